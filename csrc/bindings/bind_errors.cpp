@@ -1,0 +1,67 @@
+// One table from ErrorCode to a Python class, and one translator.
+#include <pybind11/pybind11.h>
+
+#include <array>
+#include <string>
+
+#include "bindings/bind.hpp"
+#include "core/error.hpp"
+
+namespace py = pybind11;
+
+namespace hyrecall::bindings {
+namespace {
+
+struct ErrorClass {
+  ErrorCode code;
+  char const* name;
+  PyObject* const* parent;
+  char const* doc;
+};
+
+std::array<ErrorClass, 9> const& error_classes() {
+  static std::array<ErrorClass, 9> const table{{
+      {ErrorCode::kShape, "ShapeError", &PyExc_ValueError, "Axes, extents or lengths do not agree."},
+      {ErrorCode::kDtype, "DTypeError", &PyExc_TypeError, "An element type that is not taken."},
+      {ErrorCode::kOption, "OptionError", &PyExc_ValueError, "A value outside its named range."},
+      {ErrorCode::kScope, "ScopeError", &PyExc_LookupError, "A scope or filter that the schema cannot answer."},
+      {ErrorCode::kKey, "KeyConflictError", &PyExc_ValueError, "A duplicate or null key."},
+      {ErrorCode::kDeviceUnavailable, "DeviceUnavailableError", &PyExc_RuntimeError,
+       "The named device is not there."},
+      {ErrorCode::kDeviceMemory, "DeviceMemoryError", &PyExc_MemoryError, "The device ran out of memory."},
+      {ErrorCode::kCorrupt, "CorruptIndexError", &PyExc_OSError, "A file that is damaged or is not ours."},
+      {ErrorCode::kInternal, "InternalError", &PyExc_RuntimeError, "A fault of hyrecall itself."},
+  }};
+  return table;
+}
+
+}  // namespace
+
+void bind_errors(py::module_& m) {
+  static py::object base;
+  base = py::reinterpret_steal<py::object>(PyErr_NewExceptionWithDoc(
+      "hyrecall.errors.HyrecallError", "Base of every error that hyrecall raises; `.argument` names the culprit.",
+      PyExc_Exception, nullptr));
+  m.attr("HyrecallError") = base;
+  static std::array<py::object, 9> classes;
+  for (ErrorClass const& row : error_classes()) {
+    py::tuple const parents = py::make_tuple(base, py::handle(*row.parent));
+    std::string const name = std::string("hyrecall.errors.") + row.name;
+    auto& made = classes[static_cast<std::size_t>(row.code)];
+    made = py::reinterpret_steal<py::object>(
+        PyErr_NewExceptionWithDoc(name.c_str(), row.doc, parents.ptr(), nullptr));
+    m.attr(row.name) = made;
+  }
+  py::register_local_exception_translator([](std::exception_ptr raised) {
+    try {
+      if (raised) std::rethrow_exception(raised);
+    } catch (Error const& error) {
+      py::object const& type = classes[static_cast<std::size_t>(error.code())];
+      py::object value = type(error.what());
+      value.attr("argument") = error.argument();
+      PyErr_SetObject(type.ptr(), value.ptr());
+    }
+  });
+}
+
+}  // namespace hyrecall::bindings

@@ -1,0 +1,1 @@
+"""Exact scoped hybrid recall: BM25 and cosine, fused, over Arrow tables and tensor columns."""
