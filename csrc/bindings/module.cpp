@@ -5,5 +5,12 @@
 
 PYBIND11_MODULE(_core, m) {
   m.doc() = "The native engine of hyrecall. Private: use the hyrecall package.";
-  hyrecall::bindings::bind_errors(m);
+  using namespace hyrecall::bindings;
+  bind_errors(m);
+  bind_arithmetic(m);
+  bind_analyzer(m);
+  bind_filter(m);
+  bind_columns(m);
+  bind_segment(m);
+  bind_recall(m);
 }

@@ -1,0 +1,205 @@
+// The columns of a segment: cells, keys, lexical and dense columns. Built, merged, taken apart for files.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bindings/bind.hpp"
+#include "bindings/take.hpp"
+#include "core/fp_env.hpp"
+#include "engine/cells.hpp"
+#include "engine/dense_column.hpp"
+#include "engine/lexical_builder.hpp"
+#include "engine/segment.hpp"
+#include "text/analyzer.hpp"
+
+namespace py = pybind11;
+
+namespace hyrecall::bindings {
+namespace {
+
+DType take_dtype(std::string const& name) {
+  if (name == "float32") return DType::kFloat32;
+  if (name == "float16") return DType::kFloat16;
+  if (name == "bfloat16") return DType::kBFloat16;
+  throw Error(ErrorCode::kDtype, "dtype", "expected float32, float16 or bfloat16, got " + name);
+}
+
+char const* dtype_name(DType dtype) {
+  return dtype == DType::kFloat32 ? "float32" : dtype == DType::kFloat16 ? "float16" : "bfloat16";
+}
+
+void bind_cells(py::module_& m) {
+  py::class_<CellDirectory, std::shared_ptr<CellDirectory>>(m, "CellDirectory")
+      .def(py::init([](py::list const& parts, std::size_t n_rows) {
+             std::vector<CellPart> const taken = take_cell_parts(parts);
+             py::gil_scoped_release const nogil;
+             return std::make_shared<CellDirectory>(taken, n_rows);
+           }),
+           py::arg("parts"), py::arg("n_rows"))
+      .def_property_readonly("n_cells", &CellDirectory::size);
+  m.def(
+      "sort_rows",
+      [](py::list const& parts, std::size_t n_rows, Array<std::int64_t> const& cluster, Array<Seq> const& seqs) {
+        std::vector<CellPart> const taken = take_cell_parts(parts);
+        std::vector<std::uint32_t> order;
+        {
+          py::gil_scoped_release const nogil;
+          order = sort_rows(taken, n_rows, span_of(cluster), span_of(seqs));
+        }
+        return give(std::move(order));
+      },
+      py::arg("parts"), py::arg("n_rows"), py::arg("cluster"), py::arg("seqs"));
+  m.def(
+      "encode_cells",
+      [](py::list const& parts, std::size_t n_rows) {
+        std::vector<CellPart> const taken = take_cell_parts(parts);
+        py::list out;
+        for (std::size_t row = 0; row < n_rows; ++row) out.append(py::bytes(encode_cell(taken, row)));
+        return out;
+      },
+      py::arg("parts"), py::arg("n_rows"));
+}
+
+// One array a part of a lexical column, by name: what a file holds.
+py::dict lexical_parts(LexicalColumn const& column) {
+  LexicalColumn::Parts const& p = column.parts();
+  py::dict out;
+  out["doc_lengths"] = give(p.doc_lengths);
+  out["term_offsets"] = give(p.terms.offsets);
+  out["term_bytes"] = give(p.terms.bytes);
+  out["posting_offsets"] = give(p.posting_offsets);
+  out["posting_rows"] = give(p.posting_rows);
+  out["posting_freqs"] = give(p.posting_freqs);
+  out["forward_offsets"] = give(p.forward_offsets);
+  out["forward_bytes"] = give(p.forward_bytes);
+  out["block_offsets"] = give(p.block_offsets);
+  out["block_begins"] = give(p.block_begins);
+  out["frontiers"] = give(Buffer<std::uint32_t>(reinterpret_cast<std::uint32_t const*>(p.frontiers.data()),
+                                                p.frontiers.size() * 2, p.frontiers.owner()));
+  return out;
+}
+
+std::shared_ptr<LexicalColumn> lexical_from_parts(std::string name, py::dict const& parts) {
+  auto const at = [&](char const* key) { return py::array(parts[key]); };
+  LexicalColumn::Parts p;
+  p.name = std::move(name);
+  p.doc_lengths = take_buffer<std::uint32_t>(at("doc_lengths"), "doc_lengths");
+  p.terms = {take_buffer<std::int64_t>(at("term_offsets"), "term_offsets"),
+             take_buffer<std::uint8_t>(at("term_bytes"), "term_bytes")};
+  p.posting_offsets = take_buffer<std::uint64_t>(at("posting_offsets"), "posting_offsets");
+  p.posting_rows = take_buffer<Row>(at("posting_rows"), "posting_rows");
+  p.posting_freqs = take_buffer<std::uint32_t>(at("posting_freqs"), "posting_freqs");
+  p.forward_offsets = take_buffer<std::uint64_t>(at("forward_offsets"), "forward_offsets");
+  p.forward_bytes = take_buffer<std::uint8_t>(at("forward_bytes"), "forward_bytes");
+  p.block_offsets = take_buffer<std::uint64_t>(at("block_offsets"), "block_offsets");
+  p.block_begins = take_buffer<std::uint64_t>(at("block_begins"), "block_begins");
+  Buffer<std::uint32_t> const frontiers = take_buffer<std::uint32_t>(at("frontiers"), "frontiers");
+  p.frontiers = Buffer<FrontierPoint>(reinterpret_cast<FrontierPoint const*>(frontiers.data()), frontiers.size() / 2,
+                                      frontiers.owner());
+  py::gil_scoped_release const nogil;
+  return std::make_shared<LexicalColumn>(std::move(p));
+}
+
+void bind_lexical(py::module_& m) {
+  py::class_<LexicalColumn, std::shared_ptr<LexicalColumn>>(m, "LexicalColumn")
+      .def_static(
+          "build",
+          [](std::string const& name, py::list const& columns, Array<std::uint32_t> const& order,
+             std::shared_ptr<text::Analyzer> const& analyzer, CellDirectory const& cells) {
+            std::vector<Chunked<StringColumn>> taken(columns.size());
+            for (std::size_t c = 0; c < columns.size(); ++c) {
+              for (py::handle chunk : py::list(columns[c])) {
+                taken[c].append(take_strings(take_arrow(chunk, name.c_str()), name.c_str()));
+              }
+            }
+            py::gil_scoped_release const nogil;
+            FpEnvGuard const fp;
+            return std::const_pointer_cast<LexicalColumn>(build_lexical(name, taken, span_of(order), *analyzer, cells.begins()));
+          },
+          py::arg("name"), py::arg("columns"), py::arg("order"), py::arg("analyzer"), py::arg("cells"))
+      .def_static(
+          "merge",
+          [](std::vector<std::shared_ptr<LexicalColumn>> const& sources, Array<std::uint32_t> const& source,
+             Array<Row> const& source_row, CellDirectory const& cells) {
+            py::gil_scoped_release const nogil;
+            std::vector<std::shared_ptr<LexicalColumn const>> const from(sources.begin(), sources.end());
+            return std::const_pointer_cast<LexicalColumn>(
+                merge_lexical(from, span_of(source), span_of(source_row), cells.begins()));
+          },
+          py::arg("sources"), py::arg("source"), py::arg("source_row"), py::arg("cells"))
+      .def_static("from_parts", &lexical_from_parts, py::arg("name"), py::arg("parts"))
+      .def("parts", &lexical_parts)
+      .def_property_readonly("n_terms", &LexicalColumn::n_terms)
+      .def_property_readonly("n_postings", [](LexicalColumn const& c) { return c.parts().posting_rows.size(); })
+      .def_property_readonly("nbytes", &LexicalColumn::bytes);
+}
+
+void bind_dense(py::module_& m) {
+  py::class_<DenseColumn, std::shared_ptr<DenseColumn>>(m, "DenseColumn")
+      .def_static(
+          "build",
+          [](std::string const& name, std::string const& dtype, std::uint32_t dim, std::vector<py::array> const& chunks,
+             Array<std::uint8_t> const& valid, Array<std::uint32_t> const& order, int threads) {
+            std::vector<MatrixChunk> taken;
+            DType const type = take_dtype(dtype);
+            for (py::array const& chunk : chunks) {
+              bool const fits = chunk.ndim() == 2 && chunk.shape(1) == static_cast<py::ssize_t>(dim) &&
+                                static_cast<std::size_t>(chunk.itemsize()) == item_size(type) &&
+                                (chunk.flags() & py::array::c_style) != 0;
+              if (!fits) throw Error(ErrorCode::kShape, name, "expected C-contiguous chunks of shape (n, " + std::to_string(dim) + ")");
+              taken.push_back({Buffer<std::uint8_t>(static_cast<std::uint8_t const*>(chunk.data()),
+                                                    static_cast<std::size_t>(chunk.nbytes()), keep(chunk)),
+                               static_cast<std::size_t>(chunk.shape(0))});
+            }
+            py::gil_scoped_release const nogil;
+            FpEnvGuard const fp;
+            auto built = DenseColumn::build(name, type, dim, taken, span_of(valid), span_of(order), threads);
+            return std::const_pointer_cast<DenseColumn>(built);
+          },
+          py::arg("name"), py::arg("dtype"), py::arg("dim"), py::arg("chunks"), py::arg("valid"), py::arg("order"),
+          py::arg("threads"))
+      .def_static(
+          "merge",
+          [](std::vector<std::shared_ptr<DenseColumn>> const& sources, Array<std::uint32_t> const& source,
+             Array<Row> const& source_row) {
+            py::gil_scoped_release const nogil;
+            std::vector<std::shared_ptr<DenseColumn const>> const from(sources.begin(), sources.end());
+            return std::const_pointer_cast<DenseColumn>(DenseColumn::merge(from, span_of(source), span_of(source_row)));
+          },
+          py::arg("sources"), py::arg("source"), py::arg("source_row"))
+      .def_static(
+          "from_parts",
+          [](std::string name, std::string const& dtype, std::uint32_t dim, py::array const& rows,
+             py::array const& inverse_norms) {
+            auto column = std::make_shared<DenseColumn>();
+            column->name = std::move(name);
+            column->dtype = take_dtype(dtype);
+            column->dim = dim;
+            column->rows = take_buffer<std::uint8_t>(rows, "rows");
+            column->inverse_norms = take_buffer<float>(inverse_norms, "inverse_norms");
+            if (column->rows.size() != column->inverse_norms.size() * column->row_bytes()) {
+              throw Error(ErrorCode::kCorrupt, column->name, "expected as many rows as norms, got others");
+            }
+            return column;
+          },
+          py::arg("name"), py::arg("dtype"), py::arg("dim"), py::arg("rows"), py::arg("inverse_norms"))
+      .def_property_readonly("rows", [](DenseColumn const& c) { return give(c.rows); })
+      .def_property_readonly("inverse_norms", [](DenseColumn const& c) { return give(c.inverse_norms); })
+      .def_property_readonly("dtype", [](DenseColumn const& c) { return dtype_name(c.dtype); })
+      .def_property_readonly("dim", [](DenseColumn const& c) { return c.dim; })
+      .def_property_readonly("nbytes", [](DenseColumn const& c) { return c.rows.bytes() + c.inverse_norms.bytes(); });
+}
+
+}  // namespace
+
+void bind_columns(py::module_& m) {
+  bind_cells(m);
+  bind_lexical(m);
+  bind_dense(m);
+}
+
+}  // namespace hyrecall::bindings

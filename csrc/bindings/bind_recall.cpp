@@ -1,0 +1,260 @@
+// A request, its execution on one part, and the merge.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bindings/bind.hpp"
+#include "bindings/take.hpp"
+#include "core/fp_env.hpp"
+#include "engine/recall.hpp"
+
+namespace py = pybind11;
+
+namespace hyrecall::bindings {
+namespace {
+
+constexpr int kMaxNesting = 32;  // of typed queries: compiled and matched by recursion
+
+// None, a str, or a tuple (kind, ...) as hyrecall.queries makes them.
+TextQuery take_query(py::handle source, int depth = 0) {
+  if (depth > kMaxNesting) {
+    throw Error(ErrorCode::kOption, "text", "expected queries nested at most " + std::to_string(kMaxNesting) + " deep, got more");
+  }
+  TextQuery query;
+  if (py::isinstance<py::str>(source)) {
+    query.text = py::cast<std::string>(source);
+    return query;
+  }
+  auto const fields = py::cast<py::tuple>(source);
+  auto const kind = py::cast<std::string>(fields[0]);
+  auto const take_children = [&](py::handle children) {
+    for (py::handle child : children) query.children.push_back(take_query(child, depth + 1));
+  };
+  if (kind == "phrase") {
+    query.kind = TextQuery::Kind::kPhrase;
+    query.text = py::cast<std::string>(fields[1]);
+    query.slop = py::cast<std::uint32_t>(fields[2]);
+  } else if (kind == "prefix") {
+    query.kind = TextQuery::Kind::kPrefix;
+    query.text = py::cast<std::string>(fields[1]);
+  } else if (kind == "boost") {
+    query.kind = TextQuery::Kind::kBoost;
+    query.boost = py::cast<double>(fields[1]);
+    query.children.push_back(take_query(fields[2], depth + 1));
+  } else {
+    query.kind = kind == "all" ? TextQuery::Kind::kAll : TextQuery::Kind::kAny;
+    take_children(fields[1]);
+  }
+  return query;
+}
+
+template <typename T>
+Floor<T> take_floor(std::optional<std::pair<double, bool>> const& floor) {
+  if (!floor) return {};
+  return {static_cast<T>(floor->first), true, floor->second};
+}
+
+Bm25Variant take_variant(std::string const& name) {
+  if (name == "okapi") return Bm25Variant::kOkapi;
+  if (name == "lucene") return Bm25Variant::kLucene;
+  if (name == "fts5") return Bm25Variant::kFts5;
+  throw Error(ErrorCode::kOption, "bm25", "expected okapi, lucene or fts5, got " + name);
+}
+
+Fusion::Kind take_fusion(std::string const& name) {
+  if (name == "rrf") return Fusion::Kind::kRrf;
+  if (name == "weighted_sum") return Fusion::Kind::kWeightedSum;
+  if (name == "max") return Fusion::Kind::kMax;
+  return Fusion::Kind::kNone;
+}
+
+void bind_request(py::module_& m) {
+  using OptionalFloor = std::optional<std::pair<double, bool>>;
+  py::class_<Request, std::shared_ptr<Request>>(m, "Request")
+      .def(py::init([](std::vector<std::vector<std::string>> scopes, std::vector<std::uint32_t> scope_of,
+                       std::vector<std::shared_ptr<FilterProgram>> const& filters, std::vector<std::uint32_t> filter_of,
+                       std::size_t depth, std::size_t limit, std::size_t offset, int threads) {
+             auto request = std::make_shared<Request>();
+             request->n_queries = scope_of.size();
+             if (filter_of.size() != scope_of.size()) throw Error(ErrorCode::kShape, "filter", "expected one a query");
+             for (auto& cells : scopes) request->scopes.push_back({std::move(cells)});
+             for (std::uint32_t scope : scope_of) require(scope < request->scopes.size(), "a known scope");
+             for (std::uint32_t filter : filter_of) require(filter == kNone32 || filter < filters.size(), "a known filter");
+             request->scope_of = std::move(scope_of);
+             request->filters.assign(filters.begin(), filters.end());
+             request->filter_of = std::move(filter_of);
+             request->depth = depth;
+             request->limit = limit;
+             request->offset = offset;
+             request->threads = threads;
+             return request;
+           }),
+           py::kw_only(), py::arg("scopes"), py::arg("scope_of"), py::arg("filters"), py::arg("filter_of"),
+           py::arg("depth"), py::arg("limit"), py::arg("offset"), py::arg("threads"))
+      .def(
+          "add_lexical",
+          [](Request& request, std::size_t column, std::string name, std::string const& variant, double k1, double b,
+             std::shared_ptr<text::Analyzer> const& analyzer, py::list const& queries, OptionalFloor const& floor) {
+            LexicalRequest arm;
+            arm.column = column;
+            arm.name = std::move(name);
+            arm.bm25 = {take_variant(variant), k1, b};
+            arm.analyzer = analyzer;
+            for (py::handle query : queries) {
+              arm.queries.push_back(query.is_none() ? std::nullopt : std::optional(take_query(query)));
+            }
+            require(arm.queries.size() == request.n_queries, "one text a query");
+            arm.floor = take_floor<float>(floor);
+            request.lexical.push_back(std::move(arm));
+          },
+          py::arg("column"), py::arg("name"), py::arg("variant"), py::arg("k1"), py::arg("b"), py::arg("analyzer"),
+          py::arg("queries"), py::arg("floor"))
+      .def(
+          "add_dense",
+          [](Request& request, std::size_t column, std::string name, Array<float> const& vectors,
+             Array<std::uint8_t> const& valid, OptionalFloor const& floor) {
+            require(vectors.ndim() == 2 && static_cast<std::size_t>(vectors.shape(0)) == request.n_queries, "one vector a query");
+            DenseRequest arm;
+            arm.column = column;
+            arm.name = std::move(name);
+            auto const dim = static_cast<std::uint32_t>(vectors.shape(1));
+            FpEnvGuard const fp;
+            for (std::size_t q = 0; q < request.n_queries; ++q) {
+              bool const is_there = valid.size() == 0 || valid.data()[q] != 0;
+              arm.queries.push_back(is_there ? prepare_query(vectors.data() + q * dim, dim, "vectors", q) : DenseQuery{});
+            }
+            arm.floor = take_floor<float>(floor);
+            request.dense.push_back(std::move(arm));
+          },
+          py::arg("column"), py::arg("name"), py::arg("vectors"), py::arg("valid"), py::arg("floor"))
+      .def(
+          "set_fusion",
+          [](Request& request, std::string const& kind, std::vector<double> weights, double rank_constant, bool minmax,
+             bool complete, OptionalFloor const& min_fused, bool normalize) {
+            require(weights.size() == request.n_arms(), "one weight an arm");
+            request.fusion = {take_fusion(kind), std::move(weights), rank_constant, minmax, complete};
+            require(request.fusion.kind != Fusion::Kind::kNone || request.n_arms() == 1, "a fusion for several arms");
+            request.min_fused = take_floor<double>(min_fused);
+            request.normalize = normalize;
+          },
+          py::kw_only(), py::arg("kind"), py::arg("weights"), py::arg("rank_constant"), py::arg("minmax"),
+          py::arg("complete"), py::arg("min_fused"), py::arg("normalize"))
+      .def_property_readonly("n_queries", [](Request const& r) { return r.n_queries; })
+      .def_property_readonly("n_arms", &Request::n_arms);
+}
+
+// Opaque to Python: nested vectors would be converted to lists.
+struct HeldStatistics {
+  Statistics values;
+};
+struct HeldCandidates {
+  std::vector<Pool> pools;
+};
+
+// Keeps what an Execution refers to.
+struct HeldExecution {
+  std::shared_ptr<Snapshot> snapshot;
+  std::shared_ptr<Request> request;
+  std::unique_ptr<Execution> execution;
+};
+
+void bind_execution(py::module_& m) {
+  py::class_<HeldStatistics, std::shared_ptr<HeldStatistics>>(m, "Statistics")
+      .def(
+          "of",
+          [](HeldStatistics const& held, std::size_t arm, std::size_t query) {
+            QueryStatistics const& one = held.values.at(arm).at(query);
+            return py::make_tuple(one.n_docs, one.total_length, one.doc_freqs);
+          },
+          "(documents, total length, document frequency per leaf) of one query.", py::arg("arm"), py::arg("query"))
+      .def_static(
+          "add",
+          [](std::vector<std::shared_ptr<HeldStatistics>> const& parts) {
+            std::vector<Statistics const*> all;
+            for (auto const& part : parts) all.push_back(&part->values);
+            return std::make_shared<HeldStatistics>(HeldStatistics{add_statistics(all)});
+          },
+          py::arg("parts"));
+
+  py::class_<HeldCandidates, std::shared_ptr<HeldCandidates>>(m, "Candidates");
+
+  py::class_<HeldExecution>(m, "Execution")
+      .def(py::init([](std::shared_ptr<Snapshot> snapshot, std::shared_ptr<Request> request) {
+             py::gil_scoped_release const nogil;
+             FpEnvGuard const fp;
+             auto execution = std::make_unique<Execution>(*snapshot, *request);
+             return HeldExecution{std::move(snapshot), std::move(request), std::move(execution)};
+           }),
+           py::arg("snapshot"), py::arg("request"))
+      .def("statistics",
+           [](HeldExecution const& held) {
+             py::gil_scoped_release const nogil;
+             FpEnvGuard const fp;
+             return std::make_shared<HeldStatistics>(HeldStatistics{held.execution->statistics()});
+           })
+      .def(
+          "candidates",
+          [](HeldExecution const& held, HeldStatistics const& statistics) {
+            py::gil_scoped_release const nogil;
+            FpEnvGuard const fp;
+            return std::make_shared<HeldCandidates>(HeldCandidates{held.execution->candidates(statistics.values)});
+          },
+          py::arg("statistics"))
+      .def(
+          "leaves",
+          [](HeldExecution const& held, std::size_t arm, std::size_t query) {
+            py::list out;
+            auto const& analysed = held.execution->queries(arm).at(query);
+            if (analysed) {
+              for (Leaf const& leaf : analysed->leaves) out.append(py::make_tuple(leaf.label(), leaf.multiplicity));
+            }
+            return out;
+          },
+          "(label, boost x occurrences) of the query's leaves, in the order their scores are summed.", py::arg("arm"),
+          py::arg("query"))
+      .def(
+          "leaf_freqs",
+          [](HeldExecution const& held, std::size_t arm, std::size_t query, std::uint32_t segment, Row row) {
+            return held.execution->leaf_freqs(arm, query, segment, row);
+          },
+          "Term frequency of each leaf in a document that this execution returned.", py::arg("arm"), py::arg("query"),
+          py::arg("segment"), py::arg("row"));
+
+  m.def(
+      "merge",
+      [](Request const& request, std::vector<std::shared_ptr<HeldCandidates>> const& parts) {
+        Hits hits;
+        {
+          py::gil_scoped_release const nogil;
+          FpEnvGuard const fp;
+          std::vector<std::vector<Pool> const*> all;
+          for (auto const& part : parts) all.push_back(&part->pools);
+          hits = merge(request, all);
+        }
+        py::dict out;
+        out["offsets"] = give(std::move(hits.offsets));
+        out["part"] = give(std::move(hits.part));
+        out["segment"] = give(std::move(hits.segment));
+        out["row"] = give(std::move(hits.row));
+        out["rank"] = give(std::move(hits.rank));
+        out["score"] = give(std::move(hits.score));
+        out["arm_scores"] = give(std::move(hits.arm_scores));
+        out["arm_ranks"] = give(std::move(hits.arm_ranks));
+        return out;
+      },
+      py::arg("request"), py::arg("parts"));
+}
+
+}  // namespace
+
+void bind_recall(py::module_& m) {
+  bind_request(m);
+  bind_execution(m);
+}
+
+}  // namespace hyrecall::bindings

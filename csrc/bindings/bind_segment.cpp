@@ -1,0 +1,169 @@
+// Segments, their views, and the snapshot that readers hold.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bindings/bind.hpp"
+#include "bindings/take.hpp"
+#include "engine/merge_order.hpp"
+#include "engine/segment.hpp"
+#include "engine/selection.hpp"
+
+namespace py = pybind11;
+
+namespace hyrecall::bindings {
+namespace {
+
+template <typename T>
+std::vector<std::shared_ptr<T const>> as_const(std::vector<std::shared_ptr<T>> const& held) {
+  return {held.begin(), held.end()};
+}
+
+KeyValue key_at(KeyColumn const& keys, std::size_t row) {
+  if (auto const* strings = std::get_if<StringColumn>(&keys)) return strings->values[row];
+  return std::get<IntColumn>(keys).values[row];
+}
+
+// Where (cell, key) lives, newest segment first; an identity is live at most once.
+std::pair<std::int32_t, Row> locate(Snapshot const& snapshot, std::string_view cell, KeyValue const& key) {
+  for (std::size_t s = snapshot.segments.size(); s-- > 0;) {
+    Row const row = snapshot.segments[s]->find(cell, key);
+    if (row != kNone32) return {static_cast<std::int32_t>(s), row};
+  }
+  return {-1, kNone32};
+}
+
+void bind_snapshot(py::module_& m) {
+  py::class_<Snapshot, std::shared_ptr<Snapshot>>(m, "Snapshot")
+      .def(py::init([](std::vector<std::shared_ptr<SegmentView>> const& views) {
+             auto snapshot = std::make_shared<Snapshot>();
+             snapshot->segments = as_const(views);
+             return snapshot;
+           }),
+           py::arg("views"))
+      .def_property_readonly("n_docs", &Snapshot::n_docs)
+      .def(
+          "locate_rows",
+          [](Snapshot const& snapshot, py::list const& cell_parts, py::object const& keys) {
+            std::vector<CellPart> const parts = take_cell_parts(cell_parts);
+            KeyColumn const column = take_keys(keys);
+            std::size_t const n = std::visit([](auto const& c) { return c.size(); }, column);
+            std::vector<std::int32_t> segments(n);
+            std::vector<Row> rows(n);
+            {
+              py::gil_scoped_release const nogil;
+              for (std::size_t i = 0; i < n; ++i) {
+                std::tie(segments[i], rows[i]) = locate(snapshot, encode_cell(parts, i), key_at(column, i));
+              }
+            }
+            return py::make_tuple(give(std::move(segments)), give(std::move(rows)));
+          },
+          "Where each (cell, key) lives: segment (-1 = nowhere) and row.", py::arg("cell_parts"), py::arg("keys"))
+      .def(
+          "locate_keys",
+          [](Snapshot const& snapshot, py::object const& keys, std::vector<std::vector<std::string>> const& scopes) {
+            KeyColumn const column = take_keys(keys);
+            std::size_t const n = std::visit([](auto const& c) { return c.size(); }, column);
+            if (scopes.size() != n) throw Error(ErrorCode::kShape, "scope", "expected one scope a key");
+            std::vector<std::int32_t> segments;
+            std::vector<Row> rows;
+            {
+              py::gil_scoped_release const nogil;
+              for (std::size_t i = 0; i < n; ++i) {
+                for (std::string const& cell : scopes[i]) {
+                  auto const [segment, row] = locate(snapshot, cell, key_at(column, i));
+                  if (segment < 0) continue;
+                  segments.push_back(segment);
+                  rows.push_back(row);
+                }
+              }
+            }
+            return py::make_tuple(give(std::move(segments)), give(std::move(rows)));
+          },
+          "Every live (segment, row) with one of the keys in that key's scope.", py::arg("keys"), py::arg("scopes"))
+      .def(
+          "matching",
+          [](Snapshot const& snapshot, std::vector<std::optional<std::string>> const& pattern) {
+            Scope scope;
+            {
+              py::gil_scoped_release const nogil;
+              scope = match_cells(snapshot, pattern);
+            }
+            py::list out;
+            for (std::string const& cell : scope.cells) out.append(py::bytes(cell));
+            return out;
+          },
+          "Encoded cells that hold a live document and match every given part.", py::arg("pattern"));
+}
+
+}  // namespace
+
+void bind_segment(py::module_& m) {
+  py::class_<Segment, std::shared_ptr<Segment>>(m, "Segment")
+      .def(py::init([](Array<Seq> const& seqs, CellDirectory const& cells, py::object const& keys,
+                       std::vector<std::shared_ptr<LexicalColumn>> const& lexical,
+                       std::vector<std::shared_ptr<DenseColumn>> const& dense,
+                       std::vector<std::shared_ptr<AttributeColumn>> const& attributes) {
+             Segment::Parts parts;
+             parts.seqs = take_buffer<Seq>(seqs, "seqs");
+             parts.cells = cells;
+             KeyColumn column = take_keys(keys);
+             parts.lexical = as_const(lexical);
+             parts.dense = as_const(dense);
+             parts.attributes = as_const(attributes);
+             py::gil_scoped_release const nogil;
+             parts.keys = KeyTable(std::move(column), parts.cells);
+             return std::make_shared<Segment>(std::move(parts));
+           }),
+           py::arg("seqs"), py::arg("cells"), py::arg("keys"), py::arg("lexical"), py::arg("dense"), py::arg("attributes"))
+      .def_property_readonly("n_rows", &Segment::n_rows)
+      .def_property_readonly("n_cells", [](Segment const& s) { return s.p.cells.size(); })
+      .def_property_readonly("seqs", [](Segment const& s) { return give(s.p.seqs); })
+      .def_property_readonly("duplicate", [](Segment const& s) { return s.p.keys.duplicate(); })
+      .def_property_readonly("nbytes", [](Segment const& s) {
+        py::dict out;
+        out["cells"] = s.p.cells.bytes();
+        out["keys"] = s.p.keys.bytes();
+        std::size_t attributes = 0;
+        for (auto const& column : s.p.attributes) attributes += column->bytes();
+        out["attributes"] = attributes;
+        return out;
+      });
+
+  py::class_<SegmentView, std::shared_ptr<SegmentView>>(m, "SegmentView")
+      .def(py::init([](std::shared_ptr<Segment> const& segment) { return std::make_shared<SegmentView>(segment); }),
+           py::arg("segment"))
+      .def_property_readonly("n_rows", [](SegmentView const& v) { return v.segment().n_rows(); })
+      .def_property_readonly("n_live", &SegmentView::n_live)
+      .def_property_readonly("n_dead", &SegmentView::n_dead)
+      .def("dead_rows", [](SegmentView const& v) { return give(v.dead_rows()); })
+      .def(
+          "without",
+          [](SegmentView const& view, Array<Row> const& rows) {
+            py::gil_scoped_release const nogil;
+            return std::make_shared<SegmentView>(view.without(span_of(rows)));
+          },
+          "The view after the death of these live, distinct rows.", py::arg("rows"));
+
+  m.def(
+      "merge_order",
+      [](std::vector<std::shared_ptr<SegmentView>> const& views, std::vector<Array<std::int64_t>> const& cluster) {
+        std::vector<std::span<std::int64_t const>> codes;
+        for (auto const& one : cluster) codes.push_back(span_of(one));
+        MergeOrder order;
+        {
+          py::gil_scoped_release const nogil;
+          order = merge_order(as_const(views), codes);
+        }
+        return py::make_tuple(give(std::move(order.source)), give(std::move(order.source_row)));
+      },
+      "Live rows of several views in the order of one segment: (view, row) each.", py::arg("views"), py::arg("cluster"));
+  bind_snapshot(m);
+}
+
+}  // namespace hyrecall::bindings

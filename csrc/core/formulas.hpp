@@ -1,0 +1,125 @@
+// Every formula that makes a score, each once, for host and device. docs/scoring.md lists them with their sources.
+// The bits are part of the interface: built without contraction and fast-math, no libm, no CUDA transcendental.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__CUDACC__)
+#define HYRECALL_HD __host__ __device__
+#else
+#define HYRECALL_HD
+#endif
+
+namespace hyrecall {
+
+// ---- elementary -----------------------------------------------------------------------------------------------
+
+// Natural logarithm of a normal positive double; 0 at 1 and e * ln 2 at 2^e. With m in [sqrt(1/2), sqrt 2) and
+// s = (m - 1) / (m + 1), ln m = 2 atanh s = 2 (s + s^3/3 + s^5/5 + ...); |s| < 0.172, so eleven terms pass 2^-56.
+HYRECALL_HD inline double natural_log(double x) {
+  std::uint64_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  int exponent = static_cast<int>(bits >> 52) - 1023;
+  bits = (bits & 0x000fffffffffffffULL) | 0x3ff0000000000000ULL;
+  double m;
+  std::memcpy(&m, &bits, sizeof m);
+  if (m > 1.4142135623730951) {
+    m = m * 0.5;
+    exponent += 1;
+  }
+  double const f = m - 1.0;
+  double const s = f / (2.0 + f);
+  double const z = s * s;
+  double tail = 0.0;
+  for (int k = 11; k >= 1; --k) tail = z * (2.0 / (2 * k + 1) + tail);
+  // 2s = f - s f keeps the leading term exact. ln 2 is split so that exponent * high is exact.
+  constexpr double kLn2High = 6.93147180369123816490e-01;
+  constexpr double kLn2Low = 1.90821492927058770002e-10;
+  double const e = exponent;
+  return e * kLn2High + (f - (s * (f - tail) - e * kLn2Low));
+}
+
+// ---- cosine ---------------------------------------------------------------------------------------------------
+
+inline constexpr int kLanes = 32;  // element i of a row goes to lane i mod 32
+
+// Adds the lanes pairwise by 16, 8, 4, 2, 1. T is float for dots, double for sums of squares.
+template <typename T>
+HYRECALL_HD inline T fold_lanes(T* lanes) {
+  for (int width = kLanes / 2; width >= 1; width /= 2) {
+    for (int j = 0; j < width; ++j) lanes[j] = lanes[j] + lanes[j + width];
+  }
+  return lanes[0];
+}
+
+// Cosine of a row and a query from their canonical dot and inverse norms, in [-1, 1]; never -0.
+HYRECALL_HD inline float cosine(float dot, float inverse_row_norm, float inverse_query_norm) {
+  float const by_row = dot * inverse_row_norm;
+  float const value = by_row * inverse_query_norm;
+  if (value > 1.0f) return 1.0f;
+  if (value < -1.0f) return -1.0f;
+  return value + 0.0f;  // -0 + 0 is +0
+}
+
+// ---- BM25 -----------------------------------------------------------------------------------------------------
+
+enum class Bm25Variant : std::uint8_t { kOkapi, kLucene, kFts5 };
+
+struct Bm25 {
+  Bm25Variant variant;
+  double k1;  // >= 0, saturation of term frequency
+  double b;   // in [0, 1], weight of document length
+};
+
+// Robertson, Walker et al., TREC-3 (1994); the "+ 1" that keeps it positive is Lucene's. SQLite FTS5 has none and
+// floors non-positive values at 1e-6.
+HYRECALL_HD inline double bm25_idf(Bm25Variant variant, std::int64_t n_docs, std::int64_t doc_freq) {
+  double const odds = (static_cast<double>(n_docs - doc_freq) + 0.5) / (static_cast<double>(doc_freq) + 0.5);
+  if (variant == Bm25Variant::kFts5) {
+    double const idf = natural_log(odds);
+    return idf > 0.0 ? idf : 1e-6;
+  }
+  return natural_log(1.0 + odds);
+}
+
+// Mean length of the scope's documents; 0 counts as 1 so that documents without tokens divide by nothing.
+HYRECALL_HD inline double mean_doc_length(std::int64_t n_docs, std::int64_t total_length) {
+  if (n_docs == 0 || total_length == 0) return 1.0;
+  return static_cast<double>(total_length) / static_cast<double>(n_docs);
+}
+
+// What a term is worth in this query. `multiplicity` is boost x query term frequency, summed over the query.
+HYRECALL_HD inline float bm25_weight(Bm25 const& p, double idf, double multiplicity) {
+  double weight = idf * multiplicity;
+  if (p.variant != Bm25Variant::kLucene) weight = weight * (p.k1 + 1.0);
+  return static_cast<float>(weight);
+}
+
+// c(doc_length): what a document's length adds to the denominator.
+HYRECALL_HD inline float bm25_length_norm(Bm25 const& p, std::uint32_t doc_length, double mean) {
+  double const relative = p.b * static_cast<double>(doc_length) / mean;
+  return static_cast<float>(p.k1 * ((1.0 - p.b) + relative));
+}
+
+// What one term adds to one document: rises with term_freq, falls with length_norm, never negative.
+HYRECALL_HD inline float bm25_impact(float weight, float term_freq, float length_norm) {
+  return (weight * term_freq) / (term_freq + length_norm);
+}
+
+// A bound survives the roundings of the impacts it was not computed from.
+inline constexpr float kBoundSlack = 1.0f + 0x1p-20f;
+
+// ---- fusion ---------------------------------------------------------------------------------------------------
+
+// Reciprocal rank fusion, one arm's contribution. Cormack, Clarke, Buettcher, SIGIR 2009. rank starts at 1.
+HYRECALL_HD inline double rrf_term(double weight, double rank_constant, std::int32_t rank) {
+  return weight / (rank_constant + static_cast<double>(rank));
+}
+
+// Min-max scaling into [0, 1]; a pool whose scores are all equal scales to 1.
+HYRECALL_HD inline double minmax_scale(double score, double low, double high) {
+  return high == low ? 1.0 : (score - low) / (high - low);
+}
+
+}  // namespace hyrecall

@@ -1,0 +1,126 @@
+#include "core/parallel.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "core/fp_env.hpp"
+
+namespace hyrecall {
+namespace {
+
+struct Job {
+  std::function<void(int, std::size_t)> const* body;
+  std::size_t n_items;
+  std::atomic<std::size_t> next{0};
+  int seats;            // pool threads still wanted; guarded by the pool's mutex
+  int next_worker = 1;  // 0 is the caller; guarded by the pool's mutex
+  int running = 0;      // pool threads inside; guarded by the pool's mutex
+  std::exception_ptr error;
+  std::mutex error_mutex;
+
+  void work(int worker) {
+    for (;;) {
+      std::size_t const item = next.fetch_add(1, std::memory_order_relaxed);
+      if (item >= n_items) return;
+      try {
+        (*body)(worker, item);
+      } catch (...) {
+        std::lock_guard const lock(error_mutex);
+        if (!error) error = std::current_exception();
+        next.store(n_items, std::memory_order_relaxed);  // the rest would be thrown away
+      }
+    }
+  }
+};
+
+class Pool {
+ public:
+  void run(Job& job) {
+    {
+      std::lock_guard const lock(mutex_);
+      while (static_cast<int>(threads_) < job.seats) {
+        std::thread([this] { loop(); }).detach();  // lives as long as the process; see pool()
+        ++threads_;
+      }
+      jobs_.push_back(&job);
+    }
+    wake_.notify_all();
+    job.work(0);
+    std::unique_lock lock(mutex_);
+    jobs_.erase(std::find(jobs_.begin(), jobs_.end(), &job));
+    idle_.wait(lock, [&] { return job.running == 0; });
+  }
+
+  std::mutex& mutex() { return mutex_; }
+
+ private:
+  void loop() {
+    FpEnvGuard const fp;
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      Job* job = nullptr;
+      wake_.wait(lock, [&] { return (job = open_job()) != nullptr; });
+      job->seats -= 1;
+      job->running += 1;
+      int const worker = job->next_worker++;
+      lock.unlock();
+      job->work(worker);
+      lock.lock();
+      if (--job->running == 0) idle_.notify_all();
+    }
+  }
+
+  Job* open_job() {
+    for (Job* job : jobs_) {
+      if (job->seats > 0 && job->next.load(std::memory_order_relaxed) < job->n_items) return job;
+    }
+    return nullptr;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable idle_;
+  std::deque<Job*> jobs_;
+  std::size_t threads_ = 0;
+};
+
+// Never destroyed: its threads may outlive static destruction. A forked child has none of them, so it gets a new one.
+Pool* current_pool = nullptr;
+
+Pool& pool() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    current_pool = new Pool;
+    pthread_atfork([] { current_pool->mutex().lock(); }, [] { current_pool->mutex().unlock(); },
+                   [] { current_pool = new Pool; });
+  });
+  return *current_pool;
+}
+
+}  // namespace
+
+void parallel_for(std::size_t n_items, int max_threads, std::function<void(int, std::size_t)> const& body) {
+  if (n_items == 0) return;
+  int const helpers = static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(std::max(max_threads, 1)), n_items)) - 1;
+  if (helpers == 0) {
+    for (std::size_t item = 0; item < n_items; ++item) body(0, item);
+    return;
+  }
+  Job job;
+  job.body = &body;
+  job.n_items = n_items;
+  job.seats = helpers;
+  pool().run(job);
+  if (job.error) std::rethrow_exception(job.error);
+}
+
+}  // namespace hyrecall

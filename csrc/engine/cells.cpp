@@ -1,0 +1,168 @@
+#include "engine/cells.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <numeric>
+#include <unordered_map>
+
+#include "core/error.hpp"
+#include "core/hash.hpp"
+
+namespace hyrecall {
+namespace {
+
+enum Tag : char { kNull = 0, kBool = 1, kInt = 2, kString = 3 };
+
+template <typename T>
+void append_raw(std::string& out, T value) {
+  char raw[sizeof value];
+  std::memcpy(raw, &value, sizeof value);
+  out.append(raw, sizeof value);
+}
+
+void append_part(std::string& out, CellPart const& part, std::size_t row) {
+  std::visit(
+      [&](auto const& column) {
+        using Column = std::decay_t<decltype(column)>;
+        if (!column.valid[row]) {
+          out.push_back(kNull);
+        } else if constexpr (std::is_same_v<Column, StringColumn>) {
+          std::string_view const value = column.values[row];
+          out.push_back(kString);
+          append_raw(out, static_cast<std::uint32_t>(value.size()));
+          out.append(value);
+        } else if constexpr (std::is_same_v<Column, IntColumn>) {
+          out.push_back(kInt);
+          append_raw(out, column.values[row]);
+        } else {
+          out.push_back(kBool);
+          out.push_back(column[row] ? 1 : 0);
+        }
+      },
+      part);
+}
+
+struct BytesHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view key) const { return hash_bytes(key); }
+};
+
+}  // namespace
+
+std::string encode_cell(std::span<CellPart const> parts, std::size_t row) {
+  std::string out;
+  for (CellPart const& part : parts) append_part(out, part, row);
+  return out;
+}
+
+bool cell_matches(std::string_view cell, std::span<std::optional<std::string> const> pattern) {
+  for (std::optional<std::string> const& part : pattern) {
+    std::size_t length = 1;
+    switch (cell.front()) {
+      case kBool:
+        length = 2;
+        break;
+      case kInt:
+        length = 1 + sizeof(std::int64_t);
+        break;
+      case kString: {
+        std::uint32_t n;
+        std::memcpy(&n, cell.data() + 1, sizeof n);
+        length = 1 + sizeof n + n;
+        break;
+      }
+      default:
+        break;
+    }
+    if (part && cell.substr(0, length) != *part) return false;
+    cell.remove_prefix(length);
+  }
+  return true;
+}
+
+CellDirectory::CellDirectory(std::span<CellPart const> parts, std::size_t n_rows) {
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::uint8_t> bytes;
+  std::vector<std::uint32_t> begins;
+  std::string previous;
+  std::string current;
+  for (std::size_t row = 0; row < n_rows; ++row) {
+    current.clear();
+    for (CellPart const& part : parts) append_part(current, part, row);
+    if (row > 0 && current == previous) continue;
+    require(row == 0 || previous < current, "rows sorted by cell");
+    begins.push_back(static_cast<std::uint32_t>(row));
+    bytes.insert(bytes.end(), current.begin(), current.end());
+    offsets.push_back(static_cast<std::int64_t>(bytes.size()));
+    std::swap(previous, current);
+  }
+  begins.push_back(static_cast<std::uint32_t>(n_rows));
+  keys_ = {std::move(offsets), std::move(bytes)};
+  begins_ = std::move(begins);
+
+  std::size_t const n_cells = keys_.size();
+  std::vector<std::uint32_t> slots(std::bit_ceil(n_cells + n_cells / 2 + 1), kNone32);
+  for (std::uint32_t cell = 0; cell < n_cells; ++cell) {
+    std::size_t at = hash_bytes(keys_[cell]) & (slots.size() - 1);
+    while (slots[at] != kNone32) at = (at + 1) & (slots.size() - 1);
+    slots[at] = cell;
+  }
+  slots_ = std::move(slots);
+}
+
+std::uint32_t CellDirectory::find(std::string_view key) const {
+  if (slots_.empty()) return kNone32;
+  std::size_t const mask = slots_.size() - 1;
+  for (std::size_t at = hash_bytes(key) & mask; slots_[at] != kNone32; at = (at + 1) & mask) {
+    if (keys_[slots_[at]] == key) return slots_[at];
+  }
+  return kNone32;
+}
+
+std::uint32_t CellDirectory::cell_of(Row row) const {
+  return static_cast<std::uint32_t>(std::upper_bound(begins_.begin(), begins_.end(), row) - begins_.begin()) - 1;
+}
+
+std::vector<std::uint32_t> sort_rows(std::span<CellPart const> parts, std::size_t n_rows,
+                                     std::span<std::int64_t const> cluster, std::span<Seq const> seqs) {
+  // Number the cells by first use, then by byte order; rows follow by a counting sort, which keeps seq order.
+  std::unordered_map<std::string, std::uint32_t, BytesHash, std::equal_to<>> numbers;
+  std::vector<std::uint32_t> cell_of_row(n_rows);
+  std::string key;
+  for (std::size_t row = 0; row < n_rows; ++row) {
+    key.clear();
+    for (CellPart const& part : parts) append_part(key, part, row);
+    auto found = numbers.find(std::string_view(key));
+    if (found == numbers.end()) found = numbers.emplace(key, static_cast<std::uint32_t>(numbers.size())).first;
+    cell_of_row[row] = found->second;
+  }
+  std::vector<std::pair<std::string_view, std::uint32_t>> by_bytes;
+  for (auto const& [bytes, number] : numbers) by_bytes.emplace_back(bytes, number);
+  std::sort(by_bytes.begin(), by_bytes.end());
+  std::vector<std::uint32_t> rank(by_bytes.size());
+  for (std::uint32_t r = 0; r < by_bytes.size(); ++r) rank[by_bytes[r].second] = r;
+
+  std::vector<std::uint32_t> ends(by_bytes.size() + 1, 0);
+  for (std::uint32_t& cell : cell_of_row) {
+    cell = rank[cell];
+    ends[cell + 1] += 1;
+  }
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  std::vector<std::uint32_t> order(n_rows);
+  std::vector<std::uint32_t> next(ends.begin(), ends.end() - 1);
+  for (std::uint32_t row = 0; row < n_rows; ++row) order[next[cell_of_row[row]]++] = row;
+
+  auto const before = [&](std::uint32_t a, std::uint32_t b) {
+    if (!cluster.empty() && cluster[a] != cluster[b]) return cluster[a] < cluster[b];
+    return seqs[a] < seqs[b];
+  };
+  for (std::size_t cell = 0; cell + 1 < ends.size(); ++cell) {
+    auto const begin = order.begin() + ends[cell];
+    auto const end = order.begin() + ends[cell + 1];
+    if (!std::is_sorted(begin, end, before)) std::sort(begin, end, before);
+  }
+  return order;
+}
+
+}  // namespace hyrecall

@@ -1,0 +1,136 @@
+#include "engine/dense_column.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "core/error.hpp"
+#include "core/formulas.hpp"
+#include "core/parallel.hpp"
+#include "kernels/cpu/dot.hpp"
+#include "kernels/cpu/norm.hpp"
+
+namespace hyrecall {
+namespace {
+
+double widen_half(std::uint16_t bits) {
+  int const exponent = (bits >> 10) & 0x1f;
+  double const fraction = bits & 0x3ff;
+  double const magnitude = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024.0 + fraction, exponent - 25);
+  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+}
+
+double widen_brain(std::uint16_t bits) {
+  std::uint32_t const wide = static_cast<std::uint32_t>(bits) << 16;
+  float value;
+  std::memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+double norm_of(DType dtype, std::uint8_t const* row, std::size_t dim) {
+  auto const* floats = reinterpret_cast<float const*>(row);
+  auto const* halves = reinterpret_cast<std::uint16_t const*>(row);
+  switch (dtype) {
+    case DType::kFloat32:
+      return cpu::row_norm(dim, [&](std::size_t i) { return static_cast<double>(floats[i]); });
+    case DType::kFloat16:
+      return cpu::row_norm(dim, [&](std::size_t i) { return widen_half(halves[i]); });
+    case DType::kBFloat16:
+      return cpu::row_norm(dim, [&](std::size_t i) { return widen_brain(halves[i]); });
+  }
+  return 0.0;
+}
+
+float checked_inverse_norm(double norm, std::string const& argument, std::string const& place) {
+  if (norm != 0.0 && !(norm >= cpu::kMinNorm && norm <= cpu::kMaxNorm)) {
+    throw Error(ErrorCode::kOption, argument,
+                "expected a norm in [2^-60, 2^60] or a zero vector, got " + std::to_string(norm) + " in " + place);
+  }
+  return cpu::inverse_norm(norm);
+}
+
+constexpr std::size_t kBlockRows = 4096;  // rows a thread takes at a time
+
+}  // namespace
+
+std::shared_ptr<DenseColumn const> DenseColumn::build(std::string name, DType dtype, std::uint32_t dim,
+                                                      std::span<MatrixChunk const> chunks,
+                                                      std::span<std::uint8_t const> valid,
+                                                      std::span<std::uint32_t const> order, int threads) {
+  auto column = std::make_shared<DenseColumn>();
+  column->name = std::move(name);
+  column->dtype = dtype;
+  column->dim = dim;
+  std::size_t const row_bytes = column->row_bytes();
+  std::vector<std::size_t> starts{0};
+  for (MatrixChunk const& chunk : chunks) starts.push_back(starts.back() + chunk.n_rows);
+  require(starts.back() == order.size(), "as many vectors as rows");
+
+  std::vector<std::uint8_t> rows(order.size() * row_bytes);
+  std::vector<float> inverse_norms(order.size(), 0.0f);
+  std::size_t const n_blocks = (order.size() + kBlockRows - 1) / kBlockRows;
+  parallel_for(n_blocks, threads, [&](int, std::size_t block) {
+    std::size_t const end = std::min(order.size(), (block + 1) * kBlockRows);
+    for (std::size_t to = block * kBlockRows; to < end; ++to) {
+      std::size_t const from = order[to];
+      if (!valid.empty() && valid[from] == 0) continue;
+      auto const chunk = static_cast<std::size_t>(std::upper_bound(starts.begin(), starts.end(), from) - starts.begin()) - 1;
+      std::uint8_t* const at = rows.data() + to * row_bytes;
+      std::memcpy(at, chunks[chunk].bytes.data() + (from - starts[chunk]) * row_bytes, row_bytes);
+      inverse_norms[to] =
+          checked_inverse_norm(norm_of(dtype, at, dim), column->name, "row " + std::to_string(from));
+    }
+  });
+  column->rows = std::move(rows);
+  column->inverse_norms = std::move(inverse_norms);
+  return column;
+}
+
+std::shared_ptr<DenseColumn const> DenseColumn::merge(std::span<std::shared_ptr<DenseColumn const> const> sources,
+                                                      std::span<std::uint32_t const> source,
+                                                      std::span<Row const> source_row) {
+  auto column = std::make_shared<DenseColumn>();
+  column->name = sources.front()->name;
+  column->dtype = sources.front()->dtype;
+  column->dim = sources.front()->dim;
+  std::size_t const row_bytes = column->row_bytes();
+  std::vector<std::uint8_t> rows(source.size() * row_bytes);
+  std::vector<float> inverse_norms(source.size());
+  for (std::size_t to = 0; to < source.size(); ++to) {
+    DenseColumn const& from = *sources[source[to]];
+    std::memcpy(rows.data() + to * row_bytes, from.row(source_row[to]), row_bytes);
+    inverse_norms[to] = from.inverse_norms[source_row[to]];
+  }
+  column->rows = std::move(rows);
+  column->inverse_norms = std::move(inverse_norms);
+  return column;
+}
+
+void DenseColumn::score(float const* padded_query, float inverse_query_norm, Row begin, Row end, float* scores) const {
+  cpu::DotKernels const& dot = cpu::dot_kernels();
+  std::size_t const n = end - begin;
+  auto const* const at = row(begin);
+  switch (dtype) {
+    case DType::kFloat32:
+      dot.float32(padded_query, reinterpret_cast<float const*>(at), n, dim, scores);
+      break;
+    case DType::kFloat16:
+      dot.float16(padded_query, reinterpret_cast<std::uint16_t const*>(at), n, dim, scores);
+      break;
+    case DType::kBFloat16:
+      dot.bfloat16(padded_query, reinterpret_cast<std::uint16_t const*>(at), n, dim, scores);
+      break;
+  }
+  for (std::size_t i = 0; i < n; ++i) scores[i] = cosine(scores[i], inverse_norms[begin + i], inverse_query_norm);
+}
+
+DenseQuery prepare_query(float const* values, std::uint32_t dim, std::string const& argument, std::size_t query) {
+  DenseQuery out;
+  out.padded.assign((dim + kLanes - 1) / kLanes * kLanes, 0.0f);
+  std::copy(values, values + dim, out.padded.begin());
+  double const norm = cpu::row_norm(dim, [&](std::size_t i) { return static_cast<double>(values[i]); });
+  out.inverse_norm = checked_inverse_norm(norm, argument, "query " + std::to_string(query));
+  return out;
+}
+
+}  // namespace hyrecall

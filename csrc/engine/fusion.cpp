@@ -1,0 +1,111 @@
+#include "engine/fusion.hpp"
+
+#include <algorithm>
+
+namespace hyrecall {
+namespace {
+
+// What an arm's score is worth in WeightedSum and Max, before its weight.
+class ArmScale {
+ public:
+  ArmScale(Fusion const& fusion, Pool const& pool, std::span<std::int32_t const> ranks, std::size_t arm,
+           std::size_t n_arms)
+      : minmax_(fusion.minmax) {
+    for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
+      std::size_t const at = doc * n_arms + arm;
+      if (pool.scores[at] == kNoScore || (!fusion.complete && ranks[at] == 0)) continue;
+      double const score = pool.scores[at];
+      low_ = any_ ? std::min(low_, score) : score;
+      high_ = any_ ? std::max(high_, score) : score;
+      any_ = true;
+    }
+  }
+  double operator()(float score) const { return minmax_ ? minmax_scale(score, low_, high_) : static_cast<double>(score); }
+  // The most a document can get here: what normalize divides by.
+  double best() const { return !any_ ? 0.0 : minmax_ ? 1.0 : std::max(high_, 0.0); }
+
+ private:
+  bool minmax_;
+  bool any_ = false;
+  double low_ = 0.0;
+  double high_ = 0.0;
+};
+
+double sum_largest_first(std::vector<double>& contributions) {
+  std::sort(contributions.begin(), contributions.end(), std::greater<>());
+  double sum = 0.0;
+  for (double c : contributions) sum += c;
+  return sum;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> ranks_of(Pool const& pool, std::size_t n_arms) {
+  std::vector<std::int32_t> ranks(pool.docs.size() * n_arms, 0);
+  for (std::size_t arm = 0; arm < n_arms; ++arm) {
+    for (std::size_t i = 0; i < pool.lists[arm].size(); ++i) {
+      ranks[pool.lists[arm][i] * n_arms + arm] = static_cast<std::int32_t>(i) + 1;
+    }
+  }
+  return ranks;
+}
+
+std::vector<FusedDoc> fuse(Request const& request, Pool const& pool, std::span<std::int32_t const> ranks) {
+  Fusion const& fusion = request.fusion;
+  std::size_t const n_arms = request.n_arms();
+  std::vector<ArmScale> scales;
+  std::vector<double> bests;  // per arm, the largest contribution possible
+  for (std::size_t arm = 0; arm < n_arms; ++arm) {
+    scales.emplace_back(fusion, pool, ranks, arm, n_arms);
+    if (fusion.kind == Fusion::Kind::kRrf) {
+      bests.push_back(rrf_term(fusion.weights[arm], fusion.rank_constant, 1));
+    } else if (fusion.kind != Fusion::Kind::kNone) {
+      bests.push_back(fusion.weights[arm] * scales[arm].best());
+    }
+  }
+  std::vector<FusedDoc> fused;
+  std::vector<double> contributions;
+  for (std::uint32_t doc = 0; doc < pool.docs.size(); ++doc) {
+    contributions.clear();
+    for (std::size_t arm = 0; arm < n_arms; ++arm) {
+      std::size_t const at = doc * n_arms + arm;
+      if (fusion.kind == Fusion::Kind::kRrf) {
+        if (ranks[at] > 0) contributions.push_back(rrf_term(fusion.weights[arm], fusion.rank_constant, ranks[at]));
+      } else if (pool.scores[at] != kNoScore && (fusion.complete || ranks[at] > 0)) {
+        double const weight = fusion.kind == Fusion::Kind::kNone ? 1.0 : fusion.weights[arm];
+        contributions.push_back(
+            weight * (fusion.kind == Fusion::Kind::kNone ? static_cast<double>(pool.scores[at]) : scales[arm](pool.scores[at])));
+      }
+    }
+    double score = 0.0;
+    if (fusion.kind == Fusion::Kind::kMax) {
+      // A missing component counts 0, so with one the maximum is never below 0.
+      bool const all = contributions.size() == n_arms;
+      if (!contributions.empty()) score = *std::max_element(contributions.begin(), contributions.end());
+      if (!all) score = std::max(score, 0.0);
+    } else {
+      score = sum_largest_first(contributions);
+    }
+    fused.push_back({doc, score + 0.0});
+  }
+  std::sort(fused.begin(), fused.end(), [&](FusedDoc const& a, FusedDoc const& b) {
+    return a.score != b.score ? a.score > b.score : pool.docs[a.doc].seq < pool.docs[b.doc].seq;
+  });
+  double best = 0.0;
+  if (request.normalize && !fused.empty()) {
+    if (fusion.kind == Fusion::Kind::kNone) {
+      best = fused.front().score;
+    } else if (fusion.kind == Fusion::Kind::kMax) {
+      best = *std::max_element(bests.begin(), bests.end());
+    } else {
+      best = sum_largest_first(bests);
+    }
+  }
+  std::erase_if(fused, [&](FusedDoc const& f) { return !request.min_fused.passes(f.score); });
+  if (request.normalize) {
+    for (FusedDoc& f : fused) f.score = best > 0.0 ? std::clamp(f.score / best, 0.0, 1.0) : 0.0;
+  }
+  return fused;
+}
+
+}  // namespace hyrecall

@@ -1,0 +1,309 @@
+#include "engine/recall.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/parallel.hpp"
+#include "engine/dense_arm.hpp"
+#include "engine/fusion.hpp"
+
+namespace hyrecall {
+namespace {
+
+constexpr std::size_t kBlockQueries = 16;     // queries that meet a tile while it is in cache
+constexpr Row kSliceRows = 16'384;            // a scan is split among threads only above this many rows each
+
+}  // namespace
+
+Execution::Execution(Snapshot const& snapshot, Request const& request) : snapshot_(snapshot), request_(request) {
+  std::size_t const n_segments = snapshot.segments.size();
+  scopes_.resize(request.scopes.size());
+  parallel_for(request.scopes.size(), request.threads, [&](int, std::size_t s) {
+    for (auto const& view : snapshot.segments) scopes_[s].push_back(resolve_scope(view->segment(), request.scopes[s]));
+  });
+  postings_.resize(request.lexical.size());
+  for (std::size_t arm = 0; arm < request.lexical.size(); ++arm) {
+    LexicalRequest const& lexical = request.lexical[arm];
+    queries_.push_back(analyze_queries(lexical.queries, *lexical.analyzer, lexical.name));
+    postings_[arm].resize(request.n_queries);
+    parallel_for(request.n_queries, request.threads, [&](int, std::size_t q) {
+      auto const& query = queries_[arm][q];
+      postings_[arm][q].resize(n_segments);
+      if (!query) return;
+      std::vector<std::set<std::string>> expanded(query->leaves.size());
+      for (std::size_t s = 0; s < n_segments; ++s) {
+        for (std::size_t leaf = 0; leaf < query->leaves.size(); ++leaf) {
+          postings_[arm][q][s].push_back(find_postings(*snapshot.segments[s], lexical.column,
+                                                       scopes_[request.scope_of[q]][s], query->leaves[leaf],
+                                                       expanded[leaf], lexical.name));
+        }
+      }
+    });
+  }
+}
+
+Statistics Execution::statistics() const {
+  Statistics out(request_.lexical.size());
+  for (std::size_t arm = 0; arm < out.size(); ++arm) {
+    std::size_t const column = request_.lexical[arm].column;
+    std::vector<CellTextStatistics> sums(request_.scopes.size());
+    parallel_for(sums.size(), request_.threads, [&](int, std::size_t scope) {
+      for (std::size_t s = 0; s < snapshot_.segments.size(); ++s) {
+        for (std::uint32_t cell : scopes_[scope][s].cells) {
+          CellTextStatistics const one = snapshot_.segments[s]->text_statistics(column, cell);
+          sums[scope].n_docs += one.n_docs;
+          sums[scope].total_length += one.total_length;
+        }
+      }
+    });
+    out[arm].resize(request_.n_queries);
+    for (std::size_t q = 0; q < request_.n_queries; ++q) {
+      auto const& query = queries_[arm][q];
+      if (!query) continue;
+      CellTextStatistics const& sum = sums[request_.scope_of[q]];
+      out[arm][q] = {sum.n_docs, sum.total_length, std::vector<std::int64_t>(query->leaves.size(), 0)};
+      for (auto const& leaves : postings_[arm][q]) {
+        for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) out[arm][q].doc_freqs[leaf] += leaves[leaf].doc_freq;
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<Execution::Block> Execution::make_blocks() const {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> groups;
+  for (std::uint32_t q = 0; q < request_.n_queries; ++q) groups[{request_.scope_of[q], request_.filter_of[q]}].push_back(q);
+  std::vector<Block> blocks;
+  for (auto const& [key, queries] : groups) {
+    for (std::size_t begin = 0; begin < queries.size(); begin += kBlockQueries) {
+      std::size_t const end = std::min(queries.size(), begin + kBlockQueries);
+      blocks.push_back({key.first, key.second, {queries.begin() + static_cast<std::ptrdiff_t>(begin), queries.begin() + static_cast<std::ptrdiff_t>(end)}});
+    }
+  }
+  return blocks;
+}
+
+void Execution::scan_dense_block(Block const& block, std::size_t slice, std::size_t n_slices,
+                                 std::vector<std::vector<std::vector<Candidate>>>& out) const {
+  FilterProgram const* const filter = block.filter == kNone32 ? nullptr : request_.filters[block.filter].get();
+  std::size_t const n_arms = request_.dense.size();
+  std::vector<TopK> best(n_arms * block.queries.size(), TopK(request_.depth));
+  for (std::uint32_t s = 0; s < snapshot_.segments.size(); ++s) {
+    std::vector<SelectedTile> const tiles = select_tiles(*snapshot_.segments[s], scopes_[block.scope][s], filter);
+    std::size_t const begin = tiles.size() * slice / n_slices;
+    std::size_t const end = tiles.size() * (slice + 1) / n_slices;
+    for (std::size_t arm = 0; arm < n_arms; ++arm) {
+      std::vector<TopK*> own;
+      for (std::size_t q = 0; q < block.queries.size(); ++q) own.push_back(&best[arm * block.queries.size() + q]);
+      scan_dense(*snapshot_.segments[s], s, request_.dense[arm], std::span(tiles).subspan(begin, end - begin),
+                 block.queries, own);
+    }
+  }
+  for (std::size_t arm = 0; arm < n_arms; ++arm) {
+    for (std::size_t q = 0; q < block.queries.size(); ++q) {
+      out[block.queries[q]][arm * n_slices + slice] = best[arm * block.queries.size() + q].take();
+    }
+  }
+}
+
+void Execution::scan_lexical_block(Block const& block, std::vector<std::vector<Bm25Query>>& scorers,
+                                   LexicalScratch& scratch,
+                                   std::vector<std::vector<std::vector<Candidate>>>& out) const {
+  FilterProgram const* const filter = block.filter == kNone32 ? nullptr : request_.filters[block.filter].get();
+  std::size_t const n_arms = request_.lexical.size();
+  std::vector<TopK> best(n_arms * block.queries.size(), TopK(request_.depth));
+  for (std::uint32_t s = 0; s < snapshot_.segments.size(); ++s) {
+    std::vector<SelectedTile> const tiles = select_tiles(*snapshot_.segments[s], scopes_[block.scope][s], filter);
+    for (std::size_t arm = 0; arm < n_arms; ++arm) {
+      for (std::size_t q = 0; q < block.queries.size(); ++q) {
+        std::uint32_t const query = block.queries[q];
+        if (!queries_[arm][query]) continue;
+        scan_lexical(*snapshot_.segments[s], s, request_.lexical[arm], scorers[arm][query], postings(arm, query, s),
+                     scopes_[block.scope][s], tiles, scratch, best[arm * block.queries.size() + q]);
+      }
+    }
+  }
+  for (std::size_t arm = 0; arm < n_arms; ++arm) {
+    for (std::size_t q = 0; q < block.queries.size(); ++q) {
+      out[block.queries[q]][arm] = best[arm * block.queries.size() + q].take();
+    }
+  }
+}
+
+std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
+  std::size_t const n_lexical = request_.lexical.size();
+  std::size_t const n_dense = request_.dense.size();
+  std::vector<std::vector<Bm25Query>> scorers(n_lexical);
+  static LexicalQuery const kMissing;
+  for (std::size_t arm = 0; arm < n_lexical; ++arm) {
+    for (std::size_t q = 0; q < request_.n_queries; ++q) {
+      auto const& query = queries_[arm][q];
+      scorers[arm].emplace_back(request_.lexical[arm].bm25, query ? *query : kMissing, statistics[arm][q]);
+    }
+  }
+  std::vector<Block> const blocks = make_blocks();
+  Row most_rows = 0;
+  for (Block const& block : blocks) {
+    Row n_rows = 0;
+    for (ScopeRows const& rows : scopes_[block.scope]) n_rows += rows.n_rows;
+    most_rows = std::max(most_rows, n_rows);
+  }
+  // Few blocks on many rows: split the scan too. The split changes who offers, never what is kept.
+  std::size_t const threads = static_cast<std::size_t>(std::max(request_.threads, 1));
+  std::size_t n_slices = 1;
+  if (n_dense > 0 && blocks.size() < threads) {
+    n_slices = std::clamp<std::size_t>(most_rows / kSliceRows, 1, threads);
+  }
+  using Lists = std::vector<std::vector<std::vector<Candidate>>>;
+  Lists dense(request_.n_queries, std::vector<std::vector<Candidate>>(n_dense * n_slices));
+  Lists lexical(request_.n_queries, std::vector<std::vector<Candidate>>(n_lexical));
+  std::vector<LexicalScratch> scratch(threads);
+  std::size_t const n_dense_items = n_dense > 0 ? blocks.size() * n_slices : 0;
+  std::size_t const n_lexical_items = n_lexical > 0 ? blocks.size() : 0;
+  parallel_for(n_dense_items + n_lexical_items, request_.threads, [&](int worker, std::size_t item) {
+    if (item < n_dense_items) {
+      scan_dense_block(blocks[item / n_slices], item % n_slices, n_slices, dense);
+    } else {
+      scan_lexical_block(blocks[item - n_dense_items], scorers, scratch[static_cast<std::size_t>(worker)], lexical);
+    }
+  });
+
+  std::vector<Pool> pools(request_.n_queries);
+  parallel_for(request_.n_queries, request_.threads, [&](int, std::size_t q) {
+    ArmLists lists = std::move(lexical[q]);
+    for (std::size_t arm = 0; arm < n_dense; ++arm) {
+      auto const first = dense[q].begin() + static_cast<std::ptrdiff_t>(arm * n_slices);
+      lists.push_back(TopK::join({first, first + static_cast<std::ptrdiff_t>(n_slices)}, request_.depth));
+    }
+    pools[q] = complete(q, std::move(lists), scorers);
+  });
+  return pools;
+}
+
+Pool Execution::complete(std::size_t query, ArmLists lists, std::vector<std::vector<Bm25Query>> const& scorers) const {
+  std::size_t const n_arms = request_.n_arms();
+  std::size_t const n_lexical = request_.lexical.size();
+  Pool pool;
+  pool.lists.resize(n_arms);
+  std::map<std::pair<std::uint32_t, Row>, std::uint32_t> places;
+  for (std::size_t arm = 0; arm < n_arms; ++arm) {
+    for (Candidate const& c : lists[arm]) {
+      auto const [at, is_new] = places.emplace(std::pair(c.segment, c.row), static_cast<std::uint32_t>(pool.docs.size()));
+      if (is_new) {
+        pool.docs.push_back({c.seq, c.segment, c.row});
+        pool.scores.insert(pool.scores.end(), n_arms, kNoScore);
+      }
+      pool.scores[at->second * n_arms + arm] = c.score;
+      pool.lists[arm].push_back(at->second);
+    }
+  }
+  for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
+    Pool::Doc const& d = pool.docs[doc];
+    Segment const& segment = snapshot_.segments[d.segment]->segment();
+    for (std::size_t arm = 0; arm < n_arms; ++arm) {
+      float& score = pool.scores[doc * n_arms + arm];
+      if (score != kNoScore) continue;
+      if (arm >= n_lexical) {
+        score = score_dense(segment, request_.dense[arm - n_lexical], query, d.row);
+      } else if (queries_[arm][query]) {
+        score = score_lexical(segment, request_.lexical[arm].column, scorers[arm][query],
+                              postings(arm, query, d.segment), d.row);
+      }
+    }
+  }
+  return pool;
+}
+
+std::vector<std::uint32_t> Execution::leaf_freqs(std::size_t arm, std::size_t query, std::uint32_t segment,
+                                                 Row row) const {
+  std::vector<std::uint32_t> out;
+  for (LeafPostings const& leaf : postings(arm, query, segment)) out.push_back(leaf.freq_of(row));
+  return out;
+}
+
+Statistics add_statistics(std::span<Statistics const* const> parts) {
+  Statistics sum = *parts.front();
+  for (std::size_t part = 1; part < parts.size(); ++part) {
+    for (std::size_t arm = 0; arm < sum.size(); ++arm) {
+      for (std::size_t q = 0; q < sum[arm].size(); ++q) {
+        QueryStatistics const& one = (*parts[part])[arm][q];
+        sum[arm][q].n_docs += one.n_docs;
+        sum[arm][q].total_length += one.total_length;
+        for (std::size_t leaf = 0; leaf < one.doc_freqs.size(); ++leaf) sum[arm][q].doc_freqs[leaf] += one.doc_freqs[leaf];
+      }
+    }
+  }
+  return sum;
+}
+
+Hits merge(Request const& request, std::span<std::vector<Pool> const* const> parts) {
+  std::size_t const n_arms = request.n_arms();
+  Hits hits;
+  for (std::size_t q = 0; q < request.n_queries; ++q) {
+    // Documents of all parts in one pool; an arm's list is cut again, over all parts.
+    Pool pool;
+    std::vector<std::uint32_t> part_of;
+    pool.lists.resize(n_arms);
+    std::vector<std::vector<std::uint32_t>> all(n_arms);
+    for (std::uint32_t part = 0; part < parts.size(); ++part) {
+      Pool const& one = (*parts[part])[q];
+      auto const base = static_cast<std::uint32_t>(pool.docs.size());
+      pool.docs.insert(pool.docs.end(), one.docs.begin(), one.docs.end());
+      pool.scores.insert(pool.scores.end(), one.scores.begin(), one.scores.end());
+      part_of.insert(part_of.end(), one.docs.size(), part);
+      for (std::size_t arm = 0; arm < n_arms; ++arm) {
+        for (std::uint32_t doc : one.lists[arm]) all[arm].push_back(base + doc);
+      }
+    }
+    std::vector<bool> kept(pool.docs.size(), false);
+    for (std::size_t arm = 0; arm < n_arms; ++arm) {
+      if (parts.size() > 1) {
+        std::sort(all[arm].begin(), all[arm].end(), [&](std::uint32_t a, std::uint32_t b) {
+          float const x = pool.scores[a * n_arms + arm];
+          float const y = pool.scores[b * n_arms + arm];
+          return x != y ? x > y : pool.docs[a].seq < pool.docs[b].seq;
+        });
+        if (all[arm].size() > request.depth) all[arm].resize(request.depth);
+      }
+      for (std::uint32_t doc : all[arm]) kept[doc] = true;
+    }
+    // Candidates that the cut left out are no part of the union.
+    Pool joined;
+    std::vector<std::uint32_t> place(pool.docs.size(), kNone32);
+    std::vector<std::uint32_t> joined_part;
+    for (std::uint32_t doc = 0; doc < pool.docs.size(); ++doc) {
+      if (!kept[doc]) continue;
+      place[doc] = static_cast<std::uint32_t>(joined.docs.size());
+      joined.docs.push_back(pool.docs[doc]);
+      joined_part.push_back(part_of[doc]);
+      auto const first = pool.scores.begin() + static_cast<std::ptrdiff_t>(doc * n_arms);
+      joined.scores.insert(joined.scores.end(), first, first + static_cast<std::ptrdiff_t>(n_arms));
+    }
+    joined.lists.resize(n_arms);
+    for (std::size_t arm = 0; arm < n_arms; ++arm) {
+      for (std::uint32_t doc : all[arm]) joined.lists[arm].push_back(place[doc]);
+    }
+
+    std::vector<std::int32_t> const ranks = ranks_of(joined, n_arms);
+    std::vector<FusedDoc> const fused = fuse(request, joined, ranks);
+    std::size_t const begin = std::min(request.offset, fused.size());
+    std::size_t const end = begin + std::min(request.limit, fused.size() - begin);
+    for (std::size_t i = begin; i < end; ++i) {
+      std::uint32_t const doc = fused[i].doc;
+      hits.part.push_back(joined_part[doc]);
+      hits.segment.push_back(joined.docs[doc].segment);
+      hits.row.push_back(joined.docs[doc].row);
+      hits.rank.push_back(static_cast<std::int32_t>(i) + 1);
+      hits.score.push_back(fused[i].score);
+      for (std::size_t arm = 0; arm < n_arms; ++arm) {
+        hits.arm_scores.push_back(joined.scores[doc * n_arms + arm]);
+        hits.arm_ranks.push_back(ranks[doc * n_arms + arm]);
+      }
+    }
+    hits.offsets.push_back(static_cast<std::int64_t>(hits.rank.size()));
+  }
+  return hits;
+}
+
+}  // namespace hyrecall

@@ -1,0 +1,107 @@
+// One frozen batch of queries, and what comes back. Plain data on both sides.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/formulas.hpp"
+#include "engine/dense_column.hpp"
+#include "engine/filter.hpp"
+#include "engine/selection.hpp"
+#include "engine/text_query.hpp"
+#include "text/analyzer.hpp"
+
+namespace hyrecall {
+
+// The least score an arm, or the fusion, lets through.
+template <typename T>
+struct Floor {
+  T value = 0;
+  bool set = false;
+  bool strict = false;
+  bool passes(T score) const { return !set || (strict ? score > value : score >= value); }
+};
+
+struct LexicalRequest {
+  std::size_t column = 0;  // of Segment::Parts::lexical
+  std::string name;
+  Bm25 bm25{Bm25Variant::kLucene, 1.2, 0.75};
+  std::shared_ptr<text::Analyzer const> analyzer;
+  std::vector<std::optional<TextQuery>> queries;  // [n_queries]
+  Floor<float> floor;
+};
+
+struct DenseRequest {
+  std::size_t column = 0;  // of Segment::Parts::dense
+  std::string name;
+  std::vector<DenseQuery> queries;  // [n_queries]; inverse norm 0 = missing
+  Floor<float> floor;
+};
+
+struct Fusion {
+  enum class Kind : std::uint8_t { kNone, kRrf, kWeightedSum, kMax };
+  Kind kind = Kind::kNone;  // kNone: exactly one arm, its score is the score
+  std::vector<double> weights;  // [n_arms], >= 0
+  double rank_constant = 60.0;
+  bool minmax = true;    // scale each arm into [0, 1] over the pool
+  bool complete = true;  // use scores of documents outside the arm's own list too
+};
+
+// Arms are numbered lexical first, then dense, in the order of these vectors.
+struct Request {
+  std::size_t n_queries = 0;
+  std::vector<Scope> scopes;                     // distinct
+  std::vector<std::uint32_t> scope_of;           // [n_queries]
+  std::vector<std::shared_ptr<FilterProgram const>> filters;  // distinct
+  std::vector<std::uint32_t> filter_of;          // [n_queries], kNone32 = none
+  std::vector<LexicalRequest> lexical;
+  std::vector<DenseRequest> dense;
+  std::size_t depth = 100;  // how many documents an arm hands on
+  Fusion fusion;
+  Floor<double> min_fused;
+  bool normalize = false;
+  std::size_t limit = 10;
+  std::size_t offset = 0;
+  int threads = 1;
+
+  std::size_t n_arms() const { return lexical.size() + dense.size(); }
+};
+
+// BM25 statistics of one query in one lexical arm: integers, so parts add up exactly.
+struct QueryStatistics {
+  std::int64_t n_docs = 0;
+  std::int64_t total_length = 0;
+  std::vector<std::int64_t> doc_freqs;  // [n_leaves]
+};
+using Statistics = std::vector<std::vector<QueryStatistics>>;  // [lexical arm][query]
+
+inline constexpr float kNoScore = -__builtin_inff();  // a component that was not computed: null, not 0
+
+// Candidates of one query from one part: each arm's list, and every document's score in every arm that ran.
+struct Pool {
+  struct Doc {
+    Seq seq;
+    std::uint32_t segment;
+    Row row;
+  };
+  std::vector<Doc> docs;
+  std::vector<float> scores;                      // [n_docs, n_arms], kNoScore = null
+  std::vector<std::vector<std::uint32_t>> lists;  // [n_arms] indices into docs, by (score desc, seq asc)
+};
+
+// One row a hit, ordered by (query, rank).
+struct Hits {
+  std::vector<std::int64_t> offsets{0};  // [n_queries + 1]
+  std::vector<std::uint32_t> part;
+  std::vector<std::uint32_t> segment;
+  std::vector<Row> row;
+  std::vector<std::int32_t> rank;        // from 1, in the whole list
+  std::vector<double> score;
+  std::vector<float> arm_scores;         // [n_hits, n_arms], kNoScore = null
+  std::vector<std::int32_t> arm_ranks;   // [n_hits, n_arms], 0 = outside the arm's list
+};
+
+}  // namespace hyrecall

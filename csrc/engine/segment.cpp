@@ -1,0 +1,115 @@
+#include "engine/segment.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+
+namespace hyrecall {
+namespace {
+
+std::vector<std::vector<CellTextStatistics>> sum_by_cell(Segment::Parts const& p) {
+  std::vector<std::vector<CellTextStatistics>> out;
+  for (auto const& column : p.lexical) {
+    std::vector<CellTextStatistics> sums(p.cells.size());
+    for (std::uint32_t cell = 0; cell < sums.size(); ++cell) {
+      RowRange const rows = p.cells.rows(cell);
+      for (Row row = rows.begin; row < rows.end; ++row) {
+        if (!column->has(row)) continue;
+        sums[cell].n_docs += 1;
+        sums[cell].total_length += column->doc_length(row);
+      }
+    }
+    out.push_back(std::move(sums));
+  }
+  return out;
+}
+
+}  // namespace
+
+Segment::Segment(Parts parts) : p(std::move(parts)), text_statistics(sum_by_cell(p)) {
+  for (auto const& column : p.lexical) require(column->n_rows() == n_rows(), "a lexical column as long as the segment");
+  for (auto const& column : p.dense) {
+    require(column->inverse_norms.size() == n_rows(), "a dense column as long as the segment");
+  }
+}
+
+void LiveSet::kill(std::span<Row const> rows) {
+  std::vector<std::shared_ptr<Page>> fresh(pages_.size());  // pages this call has made its own
+  for (Row row : rows) {
+    std::size_t const at = row / kPageRows;
+    if (fresh[at] == nullptr) {
+      fresh[at] = pages_[at] != nullptr ? std::make_shared<Page>(*pages_[at]) : std::make_shared<Page>();
+      if (pages_[at] == nullptr) fresh[at]->fill(~std::uint64_t{0});
+      pages_[at] = fresh[at];
+    }
+    (*fresh[at])[row % kPageRows / 64] &= ~(std::uint64_t{1} << (row % 64));
+  }
+}
+
+SegmentView::SegmentView(std::shared_ptr<Segment const> segment)
+    : segment_(std::move(segment)), live_(segment_->n_rows()) {
+  std::size_t const n_arms = segment_->p.lexical.size();
+  dead_ = {std::vector<PagedCounts>(n_arms), std::vector<PagedCounts>(n_arms), std::vector<PagedCounts>(n_arms)};
+}
+
+SegmentView SegmentView::without(std::span<Row const> rows) const {
+  SegmentView next = *this;
+  next.live_.kill(rows);
+  next.n_dead_ += rows.size();
+  for (std::size_t arm = 0; arm < segment_->p.lexical.size(); ++arm) {
+    LexicalColumn const& column = *segment_->p.lexical[arm];
+    PagedCounts postings = dead_.postings[arm].fork();
+    PagedCounts docs = dead_.docs[arm].fork();
+    PagedCounts total_length = dead_.total_length[arm].fork();
+    for (Row row : rows) {
+      if (!column.has(row)) continue;
+      std::uint32_t const cell = segment_->p.cells.cell_of(row);
+      docs.add(cell, 0, 1);
+      total_length.add(cell, 0, column.doc_length(row));
+      column.for_each_term(row, [&](TermId term, std::uint32_t, std::uint8_t const*) { postings.add(term, cell, 1); });
+    }
+    next.dead_.postings[arm] = std::move(postings);
+    next.dead_.docs[arm] = std::move(docs);
+    next.dead_.total_length[arm] = std::move(total_length);
+  }
+  return next;
+}
+
+CellTextStatistics SegmentView::text_statistics(std::size_t arm, std::uint32_t cell) const {
+  CellTextStatistics out = segment_->text_statistics[arm][cell];
+  if (n_dead_ > 0) {
+    out.n_docs -= dead_.docs[arm].get(cell, 0);
+    out.total_length -= dead_.total_length[arm].get(cell, 0);
+  }
+  return out;
+}
+
+std::int64_t SegmentView::dead_doc_freq(std::size_t arm, TermId term, std::span<std::uint32_t const> cells) const {
+  if (n_dead_ == 0) return 0;
+  std::int64_t sum = 0;
+  std::span<PagedCounts::Entry const> const entries = dead_.postings[arm].of_group(term);
+  auto cell = cells.begin();  // both rise, so they are walked together
+  for (PagedCounts::Entry const& entry : entries) {
+    cell = std::lower_bound(cell, cells.end(), entry.member);
+    if (cell == cells.end()) break;
+    if (*cell == entry.member) sum += entry.count;
+  }
+  return sum;
+}
+
+Row SegmentView::find(std::string_view cell, KeyValue const& key) const {
+  std::uint32_t const number = segment_->p.cells.find(cell);
+  if (number == kNone32) return kNone32;
+  Row const row = segment_->p.keys.find(segment_->p.cells, number, key);
+  return row != kNone32 && live_[row] ? row : kNone32;
+}
+
+std::vector<Row> SegmentView::dead_rows() const {
+  std::vector<Row> out;
+  for (Row row = 0; row < segment_->n_rows(); ++row) {
+    if (!live_[row]) out.push_back(row);
+  }
+  return out;
+}
+
+}  // namespace hyrecall

@@ -1,0 +1,40 @@
+// What one query may see in one segment: the rows of its cells, less the dead, less what the filter leaves out.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/types.hpp"
+#include "engine/filter.hpp"
+#include "engine/segment.hpp"
+
+namespace hyrecall {
+
+// The cells a query may see, as encoded by encode_cell. Empty: it sees nothing.
+struct Scope {
+  std::vector<std::string> cells;
+};
+
+// A scope on one segment.
+struct ScopeRows {
+  std::vector<std::uint32_t> cells;  // rising
+  std::vector<RowRange> ranges;      // rising, adjacent cells merged
+  Row n_rows = 0;
+
+  bool contains(Row row) const;
+};
+ScopeRows resolve_scope(Segment const& segment, Scope const& scope);
+
+// The cells with a live document whose every part equals the pattern's (encoded as in encode_cell; none = any value).
+Scope match_cells(Snapshot const& snapshot, std::span<std::optional<std::string> const> pattern);
+
+struct SelectedTile {
+  Row tile;
+  TileMask mask;  // at least one bit
+};
+// The tiles of the rows that may appear in a reply, rising.
+std::vector<SelectedTile> select_tiles(SegmentView const& view, ScopeRows const& rows, FilterProgram const* filter);
+
+}  // namespace hyrecall

@@ -1,0 +1,175 @@
+#include "engine/text_query.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "core/error.hpp"
+
+namespace hyrecall {
+namespace {
+
+using Kind = TextQuery::Kind;
+
+struct Token {
+  std::string const* term;
+  std::uint32_t position;
+};
+
+// The texts of all queries, analysed in one go: token functions run once per distinct token of the batch.
+class Texts {
+ public:
+  void collect(TextQuery const& query) {
+    if (query.kind == Kind::kText || query.kind == Kind::kPhrase || query.kind == Kind::kPrefix) {
+      texts_.push_back(query.text);
+    }
+    for (TextQuery const& child : query.children) collect(child);
+  }
+  void analyze(text::Analyzer const& analyzer) { analyzer.analyze(texts_, text::Role::kQuery, batch_); }
+
+  // The tokens of the next text, in the order of collect().
+  std::vector<Token> next() {
+    std::vector<Token> out;
+    for (std::uint64_t t = batch_.offsets[at_]; t < batch_.offsets[at_ + 1]; ++t) {
+      out.push_back({&batch_.terms[batch_.term_ids[t]], batch_.positions[t]});
+    }
+    ++at_;
+    return out;
+  }
+
+ private:
+  std::vector<std::string_view> texts_;
+  text::TokenBatch batch_;
+  std::size_t at_ = 0;
+};
+
+class Compiler {
+ public:
+  Compiler(Texts& texts, std::string const& argument) : texts_(texts), argument_(argument) {}
+
+  LexicalQuery compile(TextQuery const& query) {
+    LexicalQuery out;
+    out.match = {MatchNode::Kind::kAny, 0, {}};
+    add(query, 1.0, out.match);
+    finish(out);
+    return out;
+  }
+
+ private:
+  // Adds the query's nodes to a parent that is kAll or kAny: words of a str under All are all required.
+  void add(TextQuery const& query, double boost, MatchNode& parent) {
+    switch (query.kind) {
+      case Kind::kText:
+        for (Token const& token : texts_.next()) add_leaf({Leaf::Kind::kTerm, {*token.term}, {0}, 0, 0.0}, boost, parent);
+        break;
+      case Kind::kPhrase:
+        add_phrase(query, boost, parent);
+        break;
+      case Kind::kPrefix:
+        add_leaf({Leaf::Kind::kPrefix, {prefix_term(query)}, {0}, 0, 0.0}, boost, parent);
+        break;
+      case Kind::kBoost:
+        for (TextQuery const& child : query.children) add(child, boost * query.boost, parent);
+        break;
+      case Kind::kAll:
+      case Kind::kAny: {
+        MatchNode node{query.kind == Kind::kAll ? MatchNode::Kind::kAll : MatchNode::Kind::kAny, 0, {}};
+        for (TextQuery const& child : query.children) add(child, boost, node);
+        if (!node.children.empty()) parent.children.push_back(std::move(node));
+        break;
+      }
+    }
+  }
+
+  void add_phrase(TextQuery const& query, double boost, MatchNode& parent) {
+    std::vector<Token> const tokens = texts_.next();
+    if (tokens.empty()) return;
+    Leaf leaf{Leaf::Kind::kPhrase, {}, {}, query.slop, 0.0};
+    for (Token const& token : tokens) {
+      leaf.terms.push_back(*token.term);
+      leaf.offsets.push_back(token.position - tokens.front().position);
+    }
+    if (tokens.size() == 1) leaf = {Leaf::Kind::kTerm, std::move(leaf.terms), {0}, 0, 0.0};
+    add_leaf(std::move(leaf), boost, parent);
+  }
+
+  std::string prefix_term(TextQuery const& query) {
+    std::vector<Token> const tokens = texts_.next();
+    // A compound comes first and shares its position with its first part.
+    bool const one = tokens.size() == 1 || (tokens.size() > 1 && tokens[1].position == tokens[0].position);
+    if (!one) {
+      throw Error(ErrorCode::kOption, argument_,
+                  "expected a prefix of one token, got " + std::to_string(tokens.size()) + " tokens in Prefix('" +
+                      query.text + "')");
+    }
+    return *tokens.front().term;
+  }
+
+  void add_leaf(Leaf leaf, double boost, MatchNode& parent) {
+    auto const found = std::find_if(leaves_.begin(), leaves_.end(), [&](Entry const& e) { return same_leaf(e.leaf, leaf); });
+    auto const index = static_cast<std::uint32_t>(found - leaves_.begin());
+    if (found == leaves_.end()) leaves_.push_back({std::move(leaf), {}});
+    leaves_[index].boosts[boost] += 1;
+    parent.children.push_back({MatchNode::Kind::kLeaf, index, {}});
+  }
+
+  void finish(LexicalQuery& out) {
+    std::vector<std::uint32_t> order(leaves_.size());
+    for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+      Leaf const& x = leaves_[a].leaf;
+      Leaf const& y = leaves_[b].leaf;
+      return std::tie(x.terms, x.kind, x.offsets, x.slop) < std::tie(y.terms, y.kind, y.offsets, y.slop);
+    });
+    std::vector<std::uint32_t> place(order.size());
+    for (std::uint32_t i = 0; i < order.size(); ++i) {
+      place[order[i]] = i;
+      Entry& entry = leaves_[order[i]];
+      for (auto const& [boost, count] : entry.boosts) entry.leaf.multiplicity += boost * count;
+      out.leaves.push_back(std::move(entry.leaf));
+    }
+    renumber(out.match, place);
+    out.is_bag = std::all_of(out.match.children.begin(), out.match.children.end(),
+                             [](MatchNode const& n) { return n.kind == MatchNode::Kind::kLeaf; });
+  }
+
+  static void renumber(MatchNode& node, std::vector<std::uint32_t> const& place) {
+    if (node.kind == MatchNode::Kind::kLeaf) node.leaf = place[node.leaf];
+    for (MatchNode& child : node.children) renumber(child, place);
+  }
+
+  struct Entry {
+    Leaf leaf;
+    std::map<double, double> boosts;  // boost -> occurrences, summed by rising boost
+  };
+
+  Texts& texts_;
+  std::string const& argument_;
+  std::vector<Entry> leaves_;
+};
+
+}  // namespace
+
+std::string Leaf::label() const {
+  if (kind == Kind::kTerm) return terms.front();
+  if (kind == Kind::kPrefix) return terms.front() + "*";
+  std::string out = "\"";
+  for (std::size_t i = 0; i < terms.size(); ++i) out += (i > 0 ? " " : "") + terms[i];
+  return out + "\"" + (slop > 0 ? "~" + std::to_string(slop) : "");
+}
+
+std::vector<std::optional<LexicalQuery>> analyze_queries(std::span<std::optional<TextQuery> const> queries,
+                                                         text::Analyzer const& analyzer, std::string const& argument) {
+  Texts texts;
+  for (auto const& query : queries) {
+    if (query) texts.collect(*query);
+  }
+  texts.analyze(analyzer);
+  std::vector<std::optional<LexicalQuery>> out(queries.size());
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    if (queries[i]) out[i] = Compiler(texts, argument).compile(*queries[i]);
+  }
+  return out;
+}
+
+}  // namespace hyrecall

@@ -1,0 +1,66 @@
+// A typed text query, and its analysed form: distinct leaves that score, and a tree that says what matches.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "text/analyzer.hpp"
+
+namespace hyrecall {
+
+// As the caller wrote it; never parsed from text.
+struct TextQuery {
+  enum class Kind : std::uint8_t { kText, kPhrase, kPrefix, kAll, kAny, kBoost };
+  Kind kind = Kind::kText;
+  std::string text;       // of kText, kPhrase, kPrefix
+  std::uint32_t slop = 0; // of kPhrase
+  double boost = 1.0;     // of kBoost
+  std::vector<TextQuery> children;
+};
+
+// A term, or a phrase or prefix that counts as one: term frequency = occurrences, doc frequency = documents with one.
+struct Leaf {
+  enum class Kind : std::uint8_t { kTerm, kPhrase, kPrefix };
+  Kind kind = Kind::kTerm;
+  std::vector<std::string> terms;      // one, or a phrase's in its order
+  std::vector<std::uint32_t> offsets;  // a phrase's positions, the first is 0
+  std::uint32_t slop = 0;
+  double multiplicity = 0.0;  // boost x occurrences in the query, summed
+
+  friend bool same_leaf(Leaf const& a, Leaf const& b) {
+    return a.kind == b.kind && a.terms == b.terms && a.offsets == b.offsets && a.slop == b.slop;
+  }
+  std::string label() const;  // how explain() names it
+};
+
+struct MatchNode {
+  enum class Kind : std::uint8_t { kLeaf, kAll, kAny };
+  Kind kind = Kind::kAny;
+  std::uint32_t leaf = 0;
+  std::vector<MatchNode> children;
+
+  // present(leaf) says whether the document holds it.
+  template <typename F>
+  bool matches(F&& present) const {
+    if (kind == Kind::kLeaf) return present(leaf);
+    for (MatchNode const& child : children) {
+      if (child.matches(present) != (kind == Kind::kAll)) return kind == Kind::kAny;
+    }
+    return kind == Kind::kAll && !children.empty();
+  }
+};
+
+struct LexicalQuery {
+  std::vector<Leaf> leaves;  // distinct, by the UTF-8 bytes of their terms: the order in which scores are summed
+  MatchNode match;
+  bool is_bag = true;  // any leaf matches: no tree to evaluate
+};
+
+// A missing query stays missing; a text without an indexable token becomes a query without leaves.
+std::vector<std::optional<LexicalQuery>> analyze_queries(std::span<std::optional<TextQuery> const> queries,
+                                                         text::Analyzer const& analyzer, std::string const& argument);
+
+}  // namespace hyrecall
