@@ -1,0 +1,184 @@
+"""Typed text queries. Text is never parsed: operators exist only as these objects."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any as AnyType
+from typing import TypeAlias
+
+from hyrecall.errors import DTypeError, OptionError, error
+
+__all__ = ["All", "Any", "Boost", "Phrase", "Prefix", "TextQuery", "lower"]
+
+_MAX_SLOP = 1000
+_MAX_BOOST = 2.0**20
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """Documents that hold the tokens of a text at consecutive positions.
+
+    A phrase counts as one term: its term frequency is the number of its occurrences, its document
+    frequency the number of documents with one.
+
+    Parameters
+    ----------
+    text : str
+        Analysed like every query text.
+    slop : int, default 0
+        How far tokens may lie from their places: an occurrence is a place of the first token for
+        which the displacements of all tokens span at most ``slop`` positions. In [0, 1000].
+
+    Examples
+    --------
+    >>> Phrase("blue green deploy")
+    Phrase(text='blue green deploy', slop=0)
+    """
+
+    text: str
+    slop: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        _check_text("Phrase", self.text)
+        if not isinstance(self.slop, int) or isinstance(self.slop, bool) or not 0 <= self.slop <= _MAX_SLOP:
+            raise error(OptionError, "slop", f"an int in [0, {_MAX_SLOP}]", repr(self.slop))
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """Documents with a term that starts with the (one) token of a text.
+
+    It counts as one term: its term frequency is the sum over the terms it stands for, its document
+    frequency the number of documents with one. It expands over terms of the authorised cells only;
+    more than 1,024 are an error, never a silent cut.
+
+    Parameters
+    ----------
+    text : str
+        One token after analysis.
+
+    Examples
+    --------
+    >>> Prefix("postg")
+    Prefix(text='postg')
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        """Check the text."""
+        _check_text("Prefix", self.text)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class _Group:
+    queries: tuple[TextQuery, ...]
+
+    def __init__(self, *queries: TextQuery) -> None:
+        """Take the parts; at least one."""
+        if not queries:
+            raise error(OptionError, type(self).__name__, "at least one query", "none")
+        for query in queries:
+            _check_query(type(self).__name__, query)
+        object.__setattr__(self, "queries", queries)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self.queries))})"
+
+
+class All(_Group):
+    """Documents that match every part; each word of a str is a part.
+
+    Parameters
+    ----------
+    *queries : str or typed query
+        The parts. A str whose analysis yields no token asks for nothing.
+
+    Notes
+    -----
+    A matching document is scored by every term of the query that it holds, as in FTS5.
+
+    Examples
+    --------
+    >>> All("postgres replication", Phrase("hot standby"))
+    All('postgres replication', Phrase(text='hot standby', slop=0))
+    """
+
+
+class Any(_Group):
+    """Documents that match at least one part; a plain str means the same for its words.
+
+    Parameters
+    ----------
+    *queries : str or typed query
+        The parts.
+
+    Examples
+    --------
+    >>> Any("postgres", Prefix("replic"))
+    Any('postgres', Prefix(text='replic'))
+    """
+
+
+@dataclass(frozen=True)
+class Boost:
+    """A query whose terms count ``factor`` times.
+
+    Parameters
+    ----------
+    query : str or typed query
+        What is weighted; what matches stays the same.
+    factor : float
+        In [2^-20, 2^20].
+
+    Examples
+    --------
+    >>> Boost("postgres", 2.0)
+    Boost(query='postgres', factor=2.0)
+    """
+
+    query: TextQuery
+    factor: float
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        _check_query("Boost", self.query)
+        is_number = isinstance(self.factor, int | float) and not isinstance(self.factor, bool)
+        if not is_number or not math.isfinite(self.factor) or not 1 / _MAX_BOOST <= self.factor <= _MAX_BOOST:
+            raise error(OptionError, "factor", "a number in [2^-20, 2^20]", repr(self.factor))
+
+
+TextQuery: TypeAlias = str | Phrase | Prefix | All | Any | Boost
+
+
+def lower(query: object, argument: str) -> AnyType:
+    """Turn a query into what the engine takes: None, a str, or nested tuples."""
+    if query is None or isinstance(query, str):
+        return query
+    if isinstance(query, Phrase):
+        return ("phrase", query.text, query.slop)
+    if isinstance(query, Prefix):
+        return ("prefix", query.text)
+    if isinstance(query, All | Any):
+        kind = "all" if isinstance(query, All) else "any"
+        return (kind, [lower(part, argument) for part in query.queries])
+    if isinstance(query, Boost):
+        return ("boost", float(query.factor), lower(query.query, argument))
+    raise _not_a_query(argument, query)
+
+
+def _check_text(argument: str, text: object) -> None:
+    if not isinstance(text, str):
+        raise error(DTypeError, argument, "a str", type(text).__name__)
+
+
+def _check_query(argument: str, query: object) -> None:
+    if not isinstance(query, str | Phrase | Prefix | _Group | Boost):
+        raise _not_a_query(argument, query)
+
+
+def _not_a_query(argument: str, query: object) -> DTypeError:
+    wish = "a str, hr.Phrase, hr.Prefix, hr.All, hr.Any or hr.Boost"
+    return error(DTypeError, argument, wish, f"{type(query).__name__} {query!r}")

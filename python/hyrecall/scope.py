@@ -1,0 +1,192 @@
+"""Scopes: which cells a query may see."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from hyrecall import _core
+from hyrecall.errors import OptionError, ScopeError, ShapeError, error
+
+__all__ = ["ANY", "CellTypes", "Scope", "ScopeLike", "Scopes", "encode_part"]
+
+
+class _Any(Enum):
+    ANY = "ANY"
+
+    def __repr__(self) -> str:
+        return "hyrecall.ANY"
+
+
+ANY: Final = _Any.ANY
+"""In :meth:`Scope.matching`: every value of this cell column."""
+
+CellTypes: TypeAlias = "dict[str, pa.DataType]"
+ScopeLike: TypeAlias = "str | int | bool | tuple[Any, ...] | Scope"
+
+
+def encode_part(value: object, name: str, kind: pa.DataType) -> bytes:
+    """Encode one value of a cell tuple as the engine does: a tag and the value."""
+    if value is None:
+        return b"\0"
+    if pa.types.is_boolean(kind) and isinstance(value, bool):
+        return b"\1" + bytes([value])
+    if pa.types.is_int64(kind) and isinstance(value, int) and not isinstance(value, bool):
+        if not -(2**63) <= value < 2**63:
+            raise error(ScopeError, "scope", f"an int64 for {name}", value)
+        return b"\2" + struct.pack("<q", value)
+    if pa.types.is_large_string(kind) and isinstance(value, str):
+        raw = value.encode("utf-8", "surrogatepass")
+        return b"\3" + struct.pack("<I", len(raw)) + raw
+    wish = {"large_string": "a str", "int64": "an int", "bool": "a bool"}[str(kind)]
+    raise error(ScopeError, "scope", f"{wish} or None for {name}", f"{type(value).__name__} {value!r}")
+
+
+@dataclass(frozen=True, init=False)
+class Scope:
+    """The set of cells one query may see.
+
+    Parameters
+    ----------
+    cells : iterable
+        Cells: a value where the index has one cell column, else a tuple with a value per cell
+        column. An empty iterable sees nothing; ``Scope([None])`` is the null cell.
+
+    Examples
+    --------
+    >>> Scope([("alice", "private"), ("acme", "shared")]).cells
+    (('alice', 'private'), ('acme', 'shared'))
+    """
+
+    cells: tuple[tuple[object, ...], ...]
+
+    def __init__(self, cells: Iterable[object]) -> None:
+        """Take each cell as a tuple."""
+        if isinstance(cells, str | bytes) or not isinstance(cells, Iterable):
+            raise error(ScopeError, "scope", "an iterable of cells", repr(cells))
+        made = tuple(cell if isinstance(cell, tuple) else (cell,) for cell in cells)
+        object.__setattr__(self, "cells", made)
+
+    @staticmethod
+    def matching(**parts: object) -> ScopePattern:
+        """Give the cells whose every named part has this value, or any for :data:`ANY`.
+
+        Every cell column must be named. The pattern is resolved on the snapshot that the call
+        reads, so it never sees cells that came later.
+
+        Parameters
+        ----------
+        **parts : str or int or bool or None or ANY
+            Cell column to value.
+
+        Examples
+        --------
+        >>> Scope.matching(tenant="acme", agent=ANY)
+        ScopePattern(parts=(('agent', hyrecall.ANY), ('tenant', 'acme')))
+        """
+        return ScopePattern(tuple(sorted(parts.items())))
+
+
+@dataclass(frozen=True)
+class ScopePattern:
+    """What :meth:`Scope.matching` gives; taken wherever a scope is."""
+
+    parts: tuple[tuple[str, object], ...]
+
+
+class Scopes:
+    """The scopes of a batch, each distinct one encoded once.
+
+    Attributes
+    ----------
+    distinct : list of list of bytes
+        Encoded cells of each distinct scope.
+    index : list of int
+        Which distinct scope each query has.
+    """
+
+    def __init__(self, types: CellTypes, snapshot: _core.Snapshot) -> None:
+        """Resolve scopes of an index with these cell columns on one snapshot."""
+        self._types = types
+        self._snapshot = snapshot
+        self._seen: dict[object, int] = {}
+        self.distinct: list[list[bytes]] = []
+        self.index: list[int] = []
+
+    def read(self, scope: object, n_queries: int) -> None:
+        """Take recall's ``scope=``: one for every query, or a list with one per query."""
+        if not self._types:
+            if scope is not None:
+                wish = "no scope (the index was built with cell=None: one audience)"
+                raise error(ScopeError, "scope", wish, repr(scope))
+            self.distinct.append([b""])
+            self.index = [0] * n_queries
+            return
+        if scope is None:
+            wish = "a scope: a cell, hr.Scope([...]), or a list with one entry per query"
+            raise error(ScopeError, "scope", wish, "None (the null cell is hr.Scope([None]))")
+        if isinstance(scope, list):
+            if len(scope) != n_queries:
+                raise error(ShapeError, "scope", f"{n_queries} entries, one per query", len(scope))
+            self.index = [self._number(one, f"scope[{i}]") for i, one in enumerate(scope)]
+        else:
+            self.index = [self._number(scope, "scope")] * n_queries
+
+    def _number(self, scope: object, argument: str) -> int:
+        key: object = scope
+        if isinstance(scope, bool | int):  # True == 1: keep them apart
+            key = (type(scope), scope)
+        try:
+            known = self._seen.get(key)
+        except TypeError:
+            raise error(ScopeError, argument, "a cell or hr.Scope", repr(scope)) from None
+        if known is None or type(scope) is Scope:
+            known = self._add(scope, argument, key)
+        return known
+
+    def _add(self, scope: object, argument: str, key: object) -> int:
+        if isinstance(scope, Scope):
+            cells = [self._encode(cell) for cell in scope.cells]
+            key = tuple(cells)
+            if key in self._seen:
+                return self._seen[key]
+        elif isinstance(scope, ScopePattern):
+            cells = self._match(scope)
+        elif scope is None or not isinstance(scope, str | int | tuple):
+            got = "None (the null cell is hr.Scope([None]))" if scope is None else repr(scope)
+            raise error(ScopeError, argument, "a cell (str, int, bool or tuple) or hr.Scope", got)
+        else:
+            cells = [self._encode(scope if isinstance(scope, tuple) else (scope,))]
+        self._seen[key] = len(self.distinct)
+        self.distinct.append(cells)
+        return len(self.distinct) - 1
+
+    def _encode(self, cell: Sequence[object]) -> bytes:
+        if len(cell) != len(self._types):
+            columns = ", ".join(self._types)
+            raise error(ScopeError, "scope", f"a value for each of ({columns})", repr(tuple(cell)))
+        return b"".join(
+            encode_part(value, name, kind)
+            for value, (name, kind) in zip(cell, self._types.items(), strict=True)
+        )
+
+    def _match(self, pattern: ScopePattern) -> list[bytes]:
+        named = dict(pattern.parts)
+        if set(named) != set(self._types):
+            raise error(ScopeError, "scope", f"every cell column named: {sorted(self._types)}", sorted(named))
+        parts = [
+            None if named[name] is ANY else encode_part(named[name], name, kind)
+            for name, kind in self._types.items()
+        ]
+        return self._snapshot.matching(parts)
+
+
+def check_no_list(scope: object) -> None:
+    """Refuse a list where one query is asked."""
+    if isinstance(scope, list):
+        raise error(OptionError, "scope", "one scope (several cells are hr.Scope([...]))", "a list")

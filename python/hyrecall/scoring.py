@@ -1,0 +1,213 @@
+"""How scores are made and joined: BM25, fusions, floors. Formulas and sources: docs/scoring.md."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+from hyrecall.errors import DTypeError, OptionError, error
+
+__all__ = ["BM25", "RRF", "Above", "Fusion", "Max", "WeightedSum", "read_floor"]
+
+Variant: TypeAlias = Literal["lucene", "okapi", "fts5"]
+_DEFAULT_K1 = {"lucene": 1.2, "okapi": 1.5, "fts5": 1.2}
+
+
+def _number(argument: str, value: object, low: float, high: float, wish: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise error(DTypeError, argument, wish, f"{type(value).__name__} {value!r}")
+    if not (math.isfinite(value) and low <= value <= high):
+        raise error(OptionError, argument, wish, value)
+    return float(value)
+
+
+@dataclass(frozen=True)
+class BM25:
+    """A BM25 variant and its constants.
+
+    Parameters
+    ----------
+    variant : {"lucene", "okapi", "fts5"}, default "lucene"
+        ``lucene`` and ``okapi`` have idf = ln(1 + (N - df + .5) / (df + .5)); ``fts5`` has no 1 +
+        and floors idf at 1e-6, as SQLite FTS5 does. ``okapi`` and ``fts5`` multiply by k1 + 1.
+    k1 : float, optional
+        Saturation of term frequency, in [0, 1000]; default 1.2, for ``okapi`` 1.5.
+    b : float, default 0.75
+        Weight of document length, in [0, 1].
+
+    Examples
+    --------
+    >>> BM25("okapi").k1
+    1.5
+    """
+
+    variant: Variant = "lucene"
+    k1: float | None = None
+    b: float = 0.75
+
+    def __post_init__(self) -> None:
+        """Check the options and fill in k1."""
+        if self.variant not in get_args(Variant):
+            raise error(OptionError, "variant", f"one of {get_args(Variant)}", repr(self.variant))
+        k1 = _DEFAULT_K1[self.variant] if self.k1 is None else self.k1
+        object.__setattr__(self, "k1", _number("k1", k1, 0.0, 1000.0, "a number in [0, 1000]"))
+        object.__setattr__(self, "b", _number("b", self.b, 0.0, 1.0, "a number in [0, 1]"))
+
+
+@dataclass(frozen=True)
+class Above:
+    """A floor that a score must exceed, not just reach.
+
+    Parameters
+    ----------
+    value : float
+        The floor, in the score's own unit.
+
+    Examples
+    --------
+    >>> Above(0.35)
+    Above(value=0.35)
+    """
+
+    value: float
+
+    def __post_init__(self) -> None:
+        """Check the floor."""
+        object.__setattr__(self, "value", _number("Above", self.value, -math.inf, math.inf, "a finite number"))
+
+
+def read_floor(argument: str, floor: object) -> tuple[float, bool] | None:
+    """Give (value, strict) of a floor: a number is inclusive, :class:`Above` is strict."""
+    if floor is None:
+        return None
+    if isinstance(floor, Above):
+        return floor.value, True
+    return _number(argument, floor, -math.inf, math.inf, "a finite number or hr.Above(number)"), False
+
+
+def _weights(weights: Mapping[str, float] | None) -> tuple[tuple[str, float], ...] | None:
+    if weights is None:
+        return None
+    if not isinstance(weights, Mapping) or not weights:
+        raise error(OptionError, "weights", "a mapping {arm: weight}", repr(weights))
+    checked = {
+        arm: _number(f"weights[{arm!r}]", w, 0.0, 1e6, "a number in [0, 1e6]") for arm, w in weights.items()
+    }
+    if not any(checked.values()):
+        raise error(OptionError, "weights", "at least one weight above 0", repr(dict(weights)))
+    return tuple(checked.items())
+
+
+@dataclass(frozen=True, init=False)
+class RRF:
+    """Reciprocal rank fusion: each arm adds weight / (rank_constant + rank), rank from 1.
+
+    Parameters
+    ----------
+    weights : mapping of str to float, optional
+        Arm to weight, in [0, 1e6]; default: 1 for every arm. A weight of 0 leaves the arm out. An
+        arm that is not named has weight 1.
+    rank_constant : float, default 60
+        In [0, 1e6].
+    alpha : float, optional
+        In place of weights, for an index with one lexical and one dense arm: 2 alpha to the dense,
+        2 (1 - alpha) to the lexical arm; 0 and 1 leave the other out. When only one of them runs,
+        alpha has no effect.
+
+    Notes
+    -----
+    Scores lie in (0, sum of weights / (rank_constant + 1)]. Source: Cormack, Clarke, Buettcher,
+    "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods", SIGIR 2009.
+
+    Examples
+    --------
+    >>> RRF(alpha=0.5)
+    RRF(weights=None, rank_constant=60.0, alpha=0.5)
+    """
+
+    weights: tuple[tuple[str, float], ...] | None
+    rank_constant: float
+    alpha: float | None
+
+    def __init__(
+        self,
+        weights: Mapping[str, float] | None = None,
+        *,
+        rank_constant: float = 60,
+        alpha: float | None = None,
+    ) -> None:
+        """Check the options."""
+        if weights is not None and alpha is not None:
+            raise error(OptionError, "alpha", "weights or alpha, not both", "both")
+        wish = "a number in [0, 1e6]"
+        object.__setattr__(self, "weights", _weights(weights))
+        object.__setattr__(self, "rank_constant", _number("rank_constant", rank_constant, 0.0, 1e6, wish))
+        if alpha is not None:
+            alpha = _number("alpha", alpha, 0.0, 1.0, "a number in [0, 1]")
+        object.__setattr__(self, "alpha", alpha)
+
+
+@dataclass(frozen=True, init=False)
+class _ScoreFusion:
+    weights: tuple[tuple[str, float], ...] | None
+    normalize: Literal["minmax", "none"]
+    complete: bool
+
+    def __init__(
+        self,
+        weights: Mapping[str, float] | None = None,
+        *,
+        normalize: Literal["minmax", "none"] = "minmax",
+        complete: bool = True,
+    ) -> None:
+        """Check the options."""
+        if normalize not in ("minmax", "none"):
+            raise error(OptionError, "normalize", "'minmax' or 'none'", repr(normalize))
+        if not isinstance(complete, bool):
+            raise error(DTypeError, "complete", "a bool", repr(complete))
+        object.__setattr__(self, "weights", _weights(weights))
+        object.__setattr__(self, "normalize", normalize)
+        object.__setattr__(self, "complete", complete)
+
+
+class WeightedSum(_ScoreFusion):
+    """Fusion by the weighted sum of the arms' scores.
+
+    Parameters
+    ----------
+    weights : mapping of str to float, optional
+        Arm to weight, in [0, 1e6]; default: 1 for every arm. A weight of 0 leaves the arm out.
+    normalize : {"minmax", "none"}, default "minmax"
+        Scale each arm into [0, 1] over the union of the arms' lists, or take scores as they are.
+    complete : bool, default True
+        Score every document of the union in every arm that ran. False: a document outside an arm's
+        list gets 0 there. A null component always adds 0.
+
+    Examples
+    --------
+    >>> WeightedSum({"text": 0.7, "embedding": 0.3})
+    WeightedSum(weights=(('text', 0.7), ('embedding', 0.3)), normalize='minmax', complete=True)
+    """
+
+
+class Max(_ScoreFusion):
+    """Fusion by the largest weighted score of an arm; options as :class:`WeightedSum`.
+
+    Examples
+    --------
+    >>> Max(normalize="none")
+    Max(weights=None, normalize='none', complete=True)
+    """
+
+
+Fusion: TypeAlias = RRF | WeightedSum | Max
+
+
+def fusion_to_dict(fusion: Fusion) -> dict[str, Any]:
+    """Give a fusion as plain data, for traces."""
+    fields = {name: getattr(fusion, name) for name in type(fusion).__dataclass_fields__}
+    if fields["weights"] is not None:
+        fields["weights"] = dict(fields["weights"])
+    return {"kind": type(fusion).__name__, **fields}
