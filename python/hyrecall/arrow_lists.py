@@ -45,16 +45,13 @@ def is_list(kind: pa.DataType) -> bool:
     )
 
 
-def arrow_column(value: Any, *, argument: str) -> pa.ChunkedArray:
+def arrow_column(value: Any) -> pa.ChunkedArray:
     """Take one column from an Arrow array, chunked array or series."""
     if isinstance(value, pa.ChunkedArray):
         return value
-    try:
-        if hasattr(value, "__arrow_c_stream__"):
-            return pa.chunked_array(value)
-        return pa.chunked_array([pa.array(value)])
-    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as fault:
-        raise error(DTypeError, argument, "one Arrow column of vectors", fault) from fault
+    if hasattr(value, "__arrow_c_stream__"):
+        return pa.chunked_array(value)
+    return pa.chunked_array([pa.array(value)])
 
 
 def read_lists(

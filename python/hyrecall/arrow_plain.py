@@ -22,7 +22,7 @@ def plain_column(column: pa.ChunkedArray, *, fixed_too: bool = False) -> pa.Chun
     size) large_list, whatever they hold inside lists and structs likewise. Other types stay.
     """
     chunks = [_plain(chunk, fixed_too) for chunk in column.chunks]
-    kind = chunks[0].type if chunks else _plain(pa.array([], column.type), fixed_too).type
+    kind = chunks[0].type if chunks else _plain(pa.nulls(0, column.type), fixed_too).type
     return pa.chunked_array(chunks, kind)
 
 

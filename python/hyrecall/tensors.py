@@ -178,7 +178,7 @@ def _from_dlpack(value: Any, argument: str) -> Array:
 
 
 def _from_arrow(value: Any, dim: int, argument: str) -> Queries:
-    column = arrow_column(value, argument=argument)
+    column = arrow_column(value)
     rows = read_lists(column, bits=False, dim=dim, argument=argument, row_name="query")
     chunks = []
     first = 0
@@ -209,7 +209,8 @@ def _from_rows(rows: Sequence[object], dim: int, argument: str) -> Queries:
         if array.shape != (dim,):
             got = len(array) if array.ndim == 1 else f"shape {array.shape}"
             raise error(ShapeError, argument, f"{dim} values in every query", f"{got} {where}")
-        values[i] = widen_bfloat16(native(array)) if dtype == "bfloat16" else array
+        with np.errstate(invalid="ignore"):  # a signalling NaN; the check below names it
+            values[i] = widen_bfloat16(native(array)) if dtype == "bfloat16" else array
     queries = _float32(values, "float64", None, argument)
     return queries, None if valid.all() else valid
 

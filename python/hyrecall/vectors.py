@@ -44,7 +44,7 @@ def read_vectors(
     """
     bits = dtype == "bfloat16"
     if is_arrow(value):
-        column = arrow_column(value, argument=argument)
+        column = arrow_column(value)
         if len(column) != n_rows:
             raise error(ShapeError, argument, f"{n_rows} rows", len(column))
         rows = read_lists(column, bits=bits, dim=dim, argument=argument, row_name=row_name)

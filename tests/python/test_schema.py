@@ -6,7 +6,6 @@ import pickle
 from typing import Any
 
 import pytest
-
 from hyrecall.errors import OptionError
 from hyrecall.schema import Schema, Text, Vector
 
@@ -237,5 +236,5 @@ def test_text_and_vector_refuse_by_name() -> None:
         Text(3)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="column: expected a column name, got ''"):
         Vector("")
-    with pytest.raises(OptionError, match="dtype: expected one of 'float32', .* got 'int8'"):
+    with pytest.raises(OptionError, match=r"dtype: expected one of 'float32', .* got 'int8'"):
         Vector("e", dtype="int8")  # type: ignore[arg-type]
