@@ -178,12 +178,12 @@ def _find(found: pa.Schema, schema: Schema, given: Mapping[str, object]) -> list
     needed: dict[str, str | None] = dict.fromkeys((*schema.row_columns, *schema.text_columns))
     needed |= {vector.column: arm for arm, vector in arms.items() if arm not in given}
     places = []
-    for name, arm in needed.items():
+    for name, absent in needed.items():
         at = found.get_all_field_indices(name)
         if len(at) == 1:
             places.append(at[0])
             continue
-        wish = "one column of the table" + (f", or vectors={{{arm!r}: array}}" if arm else "")
+        wish = "one column of the table" + (f", or vectors={{{absent!r}: array}}" if absent else "")
         shown = ", ".join(map(repr, found.names[:20])) + (", ..." if len(found.names) > 20 else "")
         got = f"{len(at)} of that name" if at else f"none among {shown or 'no columns'}"
         raise error(OptionError, name, wish, got)
