@@ -1,0 +1,369 @@
+"""Column types: each accepted form ends in one, everything else is refused with its cure."""
+
+import datetime as dt
+import itertools
+from decimal import Decimal
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hyrecall.columns import Columns, read_table
+from hyrecall.errors import DTypeError, HyrecallError, KeyConflictError, OptionError
+from hyrecall.schema import Schema
+
+
+def only(role: str, column: Any) -> pa.ChunkedArray:
+    """Read one column in one role."""
+    fields: dict[str, Any] = {"key": "id", "cell": None, "text": "text", "stored": (), role: "x"}
+    n = len(column)
+    table = {"id": np.arange(n), "text": ["t"] * n, "x": column}
+    read = read_table(pa.table(table), Schema(**fields))
+    return read.texts["x"][0] if role == "text" else read.rows["x"]
+
+
+def refusal(role: str, column: Any) -> HyrecallError:
+    with pytest.raises(HyrecallError) as caught:
+        only(role, column)
+    assert caught.value.argument == "x"
+    return caught.value
+
+
+# ---- keys ----
+
+STRING_FORMS = [
+    pa.string(),
+    pa.large_string(),
+    pa.string_view(),
+    pa.dictionary(pa.int8(), pa.string()),
+    pa.dictionary(pa.uint32(), pa.string_view()),
+    pa.dictionary(pa.int32(), pa.large_string()),
+    pa.run_end_encoded(pa.int32(), pa.string()),
+]
+INTEGERS = [getattr(pa, f"{sign}int{width}")() for sign in ("", "u") for width in (8, 16, 32, 64)]
+
+
+def as_type(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """Build an array of any type, also of those that pyarrow only builds from parts."""
+    if pa.types.is_dictionary(kind):
+        array = pa.array(values, pa.string()).dictionary_encode()
+        return pa.DictionaryArray.from_arrays(
+            array.indices.cast(kind.index_type), array.dictionary.cast(kind.value_type)
+        )
+    if pa.types.is_run_end_encoded(kind):
+        return pc.run_end_encode(pa.array(values, kind.value_type))
+    return pa.array(values, kind)
+
+
+@pytest.mark.parametrize("kind", STRING_FORMS, ids=str)
+@pytest.mark.parametrize("role", ["key", "cell", "attributes", "stored", "text"])
+def test_every_string_form_becomes_large_string_in_every_role(kind: pa.DataType, role: str) -> None:
+    values: list[Any] = ["b", "", "a", "b", "ü" * 400]
+    if role != "key":
+        values[3] = None
+    column = only(role, as_type(values, kind))
+    assert column.type == pa.large_string()
+    assert column.to_pylist() == values
+    sliced = only(role, as_type(values, kind)[2:])
+    assert sliced.to_pylist() == values[2:]
+
+
+@pytest.mark.parametrize("kind", INTEGERS, ids=str)
+@pytest.mark.parametrize("role", ["key", "cell"])
+def test_every_integer_becomes_int64_as_key_and_cell(kind: pa.DataType, role: str) -> None:
+    column = only(role, pa.array([3, 0, 127], kind))
+    assert column.type == pa.int64()
+    assert column.to_pylist() == [3, 0, 127]
+
+
+def test_keys_at_the_ends_of_int64_and_long_strings_are_kept() -> None:
+    ends = [-(2**63), -1, 0, 2**63 - 1]
+    assert only("key", pa.array(ends)).to_pylist() == ends
+    assert only("key", pa.array([2**63 - 1], pa.uint64())).to_pylist() == [2**63 - 1]
+    assert only("key", ["k" * 100_000, "\0", "💡"]).to_pylist() == ["k" * 100_000, "\0", "💡"]
+    decoded = pa.DictionaryArray.from_arrays(pa.array([1, 0]), pa.array([7, 9], pa.int16()))
+    assert only("key", decoded).to_pylist() == [9, 7]
+
+
+@pytest.mark.parametrize("role", ["key", "cell"])
+def test_an_integer_beyond_int64_is_refused_with_its_row(role: str) -> None:
+    column = pa.chunked_array([[1], [2, 2**64 - 1]], pa.uint64())
+    fault = refusal(role, column)
+    assert isinstance(fault, OptionError)
+    assert str(fault) == (
+        "x: expected integers of at most 9223372036854775807 (int64), "
+        "got 18446744073709551615 in row 2"
+    )
+
+
+def test_a_null_key_is_refused_with_its_row() -> None:
+    for column in (
+        pa.chunked_array([["a", "b"], ["c", None, None]]),
+        pa.chunked_array([[1, 2], [3, None]]),
+        pa.array(["a", "b", "c", None]).dictionary_encode(),
+        pa.DictionaryArray.from_arrays(pa.array([0, 0, 0, 1]), pa.array(["x", None])),
+    ):
+        fault = refusal("key", column)
+        assert isinstance(fault, KeyConflictError)
+        assert str(fault) == "x: expected a key in every row, got null in row 3"
+    assert "null in row 0" in str(refusal("key", pa.nulls(2)))
+
+
+@pytest.mark.parametrize("role", ["key", "cell", "attributes"])
+def test_strings_that_are_no_utf8_are_refused_with_their_row(role: str) -> None:
+    for bad in range(5):
+        values = [b"fine"] * 5
+        values[bad] = b"\xff\xfe"
+        raw = pa.array(values, pa.large_binary())
+        column = pa.Array.from_buffers(pa.large_string(), 5, raw.buffers())
+        fault = refusal(role, pa.chunked_array([pa.array(["ok"], pa.large_string()), column]))
+        assert str(fault).startswith("x: expected valid UTF-8, got ")
+        assert str(fault).endswith(f"in row {bad + 1}")
+
+
+# ---- cells ----
+
+
+def test_cells_may_be_boolean_and_null() -> None:
+    for values in ([True, None, False], ["a", None, "b"], [1, None, -1]):
+        assert only("cell", pa.array(values)).to_pylist() == values
+
+
+@pytest.mark.parametrize(
+    ("column", "cure"),
+    [
+        (pa.array([1.0]), "double; cast it: pc.cast(table['x'], pa.int64())"),
+        (pa.array([Decimal("1.5")]), "cast it: pc.cast(table['x'], pa.int64())"),
+        (pa.array([dt.date(2020, 1, 1)]), "date32[day]; cast it: pc.cast(table['x'], pa.string())"),
+        (pa.array([b"x"]), "cast it: pc.cast(table['x'], pa.string())"),
+        (pa.array([["a"]]), "cast it: pc.cast(table['x'], pa.string())"),
+        (pa.nulls(1), "null; cast it: pc.cast(table['x'], pa.string())"),
+    ],
+)
+def test_other_cells_are_refused_with_the_cast(column: pa.Array, cure: str) -> None:
+    fault = refusal("cell", column)
+    assert isinstance(fault, DTypeError)
+    assert str(fault).startswith("x: expected a string, integer or boolean cell, got ")
+    assert cure in str(fault)
+
+
+# ---- attributes ----
+
+NOW = dt.datetime(2024, 2, 29, 12, 30)
+KEPT = [
+    pa.array([True, None]),
+    *(pa.array([1, None], kind) for kind in INTEGERS),
+    pa.array(np.array([1.5, 2.5], np.float16)),
+    pa.array([1.5, None], pa.float32()),
+    pa.array([1.5, None, float("nan")], pa.float64()),
+    pa.array([NOW.date(), None], pa.date32()),
+    pa.array([NOW.date(), None], pa.date64()),
+    *(pa.array([NOW, None], pa.timestamp(unit)) for unit in ("s", "ms", "us", "ns")),
+    pa.array([NOW, None], pa.timestamp("ms", "Europe/Paris")),
+    pa.array([NOW.time(), None], pa.time32("s")),
+    pa.array([NOW.time(), None], pa.time64("us")),
+    pa.array([dt.timedelta(days=1), None], pa.duration("ms")),
+]
+
+
+@pytest.mark.parametrize("column", KEPT, ids=lambda column: str(column.type))
+def test_scalar_attributes_keep_their_type_and_buffers(column: pa.Array) -> None:
+    read = only("attributes", column)
+    assert read.type == column.type
+    assert read.chunk(0).equals(column) or "nan" in str(column)
+    assert read.chunk(0).buffers()[-1].address == column.buffers()[-1].address
+
+
+LIST_FORMS = [
+    pa.list_,
+    pa.large_list,
+    pa.list_view,
+    pa.large_list_view,
+    lambda child: pa.list_(child, 2),
+]
+
+
+@pytest.mark.parametrize("form", LIST_FORMS, ids=lambda form: str(form(pa.int8())))
+@pytest.mark.parametrize(
+    ("child", "plain"),
+    [(pa.string(), pa.large_string()), (pa.string_view(), pa.large_string()), (pa.int16(), None)],
+    ids=str,
+)
+def test_every_list_form_becomes_large_list(form: Any, child: Any, plain: Any) -> None:
+    a, b, c = (1, 2, 3) if plain is None else ("a", "b", "c")
+    values = [[a, b], None, [c, None], [b, c]]
+    if form is not LIST_FORMS[-1]:
+        values[2] = []
+    for first in range(4):
+        column = only("attributes", pa.array(values, form(child))[first:])
+        assert column.type == pa.large_list(plain or child)
+        assert column.to_pylist() == values[first:]
+        column.validate(full=True)
+
+
+def test_a_list_of_dictionaries_is_decoded() -> None:
+    tags = pa.array(["a", "b", None, "a"]).dictionary_encode()
+    column = only("attributes", pa.ListArray.from_arrays([0, 2, 2, 4], tags))
+    assert column.type == pa.large_list(pa.large_string())
+    assert column.to_pylist() == [["a", "b"], [], [None, "a"]]
+
+
+@pytest.mark.parametrize(
+    ("column", "cure"),
+    [
+        (pa.array([Decimal("1.5")]), "cast it: pc.cast(table['x'], pa.float64())"),
+        (pa.array([{"a": 1}]), "struct<a: int64>; cast it: "),
+        (pa.array([b"x"]), "large_binary; cast it: pc.cast(table['x'], pa.string())"),
+        (pa.array([[["a"]]]), "cast it: pc.cast(table['x'], pa.list_(pa.string()))"),
+        (pa.array([[Decimal("1.5")]]), "cast it: pc.cast(table['x'], pa.list_(pa.float64()))"),
+        (pa.nulls(1), "null; cast it: "),
+        (pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int8())), "map<"),
+        (pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])]), "sparse_union<"),
+        (pa.array([b"0" * 16], pa.uuid()), "extension<arrow.uuid>"),
+    ],
+)
+def test_other_attributes_are_refused_with_the_cast(column: pa.Array, cure: str) -> None:
+    fault = refusal("attributes", column)
+    assert isinstance(fault, DTypeError)
+    assert str(fault).startswith("x: expected an attribute (boolean, number, string, date, time")
+    assert cure in str(fault)
+
+
+@pytest.mark.parametrize(
+    "values", [["a"], [True], [b"x"], [dt.time(1)], [dt.timedelta(1)], [[1]], [Decimal(1)]]
+)
+def test_a_cluster_is_a_number_a_date_or_a_timestamp(values: list[Any]) -> None:
+    fault = refusal("cluster", pa.array(values))
+    assert str(fault).startswith("x: expected a number, date or timestamp to cluster by, got ")
+    for good in ([1], [1.5], [NOW.date()], [NOW]):
+        assert only("cluster", pa.array(good)).to_pylist() == good
+
+
+def test_a_cluster_that_is_also_the_cell_is_checked_and_keeps_the_form_of_the_cell() -> None:
+    table = pa.table({"id": [1], "org": pa.array([1], pa.int8()), "name": ["x"], "text": ["t"]})
+    read = read_table(table, Schema(key="id", cell="org", text="text", cluster="org"))
+    assert read.rows["org"].type == pa.int64()
+    with pytest.raises(DTypeError, match="name: expected a number, date or timestamp"):
+        read_table(table, Schema(key="id", cell="name", text="text", cluster="name"))
+
+
+# ---- texts and stored columns ----
+
+
+def test_a_column_of_none_only_is_a_column_of_missing_texts() -> None:
+    column = only("text", pa.nulls(3))
+    assert column.type == pa.large_string()
+    assert column.null_count == 3
+
+
+@pytest.mark.parametrize("column", [[1], [b"x"], [["a"]], [True]], ids=str)
+def test_other_texts_are_refused_with_the_cast(column: list[Any]) -> None:
+    fault = refusal("text", pa.array(column))
+    assert str(fault).startswith("x: expected a text column, got ")
+    assert str(fault).endswith("cast it: pc.cast(table['x'], pa.string())")
+
+
+STORED = [
+    (pa.array([Decimal("1.5"), None]), None),
+    (
+        pa.array([{"a": "x", "b": 1}, None]),
+        pa.struct([("a", pa.large_string()), ("b", pa.int64())]),
+    ),
+    (pa.array([b"x", None]), pa.large_binary()),
+    (pa.array([b"x", None], pa.binary_view()), pa.large_binary()),
+    (pa.array([b"xx", None], pa.binary(2)), None),
+    (pa.array([["a"], None]), pa.large_list(pa.large_string())),
+    (pa.array([[1.0, 2.0], None], pa.list_(pa.float32(), 2)), None),
+    (pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int8())), None),
+    (pa.array([b"0" * 16, None], pa.uuid()), None),
+    (pa.FixedShapeTensorArray.from_numpy_ndarray(np.ones((2, 3))), None),
+    (pa.nulls(2), None),
+]
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"), STORED, ids=lambda part: str(getattr(part, "type", ""))
+)
+def test_stored_columns_keep_their_values(column: pa.Array, kind: pa.DataType | None) -> None:
+    read = only("stored", column)
+    assert read.type == (kind or column.type)
+    assert read.to_pylist() == column.to_pylist()
+    assert only("stored", column[1:]).to_pylist() == column[1:].to_pylist()
+
+
+def test_a_dictionary_inside_a_struct_is_decoded_and_inside_a_map_refused() -> None:
+    words = pa.array(["a", "b"]).dictionary_encode()
+    struct = only("stored", pa.StructArray.from_arrays([words], names=["w"]))
+    assert struct.type == pa.struct([("w", pa.large_string())])
+    assert struct.to_pylist() == [{"w": "a"}, {"w": "b"}]
+    fault = refusal("stored", pa.MapArray.from_arrays([0, 1, 2], pa.array(["k", "l"]), words))
+    assert str(fault).startswith("x: expected a stored column without dictionaries inside")
+
+
+def test_a_type_of_another_library_is_refused_as_stored() -> None:
+    periods = pd.DataFrame(
+        {"id": [1], "text": ["t"], "x": pd.period_range("2020", periods=1, freq="D")}
+    )
+    with pytest.raises(
+        DTypeError,
+        match="x: expected a stored column without dictionaries inside",
+    ):
+        read_table(periods, Schema(key="id", cell=None, text="text", stored="x"))
+
+
+# ---- any chunking and slicing reads as the plain lists do ----
+
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", "ü", "long" * 5]),
+        st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)),
+        st.one_of(st.none(), st.lists(st.one_of(st.none(), st.sampled_from("xyz")), max_size=3)),
+        st.one_of(st.none(), st.text(max_size=5)),
+    ),
+    max_size=30,
+)
+
+
+@given(
+    rows=ROWS,
+    cuts=st.lists(st.integers(0, 30), max_size=4),
+    skip=st.integers(0, 5),
+    string=st.sampled_from(STRING_FORMS),
+    form=st.sampled_from(LIST_FORMS[:4]),
+)
+@settings(max_examples=200, deadline=None)
+def test_chunks_slices_and_layouts_do_not_show(
+    rows: list[Any], cuts: list[int], skip: int, string: pa.DataType, form: Any
+) -> None:
+    keys, cells, tags, texts = ([row[i] for row in rows] for i in range(4))
+    edges = sorted({0, len(rows), *(min(cut, len(rows)) for cut in cuts)})
+    parts = list(itertools.pairwise(edges))
+
+    def chunked(values: list[Any], kind: pa.DataType) -> pa.ChunkedArray:
+        whole = as_type(values, kind)
+        return pa.chunked_array([whole[low:high] for low, high in parts], whole.type)
+
+    table = pa.table(
+        {
+            "id": chunked(keys, string),
+            "org": chunked(cells, pa.int64()),
+            "tags": chunked(tags, form(pa.string())),
+            "text": chunked(texts, string),
+        }
+    )[skip:]
+    schema = Schema(key="id", cell="org", text="text", attributes="tags")
+    for source in (table, pa.RecordBatchReader.from_stream(table)):
+        read: Columns = read_table(source, schema)
+        assert read.n_rows == len(keys[skip:])
+        assert read.rows.to_pydict() == {
+            "id": keys[skip:],
+            "org": cells[skip:],
+            "tags": tags[skip:],
+            "text": texts[skip:],
+        }
+        assert read.texts["text"][0].to_pylist() == texts[skip:]
+        read.rows.validate(full=True)
