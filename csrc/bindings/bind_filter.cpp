@@ -1,0 +1,226 @@
+// Attribute columns from Arrow's buffers, and filter programs. The engine evaluates filters; the
+// two evaluations here work on bare columns, for tests.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/bind.hpp"
+#include "core/error.hpp"
+#include "core/fp_env.hpp"
+#include "engine/attributes.hpp"
+#include "engine/filter.hpp"
+
+namespace py = pybind11;
+
+namespace hyrecall::bindings {
+namespace {
+
+using Columns = std::vector<std::shared_ptr<AttributeColumn>>;
+using Offsets = py::array_t<std::int64_t, py::array::c_style>;
+using Bytes = py::array_t<std::uint8_t, py::array::c_style>;
+
+template <typename T>
+std::span<T const> view_of(py::array const& array) {
+  return {static_cast<T const*>(array.data()), static_cast<std::size_t>(array.size())};
+}
+
+void check_offsets(std::span<std::int64_t const> offsets, std::size_t n_values) {
+  bool sound = !offsets.empty() && offsets.front() >= 0 &&
+               offsets.back() <= static_cast<std::int64_t>(n_values);
+  for (std::size_t i = 1; sound && i < offsets.size(); ++i) sound = offsets[i - 1] <= offsets[i];
+  if (!sound)
+    throw Error(ErrorCode::kShape, "offsets",
+                "expected rising offsets into the values, got others");
+}
+
+ValidityBits take_valid(std::optional<Bytes> const& bits, std::size_t first, std::size_t n) {
+  if (!bits) return {};
+  if (static_cast<std::size_t>(bits->size()) * 8 < first + n) {
+    throw Error(ErrorCode::kShape, "valid",
+                "expected a bit for each of " + std::to_string(n) + " values, got fewer");
+  }
+  return {bits->data(), first};
+}
+
+// The view of the first T whose dtype the array has.
+template <typename... T>
+std::optional<ArrowValues> take_first_of(py::array const& values) {
+  std::optional<ArrowValues> taken;
+  int const number = values.dtype().num();
+  ((number == py::dtype::num_of<T>() ? void(taken = view_of<T>(values)) : void()), ...);
+  return taken;
+}
+
+ArrowValues take_values(py::array const& values, std::optional<Bytes> const& text) {
+  if (values.ndim() != 1 || (values.flags() & py::array::c_style) == 0) {
+    throw Error(ErrorCode::kShape, "values", "expected a contiguous 1-d array, got another");
+  }
+  std::optional<ArrowValues> taken =
+      take_first_of<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
+                    std::uint16_t, std::uint32_t, std::uint64_t, float, double>(values);
+  if (!taken || (text && !std::holds_alternative<std::span<std::int64_t const>>(*taken))) {
+    throw Error(ErrorCode::kDtype, "values",
+                std::string("expected ") + (text ? "int64 offsets" : "an integer or float dtype") +
+                    ", got " + py::str(values.dtype()).cast<std::string>());
+  }
+  if (!text) return *taken;
+  auto const offsets = std::get<std::span<std::int64_t const>>(*taken);
+  check_offsets(offsets, static_cast<std::size_t>(text->size()));
+  // Buffers without an owner: the arrays live as long as the call.
+  return Strings{{offsets.data(), offsets.size(), nullptr},
+                 {text->data(), static_cast<std::size_t>(text->size()), nullptr}};
+}
+
+std::shared_ptr<AttributeColumn> build_column(
+    py::array const& values, std::optional<Bytes> const& text, std::optional<Bytes> const& valid,
+    std::size_t first_valid, std::optional<Offsets> const& offsets,
+    std::optional<Bytes> const& list_valid, std::size_t first_list_valid) {
+  ArrowValues const taken = take_values(values, text);
+  std::size_t const n_values = std::visit([](auto const& typed) { return typed.size(); }, taken);
+  ValidityBits const bits = take_valid(valid, first_valid, n_values);
+  if (!offsets) {
+    py::gil_scoped_release const release;
+    FpEnvGuard const fp_env;
+    return std::make_shared<AttributeColumn>(build_scalar_column(taken, bits));
+  }
+  std::span<std::int64_t const> const lists = view_of<std::int64_t>(*offsets);
+  check_offsets(lists, n_values);
+  ValidityBits const list_bits = take_valid(list_valid, first_list_valid, lists.size() - 1);
+  py::gil_scoped_release const release;
+  FpEnvGuard const fp_env;
+  return std::make_shared<AttributeColumn>(build_list_column(lists, list_bits, taken, bits));
+}
+
+FilterProgram make_test(FilterProgram::Kind kind, std::uint32_t column) {
+  FilterProgram program;
+  program.kind = kind;
+  program.column = column;
+  return program;
+}
+
+FilterProgram join(FilterProgram::Kind kind, std::vector<FilterProgram> children) {
+  FilterProgram program;
+  program.kind = kind;
+  program.children = std::move(children);
+  return program;
+}
+
+// The program on bare columns of equal length; f(bound, n_rows) runs without the GIL.
+template <typename F>
+void run_bound(FilterProgram const& program, Columns const& columns, F f) {
+  std::vector<AttributeColumn const*> pointers;
+  for (auto const& column : columns) pointers.push_back(column.get());
+  Row const n_rows = columns.empty() ? 0 : columns.front()->n_rows;
+  py::gil_scoped_release const release;
+  f(BoundFilter(program, pointers, n_rows), n_rows);
+}
+
+py::array_t<bool> evaluate(FilterProgram const& program, Columns const& columns) {
+  py::array_t<bool> matches(columns.empty() ? 0
+                                            : static_cast<py::ssize_t>(columns.front()->n_rows));
+  bool* const out = matches.mutable_data();
+  run_bound(program, columns, [out](BoundFilter const& bound, Row n_rows) {
+    for (Row row = 0; row < n_rows; row += kTileRows) {
+      TileMask const mask = bound.evaluate(row / kTileRows);
+      for (Row i = 0; i < std::min(kTileRows, n_rows - row); ++i) out[row + i] = mask.test(i);
+    }
+  });
+  return matches;
+}
+
+py::array_t<std::uint8_t> answers(FilterProgram const& program, Columns const& columns) {
+  py::array_t<std::uint8_t> given(
+      columns.empty() ? 0 : static_cast<py::ssize_t>(columns.front()->n_tiles()));
+  std::uint8_t* const out = given.mutable_data();
+  run_bound(program, columns, [out](BoundFilter const& bound, Row n_rows) {
+    for (Row row = 0; row < n_rows; row += kTileRows) {
+      out[row / kTileRows] = static_cast<std::uint8_t>(bound.answer(row / kTileRows));
+    }
+  });
+  return given;
+}
+
+}  // namespace
+
+void bind_filter(py::module_& m) {
+  py::class_<AttributeColumn, std::shared_ptr<AttributeColumn>>(
+      m, "AttributeColumn",
+      "A filterable column of one segment: codes, validity, dictionary and zone maps.")
+      .def(py::init(&build_column), py::arg("values"), py::kw_only(), py::arg("text") = py::none(),
+           py::arg("valid") = py::none(), py::arg("first_valid") = 0,
+           py::arg("offsets") = py::none(), py::arg("list_valid") = py::none(),
+           py::arg("first_list_valid") = 0,
+           "From Arrow's buffers. values: numbers, or with text= the int64 offsets of strings; "
+           "valid, first_valid: "
+           "Arrow's validity bits and the first value's bit; offsets: of lists into values, with "
+           "their validity.")
+      .def("__len__", [](AttributeColumn const& column) { return column.n_rows; })
+      .def_property_readonly("nbytes", &AttributeColumn::bytes);
+
+  using Kind = FilterProgram::Kind;
+  py::class_<FilterProgram>(m, "FilterProgram",
+                            "A filter compiled against a schema; good for every segment of it.")
+      .def_static(
+          "codes_between",
+          [](std::uint32_t column, std::int64_t low, std::int64_t high) {
+            FilterProgram program = make_test(Kind::kCodesBetween, column);
+            program.low = low;
+            program.high = high;
+            return program;
+          },
+          py::arg("column"), py::arg("low"), py::arg("high"))
+      .def_static(
+          "text_between",
+          [](std::uint32_t column, std::optional<std::string> low,
+             std::optional<std::string> high) {
+            FilterProgram program = make_test(Kind::kTextBetween, column);
+            program.text_low = std::move(low);
+            program.text_high = std::move(high);
+            return program;
+          },
+          py::arg("column"), py::arg("low"), py::arg("high"))
+      .def_static(
+          "codes_any_of",
+          [](std::uint32_t column, std::vector<std::int64_t> codes) {
+            FilterProgram program = make_test(Kind::kCodesAnyOf, column);
+            program.codes = std::move(codes);
+            return program;
+          },
+          py::arg("column"), py::arg("codes"))
+      .def_static(
+          "text_any_of",
+          [](std::uint32_t column, std::vector<std::string> texts) {
+            FilterProgram program = make_test(Kind::kTextAnyOf, column);
+            program.texts = std::move(texts);
+            return program;
+          },
+          py::arg("column"), py::arg("texts"))
+      .def_static(
+          "is_null", [](std::uint32_t column) { return make_test(Kind::kIsNull, column); },
+          py::arg("column"))
+      .def_static(
+          "all_of",
+          [](std::vector<FilterProgram> parts) { return join(Kind::kAnd, std::move(parts)); },
+          py::arg("parts"), "Rows that match every part; of none: every row.")
+      .def_static(
+          "any_of",
+          [](std::vector<FilterProgram> parts) { return join(Kind::kOr, std::move(parts)); },
+          py::arg("parts"), "Rows that match one part; of none: no row.")
+      .def_static(
+          "complement", [](FilterProgram part) { return join(Kind::kNot, {std::move(part)}); },
+          py::arg("part"))
+      .def("evaluate", &evaluate, py::arg("columns"),
+           "Which rows match: bool, shape (n_rows,). For tests.")
+      .def("answers", &answers, py::arg("columns"),
+           "What zone maps say of each tile, 0 none, 1 some, 2 all: uint8, shape (n_tiles,). For "
+           "tests.");
+}
+
+}  // namespace hyrecall::bindings

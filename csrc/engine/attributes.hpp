@@ -1,0 +1,85 @@
+// An attribute column of one immutable segment: what ad-hoc filters read.
+//
+// Every value becomes an int64 *code* whose order is the value's order, so that one comparison
+// serves all types: integers as they are (uint64 with the sign bit flipped), bools, dates and times
+// as their integer, floats by the bits of their float64, strings as their rank in the column's
+// sorted dictionary.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <variant>
+
+#include "core/buffer.hpp"
+#include "core/types.hpp"
+
+namespace hyrecall {
+
+enum class CodeKind : std::uint8_t { kInteger, kFloat, kText };
+
+// NaN is a value (not null) that compares with nothing. It lies above code(+inf), outside every
+// range with an end.
+inline constexpr std::int64_t kNanCode = std::numeric_limits<std::int64_t>::max();
+
+// What a tile of rows holds. A *comparable* element is any but NaN; a scalar row is its only
+// element.
+struct Zone {
+  std::int64_t min = std::numeric_limits<std::int64_t>::max();  // over comparable elements; min >
+                                                                // max: there are none
+  std::int64_t max = std::numeric_limits<std::int64_t>::min();
+  std::uint8_t n_null = 0;  // rows without a value
+  std::uint8_t n_nan = 0;   // rows that hold a NaN
+  std::uint8_t n_bare = 0;  // rows without a comparable element: null, NaN, an empty list
+};
+
+struct AttributeColumn {
+  CodeKind kind = CodeKind::kInteger;
+  bool is_list = false;
+  Row n_rows = 0;
+  Buffer<std::int64_t> codes;    // [n_rows], of a list column [n_elements]; 0 where the row is null
+  Buffer<std::int64_t> offsets;  // [n_rows + 1] of a list column, rising from 0; else empty
+  Buffer<std::uint64_t>
+      valid;           // [2 * n_tiles], bit set: the row has a value; empty: every row has one
+  Strings dictionary;  // distinct strings in UTF-8 byte order; else empty
+  Buffer<Zone> zones;  // [n_tiles]
+
+  Row n_tiles() const { return (n_rows + kTileRows - 1) / kTileRows; }
+  // Rows that exist in a tile: kTileRows but in the last.
+  Row rows_in(Row tile) const { return std::min(kTileRows, n_rows - tile * kTileRows); }
+  // Rows of a tile that have a value; bits past n_rows mean nothing.
+  TileMask valid_in(Row tile) const {
+    return valid.empty() ? TileMask::all() : TileMask{valid[2 * tile], valid[2 * tile + 1]};
+  }
+  std::size_t bytes() const {
+    return codes.bytes() + offsets.bytes() + valid.bytes() + dictionary.offsets.bytes() +
+           dictionary.bytes.bytes() + zones.bytes();
+  }
+};
+
+// Arrow's validity bits, least significant first. Null bits: everything is valid.
+struct ValidityBits {
+  std::uint8_t const* bits = nullptr;
+  std::size_t first = 0;  // the bit of row 0
+
+  bool operator[](std::size_t i) const {
+    return bits == nullptr || ((bits[(first + i) >> 3] >> ((first + i) & 7)) & 1) != 0;
+  }
+};
+
+// Values as Arrow lays them out, borrowed for the call; bools come as uint8, float16 as float32.
+using ArrowValues = std::variant<std::span<std::int8_t const>, std::span<std::int16_t const>,
+                                 std::span<std::int32_t const>, std::span<std::int64_t const>,
+                                 std::span<std::uint8_t const>, std::span<std::uint16_t const>,
+                                 std::span<std::uint32_t const>, std::span<std::uint64_t const>,
+                                 std::span<float const>, std::span<double const>, Strings>;
+
+// A column with one value a row.
+AttributeColumn build_scalar_column(ArrowValues const& values, ValidityBits valid);
+
+// A column with a list a row: offsets [n_rows + 1] point into values. Null elements are left out.
+AttributeColumn build_list_column(std::span<std::int64_t const> offsets, ValidityBits valid,
+                                  ArrowValues const& values, ValidityBits elements_valid);
+
+}  // namespace hyrecall
