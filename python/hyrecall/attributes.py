@@ -1,0 +1,316 @@
+"""How the values of an attribute column become codes.
+
+A filter compares *codes*: int64 numbers in the order of the values
+(``csrc/engine/attributes.hpp``). Two things meet here, so that they cannot drift apart:
+:func:`attribute_column` turns an Arrow array into a native column of codes, and
+:func:`attribute_type` says where a Python constant lies between the codes of an Arrow type.
+"""
+
+import datetime as dt
+import math
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hyrecall._core import AttributeColumn
+from hyrecall.errors import DTypeError, error
+
+__all__ = ["AttributeType", "Place", "attribute_column", "attribute_type"]
+
+MIN_CODE, MAX_CODE = -(2**63), 2**63 - 1
+# Beyond every code of every type, also after uint64's shift.
+_BEYOND = 2**66
+# No place at all: a range that starts or ends here is empty, and nothing equals it.
+_NOWHERE = (_BEYOND, -_BEYOND)
+
+Place = tuple[int, int]
+"""The least code at or above a constant and the greatest at or below it; alike when a code stands
+for it exactly. Both are unbounded: they may lie outside int64, where no column has a value."""
+
+_PlaceOf = Callable[[Any], Place | None]
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeType:
+    """What a filter can ask of a column of one Arrow type."""
+
+    arrow: pa.DataType
+    expected: str  # the constants taken, in words
+    # Where a constant lies, None if it is of another kind. Strings have no place before a segment
+    # is known: each looks them up in its own dictionary.
+    place: _PlaceOf | None
+    is_list: bool = False
+    has_order: bool = True  # takes ranges
+    top_code: int = MAX_CODE  # of the greatest value that compares
+
+
+# --- Arrow arrays ---------------------------------------------------------------------------------
+
+_NUMPY_TYPES: dict[int, type[np.generic]] = {
+    pa.lib.Type_INT8: np.int8,
+    pa.lib.Type_INT16: np.int16,
+    pa.lib.Type_INT32: np.int32,
+    pa.lib.Type_INT64: np.int64,
+    pa.lib.Type_UINT8: np.uint8,
+    pa.lib.Type_UINT16: np.uint16,
+    pa.lib.Type_UINT32: np.uint32,
+    pa.lib.Type_UINT64: np.uint64,
+    pa.lib.Type_HALF_FLOAT: np.float16,
+    pa.lib.Type_FLOAT: np.float32,
+    pa.lib.Type_DOUBLE: np.float64,
+    pa.lib.Type_DATE32: np.int32,
+    pa.lib.Type_DATE64: np.int64,
+    pa.lib.Type_TIME32: np.int32,
+    pa.lib.Type_TIME64: np.int64,
+    pa.lib.Type_TIMESTAMP: np.int64,
+    pa.lib.Type_DURATION: np.int64,
+}
+
+
+def attribute_column(array: pa.Array | pa.ChunkedArray) -> AttributeColumn:
+    """Build the native column of an Arrow array, whose rows already stand in the segment's order.
+
+    Parameters
+    ----------
+    array : pyarrow.Array or pyarrow.ChunkedArray
+        bool, any integer or float, large_string, date, timestamp, time or duration, or a
+        large_list of those. Slices and nulls are respected. Its buffers are read, not kept.
+
+    Returns
+    -------
+    AttributeColumn
+        Eight bytes an element, and the distinct strings.
+
+    Raises
+    ------
+    DTypeError
+        The type cannot be filtered on.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> len(attribute_column(pa.array([3, None, 5])))
+    3
+    """
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if array.type.id != pa.lib.Type_LARGE_LIST:
+        return AttributeColumn(**_flat_parts(array))
+    buffers = array.buffers()
+    return AttributeColumn(
+        **_flat_parts(array.values),
+        offsets=_numbers(buffers[1], np.int64, array.offset, len(array) + 1),
+        list_valid=_valid_bits(array, buffers[0]),
+        first_list_valid=array.offset,
+    )
+
+
+def _flat_parts(array: pa.Array) -> dict[str, Any]:
+    """Name the buffers of an array without lists as AttributeColumn takes them."""
+    kind, n, offset = array.type.id, len(array), array.offset
+    buffers = array.buffers()
+    parts: dict[str, Any] = {"valid": _valid_bits(array, buffers[0]), "first_valid": offset}
+    if kind == pa.lib.Type_LARGE_STRING:
+        parts["values"] = _numbers(buffers[1], np.int64, offset, n + 1)
+        text = buffers[2]
+        parts["text"] = _numbers(text, np.uint8, 0, 0 if text is None else text.size)
+    elif kind == pa.lib.Type_BOOL:
+        bits = _numbers(buffers[1], np.uint8, 0, (offset + n + 7) // 8)
+        parts["values"] = np.unpackbits(bits, count=offset + n, bitorder="little")[offset:]
+    elif kind in _NUMPY_TYPES:
+        values = _numbers(buffers[1], _NUMPY_TYPES[kind], offset, n)
+        # Exact, and spares the engine a half-precision type.
+        parts["values"] = values.astype(np.float32) if kind == pa.lib.Type_HALF_FLOAT else values
+    else:
+        raise error(DTypeError, "attributes", "a filterable type", array.type)
+    return parts
+
+
+def _numbers(
+    buffer: pa.Buffer | None, dtype: type[np.generic], first: int, n: int
+) -> np.ndarray[Any, Any]:
+    # Arrow may leave out the buffers of an empty array, offsets included.
+    if buffer is None or buffer.size == 0:
+        return np.zeros(n, dtype)
+    return np.frombuffer(buffer, dtype, count=n, offset=first * np.dtype(dtype).itemsize)
+
+
+def _valid_bits(array: pa.Array, buffer: pa.Buffer | None) -> np.ndarray[Any, Any] | None:
+    if buffer is None or array.null_count == 0:
+        return None
+    return np.frombuffer(buffer, np.uint8)
+
+
+# --- Constants ------------------------------------------------------------------------------------
+
+
+def _place_bool(value: object) -> Place | None:
+    return (int(value), int(value)) if isinstance(value, (bool, np.bool_)) else None
+
+
+def _is_number(value: object) -> bool:
+    # A bool is an int to Python, but not an amount; a longdouble does not fit a float.
+    if isinstance(value, (bool, np.longdouble)):
+        return False
+    return isinstance(value, (int, float, np.integer, np.floating))
+
+
+def _place_integer(shift: int, value: Any) -> Place | None:
+    if not _is_number(value):
+        return None
+    if isinstance(value, (float, np.floating)):
+        if math.isnan(value):
+            return _NOWHERE
+        if math.isinf(value):
+            beyond = _BEYOND if value > 0 else -_BEYOND
+            return beyond, beyond
+        return math.ceil(float(value)) - shift, math.floor(float(value)) - shift
+    return int(value) - shift, int(value) - shift
+
+
+def _place_float(value: Any) -> Place | None:
+    if not _is_number(value):
+        return None
+    if isinstance(value, (float, np.floating)):
+        code = _float_code(float(value))
+        return _NOWHERE if math.isnan(value) else (code, code)
+    exact = int(value)
+    try:
+        near = float(exact)
+    except OverflowError:
+        near = math.inf if exact > 0 else -math.inf
+    # Python compares int with float exactly, so these are the floats around an int beyond 2**53.
+    above = near if near >= exact else math.nextafter(near, math.inf)
+    below = near if near <= exact else math.nextafter(near, -math.inf)
+    return _float_code(above), _float_code(below)
+
+
+def _float_code(value: float) -> int:
+    """Map a float that is not NaN to an int of the same order (float_code in attributes.cpp)."""
+    bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
+    if bits == MIN_CODE:
+        return 0  # -0 equals +0
+    return bits ^ MAX_CODE if bits < 0 else bits
+
+
+# Times are exact integers of attoseconds, the finest unit of NumPy; ticks are attoseconds a unit.
+_TICKS = {"W": 604_800 * 10**18, "D": 86_400 * 10**18, "h": 3_600 * 10**18, "m": 60 * 10**18}
+_TICKS |= {
+    unit: 10 ** (18 - 3 * i) for i, unit in enumerate(("s", "ms", "us", "ns", "ps", "fs", "as"))
+}
+_EPOCH = dt.datetime(1970, 1, 1)
+_MICROSECOND = dt.timedelta(microseconds=1)
+
+
+def _place_moment(
+    attoseconds_of: Callable[[Any], int | None], tick: int, value: object
+) -> Place | None:
+    moment = attoseconds_of(value)
+    return None if moment is None else (-(-moment // tick), moment // tick)
+
+
+def _instant(value: Any) -> int | None:
+    # pandas.Timestamp is a datetime with nanoseconds that datetime arithmetic drops.
+    if hasattr(value, "to_datetime64"):
+        value = value.to_datetime64()
+    if isinstance(value, np.datetime64):
+        return _numpy_attoseconds(value)
+    if not isinstance(value, dt.datetime):
+        return None
+    since = value.replace(tzinfo=None) - _EPOCH - (value.utcoffset() or dt.timedelta(0))
+    return _attoseconds(since)
+
+
+def _date(value: object) -> int | None:
+    if isinstance(value, np.datetime64):
+        return _numpy_attoseconds(value)
+    if isinstance(value, dt.datetime) or not isinstance(value, dt.date):
+        return None
+    return (value.toordinal() - _EPOCH.toordinal()) * _TICKS["D"]
+
+
+def _time_of_day(value: object) -> int | None:
+    if not isinstance(value, dt.time) or value.tzinfo is not None:
+        return None
+    hours = dt.timedelta(hours=value.hour, minutes=value.minute)
+    return _attoseconds(hours + dt.timedelta(seconds=value.second, microseconds=value.microsecond))
+
+
+def _duration(value: Any) -> int | None:
+    if hasattr(value, "to_timedelta64"):
+        value = value.to_timedelta64()
+    if isinstance(value, np.timedelta64):
+        return _numpy_attoseconds(value)
+    return _attoseconds(value) if isinstance(value, dt.timedelta) else None
+
+
+def _attoseconds(value: dt.timedelta) -> int:
+    return value // _MICROSECOND * _TICKS["us"]
+
+
+def _numpy_attoseconds(value: np.datetime64 | np.timedelta64) -> int | None:
+    """Read NumPy's integer exactly; None for NaT and for months, which have no fixed length."""
+    if np.isnat(value):
+        return None
+    unit, count = np.datetime_data(value.dtype)
+    if unit in {"Y", "M"} and isinstance(value, np.datetime64):
+        # 10**9 months keep the conversion to days far from its overflow.
+        if abs(int(value.astype("datetime64[Y]").astype(np.int64))) > 10**9:
+            return None
+        value, unit, count = value.astype("datetime64[D]"), "D", 1
+    if unit not in _TICKS:
+        return None
+    return int(value.astype(np.int64)) * count * _TICKS[unit]
+
+
+# Per kind of Arrow type: its test, the constants taken, and where they lie.
+_KINDS: tuple[tuple[Callable[[Any], bool], str, Callable[[Any], _PlaceOf | None]], ...] = (
+    (pa.types.is_boolean, "True or False", lambda _: _place_bool),
+    (
+        pa.types.is_integer,
+        "an int or float",
+        lambda arrow: partial(_place_integer, 2**63 if arrow == pa.uint64() else 0),
+    ),
+    (pa.types.is_floating, "an int or float", lambda _: _place_float),
+    (pa.types.is_large_string, "a str", lambda _: None),
+    (
+        pa.types.is_date,
+        "a datetime.date",
+        lambda arrow: partial(_place_moment, _date, _TICKS["D" if arrow == pa.date32() else "ms"]),
+    ),
+    (
+        pa.types.is_timestamp,
+        "a datetime.datetime",
+        lambda arrow: partial(_place_moment, _instant, _TICKS[arrow.unit]),
+    ),
+    (
+        pa.types.is_time,
+        "a datetime.time without a time zone",
+        lambda arrow: partial(_place_moment, _time_of_day, _TICKS[arrow.unit]),
+    ),
+    (
+        pa.types.is_duration,
+        "a datetime.timedelta",
+        lambda arrow: partial(_place_moment, _duration, _TICKS[arrow.unit]),
+    ),
+)
+
+
+@lru_cache(maxsize=256)
+def attribute_type(arrow: pa.DataType) -> AttributeType | None:
+    """Say what a filter can ask of a type that :func:`attribute_column` takes; None of others."""
+    if pa.types.is_large_list(arrow):
+        inner = attribute_type(arrow.value_type)
+        return None if inner is None or inner.is_list else replace(inner, arrow=arrow, is_list=True)
+    for is_kind, expected, place_for in _KINDS:
+        if is_kind(arrow):
+            has_order = not pa.types.is_boolean(arrow)
+            top_code = _float_code(math.inf) if pa.types.is_floating(arrow) else MAX_CODE
+            place = place_for(arrow)
+            return AttributeType(arrow, expected, place, has_order=has_order, top_code=top_code)
+    return None

@@ -1,0 +1,349 @@
+"""Filters against their definition in plain Python, on random columns and random trees."""
+
+import datetime as dt
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hyrecall.attributes import attribute_column
+from hyrecall.filter_program import compile_filter
+from hyrecall.filters import AllOf, Filter, IsNull, NoneOf, NotNull
+
+NONE, SOME, ALL = 0, 1, 2
+TILE = 128
+
+# --- The definition -------------------------------------------------------------------------------
+
+Test = tuple[
+    Any, ...
+]  # ("eq", v) ("range", a, b) ("any", [v]) ("none", [v]) ("all", [v]) ("null",) ("set",)
+# ("tests", {column: Test}), ("and" | "or", [Tree]) or ("not", Tree)
+Tree = tuple[Any, ...]
+
+
+def comparable(value: Any) -> Any:
+    """What a value is compared by; Python compares int with float exactly."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, str):
+        return value.encode()
+    epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    if isinstance(value, dt.datetime):
+        value = (value if value.tzinfo else value.replace(tzinfo=dt.UTC)) - epoch
+    elif isinstance(value, dt.date):
+        value = value - epoch.date()
+    elif isinstance(value, dt.time):
+        value = dt.datetime.combine(dt.date.min, value) - dt.datetime.min
+    if isinstance(value, dt.timedelta):
+        return Fraction((value.days * 86_400 + value.seconds) * 10**6 + value.microseconds, 10**6)
+    return value
+
+
+def in_range(value: Any, start: Any, end: Any) -> bool:
+    return (start is None or comparable(start) <= value) and (
+        end is None or value <= comparable(end)
+    )
+
+
+def holds(test: Test, elements: list[Any] | None, within: Callable[..., bool] = in_range) -> bool:
+    """One test on one row: None for a null, else its elements (of a scalar, one)."""
+    kind, constants = test[0], test[1:]
+    present = elements or []
+    if kind == "null":
+        return elements is None
+    if kind == "set":
+        return elements is not None
+    if kind == "eq":
+        return any(comparable(constants[0]) == one for one in present)
+    if kind == "range":
+        return any(within(one, *constants) for one in present)
+    found = [any(comparable(constant) == one for one in present) for constant in constants[0]]
+    if kind == "all":
+        return elements is not None and all(found)
+    return any(found) if kind == "any" else not any(found)
+
+
+def matches(
+    tree: Tree, row: dict[str, list[Any] | None], within: Callable[..., bool] = in_range
+) -> bool:
+    kind, inner = tree
+    if kind == "tests":
+        return all(holds(test, row[column], within) for column, test in inner.items())
+    if kind == "not":
+        return not matches(inner, row, within)
+    return (all if kind == "and" else any)(matches(part, row, within) for part in inner)
+
+
+def written_test(kind: str, *constants: Any) -> Any:
+    if kind == "eq":
+        return constants[0]
+    if kind in {"range", "any"}:
+        return constants if kind == "range" else list(constants[0])
+    if kind in {"none", "all"}:
+        return NoneOf(*constants[0]) if kind == "none" else AllOf(*constants[0])
+    return IsNull() if kind == "null" else NotNull()
+
+
+def written(tree: Tree) -> Filter:
+    """The same tree as a user would write it."""
+    kind, inner = tree
+    if kind == "not":
+        return ~written(inner)
+    if kind == "tests":
+        return Filter(**{column: written_test(*test) for column, test in inner.items()})
+    joined = written(inner[0])
+    for part in inner[1:]:
+        joined = joined & written(part) if kind == "and" else joined | written(part)
+    return joined
+
+
+# --- Random columns and filters -------------------------------------------------------------------
+
+INTS = [0, 1, -1, 2, 3, 7, 127, -128, 2**31, 2**53, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63)]
+FLOATS = [0.0, -0.0, 1.0, 2.5, -2.5, 0.1, 5e-324, 1e300, 2.0**53, 2.0**63, -(2.0**63)]
+FLOATS += [math.inf, -math.inf, math.nan]
+TEXTS = [
+    "",
+    "a",
+    "b",
+    "ab",
+    "\x00",
+    "a\x00",
+    "Z",
+    "é",
+    "e\u0301",
+    "日本",
+    "\U0001f600",
+    "\uffff",
+    "zz",
+]
+TEXTS += ["zz", "user-1", "user-10"]
+
+
+@dataclass
+class Kind:
+    """A column type: a draw of raw values, what they mean to the oracle, a draw of constants."""
+
+    arrow: pa.DataType
+    value: Callable[[np.random.Generator], Any]
+    constant: Callable[[np.random.Generator], Any]
+    meaning: Callable[[Any], Any] = comparable
+    has_order: bool = True
+
+
+def pick(rng: np.random.Generator, options: list[Any]) -> Any:
+    return options[rng.integers(len(options))]
+
+
+def number(rng: np.random.Generator) -> Any:
+    """A constant for any numeric column: of either type, in and out of range."""
+    close = int(rng.integers(-20, 20))
+    near = [close, close, close / 4, close + 0.5, np.int16(close), np.float32(0.1)]
+    far = [pick(rng, INTS), pick(rng, FLOATS), 2**63, 2**64 - 1, 2**64, 10**400, -(10**400)]
+    return pick(rng, near + far)
+
+
+def int_kind(arrow: pa.DataType, bits: int, signed: bool) -> Kind:
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+
+    def value(rng: np.random.Generator) -> int:
+        near = [int(rng.integers(-20, 20)), int(rng.integers(-20, 20))]
+        near += [pick(rng, INTS), low, high, high - 1]
+        drawn: int = pick(rng, near)
+        return min(max(drawn, low), high)
+
+    return Kind(arrow, value, number)
+
+
+def float_kind(arrow: pa.DataType, dtype: type[np.floating[Any]]) -> Kind:
+    def value(rng: np.random.Generator) -> Any:
+        with np.errstate(over="ignore"):
+            return dtype(pick(rng, [pick(rng, FLOATS), float(rng.integers(-80, 80)) / 4]))
+
+    return Kind(arrow, value, number, float)
+
+
+def moment_kind(arrow: pa.DataType, unit: Fraction, constant: Callable[..., Any]) -> Kind:
+    """Raw integers of a unit in seconds; half of them are the times that constants take."""
+    is_day = unit >= 86_400 or arrow == pa.date64()
+    step, top = (Fraction(86_400), 12) if is_day else (Fraction(1, 4), 12)
+    low = -top if pa.types.is_timestamp(arrow) or pa.types.is_duration(arrow) else 0
+
+    def value(rng: np.random.Generator) -> int:
+        if is_day or rng.random() < 0.5:
+            return int(int(rng.integers(low, top)) * step / unit)
+        return int(rng.integers(int(low * step / unit), int(top * step / unit)))
+
+    return Kind(arrow, value, constant, lambda raw: raw * unit)
+
+
+def instant(rng: np.random.Generator) -> dt.datetime:
+    moment = dt.datetime(1970, 1, 1) + span(rng)
+    zone = pick(rng, [None, dt.UTC, dt.timezone(dt.timedelta(hours=5, minutes=45))])
+    return moment if zone is None else moment.replace(tzinfo=dt.UTC).astimezone(zone)
+
+
+def span(rng: np.random.Generator) -> dt.timedelta:
+    return dt.timedelta(milliseconds=250 * int(rng.integers(-12, 12)))
+
+
+def clock(rng: np.random.Generator) -> dt.time:
+    return dt.time(second=rng.integers(3), microsecond=250_000 * rng.integers(4))
+
+
+def day(rng: np.random.Generator) -> dt.date:
+    return dt.date(1970, 1, 1) + dt.timedelta(days=int(rng.integers(-1, 13)))
+
+
+def flag(rng: np.random.Generator) -> bool:
+    return bool(rng.integers(2))
+
+
+def kinds() -> dict[str, Kind]:
+    made = {
+        "half": float_kind(pa.float16(), np.float16),
+        "single": float_kind(pa.float32(), np.float32),
+        "double": float_kind(pa.float64(), np.float64),
+        "flag": Kind(pa.bool_(), flag, flag, has_order=False),
+        "text": Kind(
+            pa.large_string(),
+            lambda rng: pick(rng, TEXTS),
+            lambda rng: pick(rng, [*TEXTS, "absent", "aa"]),
+        ),
+        "day32": moment_kind(pa.date32(), Fraction(86_400), day),
+        "day64": moment_kind(pa.date64(), Fraction(1, 1000), day),
+    }
+    for bits in (8, 16, 32, 64):
+        made[f"int{bits}"] = int_kind(getattr(pa, f"int{bits}")(), bits, True)
+        made[f"uint{bits}"] = int_kind(getattr(pa, f"uint{bits}")(), bits, False)
+    for i, unit in enumerate(("s", "ms", "us", "ns")):
+        seconds = Fraction(1, 1000**i)
+        made[f"naive_{unit}"] = moment_kind(pa.timestamp(unit), seconds, instant)
+        made[f"aware_{unit}"] = moment_kind(pa.timestamp(unit, "Asia/Tokyo"), seconds, instant)
+        made[f"span_{unit}"] = moment_kind(pa.duration(unit), seconds, span)
+        of_day = pa.time32(unit) if unit in {"s", "ms"} else pa.time64(unit)
+        made[f"clock_{unit}"] = moment_kind(of_day, seconds, clock)
+    return made
+
+
+KINDS = kinds()
+
+
+def random_column(
+    rng: np.random.Generator, kind: Kind, n: int, is_list: bool
+) -> tuple[Any, list[Any]]:
+    """An Arrow array, now and then sliced or chunked, and what its rows mean to the oracle."""
+    p_null = pick(rng, [0.0, 0.1, 0.5, 1.0])
+    before = int(rng.integers(0, 20))
+
+    def maybe(draw: Callable[[], Any]) -> Any:
+        return None if rng.random() < p_null else draw()
+
+    def row_value() -> Any:
+        if not is_list:
+            return kind.value(rng)
+        return [maybe(lambda: kind.value(rng)) for _ in range(rng.integers(0, 4))]
+
+    rows = [maybe(row_value) for _ in range(n + before + 3)]
+    if not is_list and rng.random() < 0.5:
+        # Zones can then settle tiles. A NaN has no place in an order; it goes with the nulls.
+        missing = [row for row in rows if row is None or row != row]  # noqa: PLR0124
+        rows = sorted((row for row in rows if row not in missing), key=kind.meaning) + missing
+    arrow = pa.large_list(kind.arrow) if is_list else kind.arrow
+    array = pa.array(rows, arrow).slice(before, n)
+    rows = rows[before : before + n]
+    if rng.random() < 0.3:
+        array = pa.chunked_array([array.slice(0, n // 2), array.slice(n // 2)], arrow)
+    listed = [None if row is None else row if is_list else [row] for row in rows]
+    return array, [
+        None if row is None else [kind.meaning(one) for one in row if one is not None]
+        for row in listed
+    ]
+
+
+def random_test(rng: np.random.Generator, kind: Kind, is_list: bool) -> Test:
+    form = pick(
+        rng, ["eq", "range", "range", "range", "any", "none", "null", "set"] + ["all"] * 2 * is_list
+    )
+    if form == "range" and not kind.has_order:
+        form = "any"
+    if form in {"null", "set"}:
+        return (form,)
+    if form == "eq":
+        return (form, kind.constant(rng))
+    if form == "range":
+        ends = [None if rng.random() < 0.2 else kind.constant(rng) for _ in range(2)]
+        return (form, *ends)
+    return (form, [kind.constant(rng) for _ in range(rng.integers(0, 12))])
+
+
+def random_tree(
+    rng: np.random.Generator, columns: dict[str, tuple[Kind, bool]], depth: int
+) -> Tree:
+    form = pick(rng, ["tests", "and", "or", "not"]) if depth > 0 else "tests"
+    if form == "tests":
+        chosen = rng.permutation(list(columns))[: rng.integers(0 if depth == 3 else 1, 3)]
+        return (form, {str(name): random_test(rng, *columns[name]) for name in chosen})
+    if form == "not":
+        return (form, random_tree(rng, columns, depth - 1))
+    return (form, [random_tree(rng, columns, depth - 1) for _ in range(rng.integers(1, 4))])
+
+
+@dataclass
+class Tally:
+    filters: int = 0
+    wrong: list[str] = field(default_factory=list)
+    unsound: list[str] = field(default_factory=list)
+    tiles: dict[int, int] = field(default_factory=lambda: {NONE: 0, SOME: 0, ALL: 0})
+
+
+def run_cases(seed: int, n_tables: int, within: Callable[..., bool] = in_range) -> Tally:
+    rng = np.random.default_rng(seed)
+    tally = Tally()
+    for _ in range(n_tables):
+        n = int(pick(rng, [0, 1, 2, 60, 127, 128, 129, 300]))
+        names = [str(name) for name in rng.permutation(list(KINDS))[:3]]
+        columns = {name: (KINDS[name], bool(rng.random() < 0.3)) for name in names}
+        made = {name: random_column(rng, *columns[name][:1], n, columns[name][1]) for name in names}
+        native = [attribute_column(array) for array, _ in made.values()]
+        types = {name: array.type for name, (array, _) in made.items()}
+        for _ in range(12):
+            tree = random_tree(rng, columns, 3)
+            program = compile_filter(written(tree), types)
+            expected = [
+                matches(tree, {name: rows[i] for name, (_, rows) in made.items()}, within)
+                for i in range(n)
+            ]
+            got = program.evaluate(native).tolist()
+            tally.filters += 1
+            if got != expected:
+                row = np.flatnonzero(np.not_equal(got, expected))[0]
+                tally.wrong.append(f"{written(tree)!r} on {types}: row {row}")
+            for tile, answer in enumerate(program.answers(native).tolist()):
+                here = got[tile * TILE : (tile + 1) * TILE]
+                tally.tiles[answer] += 1
+                if (answer == NONE and any(here)) or (answer == ALL and not all(here)):
+                    tally.unsound.append(f"{written(tree)!r}: tile {tile} of {types}")
+    return tally
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_filters_match_what_the_definition_matches(seed: int) -> None:
+    tally = run_cases(seed, 60)
+    assert tally.filters == 720
+    assert tally.wrong == []
+    assert tally.unsound == []
+    # Neither all doubt nor all certainty, so both halves of the engine were asked.
+    assert min(tally.tiles.values()) > 30
+
+
+def test_a_definition_with_an_exclusive_end_is_caught() -> None:
+    def exclusive(value: Any, start: Any, end: Any) -> bool:
+        return in_range(value, start, end) and (end is None or value != comparable(end))
+
+    assert len(run_cases(0, 60, exclusive).wrong) > 5
