@@ -133,6 +133,12 @@ void bind_lexical(py::module_& m) {
           py::arg("sources"), py::arg("source"), py::arg("source_row"), py::arg("cells"))
       .def_static("from_parts", &lexical_from_parts, py::arg("name"), py::arg("parts"))
       .def("parts", &lexical_parts)
+      .def(
+          "doc_length",
+          [](LexicalColumn const& c, Row row) {
+            return c.has(row) ? std::optional(c.doc_length(row)) : std::nullopt;
+          },
+          py::arg("row"))
       .def_property_readonly("n_terms", &LexicalColumn::n_terms)
       .def_property_readonly("n_postings", [](LexicalColumn const& c) { return c.parts().posting_rows.size(); })
       .def_property_readonly("nbytes", &LexicalColumn::bytes);

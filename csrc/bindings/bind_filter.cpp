@@ -5,6 +5,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -162,10 +163,22 @@ void bind_filter(py::module_& m) {
            "Arrow's validity bits and the first value's bit; offsets: of lists into values, with "
            "their validity.")
       .def("__len__", [](AttributeColumn const& column) { return column.n_rows; })
-      .def_property_readonly("nbytes", &AttributeColumn::bytes);
+      .def_property_readonly("nbytes", &AttributeColumn::bytes)
+      .def_property_readonly(
+          "sort_codes",
+          [](AttributeColumn const& column) {
+            py::array_t<std::int64_t> given(static_cast<py::ssize_t>(column.codes.size()));
+            std::int64_t* const out = given.mutable_data();
+            for (Row row = 0; row < column.codes.size(); ++row) {
+              bool const has = column.valid_in(row / kTileRows).test(row % kTileRows);
+              out[row] = has ? column.codes[row] : std::numeric_limits<std::int64_t>::min();
+            }
+            return given;
+          },
+          "int64 per row of a column without lists, in the order of its values; null comes first.");
 
   using Kind = FilterProgram::Kind;
-  py::class_<FilterProgram>(m, "FilterProgram",
+  py::class_<FilterProgram, std::shared_ptr<FilterProgram>>(m, "FilterProgram",
                             "A filter compiled against a schema; good for every segment of it.")
       .def_static(
           "codes_between",

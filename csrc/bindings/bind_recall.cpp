@@ -20,6 +20,14 @@ namespace {
 
 constexpr int kMaxNesting = 32;  // of typed queries: compiled and matched by recursion
 
+// Lone surrogates become bytes that are not UTF-8; the analyzer takes those as separators.
+std::string take_text(py::handle text) {
+  Py_ssize_t size = 0;
+  if (char const* const bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &size)) return {bytes, static_cast<std::size_t>(size)};
+  PyErr_Clear();
+  return py::cast<std::string>(text.attr("encode")("utf-8", "surrogatepass"));
+}
+
 // None, a str, or a tuple (kind, ...) as hyrecall.queries makes them.
 TextQuery take_query(py::handle source, int depth = 0) {
   if (depth > kMaxNesting) {
@@ -27,7 +35,7 @@ TextQuery take_query(py::handle source, int depth = 0) {
   }
   TextQuery query;
   if (py::isinstance<py::str>(source)) {
-    query.text = py::cast<std::string>(source);
+    query.text = take_text(source);
     return query;
   }
   auto const fields = py::cast<py::tuple>(source);
@@ -37,11 +45,11 @@ TextQuery take_query(py::handle source, int depth = 0) {
   };
   if (kind == "phrase") {
     query.kind = TextQuery::Kind::kPhrase;
-    query.text = py::cast<std::string>(fields[1]);
+    query.text = take_text(fields[1]);
     query.slop = py::cast<std::uint32_t>(fields[2]);
   } else if (kind == "prefix") {
     query.kind = TextQuery::Kind::kPrefix;
-    query.text = py::cast<std::string>(fields[1]);
+    query.text = take_text(fields[1]);
   } else if (kind == "boost") {
     query.kind = TextQuery::Kind::kBoost;
     query.boost = py::cast<double>(fields[1]);
@@ -207,16 +215,33 @@ void bind_execution(py::module_& m) {
           py::arg("statistics"))
       .def(
           "leaves",
-          [](HeldExecution const& held, std::size_t arm, std::size_t query) {
-            py::list out;
+          [](HeldExecution const& held, std::size_t arm, std::size_t query) -> py::object {
             auto const& analysed = held.execution->queries(arm).at(query);
-            if (analysed) {
-              for (Leaf const& leaf : analysed->leaves) out.append(py::make_tuple(leaf.label(), leaf.multiplicity));
-            }
+            if (!analysed) return py::none();
+            py::list out;
+            for (Leaf const& leaf : analysed->leaves) out.append(py::make_tuple(leaf.label(), leaf.multiplicity));
             return out;
           },
-          "(label, boost x occurrences) of the query's leaves, in the order their scores are summed.", py::arg("arm"),
+          "(label, boost x occurrences) of the query's leaves, in the order their scores are summed; None: no query.", py::arg("arm"),
           py::arg("query"))
+      .def(
+          "empty_queries",
+          [](HeldExecution const& held, std::size_t arm) {
+            std::vector<std::size_t> empty;
+            auto const& queries = held.execution->queries(arm);
+            for (std::size_t q = 0; q < queries.size(); ++q) {
+              if (queries[q] && queries[q]->leaves.empty()) empty.push_back(q);
+            }
+            return empty;
+          },
+          "Queries whose text has no indexable token.", py::arg("arm"))
+      .def(
+          "matches",
+          [](HeldExecution const& held, std::size_t arm, std::size_t query, std::uint32_t segment, Row row) {
+            return held.execution->matches(arm, query, segment, row);
+          },
+          "Whether a document that this execution returned matches the text query.", py::arg("arm"), py::arg("query"),
+          py::arg("segment"), py::arg("row"))
       .def(
           "leaf_freqs",
           [](HeldExecution const& held, std::size_t arm, std::size_t query, std::uint32_t segment, Row row) {
@@ -245,6 +270,7 @@ void bind_execution(py::module_& m) {
         out["score"] = give(std::move(hits.score));
         out["arm_scores"] = give(std::move(hits.arm_scores));
         out["arm_ranks"] = give(std::move(hits.arm_ranks));
+        out["scales"] = give(std::move(hits.scales));
         return out;
       },
       py::arg("request"), py::arg("parts"));

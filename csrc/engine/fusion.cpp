@@ -21,6 +21,8 @@ class ArmScale {
     }
   }
   double operator()(float score) const { return minmax_ ? minmax_scale(score, low_, high_) : static_cast<double>(score); }
+  double low() const { return low_; }
+  double high() const { return high_; }
   // The most a document can get here: what normalize divides by.
   double best() const { return !any_ ? 0.0 : minmax_ ? 1.0 : std::max(high_, 0.0); }
 
@@ -50,7 +52,7 @@ std::vector<std::int32_t> ranks_of(Pool const& pool, std::size_t n_arms) {
   return ranks;
 }
 
-std::vector<FusedDoc> fuse(Request const& request, Pool const& pool, std::span<std::int32_t const> ranks) {
+FusedList fuse(Request const& request, Pool const& pool, std::span<std::int32_t const> ranks) {
   Fusion const& fusion = request.fusion;
   std::size_t const n_arms = request.n_arms();
   std::vector<ArmScale> scales;
@@ -105,7 +107,10 @@ std::vector<FusedDoc> fuse(Request const& request, Pool const& pool, std::span<s
   if (request.normalize) {
     for (FusedDoc& f : fused) f.score = best > 0.0 ? std::clamp(f.score / best, 0.0, 1.0) : 0.0;
   }
-  return fused;
+  std::vector<double> pool_scales;
+  for (ArmScale const& scale : scales) pool_scales.insert(pool_scales.end(), {scale.low(), scale.high()});
+  pool_scales.push_back(best);
+  return {std::move(fused), std::move(pool_scales)};
 }
 
 }  // namespace hyrecall

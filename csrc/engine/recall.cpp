@@ -222,6 +222,11 @@ std::vector<std::uint32_t> Execution::leaf_freqs(std::size_t arm, std::size_t qu
   return out;
 }
 
+bool Execution::matches(std::size_t arm, std::size_t query, std::uint32_t segment, Row row) const {
+  std::vector<LeafPostings> const& leaves = postings(arm, query, segment);
+  return queries_[arm][query]->match.matches([&](std::uint32_t leaf) { return leaves[leaf].freq_of(row) > 0; });
+}
+
 Statistics add_statistics(std::span<Statistics const* const> parts) {
   Statistics sum = *parts.front();
   for (std::size_t part = 1; part < parts.size(); ++part) {
@@ -286,7 +291,8 @@ Hits merge(Request const& request, std::span<std::vector<Pool> const* const> par
     }
 
     std::vector<std::int32_t> const ranks = ranks_of(joined, n_arms);
-    std::vector<FusedDoc> const fused = fuse(request, joined, ranks);
+    auto const [fused, scales] = fuse(request, joined, ranks);
+    hits.scales.insert(hits.scales.end(), scales.begin(), scales.end());
     std::size_t const begin = std::min(request.offset, fused.size());
     std::size_t const end = begin + std::min(request.limit, fused.size() - begin);
     for (std::size_t i = begin; i < end; ++i) {

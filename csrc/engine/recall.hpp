@@ -22,6 +22,7 @@ class Execution {
 
   // How explain() sees one document: term frequencies of the query's leaves.
   std::vector<std::uint32_t> leaf_freqs(std::size_t arm, std::size_t query, std::uint32_t segment, Row row) const;
+  bool matches(std::size_t arm, std::size_t query, std::uint32_t segment, Row row) const;
   std::vector<std::optional<LexicalQuery>> const& queries(std::size_t arm) const { return queries_[arm]; }
 
  private:

@@ -102,6 +102,7 @@ struct Hits {
   std::vector<double> score;
   std::vector<float> arm_scores;         // [n_hits, n_arms], kNoScore = null
   std::vector<std::int32_t> arm_ranks;   // [n_hits, n_arms], 0 = outside the arm's list
+  std::vector<double> scales;            // [n_queries, 2 n_arms + 1], see FusedList
 };
 
 }  // namespace hyrecall

@@ -1,1 +1,68 @@
 """Exact scoped hybrid recall: BM25 and cosine, fused, over Arrow tables and tensor columns."""
+
+from hyrecall.analyzer import Analyzer
+from hyrecall.errors import (
+    CorruptIndexError,
+    DeviceMemoryError,
+    DeviceUnavailableError,
+    DTypeError,
+    HyrecallError,
+    InternalError,
+    KeyConflictError,
+    OptionError,
+    ScopeError,
+    ShapeError,
+    WriterBusyError,
+)
+from hyrecall.explain import Explanation
+from hyrecall.filters import AllOf, Filter, IsNull, NoneOf, NotNull
+from hyrecall.hits import Hit, Hits, QueryHits, Trace
+from hyrecall.index import Index
+from hyrecall.queries import All, Any, Boost, Phrase, Prefix
+from hyrecall.schema import Schema, Text, Vector
+from hyrecall.scope import ANY, Scope
+from hyrecall.scoring import BM25, RRF, Above, Max, WeightedSum
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ANY",
+    "BM25",
+    "RRF",
+    "Above",
+    "All",
+    "AllOf",
+    "Analyzer",
+    "Any",
+    "Boost",
+    "CorruptIndexError",
+    "DTypeError",
+    "DeviceMemoryError",
+    "DeviceUnavailableError",
+    "Explanation",
+    "Filter",
+    "Hit",
+    "Hits",
+    "HyrecallError",
+    "Index",
+    "InternalError",
+    "IsNull",
+    "KeyConflictError",
+    "Max",
+    "NoneOf",
+    "NotNull",
+    "OptionError",
+    "Phrase",
+    "Prefix",
+    "QueryHits",
+    "Schema",
+    "Scope",
+    "ScopeError",
+    "ShapeError",
+    "Text",
+    "Trace",
+    "Vector",
+    "WeightedSum",
+    "WriterBusyError",
+    "__version__",
+]

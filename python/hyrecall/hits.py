@@ -1,0 +1,371 @@
+"""What a recall gives back: one table of hits with every score component."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hyrecall.errors import OptionError, error
+from hyrecall.explain import Explanation, explain
+from hyrecall.request import IndexFacts, Plan
+from hyrecall.segments import State, gather
+
+if TYPE_CHECKING:
+    from hyrecall import _core
+
+__all__ = ["Hit", "Hits", "QueryHits", "Trace"]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """How a batch was answered.
+
+    Attributes
+    ----------
+    device : str
+        Where it ran.
+    n_queries : int
+    arms : tuple of str
+        Arms that ran, lexical first.
+    depth : int
+        How many documents an arm handed on.
+    milliseconds : dict of str to float
+        Wall time of each step.
+    degraded : tuple of str
+        Reasons why an arm that was asked did not run; empty: none.
+    notes : tuple of str
+        What a caller may want to know: an arm left out, a text without an indexable token.
+    """
+
+    device: str
+    n_queries: int
+    arms: tuple[str, ...]
+    depth: int
+    milliseconds: dict[str, float]
+    degraded: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+class Hits(Sequence["QueryHits"]):
+    """The hits of a batch, ordered by (query, rank); ``hits[i]`` are those of query i.
+
+    Attributes
+    ----------
+    trace : Trace
+        How the batch was answered.
+    now : datetime
+        The time the call was made at, as given by ``now=`` or taken once.
+    degraded : bool
+        Whether an arm that was asked did not run; the reasons are in ``trace.degraded``.
+
+    Notes
+    -----
+    Hits keep the snapshot they were read from: columns that are read later are those of the call.
+    """
+
+    def __init__(
+        self,
+        arrays: dict[str, npt.NDArray[Any]],
+        *,
+        plan: Plan,
+        facts: IndexFacts,
+        state: State,
+        execution: _core.Execution,
+        statistics: _core.Statistics,
+        columns: Sequence[str],
+        now: datetime,
+        trace: Trace,
+    ) -> None:
+        """Take the native arrays; made by :meth:`hyrecall.Index.recall`."""
+        self._arrays = arrays
+        self._plan = plan
+        self._facts = facts
+        self._state = state
+        self._execution = execution
+        self._statistics = statistics
+        self._columns = tuple(columns)
+        self._gathered: dict[str, pa.Array] = {}
+        self._lists: dict[str, list[Any]] = {}
+        self.now = now
+        self.trace = trace
+
+    @property
+    def degraded(self) -> bool:
+        """Whether an arm that was asked did not run."""
+        return bool(self.trace.degraded)
+
+    def __len__(self) -> int:
+        """Give the number of queries."""
+        return self._plan.n_queries
+
+    @overload
+    def __getitem__(self, index: int) -> QueryHits: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[QueryHits]: ...
+    def __getitem__(self, index: int | slice) -> QueryHits | list[QueryHits]:
+        """Give the hits of a query, or of several."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"query {index} of {len(self)}")
+        query = index % len(self)
+        offsets = self._arrays["offsets"]
+        return QueryHits(self, query, int(offsets[query]), int(offsets[query + 1]))
+
+    @property
+    def n_hits(self) -> int:
+        """Hits of all queries together."""
+        return len(self._arrays["rank"])
+
+    def column(self, name: str) -> pa.Array:
+        """Give a row column (key, cell, attribute or stored) of every hit, in order."""
+        if name not in self._facts.schema.row_columns:
+            known = list(self._facts.schema.row_columns)
+            raise error(OptionError, "columns", f"columns of {known}", repr(name))
+        if name not in self._gathered:
+            table = gather(self._state.segments, self._arrays["segment"], self._arrays["row"], [name])
+            column = table.column(0) if table.num_columns else pa.chunked_array([], self._facts.row_types[name])
+            self._gathered[name] = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        return self._gathered[name]
+
+    def arm_scores(self, arm: str) -> pa.Array:
+        """Give an arm's score of every hit, float32; null where it was not computed."""
+        at = self._arm(arm)
+        if at is None:
+            return pa.nulls(self.n_hits, pa.float32())
+        values = self._arrays["arm_scores"].reshape(-1, len(self._plan.arms))[:, at]
+        return pa.array(values, pa.float32(), mask=np.isneginf(values))
+
+    def arm_ranks(self, arm: str) -> pa.Array:
+        """Give an arm's rank of every hit, int32 from 1; null outside the arm's list."""
+        at = self._arm(arm)
+        if at is None:
+            return pa.nulls(self.n_hits, pa.int32())
+        values = self._arrays["arm_ranks"].reshape(-1, len(self._plan.arms))[:, at]
+        return pa.array(values, pa.int32(), mask=values == 0)
+
+    def _arm(self, arm: str) -> int | None:
+        if arm not in self._facts.arms:
+            raise error(OptionError, "arm", f"an arm of {list(self._facts.arms)}", repr(arm))
+        return self._plan.arms.index(arm) if arm in self._plan.arms else None
+
+    def to_arrow(self) -> pa.Table:
+        """Give all hits as a table.
+
+        Returns
+        -------
+        pyarrow.Table
+            query int32, rank int32, key, the cell columns, score float64, and per arm
+            ``<arm>_score`` float32 and ``<arm>_rank`` int32 (null where not computed or outside the
+            arm's list), then the columns asked for; ordered by (query, rank).
+        """
+        counts = np.diff(self._arrays["offsets"])
+        names = ["query", "rank", "key"]
+        arrays: list[pa.Array] = [
+            pa.array(np.repeat(np.arange(len(self), dtype=np.int32), counts)),
+            pa.array(self._arrays["rank"]),
+            self.column(self._facts.schema.key),
+        ]
+        for name in self._facts.schema.cell_columns:
+            names.append(name)
+            arrays.append(self.column(name))
+        names.append("score")
+        arrays.append(pa.array(self._arrays["score"]))
+        for arm in self._facts.arms:
+            names += [f"{arm}_score", f"{arm}_rank"]
+            arrays += [self.arm_scores(arm), self.arm_ranks(arm)]
+        for name in self._columns:
+            if name not in names:
+                names.append(name)
+                arrays.append(self.column(name))
+        return pa.table(dict(zip(names, arrays, strict=True)))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Export the table of :meth:`to_arrow` by the Arrow PyCapsule interface."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self) -> Any:
+        """Give :meth:`to_arrow` as a pandas DataFrame."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """Give :meth:`to_arrow` as a polars DataFrame."""
+        import polars
+
+        return polars.from_arrow(self.to_arrow())
+
+    def to_list(self) -> list[list[dict[str, Any]]]:
+        """Give a list of dicts per query."""
+        rows = self.to_arrow().to_pylist()
+        offsets = self._arrays["offsets"]
+        return [rows[offsets[q] : offsets[q + 1]] for q in range(len(self))]
+
+    def cached(self, name: str) -> list[Any]:
+        """Give a column as Python values, converted once."""
+        if name not in self._lists:
+            if name.startswith("\0"):
+                kind, arm = name[1:].split("\0")
+                column = self.arm_scores(arm) if kind == "score" else self.arm_ranks(arm)
+            else:
+                column = self.column(name)
+            self._lists[name] = column.to_pylist()
+        return self._lists[name]
+
+    def __repr__(self) -> str:
+        """Show the first hits of the first queries."""
+        lines = [f"<Hits: {len(self)} queries, {self.n_hits} hits, arms {', '.join(self.trace.arms)}>"]
+        lines += [f"[{q}] {self[q]!r}" for q in range(min(len(self), 3))]
+        return "\n".join(lines + (["..."] if len(self) > 3 else []))
+
+
+class QueryHits(Sequence["Hit"]):
+    """The hits of one query, best first."""
+
+    def __init__(self, hits: Hits, query: int, begin: int, end: int) -> None:
+        """Take the rows [begin, end) of the batch's hits."""
+        self._hits = hits
+        self.query = query
+        self._begin = begin
+        self._end = end
+
+    def __len__(self) -> int:
+        """Give the number of hits."""
+        return self._end - self._begin
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Hit]: ...
+    def __getitem__(self, index: int | slice) -> Hit | list[Hit]:
+        """Give a hit, or several."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"hit {index} of {len(self)}")
+        return Hit(self._hits, self.query, self._begin + index % len(self))
+
+    def __iter__(self) -> Iterator[Hit]:
+        """Give each hit."""
+        return (Hit(self._hits, self.query, at) for at in range(self._begin, self._end))
+
+    @property
+    def keys(self) -> list[Any]:
+        """The hits' keys, best first."""
+        return self._hits.cached(self._hits._facts.schema.key)[self._begin : self._end]
+
+    def __repr__(self) -> str:
+        """Show the hits, a line each."""
+        return "\n".join(repr(hit) for hit in self[:10]) or "no hits"
+
+    def __rich__(self) -> Any:
+        """Show the hits as a table, where rich is installed."""
+        from rich.table import Table
+
+        table = Table(title=f"query {self.query}")
+        facts = self._hits._facts
+        for name in ("rank", "key", "score", *(f"{arm}_score" for arm in self._hits.trace.arms)):
+            table.add_column(name, justify="left" if name == "key" else "right")
+        has_text = facts.schema.text_columns and facts.schema.text_columns[0] in facts.schema.row_columns
+        if has_text:
+            table.add_column("text", overflow="fold")
+        for hit in self:
+            parts = [hit.arm_score(arm) for arm in self._hits.trace.arms]
+            shown = ["" if part is None else f"{part:.4f}" for part in parts]
+            cells = [str(hit.rank), str(hit.key), f"{hit.score:.6f}", *shown]
+            table.add_row(*cells, *([str(hit.text)[:160]] if has_text else []))
+        return table
+
+
+@dataclass(frozen=True, repr=False)
+class Hit:
+    """One document of a query's reply.
+
+    Attributes
+    ----------
+    rank : int
+        Place in the whole list, from 1.
+    score : float
+        What the list is ordered by: the fused score, or the only arm's.
+    """
+
+    _hits: Hits
+    query: int
+    _at: int
+
+    @property
+    def rank(self) -> int:
+        """Place in the whole list, from 1."""
+        return int(self._hits._arrays["rank"][self._at])
+
+    @property
+    def score(self) -> float:
+        """What the list is ordered by."""
+        return float(self._hits._arrays["score"][self._at])
+
+    @property
+    def key(self) -> Any:
+        """The document's key."""
+        return self[self._hits._facts.schema.key]
+
+    @property
+    def cell(self) -> tuple[Any, ...]:
+        """The document's cell, a value per cell column."""
+        return tuple(self[name] for name in self._hits._facts.schema.cell_columns)
+
+    @property
+    def text(self) -> Any:
+        """The first text column, read when asked."""
+        columns = self._hits._facts.schema.text_columns
+        if not columns:
+            raise AttributeError("the index has no text arm")
+        return self[columns[0]]
+
+    def __getitem__(self, column: str) -> Any:
+        """Give the value of a key, cell, attribute or stored column."""
+        return self._hits.cached(column)[self._at]
+
+    def arm_score(self, arm: str) -> float | None:
+        """Give the arm's score; None where it was not computed."""
+        value: float | None = self._hits.cached(f"\0score\0{arm}")[self._at]
+        return value
+
+    def arm_rank(self, arm: str) -> int | None:
+        """Give the arm's rank, from 1; None outside its list."""
+        value: int | None = self._hits.cached(f"\0rank\0{arm}")[self._at]
+        return value
+
+    def _only(self, arms: Sequence[str], name: str) -> float | None:
+        if len(arms) != 1:
+            raise AttributeError(f"{name} needs exactly one such arm, the index has {len(arms)}; use arm_score(arm)")
+        return self.arm_score(arms[0])
+
+    @property
+    def bm25_score(self) -> float | None:
+        """The score of the only lexical arm (BM25, >= 0)."""
+        return self._only(tuple(self._hits._facts.schema.text_arms), "bm25_score")
+
+    @property
+    def vector_score(self) -> float | None:
+        """The score of the only dense arm (cosine, in [-1, 1])."""
+        return self._only(tuple(self._hits._facts.schema.vector_arms), "vector_score")
+
+    def explain(self) -> Explanation:
+        """Recompute the score from the integers and vectors it was made of.
+
+        Returns
+        -------
+        Explanation
+            Its ``score`` equals ``hit.score`` to the last bit.
+        """
+        return explain(self._hits, self)
+
+    def __repr__(self) -> str:
+        """Show rank, key, score and components."""
+        parts = [f"{arm}={self.arm_score(arm)!r}" for arm in self._hits.trace.arms]
+        return f"Hit(rank={self.rank}, key={self.key!r}, score={self.score!r}, {', '.join(parts)})"

@@ -1,0 +1,296 @@
+"""recall()'s arguments -> one frozen native request."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from hyrecall import _core
+from hyrecall.errors import OptionError, ShapeError, error
+from hyrecall.filter_program import compile_filter
+from hyrecall.filters import Filter
+from hyrecall.queries import lower
+from hyrecall.schema import Schema
+from hyrecall.scope import Scopes
+from hyrecall.scoring import BM25, RRF, Fusion, Max, WeightedSum, read_floor
+from hyrecall.tensors import query_vectors, row_count
+
+if TYPE_CHECKING:
+    from hyrecall.analyzer import Analyzer
+
+__all__ = ["IndexFacts", "Options", "Plan", "make_plan"]
+
+_NO_FILTER = 2**32 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class IndexFacts:
+    """What a request needs to know of the index beside its documents."""
+
+    schema: Schema
+    analyzers: Mapping[str, Analyzer]
+    bm25: Mapping[str, BM25]
+    dims: Mapping[str, int]
+    row_types: Mapping[str, pa.DataType]
+    threads: int
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Every arm, lexical first, as declared."""
+        return (*self.schema.text_arms, *self.schema.vector_arms)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Options:
+    """The arguments of :meth:`hyrecall.Index.recall`, as given."""
+
+    text: object = None
+    vectors: object = None
+    scope: object = None
+    filter: object = None
+    limit: int = 10
+    offset: int = 0
+    depth: int = 100
+    fusion: Fusion | None = None
+    min_score: object = None
+    min_fused: object = None
+    bm25: BM25 | Mapping[str, BM25] | None = None
+    normalize: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A request and what its reply has to say of it."""
+
+    request: _core.Request
+    n_queries: int
+    arms: tuple[str, ...]  # that run, in the request's order
+    n_lexical: int
+    bm25: dict[str, BM25]
+    fusion: Fusion | None  # None: one arm, no fusion
+    weights: tuple[float, ...]
+    options: Options
+    depth: int
+    vectors: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+def _count(argument: str, value: object, low: int) -> int:
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise error(OptionError, argument, f"an int >= {low}", repr(value)) from None
+    if not low <= number < 2**31:
+        raise error(OptionError, argument, f"an int in [{low}, 2^31)", number)
+    return number
+
+
+def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> Plan:
+    """Check every argument once and freeze the batch."""
+    texts = _read_texts(facts, options.text)
+    vectors = _read_vectors(facts, options.vectors)
+    n_queries = _query_count(texts, vectors)
+    limit = _count("limit", options.limit, 0)
+    offset = _count("offset", options.offset, 0)
+    depth = _count("depth", options.depth, 1)
+    bm25 = _read_bm25(facts, options.bm25, texts)
+    arms = tuple(arm for arm in facts.arms if arm in texts or arm in vectors)
+    arms, weights, notes = _choose_arms(facts, options.fusion, arms)
+    if len(arms) > 1 and offset + limit > depth:
+        wish = f"<= {depth} (depth)"
+        raise error(OptionError, "limit", wish, f"{offset + limit}; pass depth=")
+    if len(arms) == 1:
+        depth = max(depth, offset + limit)
+    fusion = options.fusion if options.fusion is not None or len(arms) == 1 else RRF()
+    floors = _read_floors(options.min_score, arms)
+    if options.min_fused is not None and fusion is None:
+        raise error(OptionError, "min_fused", "a fusion to act after (with one arm, min_score)", "one arm")
+    scopes = Scopes({name: facts.row_types[name] for name in facts.schema.cell_columns}, snapshot)
+    scopes.read(options.scope, n_queries)
+    filters, filter_of = _read_filters(facts, options.filter, n_queries)
+
+    request = _core.Request(
+        scopes=scopes.distinct,
+        scope_of=scopes.index,
+        filters=filters,
+        filter_of=filter_of,
+        depth=depth,
+        limit=limit,
+        offset=offset,
+        threads=facts.threads,
+    )
+    lexical = [arm for arm in arms if arm in texts]
+    for arm in lexical:
+        column = list(facts.schema.text_arms).index(arm)
+        how = bm25[arm]
+        native = facts.analyzers[arm].native
+        queries = [lower(query, f"text[{i}]") for i, query in enumerate(texts[arm])]
+        assert how.k1 is not None
+        request.add_lexical(column, arm, how.variant, how.k1, how.b, native, queries, floors.get(arm))
+    for arm in arms:
+        if arm in vectors:
+            column = list(facts.schema.vector_arms).index(arm)
+            matrix, valid = vectors[arm]
+            present = np.zeros(0, np.uint8) if valid is None else valid.view(np.uint8)
+            request.add_dense(column, arm, matrix, present, floors.get(arm))
+    request.set_fusion(
+        kind=_kind(fusion),
+        weights=list(weights),
+        rank_constant=fusion.rank_constant if isinstance(fusion, RRF) else 60.0,
+        minmax=getattr(fusion, "normalize", "minmax") == "minmax",
+        complete=getattr(fusion, "complete", True),
+        min_fused=read_floor("min_fused", options.min_fused),
+        normalize=_bool("normalize", options.normalize),
+    )
+    kept = {arm: vectors[arm] for arm in arms if arm in vectors}
+    return Plan(request, n_queries, arms, len(lexical), bm25, fusion, weights, options, depth, kept, notes)
+
+
+def _kind(fusion: Fusion | None) -> str:
+    if fusion is None:
+        return "none"
+    return {RRF: "rrf", WeightedSum: "weighted_sum", Max: "max"}[type(fusion)]
+
+
+def _bool(argument: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise error(OptionError, argument, "a bool", repr(value))
+    return value
+
+
+def _known(argument: str, given: Mapping[str, object], arms: Sequence[str]) -> None:
+    for arm in given:
+        if arm not in arms:
+            raise error(OptionError, argument, f"arms of {list(arms)}", repr(arm))
+
+
+def _read_texts(facts: IndexFacts, text: object) -> dict[str, Sequence[object]]:
+    if text is None:
+        return {}
+    names = tuple(facts.schema.text_arms)
+    if not names:
+        raise error(OptionError, "text", "None (the index has no text arm)", type(text).__name__)
+    given = text if isinstance(text, Mapping) else dict.fromkeys(names, text)
+    _known("text", given, names)
+    for arm, queries in given.items():
+        if isinstance(queries, pa.Array | pa.ChunkedArray):
+            queries = queries.to_pylist()  # noqa: PLW2901
+            given = {**given, arm: queries}
+        if isinstance(queries, str) or not isinstance(queries, Sequence | np.ndarray):
+            argument = f"text[{arm!r}]" if isinstance(text, Mapping) else "text"
+            got = f"{type(queries).__name__} (recall_one takes one query)"
+            raise error(OptionError, argument, "a list with one entry per query", got)
+    return {arm: given[arm] for arm in names if arm in given}
+
+
+def _read_vectors(facts: IndexFacts, vectors: object) -> dict[str, tuple[Any, Any]]:
+    if vectors is None:
+        return {}
+    names = tuple(facts.schema.vector_arms)
+    if isinstance(vectors, Mapping):
+        _known("vectors", vectors, names)
+        return {
+            arm: query_vectors(vectors[arm], dim=facts.dims[arm], argument=f"vectors[{arm!r}]")
+            for arm in names
+            if arm in vectors
+        }
+    if len(names) != 1:
+        wish = f"{{arm: array}} for arms of {list(names)}" if names else "None (the index has no vector arm)"
+        raise error(OptionError, "vectors", wish, type(vectors).__name__)
+    return {names[0]: query_vectors(vectors, dim=facts.dims[names[0]], argument="vectors")}
+
+
+def _query_count(texts: Mapping[str, Sequence[object]], vectors: Mapping[str, tuple[Any, Any]]) -> int:
+    counts = {f"text[{arm!r}]": len(queries) for arm, queries in texts.items()}
+    counts |= {f"vectors[{arm!r}]": row_count(matrix) for arm, (matrix, _) in vectors.items()}
+    if not counts:
+        raise error(OptionError, "text", "text= or vectors=, or both", "neither")
+    (first, n_queries), *rest = counts.items()
+    for name, count in rest:
+        if count != n_queries:
+            raise error(ShapeError, name, f"{n_queries} queries as {first} has", count)
+    return n_queries
+
+
+def _read_bm25(facts: IndexFacts, bm25: object, texts: Mapping[str, object]) -> dict[str, BM25]:
+    chosen = {arm: facts.bm25[arm] for arm in texts}
+    if bm25 is None:
+        return chosen
+    if not texts:
+        raise error(OptionError, "bm25", "None where no text arm runs", repr(bm25))
+    given = bm25 if isinstance(bm25, Mapping) else dict.fromkeys(texts, bm25)
+    _known("bm25", given, list(texts))
+    for arm, how in given.items():
+        if not isinstance(how, BM25):
+            raise error(OptionError, "bm25", "an hr.BM25 or {arm: hr.BM25}", repr(how))
+        chosen[arm] = how
+    return chosen
+
+
+def _choose_arms(
+    facts: IndexFacts, fusion: object, arms: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[float, ...], tuple[str, ...]]:
+    """Give the arms that run, their weights, and what the trace should say of it."""
+    if fusion is None:
+        return arms, (1.0,) * len(arms), ()
+    if not isinstance(fusion, RRF | WeightedSum | Max):
+        raise error(OptionError, "fusion", "hr.RRF, hr.WeightedSum or hr.Max", repr(fusion))
+    weights = dict(fusion.weights or ())
+    _known("weights", weights, facts.arms)
+    alpha = getattr(fusion, "alpha", None)
+    if alpha is not None:
+        texts, vectors = tuple(facts.schema.text_arms), tuple(facts.schema.vector_arms)
+        if len(texts) != 1 or len(vectors) != 1:
+            wish = "an index with one text and one vector arm (else weights=)"
+            raise error(OptionError, "alpha", wish, f"{len(texts)} and {len(vectors)}")
+        if len(arms) == 1:
+            return arms, (1.0,), (f"alpha has no effect: only {arms[0]} runs",)
+        weights = {texts[0]: 2 * (1 - alpha), vectors[0]: 2 * alpha}
+    kept = tuple(arm for arm in arms if weights.get(arm, 1.0) > 0)
+    if not kept:
+        raise error(OptionError, "weights", f"a weight above 0 for one of {list(arms)}", weights)
+    notes = tuple(f"{arm} left out: weight 0" for arm in arms if arm not in kept)
+    return kept, tuple(weights.get(arm, 1.0) for arm in kept), notes
+
+
+def _read_floors(min_score: object, arms: tuple[str, ...]) -> dict[str, tuple[float, bool] | None]:
+    if min_score is None:
+        return {}
+    if not isinstance(min_score, Mapping):
+        if len(arms) != 1:
+            raise error(OptionError, "min_score", f"{{arm: floor}} for arms of {list(arms)}", repr(min_score))
+        min_score = {arms[0]: min_score}
+    _known("min_score", min_score, arms)
+    return {arm: read_floor(f"min_score[{arm!r}]", floor) for arm, floor in min_score.items()}
+
+
+def _read_filters(
+    facts: IndexFacts, given: object, n_queries: int
+) -> tuple[list[_core.FilterProgram], list[int]]:
+    if given is None:
+        return [], [_NO_FILTER] * n_queries
+    each = given if isinstance(given, list) else [given] * n_queries
+    if len(each) != n_queries:
+        raise error(ShapeError, "filter", f"{n_queries} entries, one per query", len(each))
+    types = {name: facts.row_types[name] for name in facts.schema.attributes}
+    numbers: dict[Filter, int] = {}
+    programs: list[_core.FilterProgram] = []
+    index = []
+    for one in each:
+        if one is None:
+            index.append(_NO_FILTER)
+            continue
+        if not isinstance(one, Filter):
+            raise error(OptionError, "filter", "an hr.Filter, None, or a list of them", repr(one))
+        if one not in numbers:
+            numbers[one] = len(programs)
+            programs.append(compile_filter(one, types))
+        index.append(numbers[one])
+    return programs, index

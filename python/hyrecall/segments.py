@@ -1,0 +1,212 @@
+"""Segments: built from columns, put together from other segments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hyrecall import _core
+from hyrecall.analyzer import Analyzer
+from hyrecall.attributes import attribute_column
+from hyrecall.columns import Columns
+from hyrecall.errors import KeyConflictError, error
+from hyrecall.schema import Schema
+
+__all__ = ["Segment", "State", "build_segment", "merge_segments", "segment_from_parts"]
+
+Rows = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """An immutable run of documents: what the engine holds, and the columns that hits return.
+
+    Attributes
+    ----------
+    core : _core.Segment
+    rows : pyarrow.Table
+        The schema's row columns in the segment's row order, one chunk each.
+    lexical, dense : dict
+        Arm to native column, in schema order.
+    name : str or None
+        Under which name it lies in a saved index; None until it is saved.
+    """
+
+    core: _core.Segment
+    rows: pa.Table
+    lexical: dict[str, _core.LexicalColumn]
+    dense: dict[str, _core.DenseColumn]
+    name: str | None = None
+
+    def column(self, name: str) -> pa.Array:
+        """Give a row column as one array."""
+        column = self.rows.column(name)
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """All that a reader sees; the writer replaces it as a whole."""
+
+    segments: tuple[Segment, ...]
+    views: tuple[_core.SegmentView, ...]
+    snapshot: _core.Snapshot
+    next_seq: int
+
+    @staticmethod
+    def of(
+        segments: Sequence[Segment], views: Sequence[_core.SegmentView], next_seq: int
+    ) -> State:
+        """Make the state of these segments."""
+        return State(tuple(segments), tuple(views), _core.Snapshot(list(views)), next_seq)
+
+    @property
+    def n_docs(self) -> int:
+        """Live documents."""
+        return self.snapshot.n_docs
+
+
+def chunks_of(column: pa.ChunkedArray | pa.Array) -> list[pa.Array]:
+    """Give the chunks of a column; an array is one."""
+    return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+
+
+def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """Give a column as one array, copying only if it came in pieces."""
+    if isinstance(column, pa.Array):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def build_segment(
+    columns: Columns,
+    schema: Schema,
+    analyzers: Mapping[str, Analyzer],
+    *,
+    first_seq: int,
+    threads: int,
+    row_name: str = "row",
+) -> Segment:
+    """Sort, copy and index the columns of a table: one permuted copy of each."""
+    n_rows = columns.n_rows
+    cells = [one_array(columns.rows.column(name)) for name in schema.cell_columns]
+    cluster = np.zeros(0, np.int64)
+    if schema.cluster is not None:
+        cluster = attribute_column(columns.rows.column(schema.cluster)).sort_codes
+    seqs = np.arange(first_seq, first_seq + n_rows, dtype=np.int64)
+    order = _core.sort_rows(cells, n_rows, cluster, seqs)
+    is_sorted = bool(np.array_equal(order, np.arange(n_rows, dtype=np.uint32)))
+    rows = columns.rows if is_sorted else columns.rows.take(pa.array(order))
+    rows = rows.combine_chunks()
+    directory = _directory(rows, schema)
+    lexical = {
+        arm: _core.LexicalColumn.build(
+            arm, [chunks_of(c) for c in texts], order, analyzers[arm].native, directory
+        )
+        for arm, texts in columns.texts.items()
+    }
+    dense = {}
+    for arm, given in columns.vectors.items():
+        valid = np.zeros(0, np.uint8) if given.valid is None else given.valid.view(np.uint8)
+        dense[arm] = _core.DenseColumn.build(
+            arm, given.dtype, given.dim, list(given.chunks), valid, order, threads
+        )
+    made = segment_from_parts(rows, seqs[order], schema, lexical, dense, directory)
+    if made.core.duplicate is not None:
+        first, second = sorted(int(order[row]) for row in made.core.duplicate)
+        got = f"{made.column(schema.key)[made.core.duplicate[0]].as_py()!r} in {row_name}s {first} and {second}"
+        raise error(KeyConflictError, schema.key, "keys unique within a cell", got)
+    return made
+
+
+def _directory(rows: pa.Table, schema: Schema) -> _core.CellDirectory:
+    return _core.CellDirectory([one_array(rows.column(c)) for c in schema.cell_columns], rows.num_rows)
+
+
+def segment_from_parts(
+    rows: pa.Table,
+    seqs: npt.NDArray[np.int64],
+    schema: Schema,
+    lexical: dict[str, _core.LexicalColumn],
+    dense: dict[str, _core.DenseColumn],
+    directory: _core.CellDirectory | None = None,
+    *,
+    name: str | None = None,
+) -> Segment:
+    """Join columns that already stand in the segment's row order."""
+    core = _core.Segment(
+        seqs,
+        _directory(rows, schema) if directory is None else directory,
+        one_array(rows.column(schema.key)),
+        list(lexical.values()),
+        list(dense.values()),
+        [attribute_column(rows.column(name)) for name in schema.attributes],
+    )
+    return Segment(core, rows, lexical, dense, name)
+
+
+def merge_segments(
+    segments: Sequence[Segment], views: Sequence[_core.SegmentView], schema: Schema
+) -> Segment:
+    """Put the live rows of several segments into one, without analysing texts again."""
+    cluster: list[npt.NDArray[np.int64]] = []
+    if schema.cluster is not None:
+        cluster = [attribute_column(s.rows.column(schema.cluster)).sort_codes for s in segments]
+    source, source_row = _core.merge_order(list(views), cluster)
+    rows = gather(segments, source, source_row, schema.row_columns)
+    seqs = np.empty(len(source), np.int64)
+    for number, segment in enumerate(segments):
+        here = source == number
+        seqs[here] = segment.core.seqs[source_row[here]]
+    directory = _directory(rows, schema)
+    lexical = {
+        arm: _core.LexicalColumn.merge(
+            [s.lexical[arm] for s in segments], source, source_row, directory
+        )
+        for arm in schema.text_arms
+    }
+    dense = {
+        arm: _core.DenseColumn.merge([s.dense[arm] for s in segments], source, source_row)
+        for arm in schema.vector_arms
+    }
+    return segment_from_parts(rows, seqs, schema, lexical, dense, directory)
+
+
+def gather(
+    segments: Sequence[Segment], source: Rows, row: Rows, names: Sequence[str]
+) -> pa.Table:
+    """Give columns of the rows (source[i], row[i]), in that order, one chunk each."""
+    used = [int(s) for s in np.unique(source)]
+    if not used:
+        return segments[0].rows.select(list(names)).slice(0, 0).combine_chunks() if segments else pa.table({})
+    if len(used) == 1:
+        return segments[used[0]].rows.select(list(names)).take(pa.array(row)).combine_chunks()
+    parts = []
+    place = np.empty(len(row), np.int64)  # where the concatenation holds row i
+    start = 0
+    for number in used:
+        here = np.flatnonzero(source == number)
+        parts.append(segments[number].rows.select(list(names)).take(pa.array(row[here])))
+        place[here] = np.arange(start, start + len(here))
+        start += len(here)
+    return pa.concat_tables(parts).combine_chunks().take(pa.array(place)).combine_chunks()
+
+
+def renamed(segment: Segment, name: str) -> Segment:
+    """Give the segment under the name it was saved by."""
+    return replace(segment, name=name)
+
+
+def nbytes(segment: Segment) -> dict[str, Any]:
+    """Bytes of each part."""
+    return {
+        **segment.core.nbytes,
+        "lexical": {arm: column.nbytes for arm, column in segment.lexical.items()},
+        "dense": {arm: column.nbytes for arm, column in segment.dense.items()},
+        "rows": segment.rows.nbytes,
+    }
