@@ -129,7 +129,9 @@ py::array_t<bool> evaluate(FilterProgram const& program, Columns const& columns)
   run_bound(program, columns, [out](BoundFilter const& bound, Row n_rows) {
     for (Row row = 0; row < n_rows; row += kTileRows) {
       TileMask const mask = bound.evaluate(row / kTileRows);
-      for (Row i = 0; i < std::min(kTileRows, n_rows - row); ++i) out[row + i] = mask.test(i);
+      Row const n = std::min(kTileRows, n_rows - row);
+      require(!(mask & ~TileMask::below(n)).any(), "no match past the last row");
+      for (Row i = 0; i < n; ++i) out[row + i] = mask.test(i);
     }
   });
   return matches;
