@@ -169,6 +169,7 @@ void bind_filter(py::module_& m) {
   using Kind = FilterProgram::Kind;
   py::class_<FilterProgram>(m, "FilterProgram",
                             "A filter compiled against a schema; good for every segment of it.")
+      .def(py::init<>(), "Every row.")
       .def_static(
           "codes_between",
           [](std::uint32_t column, std::int64_t low, std::int64_t high) {
