@@ -130,7 +130,9 @@ py::array_t<bool> evaluate(FilterProgram const& program, Columns const& columns)
   run_bound(program, columns, [out](BoundFilter const& bound, Row n_rows) {
     for (Row row = 0; row < n_rows; row += kTileRows) {
       TileMask const mask = bound.evaluate(row / kTileRows);
-      for (Row i = 0; i < std::min(kTileRows, n_rows - row); ++i) out[row + i] = mask.test(i);
+      Row const n = std::min(kTileRows, n_rows - row);
+      require(!(mask & ~TileMask::below(n)).any(), "no match past the last row");
+      for (Row i = 0; i < n; ++i) out[row + i] = mask.test(i);
     }
   });
   return matches;
@@ -180,6 +182,7 @@ void bind_filter(py::module_& m) {
   using Kind = FilterProgram::Kind;
   py::class_<FilterProgram, std::shared_ptr<FilterProgram>>(m, "FilterProgram",
                             "A filter compiled against a schema; good for every segment of it.")
+      .def(py::init<>(), "Every row.")
       .def_static(
           "codes_between",
           [](std::uint32_t column, std::int64_t low, std::int64_t high) {

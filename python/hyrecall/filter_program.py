@@ -102,13 +102,14 @@ def _compile_range(
         first = None if start is None else _utf8(name, kind, start)
         last = None if end is None else _utf8(name, kind, end)
         return FilterProgram.text_between(index, first, last)
-    low = MIN_CODE if start is None else _place(name, kind, start)[0]
+    low = MIN_CODE if start is None else max(_place(name, kind, start)[0], MIN_CODE)
     # Without ends there is nothing to compare, so NaN, above every float that compares, is in.
     open_top = MAX_CODE if start is None else kind.top_code
     high = open_top if end is None else min(_place(name, kind, end)[1], MAX_CODE)
-    if low > high:
-        return FilterProgram.any_of([])
-    return FilterProgram.codes_between(index, max(low, MIN_CODE), high)
+    # The ends may lie past each other, and then past int64 too.
+    return (
+        FilterProgram.codes_between(index, low, high) if low <= high else FilterProgram.any_of([])
+    )
 
 
 def _place(name: str, kind: AttributeType, value: Any) -> Place:

@@ -154,8 +154,7 @@ def int_kind(arrow: pa.DataType, bits: int, signed: bool) -> Kind:
     def value(rng: np.random.Generator) -> int:
         near = [int(rng.integers(-20, 20)), int(rng.integers(-20, 20))]
         near += [pick(rng, INTS), low, high, high - 1]
-        drawn: int = pick(rng, near)
-        return min(max(drawn, low), high)
+        return int(min(max(pick(rng, near), low), high))
 
     return Kind(arrow, value, number)
 
