@@ -1,0 +1,79 @@
+// Numbers distinct strings in order of first use. Open addressing over one arena.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/hash.hpp"
+#include "core/types.hpp"
+
+namespace hyrecall::text {
+
+class StringTable {
+ public:
+  std::uint32_t size() const { return static_cast<std::uint32_t>(ends_.size() - 1); }
+  std::size_t n_bytes() const { return bytes_.size(); }
+
+  // Valid until the next add.
+  std::string_view operator[](std::uint32_t id) const {
+    return std::string_view(bytes_).substr(ends_[id], ends_[id + 1] - ends_[id]);
+  }
+
+  // kNone32 when absent.
+  std::uint32_t find(std::string_view key) const {
+    return slots_.empty() ? kNone32 : slots_[slot_of(key, tag_of(key))].id;
+  }
+
+  // `key` must not point into this table.
+  std::uint32_t add(std::string_view key) {
+    if ((ends_.size() + 1) * 2 > slots_.size()) grow();
+    std::uint32_t const tag = tag_of(key);
+    Slot& slot = slots_[slot_of(key, tag)];
+    if (slot.id == kNone32) {
+      slot = {tag, size()};
+      bytes_.append(key);
+      ends_.push_back(bytes_.size());
+    }
+    return slot.id;
+  }
+
+ private:
+  struct Slot {
+    std::uint32_t tag =
+        0;  // of the key's hash: tells most other keys without reading them, and places the slot
+    std::uint32_t id = kNone32;
+  };
+
+  static std::uint32_t tag_of(std::string_view key) {
+    return static_cast<std::uint32_t>(hash_bytes(key) >> 32);
+  }
+
+  std::size_t slot_of(std::string_view key, std::uint32_t tag) const {
+    std::size_t const mask = slots_.size() - 1;
+    std::size_t at = tag & mask;
+    while (slots_[at].id != kNone32 && (slots_[at].tag != tag || (*this)[slots_[at].id] != key))
+      at = (at + 1) & mask;
+    return at;
+  }
+
+  void grow() {
+    std::vector<Slot> const old = std::exchange(slots_, {});
+    slots_.resize(old.empty() ? 64 : old.size() * 2);
+    std::size_t const mask = slots_.size() - 1;
+    for (Slot const& slot : old) {
+      if (slot.id == kNone32) continue;
+      std::size_t at = slot.tag & mask;
+      while (slots_[at].id != kNone32) at = (at + 1) & mask;
+      slots_[at] = slot;
+    }
+  }
+
+  std::string bytes_;
+  std::vector<std::size_t> ends_{0};  // [size + 1] into bytes_
+  std::vector<Slot> slots_;           // a power of two, at most half full
+};
+
+}  // namespace hyrecall::text

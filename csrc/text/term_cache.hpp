@@ -1,0 +1,56 @@
+// What became of the raw tokens seen so far. Bounded, shared by the threads of one analyzer.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "text/string_table.hpp"
+#include "text/terms.hpp"
+
+namespace hyrecall::text {
+
+class TermCache {
+ public:
+  using Value = std::shared_ptr<RawTerms const>;
+
+  // Fills the values of the keys numbered in `wanted` and returns the numbers of those that are
+  // unknown.
+  std::vector<std::uint32_t> find_all(StringTable const& keys,
+                                      std::vector<std::uint32_t> const& wanted,
+                                      std::vector<Value>& values) const {
+    std::vector<std::uint32_t> missing;
+    std::lock_guard const lock(mutex_);
+    for (std::uint32_t const i : wanted) {
+      std::uint32_t const id = keys_.find(keys[i]);
+      if (id == kNone32)
+        missing.push_back(i);
+      else
+        values[i] = values_[id];
+    }
+    return missing;
+  }
+
+  // Adds the keys numbered in `added`. Two threads may bring the same key: the first stays.
+  void add_all(StringTable const& keys, std::vector<Value> const& values,
+               std::vector<std::uint32_t> const& added) {
+    std::lock_guard const lock(mutex_);
+    for (std::uint32_t const i : added) {
+      if (keys_.size() >= kMaxEntries || keys_.n_bytes() >= kMaxBytes) {
+        keys_ = StringTable();
+        values_.clear();
+      }
+      if (keys_.add(keys[i]) == values_.size()) values_.push_back(values[i]);
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kMaxEntries = 1'000'000;
+  static constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
+
+  mutable std::mutex mutex_;
+  StringTable keys_;
+  std::vector<Value> values_;  // [keys_.size()]
+};
+
+}  // namespace hyrecall::text
