@@ -1,23 +1,13 @@
 """What all tests share: the oracle on the path, how long the laws run, and the device."""
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # for `import oracle` and `import laws`
 
-
-@dataclass(frozen=True)
-class Effort:
-    """How many cases a law is tried on."""
-
-    full: bool
-
-    def cases(self, *, quick: int, full: int) -> int:
-        """The number for this run."""
-        return full if self.full else quick
+from laws.effort import Effort
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,6 +17,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=("quick", "full"),
         default="quick",
         help="how many cases the law tests draw (default: quick)",
+    )
+    parser.addoption(
+        "--subject",
+        choices=("engine", "oracle"),
+        default="engine",
+        help="what the laws are tried on; the oracle itself, to check the checks (default: engine)",
     )
 
 

@@ -6,6 +6,7 @@ All of them return the number of cases that they saw hold.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from oracle.corpus import Draw, Mix, draw_call, draw_mix, draw_rows, draw_shape
 from oracle.documents import Call, Reply, Row, Scope, Shape
@@ -23,7 +24,7 @@ class LawBroken(AssertionError):  # noqa: N818 - the verdict of a check, not a f
 
 
 def tied_mix(draw: Draw) -> Mix:
-    """A table in which nearly everything ties: three words, twins, vectors of few small integers."""
+    """A table in which nearly everything ties: three words, twins, vectors of few integers."""
     return Mix(
         n_rows=draw.choice((10, 30, 60)),
         n_tenants=3,
@@ -85,7 +86,7 @@ def same_outcomes(
     where: str, worlds: tuple[Subject, Subject], work: Callable[[Subject], object]
 ) -> None:
     """A piece of work gives the same in two worlds, errors included."""
-    left, right = (outcome(lambda world=world: work(world)) for world in worlds)
+    left, right = (outcome(partial(work, world)) for world in worlds)
     if left != right:
         raise LawBroken(f"{where}:\n{left!r}\nagainst\n{right!r}")
 

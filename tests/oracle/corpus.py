@@ -222,7 +222,7 @@ def draw_query(draw: Draw, vocabulary: Sequence[str]) -> Query:
     if kind < 0.55:
         return Words(draw.choice(("", "--")))
     if kind < 0.65:
-        return Phrase(draw_words(draw, vocabulary, most=3))
+        return Phrase(draw_words(draw, vocabulary, most=3), draw.choice((0, 0, 1, 2)))
     if kind < 0.75:
         return Prefix(draw.choice(("g", "gr", "grow", "a", "é", "x")))
     children: list[Query] = [
@@ -233,6 +233,8 @@ def draw_query(draw: Draw, vocabulary: Sequence[str]) -> Query:
     if draw.chance(0.3):
         children[-1] = Boost(children[-1], draw.choice((0.5, 2.0, 3.0)))
     children = children[: draw.randint(1, 3)]
+    if draw.chance(0.2):
+        children.append(Words(draw.choice(("", " ".join(draw.sample(vocabulary, 2))))))
     tree: Query = All(tuple(children)) if draw.chance(0.5) else Any(tuple(children))
     if draw.chance(0.2):
         tree = (
@@ -333,14 +335,16 @@ def draw_call(
         limit=limit,
         offset=offset,
         depth=depth,
-        fusion=draw_fusion(draw, lexical, dense),
+        fusion=draw_fusion(draw, lexical, dense, alone=len(shape.arms) == 2),
         bm25=draw_bm25(draw) if lexical and draw.chance(0.5) else None,
     )
     return with_floors(draw, oracle, call) if draw.chance(0.3) else call
 
 
-def draw_fusion(draw: Draw, lexical: Sequence[str], dense: Sequence[str]) -> Rrf | Weighted | None:
-    """A fusion; None leaves the default."""
+def draw_fusion(
+    draw: Draw, lexical: Sequence[str], dense: Sequence[str], *, alone: bool
+) -> Rrf | Weighted | None:
+    """A fusion; None leaves the default. ``alone``: the index has one arm of each kind."""
     arms = (*lexical, *dense)
     if draw.chance(0.35):
         return None
@@ -348,7 +352,7 @@ def draw_fusion(draw: Draw, lexical: Sequence[str], dense: Sequence[str]) -> Rrf
         {arm: draw.choice((0.25, 1.0, 1.5, 3.0)) for arm in arms} if draw.chance(0.5) else None
     )
     if draw.chance(0.5):
-        if len(lexical) == len(dense) == 1 and draw.chance(0.5):
+        if alone and len(lexical) == len(dense) == 1 and draw.chance(0.5):
             return Rrf(alpha=draw.choice((0.0, 0.3, 0.5, 1.0)))
         return Rrf(weights=weights, rank_constant=draw.choice((1, 60)))
     return Weighted(

@@ -115,7 +115,7 @@ class Oracle:
             if doc_freq > 0:
                 worth = weight(bm25, n_docs, doc_freq, multiplicity)
                 scores = scores + impacts(worth, term_freqs, norms)
-        found = matched(query, held.__getitem__, np.zeros(len(self.rows), bool))
+        found = matched(query, held.__getitem__) & np.ones(len(self.rows), bool)
         return np.where(found, scores, np.float32(0)), found
 
     def dense(self, arm: str, query: F32) -> F32:
@@ -155,13 +155,14 @@ class Oracle:
 
     # Fusion
 
-    def weights(self, fusion: Fusion, call: Call, ran: Sequence[str]) -> dict[str, float]:
-        """Weight of every arm that ran; an arm of weight 0 is left out."""
-        given = dict(fusion.weights or dict.fromkeys(call.arms, 1.0))
-        if isinstance(fusion, Rrf) and fusion.alpha is not None and len(ran) == 2:
+    def weights(self, fusion: Fusion, call: Call) -> dict[str, float]:
+        """Weight of every arm that the call runs; an arm of weight 0 is left out."""
+        given = dict(fusion.weights or {})
+        if isinstance(fusion, Rrf) and fusion.alpha is not None and len(call.arms) == 2:
             (lexical,), (dense,) = call.texts, call.vectors
             given = alpha_weights(fusion.alpha, lexical, dense)
-        return {arm: given[arm] for arm in ran if given.get(arm, 0.0) != 0.0}
+        weights = {arm: given.get(arm, 1.0) for arm in call.arms}
+        return {arm: weight for arm, weight in weights.items() if weight != 0.0}
 
     def arm_scores(
         self, call: Call, query: int, allowed: Mask, visible: Mask
@@ -188,22 +189,25 @@ class Oracle:
         visible = self.visible(allowed, call.filter(query))
         found = self.arm_scores(call, query, allowed, visible)
         fusion = call.fusion or (Rrf() if len(call.arms) > 1 else None)
-        weights = (
-            dict.fromkeys(found, 1.0) if fusion is None else self.weights(fusion, call, list(found))
-        )
-        lists = {}
-        for arm in weights:
+        weights = dict.fromkeys(call.arms, 1.0) if fusion is None else self.weights(fusion, call)
+        lists: dict[str, Docs] = {}
+        for arm in weights.keys() & found.keys():
             scores, candidates = found[arm]
             if arm in call.min_score:
                 candidates = candidates & self.clears(scores, call.min_score[arm])
             lists[arm] = self.cut(scores, candidates, self.depth(call))
         ranks = {
-            arm: {int(doc): self.first_rank + i for i, doc in enumerate(docs)}
-            for arm, docs in lists.items()
+            arm: {int(doc): self.first_rank + i for i, doc in enumerate(lists.get(arm, ()))}
+            for arm in weights
         }
         union = sorted({doc for listed in ranks.values() for doc in listed})
         scores = {
-            arm: {doc: self.component(arm, doc, found[arm][0], doc in ranks[arm]) for doc in union}
+            arm: {
+                doc: self.component(arm, doc, found[arm][0], doc in ranks[arm])
+                if arm in found
+                else None
+                for doc in union
+            }
             for arm in weights
         }
         if fusion is None:

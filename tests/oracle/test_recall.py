@@ -122,6 +122,7 @@ def test_alpha_leaves_an_arm_out_at_its_ends() -> None:
 def test_a_query_without_its_vector_uses_the_other_arm() -> None:
     hits = ask(replace(both("ash"), vectors={"embedding": (np.zeros(2, np.float32),)}))
     assert [hit.arm_ranks for hit in hits] == [(1, None), (2, None)]
+    assert [hit.arm_scores[1] for hit in hits] == [None, None]
     assert ask(Call((ANA,), texts={"text": (None,)})) == ()
 
 

@@ -25,7 +25,7 @@ def found(query: Query) -> list[int]:
     def held(leaf: Leaf) -> np.ndarray:
         return np.array([leaf.occurrences(text) > 0 for text in texts])
 
-    return np.flatnonzero(matched(query, held, np.zeros(len(DOCS), bool))).tolist()
+    return np.flatnonzero(matched(query, held) & np.ones(len(DOCS), bool)).tolist()
 
 
 def test_a_bag_of_words_matches_any_of_them() -> None:
@@ -68,11 +68,36 @@ def test_occurrences_do_not_cross_fields() -> None:
     assert Leaf("prefix", ("a",)).occurrences(text) == 3
 
 
-def test_phrases_overlap_and_slop_allows_gaps_in_order() -> None:
+def test_every_word_under_all_is_a_part_and_no_word_asks_for_nothing() -> None:
+    assert found(All((Words("ash bay"),))) == [0, 1]
+    assert found(All((Words("ash"), Words("")))) == [0, 1, 2]
+    assert found(All((Words(""), Any((Words("--"),))))) == []
+    assert found(All((Boost(Words("bay grove"), 2.0),))) == [0]
+
+
+def test_phrases_overlap() -> None:
     field = ("a", "a", "a", "b", "x", "c")
     assert phrase_occurrences(field, ("a", "a"), 0) == 2
+    assert phrase_occurrences(field, ("a", "b"), 0) == 1
     assert phrase_occurrences(field, ("b", "c"), 0) == 0
+
+
+def test_slop_is_how_far_displacements_may_lie_apart() -> None:
+    field = ("a", "a", "a", "b", "x", "c")
     assert phrase_occurrences(field, ("b", "c"), 1) == 1
-    assert phrase_occurrences(field, ("c", "b"), 5) == 0
-    # From the third a with one position between, from the second with two.
-    assert phrase_occurrences(field, ("a", "b", "c"), 2) == 2
+    # From the third a: b in its place, c one position late; from the second: one and two late.
+    assert [phrase_occurrences(field, ("a", "b", "c"), slop) for slop in range(4)] == [0, 1, 2, 3]
+    assert [phrase_occurrences(("b", "a"), ("a", "b"), slop) for slop in range(3)] == [0, 0, 1]
+
+
+def test_leaves_are_summed_in_the_order_of_their_utf8_bytes() -> None:
+    query = Any((Prefix("gr"), Phrase("gr ash"), Words("gr zen éclair ash")))
+    order = sorted({leaf for leaf, _, _ in leaves(query)}, key=Leaf.order)
+    assert [(leaf.kind, *leaf.words) for leaf in order] == [
+        ("term", "ash"),
+        ("term", "gr"),
+        ("prefix", "gr"),
+        ("phrase", "gr", "ash"),
+        ("term", "zen"),
+        ("term", "éclair"),
+    ]

@@ -1,15 +1,17 @@
 """Typed text queries: what matches, how often, and which leaves count.
 
 A document's text is a tuple of fields (one for each column that the arm joins), a field is a tuple
-of tokens. A bag of words matches where one of its words does; a phrase and a prefix are pseudo-
-terms: their term frequency is the number of occurrences. Whatever the tree, every leaf found in a
-matching document counts.
+of tokens. A bag of words matches where one of its words does; under ``All`` each word is a part of
+its own, and a text without a token asks for nothing. A phrase and a prefix are pseudo-terms: their
+term frequency is the number of occurrences. Whatever the tree, every leaf found in a matching
+document counts.
 """
 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +30,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Phrase:
-    """Words one after another in one field; ``slop`` more positions may lie between the first and
-    the last.
-    """
+    """Words at consecutive positions of one field, or not farther out of place than ``slop``."""
 
     text: str
     slop: int = 0
@@ -45,7 +45,7 @@ class Prefix:
 
 @dataclass(frozen=True)
 class All:
-    """Every child matches."""
+    """Every child matches, and every word of a child that is a bag of words."""
 
     children: tuple["Query", ...]
 
@@ -76,9 +76,10 @@ class Leaf:
     words: tuple[str, ...]
     slop: int = 0
 
-    def order(self) -> bytes:
-        """UTF-8 bytes that put the leaves in summation order."""
-        return " ".join(self.words).encode() + (b"*" if self.kind == "prefix" else b"")
+    def order(self) -> tuple[list[bytes], int, int]:
+        """What puts leaves in summation order: UTF-8 bytes first."""
+        kind = ("term", "phrase", "prefix").index(self.kind)
+        return [word.encode() for word in self.words], kind, self.slop
 
     def occurrences(self, text: Text) -> int:
         """How often it stands in a text; nothing crosses from one field to the next."""
@@ -90,19 +91,18 @@ class Leaf:
 
 
 def phrase_occurrences(field: Field, words: Sequence[str], slop: int) -> int:
-    """Count the start positions from which the words follow in order with at most ``slop``
-    positions between.
+    """Count the places of the first word to which the others fit.
+
+    A word's displacement is its position less its place in the phrase. The words fit where they can
+    be chosen so that all displacements lie within ``slop`` of each other.
     """
-
-    def follows(position: int, rest: Sequence[str], allowance: int) -> bool:
-        return not rest or any(
-            field[position + skip : position + skip + 1] == (rest[0],)
-            and follows(position + skip + 1, rest[1:], allowance - skip)
-            for skip in range(allowance + 1)
-        )
-
+    displacements = [
+        [at - place for at, token in enumerate(field) if token == word]
+        for place, word in enumerate(words)
+    ]
     return sum(
-        token == words[0] and follows(at + 1, words[1:], slop) for at, token in enumerate(field)
+        any(max(first, *rest) - min(first, *rest) <= slop for rest in product(*displacements[1:]))
+        for first in displacements[0]
     )
 
 
@@ -138,24 +138,20 @@ def leaves(
                 yield from leaves(child, tokenize, boost)
 
 
-def matched(
-    query: Query, held: Callable[[Leaf], Mask], nothing: Mask, tokenize: Tokenize = word_tokens
-) -> Mask:
-    """Which documents match, given which of them hold each leaf; ``nothing`` is the mask of no
-    document.
-    """
+def matched(query: Query, held: Callable[[Leaf], Mask], tokenize: Tokenize = word_tokens) -> Mask:
+    """Which documents match, given which hold each leaf; False where it asks for nothing."""
+    parts = _parts(query, held, tokenize)
+    return np.logical_or.reduce(parts) if parts else np.False_
+
+
+def _parts(query: Query, held: Callable[[Leaf], Mask], tokenize: Tokenize) -> list[Mask]:
+    """What a query adds to the group that it stands in: a mask for each word, one for a group."""
     match query:
-        case All(children):
-            return np.logical_and.reduce(
-                [matched(child, held, nothing, tokenize) for child in children]
-            )
-        case Any(children):
-            return np.logical_or.reduce(
-                [matched(child, held, nothing, tokenize) for child in children]
-            )
+        case All(children) | Any(children):
+            parts = [part for child in children for part in _parts(child, held, tokenize)]
+            joined = np.logical_and if isinstance(query, All) else np.logical_or
+            return [joined.reduce(parts)] if parts else []
         case Boost(child, _):
-            return matched(child, held, nothing, tokenize)
+            return _parts(child, held, tokenize)
         case _:
-            return np.logical_or.reduce(
-                [nothing, *(held(leaf) for leaf, _, _ in leaves(query, tokenize))]
-            )
+            return [held(leaf) for leaf, _, _ in leaves(query, tokenize)]
