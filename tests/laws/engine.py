@@ -1,0 +1,273 @@
+"""The engine as a subject of the laws; this file alone knows how plain data is said in the public
+API.
+"""
+
+import struct
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import hyrecall as hr
+import numpy as np
+import pyarrow as pa
+from oracle import fusion, scope, words
+from oracle.bm25 import Bm25
+from oracle.documents import Above, Call, Hit, Key, Reply, Row, Scope, Shape
+
+
+class EngineSubject:
+    """The engine, through its public face."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        rows: Sequence[Row],
+        *,
+        device: str = "cpu",
+        threads: int | None = None,
+        cluster: str | None = None,
+    ) -> None:
+        self.shape = shape
+        self.index = hr.Index.build(
+            table(shape, rows),
+            schema(shape, cluster),
+            analyzer=hr.Analyzer("word"),
+            device=device,
+            threads=threads,
+        )
+
+    def add(self, rows: Sequence[Row]) -> None:
+        self.index.add(table(self.shape, rows))
+
+    def upsert(self, rows: Sequence[Row]) -> None:
+        self.index.upsert(table(self.shape, rows))
+
+    def delete(self, keys: Sequence[Key], scopes: Sequence[Scope]) -> int:
+        if not self.shape.cell:
+            return self.index.delete(list(keys))
+        return self.index.delete(list(keys), scope=[engine_scope(cells) for cells in scopes])
+
+    def compact(self) -> None:
+        self.index.compact()
+
+    def reopen(self) -> "EngineSubject":
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "index"
+            self.index.save(path)
+            again = object.__new__(EngineSubject)
+            again.shape = self.shape
+            # In memory: the folder is gone when this returns.
+            again.index = hr.Index.open(path, memory="ram")
+        return again
+
+    def hits(self, call: Call) -> "hr.Hits":
+        return self.index.recall(**arguments(self.shape, call))
+
+    def recall(self, call: Call) -> list[Reply]:
+        return replies(self.shape, self.hits(call).to_arrow(), len(call.scopes))
+
+    def recall_bytes(self, call: Call) -> bytes:
+        return ipc_bytes(self.hits(call).to_arrow())
+
+
+# Rows -> table
+
+
+def table(shape: Shape, rows: Sequence[Row]) -> pa.Table:
+    """The rows as an Arrow table, every column with a fixed type."""
+    columns: dict[str, pa.Array] = {
+        "id": pa.array([row.key for row in rows], pa.int64() if shape.integer_keys else pa.string())
+    }
+    for at, name in enumerate(shape.cell):
+        columns[name] = pa.array([row.cell[at] for row in rows], pa.string())
+    for name in shape.text_columns:
+        columns[name] = pa.array([row.texts[name] for row in rows], pa.string())
+    for name, dim in shape.dense.items():
+        columns[name] = vector_column([row.vectors[name] for row in rows], dim)
+    types = {
+        "kind": pa.string(),
+        "number": pa.int64(),
+        "price": pa.float64(),
+        "at": pa.timestamp("us", "UTC"),
+        "tags": pa.list_(pa.string()),
+    }
+    for name, kind in types.items():
+        columns[name] = pa.array([row.attributes[name] for row in rows], kind)
+    return pa.table(columns)
+
+
+def vector_column(vectors: Sequence[np.ndarray | None], dim: int) -> pa.FixedSizeListArray:
+    """Vectors as fixed_size_list<float32>[dim], null where there is none."""
+    flat = np.concatenate(
+        [np.zeros(dim, np.float32) if v is None else v for v in vectors]
+        or [np.zeros(0, np.float32)]
+    )
+    missing = pa.array([v is None for v in vectors], pa.bool_())
+    return pa.FixedSizeListArray.from_arrays(pa.array(flat, pa.float32()), dim, mask=missing)
+
+
+def schema(shape: Shape, cluster: str | None = None) -> "hr.Schema":
+    """The schema of such a table."""
+    return hr.Schema(
+        key="id",
+        cell=shape.cell or None,
+        text={arm: hr.Text(*columns) for arm, columns in shape.lexical.items()},
+        vector=tuple(shape.dense),
+        attributes=("kind", "number", "price", "at", "tags"),
+        cluster=cluster,
+    )
+
+
+# Call -> arguments of Index.recall
+
+
+def arguments(shape: Shape, call: Call) -> dict[str, object]:
+    """A call in the words of the public API; an option that is not set is not said."""
+    said: dict[str, object] = {"limit": call.limit}
+    if call.texts:
+        said["text"] = {
+            arm: [engine_query(text) for text in texts] for arm, texts in call.texts.items()
+        }
+    if call.vectors:
+        said["vectors"] = {arm: query_vectors(vectors) for arm, vectors in call.vectors.items()}
+    if shape.cell:
+        said["scope"] = [engine_scope(cells) for cells in call.scopes]
+    if call.filters is not None:
+        said["filter"] = [None if f is None else engine_filter(f) for f in call.filters]
+    if call.offset:
+        said["offset"] = call.offset
+    if call.depth is not None:
+        said["depth"] = call.depth
+    if call.fusion is not None:
+        said["fusion"] = engine_fusion(call.fusion)
+    if call.min_score:
+        said["min_score"] = {arm: engine_floor(floor) for arm, floor in call.min_score.items()}
+    if call.min_fused is not None:
+        said["min_fused"] = call.min_fused
+    if call.bm25 is not None:
+        said["bm25"] = engine_bm25(call.bm25)
+    return said
+
+
+def query_vectors(vectors: Sequence[np.ndarray | None]) -> object:
+    """A matrix where no vector is missing, else a list with None."""
+    present = [vector for vector in vectors if vector is not None]
+    return np.stack(present) if len(present) == len(vectors) and present else list(vectors)
+
+
+def engine_scope(cells: Scope) -> "hr.Scope":
+    """A scope in a fixed order; a cell of one column is its value."""
+    ordered = sorted(cells, key=repr)
+    return hr.Scope([cell[0] if len(cell) == 1 else cell for cell in ordered])
+
+
+def engine_query(query: words.Query | None) -> object:  # noqa: PLR0911 - a case each
+    """A typed text query."""
+    match query:
+        case None:
+            return None
+        case words.Words(text):
+            return text
+        case words.Phrase(text, slop):
+            return hr.Phrase(text, slop=slop)
+        case words.Prefix(text):
+            return hr.Prefix(text)
+        case words.All(children):
+            return hr.All(*map(engine_query, children))
+        case words.Any(children):
+            return hr.Any(*map(engine_query, children))
+        case words.Boost(child, factor):
+            return hr.Boost(engine_query(child), factor)
+    raise TypeError(f"no such query: {query!r}")
+
+
+def engine_filter(predicate: scope.Predicate) -> "hr.Filter":  # noqa: PLR0911 - a case each
+    """A filter expression."""
+    match predicate:
+        case scope.And(left, right):
+            return engine_filter(left) & engine_filter(right)
+        case scope.Or(left, right):
+            return engine_filter(left) | engine_filter(right)
+        case scope.Not(inner):
+            return ~engine_filter(inner)
+        case scope.Equal(column, value):
+            return hr.Filter(**{column: value})
+        case scope.Range(column, low, high):
+            return hr.Filter(**{column: (low, high)})
+        case scope.AnyOf(column, values):
+            return hr.Filter(**{column: list(values)})
+        case scope.NoneOf(column, values):
+            return hr.Filter(**{column: hr.NoneOf(*values)})
+        case scope.AllOf(column, values):
+            return hr.Filter(**{column: hr.AllOf(*values)})
+        case scope.IsNull(column):
+            return hr.Filter(**{column: hr.IsNull()})
+        case scope.NotNull(column):
+            return hr.Filter(**{column: hr.NotNull()})
+    raise TypeError(f"no such predicate: {predicate!r}")
+
+
+def engine_fusion(chosen: fusion.Fusion) -> object:
+    """A fusion with its options."""
+    if isinstance(chosen, fusion.Rrf):
+        if chosen.alpha is not None:
+            return hr.RRF(alpha=chosen.alpha)
+        if chosen.weights is None:
+            return hr.RRF(rank_constant=chosen.rank_constant)
+        return hr.RRF(weights=dict(chosen.weights), rank_constant=chosen.rank_constant)
+    kind = hr.Max if chosen.largest else hr.WeightedSum
+    weights = None if chosen.weights is None else dict(chosen.weights)
+    return kind(weights, normalize=chosen.normalize, complete=chosen.complete)
+
+
+def engine_floor(floor: float | Above) -> object:
+    """A floor, strict or inclusive."""
+    return hr.Above(floor.value) if isinstance(floor, Above) else floor
+
+
+def engine_bm25(bm25: Bm25) -> "hr.BM25":
+    """A variant and its constants."""
+    return hr.BM25(bm25.variant, k1=bm25.k1, b=bm25.b)
+
+
+# Table of hits -> replies
+
+
+def replies(shape: Shape, hits: pa.Table, n_queries: int) -> list[Reply]:
+    """The table of hits as one reply a query, after checking what no table of hits may hold."""
+    columns = {name: hits.column(name).to_pylist() for name in hits.column_names}
+    nothing = [None] * hits.num_rows
+    scores = [columns.get(f"{arm}_score", nothing) for arm in shape.arms]
+    ranks = [columns.get(f"{arm}_rank", nothing) for arm in shape.arms]
+    cells = [columns[name] for name in shape.cell]
+    out: list[list[Hit]] = [[] for _ in range(n_queries)]
+    places = list(zip(columns["query"], columns["rank"], strict=True))
+    assert places == sorted(set(places)), "hits must be ordered by (query, rank), each once"
+    for at, (query, rank) in enumerate(places):
+        hit = Hit(
+            rank,
+            columns["key"][at],
+            tuple(values[at] for values in cells),
+            columns["score"][at],
+            tuple(values[at] for values in scores),
+            tuple(values[at] for values in ranks),
+        )
+        check_numbers(hit)
+        out[query].append(hit)
+    return [tuple(reply) for reply in out]
+
+
+def check_numbers(hit: Hit) -> None:
+    """No score is NaN, infinite or -0; equality of the rest is then equality of bits."""
+    for value in (hit.score, *hit.arm_scores):
+        assert value is None or (
+            np.isfinite(value) and struct.pack("d", value) != struct.pack("d", -0.0)
+        ), hit
+
+
+def ipc_bytes(hits: pa.Table) -> bytes:
+    """The table as the bytes of an Arrow IPC stream, in one chunk."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, hits.schema) as stream:
+        stream.write_table(hits.combine_chunks())
+    return sink.getvalue().to_pybytes()

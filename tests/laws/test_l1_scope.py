@@ -1,0 +1,203 @@
+"""L1: nothing is read or written without a scope, and nothing outside it is seen."""
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+
+import hyrecall as hr
+import pytest
+from hyrecall.errors import HyrecallError
+from oracle.corpus import Draw, Mix, draw_rows
+from oracle.documents import Row, Shape
+from oracle.recall import Oracle
+
+from laws.checks import CALLS_PER_TABLE, QUERIES_PER_CALL, LawBroken, compare_with
+from laws.effort import Effort
+from laws.engine import EngineSubject
+from laws.planted import LAWS
+from laws.subject import Make
+
+# Every public callable of an index, by how it keeps the law. A new one fails the walk until it is
+# entered here, and in `without_scope` if it takes a scope.
+TAKES_A_SCOPE = {"recall", "recall_one", "arecall", "arecall_one", "delete"}
+ROWS_NAME_THEIR_CELLS = {"build", "add", "upsert"}
+GIVES_NO_DOCUMENT = {"compact", "save", "open", "stats", "close"}
+
+NOTHING = dict.fromkeys(("kind", "number", "price", "at", "tags"))
+
+
+def without_scope(index: hr.Index) -> dict[str, Callable[[], object]]:
+    """Each callable that takes a scope, called without."""
+    return {
+        "recall": lambda: index.recall(text=["ash"]),
+        "recall_one": lambda: index.recall_one(text="ash"),
+        "arecall": lambda: asyncio.run(index.arecall(text=["ash"])),
+        "arecall_one": lambda: asyncio.run(index.arecall_one(text="ash")),
+        "delete": lambda: index.delete(["k"]),
+    }
+
+
+def row(key: str, cell: tuple[str | None, ...]) -> Row:
+    return Row(key, cell, {"text": "ash"}, {}, NOTHING)
+
+
+@pytest.fixture
+def one_column(make_engine: Callable[..., EngineSubject]) -> hr.Index:
+    shape = Shape(dense={})
+    cells = (("ana",), ("bob",), (None,), ("",), ("ana",))
+    return make_engine(shape, [row(f"k{at}", cell) for at, cell in enumerate(cells)]).index
+
+
+@pytest.fixture
+def two_columns(make_engine: Callable[..., EngineSubject]) -> hr.Index:
+    shape = Shape(cell=("tenant", "visibility"), dense={})
+    cells = (("ana", "private"), ("ana", "shared"), ("bob", "shared"), ("bob", None))
+    return make_engine(shape, [row(f"k{at}", cell) for at, cell in enumerate(cells)]).index
+
+
+def keys(index: hr.Index, scope: object) -> list[str]:
+    return index.recall(text=["ash"], scope=scope).to_arrow()["key"].to_pylist()
+
+
+def test_random_replies_are_those_of_the_oracle_to_the_last_bit(make: Make, effort: Effort) -> None:
+    cases = effort.cases(quick=3_000, full=100_000)
+    tables = -(-cases // (CALLS_PER_TABLE * QUERIES_PER_CALL))
+    assert compare_with(Oracle, make, range(tables)) >= cases
+
+
+@pytest.mark.parametrize("bug", LAWS["L1"], ids=lambda bug: bug.__name__)
+def test_a_wrong_scope_or_filter_would_be_seen(bug: type[Oracle], make: Make) -> None:
+    with pytest.raises(LawBroken):
+        compare_with(bug, make, range(100))
+
+
+def test_every_public_callable_is_known_to_the_law() -> None:
+    public = {
+        name
+        for name, member in inspect.getmembers(hr.Index)
+        if not name.startswith("_") and callable(member)
+    }
+    assert public <= TAKES_A_SCOPE | ROWS_NAME_THEIR_CELLS | GIVES_NO_DOCUMENT
+    assert public >= TAKES_A_SCOPE | ROWS_NAME_THEIR_CELLS
+
+
+def test_no_function_of_the_package_is_a_door_beside_the_index() -> None:
+    assert [name for name in hr.__all__ if inspect.isroutine(getattr(hr, name))] == []
+
+
+@pytest.mark.parametrize("name", sorted(TAKES_A_SCOPE))
+def test_no_scope_is_an_error(name: str, one_column: hr.Index) -> None:
+    with pytest.raises((HyrecallError, TypeError), match="scope"):
+        without_scope(one_column)[name]()
+    assert keys(one_column, hr.Scope(["ana", "bob", None, ""])) == ["k0", "k1", "k2", "k3", "k4"]
+
+
+@pytest.mark.parametrize("scope", [None, [None]], ids=repr)
+def test_none_is_no_scope(scope: object, one_column: hr.Index) -> None:
+    with pytest.raises(HyrecallError, match="scope"):
+        one_column.recall(text=["ash"], scope=scope)
+    with pytest.raises(HyrecallError, match="scope"):
+        one_column.delete(["k0"], scope=scope)
+
+
+def test_the_empty_scope_sees_and_deletes_nothing(one_column: hr.Index) -> None:
+    assert keys(one_column, hr.Scope([])) == []
+    assert one_column.delete(["k0"], scope=hr.Scope([])) == 0
+    assert keys(one_column, "ana") == ["k0", "k4"]
+
+
+def test_an_unknown_cell_is_an_empty_cell(one_column: hr.Index) -> None:
+    assert keys(one_column, "nobody") == []
+    assert keys(one_column, hr.Scope(["nobody", "bob"])) == ["k1"]
+    assert one_column.delete(["k0"], scope="nobody") == 0
+
+
+def test_the_null_cell_is_a_cell_of_its_own(one_column: hr.Index) -> None:
+    assert keys(one_column, hr.Scope([None])) == ["k2"]
+    assert keys(one_column, "ana") == ["k0", "k4"]
+    assert keys(one_column, "") == ["k3"]
+    assert keys(one_column, "None") == []
+
+
+def test_a_list_is_one_entry_per_query(one_column: hr.Index) -> None:
+    hits = one_column.recall(text=["ash"] * 3, scope=["bob", hr.Scope([]), hr.Scope(["ana"])])
+    assert [[hit.key for hit in hits[query]] for query in range(3)] == [["k1"], [], ["k0", "k4"]]
+
+
+@pytest.mark.parametrize("scope", [[], ["ana", "bob"]], ids=repr)
+def test_a_list_of_another_length_is_refused(scope: list[str], one_column: hr.Index) -> None:
+    with pytest.raises(HyrecallError, match="scope"):
+        one_column.recall(text=["ash"], scope=scope)
+
+
+def test_one_scope_holds_for_every_query(one_column: hr.Index) -> None:
+    hits = one_column.recall(text=["ash"] * 2, scope="bob")
+    assert [hit.key for query in range(2) for hit in hits[query]] == ["k1", "k1"]
+
+
+def test_a_cell_named_twice_is_seen_once(one_column: hr.Index) -> None:
+    once = one_column.recall(text=["ash"], scope=hr.Scope(["ana"]))
+    twice = one_column.recall(text=["ash"], scope=hr.Scope(["ana", "ana"]))
+    assert once.to_arrow().equals(twice.to_arrow())
+
+
+def test_a_scope_may_name_100_000_cells(one_column: hr.Index) -> None:
+    many = [f"tenant {number}" for number in range(100_000)]
+    assert keys(one_column, hr.Scope([*many, "bob"])) == ["k1"]
+
+
+def test_a_tuple_is_one_cell(two_columns: hr.Index) -> None:
+    assert keys(two_columns, ("ana", "shared")) == ["k1"]
+    assert keys(two_columns, ("bob", None)) == ["k3"]
+    assert keys(two_columns, hr.Scope([("ana", "private"), ("bob", "shared")])) == ["k0", "k2"]
+    assert keys(two_columns, ("ana", "ana")) == []
+
+
+@pytest.mark.parametrize("scope", ["ana", ("ana",), ("ana", "shared", "x")], ids=repr)
+def test_a_cell_of_another_width_is_refused(scope: object, two_columns: hr.Index) -> None:
+    with pytest.raises(HyrecallError, match="scope"):
+        two_columns.recall(text=["ash"], scope=scope)
+
+
+def test_a_pattern_names_every_column(two_columns: hr.Index) -> None:
+    every = hr.Scope.matching(tenant=hr.ANY, visibility="shared")
+    assert keys(two_columns, every) == ["k1", "k2"]
+    assert keys(two_columns, hr.Scope.matching(tenant="bob", visibility=hr.ANY)) == ["k2", "k3"]
+    assert keys(two_columns, hr.Scope.matching(tenant="nobody", visibility=hr.ANY)) == []
+    for pattern in (hr.Scope.matching(tenant="ana"), hr.Scope.matching(tenant="ana", other="x")):
+        with pytest.raises(HyrecallError):
+            two_columns.recall(text=["ash"], scope=pattern)
+
+
+def test_a_table_with_one_audience_takes_no_scope(
+    make_engine: Callable[..., EngineSubject],
+) -> None:
+    index = make_engine(Shape(cell=(), dense={}), [row("k0", ()), row("k1", ())]).index
+    assert index.recall(text=["ash"]).to_arrow()["key"].to_pylist() == ["k0", "k1"]
+    for scope in ("ana", hr.Scope([]), hr.Scope(["ana"])):
+        with pytest.raises(HyrecallError, match="scope"):
+            index.recall(text=["ash"], scope=scope)
+    assert index.delete(["k0", "absent"]) == 1
+
+
+def test_the_same_key_in_another_cell_is_another_document(
+    make_engine: Callable[..., EngineSubject],
+) -> None:
+    shape = Shape(dense={})
+    subject = make_engine(shape, [row("k", ("ana",)), row("k", ("bob",))])
+    subject.upsert([replace(row("k", ("bob",)), texts={"text": "bay"})])
+    assert keys(subject.index, "ana") == ["k"]
+    assert keys(subject.index, "bob") == []
+    assert subject.index.delete(["k"], scope="bob") == 1
+    assert keys(subject.index, "ana") == ["k"]
+
+
+def test_written_rows_obey_their_scope_at_once(make_engine: Callable[..., EngineSubject]) -> None:
+    shape = Shape(dense={"embedding": 3})
+    subject = make_engine(shape, [])
+    for number, cell in enumerate((("ana",), ("bob",), (None,)) * 5):
+        (drawn,) = draw_rows(Draw(number), shape, Mix(n_rows=1, null=0.0, empty=0.0))
+        subject.add([replace(drawn, key=f"k{number}", cell=cell, texts={"text": "ash"})])
+        for at, scope in enumerate(("ana", "bob", hr.Scope([None]))):
+            assert len(keys(subject.index, scope)) == (number + 3 - at) // 3

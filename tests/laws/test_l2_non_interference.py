@@ -1,0 +1,133 @@
+"""L2: the reply is a function of the documents in authorised cells, to the last byte."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import hyrecall as hr
+import pytest
+from oracle.corpus import VOCABULARY, Draw, Mix, draw_rows
+from oracle.documents import Row, Shape
+from oracle.recall import Oracle
+
+from laws.checks import LawBroken, compare_with, non_interference
+from laws.effort import Effort
+from laws.engine import EngineSubject, ipc_bytes
+from laws.planted import (
+    LAWS,
+    DroppedMaskWord,
+    GlobalMeanLength,
+    GlobalStatistics,
+    NullIsWildcard,
+    ScopeAfterCut,
+    SegmentIdf,
+    TruthyScope,
+)
+from laws.subject import Make, planted
+
+SHAPE = Shape(dense={"embedding": 3})
+ALICE = ("ana",)
+
+
+def test_worlds_that_share_the_authorised_rows_reply_with_the_same_bytes(
+    make: Make, effort: Effort
+) -> None:
+    pairs = effort.cases(quick=300, full=10_000)
+    assert non_interference(make, range(pairs)) == pairs
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [
+        TruthyScope,
+        DroppedMaskWord,
+        NullIsWildcard,
+        ScopeAfterCut,
+        GlobalStatistics,
+        GlobalMeanLength,
+        SegmentIdf,
+    ],
+    ids=lambda bug: bug.__name__,
+)
+def test_a_leak_planted_in_the_subject_is_caught(bug: type[Oracle]) -> None:
+    with pytest.raises(LawBroken):
+        non_interference(planted(bug), range(100))
+
+
+@pytest.mark.parametrize("bug", LAWS["L2"], ids=lambda bug: bug.__name__)
+def test_statistics_of_other_documents_would_be_seen(bug: type[Oracle], make: Make) -> None:
+    with pytest.raises(LawBroken):
+        compare_with(bug, make, range(100))
+
+
+def worlds(make_engine: Callable[..., EngineSubject]) -> tuple[EngineSubject, EngineSubject]:
+    """Two indexes that agree on one tenant; the second has other rows, with 1,500 more words."""
+    mine = [replace(row, cell=ALICE) for row in draw_rows(Draw(1), SHAPE, Mix(n_tenants=1))]
+    words = [
+        f"gr{first}{second}{third}"
+        for first in "abcdefghij"
+        for second in "abcdefghijklmno"
+        for third in "abcdefghij"
+    ]
+    mix = Mix(n_rows=2000, n_tenants=8, vocabulary=(*VOCABULARY, *words))
+    foreign = [row for row in draw_rows(Draw(2), SHAPE, mix) if row.cell != ALICE]
+    return make_engine(SHAPE, mine), make_engine(SHAPE, [*foreign[:1000], *mine, *foreign[1000:]])
+
+
+MISTAKES: tuple[dict[str, object], ...] = (
+    {"text": ["ash"], "scope": None},
+    {"text": ["ash"], "scope": ["ana", "bob"]},
+    {"text": ["ash"], "scope": "ana", "limit": -1},
+    {"text": ["ash"], "scope": "ana", "min_score": {"nowhere": 1.0}},
+    {"vectors": [[1.0, 2.0]], "scope": "ana"},
+    {"scope": "ana"},
+)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=",".join)
+def test_errors_say_the_same_whatever_others_store(
+    mistake: dict[str, object], make_engine: Callable[..., EngineSubject]
+) -> None:
+    said = []
+    for world in worlds(make_engine):
+        with pytest.raises(Exception) as caught:  # noqa: PT011 - its text is what is compared
+            world.index.recall(**mistake)
+        said.append((type(caught.value), str(caught.value)))
+    assert said[0] == said[1]
+
+
+def test_prefixes_expand_over_authorised_terms_only(
+    make_engine: Callable[..., EngineSubject],
+) -> None:
+    replies = [
+        world.index.recall(text=[hr.Prefix("gr")], scope="ana").to_arrow()
+        for world in worlds(make_engine)
+    ]
+    assert replies[0].num_rows > 0
+    assert ipc_bytes(replies[0]) == ipc_bytes(replies[1])
+
+
+def test_deleting_the_keys_of_others_counts_nothing_and_takes_nothing(
+    make_engine: Callable[..., EngineSubject],
+) -> None:
+    alone, among = worlds(make_engine)
+    foreign = [f"k{number}" for number in range(4000)]
+    deleted = [world.index.delete(foreign, scope="ana") for world in (alone, among)]
+    assert deleted[0] == deleted[1] > 0
+    reply = among.index.recall(text=["ash"], vectors=[[1.0, 0.0, 0.0]], scope="bob").to_arrow()
+    assert reply.num_rows > 0
+
+
+def test_a_key_taken_in_another_cell_is_free_in_mine(
+    make_engine: Callable[..., EngineSubject],
+) -> None:
+    alone, among = worlds(make_engine)
+    known = {row.key for row in draw_rows(Draw(1), SHAPE, Mix(n_tenants=1))}
+    vacant = next(f"k{number}" for number in range(4000) if f"k{number}" not in known)
+    row = Row(vacant, ALICE, {"text": "new"}, {"embedding": None}, NOTHING)
+    for world in (alone, among):
+        world.add([row])
+        (hit,) = world.index.recall(text=["new"], scope="ana")[0]
+        assert hit.key == vacant
+
+
+NOTHING = dict.fromkeys(("kind", "number", "price", "at", "tags"))

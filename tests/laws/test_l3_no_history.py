@@ -1,0 +1,32 @@
+"""L3: after any changes an index replies as a fresh build of its live documents does."""
+
+import pytest
+from oracle.life import Life
+
+from laws.checks import LawBroken, no_history
+from laws.effort import Effort
+from laws.planted_life import DeleteEverywhere, GhostStatistics, HalfAdd, OldPlace
+from laws.subject import Make, planted
+
+
+def test_history_leaves_no_trace(make: Make, effort: Effort) -> None:
+    sequences = effort.cases(quick=60, full=2000)
+    assert no_history(make, range(sequences)) == 10 * sequences
+
+
+def test_long_histories_leave_no_trace(make: Make, effort: Effort) -> None:
+    sequences = effort.cases(quick=1, full=10)
+    assert no_history(make, range(1000, 1000 + sequences), steps=100) == 100 * sequences
+
+
+@pytest.mark.parametrize(
+    "life", [OldPlace, DeleteEverywhere, HalfAdd], ids=lambda life: life.__name__
+)
+def test_a_faulty_life_is_caught(life: type[Life]) -> None:
+    with pytest.raises(LawBroken):
+        no_history(planted(life=life), range(60))
+
+
+def test_deleted_documents_that_still_count_are_caught() -> None:
+    with pytest.raises(LawBroken):
+        no_history(GhostStatistics, range(60))

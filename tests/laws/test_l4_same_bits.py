@@ -1,0 +1,108 @@
+"""L4: batch, threads, instruction set and segments change no bit of a reply."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from oracle.corpus import Draw, Mix, draw_call, draw_rows
+from oracle.documents import Call, Row, Shape
+from oracle.recall import Oracle
+
+from laws.checks import LawBroken, same_in_every_batch
+from laws.effort import Effort
+from laws.engine import EngineSubject
+from laws.planted_life import BatchKernel, NeighboursScope
+from laws.subject import Make, OracleSubject
+
+SIZES = (1, 2, 7, 31, 32, 33, 255, 257, 512)
+SEALED = 4096  # documents in the smallest sealed segment
+
+
+def test_a_batch_of_any_size_and_order_replies_as_its_queries_alone(
+    make: Make, effort: Effort
+) -> None:
+    tables = effort.cases(quick=3, full=60)
+    assert same_in_every_batch(make, range(tables), SIZES) > tables * len(SIZES)
+
+
+@pytest.mark.parametrize("bug", [NeighboursScope, BatchKernel], ids=lambda bug: bug.__name__)
+def test_a_fault_of_batches_is_caught(bug: type[OracleSubject]) -> None:
+    with pytest.raises(LawBroken):
+        same_in_every_batch(bug, range(5), SIZES)
+
+
+def drawn(n_rows: int, seed: int = 5) -> tuple[Shape, list[Row], list[Call]]:
+    """A table of some size and calls on it."""
+    draw = Draw(seed)
+    shape = Shape(cell=("tenant",), dense={"embedding": 7})
+    rows = draw_rows(draw, shape, Mix(n_rows=n_rows, n_tenants=4, zipf=True))
+    guide = Oracle(shape, rows[:200])
+    return shape, rows, [draw_call(draw, guide, 16) for _ in range(12)]
+
+
+def test_the_number_of_threads_changes_no_byte(
+    make_engine: Callable[..., EngineSubject], effort: Effort
+) -> None:
+    shape, rows, calls = drawn(effort.cases(quick=6000, full=30_000))
+    one, two, four = (make_engine(shape, rows, threads=threads) for threads in (1, 2, 4))
+    for call in calls:
+        assert one.recall_bytes(call) == two.recall_bytes(call) == four.recall_bytes(call)
+
+
+def test_segments_change_no_byte(make_engine: Callable[..., EngineSubject], effort: Effort) -> None:
+    shape, rows, calls = drawn(effort.cases(quick=2 * SEALED + 500, full=6 * SEALED + 500))
+    whole, grown = make_engine(shape, rows), make_engine(shape, rows[:SEALED])
+    for first in range(SEALED, len(rows), 1500):
+        grown.add(rows[first : first + 1500])
+    drop = slice(100, 300)
+    for subject in (whole, grown):
+        subject.delete(
+            [row.key for row in rows[drop]], [frozenset({row.cell}) for row in rows[drop]]
+        )
+    for call in calls:
+        assert whole.recall_bytes(call) == grown.recall_bytes(call)
+    grown.compact()
+    for call in calls:
+        assert whole.recall_bytes(call) == grown.recall_bytes(call)
+
+
+def test_repeating_a_call_repeats_its_bytes(make_engine: Callable[..., EngineSubject]) -> None:
+    shape, rows, calls = drawn(500)
+    subject = make_engine(shape, rows)
+    for call in calls:
+        assert subject.recall_bytes(call) == subject.recall_bytes(replace(call))
+
+
+def instruction_sets() -> list[str]:
+    """Those that this machine has, by the names that HYRECALL_ISA takes."""
+    cpu = Path("/proc/cpuinfo")
+    flags = set(cpu.read_text().split()) if cpu.exists() else set()
+    found = ["scalar"]
+    if {"avx2", "fma"} <= flags:
+        found.append("avx2")
+    if {"avx512f", "avx512bw", "avx512vl", "avx512_vnni"} <= flags:
+        found.append("avx512")
+    return found
+
+
+def test_every_instruction_set_gives_the_same_bytes(
+    make_engine: Callable[..., EngineSubject], effort: Effort
+) -> None:
+    seeds = effort.cases(quick=6, full=60)
+    path = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)])
+    digests = {
+        isa: subprocess.run(
+            [sys.executable, "-m", "laws.digest", str(seeds)],
+            env={**os.environ, "PYTHONPATH": path, "HYRECALL_ISA": isa},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for isa in instruction_sets()
+    }
+    assert all(len(digest) == 65 for digest in digests.values())
+    assert len(set(digests.values())) == 1, digests

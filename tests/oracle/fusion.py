@@ -1,0 +1,101 @@
+"""Joining the arms' lists, straight from the definitions; everything in float64.
+
+``scores`` maps an arm to {doc: completed score or None}, ``ranks`` maps it to {doc: rank from 1}
+for its cut list. All documents of the union are keys of ``scores``; only arms that ran are present.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Scores = Mapping[str, Mapping[int, float | None]]
+Ranks = Mapping[str, Mapping[int, int]]
+Contributions = dict[int, list[float]]
+
+
+def union(ranks: Ranks) -> set[int]:
+    """Every document that some arm lists."""
+    return {doc for listed in ranks.values() for doc in listed}
+
+
+@dataclass(frozen=True)
+class Rrf:
+    """Reciprocal rank fusion: Cormack, Clarke and Buettcher, SIGIR 2009."""
+
+    weights: Mapping[str, float] | None = None
+    alpha: float | None = None
+    rank_constant: int = 60
+
+    def contributions(
+        self, scores: Scores, ranks: Ranks, weights: Mapping[str, float]
+    ) -> Contributions:
+        """weight / (rank_constant + rank) for every arm whose list has the document."""
+        return {
+            doc: [
+                weights[arm] / (self.rank_constant + ranks[arm][doc])
+                for arm in ranks
+                if doc in ranks[arm]
+            ]
+            for doc in union(ranks)
+        }
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """Weighted sum (or, with ``largest``, weighted maximum) of the completed scores."""
+
+    weights: Mapping[str, float] | None = None
+    normalize: str = "minmax"
+    complete: bool = True
+    largest: bool = False
+
+    def contributions(
+        self, scores: Scores, ranks: Ranks, weights: Mapping[str, float]
+    ) -> Contributions:
+        """weight x normalised score for every arm; a null component adds 0."""
+        normalised = {arm: self.normalised(scores[arm], ranks[arm]) for arm in scores}
+        return {
+            doc: [weights[arm] * normalised[arm][doc] for arm in scores] for doc in union(ranks)
+        }
+
+    def normalised(
+        self, scores: Mapping[int, float | None], listed: Mapping[int, int]
+    ) -> dict[int, float]:
+        """Scores of one arm brought to [0, 1] over the union; without completion, over the arm's
+        own list.
+        """
+        known = {
+            doc: score
+            for doc, score in scores.items()
+            if score is not None and (self.complete or doc in listed)
+        }
+        absent = dict.fromkeys(scores, 0.0)
+        if self.normalize == "none" or not known:
+            return absent | known
+        low, high = min(known.values()), max(known.values())
+        if low == high:
+            return absent | dict.fromkeys(known, 1.0)
+        return absent | {doc: (score - low) / (high - low) for doc, score in known.items()}
+
+
+Fusion = Rrf | Weighted
+
+
+def alpha_weights(alpha: float, lexical: str, dense: str) -> dict[str, float]:
+    """2a to the dense arm, 2(1 - a) to the lexical one."""
+    return {lexical: 2.0 * (1.0 - alpha), dense: 2.0 * alpha}
+
+
+def fuse(
+    fusion: Fusion, scores: Scores, ranks: Ranks, weights: Mapping[str, float]
+) -> dict[int, float]:
+    """Fused score of every document of the union; its contributions are added largest first."""
+    fused = {}
+    for doc, parts in fusion.contributions(scores, ranks, weights).items():
+        if isinstance(fusion, Weighted) and fusion.largest:
+            fused[doc] = max(parts)
+            continue
+        total = 0.0
+        for part in sorted(parts, reverse=True):
+            total += part
+        fused[doc] = total
+    return fused

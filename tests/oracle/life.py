@@ -1,0 +1,44 @@
+"""The life of an index, by definition: a list of live documents in ``seq`` order."""
+
+from collections.abc import Iterable, Sequence
+
+from oracle.documents import Key, Row, Scope
+
+
+class ConflictError(Exception):
+    """A key is already taken in its cell."""
+
+
+class Life:
+    """Live documents. Their order is their seq: an update is a delete and an add, so it moves to
+    the end.
+    """
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self._live: dict[tuple[object, Key], Row] = {}
+        self.add(list(rows))
+
+    @property
+    def rows(self) -> list[Row]:
+        """Live documents in seq order."""
+        return list(self._live.values())
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Add new documents, or none of them if one is there already."""
+        if len({row.identity for row in rows} | self._live.keys()) < len(rows) + len(self._live):
+            raise ConflictError("a key is already taken in its cell")
+        self._live |= {row.identity: row for row in rows}
+
+    def upsert(self, rows: Sequence[Row]) -> None:
+        """Add documents, taking away those of the same cell and key first."""
+        for row in rows:
+            self._live.pop(row.identity, None)
+        self.add(rows)
+
+    def delete(self, keys: Sequence[Key], scopes: Sequence[Scope]) -> int:
+        """Delete each key from the cells of its own scope; returns how many documents went."""
+        gone = 0
+        for key, cells in zip(keys, scopes, strict=True):
+            for cell in cells:
+                gone += self._live.pop((cell, key), None) is not None
+        return gone

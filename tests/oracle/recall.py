@@ -1,0 +1,241 @@
+"""Recall by definition: every document is looked at, every list is sorted whole.
+
+One method for each decision of the specification, so that a planted bug is a subclass with one
+method changed.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.arithmetic import F32, cosines
+from oracle.bm25 import LUCENE, Bm25, impacts, length_norms, mean_doc_length, weight
+from oracle.documents import Above, Call, Hit, Reply, Row, Scope, Shape
+from oracle.fusion import Fusion, Rrf, alpha_weights, fuse
+from oracle.scope import Predicate, passes
+from oracle.words import Leaf, Mask, Query, Text, leaves, matched, word_tokens
+
+Docs = NDArray[np.intp]
+
+DEFAULT_DEPTH = 100
+
+
+class Oracle:
+    """The documents of one index in ``seq`` order, and the definition of a reply."""
+
+    first_rank = 1
+
+    def __init__(self, shape: Shape, rows: Sequence[Row], bm25: Bm25 = LUCENE) -> None:
+        self.shape = shape
+        self.rows = rows
+        self.bm25 = bm25
+        self.texts = {
+            arm: [self.text(row, columns) for row in rows] for arm, columns in shape.lexical.items()
+        }
+        self.lengths = {
+            arm: np.array([sum(map(len, text or ())) for text in texts], np.int64)
+            for arm, texts in self.texts.items()
+        }
+        self.matrices = {
+            arm: np.array(
+                [np.zeros(dim) if (v := row.vectors[arm]) is None else v for row in rows],
+                np.float32,
+            ).reshape(len(rows), dim)
+            for arm, dim in shape.dense.items()
+        }  # a missing vector is a zero vector, which counts as missing
+        self._counted: dict[tuple[str, Leaf], NDArray[np.int64]] = {}
+        self._cosines: dict[tuple[str, bytes], F32] = {}
+
+    def text(self, row: Row, columns: tuple[str, ...]) -> Text | None:
+        """The tokens of a row's text, a field for each column that is not null; None where all are
+        null.
+        """
+        values = [row.texts[column] for column in columns]
+        if all(value is None for value in values):
+            return None
+        return tuple(word_tokens(value) for value in values if value is not None)
+
+    # What a query may see
+
+    def authorised(self, cells: Scope) -> Mask:
+        """Documents whose cell the scope names."""
+        return np.array([row.cell in cells for row in self.rows], bool)
+
+    def visible(self, allowed: Mask, predicate: Predicate | None) -> Mask:
+        """Authorised documents that satisfy the filter."""
+        return np.array(
+            [
+                ok and passes(predicate, row.attributes)
+                for ok, row in zip(allowed, self.rows, strict=True)
+            ],
+            bool,
+        )
+
+    def counted(self, arm: str, allowed: Mask, visible: Mask) -> Mask:
+        """Documents that the statistics speak of: authorised ones with a text, whatever the filter
+        says.
+        """
+        return allowed & self.has_text(arm)
+
+    def has_text(self, arm: str) -> Mask:
+        """Documents with a text; one without a token counts, one that is null does not."""
+        return np.array([text is not None for text in self.texts[arm]], bool)
+
+    # Scores of an arm
+
+    def mean_doc_length(self, arm: str, counted: Mask) -> float:
+        """Mean length of the documents that the statistics speak of."""
+        return mean_doc_length(int(counted.sum()), int(self.lengths[arm][counted].sum()))
+
+    def occurrences(self, arm: str, leaf: Leaf) -> NDArray[np.int64]:
+        """How often each document holds a leaf."""
+        if (arm, leaf) not in self._counted:
+            counts = [0 if text is None else leaf.occurrences(text) for text in self.texts[arm]]
+            self._counted[arm, leaf] = np.array(counts, np.int64)
+        return self._counted[arm, leaf]
+
+    def multiplicities(self, query: Query) -> list[tuple[Leaf, float]]:
+        """Distinct leaves with boost x count, in the order in which their impacts are summed."""
+        total: dict[Leaf, float] = {}
+        for leaf, boost, count in leaves(query):
+            total[leaf] = total.get(leaf, 0.0) + boost * count
+        return sorted(total.items(), key=lambda item: item[0].order())
+
+    def lexical(self, arm: str, query: Query, counted: Mask, bm25: Bm25) -> tuple[F32, Mask]:
+        """BM25 score of every document, and which of them match; 0 for those that do not."""
+        n_docs = int(counted.sum())
+        norms = length_norms(bm25, self.lengths[arm], self.mean_doc_length(arm, counted))
+        scores = np.zeros(len(self.rows), np.float32)
+        held: dict[Leaf, Mask] = {}
+        for leaf, multiplicity in self.multiplicities(query):
+            term_freqs = self.occurrences(arm, leaf)
+            held[leaf] = term_freqs > 0
+            doc_freq = int((held[leaf] & counted).sum())
+            if doc_freq > 0:
+                worth = weight(bm25, n_docs, doc_freq, multiplicity)
+                scores = scores + impacts(worth, term_freqs, norms)
+        found = matched(query, held.__getitem__) & np.ones(len(self.rows), bool)
+        return np.where(found, scores, np.float32(0)), found
+
+    def dense(self, arm: str, query: F32) -> F32:
+        """Cosine of every document; NaN where it has no vector."""
+        key = arm, query.tobytes()
+        if key not in self._cosines:
+            self._cosines[key] = cosines(self.matrices[arm], query)
+        return self._cosines[key]
+
+    # Lists
+
+    def ties(self) -> NDArray[np.int64]:
+        """What orders documents of equal score: their seq."""
+        return np.arange(len(self.rows))
+
+    def clears(self, scores: F32, floor: float | Above) -> Mask:
+        """Scores at or above a floor, which is rounded to float32 once."""
+        if isinstance(floor, Above):
+            return scores > np.float32(floor.value)
+        return scores >= np.float32(floor)
+
+    def cut(self, scores: F32, candidates: Mask, depth: int) -> Docs:
+        """The first ``depth`` candidates by (score descending, seq ascending)."""
+        docs = np.flatnonzero(candidates)
+        order = np.lexsort((self.ties()[docs], -scores[docs].astype(np.float64)))
+        return docs[order][:depth]
+
+    def depth(self, call: Call) -> int:
+        """How many candidates an arm hands on."""
+        depth = DEFAULT_DEPTH if call.depth is None else call.depth
+        return max(depth, call.offset + call.limit) if len(call.arms) == 1 else depth
+
+    def component(self, arm: str, doc: int, scores: F32, listed: bool) -> float | None:
+        """The completed score of a document: set wherever it has a text or a vector."""
+        missing = np.isnan(scores[doc]) if arm in self.shape.dense else self.texts[arm][doc] is None
+        return None if missing else float(scores[doc])
+
+    # Fusion
+
+    def weights(self, fusion: Fusion, call: Call) -> dict[str, float]:
+        """Weight of every arm that the call runs; an arm of weight 0 is left out."""
+        given = dict(fusion.weights or {})
+        if isinstance(fusion, Rrf) and fusion.alpha is not None and len(call.arms) == 2:
+            (lexical,), (dense,) = call.texts, call.vectors
+            given = alpha_weights(fusion.alpha, lexical, dense)
+        weights = {arm: given.get(arm, 1.0) for arm in call.arms}
+        return {arm: weight for arm, weight in weights.items() if weight != 0.0}
+
+    def arm_scores(
+        self, call: Call, query: int, allowed: Mask, visible: Mask
+    ) -> dict[str, tuple[F32, Mask]]:
+        """For every arm that runs for this query: a score for each document, and who is a
+        candidate.
+        """
+        found = {}
+        for arm, texts in call.texts.items():
+            if texts[query] is not None:
+                counted = self.counted(arm, allowed, visible)
+                scores, matched = self.lexical(arm, texts[query], counted, call.bm25 or self.bm25)
+                found[arm] = scores, matched & visible
+        for arm, vectors in call.vectors.items():
+            vector = vectors[query]
+            if vector is not None and vector.any():
+                scores = self.dense(arm, vector)
+                found[arm] = scores, ~np.isnan(scores) & visible
+        return found
+
+    def recall(self, call: Call, query: int) -> Reply:
+        """The reply to one query of a call."""
+        allowed = self.authorised(call.scopes[query])
+        visible = self.visible(allowed, call.filter(query))
+        found = self.arm_scores(call, query, allowed, visible)
+        fusion = call.fusion or (Rrf() if len(call.arms) > 1 else None)
+        weights = dict.fromkeys(call.arms, 1.0) if fusion is None else self.weights(fusion, call)
+        lists: dict[str, Docs] = {}
+        for arm in weights.keys() & found.keys():
+            scores, candidates = found[arm]
+            if arm in call.min_score:
+                candidates = candidates & self.clears(scores, call.min_score[arm])
+            lists[arm] = self.cut(scores, candidates, self.depth(call))
+        ranks = {
+            arm: {int(doc): self.first_rank + i for i, doc in enumerate(lists.get(arm, ()))}
+            for arm in weights
+        }
+        union = sorted({doc for listed in ranks.values() for doc in listed})
+        scores = {
+            arm: {
+                doc: self.component(arm, doc, found[arm][0], doc in ranks[arm])
+                if arm in found
+                else None
+                for doc in union
+            }
+            for arm in weights
+        }
+        if fusion is None:
+            final = {
+                doc: score
+                for listed in scores.values()
+                for doc, score in listed.items()
+                if score is not None
+            }
+        else:
+            final = fuse(fusion, scores, ranks, weights)
+        if call.min_fused is not None:
+            final = {doc: score for doc, score in final.items() if score >= call.min_fused}
+        ties = self.ties()
+        order = sorted(final, key=lambda doc: (-final[doc], ties[doc]))
+        return tuple(
+            Hit(
+                rank=self.first_rank + at,
+                key=self.rows[doc].key,
+                cell=self.rows[doc].cell,
+                score=final[doc],
+                arm_scores=tuple(
+                    scores[arm][doc] if arm in scores else None for arm in self.shape.arms
+                ),
+                arm_ranks=tuple(
+                    ranks[arm].get(doc) if arm in ranks else None for arm in self.shape.arms
+                ),
+            )
+            for at, doc in enumerate(order)
+            if call.offset <= at < call.offset + call.limit
+        )

@@ -1,0 +1,128 @@
+"""The oracle's BM25 against bm25s, SQLite's FTS5, the textbook formula, and by hand."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from oracle.bm25 import FTS5, LUCENE, OKAPI, Bm25, idf, mean_doc_length, weight
+from oracle.corpus import VOCABULARY, Draw
+from oracle.documents import Row, Shape
+from oracle.recall import Oracle
+from oracle.references import Fts5, bm25s_lucene, textbook
+from oracle.words import Phrase, Prefix, Query, Words
+
+RELATIVE = 1e-6
+ASCII = [word for word in VOCABULARY if word.isascii()]
+
+
+def draw_texts(draw: Draw) -> list[str]:
+    lengths = [draw.choice((0, 1, 3, 8, 20)) for _ in range(draw.randint(1, 30))]
+    return [" ".join(draw.choices(ASCII, k=n)) for n in lengths] + ["ash"]
+
+
+def oracle_scores(texts: list[str | None], query: Query, bm25: Bm25) -> list[float]:
+    rows = [Row(at, (), {"text": text}, {}, {}) for at, text in enumerate(texts)]
+    oracle = Oracle(Shape(cell=(), dense={}, integer_keys=True), rows)
+    everything = np.ones(len(rows), bool)
+    counted = oracle.counted("text", everything, everything)
+    return oracle.lexical("text", query, counted, bm25)[0].astype(float).tolist()
+
+
+@pytest.mark.parametrize("preset", [OKAPI, LUCENE, FTS5], ids=lambda preset: preset.variant)
+def test_every_variant_equals_the_textbook_formula(preset: Bm25) -> None:
+    draw = Draw(1)
+    for _ in range(300):
+        bm25 = replace(
+            preset, k1=draw.choice((preset.k1, 0.0, 2.0)), b=draw.choice((preset.b, 0.0, 1.0))
+        )
+        texts, query = draw_texts(draw), " ".join(draw.choices(ASCII, k=draw.randint(1, 6)))
+        expected = textbook(bm25.variant, texts, query, bm25.k1, bm25.b)
+        assert oracle_scores(texts, Words(query), bm25) == pytest.approx(
+            expected, rel=RELATIVE, abs=0
+        )
+
+
+def test_lucene_equals_bm25s() -> None:
+    draw = Draw(2)
+    for _ in range(100):
+        texts, query = draw_texts(draw), " ".join(draw.sample(ASCII, draw.randint(1, 5)))
+        expected = bm25s_lucene(texts, query, LUCENE.k1, LUCENE.b)
+        assert oracle_scores(texts, Words(query), LUCENE) == pytest.approx(
+            expected, rel=RELATIVE, abs=0
+        )
+
+
+def test_fts5_equals_sqlite_for_words_phrases_and_prefixes() -> None:
+    draw = Draw(3)
+    for _ in range(150):
+        texts = draw_texts(draw)
+        table = Fts5(texts)
+        few = ASCII[:4]
+        queries = (
+            Words(" ".join(draw.choices(ASCII, k=draw.randint(1, 5)))),
+            Phrase(" ".join(draw.choices(few, k=draw.randint(1, 3)))),
+            Prefix(draw.choice(("g", "gr", "gro", "grow", "a", "x"))),
+        )
+        for query in queries:
+            expected = table.scores(query)
+            assert oracle_scores(texts, query, FTS5) == pytest.approx(
+                expected, rel=RELATIVE, abs=0
+            ), query
+        table.close()
+
+
+def test_idf_by_hand() -> None:
+    assert idf(LUCENE, 10, 3) == math.log(1 + 7.5 / 3.5)
+    assert idf(OKAPI, 10, 3) == math.log(1 + 7.5 / 3.5)
+    assert idf(FTS5, 10, 3) == math.log(7.5 / 3.5)
+    assert idf(FTS5, 10, 5) == 1e-6  # log 1 is 0, not positive
+    assert idf(FTS5, 10, 9) == 1e-6
+
+
+def test_logarithm_can_be_exchanged() -> None:
+    assert idf(replace(LUCENE, log=lambda x: x), 10, 3) == 1 + 7.5 / 3.5
+
+
+def test_weight_is_rounded_once() -> None:
+    exact = math.log(1 + 7.5 / 3.5) * 6.0 * 2.5
+    assert weight(OKAPI, 10, 3, 6.0) == np.float32(exact)
+    assert weight(LUCENE, 10, 3, 6.0) == np.float32(exact / 2.5)
+
+
+def test_mean_length_of_nothing_counts_as_one() -> None:
+    assert mean_doc_length(0, 0) == mean_doc_length(3, 0) == 1.0
+    assert mean_doc_length(2, 5) == 2.5
+
+
+def test_single_document_with_its_one_word_by_hand() -> None:
+    # N = n = 1: idf = ln(1 + 0.5 / 1.5); tf = 1, c = 1.2; every operation in float32.
+    worth = np.float32(math.log(1 + 0.5 / 1.5))
+    expected = worth / (np.float32(1) + np.float32(1.2))
+    assert oracle_scores(["ash"], Words("ash"), LUCENE) == [float(expected)]
+
+
+def test_null_text_is_not_in_n_and_empty_text_is() -> None:
+    alone = oracle_scores(["ash"], Words("ash"), LUCENE)
+    assert oracle_scores(["ash", None], Words("ash"), LUCENE) == [*alone, 0.0]
+    assert oracle_scores(["ash", ""], Words("ash"), LUCENE)[0] > alone[0]
+
+
+def test_impacts_are_summed_in_the_order_of_utf8_bytes() -> None:
+    draw = Draw(4)
+    differs = 0
+    for _ in range(200):
+        texts, words = draw_texts(draw), draw.sample(VOCABULARY, 6)
+        forward = oracle_scores(texts, Words(" ".join(words)), LUCENE)
+        assert forward == oracle_scores(texts, Words(" ".join(reversed(words))), LUCENE)
+        parts = [np.array(oracle_scores(texts, Words(word), LUCENE), np.float32) for word in words]
+        by_query = np.zeros(len(texts), np.float32)
+        for part in parts:
+            by_query = by_query + part
+        differs += by_query.tolist() != forward
+        by_bytes = np.zeros(len(texts), np.float32)
+        for _, part in sorted(zip(words, parts, strict=True), key=lambda item: item[0].encode()):
+            by_bytes = by_bytes + part
+        assert by_bytes.tolist() == forward
+    assert differs > 20

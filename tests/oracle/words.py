@@ -1,0 +1,157 @@
+"""Typed text queries: what matches, how often, and which leaves count.
+
+A document's text is a tuple of fields (one for each column that the arm joins), a field is a tuple
+of tokens. A bag of words matches where one of its words does; under ``All`` each word is a part of
+its own, and a text without a token asks for nothing. A phrase and a prefix are pseudo-terms: their
+term frequency is the number of occurrences. Whatever the tree, every leaf found in a matching
+document counts.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+Mask = NDArray[np.bool_]
+Field = tuple[str, ...]
+Text = tuple[Field, ...]
+
+
+@dataclass(frozen=True)
+class Words:
+    """A bag of words: any of them matches, repeats count again."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """Words at consecutive positions of one field, or not farther out of place than ``slop``."""
+
+    text: str
+    slop: int = 0
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """Any word that begins so."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class All:
+    """Every child matches, and every word of a child that is a bag of words."""
+
+    children: tuple["Query", ...]
+
+
+@dataclass(frozen=True)
+class Any:
+    """At least one child matches."""
+
+    children: tuple["Query", ...]
+
+
+@dataclass(frozen=True)
+class Boost:
+    """The child, its leaves worth ``factor`` times as much."""
+
+    child: "Query"
+    factor: float
+
+
+Query = Words | Phrase | Prefix | All | Any | Boost
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A term or pseudo-term of a query: what is counted in documents."""
+
+    kind: str  # "term", "phrase" or "prefix"
+    words: tuple[str, ...]
+    slop: int = 0
+
+    def order(self) -> tuple[list[bytes], int, int]:
+        """What puts leaves in summation order: UTF-8 bytes first."""
+        kind = ("term", "phrase", "prefix").index(self.kind)
+        return [word.encode() for word in self.words], kind, self.slop
+
+    def occurrences(self, text: Text) -> int:
+        """How often it stands in a text; nothing crosses from one field to the next."""
+        if self.kind == "term":
+            return sum(field.count(self.words[0]) for field in text)
+        if self.kind == "prefix":
+            return sum(token.startswith(self.words[0]) for field in text for token in field)
+        return sum(phrase_occurrences(field, self.words, self.slop) for field in text)
+
+
+def phrase_occurrences(field: Field, words: Sequence[str], slop: int) -> int:
+    """Count the places of the first word to which the others fit.
+
+    A word's displacement is its position less its place in the phrase. The words fit where they can
+    be chosen so that all displacements lie within ``slop`` of each other.
+    """
+    displacements = [
+        [at - place for at, token in enumerate(field) if token == word]
+        for place, word in enumerate(words)
+    ]
+    return sum(
+        any(max(first, *rest) - min(first, *rest) <= slop for rest in product(*displacements[1:]))
+        for first in displacements[0]
+    )
+
+
+Tokenize = Callable[[str], tuple[str, ...]]
+
+
+def word_tokens(text: str) -> tuple[str, ...]:
+    r"""Tokens of the analyzer ``word``: lower-case ``\w+``."""
+    return tuple(re.findall(r"\w+", text.lower()))
+
+
+def leaves(
+    query: Query, tokenize: Tokenize = word_tokens, boost: float = 1.0
+) -> Iterator[tuple[Leaf, float, int]]:
+    """Every leaf of a query with its boost and its count."""
+    match query:
+        case Words(text):
+            for word, count in Counter(tokenize(text)).items():
+                yield Leaf("term", (word,)), boost, count
+        case Phrase(text, slop):
+            words = tokenize(text)
+            if len(words) == 1:  # a phrase of one word is that word
+                yield Leaf("term", words), boost, 1
+            elif words:
+                yield Leaf("phrase", words, slop), boost, 1
+        case Prefix(text):
+            for word in tokenize(text):
+                yield Leaf("prefix", (word,)), boost, 1
+        case Boost(child, factor):
+            yield from leaves(child, tokenize, boost * factor)
+        case All(children) | Any(children):
+            for child in children:
+                yield from leaves(child, tokenize, boost)
+
+
+def matched(query: Query, held: Callable[[Leaf], Mask], tokenize: Tokenize = word_tokens) -> Mask:
+    """Which documents match, given which hold each leaf; False where it asks for nothing."""
+    parts = _parts(query, held, tokenize)
+    return np.logical_or.reduce(parts) if parts else np.False_
+
+
+def _parts(query: Query, held: Callable[[Leaf], Mask], tokenize: Tokenize) -> list[Mask]:
+    """What a query adds to the group that it stands in: a mask for each word, one for a group."""
+    match query:
+        case All(children) | Any(children):
+            parts = [part for child in children for part in _parts(child, held, tokenize)]
+            joined = np.logical_and if isinstance(query, All) else np.logical_or
+            return [joined.reduce(parts)] if parts else []
+        case Boost(child, _):
+            return _parts(child, held, tokenize)
+        case _:
+            return [held(leaf) for leaf, _, _ in leaves(query, tokenize)]
