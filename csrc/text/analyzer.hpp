@@ -1,4 +1,6 @@
 // Text -> terms with positions. One analyzer serves documents and queries of an index.
+//
+// Invalid UTF-8 is read as U+FFFD, one for each byte, and separates words; so does NUL.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +13,8 @@
 
 namespace hyrecall::text {
 
-enum class Role { kDocument, kQuery };  // scripts without spaces: documents hold uni- and bigrams, queries bigrams
+// Scripts without spaces: documents hold uni- and bigrams, queries bigrams.
+enum class Role { kDocument, kQuery };
 
 // The analysed form of a batch of texts. Terms are numbered by first use in the batch.
 struct TokenBatch {
@@ -19,19 +22,48 @@ struct TokenBatch {
   std::vector<std::uint64_t> offsets{0};  // [n_texts + 1] into term_ids and positions
   std::vector<std::uint32_t> term_ids;    // [n_tokens] index into terms
   std::vector<std::uint32_t> positions;   // [n_tokens] from 0, never falling within a text
-  std::vector<std::uint32_t> lengths;     // [n_texts] number of positions used (a compound and its first part share one)
+  // [n_texts] number of positions that hold a term: a compound and its first part share one, and a
+  // removed stop word keeps its position (phrases stay honest) but does not count.
+  std::vector<std::uint32_t> lengths;
 };
 
-// One distinct raw token -> the terms that stand for it (none drops it; its position stays used, or not: see Analyzer).
-using TokenFunction = std::function<std::vector<std::vector<std::string>>(std::span<std::string const>)>;
-// Whole texts -> their terms, one position each.
-using TextFunction = std::function<std::vector<std::vector<std::string>>(std::span<std::string_view const>)>;
+// Distinct tokens -> for each the terms that stand for it, on successive positions. A token without
+// terms keeps its position, which does not count in the length. Called once for each batch that has
+// tokens not seen before.
+using TokenFunction =
+    std::function<std::vector<std::vector<std::string>>(std::span<std::string const>)>;
+// Whole texts -> their terms, one position each. Called once for each batch.
+using TextFunction =
+    std::function<std::vector<std::vector<std::string>>(std::span<std::string_view const>)>;
 
 class Analyzer {
  public:
   virtual ~Analyzer() = default;
   // Appends nothing but whole texts: on an exception `out` is unspecified. Thread-safe.
-  virtual void analyze(std::span<std::string_view const> texts, Role role, TokenBatch& out) const = 0;
+  virtual void analyze(std::span<std::string_view const> texts, Role role,
+                       TokenBatch& out) const = 0;
 };
+
+// How text is cut and what becomes of a word before a token function sees it.
+enum class Preset {
+  kWord,       // Python's re.findall(r"\w+", text.lower())
+  kWordMarks,  // the same, but combining marks stay in their word: the words that Snowball stems
+  kUnicode,    // words, identifiers whole and split, scripts without spaces as grams; case and
+               // accents folded
+  kUnicode61,  // FTS5's unicode61 with remove_diacritics 2
+  kPorter,     // FTS5's porter over unicode61, whose remove_diacritics is then 1
+};
+
+struct AnalyzerOptions {
+  Preset preset = Preset::kUnicode;
+  std::vector<std::string>
+      stopwords;  // removed before the token function; each must be one word to the preset
+  TokenFunction token_function;  // may be empty
+};
+
+// The analyzers remember at most 1,000,000 distinct raw tokens (and 64 MB of them), then begin
+// anew.
+std::shared_ptr<Analyzer> make_analyzer(AnalyzerOptions options);
+std::shared_ptr<Analyzer> make_text_analyzer(TextFunction function);
 
 }  // namespace hyrecall::text

@@ -1,0 +1,279 @@
+#include "text/splitter.hpp"
+
+#include <array>
+#include <string>
+
+#include "text/unicode.hpp"
+#include "text/utf8.hpp"
+
+namespace hyrecall::text {
+namespace {
+
+constexpr char32_t kCapitalSigma = 0x3A3, kSmallSigma = 0x3C3, kFinalSigma = 0x3C2,
+                   kDottedI = 0x130;
+constexpr char32_t kHyphen = 0x2010, kNonBreakingHyphen = 0x2011;
+
+constexpr bool is_ascii_alnum(int c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+using AsciiSet = std::array<bool, 128>;
+constexpr AsciiSet ascii_set(bool underscore) {
+  AsciiSet set{};
+  for (int c = 0; c < 128; ++c)
+    set[static_cast<std::size_t>(c)] = is_ascii_alnum(c) || (underscore && c == '_');
+  return set;
+}
+constexpr AsciiSet kAsciiWord = ascii_set(true);
+constexpr AsciiSet kAsciiAlnum = ascii_set(false);
+
+unsigned char byte_at(char const* at) {
+  return static_cast<unsigned char>(*at);
+}
+
+// What differs between the presets whose tokens are plain runs of characters.
+struct RunRules {
+  AsciiSet const* ascii;  // characters below 128 that start and continue a token
+  std::uint16_t starts;   // flags of the others that start one
+  std::uint16_t continues;
+  bool lowers;               // capital sigma depends on its surroundings
+  bool ends_after_dotted_i;  // its lower case is i and a mark, and the mark ends the word
+};
+
+RunRules rules_of(Preset preset) {
+  switch (preset) {
+    case Preset::kWord:
+      return {&kAsciiWord, kWord, kWord, true, true};
+    case Preset::kWordMarks:
+      return {&kAsciiWord, kWord, kWord | kMark, true, false};
+    default:
+      return {&kAsciiAlnum, kFtsStart, kFtsStart | kFtsMark, false, false};
+  }
+}
+
+class Splitter {
+ public:
+  Splitter(Role role, RawBatch& out) : flags_(flag_table()), role_(role), out_(out) {}
+
+  void split_runs(std::string_view text, RunRules const& rules);
+  void split_unicode(std::string_view text);
+
+ private:
+  void emit(std::string_view raw, std::uint32_t hold = 0) {
+    out_.items.push_back(out_.raws.add(raw) | hold);
+  }
+
+  bool is_final_sigma(char const* at) const;
+  std::string_view resolve_sigmas(char const* begin, char const* end);
+
+  bool starts_word(char const* at) const;
+  char const* word_end(char const* at) const;
+  char const* chunk_end(char const* at) const;
+  char const* take_dense(char const* at, int group);
+  void emit_grams();
+
+  std::uint16_t const* flags_;
+  Role role_;
+  RawBatch& out_;
+  char const* text_begin_ = nullptr;
+  char const* text_end_ = nullptr;
+  std::string scratch_;
+  std::u32string run_;
+  std::string grams_;                     // one run, folded, as UTF-8
+  std::vector<std::size_t> gram_starts_;  // of its characters with their marks, and the end
+};
+
+// Unicode's Final_Sigma, as Python's str.lower() has it: a cased character before and none after,
+// looking through case-ignorable ones. Each look ends at the next sigma, so a text costs linear
+// time.
+bool Splitter::is_final_sigma(char const* at) const {
+  char const* back = at;
+  bool cased = false;
+  while (back > text_begin_) {
+    CodePoint const c = decode_utf8_before(text_begin_, back);
+    back -= c.size;
+    if ((flags_[c.value] & kCaseIgnorable) != 0) continue;
+    cased = (flags_[c.value] & kCased) != 0;
+    break;
+  }
+  if (!cased) return false;
+  for (char const* next = at + 2; next < text_end_;) {
+    CodePoint const c = decode_utf8(next, text_end_);
+    next += c.size;
+    if ((flags_[c.value] & kCaseIgnorable) == 0) return (flags_[c.value] & kCased) == 0;
+  }
+  return true;
+}
+
+std::string_view Splitter::resolve_sigmas(char const* begin, char const* end) {
+  scratch_.clear();
+  for (char const* at = begin; at < end;) {
+    CodePoint const c = decode_utf8(at, end);
+    append_utf8(scratch_, c.value != kCapitalSigma ? c.value
+                          : is_final_sigma(at)     ? kFinalSigma
+                                                   : kSmallSigma);
+    at += c.size;
+  }
+  return scratch_;
+}
+
+void Splitter::split_runs(std::string_view text, RunRules const& rules) {
+  text_begin_ = text.data();
+  text_end_ = text.data() + text.size();
+  AsciiSet const& ascii = *rules.ascii;
+  char const* at = text_begin_;
+  while (at < text_end_) {
+    if (byte_at(at) < 0x80) {
+      if (!ascii[byte_at(at)]) {
+        ++at;
+        continue;
+      }
+    } else if (CodePoint const c = decode_utf8(at, text_end_);
+               (flags_[c.value] & rules.starts) == 0) {
+      at += c.size;
+      continue;
+    }
+    char const* const begin = at;
+    bool has_sigma = false;
+    while (at < text_end_) {
+      if (byte_at(at) < 0x80) {
+        if (!ascii[byte_at(at)]) break;
+        ++at;
+        continue;
+      }
+      CodePoint const c = decode_utf8(at, text_end_);
+      if ((flags_[c.value] & rules.continues) == 0) break;
+      at += c.size;
+      has_sigma = has_sigma || c.value == kCapitalSigma;
+      if (c.value == kDottedI && rules.ends_after_dotted_i) break;
+    }
+    bool const resolves = has_sigma && rules.lowers;
+    emit(resolves ? resolve_sigmas(begin, at)
+                  : std::string_view(begin, static_cast<std::size_t>(at - begin)));
+  }
+}
+
+bool Splitter::starts_word(char const* at) const {
+  if (at >= text_end_) return false;
+  if (byte_at(at) < 0x80) return kAsciiAlnum[byte_at(at)];
+  std::uint16_t const flags = flags_[decode_utf8(at, text_end_).value];
+  return (flags & kLetter) != 0 && dense_group(flags) == 0;
+}
+
+char const* Splitter::word_end(char const* at) const {
+  while (at < text_end_) {
+    if (byte_at(at) < 0x80) {
+      if (!kAsciiAlnum[byte_at(at)]) break;
+      ++at;
+      continue;
+    }
+    CodePoint const c = decode_utf8(at, text_end_);
+    std::uint16_t const flags = flags_[c.value];
+    if ((flags & (kLetter | kMark | kIgnorable)) == 0 || dense_group(flags) != 0) break;
+    at += c.size;
+  }
+  return at;
+}
+
+// Words joined by one of - . @ or by underscores, and `++` or `#` at the end (`C++`, `C#`).
+char const* Splitter::chunk_end(char const* at) const {
+  for (;;) {
+    at = word_end(at);
+    if (at >= text_end_) return at;
+    char const* next = at;
+    if (*at == '-' || *at == '.' || *at == '@') {
+      ++next;
+    } else if (*at == '_') {
+      while (next < text_end_ && *next == '_') ++next;
+    } else if (byte_at(at) >= 0x80) {
+      CodePoint const c = decode_utf8(at, text_end_);
+      if (c.value == kHyphen || c.value == kNonBreakingHyphen) next += c.size;
+    }
+    if (next == at || !starts_word(next)) break;
+    at = next;
+  }
+  if (*at == '+' && at + 1 < text_end_ && at[1] == '+') return at + 2;
+  if (*at == '#' && !starts_word(at + 1)) return at + 1;
+  return at;
+}
+
+// A run of a script without spaces: folded whole, then cut into characters with their marks.
+char const* Splitter::take_dense(char const* at, int group) {
+  run_.clear();
+  while (at < text_end_) {
+    CodePoint const c = decode_utf8(at, text_end_);
+    std::uint16_t const flags = flags_[c.value];
+    if (dense_group(flags) != group && (flags & (kMark | kIgnorable)) == 0) break;
+    run_.push_back(c.value);
+    at += c.size;
+  }
+  grams_.clear();
+  gram_starts_.clear();
+  for (char32_t const c : fold_word(run_)) {
+    if (gram_starts_.empty() || (flags_[c] & kMark) == 0) gram_starts_.push_back(grams_.size());
+    append_utf8(grams_, c);
+  }
+  gram_starts_.push_back(grams_.size());
+  emit_grams();
+  return at;
+}
+
+void Splitter::emit_grams() {
+  std::size_t const n = gram_starts_.size() - 1;
+  auto const gram = [&](std::size_t first, std::size_t count) {
+    return std::string_view(grams_).substr(gram_starts_[first],
+                                           gram_starts_[first + count] - gram_starts_[first]);
+  };
+  for (std::size_t i = 0; i + 1 < n; ++i) {
+    if (role_ == Role::kDocument) emit(gram(i, 1), RawBatch::kHold);
+    emit(gram(i, 2));
+  }
+  if (role_ == Role::kDocument || n == 1)
+    emit(gram(n - 1, 1));
+  else
+    out_.items.push_back(RawBatch::kGap);  // the last character's position, as documents have it
+}
+
+void Splitter::split_unicode(std::string_view text) {
+  text_begin_ = text.data();
+  text_end_ = text.data() + text.size();
+  for (char const* at = text_begin_; at < text_end_;) {
+    if (byte_at(at) < 0x80) {
+      if (!kAsciiAlnum[byte_at(at)]) {
+        ++at;
+        continue;
+      }
+    } else {
+      CodePoint const c = decode_utf8(at, text_end_);
+      if (int const group = dense_group(flags_[c.value]); group != 0) {
+        at = take_dense(at, group);
+        continue;
+      }
+      if ((flags_[c.value] & kLetter) == 0) {
+        at += c.size;
+        continue;
+      }
+    }
+    char const* const end = chunk_end(at);
+    emit({at, static_cast<std::size_t>(end - at)});
+    at = end;
+  }
+}
+
+}  // namespace
+
+RawBatch split(std::span<std::string_view const> texts, Preset preset, Role role) {
+  RawBatch out;
+  Splitter splitter(role, out);
+  RunRules const rules = rules_of(preset);
+  for (std::string_view const text : texts) {
+    if (preset == Preset::kUnicode)
+      splitter.split_unicode(text);
+    else
+      splitter.split_runs(text, rules);
+    out.offsets.push_back(out.items.size());
+  }
+  return out;
+}
+
+}  // namespace hyrecall::text

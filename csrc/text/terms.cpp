@@ -1,0 +1,158 @@
+#include "text/terms.hpp"
+
+#include "text/unicode.hpp"
+#include "text/utf8.hpp"
+
+namespace hyrecall::text {
+namespace {
+
+constexpr char32_t kDottedI = 0x130, kCombiningDot = 0x307, kHyphen = 0x2010,
+                   kNonBreakingHyphen = 0x2011;
+// A longer chain of joined words is text without spaces, not an identifier: only its parts are
+// kept.
+constexpr std::size_t kMaxCompound = 128;
+
+std::u32string decode(std::string_view raw) {
+  std::u32string out;
+  out.reserve(raw.size());
+  for (char const *at = raw.data(), *end = at + raw.size(); at < end;) {
+    CodePoint const c = decode_utf8(at, end);
+    out.push_back(c.value);
+    at += c.size;
+  }
+  return out;
+}
+
+std::string encode(std::u32string_view text) {
+  std::string out;
+  for (char32_t const c : text) append_utf8(out, c);
+  return out;
+}
+
+std::string lower(std::string_view raw, bool keeps_marks) {
+  std::string out;
+  for (char32_t const c : decode(raw)) {
+    append_utf8(out, c == kDottedI ? U'i' : lower_of(c));
+    if (c == kDottedI && keeps_marks) append_utf8(out, kCombiningDot);
+  }
+  return out;
+}
+
+std::string fts5_fold(std::string_view raw, bool all_diacritics) {
+  std::string out;
+  for (char32_t const c : decode(raw))
+    if (char32_t const folded = fts5_fold_of(c, all_diacritics); folded != 0)
+      append_utf8(out, folded);
+  return out;
+}
+
+bool is_hyphen(char32_t c) {
+  return c == '-' || c == kHyphen || c == kNonBreakingHyphen;
+}
+bool is_joiner(char32_t c) {
+  return is_hyphen(c) || c == '.' || c == '@' || c == '_';
+}
+
+// A word or identifier in its parts: cut at joiners and at the humps of camelCase.
+struct Chunk {
+  std::vector<std::u32string_view> parts;
+  std::u32string_view suffix;  // "++", "#" or nothing
+  bool is_identifier = false;  // to be kept whole, too
+};
+
+Chunk cut(std::u32string_view text) {
+  std::uint16_t const* const flags = flag_table();
+  Chunk chunk;
+  while (text.back() == '+' || text.back() == '#') {
+    chunk.suffix = std::u32string_view(text.data() + text.size() - 1, chunk.suffix.size() + 1);
+    text.remove_suffix(1);
+    chunk.is_identifier = true;
+  }
+  std::size_t begin = 0;
+  std::size_t upper_at = 0;  // the last capital of the part
+  bool joined = false, digits = false;
+  enum class Case { kNone, kLower, kUpper, kCapitals } state = Case::kNone;
+  auto const close = [&](std::size_t end) {
+    if (end > begin) chunk.parts.push_back(text.substr(begin, end - begin));
+    begin = end;
+  };
+  auto const hump = [&](std::size_t at) {
+    close(at);
+    chunk.is_identifier = true;
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    char32_t const c = text[i];
+    std::uint16_t const f = flags[c];
+    if (is_joiner(c)) {
+      close(i);
+      begin = i + 1;
+      joined = true;
+      chunk.is_identifier = chunk.is_identifier || !is_hyphen(c);
+      state = Case::kNone;
+    } else if ((f & kUpper) != 0) {
+      if (state == Case::kLower) hump(i);
+      state = state == Case::kUpper || state == Case::kCapitals ? Case::kCapitals : Case::kUpper;
+      upper_at = i;
+    } else if ((f & kLower) != 0) {
+      // HTTPServer: the last capital starts a word if two small letters follow (PDFs is one word).
+      bool const two = i + 1 < text.size() && (flags[text[i + 1]] & kLower) != 0;
+      if (state == Case::kCapitals && two && upper_at + 1 == i) hump(upper_at);
+      state = Case::kLower;
+    } else if ((f & kDigit) != 0) {
+      digits = true;
+    }
+  }
+  close(text.size());
+  chunk.is_identifier = chunk.is_identifier || (joined && digits);
+  return chunk;
+}
+
+std::string fold(std::u32string_view text) {
+  return encode(fold_word(text));
+}
+
+RawTerms unicode_terms(std::string_view raw) {
+  std::u32string text = decode(raw);
+  if (dense_group(flag_table()[text[0]]) != 0)
+    return {{{std::string(raw), 0}}, 1};  // a gram, folded already
+  for (char32_t& c : text)
+    if (is_hyphen(c)) c = '-';
+  Chunk const chunk = cut(text);
+  RawTerms out;
+  std::size_t const n = chunk.parts.size();
+  out.n_positions = static_cast<std::uint32_t>(n);
+  bool const keeps_whole =
+      chunk.is_identifier && (n > 1 || !chunk.suffix.empty()) && text.size() <= kMaxCompound;
+  if (keeps_whole) out.terms.push_back({fold(text), 0});
+  for (std::size_t i = 0; i < n; ++i) {
+    std::string part = fold(chunk.parts[i]);
+    auto const delta = static_cast<std::uint32_t>(i);
+    // visual-c++: the last part is kept with its suffix and without.
+    if (n > 1 && i + 1 == n && !chunk.suffix.empty())
+      out.terms.push_back({part + encode(chunk.suffix), delta});
+    out.terms.push_back({std::move(part), delta});
+  }
+  return out;
+}
+
+}  // namespace
+
+RawTerms terms_of(std::string_view raw, Preset preset) {
+  switch (preset) {
+    case Preset::kUnicode:
+      return unicode_terms(raw);
+    case Preset::kWord:
+      return {{{lower(raw, /*keeps_marks=*/false), 0}}, 1};
+    case Preset::kWordMarks:
+      return {{{lower(raw, /*keeps_marks=*/true), 0}}, 1};
+    case Preset::kUnicode61:
+      return {{{fts5_fold(raw, /*all_diacritics=*/true), 0}}, 1};
+    case Preset::kPorter:
+      break;
+  }
+  std::string word = fts5_fold(raw, /*all_diacritics=*/false);
+  porter_stem(word);
+  return {{{std::move(word), 0}}, 1};
+}
+
+}  // namespace hyrecall::text

@@ -1,0 +1,30 @@
+// One raw token -> its terms.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/analyzer.hpp"
+
+namespace hyrecall::text {
+
+struct Term {
+  std::string text;
+  std::uint32_t delta;  // position after the raw token's first; never falling
+};
+
+struct RawTerms {
+  std::vector<Term> terms;
+  std::uint32_t n_positions =
+      1;  // positions the raw token uses, whether a term stands there or not
+};
+
+RawTerms terms_of(std::string_view raw, Preset preset);
+
+// The Porter stemmer with FTS5's two additions (-bli, -logi) and its conditions: ASCII vowels only,
+// words of 3 to 64 bytes. Works in place.
+void porter_stem(std::string& word);
+
+}  // namespace hyrecall::text

@@ -1,0 +1,162 @@
+#include "text/unicode.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+namespace hyrecall::text {
+namespace {
+
+struct Range {
+  char32_t first, last;
+  std::uint32_t value;
+};
+struct Pair {
+  char32_t from;
+  std::uint32_t to;
+};
+struct Composition {
+  char32_t base, mark, composed;
+};
+
+#include "text/unicode_tables.inc"
+
+// Hangul syllables compose and decompose by arithmetic (Unicode 3.12).
+constexpr char32_t kHangulBase = 0xAC00, kLeadBase = 0x1100, kVowelBase = 0x1161,
+                   kTailBase = 0x11A7;
+constexpr char32_t kLeads = 19, kVowels = 21, kTails = 28;
+
+template <std::size_t N>
+Pair const* find_pair(Pair const (&table)[N], char32_t c) {
+  Pair const* const row =
+      std::lower_bound(table, table + N, c, [](Pair const& a, char32_t b) { return a.from < b; });
+  return row != table + N && row->from == c ? row : nullptr;
+}
+
+int combining_class(char32_t c) {
+  Range const* const row =
+      std::lower_bound(std::begin(kCombiningClasses), std::end(kCombiningClasses), c,
+                       [](Range const& a, char32_t b) { return a.last < b; });
+  return row != std::end(kCombiningClasses) && row->first <= c ? static_cast<int>(row->value) : 0;
+}
+
+// 0 when the two do not compose.
+char32_t compose_pair(char32_t base, char32_t next) {
+  if (base - kLeadBase < kLeads && next - kVowelBase < kVowels)
+    return kHangulBase + ((base - kLeadBase) * kVowels + (next - kVowelBase)) * kTails;
+  if (base - kHangulBase < kLeads * kVowels * kTails && (base - kHangulBase) % kTails == 0 &&
+      next - kTailBase - 1 < kTails - 1)
+    return base + (next - kTailBase);
+  auto const before = [](Composition const& a, Composition const& b) {
+    return a.base != b.base ? a.base < b.base : a.mark < b.mark;
+  };
+  Composition const wanted{base, next, 0};
+  Composition const* const row =
+      std::lower_bound(std::begin(kCompositions), std::end(kCompositions), wanted, before);
+  return row != std::end(kCompositions) && row->base == base && row->mark == next ? row->composed
+                                                                                  : 0;
+}
+
+void decompose(char32_t c, std::u32string& out) {
+  if (c - kHangulBase < kLeads * kVowels * kTails) {
+    char32_t const i = c - kHangulBase;
+    out.push_back(kLeadBase + i / (kVowels * kTails));
+    out.push_back(kVowelBase + i / kTails % kVowels);
+    if (i % kTails != 0) out.push_back(kTailBase + i % kTails);
+  } else if (Pair const* const row = find_pair(kFoldIndex, c)) {
+    out.append(kFoldPool + row[0].to, kFoldPool + row[1].to);
+  } else {
+    out.push_back(c);
+  }
+}
+
+// Canonical order: marks sort by class between starters, stably.
+void order_marks(std::u32string& s) {
+  auto const is_starter = [](char32_t c) { return combining_class(c) == 0; };
+  for (auto at = s.begin(); at != s.end();) {
+    at = std::find_if_not(at, s.end(), is_starter);
+    auto const run_end = std::find_if(at, s.end(), is_starter);
+    std::stable_sort(at, run_end, [](char32_t a, char32_t b) {
+      return combining_class(a) < combining_class(b);
+    });
+    at = run_end;
+  }
+}
+
+void drop_accents(std::u32string& s) {
+  std::uint16_t const* const flags = flag_table();
+  bool folds = false;
+  std::erase_if(s, [&](char32_t c) {
+    if ((flags[c] & kMark) != 0 && combining_class(c) != 0) return folds;
+    folds = (flags[c] & kFoldMarks) != 0;
+    return false;
+  });
+}
+
+// Canonical composition: a mark joins the last starter unless a mark of its class or higher stands
+// between.
+void compose(std::u32string& s) {
+  std::size_t starter = std::u32string::npos;
+  int last_class = -1;
+  std::size_t kept = 0;
+  for (char32_t const c : s) {
+    int const own_class = combining_class(c);
+    bool const reaches = starter != std::u32string::npos && last_class < own_class;
+    char32_t const composed = reaches ? compose_pair(s[starter], c) : 0;
+    if (composed != 0) {
+      s[starter] = composed;
+      continue;
+    }
+    if (own_class == 0) {
+      starter = kept;
+      last_class = -1;
+    } else {
+      last_class = own_class;
+    }
+    s[kept++] = c;
+  }
+  s.resize(kept);
+}
+
+}  // namespace
+
+std::uint16_t const* flag_table() {
+  static std::vector<std::uint16_t> const table = [] {
+    std::vector<std::uint16_t> made(0x110000, 0);
+    for (Range const& row : kFlagRanges)
+      std::fill(made.begin() + row.first, made.begin() + row.last + 1,
+                static_cast<std::uint16_t>(row.value));
+    return made;
+  }();
+  return table.data();
+}
+
+char const* table_version() {
+  return kTableVersion;
+}
+
+char32_t lower_of(char32_t c) {
+  if (c < 0x80) return c >= 'A' && c <= 'Z' ? c + 32 : c;
+  Pair const* const row = find_pair(kLowerCase, c);
+  return row != nullptr ? row->to : c;
+}
+
+char32_t fts5_fold_of(char32_t c, bool all_diacritics) {
+  if (c < 0x80) return c >= 'A' && c <= 'Z' ? c + 32 : c;
+  Pair const* row = all_diacritics ? find_pair(kFts5FoldMore, c) : nullptr;
+  if (row == nullptr) row = find_pair(kFts5Fold, c);
+  return row != nullptr ? row->to : c;
+}
+
+std::u32string fold_word(std::u32string_view word) {
+  std::u32string folded;
+  folded.reserve(word.size());
+  for (char32_t const c : word) decompose(c, folded);
+  if (std::all_of(folded.begin(), folded.end(), [](char32_t c) { return c < 0x80; })) return folded;
+  order_marks(folded);
+  drop_accents(folded);
+  compose(folded);
+  return folded;
+}
+
+}  // namespace hyrecall::text

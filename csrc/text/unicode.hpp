@@ -1,0 +1,49 @@
+// What the analyzer knows about characters; the tables are made by tools/unicode_tables.py.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace hyrecall::text {
+
+// Bits of a character. tools/unicode_tables.py has the same list.
+enum CharFlag : std::uint16_t {
+  kWord = 1 << 0,           // Python's \w, asked of the lower-cased character
+  kCased = 1 << 1,          // cased, as the rule of the final sigma sees it
+  kCaseIgnorable = 1 << 2,  // looked through by that rule
+  kFtsStart = 1 << 3,       // a token character of FTS5's unicode61
+  kFtsMark = 1 << 4,        // a diacritic that unicode61 keeps inside a token and drops
+  kLetter = 1 << 5,         // letter or number
+  kMark = 1 << 6,           // combining mark that belongs to its word
+  kIgnorable = 1 << 7,      // format character, variation selector: inside words, never in terms
+  kUpper = 1 << 8,
+  kLower = 1 << 9,
+  kDigit = 1 << 10,      // any number (categories Nd, Nl, No)
+  kFoldMarks = 1 << 11,  // Latin, Greek, Cyrillic, numbers: their nonspacing marks are accents
+};
+// Bits 12..14: 0, or the group of scripts without spaces (1 Han and kana, 2 Thai, 3 Lao, 4 Khmer, 5
+// Myanmar).
+inline constexpr int kDenseShift = 12;
+inline int dense_group(std::uint16_t flags) {
+  return flags >> kDenseShift;
+}
+
+// One entry a code point; made on first use (2.2 MB, about a millisecond), read-only after.
+std::uint16_t const* flag_table();
+
+char const* table_version();
+
+// Python's str.lower() of one character, but U+0130, whose lower case is two (callers know it).
+char32_t lower_of(char32_t c);
+
+// FTS5 unicode61's fold of one character; 0 drops it. `all_diacritics` is remove_diacritics=2, else
+// =1.
+char32_t fts5_fold_of(char32_t c, bool all_diacritics);
+
+// The folded form of a word: casefold and NFKD, accents of Latin, Greek and Cyrillic dropped,
+// strokes and digits plain, then composed (NFC), so that every spelling of the same text gives the
+// same bytes.
+std::u32string fold_word(std::u32string_view word);
+
+}  // namespace hyrecall::text
