@@ -1,6 +1,7 @@
 #include "text/analyzer.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <unordered_set>
 #include <utility>
 
@@ -76,9 +77,16 @@ class PresetAnalyzer final : public Analyzer {
     RawBatch const batch = split(texts, preset_, role);
     std::vector<Value> const values = resolve(batch.raws);
     BatchWriter writer(out);
-    // The numbers of a raw token's terms, from its first use on.
-    std::vector<std::uint32_t> numbers;
-    std::vector<std::size_t> first_number(batch.raws.size(), kUnused);
+    // What each raw token adds, laid flat at its first use: the loop below runs once a token.
+    struct Added {
+      std::uint32_t term, delta;
+    };
+    struct Use {
+      std::size_t begin = kUnused;  // into added
+      std::uint32_t count = 0, n_positions = 1;
+    };
+    std::vector<Added> added;
+    std::vector<Use> uses(batch.raws.size());
     for (std::size_t text = 0; text < texts.size(); ++text) {
       std::uint32_t position = 0;
       for (std::size_t i = batch.offsets[text]; i < batch.offsets[text + 1]; ++i) {
@@ -88,15 +96,21 @@ class PresetAnalyzer final : public Analyzer {
         }
         bool const holds = (batch.items[i] & RawBatch::kHold) != 0;
         std::uint32_t const raw = batch.items[i] & ~RawBatch::kHold;
-        RawTerms const& made = *values[raw];
-        if (first_number[raw] == kUnused) {
-          first_number[raw] = numbers.size();
-          for (Term const& term : made.terms) numbers.push_back(writer.number_of(term.text));
+        Use& use = uses[raw];
+        if (use.begin == kUnused) {
+          use.begin = added.size();
+          if (values[raw] == nullptr) {
+            added.push_back({writer.number_of(batch.raws[raw]), 0});
+          } else {
+            use.n_positions = values[raw]->n_positions;
+            for (Term const& term : values[raw]->terms)
+              added.push_back({writer.number_of(term.text), term.delta});
+          }
+          use.count = static_cast<std::uint32_t>(added.size() - use.begin);
         }
-        std::uint32_t const* number = numbers.data() + first_number[raw];
-        for (Term const& term : made.terms)
-          writer.add_token(*number++, holds ? position : position + term.delta);
-        if (!holds) position += made.n_positions;
+        for (Added const& one : std::span(added).subspan(use.begin, use.count))
+          writer.add_token(one.term, holds ? position : position + one.delta);
+        if (!holds) position += use.n_positions;
       }
       writer.end_text();
     }
@@ -105,15 +119,21 @@ class PresetAnalyzer final : public Analyzer {
  private:
   static constexpr std::size_t kUnused = ~std::size_t{0};
 
-  // The terms of every distinct raw token of a batch. The work is done once for each token not yet
-  // remembered.
+  bool needs_work(std::string_view raw) const {
+    return function_ || !is_its_own_term(raw, preset_) ||
+           (!stopwords_.empty() && stopwords_.contains(std::string(raw)));
+  }
+
+  // The terms of every distinct raw token of a batch; null where the token is its own term. The
+  // work is done once for each token not yet remembered.
   std::vector<Value> resolve(StringTable const& raws) const {
-    std::vector<Value> values = raw_cache_.find_all(raws);
-    std::vector<std::uint32_t> missing;
+    std::vector<std::uint32_t> wanted;
+    for (std::uint32_t i = 0; i < raws.size(); ++i)
+      if (needs_work(raws[i])) wanted.push_back(i);
+    std::vector<Value> values(raws.size());
+    std::vector<std::uint32_t> const missing = raw_cache_.find_all(raws, wanted, values);
     std::vector<RawTerms> made;
-    for (std::uint32_t i = 0; i < raws.size(); ++i) {
-      if (values[i] != nullptr) continue;
-      missing.push_back(i);
+    for (std::uint32_t const i : missing) {
       made.push_back(terms_of(raws[i], preset_));
       std::erase_if(made.back().terms,
                     [this](Term const& term) { return stopwords_.contains(term.text); });
@@ -131,14 +151,12 @@ class PresetAnalyzer final : public Analyzer {
     StringTable inputs;
     for (RawTerms const& raw : made)
       for (Term const& term : raw.terms) inputs.add(term.text);
-    std::vector<Value> outputs = function_cache_.find_all(inputs);
-    std::vector<std::uint32_t> missing;
+    std::vector<std::uint32_t> wanted(inputs.size());
+    std::iota(wanted.begin(), wanted.end(), 0u);
+    std::vector<Value> outputs(inputs.size());
+    std::vector<std::uint32_t> const missing = function_cache_.find_all(inputs, wanted, outputs);
     std::vector<std::string> asked;
-    for (std::uint32_t i = 0; i < inputs.size(); ++i) {
-      if (outputs[i] != nullptr) continue;
-      missing.push_back(i);
-      asked.emplace_back(inputs[i]);
-    }
+    for (std::uint32_t const i : missing) asked.emplace_back(inputs[i]);
     if (!asked.empty()) {
       std::vector<std::vector<std::string>> lists =
           checked(function_(asked), asked.size(), "token_function");

@@ -36,6 +36,10 @@ using TokenFunction =
 using TextFunction =
     std::function<std::vector<std::vector<std::string>>(std::span<std::string_view const>)>;
 
+// Raise it when a rule of this folder changes the terms of any text: it is part of every analyzer's
+// hash.
+inline constexpr int kRulesVersion = 1;
+
 class Analyzer {
  public:
   virtual ~Analyzer() = default;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/hash.hpp"
@@ -13,7 +14,7 @@ namespace hyrecall::text {
 
 class StringTable {
  public:
-  std::uint32_t size() const { return static_cast<std::uint32_t>(hashes_.size()); }
+  std::uint32_t size() const { return static_cast<std::uint32_t>(ends_.size() - 1); }
   std::size_t n_bytes() const { return bytes_.size(); }
 
   // Valid until the next add.
@@ -23,46 +24,56 @@ class StringTable {
 
   // kNone32 when absent.
   std::uint32_t find(std::string_view key) const {
-    return slots_.empty() ? kNone32 : slots_[slot_of(key, hash_bytes(key))];
+    return slots_.empty() ? kNone32 : slots_[slot_of(key, tag_of(key))].id;
   }
 
   // `key` must not point into this table.
   std::uint32_t add(std::string_view key) {
-    if ((hashes_.size() + 1) * 2 > slots_.size()) grow();
-    std::uint64_t const hash = hash_bytes(key);
-    std::uint32_t& slot = slots_[slot_of(key, hash)];
-    if (slot == kNone32) {
-      slot = size();
-      hashes_.push_back(hash);
+    if ((ends_.size() + 1) * 2 > slots_.size()) grow();
+    std::uint32_t const tag = tag_of(key);
+    Slot& slot = slots_[slot_of(key, tag)];
+    if (slot.id == kNone32) {
+      slot = {tag, size()};
       bytes_.append(key);
       ends_.push_back(bytes_.size());
     }
-    return slot;
+    return slot.id;
   }
 
  private:
-  std::size_t slot_of(std::string_view key, std::uint64_t hash) const {
+  struct Slot {
+    std::uint32_t tag =
+        0;  // of the key's hash: tells most other keys without reading them, and places the slot
+    std::uint32_t id = kNone32;
+  };
+
+  static std::uint32_t tag_of(std::string_view key) {
+    return static_cast<std::uint32_t>(hash_bytes(key) >> 32);
+  }
+
+  std::size_t slot_of(std::string_view key, std::uint32_t tag) const {
     std::size_t const mask = slots_.size() - 1;
-    std::size_t at = hash & mask;
-    while (slots_[at] != kNone32 && (hashes_[slots_[at]] != hash || (*this)[slots_[at]] != key))
+    std::size_t at = tag & mask;
+    while (slots_[at].id != kNone32 && (slots_[at].tag != tag || (*this)[slots_[at].id] != key))
       at = (at + 1) & mask;
     return at;
   }
 
   void grow() {
-    slots_.assign(slots_.empty() ? 64 : slots_.size() * 2, kNone32);
+    std::vector<Slot> const old = std::exchange(slots_, {});
+    slots_.resize(old.empty() ? 64 : old.size() * 2);
     std::size_t const mask = slots_.size() - 1;
-    for (std::uint32_t id = 0; id < size(); ++id) {
-      std::size_t at = hashes_[id] & mask;
-      while (slots_[at] != kNone32) at = (at + 1) & mask;
-      slots_[at] = id;
+    for (Slot const& slot : old) {
+      if (slot.id == kNone32) continue;
+      std::size_t at = slot.tag & mask;
+      while (slots_[at].id != kNone32) at = (at + 1) & mask;
+      slots_[at] = slot;
     }
   }
 
   std::string bytes_;
-  std::vector<std::size_t> ends_{0};   // [size + 1] into bytes_
-  std::vector<std::uint64_t> hashes_;  // [size]
-  std::vector<std::uint32_t> slots_;   // a power of two, at most half full
+  std::vector<std::size_t> ends_{0};  // [size + 1] into bytes_
+  std::vector<Slot> slots_;           // a power of two, at most half full
 };
 
 }  // namespace hyrecall::text

@@ -14,13 +14,21 @@ class TermCache {
  public:
   using Value = std::shared_ptr<RawTerms const>;
 
-  // One value a key of `keys`, null where it is unknown.
-  std::vector<Value> find_all(StringTable const& keys) const {
-    std::vector<Value> values(keys.size());
+  // Fills the values of the keys numbered in `wanted` and returns the numbers of those that are
+  // unknown.
+  std::vector<std::uint32_t> find_all(StringTable const& keys,
+                                      std::vector<std::uint32_t> const& wanted,
+                                      std::vector<Value>& values) const {
+    std::vector<std::uint32_t> missing;
     std::lock_guard const lock(mutex_);
-    for (std::uint32_t i = 0; i < keys.size(); ++i)
-      if (std::uint32_t const id = keys_.find(keys[i]); id != kNone32) values[i] = values_[id];
-    return values;
+    for (std::uint32_t const i : wanted) {
+      std::uint32_t const id = keys_.find(keys[i]);
+      if (id == kNone32)
+        missing.push_back(i);
+      else
+        values[i] = values_[id];
+    }
+    return missing;
   }
 
   // Adds the keys numbered in `added`. Two threads may bring the same key: the first stays.

@@ -1,5 +1,7 @@
 #include "text/terms.hpp"
 
+#include <algorithm>
+
 #include "text/unicode.hpp"
 #include "text/utf8.hpp"
 
@@ -80,6 +82,10 @@ Chunk cut(std::u32string_view text) {
     close(at);
     chunk.is_identifier = true;
   };
+  auto const lower_follows = [&](std::size_t at) {
+    while (at < text.size() && (flags[text[at]] & (kMark | kIgnorable)) != 0) ++at;
+    return at < text.size() && (flags[text[at]] & kLower) != 0;
+  };
   for (std::size_t i = 0; i < text.size(); ++i) {
     char32_t const c = text[i];
     std::uint16_t const f = flags[c];
@@ -89,17 +95,19 @@ Chunk cut(std::u32string_view text) {
       joined = true;
       chunk.is_identifier = chunk.is_identifier || !is_hyphen(c);
       state = Case::kNone;
+    } else if ((f & (kMark | kIgnorable)) != 0) {
+      continue;  // belongs to its letter, whichever way the text was composed
     } else if ((f & kUpper) != 0) {
       if (state == Case::kLower) hump(i);
       state = state == Case::kUpper || state == Case::kCapitals ? Case::kCapitals : Case::kUpper;
       upper_at = i;
     } else if ((f & kLower) != 0) {
       // HTTPServer: the last capital starts a word if two small letters follow (PDFs is one word).
-      bool const two = i + 1 < text.size() && (flags[text[i + 1]] & kLower) != 0;
-      if (state == Case::kCapitals && two && upper_at + 1 == i) hump(upper_at);
+      if (state == Case::kCapitals && lower_follows(i + 1)) hump(upper_at);
       state = Case::kLower;
-    } else if ((f & kDigit) != 0) {
-      digits = true;
+    } else {
+      digits = digits || (f & kDigit) != 0;
+      if (state != Case::kLower) state = Case::kNone;
     }
   }
   close(text.size());
@@ -135,7 +143,19 @@ RawTerms unicode_terms(std::string_view raw) {
   return out;
 }
 
+bool is_gram(std::string_view raw) {
+  if (static_cast<unsigned char>(raw[0]) < 0x80) return false;
+  return dense_group(flag_table()[decode_utf8(raw.data(), raw.data() + raw.size()).value]) != 0;
+}
+
 }  // namespace
+
+bool is_its_own_term(std::string_view raw, Preset preset) {
+  auto const is_plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  if (preset == Preset::kPorter) return false;
+  return std::all_of(raw.begin(), raw.end(), is_plain) ||
+         (preset == Preset::kUnicode && is_gram(raw));
+}
 
 RawTerms terms_of(std::string_view raw, Preset preset) {
   switch (preset) {

@@ -23,6 +23,10 @@ struct RawTerms {
 
 RawTerms terms_of(std::string_view raw, Preset preset);
 
+// Whether the raw token is its own one term, seen at a glance: most words of most texts need no
+// further work.
+bool is_its_own_term(std::string_view raw, Preset preset);
+
 // The Porter stemmer with FTS5's two additions (-bli, -logi) and its conditions: ASCII vowels only,
 // words of 3 to 64 bytes. Works in place.
 void porter_stem(std::string& word);

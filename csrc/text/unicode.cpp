@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 namespace hyrecall::text {
@@ -34,6 +35,7 @@ Pair const* find_pair(Pair const (&table)[N], char32_t c) {
 }
 
 int combining_class(char32_t c) {
+  if ((flag_table()[c] & kMark) == 0) return 0;
   Range const* const row =
       std::lower_bound(std::begin(kCombiningClasses), std::end(kCombiningClasses), c,
                        [](Range const& a, char32_t b) { return a.last < b; });
@@ -72,14 +74,18 @@ void decompose(char32_t c, std::u32string& out) {
 
 // Canonical order: marks sort by class between starters, stably.
 void order_marks(std::u32string& s) {
-  auto const is_starter = [](char32_t c) { return combining_class(c) == 0; };
-  for (auto at = s.begin(); at != s.end();) {
-    at = std::find_if_not(at, s.end(), is_starter);
-    auto const run_end = std::find_if(at, s.end(), is_starter);
-    std::stable_sort(at, run_end, [](char32_t a, char32_t b) {
-      return combining_class(a) < combining_class(b);
-    });
-    at = run_end;
+  std::vector<std::pair<int, char32_t>> marks;
+  for (std::size_t i = 0; i < s.size(); ++i) {
+    marks.clear();
+    for (std::size_t j = i; j < s.size(); ++j) {
+      int const own_class = combining_class(s[j]);
+      if (own_class == 0) break;
+      marks.emplace_back(own_class, s[j]);
+    }
+    if (marks.size() > 1)
+      std::stable_sort(marks.begin(), marks.end(),
+                       [](auto const& a, auto const& b) { return a.first < b.first; });
+    for (auto const& mark : marks) s[i++] = mark.second;
   }
 }
 

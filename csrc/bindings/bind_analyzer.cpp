@@ -1,0 +1,181 @@
+// The analyzer: texts in, terms and positions out. Python callables are called with the GIL,
+// everything else without.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bindings/bind.hpp"
+#include "core/error.hpp"
+#include "text/analyzer.hpp"
+#include "text/unicode.hpp"
+
+namespace py = pybind11;
+
+namespace hyrecall::bindings {
+namespace {
+
+std::pair<char const*, text::Preset> constexpr kPresets[] = {
+    {"word", text::Preset::kWord},       {"word_marks", text::Preset::kWordMarks},
+    {"unicode", text::Preset::kUnicode}, {"unicode61", text::Preset::kUnicode61},
+    {"porter", text::Preset::kPorter},
+};
+
+text::Preset take_preset(std::string const& name) {
+  for (auto const& [known, preset] : kPresets)
+    if (name == known) return preset;
+  throw Error(ErrorCode::kOption, "preset", "expected a native preset, got '" + name + "'");
+}
+
+text::Role take_role(std::string const& role) {
+  if (role == "document") return text::Role::kDocument;
+  if (role == "query") return text::Role::kQuery;
+  throw Error(ErrorCode::kOption, "role", "expected 'document' or 'query', got '" + role + "'");
+}
+
+// Borrows str (as UTF-8; lone surrogates as three bytes that are not UTF-8) or bytes.
+std::vector<std::string_view> take_texts(py::tuple const& texts, std::vector<py::object>& owners) {
+  std::vector<std::string_view> views;
+  views.reserve(texts.size());
+  for (py::handle const text : texts) {
+    if (PyBytes_Check(text.ptr())) {
+      views.emplace_back(PyBytes_AS_STRING(text.ptr()),
+                         static_cast<std::size_t>(PyBytes_GET_SIZE(text.ptr())));
+      continue;
+    }
+    if (!PyUnicode_Check(text.ptr()))
+      throw Error(ErrorCode::kDtype, "texts",
+                  std::string("expected str or bytes, got ") + Py_TYPE(text.ptr())->tp_name);
+    Py_ssize_t size = 0;
+    char const* bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
+    if (bytes == nullptr) {
+      PyErr_Clear();
+      PyObject* const encoded = PyUnicode_AsEncodedString(text.ptr(), "utf-8", "surrogatepass");
+      if (encoded == nullptr) throw py::error_already_set();
+      owners.push_back(py::reinterpret_steal<py::object>(encoded));
+      bytes = PyBytes_AS_STRING(encoded);
+      size = PyBytes_GET_SIZE(encoded);
+    }
+    views.emplace_back(bytes, static_cast<std::size_t>(size));
+  }
+  return views;
+}
+
+py::str as_str(std::string_view utf8) {
+  PyObject* const made =
+      PyUnicode_DecodeUTF8(utf8.data(), static_cast<Py_ssize_t>(utf8.size()), "replace");
+  if (made == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::str>(made);
+}
+
+std::string take_term(py::handle term, char const* argument) {
+  if (!PyUnicode_Check(term.ptr()))
+    throw Error(ErrorCode::kDtype, argument,
+                std::string("expected terms of type str, got ") + Py_TYPE(term.ptr())->tp_name);
+  Py_ssize_t size = 0;
+  char const* const bytes = PyUnicode_AsUTF8AndSize(term.ptr(), &size);
+  if (bytes == nullptr) {
+    PyErr_Clear();
+    throw Error(ErrorCode::kOption, argument,
+                "expected terms of valid Unicode, got a lone surrogate");
+  }
+  return std::string(bytes, static_cast<std::size_t>(size));
+}
+
+// One list of terms for each of `inputs`, from one call.
+template <typename Strings>
+std::vector<std::vector<std::string>> call(py::object const& function, char const* argument,
+                                           Strings inputs) {
+  py::gil_scoped_acquire const gil;
+  py::list asked(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) asked[i] = as_str(inputs[i]);
+  py::object const answer = function(asked);
+  std::vector<std::vector<std::string>> lists;
+  for (py::handle const list : answer) {
+    if (!PyList_Check(list.ptr()) && !PyTuple_Check(list.ptr()))
+      throw Error(ErrorCode::kDtype, argument,
+                  std::string("expected a list of terms, got ") + Py_TYPE(list.ptr())->tp_name);
+    std::vector<std::string>& terms = lists.emplace_back();
+    for (py::handle const term : list) terms.push_back(take_term(term, argument));
+  }
+  return lists;
+}
+
+// The engine may let go of an analyzer on a thread without the GIL.
+std::shared_ptr<py::object> hold(py::object function) {
+  return {new py::object(std::move(function)), [](py::object* held) {
+            py::gil_scoped_acquire const gil;
+            delete held;
+          }};
+}
+
+std::shared_ptr<text::Analyzer> from_preset(std::string const& preset,
+                                            std::vector<std::string> stopwords,
+                                            py::object function) {
+  text::AnalyzerOptions options{
+      .preset = take_preset(preset), .stopwords = std::move(stopwords), .token_function = {}};
+  if (!function.is_none())
+    options.token_function = [held =
+                                  hold(std::move(function))](std::span<std::string const> tokens) {
+      return call(*held, "token_function", tokens);
+    };
+  return text::make_analyzer(std::move(options));
+}
+
+std::shared_ptr<text::Analyzer> from_text_function(py::object function) {
+  return text::make_text_analyzer(
+      [held = hold(std::move(function))](std::span<std::string_view const> texts) {
+        return call(*held, "function", texts);
+      });
+}
+
+template <typename T>
+py::array_t<T> give(std::vector<T> const& values) {
+  return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
+}
+
+py::tuple analyze(text::Analyzer const& analyzer, py::sequence const& texts,
+                  std::string const& role_name) {
+  text::Role const role = take_role(role_name);
+  py::tuple const held(texts);
+  std::vector<py::object> owners;
+  std::vector<std::string_view> const views = take_texts(held, owners);
+  text::TokenBatch batch;
+  {
+    py::gil_scoped_release const no_gil;
+    analyzer.analyze(views, role, batch);
+  }
+  py::list terms(batch.terms.size());
+  for (std::size_t i = 0; i < batch.terms.size(); ++i) terms[i] = as_str(batch.terms[i]);
+  return py::make_tuple(terms, give(batch.offsets), give(batch.term_ids), give(batch.positions),
+                        give(batch.lengths));
+}
+
+}  // namespace
+
+void bind_analyzer(py::module_& m) {
+  m.def(
+      "text_version",
+      [] {
+        return std::string(text::table_version()) + "+rules" + std::to_string(text::kRulesVersion);
+      },
+      "Version of the character tables and of the rules: part of every analyzer's hash.");
+  py::class_<text::Analyzer, std::shared_ptr<text::Analyzer>>(m, "Analyzer",
+                                                              "Texts to terms with positions.")
+      .def(py::init(&from_preset), py::arg("preset"), py::kw_only(),
+           py::arg("stopwords") = std::vector<std::string>(),
+           py::arg("token_function") = py::none(),
+           "A native preset; `token_function` maps a list of distinct tokens to a list of lists of "
+           "terms.")
+      .def_static("from_text_function", &from_text_function, py::arg("function"),
+                  "Whole texts: `function` maps a list of texts to a list of lists of terms.")
+      .def("analyze", &analyze, py::arg("texts"), py::arg("role"),
+           "texts (str or bytes), role -> terms, offsets, term_ids, positions, lengths.");
+}
+
+}  // namespace hyrecall::bindings
