@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,18 @@ from hyrecall.columns import Columns
 from hyrecall.errors import KeyConflictError, error
 from hyrecall.schema import Schema
 
-__all__ = ["Segment", "State", "build_segment", "merge_segments", "segment_from_parts"]
+if TYPE_CHECKING:
+    from hyrecall.request import IndexFacts
+
+__all__ = [
+    "Segment",
+    "State",
+    "build_segment",
+    "describe",
+    "gather",
+    "merge_segments",
+    "segment_from_parts",
+]
 
 Rows = npt.NDArray[np.uint32]
 
@@ -202,8 +213,31 @@ def renamed(segment: Segment, name: str) -> Segment:
     return replace(segment, name=name)
 
 
-def nbytes(segment: Segment) -> dict[str, Any]:
-    """Bytes of each part."""
+def describe(facts: IndexFacts, state: State, device: str) -> dict[str, Any]:
+    """Give sizes and settings: nothing of any document."""
+    return {
+        "device": device,
+        "threads": facts.threads,
+        "isa": _core.arithmetic.isa(),
+        "n_docs": state.n_docs,
+        "n_dead": sum(view.n_dead for view in state.views),
+        "n_segments": len(state.segments),
+        "next_seq": state.next_seq,
+        "dims": dict(facts.dims),
+        "analyzers": {arm: analyzer.hash for arm, analyzer in facts.analyzers.items()},
+        "segments": [
+            {
+                "n_rows": view.n_rows,
+                "n_dead": view.n_dead,
+                "n_cells": segment.core.n_cells,
+                "nbytes": _nbytes(segment),
+            }
+            for segment, view in zip(state.segments, state.views, strict=True)
+        ],
+    }
+
+
+def _nbytes(segment: Segment) -> dict[str, Any]:
     return {
         **segment.core.nbytes,
         "lexical": {arm: column.nbytes for arm, column in segment.lexical.items()},
