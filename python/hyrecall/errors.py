@@ -25,6 +25,7 @@ __all__ = [
     "DeviceMemoryError",
     "DeviceUnavailableError",
     "HyrecallError",
+    "IndexNotFoundError",
     "InternalError",
     "KeyConflictError",
     "OptionError",
@@ -37,6 +38,10 @@ __all__ = [
 
 class WriterBusyError(HyrecallError, RuntimeError):
     """Another writer holds this index."""
+
+
+class IndexNotFoundError(CorruptIndexError, FileNotFoundError):
+    """There is nothing at the path of a saved index."""
 
 
 E_ = TypeVar("E_", bound=HyrecallError)
