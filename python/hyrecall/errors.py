@@ -26,6 +26,7 @@ __all__ = [
     "DeviceMemoryError",
     "DeviceUnavailableError",
     "HyrecallError",
+    "IndexNotFoundError",
     "InternalError",
     "KeyConflictError",
     "OptionError",
@@ -38,6 +39,10 @@ __all__ = [
 
 class WriterBusyError(HyrecallError, RuntimeError):
     """Another writer holds this index."""
+
+
+class IndexNotFoundError(CorruptIndexError, FileNotFoundError):
+    """There is nothing at the path of a saved index."""
 
 
 E_ = TypeVar("E_", bound=HyrecallError)

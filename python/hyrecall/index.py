@@ -346,7 +346,10 @@ class Index:
         Raises
         ------
         CorruptIndexError
-            A file that is damaged, missing, or of a newer format; it is named.
+            A file that is damaged, missing, or of a newer format; it is named. With
+            ``verify="structure"``, damaged vectors are found by the first recall that reads them.
+        IndexNotFoundError
+            Nothing at ``path``; a CorruptIndexError and a FileNotFoundError.
         """
         from hyrecall.files import open_index
 

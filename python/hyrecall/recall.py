@@ -53,6 +53,9 @@ def run_recall(
         raise error(OptionError, "columns", f"a sequence of columns of {list(known)}", repr(columns))
     asked_at = _utc(now)
     plan = make_plan(facts, state.snapshot, options)
+    for arm in plan.vectors:
+        for segment in state.segments:
+            segment.check(arm)  # does nothing but after open(verify="structure"), once
     planned = time.perf_counter()
     pieces, notes, steps = [], list(plan.notes), {"plan": planned - started}
     for begin in range(0, plan.n_queries, BATCH_QUERIES) or (0,):
