@@ -27,6 +27,7 @@ __all__ = [
     "HyrecallError",
     "InternalError",
     "KeyConflictError",
+    "MissingExtraError",
     "OptionError",
     "ScopeError",
     "ShapeError",
@@ -37,6 +38,10 @@ __all__ = [
 
 class WriterBusyError(HyrecallError, RuntimeError):
     """Another writer holds this index."""
+
+
+class MissingExtraError(HyrecallError, ImportError):
+    """An optional part is asked for that is not installed; the message has the install line."""
 
 
 E_ = TypeVar("E_", bound=HyrecallError)
