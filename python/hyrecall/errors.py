@@ -25,6 +25,7 @@ __all__ = [
     "DeviceMemoryError",
     "DeviceUnavailableError",
     "HyrecallError",
+    "IndexNotFoundError",
     "InternalError",
     "KeyConflictError",
     "MissingExtraError",
@@ -42,6 +43,10 @@ class WriterBusyError(HyrecallError, RuntimeError):
 
 class MissingExtraError(HyrecallError, ImportError):
     """An optional part is asked for that is not installed; the message has the install line."""
+
+
+class IndexNotFoundError(CorruptIndexError, FileNotFoundError):
+    """There is nothing at the path of a saved index."""
 
 
 E_ = TypeVar("E_", bound=HyrecallError)

@@ -199,6 +199,9 @@ class Index:
                 known = list(self._facts.schema.row_columns)
                 raise error(OptionError, "columns", f"columns of {known}", repr(name))
         plan = make_plan(self._facts, state.snapshot, _options(options))
+        for arm in plan.vectors:
+            for segment in state.segments:
+                segment.check(arm)  # does nothing but after open(verify="structure"), once
         planned = time.perf_counter()
         execution = _core.Execution(state.snapshot, plan.request)
         statistics = execution.statistics()
@@ -447,7 +450,10 @@ class Index:
         Raises
         ------
         CorruptIndexError
-            A file that is damaged, missing, or of a newer format; it is named.
+            A file that is damaged, missing, or of a newer format; it is named. With
+            ``verify="structure"``, damaged vectors are found by the first recall that reads them.
+        IndexNotFoundError
+            Nothing at ``path``; a CorruptIndexError and a FileNotFoundError.
         """
         from hyrecall.files import open_index
 

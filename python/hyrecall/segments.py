@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,8 @@ class Segment:
         Arm to native column, in schema order.
     name : str or None
         Under which name it lies in a saved index; None until it is saved.
+    late : mapping of str to callable
+        By dense arm, the check of its vectors that open left for their first reader.
     """
 
     core: _core.Segment
@@ -42,6 +44,12 @@ class Segment:
     lexical: dict[str, _core.LexicalColumn]
     dense: dict[str, _core.DenseColumn]
     name: str | None = None
+    late: Mapping[str, Callable[[], None]] = field(default_factory=dict)
+
+    def check(self, arm: str) -> None:
+        """Make sure that the vectors of a dense arm are undamaged; call it before reading them."""
+        if arm in self.late:
+            self.late[arm]()
 
     def column(self, name: str) -> pa.Array:
         """Give a row column as one array."""
@@ -170,6 +178,9 @@ def merge_segments(
         )
         for arm in schema.text_arms
     }
+    for segment in segments:
+        for arm in schema.vector_arms:
+            segment.check(arm)  # a damaged row must not get a new checksum
     dense = {
         arm: _core.DenseColumn.merge([s.dense[arm] for s in segments], source, source_row)
         for arm in schema.vector_arms

@@ -16,7 +16,13 @@ from hyrecall.cli.index_command import index
 from hyrecall.cli.info_command import info
 from hyrecall.cli.recall_command import recall
 from hyrecall.cli.show import say
-from hyrecall.errors import CorruptIndexError, HyrecallError, InternalError, MissingExtraError
+from hyrecall.errors import (
+    CorruptIndexError,
+    HyrecallError,
+    IndexNotFoundError,
+    InternalError,
+    MissingExtraError,
+)
 
 __all__ = ["app"]
 
@@ -52,7 +58,11 @@ def _judge(fault: BaseException) -> tuple[int, str]:
     if isinstance(fault, InternalError):
         return INTERNAL, _report(fault)
     if isinstance(fault, HyrecallError):
-        kinds = {CorruptIndexError: CORRUPT, MissingExtraError: USAGE}
+        kinds = {
+            IndexNotFoundError: REFUSED,  # a CorruptIndexError too, but nothing is damaged
+            CorruptIndexError: CORRUPT,
+            MissingExtraError: USAGE,
+        }
         code = next((code for kind, code in kinds.items() if isinstance(fault, kind)), REFUSED)
         return code, f"error: {_one_line(fault)}"
     # typer's own (usage errors, Exit, Abort) carry their exit code; a closed pipe is its business.

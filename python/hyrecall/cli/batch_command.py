@@ -23,7 +23,6 @@ from hyrecall.cli.options import (
     Scopes,
     Threads,
     embedded_arm,
-    open_index,
     recall_options,
 )
 from hyrecall.cli.progress import Progress
@@ -87,7 +86,7 @@ def batch(
     hits.to_arrow(), ordered by (query, rank); query counts from 0 over the whole file, as int64,
     and query_key stands beside it. A query without hits has no row.
     """
-    index = open_index(folder, threads)
+    index = Index.open(folder, threads=threads)
     options = recall_options(
         index, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25, filters=filters,
         min_score=min_score, min_fused=min_fused, normalize=normalize,

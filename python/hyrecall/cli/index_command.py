@@ -18,6 +18,7 @@ from hyrecall.cli.values import by_arm, names, read_analyzer, read_bm25
 from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import OptionError, error
 from hyrecall.index import Index
+from hyrecall.manifest import MANIFEST
 from hyrecall.schema import Schema, Text, Vector, VectorDtype
 
 __all__ = ["index"]
@@ -128,8 +129,14 @@ def index(
 def _check_output(output: Path, *, replace: bool) -> None:
     if output.exists() and not output.is_dir():
         raise error(OptionError, "--output", "a folder", f"the file {output}")
-    if output.is_dir() and any(output.iterdir()) and not replace:
-        raise error(OptionError, "--output", "a new folder, or --replace", f"{output}, not empty")
+    if not output.is_dir() or not any(output.iterdir()):
+        return
+    if not (output / MANIFEST).exists():
+        raise error(
+            OptionError, "--output", "an empty folder or an index's", f"{output}, not empty"
+        )
+    if not replace:
+        raise error(OptionError, "--output", "a new folder, or --replace", f"the index {output}")
 
 
 def _read_schema(

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from hyrecall.cli.options import Folder, open_index
+from hyrecall.cli.options import Folder
 from hyrecall.cli.show import print_json, print_table
 from hyrecall.index import Index
 
@@ -19,7 +19,7 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Show an index's sizes and settings."""
-    index = open_index(folder, None)
+    index = Index.open(folder)
     facts = _facts(index)
     if as_json:
         print_json(facts)

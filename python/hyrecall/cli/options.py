@@ -33,7 +33,6 @@ __all__ = [
     "Scopes",
     "Threads",
     "embedded_arm",
-    "open_index",
     "recall_options",
 ]
 
@@ -96,14 +95,6 @@ Embed: TypeAlias = Annotated[
 Threads: TypeAlias = Annotated[
     int | None, typer.Option("--threads", help="At most so many. Default: what the machine allows.")
 ]
-
-
-def open_index(folder: Path, threads: int | None) -> Index:
-    """Open the index of a folder."""
-    if not folder.is_dir():
-        got = "a file" if folder.exists() else "nothing there"
-        raise error(OptionError, str(folder), "the folder of an index", got)
-    return Index.open(folder, threads=threads)
 
 
 def recall_options(

@@ -21,7 +21,6 @@ from hyrecall.cli.options import (
     Scopes,
     Threads,
     embedded_arm,
-    open_index,
     recall_options,
 )
 from hyrecall.cli.show import hits_table, hits_to_dict, print_json, print_table, say, shown_texts
@@ -66,7 +65,7 @@ def recall(
     threads: Threads = None,
 ) -> None:
     """Answer one query within its scope."""
-    index = open_index(folder, threads)
+    index = Index.open(folder, threads=threads)
     options = recall_options(
         index, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25, filters=filters,
         min_score=min_score, min_fused=min_fused, normalize=normalize,
