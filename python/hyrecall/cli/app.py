@@ -32,8 +32,8 @@ _EXIT_CODES = """
 Results go to stdout, everything else to stderr.
 
 Exit codes: 0 done (also where nothing was found); 1 a value, a file or data was refused;
-2 the command line is wrong, or an extra is not installed; 3 the index is damaged or of a newer
-format; 4 a fault of hyrecall itself; 130 interrupted.
+2 the command line is wrong, or an extra is not installed; 3 the path holds no index that can be
+read: incomplete, damaged, or of a newer format; 4 a fault of hyrecall itself; 130 interrupted.
 """
 
 

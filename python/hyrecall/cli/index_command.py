@@ -132,9 +132,8 @@ def _check_output(output: Path, *, replace: bool) -> None:
     if not output.is_dir() or not any(output.iterdir()):
         return
     if not (output / MANIFEST).exists():
-        raise error(
-            OptionError, "--output", "an empty folder or an index's", f"{output}, not empty"
-        )
+        got = f"{output}, which holds something else"
+        raise error(OptionError, "--output", "an empty folder or an index's", got)
     if not replace:
         raise error(OptionError, "--output", "a new folder, or --replace", f"the index {output}")
 

@@ -81,6 +81,8 @@ def recall(
         found = hits_to_dict(hits[0], rows, explain=explain)
         print_json({"query": query, "arms": list(hits.trace.arms), "hits": found})
         return
+    if not len(hits[0]):
+        say("note: no hits")
     print_table(hits_table(hits[0], hits.trace.arms, index.schema))
     if explain:
         for hit in hits[0]:
