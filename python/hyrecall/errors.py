@@ -29,6 +29,7 @@ __all__ = [
     "IndexNotFoundError",
     "InternalError",
     "KeyConflictError",
+    "MissingExtraError",
     "OptionError",
     "ScopeError",
     "ShapeError",
@@ -39,6 +40,10 @@ __all__ = [
 
 class WriterBusyError(HyrecallError, RuntimeError):
     """Another writer holds this index."""
+
+
+class MissingExtraError(HyrecallError, ImportError):
+    """An optional part is asked for that is not installed; the message has the install line."""
 
 
 class IndexNotFoundError(CorruptIndexError, FileNotFoundError):
