@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hyrecall import writer
 from hyrecall.analyzer import Analyzer
@@ -26,6 +26,8 @@ from hyrecall.scoring import BM25, Above, Fusion
 from hyrecall.segments import State, describe
 
 __all__ = ["Index"]
+
+T = TypeVar("T")
 
 _executor = ThreadPoolExecutor(max_workers=8, thread_name_prefix="hyrecall")
 
@@ -221,13 +223,11 @@ class Index:
 
     async def arecall(self, **options: Any) -> Hits:
         """Answer as :meth:`recall` does, off the event loop."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(_executor, partial(self.recall, **options))
+        return await _off_loop(self.recall, options)
 
     async def arecall_one(self, **options: Any) -> QueryHits:
         """Answer as :meth:`recall_one` does, off the event loop."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(_executor, partial(self.recall_one, **options))
+        return await _off_loop(self.recall_one, options)
 
     # ---- changing ----
 
@@ -273,9 +273,8 @@ class Index:
             As in :meth:`build`.
         """
         with self._writer():
-            self._state = writer.append(
-                self._facts, self._state, table, vectors, replace_existing=True
-            )
+            state = self._state
+            self._state = writer.append(self._facts, state, table, vectors, replace_existing=True)
 
     def delete(self, keys: Sequence[object], *, scope: object = None) -> int:
         """Delete documents by key, within a scope.
@@ -404,3 +403,7 @@ class Index:
     def __repr__(self) -> str:
         """Show size and arms."""
         return f"<Index: {len(self)} documents, arms {', '.join(self._facts.arms)}, on {self._device}>"
+
+
+async def _off_loop(call: Callable[..., T], options: Mapping[str, Any]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(_executor, partial(call, **options))

@@ -228,6 +228,11 @@ def gather(
     return pa.concat_tables(parts).combine_chunks().take(pa.array(place)).combine_chunks()
 
 
+def renamed(segment: Segment, name: str) -> Segment:
+    """Give the segment under the name it was saved by."""
+    return replace(segment, name=name)
+
+
 def describe(facts: IndexFacts, state: State, device: str) -> dict[str, Any]:
     """Give sizes and settings: nothing of any document."""
     return {
