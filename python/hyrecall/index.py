@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from hyrecall import writer
 from hyrecall.analyzer import Analyzer
@@ -19,17 +16,13 @@ from hyrecall.filters import Filter
 from hyrecall.hits import Hits, QueryHits
 from hyrecall.recall import batch_of_one, run_recall
 from hyrecall.request import Floors, IndexFacts, Options, Texts
-from hyrecall.runtime import choose_device, choose_threads
+from hyrecall.runtime import choose_device, choose_threads, off_loop
 from hyrecall.schema import Schema
 from hyrecall.scope import ScopeLike
 from hyrecall.scoring import BM25, Above, Fusion
 from hyrecall.segments import State, describe
 
 __all__ = ["Index"]
-
-T = TypeVar("T")
-
-_executor = ThreadPoolExecutor(max_workers=8, thread_name_prefix="hyrecall")
 
 
 class Index:
@@ -223,11 +216,11 @@ class Index:
 
     async def arecall(self, **options: Any) -> Hits:
         """Answer as :meth:`recall` does, off the event loop."""
-        return await _off_loop(self.recall, options)
+        return await off_loop(self.recall, options)
 
     async def arecall_one(self, **options: Any) -> QueryHits:
         """Answer as :meth:`recall_one` does, off the event loop."""
-        return await _off_loop(self.recall_one, options)
+        return await off_loop(self.recall_one, options)
 
     # ---- changing ----
 
@@ -403,7 +396,3 @@ class Index:
     def __repr__(self) -> str:
         """Show size and arms."""
         return f"<Index: {len(self)} documents, arms {', '.join(self._facts.arms)}, on {self._device}>"
-
-
-async def _off_loop(call: Callable[..., T], options: Mapping[str, Any]) -> T:
-    return await asyncio.get_running_loop().run_in_executor(_executor, partial(call, **options))
