@@ -49,7 +49,7 @@ class Trace:
     notes: tuple[str, ...]
 
 
-class Hits(Sequence["QueryHits"]):
+class Hits:
     """The hits of a batch, ordered by (query, rank); ``hits[i]`` are those of query i.
 
     Attributes
@@ -64,6 +64,8 @@ class Hits(Sequence["QueryHits"]):
     Notes
     -----
     Hits keep the snapshot they were read from: columns that are read later are those of the call.
+    They have length, items, slices and iteration as a sequence has, but are none by name: polars
+    would take a ``Sequence`` item by item and not see the table.
     """
 
     def __init__(
@@ -110,6 +112,10 @@ class Hits(Sequence["QueryHits"]):
         query = index % len(self)
         offsets = self._arrays["offsets"]
         return QueryHits(self, query, int(offsets[query]), int(offsets[query + 1]))
+
+    def __iter__(self) -> Iterator[QueryHits]:
+        """Give the hits of each query."""
+        return (self[query] for query in range(len(self)))
 
     @property
     def n_hits(self) -> int:
