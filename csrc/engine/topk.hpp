@@ -24,7 +24,10 @@ class TopK {
   explicit TopK(std::size_t k) : k_(k) {}
 
   // The score a document must reach to be worth offering; seq decides at equality.
-  float threshold() const { return heap_.size() < k_ ? -__builtin_inff() : heap_.front().score; }
+  float threshold() const {
+    if (k_ == 0) return __builtin_inff();
+    return heap_.size() < k_ ? -__builtin_inff() : heap_.front().score;
+  }
 
   void offer(Candidate const& candidate) {
     if (heap_.size() < k_) {

@@ -177,7 +177,7 @@ def _read_texts(facts: IndexFacts, text: object) -> dict[str, Sequence[object]]:
     names = tuple(facts.schema.text_arms)
     if not names:
         raise error(OptionError, "text", "None (the index has no text arm)", type(text).__name__)
-    given = text if isinstance(text, Mapping) else dict.fromkeys(names, text)
+    given: Mapping[str, Any] = text if isinstance(text, Mapping) else dict.fromkeys(names, text)
     _known("text", given, names)
     for arm, queries in given.items():
         if isinstance(queries, pa.Array | pa.ChunkedArray):
