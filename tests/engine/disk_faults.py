@@ -90,7 +90,7 @@ class Disk:
             self.names.pop(name, None)
 
     def after(self, fate: str) -> dict[str, bytes]:
-        """What is found later: after the process died, or after a power cut of one of three kinds."""
+        """What is found after the process died, or after a power cut of one of three kinds."""
         if fate == "process killed":
             return {name: file.content for name, file in self.names.items()}
         if fate == "unsynced is lost":

@@ -7,7 +7,23 @@ import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 
-WORDS = "oak ash elm fir yew bay fig nut hop rye ivy box gum tea may".split()
+WORDS = [
+    "oak",
+    "ash",
+    "elm",
+    "fir",
+    "yew",
+    "bay",
+    "fig",
+    "nut",
+    "hop",
+    "rye",
+    "ivy",
+    "box",
+    "gum",
+    "tea",
+    "may",
+]
 TENANTS = ("alice", "bob", "carol")
 DIM = 9
 
@@ -90,7 +106,14 @@ def questions(index: hr.Index) -> tuple[str, ...]:
 def question(index: hr.Index, name: str) -> pa.Table:
     """The reply to one question, with every column that a row has."""
     rng = np.random.default_rng(17)
-    texts: list[object] = ["oak ash", "tea", hr.Phrase("elm fir"), hr.Prefix("f"), "rye ivy rye", None]
+    texts: list[object] = [
+        "oak ash",
+        "tea",
+        hr.Phrase("elm fir"),
+        hr.Prefix("f"),
+        "rye ivy rye",
+        None,
+    ]
     vectors = rng.standard_normal((6, DIM)).astype(np.float32)
     options: dict[str, object] = {"limit": 40, "columns": list(index.schema.row_columns)}
     if name in ("text", "both"):
@@ -102,7 +125,14 @@ def question(index: hr.Index, name: str) -> pa.Table:
         some = [hr.Scope(cells[:1]), hr.Scope(cells[1:]), hr.Scope(cells), hr.Scope([])]
         options["scope"] = [*some, hr.Scope(cells[2:]), hr.Scope(cells)]
     if index.schema.attributes:
-        options["filter"] = [None, None, None, None, hr.Filter(kind=(0, 1)), hr.Filter(tags=["oak"])]
+        options["filter"] = [
+            None,
+            None,
+            None,
+            None,
+            hr.Filter(kind=(0, 1)),
+            hr.Filter(tags=["oak"]),
+        ]
     return index.recall(**options).to_arrow()
 
 

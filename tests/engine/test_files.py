@@ -7,6 +7,8 @@ import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pytest
+from hyrecall import disk
+
 from engine.saved_index import (
     Listing,
     ask,
@@ -17,7 +19,6 @@ from engine.saved_index import (
     schema,
     table,
 )
-from hyrecall import disk
 
 MODES = [("mmap", "full"), ("mmap", "structure"), ("ram", "full"), ("ram", "structure")]
 
@@ -239,9 +240,7 @@ def test_a_mapped_plane_is_read_in_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cell", [("tenant",), None])
-def test_a_schema_comes_back_as_it_was_given(
-    tmp_path: Path, cell: tuple[str, ...] | None
-) -> None:
+def test_a_schema_comes_back_as_it_was_given(tmp_path: Path, cell: tuple[str, ...] | None) -> None:
     index = hr.Index.build(
         table(0, 9),
         schema(cell=cell),

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import hyrecall as hr
 import pytest
-from engine.saved_index import ask, grown
 from hyrecall import disk
 from laws.effort import Effort
+
+from engine.saved_index import ask, grown
 
 REFUSED, SAME, WRONG = "refused", "same replies", "wrong replies"
 
@@ -39,7 +40,9 @@ def outcome(folder: Path, right: bytes, *, memory: str, verify: str) -> str:
     return SAME if replies == right else WRONG
 
 
-def attempt(draw: random.Random, folder: Path, right: bytes, damage: Callable[[bytes], bytes]) -> str:
+def attempt(
+    draw: random.Random, folder: Path, right: bytes, damage: Callable[[bytes], bytes]
+) -> str:
     """Damage one file, look, and put it right again."""
     file = draw.choice(targets(folder))
     whole = file.read_bytes()

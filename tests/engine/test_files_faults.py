@@ -2,14 +2,17 @@
 
 import errno
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hyrecall as hr
 import pytest
+from hyrecall import disk
+
 from engine.disk_faults import CHANGES, Disk, FailingOs, RecordingOs, ShortWritingOs
 from engine.saved_index import ask, build, everyone, table
-from hyrecall import disk
+
+SaveWith = Callable[[object], tuple[Path, hr.Index, OSError | None]]
 
 
 class Case:
@@ -50,7 +53,7 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
 
 
 @pytest.fixture
-def save_with(case: Case, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
+def save_with(case: Case, monkeypatch: pytest.MonkeyPatch) -> SaveWith:
     """Saves the changed index over a copy of the old one, on a given os."""
 
     def save(fake: object) -> tuple[Path, hr.Index, OSError | None]:
@@ -64,11 +67,11 @@ def save_with(case: Case, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
                 return folder, index, fault
         return folder, index, None
 
-    yield save
+    return save
 
 
 @pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for ever"])
-def test_any_operation_may_fail(case: Case, save_with: object, *, for_ever: bool) -> None:
+def test_any_operation_may_fail(case: Case, save_with: SaveWith, *, for_ever: bool) -> None:
     seen: dict[str, set[str]] = {}
     assert case.old != case.new
     number = 0
@@ -103,14 +106,14 @@ def index_files(index: hr.Index, folder: Path) -> Iterator[Path]:
         yield from folder.glob(f"{segment.name}-*.arrow")
 
 
-def test_a_failed_save_leaves_no_files_on_a_full_disk(case: Case, save_with: object) -> None:
+def test_a_failed_save_leaves_no_files_on_a_full_disk(case: Case, save_with: SaveWith) -> None:
     before = sorted(file.name for file in (case.folder / "base").iterdir())
     folder, _, fault = save_with(FailingOs(30, code=errno.ENOSPC))
     assert fault is not None
     assert sorted(file.name for file in folder.iterdir()) == before
 
 
-def test_short_writes_are_finished(case: Case, save_with: object) -> None:
+def test_short_writes_are_finished(case: Case, save_with: SaveWith) -> None:
     folder, _, fault = save_with(ShortWritingOs())
     assert fault is None
     assert case.version(folder) == "new"
@@ -174,7 +177,9 @@ def surprises(case: Case, recorder: RecordingOs, folder: Path) -> list[str]:
     return found
 
 
-def test_a_power_cut_leaves_a_whole_version(case: Case, save_with: object, tmp_path: Path) -> None:
+def test_a_power_cut_leaves_a_whole_version(
+    case: Case, save_with: SaveWith, tmp_path: Path
+) -> None:
     recorder = RecordingOs()
     save_with(recorder)
     assert {verb for verb, *_ in recorder.operations} == {
@@ -185,7 +190,7 @@ def test_a_power_cut_leaves_a_whole_version(case: Case, save_with: object, tmp_p
 
 @pytest.mark.parametrize("forget", ["data", "manifest", "names"])
 def test_the_check_above_notices_a_sync_that_is_left_out(
-    case: Case, save_with: object, tmp_path: Path, forget: str
+    case: Case, save_with: SaveWith, tmp_path: Path, forget: str
 ) -> None:
     recorder = RecordingOs(forget=forget)
     save_with(recorder)

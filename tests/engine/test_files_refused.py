@@ -15,10 +15,11 @@ import hyrecall as hr
 import pyarrow as pa
 import pytest
 import xxhash
-from engine.saved_index import DIM, ask, build, everyone, grown, question, schema, table
 from hyrecall import disk, files
 from hyrecall.analyzer import TokenFunction
 from hyrecall.manifest import FORMAT
+
+from engine.saved_index import DIM, ask, build, everyone, grown, question, schema, table
 
 
 def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
@@ -40,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_nothing_at_the_path_is_both_a_missing_file_and_our_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="nothing at .*absent"):
+    with pytest.raises(FileNotFoundError, match=r"nothing at .*absent"):
         hr.Index.open(tmp_path / "absent")
     with pytest.raises(hr.CorruptIndexError):
         hr.Index.open(tmp_path / "absent")
@@ -48,7 +49,7 @@ def test_nothing_at_the_path_is_both_a_missing_file_and_our_error(tmp_path: Path
 
 
 def test_a_folder_without_a_manifest_is_no_index(tmp_path: Path) -> None:
-    with pytest.raises(hr.CorruptIndexError, match="MANIFEST: expected .*, got no such file"):
+    with pytest.raises(hr.CorruptIndexError, match=r"MANIFEST: expected .*, got no such file"):
         hr.Index.open(tmp_path)
 
 
@@ -61,7 +62,9 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
         build().save(file)
 
 
-@pytest.mark.parametrize(("option", "value"), [("memory", "gpu"), ("verify", "none"), ("verify", 1)])
+@pytest.mark.parametrize(
+    ("option", "value"), [("memory", "gpu"), ("verify", "none"), ("verify", 1)]
+)
 def test_an_unknown_option_is_refused(folder: Path, option: str, value: object) -> None:
     with pytest.raises(hr.OptionError, match=f"{option}: expected one of") as caught:
         hr.Index.open(folder, **{option: value})
@@ -99,13 +102,13 @@ def test_no_name_leaves_the_folder(folder: Path, name: str) -> None:
         file["name"] = name.format(file["name"])
 
     rewrite(folder, change)
-    with pytest.raises(hr.CorruptIndexError, match="MANIFEST.*file name"):
+    with pytest.raises(hr.CorruptIndexError, match=r"MANIFEST.*file name"):
         hr.Index.open(folder)
 
 
 def test_a_missing_role_is_named(folder: Path) -> None:
     rewrite(folder, lambda data: data["segments"][1]["files"].pop("terms-1"))
-    with pytest.raises(hr.CorruptIndexError, match="segment .*terms-1"):
+    with pytest.raises(hr.CorruptIndexError, match=r"segment .*terms-1"):
         hr.Index.open(folder)
 
 
@@ -204,7 +207,7 @@ def test_a_writer_in_another_process_is_refused_and_its_death_frees_the_lock(
     index.save(tmp_path)
     code = (
         "import sys, time, pathlib; from hyrecall import disk\n"
-        "with disk.writer_lock(pathlib.Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
+        "with disk.writer_lock(pathlib.Path(sys.argv[1])): print('held', flush=True); time.sleep(9)"
     )
     holder = subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True
@@ -294,7 +297,9 @@ def test_a_callable_is_passed_again_at_open(tmp_path: Path) -> None:
     index.save(tmp_path)
     for given in (analyzer, {"body": analyzer}, {"body": analyzer, "title": hr.Analyzer()}):
         assert ask(hr.Index.open(tmp_path, analyzer=given)) == ask(index)
-    with pytest.raises(hr.OptionError, match=r"'spaces' version '1', got None; callables") as caught:
+    with pytest.raises(
+        hr.OptionError, match=r"'spaces' version '1', got None; callables"
+    ) as caught:
         hr.Index.open(tmp_path)
     assert caught.value.argument == "analyzer['body']"
 
@@ -339,7 +344,7 @@ def test_an_analyzer_that_changed_since_is_refused_with_both_hashes(folder: Path
 
 def test_a_dimension_that_is_not_the_files_is_refused(folder: Path) -> None:
     rewrite(folder, lambda data: data["dims"].update(v=DIM + 1))
-    with pytest.raises(hr.CorruptIndexError, match="vectors-0.arrow"):
+    with pytest.raises(hr.CorruptIndexError, match=r"vectors-0\.arrow"):
         hr.Index.open(folder)
 
 
@@ -365,5 +370,7 @@ def test_a_file_of_another_program_is_refused(folder: Path) -> None:
         file |= {"size": len(content), "blocks": [xxhash.xxh3_64_hexdigest(content)]}
 
     rewrite(folder, change)
-    with pytest.raises(hr.CorruptIndexError, match=r"documents-0\.arrow: expected one batch, got 0"):
+    with pytest.raises(
+        hr.CorruptIndexError, match=r"documents-0\.arrow: expected one batch, got 0"
+    ):
         hr.Index.open(folder)
