@@ -21,6 +21,7 @@ def words(text: str) -> list[str]:
     return text.split()
 
 
+DTYPES = {"v": "float32", "h": "float16", "b": "bfloat16"}
 ANALYZER = hr.Analyzer.from_callable(words, name="words", version="1")
 
 
@@ -51,7 +52,7 @@ def golden_index() -> hr.Index:
         key="id",
         cell="user",
         text={"text": hr.Text("text", bm25=hr.BM25("okapi"))},
-        vector={"v": "v", "h": "h", "b": hr.Vector("b", dtype="bfloat16")},
+        vector={arm: hr.Vector(arm, dtype=dtype) for arm, dtype in DTYPES.items()},
         attributes="year",
     )
     many: list[str | None] = [f"hot tea {'tea ' * (i % 4)}{i % 7}" for i in range(140)]
@@ -66,7 +67,7 @@ def ask(index: hr.Index) -> pa.Table:
     query = np.array([[1, 1, 0, -1], [4, 0, 2, -2]], np.float32)
     return index.recall(
         text=["hot tea 3", hr.Phrase("tea tea")],
-        vectors=dict.fromkeys(("v", "h", "b"), query),
+        vectors=dict.fromkeys(DTYPES, query),
         scope=["ann", hr.Scope([("ann",), ("ben",)])],
         fusion=hr.WeightedSum({"text": 1, "v": 0.5, "h": 0.25, "b": 2}),
         limit=100,
