@@ -1,6 +1,6 @@
 """Exact scoped hybrid recall: BM25 and cosine, fused, over Arrow tables and tensor columns."""
 
-from hyrecall.analyzer import Analyzer
+from hyrecall.analyzer import Analyzer, Token, TokenFunction
 from hyrecall.errors import (
     CorruptIndexError,
     DeviceMemoryError,
@@ -64,6 +64,8 @@ __all__ = [
     "ScopeError",
     "ShapeError",
     "Text",
+    "Token",
+    "TokenFunction",
     "Trace",
     "Vector",
     "WeightedSum",

@@ -1,7 +1,8 @@
 """Every error that hyrecall raises.
 
-All are subclasses of :class:`HyrecallError` *and* of the built-in class a caller would expect (``ValueError``,
-``TypeError``, ...). The message has the form ``argument: expected X, got Y``; ``error.argument`` names the argument.
+All are subclasses of :class:`HyrecallError` *and* of the built-in class a caller would expect
+(``ValueError``, ``TypeError``, ...). The message has the form ``argument: expected X, got Y``;
+``error.argument`` names the argument.
 """
 
 from typing import TypeVar
