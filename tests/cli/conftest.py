@@ -13,7 +13,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-WORDS = "amber basin cedar delta ember fjord grove haven inlet jetty kelp ledge".split()
+WORDS = [
+    "amber",
+    "basin",
+    "cedar",
+    "delta",
+    "ember",
+    "fjord",
+    "grove",
+    "haven",
+    "inlet",
+    "jetty",
+    "kelp",
+    "ledge",
+]
 DIM = 8
 
 

@@ -46,7 +46,12 @@ def test_debug_shows_where_an_error_came_from(run, folder):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["recal"], ["recall"], ["recall", "there", "--limt", "3"], ["recall", "there", "--limit", "x"]],
+    [
+        ["recal"],
+        ["recall"],
+        ["recall", "there", "--limt", "3"],
+        ["recall", "there", "--limit", "x"],
+    ],
 )
 def test_a_wrong_command_line_is_2(run, arguments):
     reply = run(*arguments)
