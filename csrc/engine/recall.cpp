@@ -20,7 +20,7 @@ Execution::Execution(Snapshot const& snapshot, Request const& request) : snapsho
   std::size_t const n_segments = snapshot.segments.size();
   scopes_.resize(request.scopes.size());
   parallel_for(request.scopes.size(), request.threads, [&](int, std::size_t s) {
-    for (auto const& view : snapshot.segments) scopes_[s].push_back(resolve_scope(view->segment(), request.scopes[s]));
+    for (auto const& view : snapshot.segments) scopes_[s].push_back(resolve_scope(view->segment(), *request.scopes[s]));
   });
   postings_.resize(request.lexical.size());
   for (std::size_t arm = 0; arm < request.lexical.size(); ++arm) {
@@ -185,17 +185,28 @@ Pool Execution::complete(std::size_t query, ArmLists lists, std::vector<std::vec
   std::size_t const n_arms = request_.n_arms();
   std::size_t const n_lexical = request_.lexical.size();
   Pool pool;
+  // The union of the lists, each document once.
+  for (auto const& list : lists) {
+    for (Candidate const& c : list) pool.docs.push_back({c.seq, c.segment, c.row});
+  }
+  auto const before = [](Pool::Doc const& a, Pool::Doc const& b) { return a.seq < b.seq; };
+  if (n_arms > 1) {
+    std::sort(pool.docs.begin(), pool.docs.end(), before);
+    auto const same = [](Pool::Doc const& a, Pool::Doc const& b) { return a.seq == b.seq; };
+    pool.docs.erase(std::unique(pool.docs.begin(), pool.docs.end(), same), pool.docs.end());
+  }
+  pool.scores.assign(pool.docs.size() * n_arms, kNoScore);
   pool.lists.resize(n_arms);
-  std::map<std::pair<std::uint32_t, Row>, std::uint32_t> places;
   for (std::size_t arm = 0; arm < n_arms; ++arm) {
-    for (Candidate const& c : lists[arm]) {
-      auto const [at, is_new] = places.emplace(std::pair(c.segment, c.row), static_cast<std::uint32_t>(pool.docs.size()));
-      if (is_new) {
-        pool.docs.push_back({c.seq, c.segment, c.row});
-        pool.scores.insert(pool.scores.end(), n_arms, kNoScore);
+    for (std::uint32_t i = 0; i < lists[arm].size(); ++i) {
+      Candidate const& c = lists[arm][i];
+      auto doc = i;  // one arm: the union is its list
+      if (n_arms > 1) {
+        auto const at = std::lower_bound(pool.docs.begin(), pool.docs.end(), Pool::Doc{c.seq, c.segment, c.row}, before);
+        doc = static_cast<std::uint32_t>(at - pool.docs.begin());
       }
-      pool.scores[at->second * n_arms + arm] = c.score;
-      pool.lists[arm].push_back(at->second);
+      pool.scores[doc * n_arms + arm] = c.score;
+      pool.lists[arm].push_back(doc);
     }
   }
   for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
@@ -242,72 +253,108 @@ Statistics add_statistics(std::span<Statistics const* const> parts) {
   return sum;
 }
 
-Hits merge(Request const& request, std::span<std::vector<Pool> const* const> parts) {
-  std::size_t const n_arms = request.n_arms();
-  Hits hits;
-  for (std::size_t q = 0; q < request.n_queries; ++q) {
-    // Documents of all parts in one pool; an arm's list is cut again, over all parts.
-    Pool pool;
-    std::vector<std::uint32_t> part_of;
-    pool.lists.resize(n_arms);
-    std::vector<std::vector<std::uint32_t>> all(n_arms);
-    for (std::uint32_t part = 0; part < parts.size(); ++part) {
-      Pool const& one = (*parts[part])[q];
-      auto const base = static_cast<std::uint32_t>(pool.docs.size());
-      pool.docs.insert(pool.docs.end(), one.docs.begin(), one.docs.end());
-      pool.scores.insert(pool.scores.end(), one.scores.begin(), one.scores.end());
-      part_of.insert(part_of.end(), one.docs.size(), part);
-      for (std::size_t arm = 0; arm < n_arms; ++arm) {
-        for (std::uint32_t doc : one.lists[arm]) all[arm].push_back(base + doc);
-      }
-    }
-    std::vector<bool> kept(pool.docs.size(), false);
-    for (std::size_t arm = 0; arm < n_arms; ++arm) {
-      if (parts.size() > 1) {
-        std::sort(all[arm].begin(), all[arm].end(), [&](std::uint32_t a, std::uint32_t b) {
-          float const x = pool.scores[a * n_arms + arm];
-          float const y = pool.scores[b * n_arms + arm];
-          return x != y ? x > y : pool.docs[a].seq < pool.docs[b].seq;
-        });
-        if (all[arm].size() > request.depth) all[arm].resize(request.depth);
-      }
-      for (std::uint32_t doc : all[arm]) kept[doc] = true;
-    }
-    // Candidates that the cut left out are no part of the union.
-    Pool joined;
-    std::vector<std::uint32_t> place(pool.docs.size(), kNone32);
-    std::vector<std::uint32_t> joined_part;
-    for (std::uint32_t doc = 0; doc < pool.docs.size(); ++doc) {
-      if (!kept[doc]) continue;
-      place[doc] = static_cast<std::uint32_t>(joined.docs.size());
-      joined.docs.push_back(pool.docs[doc]);
-      joined_part.push_back(part_of[doc]);
-      auto const first = pool.scores.begin() + static_cast<std::ptrdiff_t>(doc * n_arms);
-      joined.scores.insert(joined.scores.end(), first, first + static_cast<std::ptrdiff_t>(n_arms));
-    }
-    joined.lists.resize(n_arms);
-    for (std::size_t arm = 0; arm < n_arms; ++arm) {
-      for (std::uint32_t doc : all[arm]) joined.lists[arm].push_back(place[doc]);
-    }
+namespace {
 
-    std::vector<std::int32_t> const ranks = ranks_of(joined, n_arms);
-    auto const [fused, scales] = fuse(request, joined, ranks);
-    hits.scales.insert(hits.scales.end(), scales.begin(), scales.end());
-    std::size_t const begin = std::min(request.offset, fused.size());
-    std::size_t const end = begin + std::min(request.limit, fused.size() - begin);
-    for (std::size_t i = begin; i < end; ++i) {
-      std::uint32_t const doc = fused[i].doc;
-      hits.part.push_back(joined_part[doc]);
-      hits.segment.push_back(joined.docs[doc].segment);
-      hits.row.push_back(joined.docs[doc].row);
-      hits.rank.push_back(static_cast<std::int32_t>(i) + 1);
-      hits.score.push_back(fused[i].score);
-      for (std::size_t arm = 0; arm < n_arms; ++arm) {
-        hits.arm_scores.push_back(joined.scores[doc * n_arms + arm]);
-        hits.arm_ranks.push_back(ranks[doc * n_arms + arm]);
-      }
+// One query's candidates of all parts in one pool. An arm's list is cut again, over all parts; what no list keeps is
+// no part of the union.
+struct JoinedPool {
+  Pool pool;
+  std::vector<std::uint32_t> part;  // [n_docs]
+};
+
+JoinedPool join_parts(Request const& request, std::span<std::vector<Pool> const* const> parts, std::size_t query) {
+  if (parts.size() == 1) {
+    Pool const& only = (*parts[0])[query];
+    return {only, std::vector<std::uint32_t>(only.docs.size(), 0)};
+  }
+  std::size_t const n_arms = request.n_arms();
+  struct Place {
+    std::uint32_t part;
+    std::uint32_t doc;
+  };
+  std::vector<std::vector<Place>> lists(n_arms);
+  std::vector<std::vector<std::uint32_t>> number(parts.size());  // where a kept document went
+  for (std::uint32_t part = 0; part < parts.size(); ++part) number[part].resize((*parts[part])[query].docs.size(), kNone32);
+  JoinedPool joined;
+  joined.pool.lists.resize(n_arms);
+  for (std::size_t arm = 0; arm < n_arms; ++arm) {
+    auto const pool_of = [&](Place place) -> Pool const& { return (*parts[place.part])[query]; };
+    for (std::uint32_t part = 0; part < parts.size(); ++part) {
+      for (std::uint32_t doc : (*parts[part])[query].lists[arm]) lists[arm].push_back({part, doc});
     }
-    hits.offsets.push_back(static_cast<std::int64_t>(hits.rank.size()));
+    std::sort(lists[arm].begin(), lists[arm].end(), [&](Place a, Place b) {
+      float const x = pool_of(a).scores[a.doc * n_arms + arm];
+      float const y = pool_of(b).scores[b.doc * n_arms + arm];
+      return x != y ? x > y : pool_of(a).docs[a.doc].seq < pool_of(b).docs[b.doc].seq;
+    });
+    if (lists[arm].size() > request.depth) lists[arm].resize(request.depth);
+    for (Place place : lists[arm]) {
+      std::uint32_t& at = number[place.part][place.doc];
+      if (at == kNone32) {
+        Pool const& from = pool_of(place);
+        at = static_cast<std::uint32_t>(joined.pool.docs.size());
+        joined.pool.docs.push_back(from.docs[place.doc]);
+        joined.part.push_back(place.part);
+        auto const first = from.scores.begin() + static_cast<std::ptrdiff_t>(place.doc * n_arms);
+        joined.pool.scores.insert(joined.pool.scores.end(), first, first + static_cast<std::ptrdiff_t>(n_arms));
+      }
+      joined.pool.lists[arm].push_back(at);
+    }
+  }
+  return joined;
+}
+
+void append_hits(Request const& request, JoinedPool const& joined, Hits& hits) {
+  std::size_t const n_arms = request.n_arms();
+  std::vector<std::int32_t> const ranks = ranks_of(joined.pool, n_arms);
+  auto const [fused, scales] = fuse(request, joined.pool, ranks);
+  hits.scales.insert(hits.scales.end(), scales.begin(), scales.end());
+  std::size_t const begin = std::min(request.offset, fused.size());
+  std::size_t const end = begin + std::min(request.limit, fused.size() - begin);
+  for (std::size_t i = begin; i < end; ++i) {
+    std::uint32_t const doc = fused[i].doc;
+    hits.part.push_back(joined.part[doc]);
+    hits.segment.push_back(joined.pool.docs[doc].segment);
+    hits.row.push_back(joined.pool.docs[doc].row);
+    hits.rank.push_back(static_cast<std::int32_t>(i) + 1);
+    hits.score.push_back(fused[i].score);
+    for (std::size_t arm = 0; arm < n_arms; ++arm) {
+      hits.arm_scores.push_back(joined.pool.scores[doc * n_arms + arm]);
+      hits.arm_ranks.push_back(ranks[doc * n_arms + arm]);
+    }
+  }
+  hits.offsets.push_back(static_cast<std::int64_t>(hits.rank.size()));
+}
+
+template <typename T>
+void append(std::vector<T>& to, std::vector<T> const& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+constexpr std::size_t kQueriesPerChunk = 64;
+
+}  // namespace
+
+Hits merge(Request const& request, std::span<std::vector<Pool> const* const> parts) {
+  std::vector<Hits> chunks((request.n_queries + kQueriesPerChunk - 1) / kQueriesPerChunk);
+  parallel_for(chunks.size(), request.threads, [&](int, std::size_t chunk) {
+    std::size_t const end = std::min(request.n_queries, (chunk + 1) * kQueriesPerChunk);
+    for (std::size_t q = chunk * kQueriesPerChunk; q < end; ++q) {
+      append_hits(request, join_parts(request, parts, q), chunks[chunk]);
+    }
+  });
+  Hits hits;
+  for (Hits const& chunk : chunks) {
+    std::int64_t const base = hits.offsets.back();
+    for (std::size_t i = 1; i < chunk.offsets.size(); ++i) hits.offsets.push_back(base + chunk.offsets[i]);
+    append(hits.part, chunk.part);
+    append(hits.segment, chunk.segment);
+    append(hits.row, chunk.row);
+    append(hits.rank, chunk.rank);
+    append(hits.score, chunk.score);
+    append(hits.arm_scores, chunk.arm_scores);
+    append(hits.arm_ranks, chunk.arm_ranks);
+    append(hits.scales, chunk.scales);
   }
   return hits;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "core/types.hpp"
@@ -19,30 +20,23 @@ struct Candidate {
   }
 };
 
+// Keeps up to twice k offers and halves them by selection: cheaper than a heap from k of some tens on.
 class TopK {
  public:
   explicit TopK(std::size_t k) : k_(k) {}
 
   // The score a document must reach to be worth offering; seq decides at equality.
-  float threshold() const {
-    if (k_ == 0) return __builtin_inff();
-    return heap_.size() < k_ ? -__builtin_inff() : heap_.front().score;
-  }
+  float threshold() const { return threshold_; }
 
   void offer(Candidate const& candidate) {
-    if (heap_.size() < k_) {
-      heap_.push_back(candidate);
-      std::push_heap(heap_.begin(), heap_.end());
-    } else if (k_ > 0 && candidate < heap_.front()) {
-      std::pop_heap(heap_.begin(), heap_.end());
-      heap_.back() = candidate;
-      std::push_heap(heap_.begin(), heap_.end());
-    }
+    if (kept_.size() >= 2 * k_ + kSlack) shrink();
+    if (kept_.size() < k_ || candidate < worst_) kept_.push_back(candidate);
   }
 
   std::vector<Candidate> take() {
-    std::sort(heap_.begin(), heap_.end());
-    return std::move(heap_);
+    std::sort(kept_.begin(), kept_.end());
+    if (kept_.size() > k_) kept_.resize(k_);
+    return std::move(kept_);
   }
 
   // Joins lists that are each the best k of their share.
@@ -55,8 +49,24 @@ class TopK {
   }
 
  private:
+  static constexpr std::size_t kSlack = 32;  // so that a small k does not select at every other offer
+
+  void shrink() {
+    if (k_ == 0) {
+      kept_.clear();
+      return;
+    }
+    std::nth_element(kept_.begin(), kept_.begin() + static_cast<std::ptrdiff_t>(k_) - 1, kept_.end());
+    kept_.resize(k_);
+    worst_ = kept_.back();
+    threshold_ = worst_.score;
+  }
+
   std::size_t k_;
-  std::vector<Candidate> heap_;  // the worst is in front
+  std::vector<Candidate> kept_;
+  // Of the last selection: what comes after it cannot be among the best k.
+  Candidate worst_{-__builtin_inff(), std::numeric_limits<Seq>::max(), 0, 0};
+  float threshold_ = -__builtin_inff();
 };
 
 }  // namespace hyrecall

@@ -1,14 +1,16 @@
 """Exact scoped hybrid recall: BM25 and cosine, fused, over Arrow tables and tensor columns."""
 
-from hyrecall.analyzer import Analyzer
+from hyrecall.analyzer import Analyzer, Token, TokenFunction
 from hyrecall.errors import (
     CorruptIndexError,
     DeviceMemoryError,
     DeviceUnavailableError,
     DTypeError,
     HyrecallError,
+    IndexNotFoundError,
     InternalError,
     KeyConflictError,
+    MissingExtraError,
     OptionError,
     ScopeError,
     ShapeError,
@@ -45,10 +47,12 @@ __all__ = [
     "Hits",
     "HyrecallError",
     "Index",
+    "IndexNotFoundError",
     "InternalError",
     "IsNull",
     "KeyConflictError",
     "Max",
+    "MissingExtraError",
     "NoneOf",
     "NotNull",
     "OptionError",
@@ -60,6 +64,8 @@ __all__ = [
     "ScopeError",
     "ShapeError",
     "Text",
+    "Token",
+    "TokenFunction",
     "Trace",
     "Vector",
     "WeightedSum",

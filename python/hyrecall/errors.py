@@ -1,7 +1,8 @@
 """Every error that hyrecall raises.
 
-All are subclasses of :class:`HyrecallError` *and* of the built-in class a caller would expect (``ValueError``,
-``TypeError``, ...). The message has the form ``argument: expected X, got Y``; ``error.argument`` names the argument.
+All are subclasses of :class:`HyrecallError` *and* of the built-in class a caller would expect
+(``ValueError``, ``TypeError``, ...). The message has the form ``argument: expected X, got Y``;
+``error.argument`` names the argument.
 """
 
 from typing import TypeVar
@@ -25,8 +26,10 @@ __all__ = [
     "DeviceMemoryError",
     "DeviceUnavailableError",
     "HyrecallError",
+    "IndexNotFoundError",
     "InternalError",
     "KeyConflictError",
+    "MissingExtraError",
     "OptionError",
     "ScopeError",
     "ShapeError",
@@ -37,6 +40,14 @@ __all__ = [
 
 class WriterBusyError(HyrecallError, RuntimeError):
     """Another writer holds this index."""
+
+
+class MissingExtraError(HyrecallError, ImportError):
+    """An optional part is asked for that is not installed; the message has the install line."""
+
+
+class IndexNotFoundError(CorruptIndexError, FileNotFoundError):
+    """There is nothing at the path of a saved index."""
 
 
 E_ = TypeVar("E_", bound=HyrecallError)

@@ -112,8 +112,12 @@ def explain(hits: Hits, hit: Hit) -> Explanation:
     """Recompute a hit's score."""
     plan = hits._plan
     parts: list[dict[str, Any]] = []
+    # The query alone, on the snapshot of the call: the same bits as in its batch.
+    request = plan.request.slice(hit.query, hit.query + 1)
+    execution = _core.Execution(hits._state.snapshot, request)
     for at, arm in enumerate(plan.arms):
-        scored = _lexical(hits, hit, at, arm) if at < plan.n_lexical else _dense(hits, hit, arm)
+        is_lexical = at < plan.n_lexical
+        scored = _lexical(hits, hit, at, arm, execution) if is_lexical else _dense(hits, hit, arm)
         parts.append({"arm": arm, "rank": hit.arm_rank(arm), **scored})
     score, contributions = _fuse(hits, hit, parts)
     components = tuple(
@@ -123,16 +127,18 @@ def explain(hits: Hits, hit: Hit) -> Explanation:
     return Explanation(score, "the arm's score" if plan.fusion is None else repr(plan.fusion), components)
 
 
-def _lexical(hits: Hits, hit: Hit, at: int, arm: str) -> dict[str, Any]:
+def _lexical(
+    hits: Hits, hit: Hit, at: int, arm: str, execution: _core.Execution
+) -> dict[str, Any]:
     plan = hits._plan
     segment, row = _place(hits, hit)
     column = hits._state.segments[segment].lexical[arm]
     doc_length = column.doc_length(row)
-    leaves = hits._execution.leaves(at, hit.query)
+    leaves = execution.leaves(at, 0)
     if leaves is None or doc_length is None:
         return {"score": None}
-    n_docs, total_length, doc_freqs = hits._statistics.of(at, hit.query)
-    freqs = hits._execution.leaf_freqs(at, hit.query, segment, row)
+    n_docs, total_length, doc_freqs = execution.statistics().of(at, 0)
+    freqs = execution.leaf_freqs(at, 0, segment, row)
     how: BM25 = plan.bm25[arm]
     assert how.k1 is not None
     math = _core.arithmetic
@@ -146,7 +152,7 @@ def _lexical(hits: Hits, hit: Hit, at: int, arm: str) -> dict[str, Any]:
         if freq:
             score = math.add(score, impact)
         terms.append(Term(label, multiplicity, doc_freq, freq, idf, weight, impact))
-    if not hits._execution.matches(at, hit.query, segment, row):
+    if not execution.matches(at, 0, segment, row):
         score = 0.0
     return {
         "score": score,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,6 @@ from hyrecall.errors import OptionError, error
 from hyrecall.explain import Explanation, explain
 from hyrecall.request import IndexFacts, Plan
 from hyrecall.segments import State, gather
-
-if TYPE_CHECKING:
-    from hyrecall import _core
 
 __all__ = ["Hit", "Hits", "QueryHits", "Trace"]
 
@@ -76,8 +73,6 @@ class Hits(Sequence["QueryHits"]):
         plan: Plan,
         facts: IndexFacts,
         state: State,
-        execution: _core.Execution,
-        statistics: _core.Statistics,
         columns: Sequence[str],
         now: datetime,
         trace: Trace,
@@ -87,8 +82,6 @@ class Hits(Sequence["QueryHits"]):
         self._plan = plan
         self._facts = facts
         self._state = state
-        self._execution = execution
-        self._statistics = statistics
         self._columns = tuple(columns)
         self._gathered: dict[str, pa.Array] = {}
         self._lists: dict[str, list[Any]] = {}

@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-
-from hyrecall import _core
+from hyrecall import writer
 from hyrecall.analyzer import Analyzer
-from hyrecall.columns import Columns, read_table
-from hyrecall.errors import DTypeError, KeyConflictError, OptionError, WriterBusyError, error
-from hyrecall.hits import Hits, QueryHits, Trace
-from hyrecall.request import IndexFacts, Options, make_plan
+from hyrecall.errors import DTypeError, OptionError, WriterBusyError, error
+from hyrecall.filters import Filter
+from hyrecall.hits import Hits, QueryHits
+from hyrecall.recall import batch_of_one, run_recall
+from hyrecall.request import Floors, IndexFacts, Options, Texts
 from hyrecall.runtime import choose_device, choose_threads
-from hyrecall.schema import Schema, Vector
-from hyrecall.scope import Scopes, check_no_list
-from hyrecall.scoring import BM25
-from hyrecall.segments import Segment, State, build_segment, merge_segments, nbytes, one_array
-from hyrecall.writer import Pair, settle
+from hyrecall.schema import Schema
+from hyrecall.scope import ScopeLike
+from hyrecall.scoring import BM25, Above, Fusion
+from hyrecall.segments import State, describe
 
 __all__ = ["Index"]
+
+T = TypeVar("T")
 
 _executor = ThreadPoolExecutor(max_workers=8, thread_name_prefix="hyrecall")
 
@@ -116,30 +112,30 @@ class Index:
         count = choose_threads(threads)
         if isinstance(first_seq, bool) or not isinstance(first_seq, int) or not 0 <= first_seq < 2**62:
             raise error(OptionError, "first_seq", "an int in [0, 2^62)", repr(first_seq))
-        given = Analyzer() if analyzer is None else analyzer
-        analyzers = {arm: text.analyzer or given for arm, text in schema.text_arms.items()}
-        default = BM25() if bm25 is None else bm25
-        columns = read_table(table, schema, vectors=vectors)
-        segment = build_segment(columns, schema, analyzers, first_seq=first_seq, threads=count)
-        facts = IndexFacts(
-            schema=schema,
-            analyzers=analyzers,
-            bm25={arm: text.bm25 or default for arm, text in schema.text_arms.items()},
-            dims={arm: column.dim for arm, column in segment.dense.items()},
-            row_types={name: segment.rows.schema.field(name).type for name in schema.row_columns},
-            threads=count,
+        facts, state = writer.build(
+            table, schema, vectors, analyzer or Analyzer(), bm25 or BM25(), count, first_seq
         )
-        view = _core.SegmentView(segment.core)
-        return cls(facts, State.of([segment], [view], first_seq + columns.n_rows), chosen)
+        return cls(facts, state, chosen)
 
     # ---- asking ----
 
     def recall(
         self,
         *,
+        text: Texts = None,
+        vectors: object = None,
+        scope: ScopeLike | list[Any] | None = None,
+        filter: Filter | list[Filter | None] | None = None,  # noqa: A002
+        limit: int = 10,
+        offset: int = 0,
+        depth: int = 100,
+        fusion: Fusion | None = None,
+        min_score: Floors = None,
+        min_fused: float | Above | None = None,
+        bm25: BM25 | Mapping[str, BM25] | None = None,
+        normalize: bool = False,
         columns: Sequence[str] = (),
         now: datetime | None = None,
-        **options: Any,
     ) -> Hits:
         """Answer a batch of queries, each within its own scope.
 
@@ -191,49 +187,22 @@ class Index:
         -----
         Exact: every arm's list equals a full sort. Cost follows the rows in scope.
         """
-        started = time.perf_counter()
         self._check_open()
-        state = self._state  # one read: everything below sees this snapshot
-        for name in columns:
-            if name not in self._facts.schema.row_columns:
-                known = list(self._facts.schema.row_columns)
-                raise error(OptionError, "columns", f"columns of {known}", repr(name))
-        plan = make_plan(self._facts, state.snapshot, _options(options))
-        planned = time.perf_counter()
-        execution = _core.Execution(state.snapshot, plan.request)
-        statistics = execution.statistics()
-        counted = time.perf_counter()
-        candidates = execution.candidates(statistics)
-        ranked = time.perf_counter()
-        arrays = _core.merge(plan.request, [candidates])
-        ended = time.perf_counter()
-        steps = {"plan": planned - started, "statistics": counted - planned}
-        steps |= {"candidates": ranked - counted, "fusion": ended - ranked}
-        empty = tuple(
-            f"{arm}[{query}] has no indexable token"
-            for at, arm in enumerate(plan.arms[: plan.n_lexical])
-            for query in execution.empty_queries(at)
+        options = Options(
+            text=text,
+            vectors=vectors,
+            scope=scope,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            depth=depth,
+            fusion=fusion,
+            min_score=min_score,
+            min_fused=min_fused,
+            bm25=bm25,
+            normalize=normalize,
         )
-        trace = Trace(
-            device=self._device,
-            n_queries=plan.n_queries,
-            arms=plan.arms,
-            depth=plan.depth,
-            milliseconds={step: seconds * 1e3 for step, seconds in steps.items()},
-            degraded=(),
-            notes=plan.notes + empty,
-        )
-        return Hits(
-            arrays,
-            plan=plan,
-            facts=self._facts,
-            state=state,
-            execution=execution,
-            statistics=statistics,
-            columns=columns,
-            now=_utc(now),
-            trace=trace,
-        )
+        return run_recall(self._facts, self._state, self._device, options, columns=columns, now=now)
 
     def recall_one(self, *, text: object = None, vector: object = None, **options: Any) -> QueryHits:
         """Answer one query.
@@ -250,17 +219,15 @@ class Index:
         -------
         QueryHits
         """
-        return self.recall(**_batch_of_one(text, vector, options))[0]
+        return self.recall(**batch_of_one(text, vector, options))[0]
 
     async def arecall(self, **options: Any) -> Hits:
         """Answer as :meth:`recall` does, off the event loop."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(_executor, partial(self.recall, **options))
+        return await _off_loop(self.recall, options)
 
     async def arecall_one(self, **options: Any) -> QueryHits:
         """Answer as :meth:`recall_one` does, off the event loop."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(_executor, partial(self.recall_one, **options))
+        return await _off_loop(self.recall_one, options)
 
     # ---- changing ----
 
@@ -292,7 +259,7 @@ class Index:
             Another thread is writing.
         """
         with self._writer():
-            self._append(table, vectors, replace_existing=False)
+            self._state = writer.append(self._facts, self._state, table, vectors)
 
     def upsert(self, table: object, *, vectors: Mapping[str, object] | None = None) -> None:
         """Add the rows of a table, in place of those with the same cell and key.
@@ -306,7 +273,8 @@ class Index:
             As in :meth:`build`.
         """
         with self._writer():
-            self._append(table, vectors, replace_existing=True)
+            state = self._state
+            self._state = writer.append(self._facts, state, table, vectors, replace_existing=True)
 
     def delete(self, keys: Sequence[object], *, scope: object = None) -> int:
         """Delete documents by key, within a scope.
@@ -323,83 +291,13 @@ class Index:
             How many were deleted; a key that its scope does not hold is no error.
         """
         with self._writer():
-            state = self._state
-            kind = self._facts.row_types[self._facts.schema.key]
-            try:
-                wanted = pa.array(keys, kind)
-            except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError) as fault:
-                raise error(DTypeError, "keys", f"a sequence of {kind} keys", fault) from None
-            if wanted.null_count:
-                raise error(KeyConflictError, "keys", "no null key", "null")
-            types = {name: self._facts.row_types[name] for name in self._facts.schema.cell_columns}
-            scopes = Scopes(types, state.snapshot)
-            scopes.read(scope, len(wanted))
-            cells = [scopes.distinct[number] for number in scopes.index]
-            segments, rows = state.snapshot.locate_keys(wanted, cells)
-            pairs, n_deleted = _without(state, segments, rows)
-            if n_deleted:
-                self._publish(pairs, state.next_seq)
+            self._state, n_deleted = writer.delete(self._facts, self._state, keys, scope)
             return n_deleted
 
     def compact(self) -> None:
         """Put all segments into one and drop what was deleted. Replies stay the same."""
         with self._writer():
-            state = self._state
-            if len(state.segments) == 1 and state.views[0].n_dead == 0:
-                return
-            segment = merge_segments(state.segments, state.views, self._facts.schema)
-            self._state = State.of([segment], [_core.SegmentView(segment.core)], state.next_seq)
-
-    def _append(
-        self, table: object, vectors: Mapping[str, object] | None, *, replace_existing: bool
-    ) -> None:
-        state = self._state
-        columns = self._read_more(table, vectors)
-        if columns.n_rows == 0:
-            return
-        schema = self._facts.schema
-        cells = [one_array(columns.rows.column(name)) for name in schema.cell_columns]
-        keys = one_array(columns.rows.column(schema.key))
-        segments, rows = state.snapshot.locate_rows(cells, keys)
-        if not replace_existing and np.any(segments >= 0):
-            row = int(np.argmax(segments >= 0))
-            wish = "keys that their cells do not hold yet (upsert replaces)"
-            raise error(KeyConflictError, schema.key, wish, f"{keys[row].as_py()!r} in row {row}")
-        added = build_segment(
-            columns,
-            schema,
-            self._facts.analyzers,
-            first_seq=state.next_seq,
-            threads=self._facts.threads,
-        )
-        found = segments >= 0
-        pairs, _ = _without(state, segments[found], rows[found])
-        pairs.append((added, _core.SegmentView(added.core)))
-        self._publish(pairs, state.next_seq + columns.n_rows)
-
-    def _read_more(self, table: object, vectors: Mapping[str, object] | None) -> Columns:
-        """Read rows that join the index: they must have its types and dimensions."""
-        facts = self._facts
-        dense = self._state.segments[0].dense if self._state.segments else {}
-        kept = {
-            arm: Vector(vector.column, dtype=dense[arm].dtype if arm in dense else vector.dtype)
-            for arm, vector in facts.schema.vector_arms.items()
-        }
-        columns = read_table(table, replace(facts.schema, vector=kept), vectors=vectors, dims=facts.dims)
-        rows = columns.rows
-        for name, kind in facts.row_types.items():
-            if rows.schema.field(name).type != kind:
-                try:
-                    cast = rows.column(name).cast(kind)
-                except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as fault:
-                    got = f"{rows.schema.field(name).type} ({fault})"
-                    raise error(DTypeError, name, f"{kind} as the index has", got) from None
-                rows = rows.set_column(rows.schema.get_field_index(name), name, cast)
-        return replace(columns, rows=rows)
-
-    def _publish(self, pairs: list[Pair], next_seq: int) -> None:
-        held = settle(pairs, self._facts.schema) or pairs[:1]
-        self._state = State.of([s for s, _ in held], [v for _, v in held], next_seq)
+            self._state = writer.compact(self._facts, self._state)
 
     # ---- keeping ----
 
@@ -447,7 +345,10 @@ class Index:
         Raises
         ------
         CorruptIndexError
-            A file that is damaged, missing, or of a newer format; it is named.
+            A file that is damaged, missing, or of a newer format; it is named. With
+            ``verify="structure"``, damaged vectors are found by the first recall that reads them.
+        IndexNotFoundError
+            Nothing at ``path``; a CorruptIndexError and a FileNotFoundError.
         """
         from hyrecall.files import open_index
 
@@ -480,22 +381,7 @@ class Index:
         dict
             device, threads, documents, dead rows, segments (rows, dead, bytes by part), arms.
         """
-        state = self._state
-        return {
-            "device": self._device,
-            "threads": self._facts.threads,
-            "isa": _core.arithmetic.isa(),
-            "n_docs": state.n_docs,
-            "n_dead": sum(view.n_dead for view in state.views),
-            "n_segments": len(state.segments),
-            "next_seq": state.next_seq,
-            "segments": [
-                {"n_rows": view.n_rows, "n_dead": view.n_dead, "n_cells": s.core.n_cells, "nbytes": nbytes(s)}
-                for s, view in zip(state.segments, state.views, strict=True)
-            ],
-            "dims": dict(self._facts.dims),
-            "analyzers": {arm: a.hash for arm, a in self._facts.analyzers.items()},
-        }
+        return describe(self._facts, self._state, self._device)
 
     def close(self) -> None:
         """Let go of the documents; later calls are refused. Closing twice is fine."""
@@ -519,43 +405,5 @@ class Index:
         return f"<Index: {len(self)} documents, arms {', '.join(self._facts.arms)}, on {self._device}>"
 
 
-def _options(given: dict[str, Any]) -> Options:
-    known = Options.__dataclass_fields__
-    for name in given:
-        if name not in known:
-            raise TypeError(f"recall() got an unexpected keyword argument {name!r}")
-    return Options(**given)
-
-
-def _batch_of_one(text: object, vector: object, options: dict[str, Any]) -> dict[str, Any]:
-    check_no_list(options.get("scope"))
-    if "vectors" in options:
-        raise TypeError("recall_one() got an unexpected keyword argument 'vectors'; use vector=")
-    batch = dict(options)
-    if text is not None:
-        batch["text"] = {a: [t] for a, t in text.items()} if isinstance(text, Mapping) else [text]
-    if vector is not None:
-        one = {a: [v] for a, v in vector.items()} if isinstance(vector, Mapping) else [vector]
-        batch["vectors"] = one
-    return batch
-
-
-def _utc(now: datetime | None) -> datetime:
-    if now is None:
-        return datetime.now(UTC)
-    if not isinstance(now, datetime):
-        raise error(DTypeError, "now", "a datetime", type(now).__name__)
-    return now.replace(tzinfo=UTC) if now.tzinfo is None else now
-
-
-def _without(
-    state: State, segments: npt.NDArray[np.int32], rows: npt.NDArray[np.uint32]
-) -> tuple[list[Pair], int]:
-    """Give the state's segments after the death of the named rows."""
-    pairs: list[Pair] = []
-    n_dead = 0
-    for number, (segment, view) in enumerate(zip(state.segments, state.views, strict=True)):
-        dead = np.unique(rows[segments == number])
-        n_dead += len(dead)
-        pairs.append((segment, view.without(dead) if len(dead) else view))
-    return pairs, n_dead
+async def _off_loop(call: Callable[..., T], options: Mapping[str, Any]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(_executor, partial(call, **options))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +22,13 @@ from hyrecall.tensors import query_vectors, row_count
 
 if TYPE_CHECKING:
     from hyrecall.analyzer import Analyzer
+    from hyrecall.queries import TextQuery
+    from hyrecall.scoring import Above
 
-__all__ = ["IndexFacts", "Options", "Plan", "make_plan"]
+__all__ = ["Floors", "IndexFacts", "Options", "Plan", "Texts", "make_plan"]
+
+Texts: TypeAlias = "Sequence[TextQuery | None] | Mapping[str, Sequence[TextQuery | None]] | None"
+Floors: TypeAlias = "Mapping[str, float | Above] | float | Above | None"
 
 _NO_FILTER = 2**32 - 1
 

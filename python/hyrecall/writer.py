@@ -1,23 +1,37 @@
-"""When segments are put together. The order of segments never shows in a reply; only cost depends on it."""
+"""What the one writer does: each change makes a new state from the old, which stays as it was.
+
+The order of segments never shows in a reply; only cost depends on it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.schema import Schema
-from hyrecall.segments import Segment, merge_segments
+from hyrecall.analyzer import Analyzer
+from hyrecall.columns import Columns, read_table
+from hyrecall.errors import DTypeError, KeyConflictError, error
+from hyrecall.request import IndexFacts
+from hyrecall.schema import Schema, Vector
+from hyrecall.scope import Scopes
+from hyrecall.scoring import BM25
+from hyrecall.segments import Segment, State, build_segment, merge_segments, one_array
 
-__all__ = ["settle"]
+__all__ = ["append", "build", "compact", "delete", "settle"]
 
-TAIL_ROWS = 128
-"""Below this a segment is the tail: one row joins it by rebuilding at most this many."""
+CRUMB_ROWS = 128
+"""Below this a segment is a crumb, as one-row adds leave them: joining crumbs rebuilds at most this."""
 
 SEALED_ROWS = 4096
-"""From here on segments stand in tiers; below there is the tail and one that collects tails."""
+"""From here on segments stand in tiers; below there are crumbs and the one that collects them."""
 
 TIER_FACTOR = 8
-"""A tier holds fewer than this many segments, each this many times larger than in the tier below."""
+"""A tier holds fewer segments than this, each this many times larger than in the tier below."""
 
 DEAD_SHARE = 0.10
 """A segment with more dead rows than this is rewritten: its overlay would outgrow it."""
@@ -26,8 +40,8 @@ Pair = tuple[Segment, _core.SegmentView]
 
 
 def tier(n_rows: int) -> int:
-    """Give the tier of a segment: 0 tail, 1 collecting, 2 from 4,096 rows, 3 from 32,768, ..."""
-    if n_rows < TAIL_ROWS:
+    """Give the tier of a segment: 0 crumb, 1 collecting, 2 from 4,096 rows, 3 from 32,768, ..."""
+    if n_rows < CRUMB_ROWS:
         return 0
     number, bound = 1, SEALED_ROWS
     while n_rows >= bound:
@@ -38,7 +52,7 @@ def tier(n_rows: int) -> int:
 def settle(pairs: Sequence[Pair], schema: Schema) -> list[Pair]:
     """Merge until every tier is below its number of segments and none carries too many dead.
 
-    At a factor of 8 that is at most 7 segments a tier, the tail and the collecting one: 23 up to
+    At a factor of 8 that is at most 7 crumbs, the collecting segment and 7 of each tier: 29 up to
     two million documents.
     """
     held = [pair for pair in pairs if pair[1].n_live > 0]
@@ -54,10 +68,135 @@ def settle(pairs: Sequence[Pair], schema: Schema) -> list[Pair]:
 def _next_merge(pairs: Sequence[Pair]) -> list[Pair]:
     tiers: dict[int, list[Pair]] = {}
     for pair in pairs:
-        if pair[1].n_dead > DEAD_SHARE * pair[1].n_rows and pair[1].n_dead > TAIL_ROWS // 2:
+        if pair[1].n_dead > DEAD_SHARE * pair[1].n_rows and pair[1].n_dead > CRUMB_ROWS // 2:
             return [pair]
         tiers.setdefault(tier(pair[1].n_live), []).append(pair)
     for number, group in sorted(tiers.items()):
-        if len(group) >= (2 if number < 2 else TIER_FACTOR):
+        if len(group) >= (2 if number == 1 else TIER_FACTOR):
             return group
     return []
+
+
+def build(
+    table: object,
+    schema: Schema,
+    vectors: Mapping[str, object] | None,
+    analyzer: Analyzer,
+    bm25: BM25,
+    threads: int,
+    first_seq: int,
+) -> tuple[IndexFacts, State]:
+    """Make an index of one segment; analyzer and bm25 serve the arms that name none."""
+    arms = schema.text_arms.items()
+    analyzers = {arm: text.analyzer or analyzer for arm, text in arms}
+    columns = read_table(table, schema, vectors=vectors)
+    segment = build_segment(columns, schema, analyzers, first_seq=first_seq, threads=threads)
+    # Rows that join later take the precision that the first ones had.
+    vector_arms = {
+        arm: Vector(vector.column, dtype=segment.dense[arm].dtype)
+        for arm, vector in schema.vector_arms.items()
+    }
+    facts = IndexFacts(
+        schema=replace(schema, vector=vector_arms),
+        analyzers=analyzers,
+        bm25={arm: text.bm25 or bm25 for arm, text in arms},
+        dims={arm: column.dim for arm, column in segment.dense.items()},
+        row_types={name: segment.rows.schema.field(name).type for name in schema.row_columns},
+        threads=threads,
+    )
+    view = _core.SegmentView(segment.core)
+    return facts, State.of([segment], [view], first_seq + columns.n_rows)
+
+
+def append(
+    facts: IndexFacts,
+    state: State,
+    table: object,
+    vectors: Mapping[str, object] | None,
+    *,
+    replace_existing: bool = False,
+) -> State:
+    """Add rows with the next insertion numbers; existing identities are refused or replaced."""
+    columns = _read_more(facts, table, vectors)
+    if columns.n_rows == 0:
+        return state
+    schema = facts.schema
+    cells = [one_array(columns.rows.column(name)) for name in schema.cell_columns]
+    keys = one_array(columns.rows.column(schema.key))
+    segments, rows = state.snapshot.locate_rows(cells, keys)
+    found = segments >= 0
+    if not replace_existing and found.any():
+        row = int(np.argmax(found))
+        wish = "keys that their cells do not hold yet (upsert replaces)"
+        raise error(KeyConflictError, schema.key, wish, f"{keys[row].as_py()!r} in row {row}")
+    added = build_segment(
+        columns, schema, facts.analyzers, first_seq=state.next_seq, threads=facts.threads
+    )
+    pairs = _without(state, segments[found], rows[found])
+    pairs.append((added, _core.SegmentView(added.core)))
+    return _state_of(pairs, schema, state.next_seq + columns.n_rows)
+
+
+def delete(
+    facts: IndexFacts, state: State, keys: Sequence[object], scope: object
+) -> tuple[State, int]:
+    """Delete documents by key within a scope; give the new state and how many died."""
+    kind = facts.row_types[facts.schema.key]
+    try:
+        wanted = pa.array(keys, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError) as fault:
+        raise error(DTypeError, "keys", f"a sequence of {kind} keys", fault) from None
+    if wanted.null_count:
+        raise error(KeyConflictError, "keys", "no null key", "null")
+    types = {name: facts.row_types[name] for name in facts.schema.cell_columns}
+    scopes = Scopes(types, state.snapshot)
+    scopes.read(scope, len(wanted))
+    cells = [scopes.distinct[number] for number in scopes.index]
+    segments, rows = state.snapshot.locate_keys(wanted, cells)
+    if not len(rows):
+        return state, 0
+    made = _state_of(_without(state, segments, rows), facts.schema, state.next_seq)
+    return made, state.n_docs - made.n_docs
+
+
+def compact(facts: IndexFacts, state: State) -> State:
+    """Put all segments into one and drop the dead."""
+    if len(state.segments) == 1 and state.views[0].n_dead == 0:
+        return state
+    merged = merge_segments(state.segments, state.views, facts.schema)
+    return State.of([merged], [_core.SegmentView(merged.core)], state.next_seq)
+
+
+def _without(
+    state: State, segments: npt.NDArray[np.int32], rows: npt.NDArray[np.uint32]
+) -> list[Pair]:
+    """Give the state's segments after the death of the named rows."""
+    pairs = list(zip(state.segments, state.views, strict=True))
+    for number in np.unique(segments) if len(segments) else ():
+        segment, view = pairs[number]
+        pairs[number] = (segment, view.without(np.unique(rows[segments == number])))
+    return pairs
+
+
+def _state_of(pairs: list[Pair], schema: Schema, next_seq: int) -> State:
+    # An index keeps one segment, even an empty one: it knows the columns' types.
+    held = settle(pairs, schema) or pairs[:1]
+    return State.of([segment for segment, _ in held], [view for _, view in held], next_seq)
+
+
+def _read_more(
+    facts: IndexFacts, table: object, vectors: Mapping[str, object] | None
+) -> Columns:
+    """Read rows that join the index: they must have its types and dimensions."""
+    columns = read_table(table, facts.schema, vectors=vectors, dims=facts.dims)
+    rows = columns.rows
+    for name, kind in facts.row_types.items():
+        found = rows.schema.field(name).type
+        if found != kind:
+            try:
+                cast = rows.column(name).cast(kind)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as fault:
+                wish = f"{kind} as the index has"
+                raise error(DTypeError, name, wish, f"{found} ({fault})") from None
+            rows = rows.set_column(rows.schema.get_field_index(name), name, cast)
+    return replace(columns, rows=rows)

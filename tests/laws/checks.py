@@ -164,14 +164,16 @@ def draw_change(
         return "upsert", ([*renewed, *fresh[len(renewed) :]],)
     if kind < 0.9:
         keys = [row.key for row in known] + [-99 if shape.integer_keys else "absent"]
-        return "delete", (keys, draw_delete_scopes(draw, known, keys, cells))
+        return "delete", (keys, draw_delete_scopes(draw, shape, known, keys, cells))
     return "compact", ()
 
 
 def draw_delete_scopes(
-    draw: Draw, known: Sequence[Row], keys: Sequence[object], cells: Scope | None
+    draw: Draw, shape: Shape, known: Sequence[Row], keys: Sequence[object], cells: Scope | None
 ) -> list[Scope]:
     """A scope for each key: the key's own cell, that of another key, or none."""
+    if not shape.cell:  # no scope is taken
+        return [frozenset({()})] * len(keys)
     owners = [row.cell for row in known] or sorted(cells or (), key=repr)[:1]
     scopes = []
     for at in range(len(keys)):

@@ -1,4 +1,4 @@
-"""Prints a digest of the replies to drawn calls, so that processes can be compared.
+"""Prints the instruction set and a digest of replies, so that processes can be compared.
 
 ``python -m laws.digest N`` with the tests folder on the path.
 """
@@ -14,7 +14,7 @@ from laws.engine import EngineSubject
 
 
 def digest(seeds: int) -> str:
-    """SHA-256 over the Arrow bytes of every reply."""
+    """The instruction set in force, and SHA-256 over the Arrow bytes of every reply."""
     total = hashlib.sha256()
     for seed in range(seeds):
         draw = Draw(seed)
@@ -23,7 +23,7 @@ def digest(seeds: int) -> str:
         subject, guide = EngineSubject(shape, rows), Oracle(shape, rows)
         for _ in range(4):
             total.update(subject.recall_bytes(draw_call(draw, guide, 16)))
-    return total.hexdigest()
+    return f"{subject.index.stats()['isa']} {total.hexdigest()}"
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import hyrecall as hr
 import pytest
+from hyrecall import _core
 from hyrecall.errors import HyrecallError
 from oracle.corpus import Draw, Mix, draw_rows
 from oracle.documents import Row, Shape
@@ -23,6 +24,20 @@ from laws.subject import Make
 TAKES_A_SCOPE = {"recall", "recall_one", "arecall", "arecall_one", "delete"}
 ROWS_NAME_THEIR_CELLS = {"build", "add", "upsert"}
 GIVES_NO_DOCUMENT = {"compact", "save", "open", "stats", "close"}
+
+# Native callables that meet the documents of a snapshot: they name cells or scopes, or belong
+# to an execution, whose request holds the scopes.
+NATIVE_DOORS = {
+    "Snapshot": {"locate_rows", "locate_keys", "matching"},
+    "Execution": {
+        "statistics",
+        "candidates",
+        "leaves",
+        "empty_queries",
+        "matches",
+        "leaf_freqs",
+    },
+}
 
 NOTHING = dict.fromkeys(("kind", "number", "price", "at", "tags"))
 
@@ -84,6 +99,18 @@ def test_every_public_callable_is_known_to_the_law() -> None:
 
 def test_no_function_of_the_package_is_a_door_beside_the_index() -> None:
     assert [name for name in hr.__all__ if inspect.isroutine(getattr(hr, name))] == []
+
+
+@pytest.mark.parametrize("kind", NATIVE_DOORS)
+def test_every_native_callable_that_meets_documents_is_known_to_the_law(kind: str) -> None:
+    members = vars(getattr(_core, kind)).items()
+    public = {name for name, member in members if not name.startswith("_") and callable(member)}
+    assert public <= NATIVE_DOORS[kind]
+
+
+def test_a_native_request_cannot_be_made_without_scopes() -> None:
+    with pytest.raises(TypeError):
+        _core.Request(scope_of=[0], filters=[], filter_of=[0], depth=1, limit=1, offset=0)
 
 
 @pytest.mark.parametrize("name", sorted(TAKES_A_SCOPE))

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import hyrecall as hr
 import pytest
-from oracle.corpus import VOCABULARY, Draw, Mix, draw_rows
+from hyrecall.errors import HyrecallError
+from oracle.corpus import TENANTS, VOCABULARY, Draw, Mix, draw_rows
 from oracle.documents import Row, Shape
 from oracle.recall import Oracle
 
@@ -26,6 +27,7 @@ from laws.subject import Make, planted
 
 SHAPE = Shape(dense={"embedding": 3})
 ALICE = ("ana",)
+EVERYONE_ELSE = [(tenant,) for tenant in TENANTS if (tenant,) != ALICE]
 
 
 def test_worlds_that_share_the_authorised_rows_reply_with_the_same_bytes(
@@ -104,6 +106,14 @@ def test_prefixes_expand_over_authorised_terms_only(
     ]
     assert replies[0].num_rows > 0
     assert ipc_bytes(replies[0]) == ipc_bytes(replies[1])
+
+
+def test_a_prefix_that_stands_for_too_many_authorised_terms_is_refused(
+    make_engine: Callable[..., EngineSubject],
+) -> None:
+    _, among = worlds(make_engine)
+    with pytest.raises(HyrecallError, match="Prefix"):
+        among.index.recall(text=[hr.Prefix("gr")], scope=hr.Scope([ALICE, *EVERYONE_ELSE]))
 
 
 def test_deleting_the_keys_of_others_counts_nothing_and_takes_nothing(

@@ -1,0 +1,125 @@
+"""One batch through the engine: statistics, candidates, merge."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall import _core
+from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.hits import Hits, Trace
+from hyrecall.request import IndexFacts, Options, make_plan
+from hyrecall.scope import check_no_list
+from hyrecall.segments import State
+
+__all__ = ["batch_of_one", "run_recall"]
+
+BATCH_QUERIES = 4096
+"""Queries that are in the engine at a time: candidates of more would only take memory."""
+
+
+def batch_of_one(text: object, vector: object, options: dict[str, Any]) -> dict[str, Any]:
+    """Turn recall_one()'s arguments into recall()'s."""
+    check_no_list(options.get("scope"))
+    if "vectors" in options:
+        raise TypeError("recall_one() got an unexpected keyword argument 'vectors'; use vector=")
+    batch = dict(options)
+    if text is not None:
+        batch["text"] = {a: [t] for a, t in text.items()} if isinstance(text, Mapping) else [text]
+    if vector is not None:
+        one = {a: [v] for a, v in vector.items()} if isinstance(vector, Mapping) else [vector]
+        batch["vectors"] = one
+    return batch
+
+
+def run_recall(
+    facts: IndexFacts,
+    state: State,
+    device: str,
+    options: Options,
+    *,
+    columns: Sequence[str],
+    now: datetime | None,
+) -> Hits:
+    """Answer a batch on one state; what is read later is read from that state too."""
+    started = time.perf_counter()
+    known = facts.schema.row_columns
+    if isinstance(columns, str) or any(name not in known for name in columns):
+        raise error(OptionError, "columns", f"a sequence of columns of {list(known)}", repr(columns))
+    asked_at = _utc(now)
+    plan = make_plan(facts, state.snapshot, options)
+    for arm in plan.vectors:
+        for segment in state.segments:
+            segment.check(arm)  # does nothing but after open(verify="structure"), once
+    planned = time.perf_counter()
+    pieces, notes, steps = [], list(plan.notes), {"plan": planned - started}
+    for begin in range(0, plan.n_queries, BATCH_QUERIES) or (0,):
+        request = plan.request.slice(begin, min(begin + BATCH_QUERIES, plan.n_queries))
+        arrays, empty, seconds = _run_piece(state, request, plan.arms[: plan.n_lexical])
+        pieces.append(arrays)
+        notes += [f"{arm}[{begin + query}] has no indexable token" for arm, query in empty]
+        for step, spent in seconds.items():
+            steps[step] = steps.get(step, 0.0) + spent
+    trace = Trace(
+        device=device,
+        n_queries=plan.n_queries,
+        arms=plan.arms,
+        depth=plan.depth,
+        milliseconds={step: seconds * 1e3 for step, seconds in steps.items()},
+        degraded=(),
+        notes=tuple(notes),
+    )
+    return Hits(
+        _join(pieces),
+        plan=plan,
+        facts=facts,
+        state=state,
+        columns=columns,
+        now=asked_at,
+        trace=trace,
+    )
+
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def _run_piece(
+    state: State, request: _core.Request, lexical: Sequence[str]
+) -> tuple[Arrays, list[tuple[str, int]], dict[str, float]]:
+    """Take a request through its three steps on one part."""
+    started = time.perf_counter()
+    execution = _core.Execution(state.snapshot, request)
+    statistics = execution.statistics()
+    counted = time.perf_counter()
+    candidates = execution.candidates(statistics)
+    ranked = time.perf_counter()
+    arrays = _core.merge(request, [candidates])
+    seconds = {
+        "statistics": counted - started,
+        "candidates": ranked - counted,
+        "fusion": time.perf_counter() - ranked,
+    }
+    empty = [(arm, q) for at, arm in enumerate(lexical) for q in execution.empty_queries(at)]
+    return arrays, empty, seconds
+
+
+def _join(pieces: Sequence[Arrays]) -> Arrays:
+    if len(pieces) == 1:
+        return pieces[0]
+    joined = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+    counts = [np.diff(piece["offsets"]) for piece in pieces]
+    joined["offsets"] = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
+    return joined
+
+
+def _utc(now: datetime | None) -> datetime:
+    if now is None:
+        return datetime.now(UTC)
+    if not isinstance(now, datetime):
+        raise error(DTypeError, "now", "a datetime", type(now).__name__)
+    return now.replace(tzinfo=UTC) if now.tzinfo is None else now
