@@ -120,7 +120,9 @@ def explain(hits: Hits, hit: Hit) -> Explanation:
         Component(contribution=contribution, **part)
         for part, contribution in zip(parts, contributions, strict=True)
     )
-    return Explanation(score, "the arm's score" if plan.fusion is None else repr(plan.fusion), components)
+    return Explanation(
+        score, "the arm's score" if plan.fusion is None else repr(plan.fusion), components
+    )
 
 
 def _lexical(hits: Hits, hit: Hit, at: int, arm: str) -> dict[str, Any]:

@@ -129,9 +129,17 @@ class Hits(Sequence["QueryHits"]):
             known = list(self._facts.schema.row_columns)
             raise error(OptionError, "columns", f"columns of {known}", repr(name))
         if name not in self._gathered:
-            table = gather(self._state.segments, self._arrays["segment"], self._arrays["row"], [name])
-            column = table.column(0) if table.num_columns else pa.chunked_array([], self._facts.row_types[name])
-            self._gathered[name] = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+            table = gather(
+                self._state.segments, self._arrays["segment"], self._arrays["row"], [name]
+            )
+            column = (
+                table.column(0)
+                if table.num_columns
+                else pa.chunked_array([], self._facts.row_types[name])
+            )
+            self._gathered[name] = (
+                column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+            )
         return self._gathered[name]
 
     def arm_scores(self, arm: str) -> pa.Array:
@@ -219,7 +227,9 @@ class Hits(Sequence["QueryHits"]):
 
     def __repr__(self) -> str:
         """Show the first hits of the first queries."""
-        lines = [f"<Hits: {len(self)} queries, {self.n_hits} hits, arms {', '.join(self.trace.arms)}>"]
+        lines = [
+            f"<Hits: {len(self)} queries, {self.n_hits} hits, arms {', '.join(self.trace.arms)}>"
+        ]
         lines += [f"[{q}] {self[q]!r}" for q in range(min(len(self), 3))]
         return "\n".join(lines + (["..."] if len(self) > 3 else []))
 
@@ -271,7 +281,9 @@ class QueryHits(Sequence["Hit"]):
         facts = self._hits._facts
         for name in ("rank", "key", "score", *(f"{arm}_score" for arm in self._hits.trace.arms)):
             table.add_column(name, justify="left" if name == "key" else "right")
-        has_text = facts.schema.text_columns and facts.schema.text_columns[0] in facts.schema.row_columns
+        has_text = (
+            facts.schema.text_columns and facts.schema.text_columns[0] in facts.schema.row_columns
+        )
         if has_text:
             table.add_column("text", overflow="fold")
         for hit in self:
@@ -342,7 +354,9 @@ class Hit:
 
     def _only(self, arms: Sequence[str], name: str) -> float | None:
         if len(arms) != 1:
-            raise AttributeError(f"{name} needs exactly one such arm, the index has {len(arms)}; use arm_score(arm)")
+            raise AttributeError(
+                f"{name} needs exactly one such arm, the index has {len(arms)}; use arm_score(arm)"
+            )
         return self.arm_score(arms[0])
 
     @property

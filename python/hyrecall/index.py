@@ -108,7 +108,11 @@ class Index:
             raise error(DTypeError, "schema", "an hr.Schema", type(schema).__name__)
         chosen = choose_device(device)
         count = choose_threads(threads)
-        if isinstance(first_seq, bool) or not isinstance(first_seq, int) or not 0 <= first_seq < 2**62:
+        if (
+            isinstance(first_seq, bool)
+            or not isinstance(first_seq, int)
+            or not 0 <= first_seq < 2**62
+        ):
             raise error(OptionError, "first_seq", "an int in [0, 2^62)", repr(first_seq))
         facts, state = writer.build(
             table, schema, vectors, analyzer or Analyzer(), bm25 or BM25(), count, first_seq
@@ -202,7 +206,9 @@ class Index:
         )
         return run_recall(self._facts, self._state, self._device, options, columns=columns, now=now)
 
-    def recall_one(self, *, text: object = None, vector: object = None, **options: Any) -> QueryHits:
+    def recall_one(
+        self, *, text: object = None, vector: object = None, **options: Any
+    ) -> QueryHits:
         """Answer one query.
 
         Parameters
@@ -352,7 +358,9 @@ class Index:
 
         chosen = choose_device(device)
         count = choose_threads(threads)
-        facts, state = open_index(Path(path), analyzer=analyzer, memory=memory, verify=verify, threads=count)
+        facts, state = open_index(
+            Path(path), analyzer=analyzer, memory=memory, verify=verify, threads=count
+        )
         return cls(facts, state, chosen)
 
     # ---- knowing ----
@@ -400,4 +408,6 @@ class Index:
 
     def __repr__(self) -> str:
         """Show size and arms."""
-        return f"<Index: {len(self)} documents, arms {', '.join(self._facts.arms)}, on {self._device}>"
+        return (
+            f"<Index: {len(self)} documents, arms {', '.join(self._facts.arms)}, on {self._device}>"
+        )

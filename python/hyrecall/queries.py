@@ -42,7 +42,11 @@ class Phrase:
     def __post_init__(self) -> None:
         """Check the options."""
         _check_text("Phrase", self.text)
-        if not isinstance(self.slop, int) or isinstance(self.slop, bool) or not 0 <= self.slop <= _MAX_SLOP:
+        if (
+            not isinstance(self.slop, int)
+            or isinstance(self.slop, bool)
+            or not 0 <= self.slop <= _MAX_SLOP
+        ):
             raise error(OptionError, "slop", f"an int in [0, {_MAX_SLOP}]", repr(self.slop))
 
 
@@ -146,7 +150,11 @@ class Boost:
         """Check the options."""
         _check_query("Boost", self.query)
         is_number = isinstance(self.factor, int | float) and not isinstance(self.factor, bool)
-        if not is_number or not math.isfinite(self.factor) or not 1 / _MAX_BOOST <= self.factor <= _MAX_BOOST:
+        if (
+            not is_number
+            or not math.isfinite(self.factor)
+            or not 1 / _MAX_BOOST <= self.factor <= _MAX_BOOST
+        ):
             raise error(OptionError, "factor", "a number in [2^-20, 2^20]", repr(self.factor))
 
 

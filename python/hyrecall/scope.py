@@ -44,7 +44,9 @@ def encode_part(value: object, name: str, kind: pa.DataType) -> bytes:
         raw = value.encode("utf-8", "surrogatepass")
         return b"\3" + struct.pack("<I", len(raw)) + raw
     wish = {"large_string": "a str", "int64": "an int", "bool": "a bool"}[str(kind)]
-    raise error(ScopeError, "scope", f"{wish} or None for {name}", f"{type(value).__name__} {value!r}")
+    raise error(
+        ScopeError, "scope", f"{wish} or None for {name}", f"{type(value).__name__} {value!r}"
+    )
 
 
 @dataclass(frozen=True, init=False)
@@ -178,7 +180,12 @@ class Scopes:
     def _match(self, pattern: ScopePattern) -> list[bytes]:
         named = dict(pattern.parts)
         if set(named) != set(self._types):
-            raise error(ScopeError, "scope", f"every cell column named: {sorted(self._types)}", sorted(named))
+            raise error(
+                ScopeError,
+                "scope",
+                f"every cell column named: {sorted(self._types)}",
+                sorted(named),
+            )
         parts = [
             None if named[name] is ANY else encode_part(named[name], name, kind)
             for name, kind in self._types.items()
