@@ -38,10 +38,16 @@ class Index:
 
     Examples
     --------
+    >>> import pyarrow as pa
     >>> table = pa.table({"id": ["a", "b"], "user": ["alice", "bob"], "text": ["hot tea", "tea"]})
     >>> index = Index.build(table, Schema(key="id", cell="user", text="text"))
+    >>> index.recall(text=["tea", "tea"], scope=["alice", "bob"]).to_arrow()["key"].to_pylist()
+    ['a', 'b']
+    >>> index.add(pa.table({"id": ["c"], "user": ["alice"], "text": ["tea and tea"]}))
     >>> index.recall_one(text="tea", scope="alice").keys
-    ['a']
+    ['c', 'a']
+    >>> index.delete(["a", "b"], scope="alice"), len(index)
+    (1, 2)
     """
 
     def __init__(self, facts: IndexFacts, state: State, device: str) -> None:
@@ -72,12 +78,11 @@ class Index:
         Parameters
         ----------
         table : object
-            Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``: pyarrow, polars, pandas,
-            duckdb.
+            With ``__arrow_c_stream__`` or ``__arrow_c_array__``: pyarrow, polars, pandas, duckdb.
         schema : Schema
             What each column is for.
-        vectors : mapping of str to array, optional
-            Arm to rows, shape (n_rows, dim), in place of a column.
+        vectors : mapping of str to array, shape (n_rows, dim), optional
+            Arm to float32, float16, bfloat16 or float64 rows, in place of a column.
         analyzer : Analyzer, default Analyzer("unicode")
             For text arms that name none.
         bm25 : BM25, default BM25("lucene")
@@ -85,18 +90,16 @@ class Index:
         device : {"auto", "cpu", "cuda:N"}, default "auto"
             Only "auto" may choose.
         threads : int, optional
-            At most this many at work; default: what affinity and cgroup allow.
+            At most so many at work, in [1, 1024]; default: what affinity and cgroup allow.
         first_seq : int, default 0
-            Insertion number of the first row.
-
-        Returns
-        -------
-        Index
+            Insertion number of the first row, in [0, 2^62).
 
         Raises
         ------
         DTypeError, ShapeError, OptionError
             A column that the schema cannot take; the message names row and remedy.
+        DeviceUnavailableError
+            A device that cannot recall.
         KeyConflictError
             A null key, or one that comes twice in a cell.
 
@@ -145,22 +148,21 @@ class Index:
         ----------
         text : sequence or mapping of str to sequence, optional
             A str, typed query or None per query, for every text arm, or ``{arm: ...}``.
-        vectors : array or mapping of str to array, optional
-            Shape (n_queries, dim): NumPy, torch (CPU or CUDA), anything with DLPack, Arrow, or a
-            list with None for a missing one.
+        vectors : array or mapping of str to array, shape (n_queries, dim), optional
+            NumPy, torch (CPU or CUDA), DLPack, Arrow, or a list with None for a missing one.
         scope : cell or Scope or list
             What each query may see: a list has one entry per query, anything else holds for all.
             There is no default; an index built with ``cell=None`` takes none.
         filter : Filter or list of Filter or None, optional
             Narrows the reply; statistics stay those of the scope.
         limit, offset : int, default 10 and 0
-            Which part of the list to give.
+            Which part of the list to give; with several arms their sum is at most ``depth``.
         depth : int, default 100
             How many documents each arm hands to the fusion.
         fusion : RRF or WeightedSum or Max, optional
             Default: none with one arm, ``RRF()`` with several.
         min_score : mapping of str to float or Above, optional
-            Least score of an arm, inclusive; acts inside the arm.
+            Least score of an arm, inclusive, in its unit; acts inside the arm.
         min_fused : float or Above, optional
             Least fused score (before ``normalize``).
         bm25 : BM25 or mapping of str to BM25, optional
@@ -176,7 +178,8 @@ class Index:
         Returns
         -------
         Hits
-            Per query at most ``limit`` hits, by score descending, then seq ascending.
+            Per query at most ``limit`` hits, by score descending, then seq ascending. An arm's
+            score is a cosine in [-1, 1] or a BM25 >= 0.
 
         Raises
         ------
@@ -187,7 +190,8 @@ class Index:
 
         Notes
         -----
-        Exact: every arm's list equals a full sort. Cost follows the rows in scope.
+        Exact: every arm's list equals a full sort. Reads the vectors and posting ranges of the rows
+        in scope, once a block of 16 queries. Formulas and sources: docs/scoring.md.
         """
         self._check_open()
         options = Options(
@@ -214,14 +218,9 @@ class Index:
         Parameters
         ----------
         text : str or typed query or mapping of str to those, optional
-        vector : array or mapping of str to array, optional
-            Shape (dim,).
+        vector : array or mapping of str to array, shape (dim,), optional
         **options
-            As in :meth:`recall`; ``scope`` is one scope, never a list.
-
-        Returns
-        -------
-        QueryHits
+            As in :meth:`recall`, errors too; ``scope`` is one scope, never a list.
         """
         return self.recall(**batch_of_one(text, vector, options))[0]
 
@@ -255,14 +254,20 @@ class Index:
         Parameters
         ----------
         table, vectors
-            As in :meth:`build`.
+            As in :meth:`build`, with the index's types and dimensions.
 
         Raises
         ------
         KeyConflictError
             A key that its cell already holds, or that comes twice.
+        DTypeError, ShapeError, OptionError
+            Columns that do not fit the index.
         WriterBusyError
             Another thread is writing.
+
+        Notes
+        -----
+        Costs its rows, at most 128 more, and now and then a merge: best in batches.
         """
         with self._writer():
             self._state = writer.append(self._facts, self._state, table, vectors)
@@ -271,12 +276,7 @@ class Index:
         """Add the rows of a table, in place of those with the same cell and key.
 
         A replaced row is deleted and takes a new insertion number; a row whose cell changed is
-        another document (delete the old one).
-
-        Parameters
-        ----------
-        table, vectors
-            As in :meth:`build`.
+        another document (delete the old one). Parameters, errors and cost as :meth:`add`.
         """
         with self._writer():
             self._state = writer.append(
@@ -284,18 +284,14 @@ class Index:
             )
 
     def delete(self, keys: Sequence[object], *, scope: object = None) -> int:
-        """Delete documents by key, within a scope.
+        """Delete documents by key, within a scope; give how many there were.
 
         Parameters
         ----------
         keys : sequence of str or int
+            A key that its scope does not hold is no error.
         scope
-            As in :meth:`recall`; a list has one entry per key.
-
-        Returns
-        -------
-        int
-            How many were deleted; a key that its scope does not hold is no error.
+            As in :meth:`recall`, errors too; a list has one entry per key.
         """
         with self._writer():
             self._state, n_deleted = writer.delete(self._facts, self._state, keys, scope)
@@ -314,7 +310,7 @@ class Index:
         Parameters
         ----------
         path : path-like
-            A folder; made if it is not there. A reader that holds an older version keeps it.
+            A folder; made if need be. A reader that holds an older version keeps it.
         """
         from hyrecall.files import save_index
 
@@ -380,13 +376,7 @@ class Index:
         return self._state.n_docs
 
     def stats(self) -> dict[str, Any]:
-        """Give sizes and settings of the index; nothing of any document.
-
-        Returns
-        -------
-        dict
-            device, threads, documents, dead rows, segments (rows, dead, bytes by part), arms.
-        """
+        """Give sizes and settings, for the index's operator: threads, documents, bytes by part."""
         return describe(self._facts, self._state, self._device)
 
     def close(self) -> None:
