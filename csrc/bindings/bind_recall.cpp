@@ -90,7 +90,7 @@ void bind_request(py::module_& m) {
              auto request = std::make_shared<Request>();
              request->n_queries = scope_of.size();
              if (filter_of.size() != scope_of.size()) throw Error(ErrorCode::kShape, "filter", "expected one a query");
-             for (auto& cells : scopes) request->scopes.push_back({std::move(cells)});
+             for (auto& cells : scopes) request->scopes.push_back(std::make_shared<Scope>(Scope{std::move(cells)}));
              for (std::uint32_t scope : scope_of) require(scope < request->scopes.size(), "a known scope");
              for (std::uint32_t filter : filter_of) require(filter == kNone32 || filter < filters.size(), "a known filter");
              request->scope_of = std::move(scope_of);
@@ -152,6 +152,13 @@ void bind_request(py::module_& m) {
           },
           py::kw_only(), py::arg("kind"), py::arg("weights"), py::arg("rank_constant"), py::arg("minmax"),
           py::arg("complete"), py::arg("min_fused"), py::arg("normalize"))
+      .def(
+          "slice",
+          [](Request const& request, std::size_t begin, std::size_t end) {
+            require(begin <= end && end <= request.n_queries, "a range of its queries");
+            return std::make_shared<Request>(request.slice(begin, end));
+          },
+          "The queries [begin, end) as a request of their own.", py::arg("begin"), py::arg("end"))
       .def_property_readonly("n_queries", [](Request const& r) { return r.n_queries; })
       .def_property_readonly("n_arms", &Request::n_arms);
 }

@@ -24,7 +24,8 @@ struct Job {
   int seats;            // pool threads still wanted; guarded by the pool's mutex
   int next_worker = 1;  // 0 is the caller; guarded by the pool's mutex
   int running = 0;      // pool threads inside; guarded by the pool's mutex
-  std::exception_ptr error;
+  std::exception_ptr error;  // of the lowest item that threw: items are handed out in order, so it is always the same
+  std::size_t error_item = 0;
   std::mutex error_mutex;
 
   void work(int worker) {
@@ -35,7 +36,10 @@ struct Job {
         (*body)(worker, item);
       } catch (...) {
         std::lock_guard const lock(error_mutex);
-        if (!error) error = std::current_exception();
+        if (!error || item < error_item) {
+          error = std::current_exception();
+          error_item = item;
+        }
         next.store(n_items, std::memory_order_relaxed);  // the rest would be thrown away
       }
     }

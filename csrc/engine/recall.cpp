@@ -20,7 +20,7 @@ Execution::Execution(Snapshot const& snapshot, Request const& request) : snapsho
   std::size_t const n_segments = snapshot.segments.size();
   scopes_.resize(request.scopes.size());
   parallel_for(request.scopes.size(), request.threads, [&](int, std::size_t s) {
-    for (auto const& view : snapshot.segments) scopes_[s].push_back(resolve_scope(view->segment(), request.scopes[s]));
+    for (auto const& view : snapshot.segments) scopes_[s].push_back(resolve_scope(view->segment(), *request.scopes[s]));
   });
   postings_.resize(request.lexical.size());
   for (std::size_t arm = 0; arm < request.lexical.size(); ++arm) {

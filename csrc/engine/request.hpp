@@ -53,7 +53,7 @@ struct Fusion {
 // Arms are numbered lexical first, then dense, in the order of these vectors.
 struct Request {
   std::size_t n_queries = 0;
-  std::vector<Scope> scopes;                     // distinct
+  std::vector<std::shared_ptr<Scope const>> scopes;  // distinct
   std::vector<std::uint32_t> scope_of;           // [n_queries]
   std::vector<std::shared_ptr<FilterProgram const>> filters;  // distinct
   std::vector<std::uint32_t> filter_of;          // [n_queries], kNone32 = none
@@ -68,6 +68,8 @@ struct Request {
   int threads = 1;
 
   std::size_t n_arms() const { return lexical.size() + dense.size(); }
+  // The queries [begin, end) as a request of their own: a batch of any size runs in pieces, with the same bits.
+  Request slice(std::size_t begin, std::size_t end) const;
 };
 
 // BM25 statistics of one query in one lexical arm: integers, so parts add up exactly.

@@ -26,8 +26,10 @@ __all__ = [
     "DeviceMemoryError",
     "DeviceUnavailableError",
     "HyrecallError",
+    "IndexNotFoundError",
     "InternalError",
     "KeyConflictError",
+    "MissingExtraError",
     "OptionError",
     "ScopeError",
     "ShapeError",
@@ -38,6 +40,14 @@ __all__ = [
 
 class WriterBusyError(HyrecallError, RuntimeError):
     """Another writer holds this index."""
+
+
+class MissingExtraError(HyrecallError, ImportError):
+    """An optional part is asked for that is not installed; the message has the install line."""
+
+
+class IndexNotFoundError(CorruptIndexError, FileNotFoundError):
+    """There is nothing at the path of a saved index."""
 
 
 E_ = TypeVar("E_", bound=HyrecallError)

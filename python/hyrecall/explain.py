@@ -88,6 +88,11 @@ class Explanation:
     fusion : str
         How the components were joined.
     components : tuple of Component
+        One per arm that ran, in the order of ``trace.arms``.
+
+    Notes
+    -----
+    The formulas are those of docs/scoring.md; the bits are the hit's.
     """
 
     score: float
@@ -101,7 +106,8 @@ class Explanation:
             rank = "not in its list" if c.rank is None else f"rank {c.rank}"
             lines.append(f"  {c.arm}: score {c.score!r}, {rank}, adds {c.contribution!r}")
             lines += [
-                f"    {t.term}: tf {t.term_freq}, df {t.doc_freq} of {c.n_docs}, idf {t.idf:.4f}, adds {t.impact:.4f}"
+                f"    {t.term}: tf {t.term_freq}, df {t.doc_freq} of {c.n_docs}, idf {t.idf:.4f}, "
+                f"adds {t.impact:.4f}"
                 for t in c.terms
                 if t.term_freq
             ]
@@ -112,8 +118,12 @@ def explain(hits: Hits, hit: Hit) -> Explanation:
     """Recompute a hit's score."""
     plan = hits._plan
     parts: list[dict[str, Any]] = []
+    # The query alone, on the snapshot of the call: the same bits as in its batch.
+    request = plan.request.slice(hit.query, hit.query + 1)
+    execution = _core.Execution(hits._state.snapshot, request)
     for at, arm in enumerate(plan.arms):
-        scored = _lexical(hits, hit, at, arm) if at < plan.n_lexical else _dense(hits, hit, arm)
+        is_lexical = at < plan.n_lexical
+        scored = _lexical(hits, hit, at, arm, execution) if is_lexical else _dense(hits, hit, arm)
         parts.append({"arm": arm, "rank": hit.arm_rank(arm), **scored})
     score, contributions = _fuse(hits, hit, parts)
     components = tuple(
@@ -125,16 +135,16 @@ def explain(hits: Hits, hit: Hit) -> Explanation:
     )
 
 
-def _lexical(hits: Hits, hit: Hit, at: int, arm: str) -> dict[str, Any]:
+def _lexical(hits: Hits, hit: Hit, at: int, arm: str, execution: _core.Execution) -> dict[str, Any]:
     plan = hits._plan
     segment, row = _place(hits, hit)
     column = hits._state.segments[segment].lexical[arm]
     doc_length = column.doc_length(row)
-    leaves = hits._execution.leaves(at, hit.query)
+    leaves = execution.leaves(at, 0)
     if leaves is None or doc_length is None:
         return {"score": None}
-    n_docs, total_length, doc_freqs = hits._statistics.of(at, hit.query)
-    freqs = hits._execution.leaf_freqs(at, hit.query, segment, row)
+    n_docs, total_length, doc_freqs = execution.statistics().of(at, 0)
+    freqs = execution.leaf_freqs(at, 0, segment, row)
     how: BM25 = plan.bm25[arm]
     assert how.k1 is not None
     math = _core.arithmetic
@@ -148,7 +158,7 @@ def _lexical(hits: Hits, hit: Hit, at: int, arm: str) -> dict[str, Any]:
         if freq:
             score = math.add(score, impact)
         terms.append(Term(label, multiplicity, doc_freq, freq, idf, weight, impact))
-    if not hits._execution.matches(at, hit.query, segment, row):
+    if not execution.matches(at, 0, segment, row):
         score = 0.0
     return {
         "score": score,

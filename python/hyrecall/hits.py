@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,6 @@ from hyrecall.errors import OptionError, error
 from hyrecall.explain import Explanation, explain
 from hyrecall.request import IndexFacts, Plan
 from hyrecall.segments import State, gather
-
-if TYPE_CHECKING:
-    from hyrecall import _core
 
 __all__ = ["Hit", "Hits", "QueryHits", "Trace"]
 
@@ -67,6 +64,19 @@ class Hits(Sequence["QueryHits"]):
     Notes
     -----
     Hits keep the snapshot they were read from: columns that are read later are those of the call.
+
+    Examples
+    --------
+    >>> import hyrecall as hr
+    >>> table = pa.table({"id": [7, 8], "text": ["green tea", "tea leaf tea"]})
+    >>> index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="text"))
+    >>> hits = index.recall(text=["tea", "coffee"])
+    >>> [[hit.key for hit in one] for one in hits]
+    [[8, 7], []]
+    >>> hits.to_arrow().column_names
+    ['query', 'rank', 'key', 'score', 'text_score', 'text_rank']
+    >>> hits[0][0].explain().score == hits[0][0].score
+    True
     """
 
     def __init__(
@@ -76,8 +86,6 @@ class Hits(Sequence["QueryHits"]):
         plan: Plan,
         facts: IndexFacts,
         state: State,
-        execution: _core.Execution,
-        statistics: _core.Statistics,
         columns: Sequence[str],
         now: datetime,
         trace: Trace,
@@ -87,8 +95,6 @@ class Hits(Sequence["QueryHits"]):
         self._plan = plan
         self._facts = facts
         self._state = state
-        self._execution = execution
-        self._statistics = statistics
         self._columns = tuple(columns)
         self._gathered: dict[str, pa.Array] = {}
         self._lists: dict[str, list[Any]] = {}
@@ -235,7 +241,15 @@ class Hits(Sequence["QueryHits"]):
 
 
 class QueryHits(Sequence["Hit"]):
-    """The hits of one query, best first."""
+    """The hits of one query, best first: a sequence of :class:`Hit`.
+
+    Attributes
+    ----------
+    query : int
+        Which query of the batch.
+    keys : list
+        The hits' keys.
+    """
 
     def __init__(self, hits: Hits, query: int, begin: int, end: int) -> None:
         """Take the rows [begin, end) of the batch's hits."""
@@ -304,6 +318,11 @@ class Hit:
         Place in the whole list, from 1.
     score : float
         What the list is ordered by: the fused score, or the only arm's.
+    key, cell, text : object
+        The document's key, the tuple of its cell, and its first text column, read when asked.
+    bm25_score, vector_score : float or None
+        Of the only lexical arm (>= 0) and the only dense arm (cosine, in [-1, 1]); None where the
+        document or the query has no text or vector there.
     """
 
     _hits: Hits

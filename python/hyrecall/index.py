@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hyrecall import writer
 from hyrecall.analyzer import Analyzer
@@ -26,6 +26,8 @@ from hyrecall.scoring import BM25, Above, Fusion
 from hyrecall.segments import State, describe
 
 __all__ = ["Index"]
+
+T = TypeVar("T")
 
 _executor = ThreadPoolExecutor(max_workers=8, thread_name_prefix="hyrecall")
 
@@ -73,7 +75,7 @@ class Index:
         threads: int | None = None,
         first_seq: int = 0,
     ) -> Index:
-        """Index a table.
+        """Index a table, in one permuted copy; memory peaks at input + index + 10 %.
 
         Parameters
         ----------
@@ -98,14 +100,8 @@ class Index:
         ------
         DTypeError, ShapeError, OptionError
             A column that the schema cannot take; the message names row and remedy.
-        DeviceUnavailableError
-            A device that cannot recall.
         KeyConflictError
             A null key, or one that comes twice in a cell.
-
-        Notes
-        -----
-        One permuted copy of each column; peaks at input + index + 10 %.
         """
         if not isinstance(schema, Schema):
             raise error(DTypeError, "schema", "an hr.Schema", type(schema).__name__)
@@ -155,10 +151,9 @@ class Index:
             There is no default; an index built with ``cell=None`` takes none.
         filter : Filter or list of Filter or None, optional
             Narrows the reply; statistics stay those of the scope.
-        limit, offset : int, default 10 and 0
-            Which part of the list to give; with several arms their sum is at most ``depth``.
-        depth : int, default 100
-            How many documents each arm hands to the fusion.
+        limit, offset, depth : int, default 10, 0, 100
+            Which part of the list to give, and how many documents each arm hands to the fusion;
+            with several arms, limit + offset <= depth.
         fusion : RRF or WeightedSum or Max, optional
             Default: none with one arm, ``RRF()`` with several.
         min_score : mapping of str to float or Above, optional
@@ -183,10 +178,8 @@ class Index:
 
         Raises
         ------
-        ScopeError
-            No scope, or one the cell columns cannot answer.
-        OptionError, ShapeError, DTypeError
-            The argument is named.
+        ScopeError, OptionError, ShapeError, DTypeError
+            The argument is named; no scope is a ScopeError.
 
         Notes
         -----
@@ -226,13 +219,11 @@ class Index:
 
     async def arecall(self, **options: Any) -> Hits:
         """Answer as :meth:`recall` does, off the event loop."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(_executor, partial(self.recall, **options))
+        return await _off_loop(self.recall, options)
 
     async def arecall_one(self, **options: Any) -> QueryHits:
         """Answer as :meth:`recall_one` does, off the event loop."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(_executor, partial(self.recall_one, **options))
+        return await _off_loop(self.recall_one, options)
 
     # ---- changing ----
 
@@ -249,7 +240,8 @@ class Index:
     def add(self, table: object, *, vectors: Mapping[str, object] | None = None) -> None:
         """Add the rows of a table; a key that its cell already holds is refused.
 
-        The new rows take the next insertion numbers. A failing add leaves the index as it was.
+        The new rows take the next insertion numbers. A failing add leaves the index as it was. Costs
+        its rows, at most 128 more, and now and then a merge: best in batches.
 
         Parameters
         ----------
@@ -264,10 +256,6 @@ class Index:
             Columns that do not fit the index.
         WriterBusyError
             Another thread is writing.
-
-        Notes
-        -----
-        Costs its rows, at most 128 more, and now and then a merge: best in batches.
         """
         with self._writer():
             self._state = writer.append(self._facts, self._state, table, vectors)
@@ -279,9 +267,8 @@ class Index:
         another document (delete the old one). Parameters, errors and cost as :meth:`add`.
         """
         with self._writer():
-            self._state = writer.append(
-                self._facts, self._state, table, vectors, replace_existing=True
-            )
+            state = self._state
+            self._state = writer.append(self._facts, state, table, vectors, replace_existing=True)
 
     def delete(self, keys: Sequence[object], *, scope: object = None) -> int:
         """Delete documents by key, within a scope; give how many there were.
@@ -348,7 +335,10 @@ class Index:
         Raises
         ------
         CorruptIndexError
-            A file that is damaged, missing, or of a newer format; it is named.
+            A file that is damaged, missing, or of a newer format; it is named. With
+            ``verify="structure"``, damaged vectors are found by the first recall that reads them.
+        IndexNotFoundError
+            Nothing at ``path``; a CorruptIndexError and a FileNotFoundError.
         """
         from hyrecall.files import open_index
 
@@ -401,3 +391,7 @@ class Index:
         return (
             f"<Index: {len(self)} documents, arms {', '.join(self._facts.arms)}, on {self._device}>"
         )
+
+
+async def _off_loop(call: Callable[..., T], options: Mapping[str, Any]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(_executor, partial(call, **options))

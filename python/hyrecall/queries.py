@@ -30,6 +30,15 @@ class Phrase:
         How far tokens may lie from their places: an occurrence is a place of the first token for
         which the displacements of all tokens span at most ``slop`` positions. In [0, 1000].
 
+    Raises
+    ------
+    OptionError, DTypeError
+        A slop out of range; no str.
+
+    Notes
+    -----
+    Costs the documents in scope of its rarest token, each with a walk over its terms.
+
     Examples
     --------
     >>> Phrase("blue green deploy")
@@ -42,11 +51,7 @@ class Phrase:
     def __post_init__(self) -> None:
         """Check the options."""
         _check_text("Phrase", self.text)
-        if (
-            not isinstance(self.slop, int)
-            or isinstance(self.slop, bool)
-            or not 0 <= self.slop <= _MAX_SLOP
-        ):
+        if not isinstance(self.slop, int) or isinstance(self.slop, bool) or not 0 <= self.slop <= _MAX_SLOP:
             raise error(OptionError, "slop", f"an int in [0, {_MAX_SLOP}]", repr(self.slop))
 
 
@@ -62,6 +67,11 @@ class Prefix:
     ----------
     text : str
         One token after analysis.
+
+    Raises
+    ------
+    OptionError
+        By recall: a text of several tokens, or too many terms.
 
     Examples
     --------
@@ -102,7 +112,8 @@ class All(_Group):
 
     Notes
     -----
-    A matching document is scored by every term of the query that it holds, as in FTS5.
+    A matching document is scored by every leaf of the query that it holds. FTS5 leaves out the
+    leaves of a failed AND under an OR.
 
     Examples
     --------
@@ -137,6 +148,11 @@ class Boost:
     factor : float
         In [2^-20, 2^20].
 
+    Raises
+    ------
+    OptionError
+        A factor out of range.
+
     Examples
     --------
     >>> Boost("postgres", 2.0)
@@ -150,11 +166,7 @@ class Boost:
         """Check the options."""
         _check_query("Boost", self.query)
         is_number = isinstance(self.factor, int | float) and not isinstance(self.factor, bool)
-        if (
-            not is_number
-            or not math.isfinite(self.factor)
-            or not 1 / _MAX_BOOST <= self.factor <= _MAX_BOOST
-        ):
+        if not is_number or not math.isfinite(self.factor) or not 1 / _MAX_BOOST <= self.factor <= _MAX_BOOST:
             raise error(OptionError, "factor", "a number in [2^-20, 2^20]", repr(self.factor))
 
 

@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.hits import Hits, Trace
@@ -15,6 +18,9 @@ from hyrecall.scope import check_no_list
 from hyrecall.segments import State
 
 __all__ = ["batch_of_one", "run_recall"]
+
+BATCH_QUERIES = 4096
+"""Queries that are in the engine at a time: candidates of more would only take memory."""
 
 
 def batch_of_one(text: object, vector: object, options: dict[str, Any]) -> dict[str, Any]:
@@ -47,21 +53,18 @@ def run_recall(
         raise error(OptionError, "columns", f"a sequence of columns of {list(known)}", repr(columns))
     asked_at = _utc(now)
     plan = make_plan(facts, state.snapshot, options)
+    for arm in plan.vectors:
+        for segment in state.segments:
+            segment.check(arm)  # does nothing but after open(verify="structure"), once
     planned = time.perf_counter()
-    execution = _core.Execution(state.snapshot, plan.request)
-    statistics = execution.statistics()
-    counted = time.perf_counter()
-    candidates = execution.candidates(statistics)
-    ranked = time.perf_counter()
-    arrays = _core.merge(plan.request, [candidates])
-    ended = time.perf_counter()
-    steps = {"plan": planned - started, "statistics": counted - planned}
-    steps |= {"candidates": ranked - counted, "fusion": ended - ranked}
-    empty = tuple(
-        f"{arm}[{query}] has no indexable token"
-        for at, arm in enumerate(plan.arms[: plan.n_lexical])
-        for query in execution.empty_queries(at)
-    )
+    pieces, notes, steps = [], list(plan.notes), {"plan": planned - started}
+    for begin in range(0, plan.n_queries, BATCH_QUERIES) or (0,):
+        request = plan.request.slice(begin, min(begin + BATCH_QUERIES, plan.n_queries))
+        arrays, empty, seconds = _run_piece(state, request, plan.arms[: plan.n_lexical])
+        pieces.append(arrays)
+        notes += [f"{arm}[{begin + query}] has no indexable token" for arm, query in empty]
+        for step, spent in seconds.items():
+            steps[step] = steps.get(step, 0.0) + spent
     trace = Trace(
         device=device,
         n_queries=plan.n_queries,
@@ -69,19 +72,49 @@ def run_recall(
         depth=plan.depth,
         milliseconds={step: seconds * 1e3 for step, seconds in steps.items()},
         degraded=(),
-        notes=plan.notes + empty,
+        notes=tuple(notes),
     )
     return Hits(
-        arrays,
+        _join(pieces),
         plan=plan,
         facts=facts,
         state=state,
-        execution=execution,
-        statistics=statistics,
         columns=columns,
         now=asked_at,
         trace=trace,
     )
+
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def _run_piece(
+    state: State, request: _core.Request, lexical: Sequence[str]
+) -> tuple[Arrays, list[tuple[str, int]], dict[str, float]]:
+    """Take a request through its three steps on one part."""
+    started = time.perf_counter()
+    execution = _core.Execution(state.snapshot, request)
+    statistics = execution.statistics()
+    counted = time.perf_counter()
+    candidates = execution.candidates(statistics)
+    ranked = time.perf_counter()
+    arrays = _core.merge(request, [candidates])
+    seconds = {
+        "statistics": counted - started,
+        "candidates": ranked - counted,
+        "fusion": time.perf_counter() - ranked,
+    }
+    empty = [(arm, q) for at, arm in enumerate(lexical) for q in execution.empty_queries(at)]
+    return arrays, empty, seconds
+
+
+def _join(pieces: Sequence[Arrays]) -> Arrays:
+    if len(pieces) == 1:
+        return pieces[0]
+    joined = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+    counts = [np.diff(piece["offsets"]) for piece in pieces]
+    joined["offsets"] = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
+    return joined
 
 
 def _utc(now: datetime | None) -> datetime:

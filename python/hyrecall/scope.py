@@ -44,9 +44,7 @@ def encode_part(value: object, name: str, kind: pa.DataType) -> bytes:
         raw = value.encode("utf-8", "surrogatepass")
         return b"\3" + struct.pack("<I", len(raw)) + raw
     wish = {"large_string": "a str", "int64": "an int", "bool": "a bool"}[str(kind)]
-    raise error(
-        ScopeError, "scope", f"{wish} or None for {name}", f"{type(value).__name__} {value!r}"
-    )
+    raise error(ScopeError, "scope", f"{wish} or None for {name}", f"{type(value).__name__} {value!r}")
 
 
 @dataclass(frozen=True, init=False)
@@ -57,7 +55,13 @@ class Scope:
     ----------
     cells : iterable
         Cells: a value where the index has one cell column, else a tuple with a value per cell
-        column. An empty iterable sees nothing; ``Scope([None])`` is the null cell.
+        column. An empty iterable sees nothing; ``Scope([None])`` is the null cell. A cell that is
+        not there is an empty one.
+
+    Raises
+    ------
+    ScopeError
+        No iterable, here; by recall, a cell of another width or type than the cell columns.
 
     Examples
     --------
@@ -96,7 +100,13 @@ class Scope:
 
 @dataclass(frozen=True)
 class ScopePattern:
-    """What :meth:`Scope.matching` gives; taken wherever a scope is."""
+    """What :meth:`Scope.matching` gives; taken wherever a scope is.
+
+    Attributes
+    ----------
+    parts : tuple of (str, value)
+        Cell column and its value or ANY, by name.
+    """
 
     parts: tuple[tuple[str, object], ...]
 
@@ -180,12 +190,7 @@ class Scopes:
     def _match(self, pattern: ScopePattern) -> list[bytes]:
         named = dict(pattern.parts)
         if set(named) != set(self._types):
-            raise error(
-                ScopeError,
-                "scope",
-                f"every cell column named: {sorted(self._types)}",
-                sorted(named),
-            )
+            raise error(ScopeError, "scope", f"every cell column named: {sorted(self._types)}", sorted(named))
         parts = [
             None if named[name] is ANY else encode_part(named[name], name, kind)
             for name, kind in self._types.items()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +32,9 @@ __all__ = [
 
 Rows = npt.NDArray[np.uint32]
 
+SMALL_ROWS = 4096
+"""Tables this small are put together whole; larger ones are read row by row."""
+
 
 @dataclass(frozen=True, eq=False)
 class Segment:
@@ -46,6 +49,8 @@ class Segment:
         Arm to native column, in schema order.
     name : str or None
         Under which name it lies in a saved index; None until it is saved.
+    late : mapping of str to callable
+        By dense arm, the check of its vectors that open left for their first reader.
     """
 
     core: _core.Segment
@@ -53,6 +58,12 @@ class Segment:
     lexical: dict[str, _core.LexicalColumn]
     dense: dict[str, _core.DenseColumn]
     name: str | None = None
+    late: Mapping[str, Callable[[], None]] = field(default_factory=dict)
+
+    def check(self, arm: str) -> None:
+        """Make sure that the vectors of a dense arm are undamaged; call it before reading them."""
+        if arm in self.late:
+            self.late[arm]()
 
     def column(self, name: str) -> pa.Array:
         """Give a row column as one array."""
@@ -181,6 +192,9 @@ def merge_segments(
         )
         for arm in schema.text_arms
     }
+    for segment in segments:
+        for arm in schema.vector_arms:
+            segment.check(arm)  # a damaged row must not get a new checksum
     dense = {
         arm: _core.DenseColumn.merge([s.dense[arm] for s in segments], source, source_row)
         for arm in schema.vector_arms
@@ -192,17 +206,23 @@ def gather(
     segments: Sequence[Segment], source: Rows, row: Rows, names: Sequence[str]
 ) -> pa.Table:
     """Give columns of the rows (source[i], row[i]), in that order, one chunk each."""
+    tables = [segment.rows.select(list(names)) for segment in segments]
     used = [int(s) for s in np.unique(source)]
-    if not used:
-        return segments[0].rows.select(list(names)).slice(0, 0).combine_chunks() if segments else pa.table({})
-    if len(used) == 1:
-        return segments[used[0]].rows.select(list(names)).take(pa.array(row)).combine_chunks()
+    if len(used) <= 1:
+        table = tables[used[0]].take(pa.array(row)) if used else tables[0].slice(0, 0)
+        return table.combine_chunks()
+    if sum(tables[number].num_rows for number in used) <= SMALL_ROWS:
+        # Cheaper than a take per segment: one-row adds come this way.
+        starts = np.zeros(len(tables), np.int64)
+        starts[used] = np.cumsum([0, *(tables[number].num_rows for number in used[:-1])])
+        small = pa.concat_tables([tables[number] for number in used]).combine_chunks()
+        return small.take(pa.array(starts[source] + row)).combine_chunks()
     parts = []
     place = np.empty(len(row), np.int64)  # where the concatenation holds row i
     start = 0
     for number in used:
         here = np.flatnonzero(source == number)
-        parts.append(segments[number].rows.select(list(names)).take(pa.array(row[here])))
+        parts.append(tables[number].take(pa.array(row[here])))
         place[here] = np.arange(start, start + len(here))
         start += len(here)
     return pa.concat_tables(parts).combine_chunks().take(pa.array(place)).combine_chunks()

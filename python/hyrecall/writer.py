@@ -24,14 +24,14 @@ from hyrecall.segments import Segment, State, build_segment, merge_segments, one
 
 __all__ = ["append", "build", "compact", "delete", "settle"]
 
-TAIL_ROWS = 128
-"""Below this a segment is the tail: one row joins it by rebuilding at most this many."""
+CRUMB_ROWS = 128
+"""Below this a segment is a crumb, as one-row adds leave them: joining crumbs rebuilds at most this."""
 
 SEALED_ROWS = 4096
-"""From here on segments stand in tiers; below there is the tail and one that collects tails."""
+"""From here on segments stand in tiers; below there are crumbs and the one that collects them."""
 
 TIER_FACTOR = 8
-"""A tier holds fewer than this many segments, each this many times larger than in the tier below."""
+"""A tier holds fewer segments than this, each this many times larger than in the tier below."""
 
 DEAD_SHARE = 0.10
 """A segment with more dead rows than this is rewritten: its overlay would outgrow it."""
@@ -40,8 +40,8 @@ Pair = tuple[Segment, _core.SegmentView]
 
 
 def tier(n_rows: int) -> int:
-    """Give the tier of a segment: 0 tail, 1 collecting, 2 from 4,096 rows, 3 from 32,768, ..."""
-    if n_rows < TAIL_ROWS:
+    """Give the tier of a segment: 0 crumb, 1 collecting, 2 from 4,096 rows, 3 from 32,768, ..."""
+    if n_rows < CRUMB_ROWS:
         return 0
     number, bound = 1, SEALED_ROWS
     while n_rows >= bound:
@@ -52,7 +52,7 @@ def tier(n_rows: int) -> int:
 def settle(pairs: Sequence[Pair], schema: Schema) -> list[Pair]:
     """Merge until every tier is below its number of segments and none carries too many dead.
 
-    At a factor of 8 that is at most 7 segments a tier, the tail and the collecting one: 23 up to
+    At a factor of 8 that is at most 7 crumbs, the collecting segment and 7 of each tier: 29 up to
     two million documents.
     """
     held = [pair for pair in pairs if pair[1].n_live > 0]
@@ -68,11 +68,11 @@ def settle(pairs: Sequence[Pair], schema: Schema) -> list[Pair]:
 def _next_merge(pairs: Sequence[Pair]) -> list[Pair]:
     tiers: dict[int, list[Pair]] = {}
     for pair in pairs:
-        if pair[1].n_dead > DEAD_SHARE * pair[1].n_rows and pair[1].n_dead > TAIL_ROWS // 2:
+        if pair[1].n_dead > DEAD_SHARE * pair[1].n_rows and pair[1].n_dead > CRUMB_ROWS // 2:
             return [pair]
         tiers.setdefault(tier(pair[1].n_live), []).append(pair)
     for number, group in sorted(tiers.items()):
-        if len(group) >= (2 if number < 2 else TIER_FACTOR):
+        if len(group) >= (2 if number == 1 else TIER_FACTOR):
             return group
     return []
 
@@ -91,8 +91,13 @@ def build(
     analyzers = {arm: text.analyzer or analyzer for arm, text in arms}
     columns = read_table(table, schema, vectors=vectors)
     segment = build_segment(columns, schema, analyzers, first_seq=first_seq, threads=threads)
+    # Rows that join later take the precision that the first ones had.
+    vector_arms = {
+        arm: Vector(vector.column, dtype=segment.dense[arm].dtype)
+        for arm, vector in schema.vector_arms.items()
+    }
     facts = IndexFacts(
-        schema=schema,
+        schema=replace(schema, vector=vector_arms),
         analyzers=analyzers,
         bm25={arm: text.bm25 or bm25 for arm, text in arms},
         dims={arm: column.dim for arm, column in segment.dense.items()},
@@ -112,7 +117,7 @@ def append(
     replace_existing: bool = False,
 ) -> State:
     """Add rows with the next insertion numbers; existing identities are refused or replaced."""
-    columns = _read_more(facts, state, table, vectors)
+    columns = _read_more(facts, table, vectors)
     if columns.n_rows == 0:
         return state
     schema = facts.schema
@@ -166,10 +171,10 @@ def _without(
     state: State, segments: npt.NDArray[np.int32], rows: npt.NDArray[np.uint32]
 ) -> list[Pair]:
     """Give the state's segments after the death of the named rows."""
-    pairs: list[Pair] = []
-    for number, (segment, view) in enumerate(zip(state.segments, state.views, strict=True)):
-        dead = np.unique(rows[segments == number])
-        pairs.append((segment, view.without(dead) if len(dead) else view))
+    pairs = list(zip(state.segments, state.views, strict=True))
+    for number in np.unique(segments) if len(segments) else ():
+        segment, view = pairs[number]
+        pairs[number] = (segment, view.without(np.unique(rows[segments == number])))
     return pairs
 
 
@@ -180,16 +185,10 @@ def _state_of(pairs: list[Pair], schema: Schema, next_seq: int) -> State:
 
 
 def _read_more(
-    facts: IndexFacts, state: State, table: object, vectors: Mapping[str, object] | None
+    facts: IndexFacts, table: object, vectors: Mapping[str, object] | None
 ) -> Columns:
     """Read rows that join the index: they must have its types and dimensions."""
-    dense = state.segments[0].dense
-    kept = {
-        arm: Vector(vector.column, dtype=dense[arm].dtype)
-        for arm, vector in facts.schema.vector_arms.items()
-    }
-    schema = replace(facts.schema, vector=kept)
-    columns = read_table(table, schema, vectors=vectors, dims=facts.dims)
+    columns = read_table(table, facts.schema, vectors=vectors, dims=facts.dims)
     rows = columns.rows
     for name, kind in facts.row_types.items():
         found = rows.schema.field(name).type

@@ -1,0 +1,269 @@
+"""A segment as Arrow record batches, one a file, and back. The layout: docs/format.md.
+
+Every array that the engine holds stands in a batch where Arrow has a natural place for it: offsets
+are those of a list, postings the items of a term. So nothing is copied on the way out, and on the
+way back the engine reads the file's own memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hyrecall import _core
+from hyrecall.errors import CorruptIndexError, error
+from hyrecall.schema import Schema
+from hyrecall.segments import Segment, segment_from_parts
+
+__all__ = [
+    "batches_of",
+    "dead_batch",
+    "dead_rows",
+    "read_batch",
+    "roles",
+    "segment_of",
+    "write_batch",
+]
+
+FRONTIER_NUMBERS = 8  # four points of (term_freq, doc_length)
+
+_value = partial(pa.field, nullable=False)  # nothing of ours is ever null
+
+_POSTING = pa.struct([_value("row", pa.uint32()), _value("term_freq", pa.uint32())])
+_FRONTIER = pa.list_(_value("item", pa.uint32()), FRONTIER_NUMBERS)
+_BLOCK = pa.struct([_value("first_posting", pa.uint64()), _value("frontier", _FRONTIER)])
+
+_DOCUMENTS = pa.schema([_value("doc_length", pa.uint32()), _value("forward", pa.large_binary())])
+_TERMS = pa.schema(
+    [
+        _value("term", pa.large_binary()),
+        _value("postings", pa.large_list(_value("item", _POSTING))),
+        _value("blocks", pa.large_list(_value("item", _BLOCK))),
+    ]
+)
+_DEAD = pa.schema([_value("row", pa.uint32())])
+
+_VALUE_TYPES = {"float32": pa.float32(), "float16": pa.float16(), "bfloat16": pa.uint16()}
+
+Numbers = npt.NDArray[Any]
+Open = Callable[[str], tuple[Path, pa.RecordBatch]]
+
+
+def roles(schema: Schema) -> tuple[str, ...]:
+    """Give the roles of a segment's files, beside that of its deleted rows."""
+    dense, lexical = range(len(schema.vector_arms)), range(len(schema.text_arms))
+    return (
+        "rows",
+        *(f"vectors-{at}" for at in dense),
+        *(f"{part}-{at}" for at in lexical for part in ("documents", "terms")),
+    )
+
+
+def write_batch(sink: Any, batch: pa.RecordBatch) -> None:
+    """Write a batch as an Arrow IPC file."""
+    options = pa.ipc.IpcWriteOptions(allow_64bit=True)  # postings may pass 2^31
+    with pa.ipc.new_file(sink, batch.schema, options=options) as writer:
+        writer.write_batch(batch)
+
+
+def read_batch(path: Path, buffer: pa.Buffer) -> pa.RecordBatch:
+    """Read the one batch of an Arrow IPC file, without a copy; ``path`` is for messages."""
+    try:
+        reader = pa.ipc.open_file(buffer)
+        if reader.num_record_batches != 1:
+            raise error(CorruptIndexError, str(path), "one batch", reader.num_record_batches)
+        batch = reader.get_batch(0)
+        batch.validate()  # that every buffer is as long as its column
+    except (pa.ArrowException, OSError) as fault:
+        if isinstance(fault, CorruptIndexError):
+            raise
+        raise error(CorruptIndexError, str(path), "an Arrow IPC file", fault) from fault
+    return batch
+
+
+# ---- out ----
+
+
+def batches_of(segment: Segment, schema: Schema) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Give (role, batch) of each file, in the order of :func:`roles`."""
+    names = schema.row_columns
+    columns = [_numbers(segment.core.seqs, pa.int64()), *(segment.column(name) for name in names)]
+    yield "rows", pa.record_batch(columns, names=["seq", *names])
+    for at, arm in enumerate(schema.vector_arms):
+        segment.check(arm)  # what is damaged must not be written under a new checksum
+        yield f"vectors-{at}", _vectors(segment.dense[arm])
+    for at, arm in enumerate(schema.text_arms):
+        parts = segment.lexical[arm].parts()
+        lengths = _numbers(parts["doc_lengths"], pa.uint32())
+        forward = _array(pa.large_binary(), [parts["forward_offsets"], parts["forward_bytes"]])
+        yield f"documents-{at}", pa.record_batch([lengths, forward], schema=_DOCUMENTS)
+        yield f"terms-{at}", _terms(parts)
+
+
+def _vector_schema(dtype: str, dim: int) -> pa.Schema:
+    kind = pa.fixed_shape_tensor(_VALUE_TYPES[dtype], [dim])
+    vector = _value("vector", kind, metadata={"dtype": dtype})
+    return pa.schema([vector, _value("inverse_norm", pa.float32())])
+
+
+def _vectors(column: _core.DenseColumn) -> pa.RecordBatch:
+    schema = _vector_schema(column.dtype, column.dim)
+    kind, n_rows = schema.types[0], len(column.inverse_norms)
+    plane = [None, pa.py_buffer(column.rows)]
+    values = pa.Array.from_buffers(kind.value_type, n_rows * column.dim, plane, 0)
+    storage = pa.Array.from_buffers(kind.storage_type, n_rows, [None], 0, children=[values])
+    norms = _numbers(column.inverse_norms, pa.float32())
+    return pa.record_batch([pa.ExtensionArray.from_storage(kind, storage), norms], schema=schema)
+
+
+def _terms(parts: Mapping[str, Numbers]) -> pa.RecordBatch:
+    rows = _numbers(parts["posting_rows"], pa.uint32())
+    freqs = _numbers(parts["posting_freqs"], pa.uint32())
+    postings = pa.Array.from_buffers(_POSTING, len(rows), [None], 0, children=[rows, freqs])
+    begins = _numbers(parts["block_begins"], pa.uint64())
+    points = _numbers(parts["frontiers"], pa.uint32())
+    frontiers = pa.Array.from_buffers(_FRONTIER, len(begins), [None], 0, children=[points])
+    blocks = pa.Array.from_buffers(_BLOCK, len(begins), [None], 0, children=[begins, frontiers])
+    term, posting_lists, block_lists = (field.type for field in _TERMS)
+    columns = [
+        _array(term, [parts["term_offsets"], parts["term_bytes"]]),
+        _array(posting_lists, [parts["posting_offsets"]], postings),
+        _array(block_lists, [parts["block_offsets"]], blocks),
+    ]
+    return pa.record_batch(columns, schema=_TERMS)
+
+
+def dead_batch(view: _core.SegmentView) -> pa.RecordBatch:
+    """Give the deleted rows of a segment, rising."""
+    return pa.record_batch([_numbers(view.dead_rows(), pa.uint32())], schema=_DEAD)
+
+
+def _numbers(values: Numbers, kind: pa.DataType) -> pa.Array:
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)], 0)
+
+
+def _array(kind: pa.DataType, buffers: list[Numbers], items: pa.Array | None = None) -> pa.Array:
+    """Make an array of lists or byte strings; its offsets say how many."""
+    held = [None, *(pa.py_buffer(buffer) for buffer in buffers)]
+    children = None if items is None else [items]
+    return pa.Array.from_buffers(kind, len(buffers[0]) - 1, held, 0, children=children)
+
+
+# ---- back ----
+
+
+def segment_of(
+    name: str, n_rows: int, open_role: Open, schema: Schema, dims: Mapping[str, int]
+) -> Segment:
+    """Join the files of a segment.
+
+    Parameters
+    ----------
+    name : str
+    n_rows : int
+        How many rows the MANIFEST says there are.
+    open_role : callable
+        Role to the path (for messages) and the batch of its file, checked.
+    schema : Schema
+    dims : mapping of str to int
+
+    Raises
+    ------
+    CorruptIndexError
+        A file of other columns or another length than its role has.
+    """
+
+    def take(role: str, wanted: pa.Schema, n_wanted: int | None = n_rows) -> pa.RecordBatch:
+        path, batch = open_role(role)
+        if not batch.schema.equals(wanted):
+            raise error(CorruptIndexError, str(path), f"columns {wanted}", batch.schema)
+        if n_wanted is not None and batch.num_rows != n_wanted:
+            raise error(CorruptIndexError, str(path), f"{n_wanted} rows", batch.num_rows)
+        return batch
+
+    path, batch = open_role("rows")
+    names = list(schema.row_columns)
+    first = pa.field("seq", pa.int64())
+    if batch.schema.names != ["seq", *names] or not batch.schema.field(0).equals(first):
+        raise error(CorruptIndexError, str(path), f"columns seq, {names}", batch.schema)
+    if batch.num_rows != n_rows:
+        raise error(CorruptIndexError, str(path), f"{n_rows} rows", batch.num_rows)
+    rows = pa.table(batch.columns[1:], names=names)
+    dense = {}
+    for at, arm in enumerate(schema.vector_arms):
+        wanted = {dtype: _vector_schema(dtype, dims[arm]) for dtype in _VALUE_TYPES}
+        path, vectors = open_role(f"vectors-{at}")
+        dtype = next((d for d, s in wanted.items() if vectors.schema.equals(s)), None)
+        if dtype is None or vectors.num_rows != n_rows:
+            got = f"{vectors.num_rows} of {vectors.schema}"
+            raise error(CorruptIndexError, str(path), f"{n_rows} rows of {dims[arm]} values", got)
+        plane = _values(vectors.column(0).storage.values).view(np.uint8)
+        norms = _values(vectors.column(1))
+        dense[arm] = _core.DenseColumn.from_parts(arm, dtype, dims[arm], plane, norms)
+    lexical = {
+        arm: _lexical(arm, take(f"documents-{at}", _DOCUMENTS), take(f"terms-{at}", _TERMS, None))
+        for at, arm in enumerate(schema.text_arms)
+    }
+    return segment_from_parts(rows, _values(batch.column(0)), schema, lexical, dense, name=name)
+
+
+def _lexical(arm: str, documents: pa.RecordBatch, terms: pa.RecordBatch) -> _core.LexicalColumn:
+    postings, blocks = terms.column(1).values, terms.column(2).values
+    term_offsets, term_bytes = _strings(terms.column(0))
+    forward_offsets, forward_bytes = _strings(documents.column(1))
+    parts = {
+        "doc_lengths": _values(documents.column(0)),
+        "term_offsets": term_offsets,
+        "term_bytes": term_bytes,
+        "posting_offsets": _offsets(terms.column(1)).view(np.uint64),
+        "posting_rows": _values(postings.field(0)),
+        "posting_freqs": _values(postings.field(1)),
+        "forward_offsets": forward_offsets.view(np.uint64),
+        "forward_bytes": forward_bytes,
+        "block_offsets": _offsets(terms.column(2)).view(np.uint64),
+        "block_begins": _values(blocks.field(0)),
+        "frontiers": _values(blocks.field(1).values),
+    }
+    return _core.LexicalColumn.from_parts(arm, parts)
+
+
+def dead_rows(
+    path: Path, batch: pa.RecordBatch, n_rows: int, n_dead: int
+) -> npt.NDArray[np.uint32]:
+    """Read deleted rows: each once, rising, all below ``n_rows``."""
+    if not batch.schema.equals(_DEAD) or batch.num_rows != n_dead:
+        got = f"{batch.num_rows} of {batch.schema}"
+        raise error(CorruptIndexError, str(path), f"{n_dead} row numbers", got)
+    dead = _values(batch.column(0))
+    if n_dead and not (np.all(dead[1:] > dead[:-1]) and dead[-1] < n_rows):
+        raise error(CorruptIndexError, str(path), f"rising row numbers below {n_rows}", "others")
+    return dead
+
+
+def _values(array: pa.Array) -> Numbers:
+    """Give the numbers of an array in the file's own memory."""
+    return _view(array.buffers()[1], array.type.to_pandas_dtype(), len(array))
+
+
+def _offsets(array: pa.Array) -> npt.NDArray[np.int64]:
+    # Arrow may leave out the offsets of an array without items.
+    if len(array) == 0:
+        return np.zeros(1, np.int64)
+    return _view(array.buffers()[1], np.int64, len(array) + 1)
+
+
+def _strings(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    offsets = _offsets(array)
+    return offsets, _view(array.buffers()[2], np.uint8, int(offsets[-1]))
+
+
+def _view(buffer: pa.Buffer | None, dtype: Any, n_values: int) -> Numbers:
+    if buffer is None or n_values == 0:
+        return np.zeros(n_values, dtype)
+    return np.frombuffer(buffer, dtype, n_values)

@@ -1,0 +1,23 @@
+"""The ``hyrecall`` command; it needs the extra ``[cli]``."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line; without typer and rich, say how to get them and exit with 2."""
+    missing = [name for name in ("typer", "rich") if find_spec(name) is None]
+    if missing:
+        print(
+            f"error: hyrecall: expected the extra [cli] (pip install 'hyrecall[cli]'), "
+            f"got no package {' nor '.join(missing)}",
+            file=sys.stderr,
+        )
+        raise SystemExit(2)
+    from hyrecall.cli.app import app
+
+    app(prog_name="hyrecall")

@@ -1,0 +1,118 @@
+"""The commands by name, and the one place where an error becomes a line and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import traceback
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import hyrecall
+from hyrecall.cli.batch_command import batch
+from hyrecall.cli.demo import demo
+from hyrecall.cli.index_command import index
+from hyrecall.cli.info_command import info
+from hyrecall.cli.recall_command import recall
+from hyrecall.cli.show import say
+from hyrecall.errors import (
+    CorruptIndexError,
+    HyrecallError,
+    IndexNotFoundError,
+    InternalError,
+    MissingExtraError,
+)
+
+__all__ = ["app"]
+
+REFUSED, USAGE, CORRUPT, INTERNAL, INTERRUPTED = 1, 2, 3, 4, 130
+
+_EXIT_CODES = """
+Results go to stdout, everything else to stderr.
+
+Exit codes: 0 done (also where nothing was found); 1 a value, a file or data was refused;
+2 the command line is wrong, or an extra is not installed; 3 the path holds no index that can be
+read: incomplete, damaged, or of a newer format; 4 a fault of hyrecall itself; 130 interrupted.
+"""
+
+
+class _Commands(TyperGroup):
+    """The group whose ``invoke`` every command runs through."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (Exception, KeyboardInterrupt) as fault:
+            code, message = _judge(fault)
+            if ctx.params.get("debug"):
+                traceback.print_exception(fault)
+            say(message)
+            raise typer.Exit(code) from None
+
+
+def _judge(fault: BaseException) -> tuple[int, str]:
+    """Give the exit code and the line of an error; what belongs to typer is raised again."""
+    if isinstance(fault, KeyboardInterrupt):
+        return INTERRUPTED, "interrupted"
+    if isinstance(fault, InternalError):
+        return INTERNAL, _report(fault)
+    if isinstance(fault, HyrecallError):
+        kinds = {
+            IndexNotFoundError: REFUSED,  # a CorruptIndexError too, but nothing is damaged
+            CorruptIndexError: CORRUPT,
+            MissingExtraError: USAGE,
+        }
+        code = next((code for kind, code in kinds.items() if isinstance(fault, kind)), REFUSED)
+        return code, f"error: {_one_line(fault)}"
+    # typer's own (usage errors, Exit, Abort) carry their exit code; a closed pipe is its business.
+    if hasattr(fault, "exit_code") or isinstance(fault, typer.Abort):
+        raise fault
+    if isinstance(fault, OSError):
+        if fault.errno == errno.EPIPE:
+            raise fault
+        return REFUSED, f"error: {fault.filename or 'file'}: {fault.strerror or _one_line(fault)}"
+    if isinstance(fault, MemoryError):
+        return REFUSED, f"error: memory: {_one_line(fault) or 'not enough'}"
+    return INTERNAL, _report(fault)
+
+
+def _report(fault: BaseException) -> str:
+    what = f"{type(fault).__name__}: {_one_line(fault)}"
+    return f"error: internal: {what}; please report it with the output of hyrecall --debug"
+
+
+def _one_line(fault: BaseException) -> str:
+    return " ".join(str(fault).split())
+
+
+app = typer.Typer(
+    name="hyrecall",
+    cls=_Commands,
+    help="Exact scoped hybrid recall: BM25 and cosine, fused, over tables of documents.",
+    epilog=_EXIT_CODES,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(hyrecall.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _settings(
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Take what stands before the command's name; the group reads ``debug``."""
+
+
+for command in (index, recall, batch, info, demo):
+    app.command()(command)

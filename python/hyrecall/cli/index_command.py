@@ -1,0 +1,246 @@
+"""``hyrecall index``: a file of documents to a folder that holds their index."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import typer
+
+from hyrecall.analyzer import Analyzer
+from hyrecall.cli.options import Threads
+from hyrecall.cli.show import say
+from hyrecall.cli.tables import read_corpus
+from hyrecall.cli.values import by_arm, names, read_analyzer, read_bm25
+from hyrecall.embed import StaticEmbedder
+from hyrecall.errors import OptionError, error
+from hyrecall.index import Index
+from hyrecall.manifest import MANIFEST
+from hyrecall.schema import Schema, Text, Vector, VectorDtype
+
+__all__ = ["index"]
+
+_EMBEDDED = "static"  # the arm of --embed, where it is given no name
+
+
+def index(
+    corpus: Annotated[Path, typer.Argument(help="Documents: .parquet, .jsonl or .csv.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")],
+    key: Annotated[str, typer.Option("--key", metavar="COLUMN", help="Column of the ids.")],
+    cell: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cell", metavar="COLUMN", help="Column whose values are the cells; may come again."
+        ),
+    ] = None,
+    no_cell: Annotated[
+        bool, typer.Option("--no-cell", help="The whole table has one audience.")
+    ] = False,
+    text: Annotated[
+        list[str] | None,
+        typer.Option("--text", metavar="[ARM=]COLUMN[+COLUMN]", help="A lexical arm."),
+    ] = None,
+    vector: Annotated[
+        list[str] | None,
+        typer.Option("--vector", metavar="[ARM=]COLUMN[:DTYPE]", help="A dense arm."),
+    ] = None,
+    embed: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--embed",
+            metavar="[ARM=]COLUMN[+COLUMN]",
+            help="A dense arm made from texts with the packaged static model ([local]).",
+        ),
+    ] = None,
+    attribute: Annotated[
+        list[str] | None, typer.Option("--attribute", metavar="COLUMN", help="To filter by.")
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="COLUMN", help="Order of rows in a cell.")
+    ] = None,
+    stored: Annotated[
+        list[str] | None,
+        typer.Option("--stored", metavar="COLUMN", help="To give back. Default: the text columns."),
+    ] = None,
+    analyzer: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--analyzer",
+            metavar="[ARM=]NAME",
+            help="unicode (default), word, unicode61, porter, snowball:LANGUAGE, or a tokenizer's "
+            ".json.",
+        ),
+    ] = None,
+    stopwords: Annotated[
+        str | None, typer.Option("--stopwords", metavar="WORDS", help="english, or a,list,of.")
+    ] = None,
+    bm25: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--bm25",
+            metavar="[ARM=]VARIANT[:K1[:B]]",
+            help="Default of recalls: lucene:1.2:0.75, okapi, fts5.",
+        ),
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Write over an index that is there.")
+    ] = False,
+    threads: Threads = None,
+) -> None:
+    """Index a file of documents.
+
+    Parquet says what its columns are. In CSV keys, cells and texts are read as text, in JSON lines
+    texts are; the types of other columns are inferred.
+    """
+    if bool(cell) == no_cell:
+        wish = "--cell COLUMN, or --no-cell for a table with one audience"
+        raise error(OptionError, "--cell", wish, "both" if cell else "neither")
+    _check_output(output, replace=replace)
+    schema, embedded = _read_schema(
+        key=key, cell=names(cell) or None, text=text, vector=vector, embed=embed,
+        attributes=names(attribute), cluster=cluster, stored=names(stored) if stored else None,
+        analyzer=analyzer, stopwords=stopwords, bm25=bm25,
+    )  # fmt: skip
+    started = time.perf_counter()
+    wanted = _wanted(schema, embedded)
+    as_text = [c for c, option in wanted.items() if option in ("--text", "--embed")]
+    if corpus.suffix.lower() == ".csv":
+        as_text += [key, *schema.cell_columns]
+    table = read_corpus(corpus, wanted, as_text)
+    say(f"{corpus}: {table.num_rows:,} rows in {time.perf_counter() - started:.1f} s")
+    vectors = None
+    if embedded:
+        started = time.perf_counter()
+        embedder = StaticEmbedder()
+        vectors = {
+            arm: embedder.embed(_joined(table, columns)) for arm, columns in embedded.items()
+        }
+        say(f"embedded with {embedder!r} in {time.perf_counter() - started:.1f} s")
+    started = time.perf_counter()
+    made = Index.build(table, schema, vectors=vectors, threads=threads)
+    say(f"indexed {len(made):,} documents in {time.perf_counter() - started:.1f} s")
+    made.save(output)
+    say(f"written to {output}")
+
+
+def _check_output(output: Path, *, replace: bool) -> None:
+    if output.exists() and not output.is_dir():
+        raise error(OptionError, "--output", "a folder", f"the file {output}")
+    if not output.is_dir() or not any(output.iterdir()):
+        return
+    if not (output / MANIFEST).exists():
+        got = f"{output}, which holds something else"
+        raise error(OptionError, "--output", "an empty folder or an index's", got)
+    if not replace:
+        raise error(OptionError, "--output", "a new folder, or --replace", f"the index {output}")
+
+
+def _read_schema(
+    *,
+    text: list[str] | None,
+    vector: list[str] | None,
+    embed: list[str] | None,
+    analyzer: list[str] | None,
+    stopwords: str | None,
+    bm25: list[str] | None,
+    **rest: Any,
+) -> tuple[Schema, dict[str, list[str]]]:
+    """Give the schema, and the columns of each arm to embed."""
+    texts = _arms("--text", text)
+    read = partial(read_analyzer, stopwords=stopwords)
+    analyzers = by_arm("--analyzer", analyzer or [], read)
+    if stopwords is not None and not isinstance(analyzers, Analyzer):
+        # Stop words are for every arm, also for those that --analyzer does not name.
+        plain = read("--stopwords", "unicode")
+        analyzers = {**dict.fromkeys(texts, plain), **(analyzers or {})}
+    scorings = by_arm("--bm25", bm25, read_bm25)
+    for option, given in (("--analyzer", analyzers), ("--bm25", scorings)):
+        for arm in given if isinstance(given, dict) else ():
+            if arm not in texts:
+                raise error(OptionError, option, f"a text arm of {list(texts)}", repr(arm))
+        if given is not None and not texts:
+            raise error(OptionError, option, "a text arm (--text)", "none")
+
+    def of(given: Any, arm: str) -> Any:
+        return given.get(arm) if isinstance(given, dict) else given
+
+    text_arms = {
+        arm: Text(*columns, analyzer=of(analyzers, arm), bm25=of(scorings, arm))
+        for arm, columns in texts.items()
+    }
+    vector_arms = {arm: _vector(value) for arm, value in _named("--vector", vector).items()}
+    embedded = _arms("--embed", embed, default=_EMBEDDED)
+    for arm in embedded:
+        if arm in vector_arms:
+            raise error(OptionError, "--embed", "an arm that --vector does not have", repr(arm))
+        vector_arms[arm] = Vector(arm)
+    return Schema(text=text_arms, vector=vector_arms, **rest), embedded
+
+
+def _named(option: str, values: list[str] | None) -> dict[str, str]:
+    """Split ``[ARM=]REST``; an arm without a name has that of its column."""
+    arms: dict[str, str] = {}
+    for value in values or ():
+        arm, equals, rest = value.partition("=")
+        name = arm if equals else _vector(value).column
+        if not name or (equals and not rest):
+            raise error(OptionError, option, "[ARM=]COLUMN", repr(value))
+        if name in arms:
+            raise error(OptionError, option, "each arm once", f"{name!r} twice")
+        arms[name] = rest if equals else value
+    return arms
+
+
+def _arms(
+    option: str, values: list[str] | None, default: str | None = None
+) -> dict[str, list[str]]:
+    """Split ``[ARM=]COLUMN+COLUMN``; an arm without a name has the default or its column's."""
+    arms: dict[str, list[str]] = {}
+    for value in values or ():
+        arm, equals, rest = value.partition("=")
+        columns = (rest if equals else value).split("+")
+        if not equals:
+            if len(columns) > 1 and default is None:
+                raise error(OptionError, option, f"a name for several columns, ARM={value}", "none")
+            arm = default or columns[0]
+        if not arm or not all(columns):
+            raise error(OptionError, option, "[ARM=]COLUMN[+COLUMN]", repr(value))
+        if arm in arms:
+            raise error(OptionError, option, "each arm once", f"{arm!r} twice")
+        arms[arm] = columns
+    return arms
+
+
+def _vector(value: str) -> Vector:
+    column, colon, dtype = value.rpartition(":")
+    if colon and dtype in get_args(VectorDtype):
+        return Vector(column, dtype=dtype)  # type: ignore[arg-type]
+    return Vector(value)
+
+
+def _wanted(schema: Schema, embedded: dict[str, list[str]]) -> dict[str, str]:
+    """Name the columns to read, each with the option that asks for it first."""
+    asked: list[tuple[str, Sequence[str]]] = [
+        ("--key", (schema.key,)),
+        ("--cell", schema.cell_columns),
+        ("--text", schema.text_columns),
+        ("--embed", [c for columns in embedded.values() for c in columns]),
+        ("--vector", [v.column for arm, v in schema.vector_arms.items() if arm not in embedded]),
+        ("--stored", schema.stored_columns),
+        ("--cluster", () if schema.cluster is None else (schema.cluster,)),
+        ("--attribute", schema.row_columns),
+    ]
+    wanted: dict[str, str] = {}
+    for option, columns in asked:
+        for column in columns:
+            wanted.setdefault(column, option)
+    return wanted
+
+
+def _joined(table: Any, columns: list[str]) -> list[str | None]:
+    """Join the texts of each row with a space; None where all are null."""
+    rows = zip(*(table.column(column).to_pylist() for column in columns), strict=True)
+    return [" ".join(part for part in row if part) if any(row) else None for row in rows]

@@ -1,0 +1,87 @@
+"""How far a batch is, on stderr: a bar in a terminal, now and then a line elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from hyrecall.cli.show import say
+
+__all__ = ["Progress"]
+
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+class Progress:
+    """Count queries and hits, and tell of them.
+
+    Parameters
+    ----------
+    total : int or None
+        Queries in the file; None: not known, so there is no ETA.
+    """
+
+    def __init__(self, total: int | None) -> None:
+        """Start the clock."""
+        self._total = total
+        self._n_queries = 0
+        self._n_hits = 0
+        self._started = self._told = time.perf_counter()
+        self._bar: Bar | None = None
+        if sys.stderr.isatty():
+            self._bar = Bar(
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.description}"),
+                TextColumn("ETA"),
+                TimeRemainingColumn(),
+                console=Console(file=sys.stderr),
+                transient=True,
+            )
+            self._task = self._bar.add_task("", total=total)
+
+    def __enter__(self) -> Progress:
+        """Show the bar."""
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self, n_queries: int, n_hits: int) -> None:
+        """Count a batch that was answered."""
+        self._n_queries += n_queries
+        self._n_hits += n_hits
+        now = time.perf_counter()
+        rate = self._n_queries / max(now - self._started, 1e-9)
+        if self._bar is not None:
+            self._bar.update(
+                self._task, completed=self._n_queries, description=f"{rate:,.0f} queries/s"
+            )
+        elif now - self._told >= _SECONDS_BETWEEN_LINES:
+            self._told = now
+            eta = "?" if self._total is None else f"{(self._total - self._n_queries) / rate:,.0f} s"
+            of = "" if self._total is None else f" of {self._total:,}"
+            say(f"{self._n_queries:,}{of} queries, {rate:,.0f} queries/s, ETA {eta}")
+
+    def summary(self) -> str:
+        """Give the whole in a line."""
+        seconds = max(time.perf_counter() - self._started, 1e-9)
+        rate = self._n_queries / seconds
+        return (
+            f"{self._n_queries:,} queries, {self._n_hits:,} hits in {seconds:.1f} s "
+            f"({rate:,.0f} queries/s)"
+        )

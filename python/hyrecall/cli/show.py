@@ -1,0 +1,86 @@
+"""What a person sees: tables on stdout, remarks on stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from hyrecall.hits import Hit, QueryHits
+from hyrecall.schema import Schema
+
+__all__ = ["hits_table", "hits_to_dict", "print_json", "print_table", "say", "shown_texts"]
+
+_WIDTH_IN_A_FILE = 120  # columns, where stdout is no terminal
+_SHOWN_TEXT = 300  # characters of a text in a table
+
+
+def say(message: str) -> None:
+    """Write a line to stderr: stdout is for data only."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def print_table(table: Table) -> None:
+    """Write a table to stdout."""
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDTH_IN_A_FILE
+    Console(file=sys.stdout, width=width, highlight=False, markup=False).print(table)
+
+
+def print_json(data: object) -> None:
+    """Write JSON to stdout; floats keep every bit, what JSON lacks becomes its str."""
+    print(json.dumps(data, ensure_ascii=False, indent=2, default=str))
+
+
+def hits_table(
+    hits: QueryHits, arms: Sequence[str], schema: Schema, *, title: str | None = None
+) -> Table:
+    """Make a table of a query's hits: rank, key, score, each arm's score and rank, the texts."""
+    table = Table(title=title, title_justify="left")
+    kinds = dict.fromkeys(schema.text_arms, "BM25") | dict.fromkeys(schema.vector_arms, "cosine")
+    for name in ("rank", "key", "score", *(f"{kinds[arm]} ({arm})" for arm in arms)):
+        table.add_column(name, justify="left" if name == "key" else "right", no_wrap=name != "key")
+    texts = shown_texts(schema)
+    if texts:
+        table.add_column(" | ".join(texts), overflow="fold")
+    for hit in hits:
+        row = [str(hit.rank), str(hit.key), f"{hit.score:.6f}", *(_part(hit, arm) for arm in arms)]
+        if texts:
+            row.append(_short(" | ".join(str(hit[name]) for name in texts if hit[name])))
+        table.add_row(*row)
+    return table
+
+
+def shown_texts(schema: Schema) -> tuple[str, ...]:
+    """Name the columns of the first text arm that hits can return."""
+    first = next(iter(schema.text_arms.values()), None)
+    return () if first is None else tuple(c for c in first.columns if c in schema.row_columns)
+
+
+def _part(hit: Hit, arm: str) -> str:
+    """Show an arm's score and its rank; a dash where it was not computed or not in the list."""
+    score, rank = hit.arm_score(arm), hit.arm_rank(arm)
+    shown = "-" if score is None else f"{score:.4f}"
+    return f"{shown} {'-' if rank is None else f'#{rank}':>4}"
+
+
+def _short(shown: str) -> str:
+    return shown if len(shown) <= _SHOWN_TEXT else shown[:_SHOWN_TEXT] + "..."
+
+
+def hits_to_dict(
+    hits: QueryHits, rows: Sequence[dict[str, Any]], *, explain: bool
+) -> list[dict[str, Any]]:
+    """Give a query's hits as plain data: the columns of ``to_arrow()`` without ``query``."""
+    made = []
+    for hit, row in zip(hits, rows, strict=True):
+        one = {name: value for name, value in row.items() if name != "query"}
+        if explain:
+            one["explain"] = asdict(hit.explain())
+        made.append(one)
+    return made

@@ -1,0 +1,236 @@
+"""What option values mean: ``lucene:1.2:0.75``, ``rrf:alpha=0.5``, ``body=title+text``, JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from hyrecall.analyzer import Analyzer
+from hyrecall.errors import HyrecallError, OptionError, ScopeError, error
+from hyrecall.filters import AllOf, Filter, IsNull, NoneOf, NotNull
+from hyrecall.scope import CellTypes, Scope
+from hyrecall.scoring import BM25, RRF, Fusion, Max, WeightedSum
+
+__all__ = [
+    "by_arm",
+    "names",
+    "number",
+    "read_analyzer",
+    "read_bm25",
+    "read_filter",
+    "read_fusion",
+    "read_scope",
+    "read_vector",
+]
+
+T_ = TypeVar("T_")
+_RANGE = {"from", "to"}
+
+
+def names(values: Sequence[str] | None) -> list[str]:
+    """Take column names: an option given several times, or names with commas between."""
+    return [name.strip() for value in values or () for name in value.split(",") if name.strip()]
+
+
+def number(option: str, value: str) -> float:
+    """Read a finite number."""
+    try:
+        made = float(value)
+    except ValueError:
+        made = math.nan
+    if not math.isfinite(made):
+        raise error(OptionError, option, "a number", repr(value))
+    return made
+
+
+def by_arm(
+    option: str, values: Sequence[str] | None, read: Callable[[str, str], T_]
+) -> T_ | dict[str, T_] | None:
+    """Read ``value`` for all arms, or ``arm=value`` once per arm."""
+    if not values:
+        return None
+    arms: dict[str, T_] = {}
+    for value in values:
+        arm, equals, rest = value.partition("=")
+        if not equals:
+            if len(values) > 1:
+                wish = "one value, or ARM=VALUE for each arm"
+                raise error(OptionError, option, wish, repr(value))
+            return read(option, value)
+        if arm in arms:
+            raise error(OptionError, option, "each arm once", f"{arm!r} twice")
+        arms[arm] = read(option, rest)
+    return arms
+
+
+def read_bm25(option: str, value: str) -> BM25:
+    """Read ``variant[:k1[:b]]``."""
+    variant, *numbers = value.split(":")
+    if len(numbers) > 2:
+        raise error(OptionError, option, "VARIANT[:K1[:B]], as lucene:1.2:0.75", repr(value))
+    constants = {name: number(option, one) for name, one in zip(("k1", "b"), numbers, strict=False)}
+    return _named(option, lambda: BM25(variant, **constants))  # type: ignore[arg-type]
+
+
+def read_analyzer(option: str, value: str, stopwords: str | None = None) -> Analyzer:
+    """Read a preset's name or the path of a tokenizer's JSON."""
+    if value.endswith(".json"):
+        if stopwords is not None:
+            raise error(OptionError, "--stopwords", "none beside a tokenizer", repr(stopwords))
+        return _named(option, lambda: Analyzer.from_tokenizer(Path(value)))
+    listed: Any = stopwords if stopwords in (None, "english") else names([stopwords or ""])
+    return _named(option, lambda: Analyzer(value, stopwords=listed))
+
+
+def read_fusion(option: str, value: str) -> Fusion:
+    """Read ``rrf``, ``rrf:60``, ``rrf:alpha=0.5``, ``sum:text=0.7,embedding=0.3``, ``max:none``.
+
+    After the colon, with commas between: a bare number is RRF's rank constant, ``none`` or
+    ``minmax`` the scaling of sum and max, ``complete=no`` their refusal of completion, ``alpha=``
+    RRF's, and any other ``name=number`` the weight of an arm.
+    """
+    kind, _, rest = value.partition(":")
+    kinds: dict[str, Callable[..., Fusion]] = {"rrf": RRF, "sum": WeightedSum, "max": Max}
+    made = kinds.get(kind)
+    if made is None:
+        raise error(OptionError, option, "rrf, sum or max, with :options", repr(value))
+    weights: dict[str, float] = {}
+    options: dict[str, Any] = {}
+    for part in names([rest]):
+        name, equals, given = part.partition("=")
+        if made is RRF and (name == "alpha" or not equals):
+            options[name if equals else "rank_constant"] = number(option, given if equals else part)
+        elif made is not RRF and not equals and part in ("minmax", "none"):
+            options["normalize"] = part
+        elif made is not RRF and name == "complete" and given in ("yes", "no"):
+            options["complete"] = given == "yes"
+        elif equals:
+            weights[name] = number(option, given)
+        else:
+            raise error(OptionError, option, "options as ARM=WEIGHT", repr(part))
+    return _named(option, lambda: made(weights or None, **options))
+
+
+def read_vector(option: str, value: str) -> Any:
+    """Read a vector: a JSON list, or ``@FILE`` that holds one or, as ``.npy``, an array."""
+    if value.startswith("@"):
+        path = Path(value[1:])
+        if path.suffix == ".npy":
+            try:
+                return np.load(path, allow_pickle=False)
+            except ValueError as fault:
+                raise error(OptionError, option, "a .npy array", fault) from None
+        value = path.read_text()
+    made = _json(option, value, "a JSON list of numbers, or @FILE")
+    if not isinstance(made, list):
+        raise error(OptionError, option, "a JSON list of numbers, or @FILE", repr(made))
+    return made
+
+
+def read_scope(values: Sequence[str] | None, types: CellTypes) -> Scope | None:
+    """Read ``--scope``: a value of the one cell column, or a JSON list with one per cell column.
+
+    Given several times, the query sees all these cells.
+    """
+    if not types:
+        if values:
+            wish = "no --scope (the index has one audience: --no-cell)"
+            raise error(ScopeError, "--scope", wish, values[0])
+        return None
+    if not values:
+        wish = f"--scope, a cell of ({', '.join(types)}); it may come several times"
+        raise error(ScopeError, "--scope", wish, "none")
+    return Scope([_cell(value, types) for value in values])
+
+
+def _cell(value: str, types: CellTypes) -> tuple[object, ...]:
+    if value.startswith("["):
+        made = _json("--scope", value, "a JSON list with a value per cell column")
+        return tuple(made)
+    if len(types) > 1:
+        wish = f"a JSON list with a value for each of ({', '.join(types)})"
+        raise error(ScopeError, "--scope", wish, repr(value))
+    (kind,) = types.values()
+    if pa.types.is_large_string(kind):
+        return (value,)
+    return (_json("--scope", value, f"a {kind}"),)
+
+
+def read_filter(values: Sequence[str] | None, types: dict[str, pa.DataType]) -> Filter | None:
+    """Read ``--filter``: JSON objects, column to predicate; all must hold.
+
+    A value asks for equality, a list for any of it, ``{"from": a, "to": b}`` for a range with both
+    ends, ``{"not": [...]}`` for none of it, ``{"all": [...]}`` for all of it (list columns), null
+    for a row without a value, ``{"null": false}`` for one with. Dates and times are ISO 8601.
+    """
+    made: Filter | None = None
+    for value in values or ():
+        wish = 'a JSON object, as {"kind": "note", "day": {"from": "2024-05-01"}}'
+        asked = _json("--filter", value, wish)
+        if not isinstance(asked, dict):
+            raise error(OptionError, "--filter", wish, repr(value))
+        tests = {name: _predicate(name, one, types.get(name)) for name, one in asked.items()}
+        made = Filter(**tests) if made is None else made & Filter(**tests)
+    return made
+
+
+def _predicate(column: str, asked: Any, kind: pa.DataType | None) -> object:
+    def constants(given: Any) -> list[Any]:
+        return [_constant(column, one, kind) for one in given]
+
+    if asked is None:
+        return IsNull()
+    if isinstance(asked, list):
+        return constants(asked)
+    if not isinstance(asked, dict):
+        return _constant(column, asked, kind)
+    if asked and set(asked) <= _RANGE:
+        ends = (asked.get("from"), asked.get("to"))
+        return tuple(None if end is None else _constant(column, end, kind) for end in ends)
+    if len(asked) == 1:
+        (word, given), *_ = asked.items()
+        if word in ("not", "all") and isinstance(given, list):
+            return (NoneOf if word == "not" else AllOf)(*constants(given))
+        if word == "null" and isinstance(given, bool):
+            return IsNull() if given else NotNull()
+    wish = "a value, a list, null, or an object with from/to, not, all or null"
+    raise error(OptionError, f"--filter {column}", wish, json.dumps(asked))
+
+
+def _constant(column: str, value: Any, kind: pa.DataType | None) -> Any:
+    """JSON has no dates: a str for such a column is one."""
+    if kind is not None and (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        kind = kind.value_type
+    if not isinstance(value, str) or kind is None:
+        return value
+    try:
+        if pa.types.is_timestamp(kind):
+            return datetime.fromisoformat(value)
+        if pa.types.is_date(kind):
+            return date.fromisoformat(value)
+    except ValueError:
+        raise error(OptionError, f"--filter {column}", "an ISO 8601 time", repr(value)) from None
+    return value
+
+
+def _json(option: str, value: str, wish: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        raise error(OptionError, option, wish, repr(value)) from None
+
+
+def _named(option: str, make: Callable[[], T_]) -> T_:
+    """Make a thing; what it refuses is refused under the option's name."""
+    try:
+        return make()
+    except HyrecallError as fault:
+        fault.args = (f"{option}: {fault}",)
+        raise

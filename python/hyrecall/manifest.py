@@ -1,0 +1,182 @@
+"""The MANIFEST of a saved index: which files make it up, and what each of their blocks hashes to.
+
+Plain data and its one text form; no disk is touched here. The format: docs/format.md.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import xxhash
+
+from hyrecall.errors import CorruptIndexError, error
+
+__all__ = ["FORMAT", "MANIFEST", "FileEntry", "Manifest", "SegmentEntry", "TextFacts"]
+
+MANIFEST = "MANIFEST"
+
+FORMAT = 1
+"""Raised by every change that an older reader would misread; older formats stay readable."""
+
+FILE_NAME = re.compile(r"[0-9a-f]{16}-[a-z]+(-[0-9a-f]{1,16})?\.arrow")
+"""The only names a MANIFEST may hold: none of them leaves the folder."""
+
+_SEGMENT_NAME = re.compile(r"[0-9a-f]{16}")
+_CHECKSUM = re.compile(r"[0-9a-f]{16}")
+_SEAL = re.compile(rb"xxh3_64 ([0-9a-f]{16})\n")
+_SEAL_BYTES = len(b"xxh3_64 0123456789abcdef\n")
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """One file: its name, its size in bytes, and the xxh3_64 of each of its 4 MiB blocks."""
+
+    name: str
+    size: int
+    blocks: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Take only what a save can have written."""
+        if not FILE_NAME.fullmatch(self.name):
+            raise ValueError(f"file name {self.name!r}")
+        if self.size < 1 or not all(map(_CHECKSUM.fullmatch, self.blocks)):
+            raise ValueError(f"entry of {self.name}")
+
+
+@dataclass(frozen=True)
+class SegmentEntry:
+    """One segment.
+
+    Attributes
+    ----------
+    name : str
+        16 hex digits, drawn when the segment was first saved; the same in every folder.
+    n_rows, n_dead : int
+    files : dict of str to FileEntry
+        By role: ``rows``, ``vectors-0``, ``documents-0``, ``terms-0``, ... (the number of the arm
+        among those of its kind), and ``dead`` where rows are deleted.
+    """
+
+    name: str
+    n_rows: int
+    n_dead: int
+    files: Mapping[str, FileEntry]
+
+    def __post_init__(self) -> None:
+        """Take only what a save can have written."""
+        if not _SEGMENT_NAME.fullmatch(self.name) or not 0 <= self.n_dead <= self.n_rows:
+            raise ValueError(f"segment {self.name!r}")
+
+
+@dataclass(frozen=True)
+class TextFacts:
+    """How a lexical arm was analysed, and its BM25 default.
+
+    Attributes
+    ----------
+    analyzer : dict
+        As :meth:`hyrecall.Analyzer.to_dict` gives it.
+    analyzer_hash : str
+    bm25 : dict
+        variant, k1, b.
+    in_schema : tuple of str
+        Which of "analyzer" and "bm25" the schema itself names (else they were defaults of build).
+    """
+
+    analyzer: Mapping[str, Any]
+    analyzer_hash: str
+    bm25: Mapping[str, Any]
+    in_schema: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One version of a saved index.
+
+    Attributes
+    ----------
+    generator : str
+        Who wrote it, e.g. "hyrecall 0.1.0".
+    version : int
+        Counts the saves into this folder, from 1.
+    next_seq : int
+        The insertion number of the next row.
+    schema : dict
+        As :meth:`hyrecall.Schema.to_dict` gives it.
+    texts : dict of str to TextFacts
+    dims : dict of str to int
+        Dimension of each dense arm.
+    segments : tuple of SegmentEntry
+    """
+
+    generator: str
+    version: int
+    next_seq: int
+    schema: Mapping[str, Any]
+    texts: Mapping[str, TextFacts]
+    dims: Mapping[str, int]
+    segments: tuple[SegmentEntry, ...]
+
+    @property
+    def files(self) -> dict[str, FileEntry]:
+        """Every file by name."""
+        return {f.name: f for segment in self.segments for f in segment.files.values()}
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files.values())
+
+    def to_bytes(self) -> bytes:
+        """Give the text form: one line of JSON, one line with its checksum."""
+        text = json.dumps({"format": FORMAT, **asdict(self)}, separators=(",", ":")) + "\n"
+        return f"{text}xxh3_64 {xxhash.xxh3_64_hexdigest(text.encode())}\n".encode()
+
+    @classmethod
+    def from_bytes(cls, text: bytes, path: Path) -> Manifest:
+        """Read the text form; ``path`` is for messages.
+
+        Raises
+        ------
+        CorruptIndexError
+            Not a MANIFEST, damaged, or of a newer format.
+        """
+        body, seal = text[:-_SEAL_BYTES], _SEAL.fullmatch(text[-_SEAL_BYTES:])
+        if seal is None:
+            raise error(CorruptIndexError, str(path), "a last line with its checksum", "none")
+        if xxhash.xxh3_64_hexdigest(body).encode() != seal[1]:
+            raise error(CorruptIndexError, str(path), "a body with its checksum", "another body")
+        try:
+            data = json.loads(body)
+            found = data.pop("format")
+            if found == FORMAT:
+                return cls._from_data(data)
+        except (AttributeError, KeyError, TypeError, ValueError) as fault:
+            raise error(CorruptIndexError, str(path), "the fields of a MANIFEST", fault) from fault
+        got = f"format {found} (written by {data.get('generator', 'an unknown program')})"
+        wish = f"format {FORMAT}, the newest that this version of hyrecall reads"
+        raise error(CorruptIndexError, str(path), wish, got)
+
+    @classmethod
+    def _from_data(cls, data: dict[str, Any]) -> Manifest:
+        texts = {
+            arm: TextFacts(**{**facts, "in_schema": tuple(facts["in_schema"])})
+            for arm, facts in data.pop("texts").items()
+        }
+        segments = tuple(_segment(segment) for segment in data.pop("segments"))
+        if not segments:
+            raise ValueError("no segment")
+        return cls(texts=texts, segments=segments, **data)
+
+
+def _segment(data: dict[str, Any]) -> SegmentEntry:
+    files = {
+        role: FileEntry(file["name"], file["size"], tuple(file["blocks"]))
+        for role, file in data.pop("files").items()
+    }
+    return SegmentEntry(files=files, **data)

@@ -1,0 +1,157 @@
+"""stdout is data, stderr is talk, and every documented exit code comes where it should."""
+
+import signal
+from pathlib import Path
+
+import hyrecall as hr
+import pytest
+
+
+def test_a_recall_that_finds_nothing_is_done_with_0(run, folder):
+    reply = run("recall", folder, "zebra", "--scope", "acme")
+    assert reply.code == 0
+    assert "no hits" in reply.err
+    assert "no hits" not in reply.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["delta"], "error: --scope: expected --scope, a cell of (tenant)"),
+        (["delta", "--scope", "acme", "--bm25", "best"], "error: --bm25: variant: expected one of"),
+        (["delta", "--scope", "acme", "--fusion", "mean"], "error: --fusion: expected rrf, sum"),
+        (["delta", "--scope", "acme", "--limit", "-1"], "error: limit: expected an int"),
+        (["delta", "--scope", "acme", "--filter", "stars=3"], "error: --filter: expected a JSON"),
+        (["delta", "--scope", "acme", "--filter", '{"size": 1}'], "error: size: expected an attr"),
+        (["delta", "--scope", '["acme", "x"]'], "error: scope: expected a value for each"),
+        (["--scope", "acme", "--vector", "[1, 2]"], "error: vectors: expected 8 values"),
+        (["--scope", "acme", "--vector", "one"], "error: --vector: expected a JSON list"),
+        (["--scope", "acme", "--vector", "@absent.json"], "error: absent.json: No such file"),
+        (["--scope", "acme"], "error: text: expected text= or vectors="),
+    ],
+)
+def test_what_is_refused_is_one_line_and_1(run, folder, arguments, line):
+    reply = run("recall", folder, *arguments)
+    assert reply.code == 1
+    assert reply.out == ""
+    (last,) = [one for one in reply.err.splitlines() if not one.startswith("note: ")]
+    assert last.startswith(line)
+
+
+def test_debug_shows_where_an_error_came_from(run, folder):
+    arguments = ("recall", folder, "delta", "--scope", "acme", "--limit", "-1")
+    assert "Traceback" not in run(*arguments).err
+    assert "Traceback" in run("--debug", *arguments).err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["recal"],
+        ["recall"],
+        ["recall", "there", "--limt", "3"],
+        ["recall", "there", "--limit", "x"],
+    ],
+)
+def test_a_wrong_command_line_is_2(run, arguments):
+    reply = run(*arguments)
+    assert reply.code == 2
+    assert reply.out == ""
+    assert "Usage: " in reply.err
+
+
+@pytest.mark.parametrize(("made", "code"), [("nothing", 1), ("an empty folder", 3), ("a file", 3)])
+def test_no_index_at_the_path_is_1_and_a_path_that_holds_none_3(run, tmp_path, made, code):
+    path = tmp_path / "there"
+    if made == "an empty folder":
+        path.mkdir()
+    elif made == "a file":
+        path.write_text("x")
+    reply = run("info", path)
+    assert reply.code == code
+    assert reply.err.startswith("error: ")
+    assert reply.err.count("\n") == 1
+
+
+def test_a_damaged_index_is_3(run, folder, tmp_path):
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for file in Path(folder).iterdir():
+        (copy / file.name).write_bytes(file.read_bytes())
+    manifest = copy / "MANIFEST"
+    manifest.write_bytes(manifest.read_bytes()[:-20])
+    reply = run("recall", copy, "delta", "--scope", "acme")
+    assert reply.code == 3
+    assert reply.err.startswith("error: ")
+    assert "MANIFEST" in reply.err
+
+
+@pytest.mark.parametrize("fault", [hr.InternalError("broken"), ZeroDivisionError("broken")])
+def test_a_fault_of_ours_is_4_and_asks_for_a_report(run, folder, monkeypatch, fault):
+    def fail(*_: object, **__: object) -> None:
+        raise fault
+
+    monkeypatch.setattr(hr.Index, "stats", fail)
+    reply = run("info", folder)
+    assert reply.code == 4
+    assert reply.out == ""
+    assert "broken; please report" in reply.err
+
+
+def test_an_interrupt_is_130(run, folder, monkeypatch):
+    def interrupt(*_: object, **__: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(hr.Index, "stats", interrupt)
+    reply = run("info", folder)
+    assert reply.code == 130
+    assert reply.err == "interrupted\n"
+
+
+def test_without_the_cli_extra_the_command_says_how_to_get_it_and_2(process):
+    code = (
+        "import sys; sys.modules['typer'] = None; import importlib.util as u\n"
+        "find = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name == 'typer' else find(name, *rest)\n"
+        "from hyrecall.cli import main; main()"
+    )
+    done = process(code=code)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == (
+        "error: hyrecall: expected the extra [cli] (pip install 'hyrecall[cli]'), "
+        "got no package typer\n"
+    )
+
+
+def test_without_the_local_extra_embed_says_how_to_get_it_and_2(run, folder, monkeypatch):
+    import hyrecall.embed
+
+    monkeypatch.setattr(hyrecall.embed, "_PACKAGE", "no_such_package")
+    reply = run("recall", folder, "delta", "--scope", "acme", "--embed")
+    assert reply.code == 2
+    assert reply.err.startswith("error: embedder: expected the packaged static model (pip install")
+
+
+def test_a_process_of_its_own_gives_the_same_codes(process, folder):
+    done = process("recall", folder, "delta", "--scope", "acme", "--json", "--limit", 1)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("{")
+    assert "note: 'embedding': no vector given" in done.stderr
+    refused = process("recall", folder, "delta")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert process("recall", folder, "--no-such-option").returncode == 2
+
+
+def test_help_tells_every_exit_code(run):
+    reply = run("--help")
+    assert reply.code == 0
+    told = " ".join(reply.out.split())
+    for code in ("0 done", "1 a value", "2 the command line", "3 the path", "4 a fault", "130 int"):
+        assert code in told
+    for command in ("index", "recall", "batch", "info", "demo"):
+        assert f"\n  {command} " in reply.out
+
+
+def test_version_is_the_packages(run):
+    assert run("--version").out == f"{hr.__version__}\n"

@@ -1,0 +1,173 @@
+"""hyrecall index reads Parquet, JSON lines and CSV into the index that the API builds."""
+
+import json
+
+import hyrecall as hr
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+ARMS = ["--key", "id", "--cell", "tenant", "--text", "body=title+text", "--attribute", "stars"]
+QUERIES = ["amber delta", "kelp"]
+
+
+def replies(index):
+    return index.recall(text=QUERIES, scope=["acme", "bolt"], columns=["stars", "text"]).to_arrow()
+
+
+@pytest.fixture
+def expected(table):
+    schema = hr.Schema(
+        key="id", cell="tenant", text={"body": hr.Text("title", "text")}, attributes="stars"
+    )
+    return replies(hr.Index.build(table, schema))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
+def test_every_format_gives_the_index_of_the_table(run, table, tmp_path, kind, expected):
+    corpus = tmp_path / f"corpus.{kind}"
+    flat = table.drop_columns(["embedding"])
+    if kind == "parquet":
+        pq.write_table(flat, corpus, row_group_size=70)
+    elif kind == "csv":
+        pa_csv.write_csv(flat, corpus)
+    else:
+        corpus.write_text("".join(json.dumps(row) + "\n" for row in flat.to_pylist()))
+    reply = run("index", corpus, "-o", tmp_path / "index", *ARMS)
+    assert reply.code == 0, reply.err
+    assert reply.out == ""
+    assert "indexed 300 documents" in reply.err
+    assert replies(hr.Index.open(tmp_path / "index")).equals(expected)
+
+
+def test_vectors_analyzer_stopwords_and_bm25_reach_the_index(run, table, tmp_path):
+    corpus = tmp_path / "corpus.parquet"
+    pq.write_table(table, corpus)
+    options = ["--vector", "embedding:float16", "--analyzer", "body=snowball:english"]
+    options += ["--stopwords", "english", "--bm25", "lucene:0.9:0.4", "--cluster", "stars"]
+    reply = run("index", corpus, "-o", tmp_path / "index", *ARMS, *options)
+    assert reply.code == 0, reply.err
+    info = run("info", tmp_path / "index", "--json").data
+    assert info["n_docs"] == 300
+    assert info["dims"] == {"embedding": 8}
+    assert info["schema"]["cluster"] == "stars"
+    assert info["analyzer"]["body"] == repr(hr.Analyzer("snowball:english", stopwords="english"))
+    assert info["bm25"]["body"] == repr(hr.BM25("lucene", k1=0.9, b=0.4))
+    opened = hr.Index.open(tmp_path / "index")
+    assert opened.recall_one(vector=[1.0] * 8, scope="acme", limit=3).keys
+    shown = run("info", tmp_path / "index")
+    for part in ("300 live, 0 deleted", "snowball:english", "embedding, 8 dimensions"):
+        assert part in shown.out
+
+
+def test_a_table_with_one_audience_takes_no_scope(run, table, tmp_path):
+    corpus = tmp_path / "corpus.parquet"
+    pq.write_table(table, corpus)
+    made = run("index", corpus, "-o", tmp_path / "i", "--key", "id", "--no-cell", "--text", "text")
+    assert made.code == 0, made.err
+    assert run("recall", tmp_path / "i", "kelp", "--json").data["hits"]
+    refused = run("recall", tmp_path / "i", "kelp", "--scope", "acme")
+    assert refused.code == 1
+    assert "error: --scope: expected no --scope" in refused.err
+
+
+def test_cells_of_two_columns_are_named_by_json_lists(run, tmp_path):
+    rows = {"id": ["a", "b", "c"], "org": ["x", "x", "y"], "n": [1, 2, 1], "text": ["tea"] * 3}
+    pq.write_table(pa.table(rows), tmp_path / "c.parquet")
+    options = ("--key", "id", "--cell", "org,n", "--text", "text")
+    assert run("index", tmp_path / "c.parquet", "-o", tmp_path / "i", *options).code == 0
+
+    def keys(*scopes):
+        named = [part for scope in scopes for part in ("--scope", scope)]
+        reply = run("recall", tmp_path / "i", "tea", "--json", *named)
+        return [hit["key"] for hit in reply.data["hits"]]
+
+    assert keys('["x", 1]') == ["a"]
+    assert keys('["x", 2]', '["y", 1]') == ["b", "c"]
+    assert keys('["z", 1]') == []
+
+
+def test_scopes_of_int_cells_and_of_the_null_cell(run, tmp_path):
+    rows = {"id": ["a", "b", "c"], "n": [1, 2, None], "text": ["tea"] * 3}
+    pq.write_table(pa.table(rows), tmp_path / "c.parquet")
+    options = ("--key", "id", "--cell", "n", "--text", "text")
+    assert run("index", tmp_path / "c.parquet", "-o", tmp_path / "i", *options).code == 0
+    for scope, key in (("2", "b"), ("null", "c"), ("[null]", "c")):
+        reply = run("recall", tmp_path / "i", "tea", "--json", "--scope", scope)
+        assert [hit["key"] for hit in reply.data["hits"]] == [key]
+
+
+def test_csv_keys_and_cells_stay_text_as_written(run, tmp_path):
+    (tmp_path / "c.csv").write_text('id,org,text\n007,01,"hot\ntea"\n8,1,tea\n')
+    options = ("--key", "id", "--cell", "org", "--text", "text")
+    assert run("index", tmp_path / "c.csv", "-o", tmp_path / "i", *options).code == 0
+    reply = run("recall", tmp_path / "i", "tea", "--scope", "01", "--json")
+    assert [(hit["key"], hit["text"]) for hit in reply.data["hits"]] == [("007", "hot\ntea")]
+
+
+def test_texts_of_json_lines_that_look_like_times_stay_text(run, tmp_path):
+    (tmp_path / "c.jsonl").write_text('{"id": 1, "text": "2024-05-01"}\n')
+    options = ("--key", "id", "--no-cell", "--text", "text")
+    assert run("index", tmp_path / "c.jsonl", "-o", tmp_path / "i", *options).code == 0
+    (hit,) = run("recall", tmp_path / "i", "2024", "--json").data["hits"]
+    assert (hit["key"], hit["text"]) == (1, "2024-05-01")
+
+
+def test_an_index_that_is_there_is_replaced_only_when_asked(run, table, tmp_path):
+    corpus, output = tmp_path / "corpus.parquet", tmp_path / "index"
+    pq.write_table(table, corpus)
+    assert run("index", corpus, "-o", output, *ARMS).code == 0
+    pq.write_table(table.slice(0, 30), corpus)
+    refused = run("index", corpus, "-o", output, *ARMS)
+    assert refused.code == 1
+    assert "--replace" in refused.err
+    assert len(hr.Index.open(output)) == 300
+    assert run("index", corpus, "-o", output, *ARMS, "--replace").code == 0
+    assert len(hr.Index.open(output)) == 30
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.txt").write_text("mine")
+    assert run("index", corpus, "-o", other, *ARMS, "--replace").code == 1
+    assert [file.name for file in other.iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--key", "id", "--text", "text"], "error: --cell: expected --cell COLUMN, or --no-cell"),
+        (["--key", "no", "--no-cell", "--text", "text"], "error: --key: expected a column of"),
+        (["--key", "id", "--no-cell", "--text", "title+text"], "error: --text: expected a name"),
+        (["--key", "id", "--no-cell", "--text", "a=", "--text", "b"], "error: --text: expected"),
+        (["--key", "id", "--no-cell"], "error: schema: expected at least one text or vector arm"),
+        (
+            ["--key", "id", "--no-cell", "--text", "text", "--bm25", "body=okapi"],
+            "error: --bm25: expected a text arm of ['text'], got 'body'",
+        ),
+        (
+            ["--key", "id", "--no-cell", "--text", "text", "--analyzer", "snowball:klingon"],
+            "error: --analyzer: name: expected",
+        ),
+        (["--key", "tenant", "--no-cell", "--text", "text"], "error: tenant: expected"),
+    ],
+)
+def test_what_index_refuses_names_the_option_and_leaves_no_folder(
+    run, table, tmp_path, options, line
+):
+    corpus = tmp_path / "corpus.parquet"
+    pq.write_table(table, corpus)
+    reply = run("index", corpus, "-o", tmp_path / "index", *options)
+    assert reply.code == 1
+    assert reply.err.splitlines()[-1].startswith(line)
+    assert not (tmp_path / "index").exists()
+
+
+@pytest.mark.parametrize("name", ["corpus.txt", "absent.parquet", "broken.parquet", "broken.jsonl"])
+def test_files_that_cannot_be_read_are_named(run, tmp_path, name):
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 not quite")
+    (tmp_path / "broken.jsonl").write_text('{"id": \n')
+    reply = run("index", tmp_path / name, "-o", tmp_path / "index", *ARMS)
+    assert reply.code == 1
+    assert reply.err.startswith("error: ")
+    assert name in reply.err
+    assert reply.err.count("\n") == 1

@@ -1,0 +1,130 @@
+"""hyrecall recall says what Index.recall says."""
+
+import json
+
+import hyrecall as hr
+import numpy as np
+import pytest
+from hyrecall.embed import StaticEmbedder
+
+QUERY = "amber delta kelp"
+VECTOR = [0.5, -1.0, 0.25, 2.0, 0.0, 1.0, -0.5, 0.125]
+
+
+@pytest.fixture
+def index(folder):
+    return hr.Index.open(folder)
+
+
+def rows(index, **options):
+    found = index.recall(text=[QUERY], columns=["title", "text"], **options).to_list()[0]
+    return [{name: value for name, value in row.items() if name != "query"} for row in found]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        (["--scope", "acme"], {"scope": "acme"}),
+        (["--scope", "acme", "--scope", "bolt"], {"scope": hr.Scope(["acme", "bolt"])}),
+        (
+            ["--scope", "acme", "--limit", "3", "--offset", "2", "--bm25", "okapi:2:0.5"],
+            {"scope": "acme", "limit": 3, "offset": 2, "bm25": hr.BM25("okapi", k1=2, b=0.5)},
+        ),
+        (
+            ["--scope", "acme", "--min-score", "1.5", "--normalize"],
+            {"scope": "acme", "min_score": {"body": 1.5}, "normalize": True},
+        ),
+        (
+            ["--scope", "acme", "--filter", '{"stars": {"from": 3}}', "--filter", '{"stars": [3]}'],
+            {"scope": "acme", "filter": hr.Filter(stars=3)},
+        ),
+        (["--scope", "nobody"], {"scope": "nobody"}),
+    ],
+)
+def test_json_holds_the_hits_of_the_api_to_the_last_bit(run, folder, index, arguments, options):
+    reply = run("recall", folder, QUERY, "--json", *arguments)
+    assert reply.code == 0, reply.err
+    assert reply.data["query"] == QUERY
+    assert reply.data["arms"] == ["body"]
+    assert reply.data["hits"] == rows(index, **options)
+
+
+@pytest.mark.parametrize(
+    ("given", "fusion"),
+    [
+        (None, None),
+        ("rrf", hr.RRF()),
+        ("rrf:20", hr.RRF(rank_constant=20)),
+        ("rrf:alpha=0.25", hr.RRF(alpha=0.25)),
+        ("rrf:10,body=2", hr.RRF({"body": 2}, rank_constant=10)),
+        ("sum:body=0.7,embedding=0.3", hr.WeightedSum({"body": 0.7, "embedding": 0.3})),
+        ("sum:none,complete=no", hr.WeightedSum(normalize="none", complete=False)),
+        ("max", hr.Max()),
+    ],
+)
+def test_a_vector_and_every_fusion_reach_the_engine(run, folder, index, given, fusion):
+    arguments = [] if given is None else ["--fusion", given]
+    reply = run(
+        "recall", folder, QUERY, "--scope", "acme", "--vector", json.dumps(VECTOR), "--depth", 50,
+        "--min-fused", 0.001, "--json", *arguments,
+    )  # fmt: skip
+    assert reply.code == 0, reply.err
+    options = {"scope": "acme", "depth": 50, "min_fused": 0.001, "fusion": fusion}
+    assert reply.data["hits"] == rows(index, vectors=[VECTOR], **options)
+    assert reply.data["hits"]
+
+
+def test_vectors_come_from_files_and_by_arm(run, folder, tmp_path):
+    (tmp_path / "v.json").write_text(json.dumps(VECTOR))
+    np.save(tmp_path / "v.npy", np.array(VECTOR, np.float32))
+    forms = [json.dumps(VECTOR), f"@{tmp_path}/v.json", f"@{tmp_path}/v.npy"]
+    forms.append(f"embedding={json.dumps(VECTOR)}")
+    replies = [run("recall", folder, "--scope", "acme", "--vector", v, "--json") for v in forms]
+    assert all(reply.data["arms"] == ["embedding"] for reply in replies)
+    assert all(reply.data["hits"] == replies[0].data["hits"] for reply in replies)
+
+
+def test_the_table_shows_ranks_keys_and_components(run, folder, index):
+    arguments = ["recall", folder, QUERY, "--scope", "acme", "--vector", json.dumps(VECTOR)]
+    reply = run(*arguments, "--limit", 3)
+    hits = index.recall_one(text=QUERY, vector=VECTOR, scope="acme", limit=3)
+    for name in ("rank", "key", "score", "BM25 (body)", "cosine (embedding)", "title | text"):
+        assert name in reply.out
+    for hit in hits:
+        (line,) = [one for one in reply.out.splitlines() if f" {hit.key} " in one]
+        assert f"{hit.score:.6f}" in line
+        assert f"{hit.bm25_score:.4f}" in line
+        assert f"{hit.vector_score:.4f}" in line
+
+
+def test_explain_recomputes_the_score(run, folder, index):
+    reply = run("recall", folder, QUERY, "--scope", "acme", "--limit", 2, "--explain")
+    for hit in index.recall_one(text=QUERY, scope="acme", limit=2):
+        assert f"{hit.rank}. {hit.key}: {hit.explain()}" in reply.out
+    explained = run("recall", folder, QUERY, "--scope", "acme", "--explain", "--json").data["hits"]
+    assert explained
+    for hit in explained:
+        assert hit["explain"]["score"] == hit["score"]
+        terms = hit["explain"]["components"][0]["terms"]
+        assert {term["term"] for term in terms} == set(QUERY.split())
+
+
+def test_a_vector_arm_that_is_not_asked_is_told_of(run, folder):
+    reply = run("recall", folder, QUERY, "--scope", "acme")
+    assert "note: 'embedding': no vector given" in reply.err
+    assert "note" not in reply.out
+
+
+def test_columns_name_what_json_adds(run, folder):
+    reply = run("recall", folder, QUERY, "--scope", "acme", "--columns", "stars", "--json")
+    hit = reply.data["hits"][0]
+    assert isinstance(hit["stars"], int)
+    assert "text" not in hit
+
+
+def test_embed_refuses_an_arm_that_the_model_cannot_fill(run, folder):
+    if not StaticEmbedder.available():
+        pytest.skip("the extra [local] is not installed")
+    reply = run("recall", folder, QUERY, "--scope", "acme", "--embed")
+    assert reply.code == 1
+    assert "error: --embed: expected an index with one vector arm of 256 dimensions" in reply.err
