@@ -64,6 +64,19 @@ class Hits(Sequence["QueryHits"]):
     Notes
     -----
     Hits keep the snapshot they were read from: columns that are read later are those of the call.
+
+    Examples
+    --------
+    >>> import hyrecall as hr
+    >>> table = pa.table({"id": [7, 8], "text": ["green tea", "tea leaf tea"]})
+    >>> index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="text"))
+    >>> hits = index.recall(text=["tea", "coffee"])
+    >>> [[hit.key for hit in one] for one in hits]
+    [[8, 7], []]
+    >>> hits.to_arrow().column_names
+    ['query', 'rank', 'key', 'score', 'text_score', 'text_rank']
+    >>> hits[0][0].explain().score == hits[0][0].score
+    True
     """
 
     def __init__(
@@ -122,9 +135,17 @@ class Hits(Sequence["QueryHits"]):
             known = list(self._facts.schema.row_columns)
             raise error(OptionError, "columns", f"columns of {known}", repr(name))
         if name not in self._gathered:
-            table = gather(self._state.segments, self._arrays["segment"], self._arrays["row"], [name])
-            column = table.column(0) if table.num_columns else pa.chunked_array([], self._facts.row_types[name])
-            self._gathered[name] = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+            table = gather(
+                self._state.segments, self._arrays["segment"], self._arrays["row"], [name]
+            )
+            column = (
+                table.column(0)
+                if table.num_columns
+                else pa.chunked_array([], self._facts.row_types[name])
+            )
+            self._gathered[name] = (
+                column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+            )
         return self._gathered[name]
 
     def arm_scores(self, arm: str) -> pa.Array:
@@ -212,13 +233,23 @@ class Hits(Sequence["QueryHits"]):
 
     def __repr__(self) -> str:
         """Show the first hits of the first queries."""
-        lines = [f"<Hits: {len(self)} queries, {self.n_hits} hits, arms {', '.join(self.trace.arms)}>"]
+        lines = [
+            f"<Hits: {len(self)} queries, {self.n_hits} hits, arms {', '.join(self.trace.arms)}>"
+        ]
         lines += [f"[{q}] {self[q]!r}" for q in range(min(len(self), 3))]
         return "\n".join(lines + (["..."] if len(self) > 3 else []))
 
 
 class QueryHits(Sequence["Hit"]):
-    """The hits of one query, best first."""
+    """The hits of one query, best first: a sequence of :class:`Hit`.
+
+    Attributes
+    ----------
+    query : int
+        Which query of the batch.
+    keys : list
+        The hits' keys.
+    """
 
     def __init__(self, hits: Hits, query: int, begin: int, end: int) -> None:
         """Take the rows [begin, end) of the batch's hits."""
@@ -264,7 +295,9 @@ class QueryHits(Sequence["Hit"]):
         facts = self._hits._facts
         for name in ("rank", "key", "score", *(f"{arm}_score" for arm in self._hits.trace.arms)):
             table.add_column(name, justify="left" if name == "key" else "right")
-        has_text = facts.schema.text_columns and facts.schema.text_columns[0] in facts.schema.row_columns
+        has_text = (
+            facts.schema.text_columns and facts.schema.text_columns[0] in facts.schema.row_columns
+        )
         if has_text:
             table.add_column("text", overflow="fold")
         for hit in self:
@@ -285,6 +318,11 @@ class Hit:
         Place in the whole list, from 1.
     score : float
         What the list is ordered by: the fused score, or the only arm's.
+    key, cell, text : object
+        The document's key, the tuple of its cell, and its first text column, read when asked.
+    bm25_score, vector_score : float or None
+        Of the only lexical arm (>= 0) and the only dense arm (cosine, in [-1, 1]); None where the
+        document or the query has no text or vector there.
     """
 
     _hits: Hits
@@ -335,7 +373,9 @@ class Hit:
 
     def _only(self, arms: Sequence[str], name: str) -> float | None:
         if len(arms) != 1:
-            raise AttributeError(f"{name} needs exactly one such arm, the index has {len(arms)}; use arm_score(arm)")
+            raise AttributeError(
+                f"{name} needs exactly one such arm, the index has {len(arms)}; use arm_score(arm)"
+            )
         return self.arm_score(arms[0])
 
     @property

@@ -43,6 +43,16 @@ class BM25:
     b : float, default 0.75
         Weight of document length, in [0, 1].
 
+    Raises
+    ------
+    OptionError, DTypeError
+        An unknown variant, or a constant out of range.
+
+    Notes
+    -----
+    Scores are >= 0 and unbounded. Source: Robertson et al., "Okapi at TREC-3", 1994; every rounding
+    is in docs/scoring.md.
+
     Examples
     --------
     >>> BM25("okapi").k1
@@ -122,6 +132,11 @@ class RRF:
         2 (1 - alpha) to the lexical arm; 0 and 1 leave the other out. When only one of them runs,
         alpha has no effect.
 
+    Raises
+    ------
+    OptionError, DTypeError
+        A number out of range, no weight above 0, or weights beside alpha.
+
     Notes
     -----
     Scores lie in (0, sum of weights / (rank_constant + 1)]. Source: Cormack, Clarke, Buettcher,
@@ -191,6 +206,16 @@ class WeightedSum(_ScoreFusion):
         Score every document of the union in every arm that ran. False: a document outside an arm's
         list gets 0 there. A null component always adds 0.
 
+    Raises
+    ------
+    OptionError, DTypeError
+        A weight out of range, none above 0, or another ``normalize``.
+
+    Notes
+    -----
+    With min-max, scores lie in [0, sum of weights]. Source: Fox and Shaw, "Combination of multiple
+    searches", TREC-2, 1994; Lee, "Analyses of multiple evidence combination", SIGIR 1997.
+
     Examples
     --------
     >>> WeightedSum({"text": 0.7, "embedding": 0.3})
@@ -200,6 +225,8 @@ class WeightedSum(_ScoreFusion):
 
 class Max(_ScoreFusion):
     """Fusion by the largest weighted score of an arm; options as :class:`WeightedSum`.
+
+    A null component counts as 0. With min-max, scores lie in [0, the largest weight].
 
     Examples
     --------

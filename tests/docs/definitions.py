@@ -85,6 +85,12 @@ def _closing(code: str, at: int) -> int:
     return at
 
 
+def named_places(page: Path) -> list[tuple[str, str]]:
+    """The pairs (file, name) that a page writes as `file:name`."""
+    text = page.read_text(encoding="utf-8")
+    return sorted(set(re.findall(r"`([\w./]+\.(?:hpp|cpp|py)):([\w:]+)`", text)))
+
+
 def sources(root: Path) -> list[Path]:
     """Every source file of the engine and the package."""
     return sorted(
