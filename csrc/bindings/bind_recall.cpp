@@ -131,12 +131,15 @@ void bind_request(py::module_& m) {
             arm.column = column;
             arm.name = std::move(name);
             auto const dim = static_cast<std::uint32_t>(vectors.shape(1));
+            float const* const values = vectors.data();
+            std::span<std::uint8_t const> const present = span_of(valid);
+            arm.floor = take_floor<float>(floor);
+            py::gil_scoped_release const nogil;
             FpEnvGuard const fp;
             for (std::size_t q = 0; q < request.n_queries; ++q) {
-              bool const is_there = valid.size() == 0 || valid.data()[q] != 0;
-              arm.queries.push_back(is_there ? prepare_query(vectors.data() + q * dim, dim, "vectors", q) : DenseQuery{});
+              bool const is_there = present.empty() || present[q] != 0;
+              arm.queries.push_back(is_there ? prepare_query(values + q * dim, dim, "vectors", q) : DenseQuery{});
             }
-            arm.floor = take_floor<float>(floor);
             request.dense.push_back(std::move(arm));
           },
           py::arg("column"), py::arg("name"), py::arg("vectors"), py::arg("valid"), py::arg("floor"))

@@ -15,41 +15,12 @@ from hyrecall.errors import OptionError, error
 from hyrecall.explain import Explanation, explain
 from hyrecall.request import IndexFacts, Plan
 from hyrecall.segments import State, gather
+from hyrecall.trace import Trace
 
 __all__ = ["Hit", "Hits", "QueryHits", "Trace"]
 
 
-@dataclass(frozen=True)
-class Trace:
-    """How a batch was answered.
-
-    Attributes
-    ----------
-    device : str
-        Where it ran.
-    n_queries : int
-    arms : tuple of str
-        Arms that ran, lexical first.
-    depth : int
-        How many documents an arm handed on.
-    milliseconds : dict of str to float
-        Wall time of each step.
-    degraded : tuple of str
-        Reasons why an arm that was asked did not run; empty: none.
-    notes : tuple of str
-        What a caller may want to know: an arm left out, a text without an indexable token.
-    """
-
-    device: str
-    n_queries: int
-    arms: tuple[str, ...]
-    depth: int
-    milliseconds: dict[str, float]
-    degraded: tuple[str, ...]
-    notes: tuple[str, ...]
-
-
-class Hits(Sequence["QueryHits"]):
+class Hits:
     """The hits of a batch, ordered by (query, rank); ``hits[i]`` are those of query i.
 
     Attributes
@@ -64,6 +35,8 @@ class Hits(Sequence["QueryHits"]):
     Notes
     -----
     Hits keep the snapshot they were read from: columns that are read later are those of the call.
+    They have length, items, slices and iteration as a sequence has, but are none by name: polars
+    would take a ``Sequence`` item by item and not see the table.
 
     Examples
     --------
@@ -123,6 +96,10 @@ class Hits(Sequence["QueryHits"]):
         query = index % len(self)
         offsets = self._arrays["offsets"]
         return QueryHits(self, query, int(offsets[query]), int(offsets[query + 1]))
+
+    def __iter__(self) -> Iterator[QueryHits]:
+        """Give the hits of each query."""
+        return (self[query] for query in range(len(self)))
 
     @property
     def n_hits(self) -> int:

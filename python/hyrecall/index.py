@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from hyrecall import writer
 from hyrecall.analyzer import Analyzer
@@ -24,12 +21,9 @@ from hyrecall.schema import Schema
 from hyrecall.scope import ScopeLike
 from hyrecall.scoring import BM25, Above, Fusion
 from hyrecall.segments import State, describe
+from hyrecall.workers import off_loop
 
 __all__ = ["Index"]
-
-T = TypeVar("T")
-
-_executor = ThreadPoolExecutor(max_workers=8, thread_name_prefix="hyrecall")
 
 
 class Index:
@@ -219,11 +213,11 @@ class Index:
 
     async def arecall(self, **options: Any) -> Hits:
         """Answer as :meth:`recall` does, off the event loop."""
-        return await _off_loop(self.recall, options)
+        return await off_loop(self.recall, options)
 
     async def arecall_one(self, **options: Any) -> QueryHits:
         """Answer as :meth:`recall_one` does, off the event loop."""
-        return await _off_loop(self.recall_one, options)
+        return await off_loop(self.recall_one, options)
 
     # ---- changing ----
 
@@ -391,7 +385,3 @@ class Index:
         return (
             f"<Index: {len(self)} documents, arms {', '.join(self._facts.arms)}, on {self._device}>"
         )
-
-
-async def _off_loop(call: Callable[..., T], options: Mapping[str, Any]) -> T:
-    return await asyncio.get_running_loop().run_in_executor(_executor, partial(call, **options))

@@ -12,10 +12,11 @@ import numpy.typing as npt
 
 from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.hits import Hits, Trace
+from hyrecall.hits import Hits
 from hyrecall.request import IndexFacts, Options, make_plan
 from hyrecall.scope import check_no_list
 from hyrecall.segments import State
+from hyrecall.trace import Trace
 
 __all__ = ["batch_of_one", "run_recall"]
 

@@ -111,8 +111,6 @@ def _weights(weights: Mapping[str, float] | None) -> tuple[tuple[str, float], ..
     checked = {
         arm: _number(f"weights[{arm!r}]", w, 0.0, 1e6, "a number in [0, 1e6]") for arm, w in weights.items()
     }
-    if not any(checked.values()):
-        raise error(OptionError, "weights", "at least one weight above 0", repr(dict(weights)))
     return tuple(checked.items())
 
 

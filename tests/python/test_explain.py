@@ -1,0 +1,174 @@
+"""explain() recomputes a hit's score, to the last bit, from parts that add up by themselves."""
+
+import math
+import struct
+from dataclasses import replace
+from typing import Any
+
+import hyrecall as hr
+import numpy as np
+import pyarrow as pa
+import pytest
+from laws.checks import apply, draw_change, live_after
+from laws.effort import Effort
+from laws.engine import EngineSubject, arguments
+from oracle.corpus import Draw, draw_call, draw_mix, draw_rows, draw_shape
+from oracle.recall import Oracle
+
+F = np.float32
+
+
+def bits(value: float) -> bytes:
+    return struct.pack("d", value)
+
+
+def check_hit(hits: hr.Hits, hit: hr.Hit, fusion: object, normalize: bool) -> hr.Explanation:
+    """The explanation of a hit agrees with it and with itself."""
+    made = hit.explain()
+    assert bits(made.score) == bits(hit.score)
+    assert [c.arm for c in made.components] == list(hits.trace.arms)
+    for component in made.components:
+        assert component.score == hit.arm_score(component.arm)
+        assert component.rank == hit.arm_rank(component.arm)
+        if component.dot is not None:
+            check_cosine(component)
+        if component.doc_length is not None:
+            check_bm25(component)
+    if not normalize:
+        check_sum(made, fusion)
+    shown = str(made)
+    assert shown.splitlines()[0].startswith(f"score {hit.score!r} = ")
+    assert all(f"  {c.arm}: score {c.score!r}, " in shown for c in made.components)
+    return made
+
+
+def check_cosine(component: Any) -> None:
+    """cosine = (dot x inverse norm) x inverse query norm, each product rounded to float32."""
+    product = F(F(component.dot) * F(component.inverse_norm)) * F(component.inverse_query_norm)
+    assert component.score == float(np.clip(product, F(-1), F(1))) + 0.0
+
+
+def check_bm25(component: Any) -> None:
+    """The terms come in UTF-8 order of their words, and their impacts add up in float32."""
+    total = F(0)
+    for term in component.terms:
+        assert 0 <= term.doc_freq <= component.n_docs
+        assert (term.term_freq > 0) <= (term.doc_freq > 0)
+        assert (term.impact > 0) == (term.term_freq > 0 and term.weight > 0)
+        total = F(total + F(term.impact))
+    if component.score != 0:  # 0 where the document does not match a typed query
+        assert component.score == float(total)
+    if component.terms:
+        assert component.doc_length <= component.total_length
+
+
+def check_sum(made: hr.Explanation, fusion: object) -> None:
+    """Contributions are added largest first; Max takes the largest."""
+    parts = sorted((c.contribution for c in made.components), reverse=True)
+    if isinstance(fusion, hr.Max):
+        assert made.score == max(parts)
+    else:
+        total = 0.0
+        for part in parts:
+            total += part
+        assert made.score == total
+    for component in made.components:
+        if isinstance(fusion, hr.RRF) and component.rank is None:
+            assert component.contribution == 0.0
+        if component.score is None:
+            assert component.contribution == 0.0
+
+
+def test_every_explanation_has_the_bits_of_its_hit(effort: Effort) -> None:
+    explained = 0
+    kinds = set()
+    for seed in range(effort.cases(quick=60, full=3000)):
+        draw = Draw(f"explain {seed}")
+        shape = draw_shape(draw)
+        rows = draw_rows(draw, shape, replace(draw_mix(draw), n_rows=draw.choice((2, 12, 40))))
+        subject = EngineSubject(shape, rows)
+        for _ in range(4):
+            call = draw_call(draw, Oracle(shape, rows), 6)
+            asked = arguments(shape, call)
+            asked["normalize"] = draw.chance(0.4)
+            hits = subject.index.recall(**asked)
+            change = draw_change(draw, shape, rows)
+            rows = live_after(rows, change)
+            try:  # a change after the call leaves its explanations as they were
+                apply(subject, change)
+            except hr.KeyConflictError:
+                assert change[0] == "add"
+            fusion = asked.get("fusion", hr.RRF() if len(hits.trace.arms) > 1 else None)
+            for one in hits:
+                for hit in one:
+                    check_hit(hits, hit, fusion, asked["normalize"])
+                    explained += 1
+                    kinds.add((type(fusion).__name__, asked["normalize"], len(hits.trace.arms)))
+    assert explained >= effort.cases(quick=3000, full=150_000), explained
+    assert {kind for kind, _, _ in kinds} == {"NoneType", "RRF", "WeightedSum", "Max"}
+
+
+@pytest.fixture(scope="module")
+def index() -> hr.Index:
+    table = pa.table(
+        {
+            "id": ["a", "b", "c", "d"],
+            "user": ["ana", "ana", "ana", "bob"],
+            "text": ["hot tea and hot milk", "tea", None, "hot hot tea"],
+        }
+    )
+    vectors = np.array([[3, 4], [0, 0], [1, 0], [0, 1]], np.float32)
+    schema = hr.Schema(key="id", cell="user", text="text", vector="v")
+    return hr.Index.build(table, schema, vectors={"v": vectors}, analyzer=hr.Analyzer("word"))
+
+
+def test_numbers_of_a_bag_of_words_are_those_of_the_formula(index: hr.Index) -> None:
+    hit = index.recall_one(text="hot tea tea", scope="ana", bm25=hr.BM25("lucene", k1=1.2, b=0.5))[0]
+    (component,) = hit.explain().components
+    assert (component.n_docs, component.total_length, component.doc_length) == (2, 6, 5)
+    hot, tea = component.terms
+    assert (hot.term, hot.term_freq, hot.doc_freq, hot.multiplicity) == ("hot", 2, 1, 1.0)
+    assert (tea.term, tea.term_freq, tea.doc_freq, tea.multiplicity) == ("tea", 1, 2, 2.0)
+    for term in component.terms:
+        idf = math.log(1 + (2 - term.doc_freq + 0.5) / (term.doc_freq + 0.5))
+        norm = 1.2 * (1 - 0.5 + 0.5 * 5 / 3)
+        assert term.idf == pytest.approx(idf, rel=1e-12)
+        assert term.weight == pytest.approx(idf * term.multiplicity, rel=1e-6)
+        impact = term.weight * term.term_freq / (term.term_freq + norm)
+        assert term.impact == pytest.approx(impact, rel=1e-6)
+    assert "hot: tf 2, df 1 of 2" in str(hit.explain())
+
+
+def test_typed_queries_name_their_leaves(index: hr.Index) -> None:
+    query = hr.Any(hr.Phrase("hot tea"), hr.Boost(hr.Prefix("mi"), 3), "and", hr.Phrase("tea hot", slop=4))
+    hit = index.recall_one(text=query, scope="ana")[0]
+    (component,) = hit.explain().components
+    leaves = {term.term: (term.multiplicity, term.term_freq) for term in component.terms}
+    assert leaves == {'"hot tea"': (1, 1), "mi*": (3, 1), "and": (1, 1), '"tea hot"~4': (1, 1)}
+
+
+def test_missing_parts_are_null_not_0(index: hr.Index) -> None:
+    for fusion in (None, hr.WeightedSum(), hr.Max(normalize="none")):
+        found = index.recall_one(text="tea", vector=[1, 0], scope="ana", fusion=fusion)
+        by_key = {hit.key: hit.explain() for hit in found}
+        b, c = by_key["b"].components, by_key["c"].components
+        assert (b[1].score, b[1].rank, b[1].contribution, b[1].dot) == (None, None, 0.0, None)
+        assert (c[0].score, c[0].doc_length, c[0].terms, c[0].contribution) == (None, None, (), 0.0)
+        assert by_key["a"].components[1].dot == 3.0
+        assert by_key["a"].components[1].inverse_norm == float(F(1 / 5))
+        assert "not in its list" in str(by_key["c"])
+
+
+def test_statistics_are_those_of_the_scope_and_the_call(index: hr.Index) -> None:
+    asked: dict[str, Any] = {"text": "hot", "scope": hr.Scope(["ana", "bob"])}
+    wide = index.recall_one(**asked)
+    narrow = index.recall_one(text="hot", scope="bob")
+    table = pa.table({"id": ["e"], "user": ["bob"], "text": ["hot"]})
+    index.upsert(table, vectors={"v": np.ones((1, 2), F)})
+    try:
+        assert wide[0].explain().components[0].n_docs == 3
+        assert narrow[0].explain().components[0].n_docs == 1
+        assert index.recall_one(**asked)[0].explain().components[0].n_docs == 4
+    finally:
+        index.delete(["e"], scope="bob")
+    assert index.recall_one(**asked)[0].explain().components[0].n_docs == 3

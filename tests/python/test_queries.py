@@ -1,0 +1,159 @@
+"""Typed text queries: what each matches, what it refuses, and that text is never parsed."""
+
+from typing import Any
+
+import hyrecall as hr
+import pyarrow as pa
+import pytest
+
+TEXTS = [
+    "blue green deploy of the service",
+    "green blue deploy",
+    "blue deploy",
+    "postgres replication lag",
+    "postgresql replica",
+    'a "quoted phrase" AND more OR less NOT none',
+    "deploy* title:deploy ^2 (x)",
+]
+
+
+@pytest.fixture(scope="module")
+def index() -> hr.Index:
+    table = pa.table({"id": range(len(TEXTS)), "text": TEXTS})
+    schema = hr.Schema(key="id", cell=None, text="text")
+    return hr.Index.build(table, schema, analyzer=hr.Analyzer("word"))
+
+
+def found(index: hr.Index, query: Any) -> list[int]:
+    return sorted(index.recall_one(text=query, limit=100).keys)
+
+
+MATCHES: list[tuple[Any, list[int]]] = [
+    ("blue green", [0, 1, 2]),
+    (hr.Any("blue", "green"), [0, 1, 2]),
+    (hr.All("blue green"), [0, 1]),
+    (hr.All("blue", "green", "service"), [0]),
+    (hr.Phrase("blue green"), [0]),
+    (hr.Phrase("blue deploy"), [1, 2]),
+    (hr.Phrase("blue deploy", slop=1), [0, 1, 2]),
+    (hr.Phrase("green blue", slop=0), [1]),
+    (hr.Phrase("green blue", slop=2), [0, 1]),
+    (hr.Phrase("deploy"), [0, 1, 2, 6]),
+    (hr.Prefix("postg"), [3, 4]),
+    (hr.Prefix("replic"), [3, 4]),
+    (hr.Prefix("deploy"), [0, 1, 2, 6]),
+    (hr.Prefix("POSTGRESQ"), [4]),
+    (hr.All(hr.Prefix("postg"), hr.Prefix("replica"), "lag"), [3]),
+    (hr.Any(hr.Phrase("blue green"), "lag"), [0, 3]),
+    (hr.All(hr.Any("blue", "lag"), hr.Any("deploy", "postgres")), [0, 1, 2, 3]),
+    (hr.All(""), []),
+    (hr.All("blue", ""), [0, 1, 2]),
+    (hr.All("blue", "absent"), []),
+    (hr.Any("blue", "absent"), [0, 1, 2]),
+    (hr.Boost("blue", 3), [0, 1, 2]),
+    (hr.All(hr.Boost("blue", 3), hr.Boost("service", 0.5)), [0]),
+]
+
+
+@pytest.mark.parametrize(("query", "keys"), MATCHES, ids=lambda value: repr(value)[:60])
+def test_typed_queries_match_what_they_say(index: hr.Index, query: Any, keys: list[int]) -> None:
+    assert found(index, query) == keys
+
+
+def test_operators_in_text_are_words(index: hr.Index) -> None:
+    assert found(index, '"blue green"') == [0, 1, 2]
+    assert found(index, "blue AND service") == [0, 1, 2, 5]
+    assert found(index, "NOT") == [5]
+    assert found(index, "postg*") == []
+    assert found(index, "title:service") == [0, 6]
+    assert found(index, "service^99") == found(index, "service")
+    assert found(index, "(x) OR -x") == [5, 6]
+
+
+def test_repeated_words_count_again_and_boost_multiplies(index: hr.Index) -> None:
+    once = index.recall_one(text="service")[0].score
+    for query in (hr.Boost("service", 2), "service service", hr.Any("service", "service")):
+        assert index.recall_one(text=query)[0].score == 2 * once
+    nested = hr.Boost(hr.Any("service", hr.Boost("service", 3)), 4)
+    assert index.recall_one(text=nested)[0].score == 16 * once
+
+
+def test_a_prefix_counts_as_one_term(index: hr.Index) -> None:
+    (component,) = index.recall_one(text=hr.Prefix("postg"))[0].explain().components
+    assert [(t.term, t.doc_freq, t.term_freq) for t in component.terms] == [("postg*", 2, 1)]
+
+
+MADE: list[tuple[Any, type[hr.HyrecallError], str]] = [
+    (lambda: hr.Phrase(["a"]), hr.DTypeError, "Phrase: expected a str, got list"),
+    (lambda: hr.Phrase("a b", slop=-1), hr.OptionError, "slop: expected an int in [0, 1000], got -1"),
+    (lambda: hr.Phrase("a b", slop=1001), hr.OptionError, "slop: expected an int in [0, 1000], got 1001"),
+    (lambda: hr.Phrase("a b", slop=True), hr.OptionError, "slop: expected an int in [0, 1000], got True"),
+    (lambda: hr.Phrase("a b", slop=1.0), hr.OptionError, "slop: expected an int in [0, 1000], got 1.0"),
+    (hr.All, hr.OptionError, "All: expected at least one query, got none"),
+    (hr.Any, hr.OptionError, "Any: expected at least one query, got none"),
+    (lambda: hr.Prefix(None), hr.DTypeError, "Prefix: expected a str, got NoneType"),
+    (lambda: hr.Boost("a", 0), hr.OptionError, "factor: expected a number in [2^-20, 2^20], got 0"),
+    (lambda: hr.Boost("a", -1), hr.OptionError, "factor: expected a number in [2^-20, 2^20], got -1"),
+    (lambda: hr.Boost("a", 2**21), hr.OptionError, f"factor: expected a number in [2^-20, 2^20], got {2**21}"),
+    (lambda: hr.Boost("a", 10**400), hr.OptionError, f"factor: expected a number in [2^-20, 2^20], got {10**400}"),
+    (lambda: hr.Boost("a", float("nan")), hr.OptionError, "factor: expected a number in [2^-20, 2^20], got nan"),
+    (lambda: hr.Boost("a", "2"), hr.OptionError, "factor: expected a number in [2^-20, 2^20], got '2'"),
+]
+
+
+@pytest.mark.parametrize(("make", "kind", "message"), MADE)
+def test_queries_refuse_by_name_when_made(
+    make: Any, kind: type[hr.HyrecallError], message: str
+) -> None:
+    with pytest.raises(kind) as caught:
+        make()
+    assert str(caught.value) == message
+    assert caught.value.argument == message.split(":")[0]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("part", [None, 5, ["a"], b"a", hr.Filter(id=1)])
+def test_parts_must_be_queries(part: Any) -> None:
+    wish = "expected a str, hr.Phrase, hr.Prefix, hr.All, hr.Any or hr.Boost, got "
+    for make in (lambda: hr.All("a", part), lambda: hr.Any(part), lambda: hr.Boost(part, 2)):
+        with pytest.raises(hr.DTypeError, match=wish):
+            make()
+
+
+def test_a_prefix_is_of_one_token(index: hr.Index) -> None:
+    for text, n in (("blue green", 2), ("", 0), ("--", 0)):
+        with pytest.raises(hr.OptionError, match=f"^text: expected a prefix of one token, got {n} tokens"):
+            found(index, hr.Prefix(text))
+
+
+def test_deep_nesting_is_refused_not_overflown(index: hr.Index) -> None:
+    query: Any = "blue"
+    for depth in range(1, 5000):
+        query = hr.Any(query) if depth % 2 else hr.Boost(query, 1)
+        if depth == 32:
+            assert found(index, query) == [0, 1, 2]
+        if depth in (33, 400, 4999):
+            with pytest.raises(hr.OptionError) as caught:
+                index.recall(text=["blue", query])
+            assert str(caught.value) == "text[1]: expected queries nested at most 32 deep, got more"
+
+
+def test_prefixes_have_a_budget_that_is_an_error() -> None:
+    words = [f"w{i:04d}" for i in range(1100)]
+    table = pa.table({"id": range(1100), "user": [i % 2 for i in range(1100)], "text": words})
+    index = hr.Index.build(table, hr.Schema(key="id", cell="user", text="text"))
+    assert len(index.recall_one(text=hr.Prefix("w"), scope=0, limit=2000)) == 550
+    both = hr.Scope([0, 1])
+    with pytest.raises(hr.OptionError, match="at most 1024 terms of the scope, got more for Prefix"):
+        index.recall_one(text=hr.Prefix("w"), scope=both)
+    index.delete([i for i in range(1100) if i % 10 == 0], scope=both)
+    assert len(index.recall_one(text=hr.Prefix("w"), scope=both, limit=2000)) == 990
+
+
+def test_queries_are_frozen_and_equal_by_value() -> None:
+    same = [lambda: hr.Phrase("a b", slop=1), lambda: hr.Prefix("a"), lambda: hr.Boost("a", 2)]
+    same += [lambda: hr.All("a", hr.Any("b")), lambda: hr.Any("a")]
+    for make in same:
+        assert make() == make()
+        assert hash(make()) == hash(make())
+        assert eval(repr(make()), {"__builtins__": {}}, vars(hr)) == make()  # noqa: S307
+    assert hr.All("a") != hr.Any("a")

@@ -1,0 +1,279 @@
+"""Every form of a scope: which cells it names, and that no value is taken for another."""
+
+from typing import Any
+
+import hyrecall as hr
+import numpy as np
+import pyarrow as pa
+import pytest
+
+
+def index_of(cells: dict[str, pa.Array], *, threads: int | None = None) -> hr.Index:
+    """One document a row with the text "tea"; its key is its row number."""
+    n = len(next(iter(cells.values())))
+    table = pa.table({"id": np.arange(n), **cells, "text": ["tea"] * n})
+    schema = hr.Schema(key="id", cell=tuple(cells), text="text")
+    return hr.Index.build(table, schema, threads=threads)
+
+
+def seen(index: hr.Index, scope: Any, **options: Any) -> list[int]:
+    return sorted(index.recall_one(text="tea", scope=scope, limit=100, **options).keys)
+
+
+@pytest.fixture(scope="module")
+def strings() -> hr.Index:
+    users = ["ana", "1", "", None, "zoë", "naïve\0x", "True", "ana", "日本", "a" * 1000]
+    return index_of({"user": pa.array(users)})
+
+
+@pytest.fixture(scope="module")
+def numbers() -> hr.Index:
+    return index_of({"org": pa.array([1, 0, -1, None, 2**63 - 1, -(2**63), 1])})
+
+
+@pytest.fixture(scope="module")
+def flags() -> hr.Index:
+    return index_of({"public": pa.array([True, False, None, True])})
+
+
+@pytest.fixture(scope="module")
+def pairs() -> hr.Index:
+    return index_of(
+        {
+            "tenant": pa.array(["acme", "acme", "ana", None, "acme", "", "ab"]),
+            "agent": pa.array([1, 2, 1, 1, None, 1, 1]),
+            "shared": pa.array([True, False, True, True, True, None, True]),
+        }
+    )
+
+
+def test_a_str_is_one_cell(strings: hr.Index) -> None:
+    assert seen(strings, "ana") == [0, 7]
+    assert seen(strings, "1") == [1]
+    assert seen(strings, "") == [2]
+    assert seen(strings, "zoë") == [4]
+    assert seen(strings, "naïve\0x") == [5]
+    assert seen(strings, "日本") == [8]
+    assert seen(strings, "a" * 1000) == [9]
+
+
+def test_an_unknown_cell_is_an_empty_cell(strings: hr.Index, pairs: hr.Index) -> None:
+    for scope in ("nobody", "an", "anaa", "naïve", "ZOË", "zoe\u0308", ("ana ",), hr.Scope(["x"])):
+        assert seen(strings, scope) == []
+    assert seen(pairs, ("acme", 3, True)) == []
+    assert seen(pairs, ("a", 1, True)) == []
+
+
+def test_the_null_cell_is_asked_for_by_name(strings: hr.Index, numbers: hr.Index) -> None:
+    assert seen(strings, hr.Scope([None])) == [3]
+    assert seen(strings, (None,)) == [3]
+    assert seen(numbers, hr.Scope([None, 0])) == [1, 3]
+    with pytest.raises(hr.ScopeError, match=r"null cell is hr.Scope\(\[None\]\)"):
+        seen(strings, None)
+
+
+def test_scope_of_nothing_sees_nothing(strings: hr.Index, pairs: hr.Index) -> None:
+    for index in (strings, pairs):
+        assert seen(index, hr.Scope([])) == []
+        assert seen(index, hr.Scope(())) == []
+        assert seen(index, hr.Scope(cell for cell in ())) == []
+
+
+def test_int_cells(numbers: hr.Index) -> None:
+    assert seen(numbers, 1) == [0, 6]
+    assert seen(numbers, (0,)) == [1]
+    assert seen(numbers, -1) == [2]
+    assert seen(numbers, 2**63 - 1) == [4]
+    assert seen(numbers, hr.Scope([-(2**63), 1])) == [0, 5, 6]
+    for bad in (2**63, -(2**63) - 1):
+        with pytest.raises(hr.ScopeError, match=r"^scope: expected an int64 for org, got -?\d+$"):
+            seen(numbers, bad)
+
+
+def test_bool_cells(flags: hr.Index) -> None:
+    assert seen(flags, True) == [0, 3]
+    assert seen(flags, False) == [1]
+    assert seen(flags, hr.Scope([False, None])) == [1, 2]
+
+
+CONFUSIONS: list[tuple[str, Any]] = [
+    ("strings", 1),
+    ("strings", True),
+    ("strings", b"ana"),
+    ("numbers", True),
+    ("numbers", False),
+    ("numbers", "1"),
+    ("numbers", 1.0),
+    ("flags", 1),
+    ("flags", 0),
+    ("flags", "True"),
+    ("flags", 1.0),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), CONFUSIONS)
+def test_a_value_of_another_type_is_refused_alone_and_after_its_equal(
+    request: pytest.FixtureRequest, name: str, value: Any
+) -> None:
+    index: hr.Index = request.getfixturevalue(name)
+    column = index.schema.cell_columns[0]
+    equal = {"strings": "ana", "numbers": 1, "flags": True}[name]
+    if value in (0, False):
+        equal = {"strings": "", "numbers": 0, "flags": False}[name]
+    forms = (
+        lambda v: v,
+        lambda v: (v,),
+        lambda v: hr.Scope([v]),
+        lambda v: hr.Scope([(v,)]),
+        lambda v: hr.Scope.matching(**{column: v}),
+    )
+    for form in forms:
+        with pytest.raises(hr.ScopeError):
+            seen(index, form(value))
+        for first in forms:
+            with pytest.raises(hr.ScopeError, match=r"^scope\[1\]: expected a"):
+                index.recall(text=["tea"] * 2, scope=[first(equal), form(value)])
+
+
+def test_encoded_cells_are_no_scope(strings: hr.Index) -> None:
+    """The bytes that stand for a cell inside the engine must not be taken for it."""
+    raw = b"\3" + (3).to_bytes(4, "little") + b"ana"
+    for scope in (raw, (raw,), hr.Scope([raw])):
+        with pytest.raises(hr.ScopeError):
+            strings.recall(text=["tea"] * 2, scope=[hr.Scope(["ana"]), scope])
+
+
+def test_a_list_is_one_entry_per_query(strings: hr.Index) -> None:
+    scopes = ["ana", ("1",), hr.Scope(["", None]), hr.Scope([]), "nobody", hr.Scope.matching(user="zoë")]
+    hits = strings.recall(text=["tea"] * len(scopes), scope=scopes)
+    assert [sorted(one.keys) for one in hits] == [[0, 7], [1], [2, 3], [], [], [4]]
+
+
+def test_every_form_of_the_same_cells_gives_the_same_bytes(pairs: hr.Index) -> None:
+    cell = ("acme", 1, True)
+    forms = [cell, hr.Scope([cell]), hr.Scope([cell, cell]), hr.Scope({cell}), hr.Scope(iter([cell]))]
+    forms.append(hr.Scope.matching(tenant="acme", agent=1, shared=True))
+    expected = pairs.recall(text=["tea"], scope=cell).to_arrow()
+    assert expected.num_rows == 1
+    for form in forms:
+        assert pairs.recall(text=["tea"], scope=form).to_arrow().equals(expected)
+    batch = pairs.recall(text=["tea"] * len(forms), scope=forms)
+    assert [one.keys for one in batch] == [[0]] * len(forms)
+
+
+def test_cells_of_several_columns(pairs: hr.Index) -> None:
+    assert seen(pairs, ("acme", 2, False)) == [1]
+    assert seen(pairs, ("acme", None, True)) == [4]
+    assert seen(pairs, ("", 1, None)) == [5]
+    assert seen(pairs, hr.Scope([("acme", 1, True), (None, 1, True), ("x", 0, None)])) == [0, 3]
+    for bad in ("acme", ("acme",), ("acme", 1), ("acme", 1, True, 0), hr.Scope(["acme"]), ()):
+        with pytest.raises(hr.ScopeError, match="a value for each of \\(tenant, agent, shared\\)"):
+            seen(pairs, bad)
+    with pytest.raises(hr.ScopeError, match="^scope: expected an int or None for agent, got bool"):
+        seen(pairs, ("acme", True, True))
+
+
+def test_columns_of_a_cell_do_not_run_together() -> None:
+    index = index_of({"a": pa.array(["x", "xy", "", "xyz"]), "b": pa.array(["yz", "z", "xyz", ""])})
+    for row, cell in enumerate([("x", "yz"), ("xy", "z"), ("", "xyz"), ("xyz", "")]):
+        assert seen(index, cell) == [row]
+
+
+# ---- Scope.matching ----
+
+
+def test_matching_takes_values_any_and_null(pairs: hr.Index) -> None:
+    matching = hr.Scope.matching
+    assert seen(pairs, matching(tenant="acme", agent=hr.ANY, shared=hr.ANY)) == [0, 1, 4]
+    assert seen(pairs, matching(tenant=hr.ANY, agent=1, shared=True)) == [0, 2, 3, 6]
+    assert seen(pairs, matching(tenant=None, agent=hr.ANY, shared=hr.ANY)) == [3]
+    assert seen(pairs, matching(tenant="acme", agent=None, shared=hr.ANY)) == [4]
+    assert seen(pairs, matching(tenant=hr.ANY, agent=hr.ANY, shared=None)) == [5]
+    assert seen(pairs, matching(tenant=hr.ANY, agent=hr.ANY, shared=hr.ANY)) == list(range(7))
+    assert seen(pairs, matching(tenant="a", agent=hr.ANY, shared=hr.ANY)) == []
+    assert seen(pairs, matching(tenant="nobody", agent=1, shared=True)) == []
+
+
+def test_matching_names_every_cell_column_and_no_other(pairs: hr.Index) -> None:
+    wish = r"^scope: expected every cell column named: \['agent', 'shared', 'tenant'\], got "
+    for parts in (
+        {},
+        {"tenant": "acme"},
+        {"tenant": "acme", "agent": 1, "shared": True, "text": "tea"},
+        {"tenant": "acme", "agent": 1, "visibility": True},
+    ):
+        with pytest.raises(hr.ScopeError, match=wish):
+            seen(pairs, hr.Scope.matching(**parts))
+
+
+def test_any_is_no_value_of_a_cell(strings: hr.Index, pairs: hr.Index) -> None:
+    for scope in (hr.ANY, (hr.ANY,), hr.Scope([hr.ANY])):
+        with pytest.raises(hr.ScopeError):
+            seen(strings, scope)
+    with pytest.raises(hr.ScopeError):
+        seen(pairs, ("acme", hr.ANY, hr.ANY))
+
+
+def test_matching_sees_the_cells_of_the_call_and_statistics_follow(pairs: hr.Index) -> None:
+    pattern = hr.Scope.matching(tenant="acme", agent=hr.ANY, shared=hr.ANY)
+    by_name = hr.Scope([("acme", 1, True), ("acme", 2, False), ("acme", None, True)])
+    first = pairs.recall(text=["tea"], scope=pattern)
+    assert first.to_arrow().equals(pairs.recall(text=["tea"], scope=by_name).to_arrow())
+    table = pa.table(
+        {"id": [100], "tenant": ["acme"], "agent": [9], "shared": [False], "text": ["tea"]}
+    )
+    pairs.add(table)
+    try:
+        assert seen(pairs, pattern) == [0, 1, 4, 100]
+        assert seen(pairs, by_name) == [0, 1, 4]
+        assert len(first[0]) == 3
+        assert pairs.delete([100], scope=pattern) == 1
+        assert seen(pairs, pattern) == [0, 1, 4]
+    finally:
+        pairs.delete([100], scope=("acme", 9, False))
+
+
+# ---- one audience, many cells ----
+
+
+def test_an_index_with_one_audience_takes_no_scope() -> None:
+    table = pa.table({"id": [1, 2], "text": ["tea", "tea"]})
+    index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="text"))
+    assert index.recall_one(text="tea").keys == [1, 2]
+    for scope in ("ana", (), hr.Scope([]), hr.Scope([()]), ["ana"], hr.Scope.matching()):
+        with pytest.raises(hr.ScopeError, match=r"^scope: expected no scope") as caught:
+            index.recall(text=["tea"], scope=scope)
+        assert caught.value.argument == "scope"  # type: ignore[attr-defined]
+    assert index.delete([1]) == 1
+    with pytest.raises(hr.ScopeError, match="^scope: expected no scope"):
+        index.delete([2], scope="ana")
+
+
+def test_a_hundred_thousand_cells_equal_the_same_rows_in_one_cell(effort: Any) -> None:
+    n_cells = effort.cases(quick=100_000, full=400_000)
+    rng = np.random.default_rng(11)
+    words = np.array(["tea", "milk", "cup", "pot", "jug"])
+    texts = [" ".join(row) for row in words[rng.integers(0, 5, (n_cells, 3))]]
+    vectors = rng.normal(size=(n_cells, 2)).astype(np.float32)
+    users = rng.permutation(n_cells)
+    table = pa.table({"id": np.arange(n_cells), "user": users, "text": texts})
+    together = pa.table({"id": np.arange(n_cells), "user": np.zeros(n_cells, int), "text": texts})
+    schema = hr.Schema(key="id", cell="user", text="text", vector="v", stored=())
+    index = hr.Index.build(table, schema, vectors={"v": vectors})
+    one = hr.Index.build(together, schema, vectors={"v": vectors})
+    everyone = hr.Scope(range(n_cells))
+    half = hr.Scope(users[: n_cells // 2].tolist())
+    asked = {"text": ["tea pot", "jug", None], "vectors": [[1, 0], None, [0, 1]], "limit": 50}
+    whole = index.recall(**asked, scope=everyone).to_arrow()
+    wanted = one.recall(**asked, scope=0).to_arrow()
+    assert whole.drop_columns("user").equals(wanted.drop_columns("user"))
+    assert whole.num_rows == 150
+    first = hr.Index.build(
+        together.slice(0, n_cells // 2), schema, vectors={"v": vectors[: n_cells // 2]}
+    )
+    narrow = index.recall(**asked, scope=[half] * 3).to_arrow()
+    assert narrow.drop_columns("user").equals(
+        first.recall(**asked, scope=0).to_arrow().drop_columns("user")
+    )
+    assert index.delete(list(range(5)), scope=everyone) == 5
+    assert len(index) == n_cells - 5

@@ -1,0 +1,222 @@
+"""BM25 options, fusions, floors and normalize: what each does to scores and order, and what is
+refused when it is made.
+"""
+
+import math
+from typing import Any
+
+import hyrecall as hr
+import numpy as np
+import pyarrow as pa
+import pytest
+from laws.effort import Effort
+from laws.engine import EngineSubject, arguments
+from oracle.corpus import Draw, draw_call, draw_mix, draw_rows, draw_shape
+from oracle.recall import Oracle
+
+F = np.float32
+
+
+def index_of(texts: list[str | None], vectors: list[list[float]]) -> hr.Index:
+    table = pa.table({"id": np.arange(len(texts)), "text": pa.array(texts, pa.string())})
+    schema = hr.Schema(key="id", cell=None, text="text", vector="v")
+    matrix = np.array(vectors, F).reshape(len(texts), -1)
+    return hr.Index.build(table, schema, vectors={"v": matrix}, analyzer=hr.Analyzer("word"))
+
+
+# ---- what is refused when it is made ----
+
+MADE: list[tuple[Any, type[hr.HyrecallError], str]] = [
+    (lambda: hr.BM25("bm25"), hr.OptionError, "variant: expected one of ('lucene', 'okapi', 'fts5'), got 'bm25'"),
+    (lambda: hr.BM25(k1=-0.1), hr.OptionError, "k1: expected a number in [0, 1000], got -0.1"),
+    (lambda: hr.BM25(k1="1"), hr.DTypeError, "k1: expected a number in [0, 1000], got str '1'"),
+    (lambda: hr.BM25(b=1.5), hr.OptionError, "b: expected a number in [0, 1], got 1.5"),
+    (lambda: hr.BM25(b=math.nan), hr.OptionError, "b: expected a number in [0, 1], got nan"),
+    (lambda: hr.BM25(b=True), hr.DTypeError, "b: expected a number in [0, 1], got bool True"),
+    (lambda: hr.RRF(["text"]), hr.OptionError, "weights: expected a mapping {arm: weight}, got ['text']"),
+    (lambda: hr.RRF({}), hr.OptionError, "weights: expected a mapping {arm: weight}, got {}"),
+    (lambda: hr.RRF({"v": -1}), hr.OptionError, "weights['v']: expected a number in [0, 1e6], got -1"),
+    (lambda: hr.RRF({"v": math.inf}), hr.OptionError, "weights['v']: expected a number in [0, 1e6], got inf"),
+    (lambda: hr.RRF(rank_constant=-1), hr.OptionError, "rank_constant: expected a number in [0, 1e6], got -1"),
+    (lambda: hr.RRF(alpha=1.01), hr.OptionError, "alpha: expected a number in [0, 1], got 1.01"),
+    (lambda: hr.RRF({"v": 1}, alpha=0.5), hr.OptionError, "alpha: expected weights or alpha, not both, got both"),
+    (lambda: hr.WeightedSum(normalize="l2"), hr.OptionError, "normalize: expected 'minmax' or 'none', got 'l2'"),
+    (lambda: hr.Max(complete=1), hr.DTypeError, "complete: expected a bool, got 1"),
+    (lambda: hr.Above(math.inf), hr.OptionError, "Above: expected a finite number, got inf"),
+    (lambda: hr.Above(None), hr.DTypeError, "Above: expected a finite number, got NoneType None"),
+]
+
+
+@pytest.mark.parametrize(("make", "kind", "message"), MADE)
+def test_options_refuse_by_name(make: Any, kind: type[hr.HyrecallError], message: str) -> None:
+    with pytest.raises(kind) as caught:
+        make()
+    assert str(caught.value) == message
+    assert caught.value.argument == message.split(":")[0]  # type: ignore[attr-defined]
+
+
+def test_options_are_frozen_and_equal_by_value() -> None:
+    assert hr.RRF({"a": 1}) == hr.RRF({"a": 1.0})
+    assert hr.RRF() != hr.RRF(rank_constant=1)
+    assert hr.WeightedSum() != hr.Max()
+    assert hr.BM25("okapi") == hr.BM25("okapi", k1=1.5)
+    assert len({hr.RRF(), hr.RRF(), hr.Max(), hr.BM25(), hr.Above(1)}) == 4
+    for option in (hr.BM25(), hr.RRF(), hr.Max(), hr.Above(0.5)):
+        with pytest.raises(AttributeError):
+            option.weights = None  # type: ignore[union-attr,misc]
+
+
+def test_numpy_scalars_are_numbers() -> None:
+    assert hr.BM25(k1=np.float64(0.5), b=np.float32(0.5)) == hr.BM25(k1=0.5, b=0.5)
+    assert hr.RRF({"a": np.int64(2)}) == hr.RRF({"a": 2})
+    assert hr.Above(np.float16(0.5)) == hr.Above(0.5)
+
+
+# ---- normalize ----
+
+
+def test_normalize_keeps_the_order_and_brings_scores_to_0_1(effort: Effort) -> None:
+    seen = set()
+    for seed in range(effort.cases(quick=120, full=5000)):
+        draw = Draw(f"normalize {seed}")
+        shape = draw_shape(draw)
+        rows = draw_rows(draw, shape, draw_mix(draw))
+        call = draw_call(draw, Oracle(shape, rows), 8)
+        asked = arguments(shape, call)
+        index = EngineSubject(shape, rows).index
+        plain = index.recall(**asked).to_arrow()
+        scaled = index.recall(**asked, normalize=True).to_arrow()
+        same = [name for name in plain.column_names if name != "score"]
+        assert plain.select(same).equals(scaled.select(same))
+        raw, new = (np.array(table.column("score")) for table in (plain, scaled))
+        assert ((new >= 0) & (new <= 1)).all()
+        queries = np.array(plain.column("query"))
+        for query in np.unique(queries):
+            here = new[queries == query]
+            assert (np.diff(here) <= 0).all()
+            positive = raw[queries == query] > 0
+            assert (here[positive] > 0).all()
+        seen.add(type(asked.get("fusion")).__name__)
+    assert seen == {"NoneType", "RRF", "WeightedSum", "Max"}
+
+
+def test_first_in_every_arm_has_the_best_score_possible() -> None:
+    index = index_of(["hot tea", "tea pot jug cup", "milk"], [[1, 0], [1, 1], [0, 1]])
+    for fusion in (None, hr.RRF(alpha=0.3), hr.RRF({"text": 3}, rank_constant=0), hr.WeightedSum(), hr.Max()):
+        hits = index.recall_one(text="hot", vector=[1, 0], fusion=fusion, normalize=True)
+        assert (hits[0].key, hits[0].score) == (0, 1.0)
+        assert all(hit.score < 1.0 for hit in hits[1:])
+    split = index.recall_one(text="milk", vector=[1, 0], normalize=True)
+    assert all(hit.score < 1.0 for hit in split)
+
+
+def test_normalize_with_one_arm_divides_by_the_lists_best() -> None:
+    index = index_of(["tea", "tea cup", "milk"], [[1, 0], [1, 1], [-1, 0]])
+    raw = [hit.score for hit in index.recall_one(vector=[1, 0])]
+    scaled = [hit.score for hit in index.recall_one(vector=[1, 0], normalize=True)]
+    assert scaled == [max(score / raw[0], 0.0) for score in raw]
+    assert scaled[0] == 1.0
+    second = index.recall_one(vector=[1, 0], normalize=True, offset=1)
+    assert [hit.score for hit in second] == scaled[1:]
+    negative = index.recall_one(vector=[-1, -1e-3], normalize=True, min_score=-2, limit=3)
+    assert [hit.key for hit in negative] == [2, 1, 0]
+    worst = index.recall_one(vector=[-1, 0], min_score={"v": -2}, normalize=True, limit=3)
+    assert [hit.score for hit in worst] == [1.0, 0.0, 0.0]
+
+
+# ---- fusions in their corners ----
+
+
+def test_one_hit_and_equal_scores_scale_to_1() -> None:
+    index = index_of(["tea", "tea", None], [[1, 0], [2, 0], [3, 0]])
+    for fusion in (hr.WeightedSum(), hr.Max(), hr.WeightedSum(complete=False)):
+        both = index.recall_one(text="tea", vector=[1, 0], fusion=fusion)
+        assert [hit.key for hit in both] == [0, 1, 2]  # ties go by seq
+        top = 1.0 if isinstance(fusion, hr.Max) else 2.0
+        assert [hit.score for hit in both] == [top, top, 1.0]
+    one = index_of(["tea"], [[0, 0]])
+    for fusion in (hr.WeightedSum(), hr.Max()):
+        assert [hit.score for hit in one.recall_one(text="tea", vector=[1, 0], fusion=fusion)] == [1.0]
+        assert len(one.recall_one(text="milk", vector=[1, 0], fusion=fusion)) == 0
+
+
+def test_null_components_add_0_and_never_win_over_a_negative_cosine() -> None:
+    index = index_of([None, "milk"], [[-1, 0], [0, 0]])
+    asked: dict[str, Any] = {"text": "milk", "vector": [1, 0]}
+    summed = index.recall_one(**asked, fusion=hr.WeightedSum(normalize="none"))
+    assert [(hit.key, hit.bm25_score is None, hit.vector_score) for hit in summed] == [
+        (1, False, None),
+        (0, True, -1.0),
+    ]
+    assert summed[1].score == -1.0
+    largest = index.recall_one(**asked, fusion=hr.Max(normalize="none"))
+    assert largest[1].score == 0.0  # the text arm's missing score counts 0
+    assert index_of(["tea"], [[-1, 0]]).recall_one(
+        text=None, vector=[1, 0], fusion=hr.Max(normalize="none")
+    )[0].score == -1.0
+
+
+def test_complete_scores_what_the_list_left_out() -> None:
+    index = index_of(["tea", "tea tea", "milk"], [[1, 0], [1, 1], [0, 1]])
+    asked: dict[str, Any] = {"text": "tea", "vector": [0, 1], "depth": 1, "limit": 1}
+    options: dict[str, Any] = {"weights": {"text": 8}, "normalize": "none"}
+    full = index.recall_one(**asked, fusion=hr.WeightedSum(**options))[0]
+    short = index.recall_one(**asked, fusion=hr.WeightedSum(**options, complete=False))[0]
+    for hit in (full, short):
+        assert (hit.key, hit.arm_rank("text"), hit.arm_rank("v")) == (1, 1, None)
+        assert hit.vector_score == float(F(1) / np.sqrt(F(2)))
+    assert full.score == 8 * full.bm25_score + full.vector_score
+    assert short.score == 8 * short.bm25_score
+
+
+def test_a_floor_acts_before_ranks_and_completion_still_scores() -> None:
+    index = index_of(["tea", "tea tea tea", "milk tea pot cup"], [[1, 0], [1, 1], [0, 1]])
+    scores = {hit.key: hit.bm25_score for hit in index.recall_one(text="tea")}
+    cut = index.recall_one(text="tea", vector=[0, 1], min_score={"text": hr.Above(scores[0])})
+    ranks = {hit.key: (hit.arm_rank("text"), hit.bm25_score) for hit in cut}
+    assert ranks == {1: (1, scores[1]), 0: (None, scores[0]), 2: (None, scores[2])}
+    kept = index.recall_one(text="tea", vector=[0, 1], min_score={"text": scores[0]})
+    assert {hit.key: hit.arm_rank("text") for hit in kept} == {1: 1, 0: 2, 2: None}
+
+
+def test_min_fused_acts_after_fusion_and_before_offset() -> None:
+    index = index_of(["tea", "tea", "milk"], [[1, 0], [0, 1], [1, 1]])
+    asked: dict[str, Any] = {"text": "tea", "vector": [1, 0]}
+    scores = [hit.score for hit in index.recall_one(**asked)]
+    kept = index.recall_one(**asked, min_fused=scores[1])
+    assert [hit.score for hit in kept] == scores[:2]
+    strict = index.recall_one(**asked, min_fused=hr.Above(scores[1]))
+    assert [hit.score for hit in strict] == scores[:1]
+    assert len(index.recall_one(**asked, min_fused=scores[1], offset=2)) == 0
+    scaled = index.recall_one(**asked, min_fused=scores[1], normalize=True)
+    assert len(scaled) == 2  # the floor is in the unit of the fused score
+
+
+def test_alpha_weighs_the_arms() -> None:
+    index = index_of(["tea", "milk"], [[0, 1], [1, 0]])
+    for alpha in (0.1, 0.25, 0.75):
+        hits = index.recall_one(text="tea", vector=[1, 0], fusion=hr.RRF(alpha=alpha))
+        weights = hr.RRF({"text": 2 * (1 - alpha), "v": 2 * alpha})
+        by_hand = index.recall_one(text="tea", vector=[1, 0], fusion=weights)
+        assert [(hit.key, hit.score) for hit in hits] == [(hit.key, hit.score) for hit in by_hand]
+    even = index.recall_one(text="tea", vector=[1, 0], fusion=hr.RRF(alpha=0.5))
+    default = index.recall_one(text="tea", vector=[1, 0])
+    assert [hit.score for hit in even] == [hit.score for hit in default]
+
+
+def test_bm25_options_come_from_the_call_the_arm_or_the_index() -> None:
+    table = pa.table({"id": [1, 2], "a": ["tea tea", "pot tea cup"], "b": ["tea", "tea milk"]})
+    okapi = hr.BM25("okapi", k1=0.4, b=0.1)
+    schema = hr.Schema(key="id", cell=None, text={"a": hr.Text("a", bm25=okapi), "b": "b"})
+    index = hr.Index.build(table, schema, bm25=hr.BM25("fts5"))
+
+    def scores(arm: str, bm25: Any = None) -> list[float]:
+        return [hit.score for hit in index.recall_one(text={arm: "tea"}, bm25=bm25)]
+
+    assert scores("a") == scores("a", okapi) == scores("a", {"a": okapi})
+    assert scores("b") == scores("b", hr.BM25("fts5"))
+    assert scores("a") != scores("a", hr.BM25())
+    both = {"text": ["tea"], "limit": 5}
+    changed = index.recall(**both, bm25={"b": hr.BM25("lucene")})
+    assert changed.arm_scores("a").equals(index.recall(**both).arm_scores("a"))
+    assert not changed.arm_scores("b").equals(index.recall(**both).arm_scores("b"))
