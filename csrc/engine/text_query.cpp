@@ -70,7 +70,7 @@ class Compiler {
         break;
       case Kind::kBoost:
         boost *= query.boost;
-        // Far outside, a weight would leave the range of float32: scores of 0 or infinity, which rank nothing.
+        // Far outside, a weight leaves float32: scores of 0 or infinity, which rank nothing.
         if (!(boost >= 0x1p-20 && boost <= 0x1p20)) {
           throw Error(ErrorCode::kOption, argument_,
                       "expected nested boosts that multiply to [2^-20, 2^20], got " + std::to_string(boost));
