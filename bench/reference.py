@@ -41,15 +41,14 @@ def best(scores: npt.NDArray[np.float64], k: int, ids: Ints | None = None) -> An
 
 
 def dense(rows: Floats, queries: Floats, k: int) -> Answer:
-    """Rank rows by cosine in float64; one row of queries at a time keeps it small."""
-    parts = []
-    for query in queries.astype(np.float64):
-        scores = np.empty(len(rows))
-        for begin in range(0, len(rows), 65_536):
-            block = rows[begin : begin + 65_536].astype(np.float64)
-            scores[begin : begin + len(block)] = block @ query / np.linalg.norm(block, axis=1)
-        parts.append(best(scores[None] / np.linalg.norm(query), k))
-    return Answer(np.concatenate([p.ids for p in parts]), np.concatenate([p.scores for p in parts]))
+    """Rank rows by cosine in float64."""
+    wide = queries.astype(np.float64)
+    wide /= np.linalg.norm(wide, axis=1, keepdims=True)
+    scores = np.empty((len(queries), len(rows)))
+    for begin in range(0, len(rows), 16_384):
+        block = rows[begin : begin + 16_384].astype(np.float64)
+        scores[:, begin : begin + len(block)] = wide @ block.T / np.linalg.norm(block, axis=1)
+    return best(scores, k)
 
 
 def check(

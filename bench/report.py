@@ -51,12 +51,15 @@ def _milliseconds(seconds: float) -> str:
     return f"{ms:,.0f}" if ms >= 100 else f"{ms:.1f}" if ms >= 10 else f"{ms:.2f}"
 
 
-def _verdict(value: float, target: float, *, at_least: bool) -> str:
+def _verdict(value: float, target: float, *, at_least: bool, counts: bool) -> str:
+    """Say pass or miss; nothing where the run is smaller than the target speaks of."""
+    if not counts:
+        return "-"
     good = value >= target if at_least else value <= target
     return "pass" if good else "miss"
 
 
-def _row(entry: Entry, ours: Entry | None, limits: Mapping[str, float]) -> list[str]:
+def _row(entry: Entry, ours: Entry | None, limits: Mapping[str, float], *, full: bool) -> list[str]:
     facts, stats = entry["extra_info"], entry["stats"]
     median = stats["median"]
     share = limit_ms(facts, limits)
@@ -68,10 +71,12 @@ def _row(entry: Entry, ours: Entry | None, limits: Mapping[str, float]) -> list[
         ratio = f"{times:.2f}"
         if facts.get("target"):
             target = f">= {facts['target']:.2g}"
-            verdict = _verdict(times, facts["target"], at_least=True)
+            verdict = _verdict(times, facts["target"], at_least=True, counts=full)
     if is_ours and facts.get("target_us"):
         target = f"<= {facts['target_us']:g} us"
-        verdict = _verdict(median / facts["queries"] * 1e6, facts["target_us"], at_least=False)
+        verdict = _verdict(
+            median / facts["queries"] * 1e6, facts["target_us"], at_least=False, counts=full
+        )
     spread = f"{stats['min'] * 1e3:.4g}..{stats['max'] * 1e3:.4g}"
     noise = facts.get("others_cores")
     return [
@@ -100,7 +105,7 @@ HEADINGS = [
 ]
 
 
-def table(entries: Iterable[Entry], limits: Mapping[str, float]) -> list[str]:
+def table(entries: Iterable[Entry], limits: Mapping[str, float], *, full: bool) -> list[str]:
     """Give the ratio table as Markdown lines, a block for each work."""
     works: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -115,22 +120,24 @@ def table(entries: Iterable[Entry], limits: Mapping[str, float]) -> list[str]:
             "|---" * len(HEADINGS) + "|",
         ]
         ordered = sorted(group, key=lambda e: (e is not ours, e["stats"]["median"]))
-        lines += ["| " + " | ".join(_row(entry, ours, limits)) + " |" for entry in ordered]
-        lines += [*_notes(ours), ""]
+        lines += [
+            "| " + " | ".join(_row(entry, ours, limits, full=full)) + " |" for entry in ordered
+        ]
+        lines += [*_notes(ours, full=full), ""]
     return lines
 
 
-def _notes(ours: Entry | None) -> list[str]:
+def _notes(ours: Entry | None, *, full: bool) -> list[str]:
     """Say what no column holds: throughput of a build, sizes, and the life of an index."""
     if ours is None:
         return []
     facts, median = ours["extra_info"], ours["stats"]["median"]
     notes = []
     if ours["group"].startswith("build"):
-        notes.append(
-            f"{facts['docs'] / median:,.0f} docs/s, {facts['bytes'] / facts['docs']:,.0f} bytes a doc; "
-            f"the process grew by {facts.get('rss_grew', 0) / 1e6:,.0f} MB"
-        )
+        each = facts["bytes"] / facts["docs"]
+        notes.append(f"{facts['docs'] / median:,.0f} docs/s, {each:,.0f} bytes a doc")
+        if "rss_grew" in facts:
+            notes[-1] += f"; the process grew by {facts['rss_grew'] / 1e6:,.0f} MB"
     if "add_p99_ms" in facts:
         checks = [
             ("most segments", facts["most_segments"], facts["segments_allowed"]),
@@ -140,9 +147,12 @@ def _notes(ours: Entry | None) -> list[str]:
             name = f"recall over recall after compaction, {where.replace('_', ' ')}"
             checks.append((name, facts[f"recall_ratio_{where}"], facts["recall_allowed"]))
         for name, value, most in checks:
-            notes.append(f"{name}: {value} (<= {most}: {_verdict(value, most, at_least=False)})")
+            notes.append(
+                f"{name}: {value} (<= {most}: {_verdict(value, most, at_least=False, counts=full)})"
+            )
         notes.append(
-            f"add p50 {facts['add_p50_ms']} ms; with merges p99 {facts['add_with_merges_p99_ms']}, "
+            f"add p50 {facts['add_p50_ms']} ms; in CPU time p50 {facts['add_cpu_p50_ms']}, "
+            f"p99 {facts['add_cpu_p99_ms']}; with merges p99 {facts['add_with_merges_p99_ms']}, "
             f"worst {facts['worst_add_ms']}; {facts['adds_with_a_merge']} adds merged; "
             f"delete p50 {facts['delete_p50_ms']}, p99 {facts['delete_p99_ms']} ms"
         )
@@ -163,11 +173,15 @@ def render(results: Mapping[str, Any]) -> str:
         f"({limits['stream_gb_s_1_thread']} on one thread), numpy sgemm "
         f"{limits['numpy_sgemm_gflop_s']:,.0f} GFLOP/s (a stand-in for the fma rate).",
         "`x of ours`: a rival's median over ours, above 1 we are faster; `of the limit`: float32 "
-        "rows read once, or their products, whichever takes longer, over the median.",
+        "rows read once, or their products, whichever takes longer, over the median (above 100 %: "
+        "the rows lie in cache); targets are for the full size; `others' cores`: used by other "
+        "processes meanwhile, so such a row says little.",
         "",
     ]
     tail = ["Not measured: " + "; ".join(NOT_MEASURED) + "."]
-    return "\n".join([*head, *table(results["benchmarks"], limits), *tail])
+    return "\n".join(
+        [*head, *table(results["benchmarks"], limits, full=results["size"] == "full"), *tail]
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -66,16 +66,18 @@ void bind_snapshot(py::module_& m) {
           "Where each (cell, key) lives: segment (-1 = nowhere) and row.", py::arg("cell_parts"), py::arg("keys"))
       .def(
           "locate_keys",
-          [](Snapshot const& snapshot, py::object const& keys, std::vector<std::vector<std::string>> const& scopes) {
+          [](Snapshot const& snapshot, py::object const& keys, std::vector<std::vector<std::string>> const& scopes,
+             std::vector<std::uint32_t> const& scope_of) {
             KeyColumn const column = take_keys(keys);
             std::size_t const n = std::visit([](auto const& c) { return c.size(); }, column);
-            if (scopes.size() != n) throw Error(ErrorCode::kShape, "scope", "expected one scope a key");
+            require(scope_of.size() == n, "one scope a key");
+            for (std::uint32_t scope : scope_of) require(scope < scopes.size(), "a known scope");
             std::vector<std::int32_t> segments;
             std::vector<Row> rows;
             {
               py::gil_scoped_release const nogil;
               for (std::size_t i = 0; i < n; ++i) {
-                for (std::string const& cell : scopes[i]) {
+                for (std::string const& cell : scopes[scope_of[i]]) {
                   auto const [segment, row] = locate(snapshot, cell, key_at(column, i));
                   if (segment < 0) continue;
                   segments.push_back(segment);
@@ -85,7 +87,8 @@ void bind_snapshot(py::module_& m) {
             }
             return py::make_tuple(give(std::move(segments)), give(std::move(rows)));
           },
-          "Every live (segment, row) with one of the keys in that key's scope.", py::arg("keys"), py::arg("scopes"))
+          "Every live (segment, row) with one of the keys in that key's scope, scopes[scope_of[i]].", py::arg("keys"),
+          py::arg("scopes"), py::arg("scope_of"))
       .def(
           "matching",
           [](Snapshot const& snapshot, std::vector<std::optional<std::string>> const& pattern) {

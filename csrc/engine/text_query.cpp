@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 
 #include "core/error.hpp"
+#include "core/hash.hpp"
 
 namespace hyrecall {
 namespace {
 
 using Kind = TextQuery::Kind;
+
+constexpr std::uint32_t kMaxLeaves = 1 << 16;  // a window of rows holds a bit for each: 128 MiB a thread at most
 
 struct Token {
   std::string const* term;
@@ -112,11 +116,27 @@ class Compiler {
   }
 
   void add_leaf(Leaf leaf, double boost, MatchNode& parent) {
-    auto const found = std::find_if(leaves_.begin(), leaves_.end(), [&](Entry const& e) { return same_leaf(e.leaf, leaf); });
-    auto const index = static_cast<std::uint32_t>(found - leaves_.begin());
-    if (found == leaves_.end()) leaves_.push_back({std::move(leaf), {}});
+    std::uint32_t const index = number_of(std::move(leaf));
     leaves_[index].boosts[boost] += 1;
     parent.children.push_back({MatchNode::Kind::kLeaf, index, {}});
+  }
+
+  // Equal leaves share a number; found by hash, since a query may have a million.
+  std::uint32_t number_of(Leaf leaf) {
+    std::uint64_t hash = mix64(static_cast<std::uint64_t>(leaf.kind) << 32 | leaf.slop);
+    for (std::size_t i = 0; i < leaf.terms.size(); ++i) hash = hash_bytes(leaf.terms[i], hash ^ leaf.offsets[i]);
+    auto const [first, last] = numbers_.equal_range(hash);
+    for (auto at = first; at != last; ++at) {
+      if (same_leaf(leaves_[at->second].leaf, leaf)) return at->second;
+    }
+    auto const number = static_cast<std::uint32_t>(leaves_.size());
+    if (number == kMaxLeaves) {
+      throw Error(ErrorCode::kOption, argument_,
+                  "expected at most " + std::to_string(kMaxLeaves) + " distinct terms in a query, got more");
+    }
+    numbers_.emplace(hash, number);
+    leaves_.push_back({std::move(leaf), {}});
+    return number;
   }
 
   void finish(LexicalQuery& out) {
@@ -152,6 +172,7 @@ class Compiler {
   Texts& texts_;
   std::string const& argument_;
   std::vector<Entry> leaves_;
+  std::unordered_multimap<std::uint64_t, std::uint32_t> numbers_;  // hash -> leaf
 };
 
 }  // namespace

@@ -13,6 +13,7 @@ __all__ = ["All", "Any", "Boost", "Phrase", "Prefix", "TextQuery", "lower"]
 
 _MAX_SLOP = 1000
 _MAX_BOOST = 2.0**20
+_MAX_NESTING = 32  # queries are lowered, compiled and matched by recursion
 
 
 @dataclass(frozen=True)
@@ -166,15 +167,17 @@ class Boost:
         """Check the options."""
         _check_query("Boost", self.query)
         is_number = isinstance(self.factor, int | float) and not isinstance(self.factor, bool)
-        if not is_number or not math.isfinite(self.factor) or not 1 / _MAX_BOOST <= self.factor <= _MAX_BOOST:
+        if not is_number or not 1 / _MAX_BOOST <= self.factor <= _MAX_BOOST:
             raise error(OptionError, "factor", "a number in [2^-20, 2^20]", repr(self.factor))
 
 
 TextQuery: TypeAlias = str | Phrase | Prefix | All | Any | Boost
 
 
-def lower(query: object, argument: str) -> AnyType:
+def lower(query: object, argument: str, depth: int = 0) -> AnyType:
     """Turn a query into what the engine takes: None, a str, or nested tuples."""
+    if depth > _MAX_NESTING:
+        raise error(OptionError, argument, f"queries nested at most {_MAX_NESTING} deep", "more")
     if query is None or isinstance(query, str):
         return query
     if isinstance(query, Phrase):
@@ -183,9 +186,9 @@ def lower(query: object, argument: str) -> AnyType:
         return ("prefix", query.text)
     if isinstance(query, All | Any):
         kind = "all" if isinstance(query, All) else "any"
-        return (kind, [lower(part, argument) for part in query.queries])
+        return (kind, [lower(part, argument, depth + 1) for part in query.queries])
     if isinstance(query, Boost):
-        return ("boost", float(query.factor), lower(query.query, argument))
+        return ("boost", float(query.factor), lower(query.query, argument, depth + 1))
     raise _not_a_query(argument, query)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -49,7 +49,8 @@ def run_recall(
     """Answer a batch on one state; what is read later is read from that state too."""
     started = time.perf_counter()
     known = facts.schema.row_columns
-    if isinstance(columns, str) or any(name not in known for name in columns):
+    named = tuple(columns) if isinstance(columns, Iterable) else (columns,)
+    if isinstance(columns, str) or any(name not in known for name in named):
         raise error(OptionError, "columns", f"a sequence of columns of {list(known)}", repr(columns))
     asked_at = _utc(now)
     plan = make_plan(facts, state.snapshot, options)
@@ -79,7 +80,7 @@ def run_recall(
         plan=plan,
         facts=facts,
         state=state,
-        columns=columns,
+        columns=named,
         now=asked_at,
         trace=trace,
     )

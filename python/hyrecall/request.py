@@ -105,9 +105,10 @@ def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> 
     limit = _count("limit", options.limit, 0)
     offset = _count("offset", options.offset, 0)
     depth = _count("depth", options.depth, 1)
-    bm25 = _read_bm25(facts, options.bm25, texts)
     arms = tuple(arm for arm in facts.arms if arm in texts or arm in vectors)
     arms, weights, notes = _choose_arms(facts, options.fusion, arms)
+    lexical = [arm for arm in arms if arm in texts]
+    bm25 = _read_bm25(facts, options.bm25, tuple(texts))
     if len(arms) > 1 and offset + limit > depth:
         wish = f"<= {depth} (depth)"
         raise error(OptionError, "limit", wish, f"{offset + limit}; pass depth=")
@@ -131,7 +132,6 @@ def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> 
         offset=offset,
         threads=facts.threads,
     )
-    lexical = [arm for arm in arms if arm in texts]
     for arm in lexical:
         column = list(facts.schema.text_arms).index(arm)
         how = bm25[arm]
@@ -182,13 +182,14 @@ def _read_texts(facts: IndexFacts, text: object) -> dict[str, Sequence[object]]:
     names = tuple(facts.schema.text_arms)
     if not names:
         raise error(OptionError, "text", "None (the index has no text arm)", type(text).__name__)
-    given = text if isinstance(text, Mapping) else dict.fromkeys(names, text)
+    given: Mapping[str, Any] = text if isinstance(text, Mapping) else dict.fromkeys(names, text)
     _known("text", given, names)
     for arm, queries in given.items():
         if isinstance(queries, pa.Array | pa.ChunkedArray):
             queries = queries.to_pylist()  # noqa: PLW2901
             given = {**given, arm: queries}
-        if isinstance(queries, str) or not isinstance(queries, Sequence | np.ndarray):
+        is_list = isinstance(queries, Sequence) and not isinstance(queries, str | bytes)
+        if not is_list and not (isinstance(queries, np.ndarray) and queries.ndim == 1):
             argument = f"text[{arm!r}]" if isinstance(text, Mapping) else "text"
             got = f"{type(queries).__name__} (recall_one takes one query)"
             raise error(OptionError, argument, "a list with one entry per query", got)
@@ -224,14 +225,14 @@ def _query_count(texts: Mapping[str, Sequence[object]], vectors: Mapping[str, tu
     return n_queries
 
 
-def _read_bm25(facts: IndexFacts, bm25: object, texts: Mapping[str, object]) -> dict[str, BM25]:
+def _read_bm25(facts: IndexFacts, bm25: object, texts: Sequence[str]) -> dict[str, BM25]:
     chosen = {arm: facts.bm25[arm] for arm in texts}
     if bm25 is None:
         return chosen
     if not texts:
         raise error(OptionError, "bm25", "None where no text arm runs", repr(bm25))
     given = bm25 if isinstance(bm25, Mapping) else dict.fromkeys(texts, bm25)
-    _known("bm25", given, list(texts))
+    _known("bm25", given, texts)
     for arm, how in given.items():
         if not isinstance(how, BM25):
             raise error(OptionError, "bm25", "an hr.BM25 or {arm: hr.BM25}", repr(how))
@@ -249,6 +250,10 @@ def _choose_arms(
         raise error(OptionError, "fusion", "hr.RRF, hr.WeightedSum or hr.Max", repr(fusion))
     weights = dict(fusion.weights or ())
     _known("weights", weights, facts.arms)
+    for arm, weight in weights.items():
+        if weight > 0 and arm not in arms:
+            wish = f"no weight for an arm that does not run ({list(arms)} do)"
+            raise error(OptionError, "weights", wish, repr(arm))
     alpha = getattr(fusion, "alpha", None)
     if alpha is not None:
         texts, vectors = tuple(facts.schema.text_arms), tuple(facts.schema.vector_arms)

@@ -140,7 +140,8 @@ def choose_device(device: str) -> str:
     Raises
     ------
     DeviceUnavailableError
-        A CUDA device is named: this version recalls on the CPU. The message names the device and what is missing.
+        A CUDA device is named: this version recalls on the CPU. The message names the device and
+        says what is missing.
     OptionError
         ``device`` is not a name of a device.
     """

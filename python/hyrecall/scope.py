@@ -30,7 +30,7 @@ CellTypes: TypeAlias = "dict[str, pa.DataType]"
 ScopeLike: TypeAlias = "str | int | bool | tuple[Any, ...] | Scope"
 
 
-def encode_part(value: object, name: str, kind: pa.DataType) -> bytes:
+def encode_part(value: object, name: str, kind: pa.DataType, argument: str = "scope") -> bytes:
     """Encode one value of a cell tuple as the engine does: a tag and the value."""
     if value is None:
         return b"\0"
@@ -38,13 +38,14 @@ def encode_part(value: object, name: str, kind: pa.DataType) -> bytes:
         return b"\1" + bytes([value])
     if pa.types.is_int64(kind) and isinstance(value, int) and not isinstance(value, bool):
         if not -(2**63) <= value < 2**63:
-            raise error(ScopeError, "scope", f"an int64 for {name}", value)
+            raise error(ScopeError, argument, f"an int64 for {name}", value)
         return b"\2" + struct.pack("<q", value)
     if pa.types.is_large_string(kind) and isinstance(value, str):
         raw = value.encode("utf-8", "surrogatepass")
         return b"\3" + struct.pack("<I", len(raw)) + raw
     wish = {"large_string": "a str", "int64": "an int", "bool": "a bool"}[str(kind)]
-    raise error(ScopeError, "scope", f"{wish} or None for {name}", f"{type(value).__name__} {value!r}")
+    got = f"{type(value).__name__} {value!r}"
+    raise error(ScopeError, argument, f"{wish} or None for {name}", got)
 
 
 @dataclass(frozen=True, init=False)
@@ -126,73 +127,70 @@ class Scopes:
         """Resolve scopes of an index with these cell columns on one snapshot."""
         self._types = types
         self._snapshot = snapshot
-        self._seen: dict[object, int] = {}
+        self._seen: dict[object, int] = {}  # a scope as given -> its number
+        self._numbers: dict[tuple[bytes, ...], int] = {}  # its encoded cells -> its number
         self.distinct: list[list[bytes]] = []
         self.index: list[int] = []
 
-    def read(self, scope: object, n_queries: int) -> None:
-        """Take recall's ``scope=``: one for every query, or a list with one per query."""
+    def read(self, scope: object, n: int, per: str = "query") -> None:
+        """Take ``scope=``: one for all n queries (or keys), or a list with one for each."""
         if not self._types:
             if scope is not None:
                 wish = "no scope (the index was built with cell=None: one audience)"
                 raise error(ScopeError, "scope", wish, repr(scope))
             self.distinct.append([b""])
-            self.index = [0] * n_queries
+            self.index = [0] * n
             return
         if scope is None:
-            wish = "a scope: a cell, hr.Scope([...]), or a list with one entry per query"
+            wish = f"a scope: a cell, hr.Scope([...]), or a list with one entry per {per}"
             raise error(ScopeError, "scope", wish, "None (the null cell is hr.Scope([None]))")
         if isinstance(scope, list):
-            if len(scope) != n_queries:
-                raise error(ShapeError, "scope", f"{n_queries} entries, one per query", len(scope))
+            if len(scope) != n:
+                raise error(ShapeError, "scope", f"{n} entries, one per {per}", len(scope))
             self.index = [self._number(one, f"scope[{i}]") for i, one in enumerate(scope)]
         else:
-            self.index = [self._number(scope, "scope")] * n_queries
+            self.index = [self._number(scope, "scope")] * n
 
     def _number(self, scope: object, argument: str) -> int:
-        key: object = scope
-        if isinstance(scope, bool | int):  # True == 1: keep them apart
-            key = (type(scope), scope)
-        try:
-            known = self._seen.get(key)
-        except TypeError:
-            raise error(ScopeError, argument, "a cell or hr.Scope", repr(scope)) from None
-        if known is None or type(scope) is Scope:
-            known = self._add(scope, argument, key)
+        # What is equal to Python may be another cell (True == 1 == 1.0), also inside a tuple or a
+        # Scope: only plain values are known by value, the rest by identity.
+        key = (type(scope), scope) if isinstance(scope, str | int) else id(scope)
+        known = self._seen.get(key)
+        if known is None:
+            known = self._seen[key] = self._add(scope, argument)
         return known
 
-    def _add(self, scope: object, argument: str, key: object) -> int:
+    def _add(self, scope: object, argument: str) -> int:
         if isinstance(scope, Scope):
-            cells = [self._encode(cell) for cell in scope.cells]
-            key = tuple(cells)
-            if key in self._seen:
-                return self._seen[key]
+            cells = [self._encode(cell, argument) for cell in scope.cells]
         elif isinstance(scope, ScopePattern):
-            cells = self._match(scope)
-        elif scope is None or not isinstance(scope, str | int | tuple):
+            cells = self._match(scope, argument)
+        elif isinstance(scope, str | int | tuple):
+            cells = [self._encode(scope if isinstance(scope, tuple) else (scope,), argument)]
+        else:
             got = "None (the null cell is hr.Scope([None]))" if scope is None else repr(scope)
             raise error(ScopeError, argument, "a cell (str, int, bool or tuple) or hr.Scope", got)
-        else:
-            cells = [self._encode(scope if isinstance(scope, tuple) else (scope,))]
-        self._seen[key] = len(self.distinct)
-        self.distinct.append(cells)
-        return len(self.distinct) - 1
+        number = self._numbers.setdefault(tuple(cells), len(self.distinct))
+        if number == len(self.distinct):
+            self.distinct.append(cells)
+        return number
 
-    def _encode(self, cell: Sequence[object]) -> bytes:
+    def _encode(self, cell: Sequence[object], argument: str) -> bytes:
         if len(cell) != len(self._types):
-            columns = ", ".join(self._types)
-            raise error(ScopeError, "scope", f"a value for each of ({columns})", repr(tuple(cell)))
+            wish = f"a value for each of ({', '.join(self._types)})"
+            raise error(ScopeError, argument, wish, repr(tuple(cell)))
         return b"".join(
-            encode_part(value, name, kind)
+            encode_part(value, name, kind, argument)
             for value, (name, kind) in zip(cell, self._types.items(), strict=True)
         )
 
-    def _match(self, pattern: ScopePattern) -> list[bytes]:
+    def _match(self, pattern: ScopePattern, argument: str) -> list[bytes]:
         named = dict(pattern.parts)
         if set(named) != set(self._types):
-            raise error(ScopeError, "scope", f"every cell column named: {sorted(self._types)}", sorted(named))
+            wish = f"every cell column named: {sorted(self._types)}"
+            raise error(ScopeError, argument, wish, sorted(named))
         parts = [
-            None if named[name] is ANY else encode_part(named[name], name, kind)
+            None if named[name] is ANY else encode_part(named[name], name, kind, argument)
             for name, kind in self._types.items()
         ]
         return self._snapshot.matching(parts)

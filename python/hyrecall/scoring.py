@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
+import numpy as np
+
 from hyrecall.errors import DTypeError, OptionError, error
 
 __all__ = ["BM25", "RRF", "Above", "Fusion", "Max", "WeightedSum", "read_floor"]
@@ -16,11 +18,15 @@ _DEFAULT_K1 = {"lucene": 1.2, "okapi": 1.5, "fts5": 1.2}
 
 
 def _number(argument: str, value: object, low: float, high: float, wish: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise error(DTypeError, argument, wish, f"{type(value).__name__} {value!r}")
-    if not (math.isfinite(value) and low <= value <= high):
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not (math.isfinite(number) and low <= number <= high):
         raise error(OptionError, argument, wish, value)
-    return float(value)
+    return number
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ The order of segments never shows in a reply; only cost depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow as pa
 from hyrecall import _core
 from hyrecall.analyzer import Analyzer
 from hyrecall.columns import Columns, read_table
-from hyrecall.errors import DTypeError, KeyConflictError, error
+from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
 from hyrecall.request import IndexFacts
 from hyrecall.schema import Schema, Vector
 from hyrecall.scope import Scopes
@@ -89,6 +89,10 @@ def build(
     """Make an index of one segment; analyzer and bm25 serve the arms that name none."""
     arms = schema.text_arms.items()
     analyzers = {arm: text.analyzer or analyzer for arm, text in arms}
+    formulas = {arm: text.bm25 or bm25 for arm, text in arms}
+    for arm in analyzers:
+        _check_type("analyzer", analyzers[arm], Analyzer)
+        _check_type("bm25", formulas[arm], BM25)
     columns = read_table(table, schema, vectors=vectors)
     segment = build_segment(columns, schema, analyzers, first_seq=first_seq, threads=threads)
     # Rows that join later take the precision that the first ones had.
@@ -99,13 +103,18 @@ def build(
     facts = IndexFacts(
         schema=replace(schema, vector=vector_arms),
         analyzers=analyzers,
-        bm25={arm: text.bm25 or bm25 for arm, text in arms},
+        bm25=formulas,
         dims={arm: column.dim for arm, column in segment.dense.items()},
         row_types={name: segment.rows.schema.field(name).type for name in schema.row_columns},
         threads=threads,
     )
     view = _core.SegmentView(segment.core)
     return facts, State.of([segment], [view], first_seq + columns.n_rows)
+
+
+def _check_type(argument: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise error(DTypeError, argument, f"an hr.{kind.__name__}", repr(value))
 
 
 def append(
@@ -141,22 +150,38 @@ def delete(
     facts: IndexFacts, state: State, keys: Sequence[object], scope: object
 ) -> tuple[State, int]:
     """Delete documents by key within a scope; give the new state and how many died."""
-    kind = facts.row_types[facts.schema.key]
-    try:
-        wanted = pa.array(keys, kind)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError) as fault:
-        raise error(DTypeError, "keys", f"a sequence of {kind} keys", fault) from None
-    if wanted.null_count:
-        raise error(KeyConflictError, "keys", "no null key", "null")
+    wanted = _read_keys(keys, facts.row_types[facts.schema.key])
     types = {name: facts.row_types[name] for name in facts.schema.cell_columns}
     scopes = Scopes(types, state.snapshot)
-    scopes.read(scope, len(wanted))
-    cells = [scopes.distinct[number] for number in scopes.index]
-    segments, rows = state.snapshot.locate_keys(wanted, cells)
+    scopes.read(scope, len(wanted), per="key")
+    segments, rows = state.snapshot.locate_keys(wanted, scopes.distinct, scopes.index)
     if not len(rows):
         return state, 0
     made = _state_of(_without(state, segments, rows), facts.schema, state.next_seq)
     return made, state.n_docs - made.n_docs
+
+
+def _read_keys(keys: object, kind: pa.DataType) -> pa.Array:
+    """Take keys of exactly the index's kind: a str is not its letters, 1.5 and True are not 1."""
+    is_text = pa.types.is_large_string(kind)
+    wish = f"a sequence of {'str' if is_text else 'int64'} keys"
+    if isinstance(keys, str | bytes | Mapping) or not isinstance(keys, Iterable):
+        raise error(DTypeError, "keys", wish, f"{type(keys).__name__} {keys!r}")
+    given = list(keys)
+    if given and isinstance(given[0], pa.Scalar):
+        given = [key.as_py() for key in given]
+    for at, key in enumerate(given):
+        if key is None:
+            raise error(KeyConflictError, "keys", "no null key", f"None at {at}")
+        fits = isinstance(key, str) if is_text else isinstance(key, int | np.integer)
+        if not fits or isinstance(key, bool):
+            raise error(DTypeError, "keys", wish, f"{type(key).__name__} {key!r} at {at}")
+    try:
+        return pa.array(given, kind)
+    except (OverflowError, pa.ArrowInvalid) as fault:
+        raise error(OptionError, "keys", wish, fault) from None
+    except UnicodeEncodeError as fault:  # no key of the index holds a lone surrogate
+        raise error(OptionError, "keys", "keys of valid Unicode", fault) from None
 
 
 def compact(facts: IndexFacts, state: State) -> State:
