@@ -109,6 +109,7 @@ void bind_request(py::module_& m) {
           [](Request& request, std::size_t column, std::string name, std::string const& variant, double k1, double b,
              std::shared_ptr<text::Analyzer> const& analyzer, py::list const& queries, OptionalFloor const& floor) {
             LexicalRequest arm;
+            FpEnvGuard const fp;  // the floor is rounded to float32 here
             arm.column = column;
             arm.name = std::move(name);
             arm.bm25 = {take_variant(variant), k1, b};

@@ -73,7 +73,13 @@ class Compiler {
         add_leaf({Leaf::Kind::kPrefix, {prefix_term(query)}, {0}, 0, 0.0}, boost, parent);
         break;
       case Kind::kBoost:
-        for (TextQuery const& child : query.children) add(child, boost * query.boost, parent);
+        boost *= query.boost;
+        // Far outside, a weight leaves float32: scores of 0 or infinity, which rank nothing.
+        if (!(boost >= 0x1p-20 && boost <= 0x1p20)) {
+          throw Error(ErrorCode::kOption, argument_,
+                      "expected nested boosts that multiply to [2^-20, 2^20], got " + std::to_string(boost));
+        }
+        for (TextQuery const& child : query.children) add(child, boost, parent);
         break;
       case Kind::kAll:
       case Kind::kAny: {

@@ -46,8 +46,6 @@ class Hits:
     >>> hits = index.recall(text=["tea", "coffee"])
     >>> [[hit.key for hit in one] for one in hits]
     [[8, 7], []]
-    >>> hits.to_arrow().column_names
-    ['query', 'rank', 'key', 'score', 'text_score', 'text_rank']
     >>> hits[0][0].explain().score == hits[0][0].score
     True
     """
@@ -224,8 +222,6 @@ class QueryHits(Sequence["Hit"]):
     ----------
     query : int
         Which query of the batch.
-    keys : list
-        The hits' keys.
     """
 
     def __init__(self, hits: Hits, query: int, begin: int, end: int) -> None:
@@ -298,8 +294,7 @@ class Hit:
     key, cell, text : object
         The document's key, the tuple of its cell, and its first text column, read when asked.
     bm25_score, vector_score : float or None
-        Of the only lexical arm (>= 0) and the only dense arm (cosine, in [-1, 1]); None where the
-        document or the query has no text or vector there.
+        Of the only lexical arm (>= 0) and the only dense one (cosine); None: not computed.
     """
 
     _hits: Hits

@@ -234,8 +234,8 @@ class Index:
     def add(self, table: object, *, vectors: Mapping[str, object] | None = None) -> None:
         """Add the rows of a table; a key that its cell already holds is refused.
 
-        The new rows take the next insertion numbers. A failing add leaves the index as it was. Costs
-        its rows, at most 128 more, and now and then a merge: best in batches.
+        The new rows take the next insertion numbers. A failing add leaves the index as it was. It
+        costs its rows, a small merge every few adds and a larger one now and then: best in batches.
 
         Parameters
         ----------

@@ -7,8 +7,9 @@ import re
 from pathlib import Path
 from types import ModuleType
 
-import hyrecall
 import pytest
+
+import hyrecall
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))

@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-from laws import planted, planted_life
 
 from docs.definitions import defines, named_places, python_names
+from laws import planted, planted_life
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]

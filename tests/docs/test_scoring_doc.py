@@ -20,7 +20,7 @@ TELL_TALES = {
     "rrf": rf"/ ?\(?\((?:{_DOT}(?:rank_constant|rrf_k|k_rrf|kRankConstant)|60(?:\.0?)?) ?\+",
     "rrf, turned": rf"/ ?\(\w+ ?\+ ?{_DOT}(?:rank_constant|rrf_k|kRankConstant)\)",
     "min-max": r"- ?\w*(?:low|min|lo|minimum)\w*\)? ?/ ?\(\w*(?:high|max|hi|maximum)\w* ?-",
-    "cosine": r"\* ?\w*inv\w*norm\w*",
+    "cosine": r"(?: \* ?|\w\*(?=\w))\w*inv\w*norm\w*",
     "logarithm": r"(?:\bstd::|\bmath\.|\bnp\.|\bnumpy\.)log(?:f|1p|2|10)?\(",
 }
 
