@@ -5,11 +5,12 @@ import runpy
 import shlex
 from pathlib import Path
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+import hyrecall as hr
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -57,8 +58,9 @@ def test_the_first_block_is_at_most_twelve_lines():
 def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
     pytest.importorskip("typer", reason="the extra [cli] is not installed")
     pytest.importorskip("rich", reason="the extra [cli] is not installed")
-    from hyrecall.cli.app import app
     from typer.testing import CliRunner
+
+    from hyrecall.cli.app import app
 
     monkeypatch.chdir(tmp_path)
     write_corpus_and_queries(tmp_path)
