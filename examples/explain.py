@@ -2,9 +2,10 @@
 
 from datetime import datetime
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
+
+import hyrecall as hr
 
 rng = np.random.default_rng(1)
 table = pa.table(

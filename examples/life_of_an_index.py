@@ -3,8 +3,9 @@
 import tempfile
 from pathlib import Path
 
-import hyrecall as hr
 import pyarrow as pa
+
+import hyrecall as hr
 
 
 def memories(*rows: tuple[str, str, str]) -> pa.Table:

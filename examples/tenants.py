@@ -1,7 +1,8 @@
 """Many tenants, one index: each query of a batch sees its own cells and nothing else."""
 
-import hyrecall as hr
 import pyarrow as pa
+
+import hyrecall as hr
 
 table = pa.table(
     {

@@ -3,12 +3,13 @@
 import json
 import sys
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+
+import hyrecall as hr
 
 N_QUERIES = 25
 DIM = 8  # as the corpus of conftest.py has it

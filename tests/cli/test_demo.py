@@ -6,6 +6,7 @@ from importlib.resources import files
 import numpy as np
 import pyarrow as pa
 import pytest
+
 from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import DTypeError, MissingExtraError
 

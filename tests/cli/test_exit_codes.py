@@ -3,8 +3,9 @@
 import signal
 from pathlib import Path
 
-import hyrecall as hr
 import pytest
+
+import hyrecall as hr
 
 
 def test_a_recall_that_finds_nothing_is_done_with_0(run, folder):

@@ -2,9 +2,10 @@
 
 import json
 
-import hyrecall as hr
 import numpy as np
 import pytest
+
+import hyrecall as hr
 from hyrecall.embed import StaticEmbedder
 
 QUERY = "amber delta kelp"
