@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import hyrecall as hr
 import numpy as np
 import pytest
 
+import hyrecall as hr
 from bench import corpus, ours, reference
 from bench.conftest import Measure, Size
 from bench.rivals_dense import SEARCHERS

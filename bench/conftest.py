@@ -14,9 +14,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))  # for `from bench import ...`
 
 import hyrecall as hr
-from hyrecall import _core
-
 from bench import THREADS, limits  # sets the BLAS environment: before numpy
+from hyrecall import _core
 
 _BUDGET_S = 2.0  # of one measurement
 _ROUNDS = (3, 15)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import hyrecall as hr
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+import hyrecall as hr
 from bench import THREADS
 from bench.corpus import Floats
 

@@ -26,7 +26,7 @@ ONLY_IN = {"pybind11/": "bindings", "Python.h": "bindings", "cuda": "kernels/cud
 PYTHON_ONLY_IN = {
     "torch": {"tensors"},
     "ml_dtypes": {"tensors"},
-    "tokenizers": {"analyzer", "_text_functions"},
+    "tokenizers": {"analyzer", "_text_functions", "embed"},
     "Stemmer": {"analyzer", "_text_functions"},
     "polars": {"hits"},
     "pandas": {"hits"},
@@ -45,7 +45,7 @@ WITHOUT_PYARROW = {
     "queries", "runtime", "scoring", "tensors", "vectors",
 }  # fmt: skip
 FORBIDDEN_CALLS = re.compile(
-    r"\b(eval|exec)\(|torch\.load|allow_pickle=True|np\.load\(|__reduce__|__setstate__"
+    r"\b(eval|exec)\(|torch\.load|allow_pickle=True|np\.load\((?![^)\n]*allow_pickle=False)|__reduce__|__setstate__"
 )
 # Filters and analyzers are frozen after their constructor: the standard library copies them, and
 # ships them to a worker, through __reduce__, which here names that constructor.

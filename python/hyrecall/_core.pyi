@@ -238,7 +238,7 @@ class Snapshot:
     ) -> tuple[npt.NDArray[np.int32], _Rows]:
         """Where each (cell, key) lives: segment (-1 = nowhere) and row."""
     def locate_keys(
-        self, keys: _ArrowArray, scopes: Sequence[Sequence[bytes]]
+        self, keys: _ArrowArray, scopes: Sequence[Sequence[bytes]], scope_of: Sequence[int]
     ) -> tuple[npt.NDArray[np.int32], _Rows]:
         """Every live (segment, row) with one of the keys in that key's scope."""
     def matching(self, pattern: Sequence[bytes | None]) -> list[bytes]:
@@ -265,6 +265,9 @@ class Request:
         offset: int,
         threads: int,
     ) -> None: ...
+    def slice(self, begin: int, end: int) -> Request:
+        """The queries [begin, end) as a request of their own."""
+
     def add_lexical(
         self,
         column: int,
