@@ -45,7 +45,7 @@ WITHOUT_PYARROW = {
     "queries", "runtime", "scoring", "tensors", "vectors",
 }  # fmt: skip
 FORBIDDEN_CALLS = re.compile(
-    r"\b(eval|exec)\(|torch\.load|allow_pickle=True|np\.load\((?![^)\n]*allow_pickle=False)|__reduce__|__setstate__"
+    r"\b(eval|exec)\(|torch\.load|allow_pickle=True|np\.load\((?![^)]*allow_pickle=False)|__reduce__|__setstate__"
 )
 # Filters and analyzers are frozen after their constructor: the standard library copies them, and
 # ships them to a worker, through __reduce__, which here names that constructor.
@@ -177,6 +177,7 @@ PLANTED_PYTHON = [
     ("index.py", "from hyrecall.cli.main import app\n"),
     ("index.py", "x = eval('1')\n"),
     ("index.py", "x = torch.load(path)\n"),
+    ("index.py", "x = np.load(path)\n"),
     ("scope.py", "class A:\n    def __reduce__(self): ...\n"),
 ]
 

@@ -240,7 +240,7 @@ class Snapshot:
     def locate_keys(
         self, keys: _ArrowArray, scopes: Sequence[Sequence[bytes]], scope_of: Sequence[int]
     ) -> tuple[npt.NDArray[np.int32], _Rows]:
-        """Every live (segment, row) with one of the keys in that key's scope."""
+        """Every live (segment, row) with one of the keys in scopes[scope_of[i]]."""
     def matching(self, pattern: Sequence[bytes | None]) -> list[bytes]:
         """Encoded cells that hold a live document and match every given part."""
 
@@ -298,6 +298,8 @@ class Request:
         min_fused: _Floor,
         normalize: bool,
     ) -> None: ...
+    def slice(self, begin: int, end: int) -> Request:
+        """The queries [begin, end) as a request of their own."""
     @property
     def n_queries(self) -> int: ...
     @property

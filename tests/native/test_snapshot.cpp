@@ -23,8 +23,9 @@ Request request_of(std::vector<std::string> const& texts, std::vector<std::strin
                    int threads) {
   Request request;
   request.n_queries = texts.size();
-  request.scopes.push_back({});
-  for (std::string const& cell : cells) request.scopes[0].cells.push_back(encoded(cell));
+  Scope scope;
+  for (std::string const& cell : cells) scope.cells.push_back(encoded(cell));
+  request.scopes.push_back(std::make_shared<Scope const>(std::move(scope)));
   request.scope_of.assign(texts.size(), 0);
   request.filter_of.assign(texts.size(), kNone32);
   LexicalRequest arm;
