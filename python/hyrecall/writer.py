@@ -217,10 +217,25 @@ def _read_more(facts: IndexFacts, table: object, vectors: Mapping[str, object] |
     for name, kind in facts.row_types.items():
         found = rows.schema.field(name).type
         if found != kind:
+            wish = f"{kind} as the index has"
+            if not _is_akin(found, kind):
+                raise error(DTypeError, name, wish, found)
             try:
                 cast = rows.column(name).cast(kind)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as fault:
-                wish = f"{kind} as the index has"
                 raise error(DTypeError, name, wish, f"{found} ({fault})") from None
             rows = rows.set_column(rows.schema.get_field_index(name), name, cast)
     return replace(columns, rows=rows)
+
+
+def _is_akin(found: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether values stay what they are under a checked cast; the cell 1 is not the cell "1"."""
+    types = pa.types
+    if types.is_nested(found) or types.is_nested(kind):
+        listed = all(types.is_list(one) or types.is_large_list(one) for one in (found, kind))
+        if not (found.id == kind.id or listed) or found.num_fields != kind.num_fields:
+            return bool(types.is_null(found))
+        return all(_is_akin(found.field(i).type, kind.field(i).type) for i in range(kind.num_fields))
+    families = (types.is_integer, types.is_floating, types.is_date)
+    same = found.id == kind.id or any(family(found) and family(kind) for family in families)
+    return same or bool(types.is_null(found))
