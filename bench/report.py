@@ -20,7 +20,7 @@ from typing import Any
 HERE = Path(__file__).parent
 OURS = "hyrecall"
 NOTHING_CHOSEN = 5  # pytest's exit status where -k left no test of a file
-NOISY_CORES = 0.2  # others used more than this on average: read such a row with care
+NOISY_CORES = 0.2  # more than this of others: read such a row with care
 NOT_MEASURED = (
     "share of the int8 limit (no int8 plane yet)",
     "MMR, 1,024 queries, pool 100, pick 10 (not built yet)",
@@ -31,7 +31,7 @@ Entry = Mapping[str, Any]
 
 
 def run(size: str, out: Path, keyword: str | None) -> int:
-    """Run each file of benchmarks in a process of its own, so that none leaves memory to the next."""
+    """Run each file in a process of its own, so that none leaves memory to the next."""
     parts: list[dict[str, Any]] = []
     worst = 0
     with tempfile.TemporaryDirectory() as folder:
