@@ -235,7 +235,9 @@ def _is_akin(found: pa.DataType, kind: pa.DataType) -> bool:
         listed = all(types.is_list(one) or types.is_large_list(one) for one in (found, kind))
         if not (found.id == kind.id or listed) or found.num_fields != kind.num_fields:
             return bool(types.is_null(found))
-        return all(_is_akin(found.field(i).type, kind.field(i).type) for i in range(kind.num_fields))
+        return all(
+            _is_akin(found.field(i).type, kind.field(i).type) for i in range(kind.num_fields)
+        )
     families = (types.is_integer, types.is_floating, types.is_date)
     same = found.id == kind.id or any(family(found) and family(kind) for family in families)
     return same or bool(types.is_null(found))
