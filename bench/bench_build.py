@@ -35,8 +35,8 @@ def test_build_from_texts(n_texts: int, who: str, measure: Measure) -> None:
 
     def sizes(index: Any) -> dict[str, object]:
         gc.collect()
-        grown = limits.resident_bytes() - before
-        return {"rss_grew": grown} | ({"bytes": ours.nbytes(index)} if who == "hyrecall" else {})
+        found: dict[str, object] = {"rss_grew": limits.resident_bytes() - before}
+        return {**found, "bytes": ours.nbytes(index)} if who == "hyrecall" else found
 
     gc.collect()
     before = limits.resident_bytes()

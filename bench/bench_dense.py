@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import hyrecall as hr
 import numpy as np
 import pytest
 
+import hyrecall as hr
 from bench import corpus, ours, reference
 from bench.conftest import Measure, Size
-from bench.rivals_dense import SEARCHERS
+from bench.rivals_dense import SEARCHERS, Reply
 
 DATA = ("gaussian", "clustered", "real")
 TARGETS = {  # (batch, k) -> rival -> times faster than it we want to be
@@ -71,12 +71,12 @@ def test_dense_batch(case: Case, batch_k: tuple[int, int], who: str, measure: Me
     at = reference.sample(batch)
     if who == "hyrecall":
 
-        def run() -> ours.Reply:
+        def run() -> Reply | ours.Reply:
             return ours.arrays(case.index.recall(vectors=queries, limit=k, depth=k), k)
     else:
         search = SEARCHERS[who](case.rows)
 
-        def run() -> ours.Reply:
+        def run() -> Reply | ours.Reply:
             return search(queries, k)
 
     measure(

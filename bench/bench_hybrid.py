@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-import hyrecall as hr
 import numpy as np
 import pytest
 
+import hyrecall as hr
 from bench import THREADS, corpus, ours, reference, rivals_dense, rivals_lexical
 from bench.conftest import Measure, Size
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,18 @@ class Case:
     texts: corpus.Texts
     words: list[list[int]]
     bm25: reference.Bm25
-    built: dict[object, object] = field(default_factory=dict)  # engines, made when first asked
+    engines: dict[tuple[str, int], Any] = field(default_factory=dict)  # made when first asked
+
+    def engine(self, who: str, threads: int) -> Any:
+        """Give our index, or tantivy's (one for any number of threads)."""
+        at = (who, threads if who == "hyrecall" else THREADS)
+        if at not in self.engines:
+            strings = self.texts.strings
+            if who == "hyrecall":
+                self.engines[at] = ours.build(self.texts.n_docs, texts=strings, threads=threads)
+            else:
+                self.engines[at] = rivals_lexical.tantivy_index(strings.to_pylist(), THREADS)
+        return self.engines[at]
 
     @property
     def queries(self) -> list[str]:
@@ -46,17 +58,8 @@ def test_bm25_batch(case: Case, k: int, who: str, threads: int, measure: Measure
     lengths = rivals_lexical.rounded_lengths(case.bm25.lengths) if who == "tantivy" else None
     answer = case.bm25.rank([case.words[i] for i in at], k, lengths=lengths)
 
-    def check(reply: ours.Reply) -> None:
-        ids, scores = reply[0][at], reply[1][at]
-        if who == "tantivy":
-            ids = rivals_lexical.tantivy_rows(case.built["tantivy"], ids)
-        reference.check(answer, ids, scores, relative=True)
-
     if who == "hyrecall":
-        index = case.built.setdefault((who, threads), None) or ours.build(
-            n, texts=case.texts.strings, threads=threads
-        )
-        case.built[who, threads] = index
+        index = case.engine(who, threads)
 
         def run() -> ours.Reply:
             return ours.arrays(index.recall(text=queries, limit=k, depth=k), k)
@@ -64,14 +67,16 @@ def test_bm25_batch(case: Case, k: int, who: str, threads: int, measure: Measure
         if who == "bm25s":
             search = rivals_lexical.bm25s_searcher(case.texts, threads)
         else:
-            if "tantivy" not in case.built:
-                case.built["tantivy"] = rivals_lexical.tantivy_index(
-                    case.texts.strings.to_pylist(), THREADS
-                )
-            search = rivals_lexical.tantivy_searcher(case.built["tantivy"], threads)
+            search = rivals_lexical.tantivy_searcher(case.engine(who, threads), threads)
 
         def run() -> ours.Reply:
             return search(queries, k)
+
+    def check(reply: ours.Reply) -> None:
+        ids, scores = reply[0][at], reply[1][at]
+        if who == "tantivy":
+            ids = rivals_lexical.tantivy_rows(case.engine(who, threads), ids)
+        reference.check(answer, ids, scores, relative=True)
 
     measure(
         f"BM25 {n:,} docs, {len(queries):,} queries, k={k}, {threads} thread{'s' * (threads > 1)}",
@@ -80,7 +85,7 @@ def test_bm25_batch(case: Case, k: int, who: str, threads: int, measure: Measure
         check=check,
         docs=n,
         queries=len(queries),
-        nbytes=ours.nbytes(index) if who == "hyrecall" else 0,
+        nbytes=ours.nbytes(case.engine(who, threads)) if who == "hyrecall" else 0,
         threads=threads,
         postings=case.bm25.n_postings(case.words),
         target=TARGETS.get((n, k), {}).get(who) if threads == 1 else None,

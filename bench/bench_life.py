@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 
+import hyrecall as hr
 from bench import THREADS, corpus, ours
 from bench.conftest import Measure, Size
 

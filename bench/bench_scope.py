@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import hyrecall as hr
 import numpy as np
 import pytest
 
+import hyrecall as hr
 from bench import corpus, ours, reference, rivals_dense
 from bench.conftest import Measure, Size
 

@@ -14,9 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))  # for `from bench import ...`
 
 import hyrecall as hr
-from hyrecall import _core
-
-from bench import THREADS, limits  # sets the BLAS environment: before numpy
+from bench import THREADS, limits, ours  # sets the BLAS environment: before numpy
 
 _BUDGET_S = 2.0  # of one measurement
 _ROUNDS = (3, 15)
@@ -149,7 +147,7 @@ def measure(benchmark: Any) -> Measure:
             bytes=nbytes,
             device="cpu",
             threads=threads,
-            isa=_core.arithmetic.isa(),
+            isa=ours.isa(),
             others_cores=watch.cores(),
             **facts,
         )

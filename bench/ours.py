@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
-import hyrecall as hr
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+import hyrecall as hr
 from bench import THREADS
 from bench.corpus import Floats
 
@@ -59,6 +60,12 @@ def arrays(hits: hr.Hits, k: int) -> Reply:
     ids[query, rank] = table["key"].to_numpy()
     scores[query, rank] = table["score"].to_numpy()
     return ids, scores
+
+
+@cache
+def isa() -> str:
+    """Give the instruction set that indexes run on."""
+    return str(build(1, vectors=np.ones((1, 1), np.float32)).stats()["isa"])
 
 
 def nbytes(index: hr.Index) -> int:

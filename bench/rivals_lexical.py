@@ -82,7 +82,7 @@ def tantivy_searcher(index: Any, threads: int) -> Searcher:
             (tantivy.Occur.Should, tantivy.Query.term_query(schema, "text", w))
             for w in text.split()
         ]
-        return searcher.search(tantivy.Query.boolean_query(terms), k, count=False).hits
+        return list(searcher.search(tantivy.Query.boolean_query(terms), k, count=False).hits)
 
     def search(queries: list[str], k: int) -> Reply:
         if threads == 1:
@@ -119,7 +119,8 @@ def tantivy_rows(index: Any, addresses: npt.NDArray[np.int64]) -> npt.NDArray[np
             return -1
         return int(searcher.doc(tantivy.DocAddress(address >> 32, address & 0xFFFFFFFF))["id"][0])
 
-    return np.vectorize(row, otypes=[np.int64])(addresses)
+    rows = [row(int(address)) for address in addresses.ravel()]
+    return np.array(rows, np.int64).reshape(addresses.shape)
 
 
 def rounded_lengths(lengths: Ints) -> Ints:

@@ -265,6 +265,9 @@ class Request:
         offset: int,
         threads: int,
     ) -> None: ...
+    def slice(self, begin: int, end: int) -> Request:
+        """The queries [begin, end) as a request of their own."""
+
     def add_lexical(
         self,
         column: int,
@@ -295,8 +298,6 @@ class Request:
         min_fused: _Floor,
         normalize: bool,
     ) -> None: ...
-    def slice(self, begin: int, end: int) -> Request:
-        """The queries [begin, end) as a request of their own."""
     @property
     def n_queries(self) -> int: ...
     @property

@@ -258,7 +258,8 @@ class Index:
         """Add the rows of a table, in place of those with the same cell and key.
 
         A replaced row is deleted and takes a new insertion number; a row whose cell changed is
-        another document (delete the old one). Parameters, errors and cost as :meth:`add`.
+        another document (delete the old one). A key that comes twice is refused. Parameters, errors
+        and cost as :meth:`add`.
         """
         with self._writer():
             state = self._state

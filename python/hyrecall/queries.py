@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any as AnyType
 from typing import TypeAlias
@@ -52,7 +51,11 @@ class Phrase:
     def __post_init__(self) -> None:
         """Check the options."""
         _check_text("Phrase", self.text)
-        if not isinstance(self.slop, int) or isinstance(self.slop, bool) or not 0 <= self.slop <= _MAX_SLOP:
+        if (
+            not isinstance(self.slop, int)
+            or isinstance(self.slop, bool)
+            or not 0 <= self.slop <= _MAX_SLOP
+        ):
             raise error(OptionError, "slop", f"an int in [0, {_MAX_SLOP}]", repr(self.slop))
 
 

@@ -52,7 +52,9 @@ def run_recall(
     known = facts.schema.row_columns
     named = tuple(columns) if isinstance(columns, Iterable) else (columns,)
     if isinstance(columns, str) or any(name not in known for name in named):
-        raise error(OptionError, "columns", f"a sequence of columns of {list(known)}", repr(columns))
+        raise error(
+            OptionError, "columns", f"a sequence of columns of {list(known)}", repr(columns)
+        )
     asked_at = _utc(now)
     plan = make_plan(facts, state.snapshot, options)
     for arm in plan.vectors:

@@ -91,7 +91,9 @@ class Above:
 
     def __post_init__(self) -> None:
         """Check the floor."""
-        object.__setattr__(self, "value", _number("Above", self.value, -math.inf, math.inf, "a finite number"))
+        object.__setattr__(
+            self, "value", _number("Above", self.value, -math.inf, math.inf, "a finite number")
+        )
 
 
 def read_floor(argument: str, floor: object) -> tuple[float, bool] | None:
@@ -100,7 +102,9 @@ def read_floor(argument: str, floor: object) -> tuple[float, bool] | None:
         return None
     if isinstance(floor, Above):
         return floor.value, True
-    return _number(argument, floor, -math.inf, math.inf, "a finite number or hr.Above(number)"), False
+    return _number(
+        argument, floor, -math.inf, math.inf, "a finite number or hr.Above(number)"
+    ), False
 
 
 def _weights(weights: Mapping[str, float] | None) -> tuple[tuple[str, float], ...] | None:
@@ -109,7 +113,8 @@ def _weights(weights: Mapping[str, float] | None) -> tuple[tuple[str, float], ..
     if not isinstance(weights, Mapping) or not weights:
         raise error(OptionError, "weights", "a mapping {arm: weight}", repr(weights))
     checked = {
-        arm: _number(f"weights[{arm!r}]", w, 0.0, 1e6, "a number in [0, 1e6]") for arm, w in weights.items()
+        arm: _number(f"weights[{arm!r}]", w, 0.0, 1e6, "a number in [0, 1e6]")
+        for arm, w in weights.items()
     }
     return tuple(checked.items())
 
@@ -162,7 +167,9 @@ class RRF:
             raise error(OptionError, "alpha", "weights or alpha, not both", "both")
         wish = "a number in [0, 1e6]"
         object.__setattr__(self, "weights", _weights(weights))
-        object.__setattr__(self, "rank_constant", _number("rank_constant", rank_constant, 0.0, 1e6, wish))
+        object.__setattr__(
+            self, "rank_constant", _number("rank_constant", rank_constant, 0.0, 1e6, wish)
+        )
         if alpha is not None:
             alpha = _number("alpha", alpha, 0.0, 1.0, "a number in [0, 1]")
         object.__setattr__(self, "alpha", alpha)

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
+
+import hyrecall as hr
 
 WORDS = [
     "oak",

@@ -3,12 +3,11 @@
 import shutil
 from pathlib import Path
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pytest
-from hyrecall import disk
 
+import hyrecall as hr
 from engine.saved_index import (
     Listing,
     ask,
@@ -19,6 +18,7 @@ from engine.saved_index import (
     schema,
     table,
 )
+from hyrecall import disk
 
 MODES = [("mmap", "full"), ("mmap", "structure"), ("ram", "full"), ("ram", "structure")]
 

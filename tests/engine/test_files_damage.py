@@ -8,12 +8,12 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import hyrecall as hr
 import pytest
+
+import hyrecall as hr
+from engine.saved_index import ask, grown
 from hyrecall import disk
 from laws.effort import Effort
-
-from engine.saved_index import ask, grown
 
 REFUSED, SAME, WRONG = "refused", "same replies", "wrong replies"
 

@@ -5,12 +5,12 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import hyrecall as hr
 import pytest
-from hyrecall import disk
 
+import hyrecall as hr
 from engine.disk_faults import CHANGES, Disk, FailingOs, RecordingOs, ShortWritingOs
 from engine.saved_index import ask, build, everyone, table
+from hyrecall import disk
 
 SaveWith = Callable[[object], tuple[Path, hr.Index, OSError | None]]
 

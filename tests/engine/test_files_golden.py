@@ -8,10 +8,11 @@ import json
 import shutil
 from pathlib import Path
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pytest
+
+import hyrecall as hr
 from hyrecall.manifest import FORMAT
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -11,15 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import hyrecall as hr
 import pyarrow as pa
 import pytest
 import xxhash
+
+import hyrecall as hr
+from engine.saved_index import DIM, ask, build, everyone, grown, question, schema, table
 from hyrecall import disk, files
 from hyrecall.analyzer import TokenFunction
 from hyrecall.manifest import FORMAT
-
-from engine.saved_index import DIM, ask, build, everyone, grown, question, schema, table
 
 
 def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:

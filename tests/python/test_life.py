@@ -1,0 +1,295 @@
+"""The life of an index: adds, upserts, deletes and merges, the ones that fail included."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from laws.effort import Effort
+from laws.engine import ipc_bytes
+
+WORDS = np.array(["tea", "milk", "cup", "pot", "jug", "hot", "cold", "green"])
+CELLS = ("ana", "bob", None)
+EVERYONE = hr.Scope(CELLS)
+SCHEMA = hr.Schema(key="id", cell="user", text="text", vector="v", attributes="n")
+MOST_SEGMENTS = 40
+
+
+class BrokenError(Exception):
+    """What a user's own analyzer may raise."""
+
+
+def analyse(text: str) -> list[str]:
+    if "broken" in text:
+        raise BrokenError("no such word")
+    return text.split()
+
+
+def rows(keys: list[Any], seed: int = 0, users: list[Any] | None = None) -> dict[str, Any]:
+    """Arguments of build, add or upsert: random documents with these keys."""
+    rng = np.random.default_rng(seed)
+    n = len(keys)
+    table = pa.table(
+        {
+            "id": pa.array(keys, pa.int64() if not n or isinstance(keys[0], int) else pa.string()),
+            "user": pa.array(users or [CELLS[i] for i in rng.integers(0, 3, n)], pa.string()),
+            "text": pa.array([" ".join(w) for w in WORDS[rng.integers(0, 8, (n, 4))]], pa.string()),
+            "n": pa.array(rng.integers(0, 10, n), pa.int32()),
+        }
+    )
+    return {"table": table, "vectors": {"v": rng.normal(size=(n, 3)).astype(np.float32)}}
+
+
+def built(keys: list[Any], seed: int = 0) -> hr.Index:
+    given = rows(keys, seed)
+    analyzer = hr.Analyzer.from_callable(analyse, name="split", version="1")
+    return hr.Index.build(given["table"], SCHEMA, vectors=given["vectors"], analyzer=analyzer)
+
+
+def reply(index: hr.Index) -> bytes:
+    """Everything that a few queries over all cells can show."""
+    hits = index.recall(
+        text=["tea", "milk cup", hr.Phrase("hot tea"), None],
+        vectors=[[1, 0, 0], [0, 1, 1], None, [-1, 2, 0]],
+        scope=[EVERYONE, "ana", EVERYONE, hr.Scope([None, "bob"])],
+        limit=5000,
+        depth=5000,
+        columns=("text", "n"),
+    )
+    return ipc_bytes(hits.to_arrow())
+
+
+def keys_of(index: hr.Index, scope: Any = EVERYONE) -> list[Any]:
+    return sorted(index.recall_one(vector=[1, 1, 1], scope=scope, limit=10_000).keys)
+
+
+# ---- what fails changes nothing ----
+
+
+def changed(**columns: Any) -> dict[str, Any]:
+    given = rows([100, 101, 102], 7)
+    table = given["table"]
+    for name, values in columns.items():
+        table = table.set_column(table.column_names.index(name), name, pa.array(values))
+    return {**given, "table": table}
+
+
+def with_vectors(vectors: Any) -> dict[str, Any]:
+    return {**rows([100, 101, 102], 7), "vectors": vectors}
+
+
+GOOD = np.ones((3, 3), np.float32)
+FAILURES: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception]]] = {
+    "a key twice": (lambda: changed(id=[100, 100, 101], user=["ana"] * 3), hr.KeyConflictError),
+    "a null key": (lambda: changed(id=[100, None, 101]), hr.KeyConflictError),
+    "a key of another type": (lambda: changed(id=["x", "y", "z"]), hr.DTypeError),
+    "a cell of another type": (lambda: changed(user=[1, 2, 3]), hr.DTypeError),
+    "keys that read as numbers": (lambda: changed(id=["100", "101", "102"]), hr.DTypeError),
+    "a cell of booleans": (lambda: changed(user=[True, False, None]), hr.DTypeError),
+    "an attribute of strings": (lambda: changed(n=["1", "2", "3"]), hr.DTypeError),
+    "an attribute out of range": (lambda: changed(n=[1, 2, 2**40]), hr.DTypeError),
+    "no such column": (
+        lambda: {**changed(), "table": changed()["table"].drop_columns("text")},
+        hr.OptionError,
+    ),
+    "a text column of numbers": (lambda: changed(text=[1, 2, 3]), hr.DTypeError),
+    "NaN": (lambda: with_vectors({"v": np.where(np.eye(3) > 0, np.nan, GOOD)}), hr.OptionError),
+    "another dimension": (lambda: with_vectors({"v": np.ones((3, 4), np.float32)}), hr.ShapeError),
+    "too few vectors": (lambda: with_vectors({"v": GOOD[:2]}), hr.ShapeError),
+    "no vectors": (lambda: with_vectors(None), hr.OptionError),
+    "vectors of no arm": (lambda: with_vectors({"v": GOOD, "w": GOOD}), hr.OptionError),
+    "a norm too large": (lambda: with_vectors({"v": GOOD * np.float32(1e30)}), hr.OptionError),
+    "vectors of integers": (lambda: with_vectors({"v": np.ones((3, 3), int)}), hr.DTypeError),
+    "no table": (lambda: {"table": [1, 2, 3], "vectors": {"v": GOOD}}, hr.DTypeError),
+    "an analyzer that raises": (lambda: changed(text=["tea", "broken", "cup"]), BrokenError),
+}
+
+
+@pytest.mark.parametrize("verb", ["add", "upsert"])
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_failing_write_leaves_the_index_as_it_was(name: str, verb: str) -> None:
+    make, kind = FAILURES[name]
+    index = built(list(range(50)))
+    index.delete([3, 4], scope=EVERYONE)
+    index.add(**rows([60, 61], 3))
+    before, stats = reply(index), index.stats()
+    with pytest.raises(kind):
+        getattr(index, verb)(**make())
+    assert reply(index) == before
+    assert index.stats() == stats
+    index.add(**rows([100, 101, 102], 7))  # and the lock is free, the keys are not taken
+    assert len(index) == 53
+
+
+def test_an_add_of_a_known_key_changes_nothing_and_upsert_replaces() -> None:
+    index = built(list(range(20)))
+    users = index.recall(vectors=[[1, 1, 1]], scope=EVERYONE, limit=100).to_arrow()
+    of = dict(zip(users["key"].to_pylist(), users["user"].to_pylist(), strict=True))
+    before = reply(index)
+    again = rows([30, 5, 31], 9, users=["ana", of[5], "ana"])
+    with pytest.raises(hr.KeyConflictError, match=r"got 5 in row 1$"):
+        index.add(**again)
+    assert reply(index) == before
+    index.upsert(**again)
+    assert len(index) == 22
+    assert keys_of(index) == [*range(20), 30, 31]
+    assert reply(index) != before
+
+
+def test_narrower_and_null_columns_join_as_what_the_index_has() -> None:
+    index = built(list(range(20)))
+    index.add(**changed(n=pa.array([1, 2, 3], pa.int8()), id=pa.array([100, 101, 102], pa.uint8())))
+    index.add(
+        **{
+            **rows([103, 104, 105], 8),
+            "table": changed(id=[103, 104, 105], n=pa.nulls(3, pa.int64()))["table"],
+        }
+    )
+    hits = index.recall(vectors=[[1, 1, 1]], scope=EVERYONE, limit=100, columns=["n"]).to_arrow()
+    assert hits.schema.field("n").type == pa.int32()
+    of = dict(zip(hits["key"].to_pylist(), hits["n"].to_pylist(), strict=True))
+    assert [of[key] for key in range(100, 106)] == [1, 2, 3, None, None, None]
+    plain = pa.table({"id": [1, 2], "t": ["tea", "tea"], "x": [[1], None]})
+    schema = hr.Schema(key="id", cell=None, text="t", stored="x")
+    nested = hr.Index.build(plain, schema)
+    nested.add(pa.table({"id": [3], "t": ["tea"], "x": pa.array([[2]], pa.list_(pa.int8()))}))
+    for bad in ([["2"]], [2], [{"a": 2}], ["2"]):
+        with pytest.raises(
+            hr.DTypeError, match=r"^x: expected .*list<item: int64> as the index has"
+        ):
+            nested.add(pa.table({"id": [4], "t": ["tea"], "x": bad}))
+    assert [hit["x"] for hit in nested.recall_one(text="tea")] == [[1], None, [2]]
+
+
+def test_deletes_take_recalls_scope_forms_and_count_what_went() -> None:
+    given = rows([1, 2, 3, 1, 2, 1], 1, users=["ana", "ana", "ana", "bob", "bob", None])
+    index = hr.Index.build(given["table"], SCHEMA, vectors=given["vectors"])
+    assert index.delete([], scope="ana") == 0
+    assert index.delete([1, 2], scope="nobody") == 0
+    assert index.delete([1, 2], scope=hr.Scope([])) == 0
+    assert index.delete([99, 3, 3], scope="ana") == 1
+    assert index.delete([3], scope="ana") == 0
+    assert index.delete([1, 2], scope=["bob", "ana"]) == 2
+    assert [keys_of(index, "ana"), keys_of(index, "bob")] == [[1], [2]]
+    assert index.delete([1], scope=hr.Scope.matching(user=hr.ANY)) == 2  # ana's and the null cell's
+    assert index.delete((2,), scope=hr.Scope(["ana", "bob"])) == 1
+    assert len(index) == 0
+
+
+def test_a_failing_delete_deletes_nothing() -> None:
+    index = built(list(range(30)))
+    before = reply(index)
+    for keys, scope in (
+        ([1, "x"], EVERYONE),
+        ([1, None], EVERYONE),
+        ([1, 2], [EVERYONE]),
+        ([1], 7),
+    ):
+        with pytest.raises(hr.HyrecallError):
+            index.delete(keys, scope=scope)
+    assert reply(index) == before
+
+
+def test_a_key_in_another_cell_is_another_document() -> None:
+    given = rows([1, 1, 1], users=["ana", "bob", None])
+    index = hr.Index.build(given["table"], SCHEMA, vectors=given["vectors"])
+    assert len(index) == 3
+    index.upsert(**rows([1], 5, users=["bob"]))
+    assert [keys_of(index, hr.Scope([cell])) for cell in CELLS] == [[1], [1], [1]]
+    index.upsert(**rows([2], 5, users=["ana"]))
+    assert index.delete([1], scope="bob") == 1
+    assert [keys_of(index, hr.Scope([cell])) for cell in CELLS] == [[1, 2], [], [1]]
+
+
+def test_an_index_of_no_rows_grows_and_shrinks_to_none_again() -> None:
+    index = hr.Index.build(rows([])["table"], SCHEMA, vectors={"v": np.zeros((0, 3), np.float32)})
+    assert (len(index), keys_of(index)) == (0, [])
+    empty = reply(index)
+    index.add(**rows([]))
+    assert reply(index) == empty
+    for _ in range(3):
+        index.add(**rows(list(range(10)), 2))
+        assert keys_of(index) == list(range(10))
+        assert index.delete(list(range(10)), scope=EVERYONE) == 10
+        assert (len(index), keys_of(index)) == (0, [])
+        assert reply(index) == empty
+        index.compact()
+        assert reply(index) == empty
+    index.upsert(**rows([7], 2))
+    assert keys_of(index) == [7]
+
+
+Life = dict[tuple[Any, Any], tuple[dict[str, Any], int]]
+
+
+def rebuilt(life: Life) -> hr.Index:
+    """A fresh build of the live documents, in the order in which they came."""
+    table = pa.concat_tables([given["table"].slice(row, 1) for given, row in life.values()])
+    vectors = np.stack([given["vectors"]["v"][row] for given, row in life.values()])
+    analyzer = hr.Analyzer.from_callable(analyse, name="split", version="1")
+    return hr.Index.build(table, SCHEMA, vectors={"v": vectors}, analyzer=analyzer)
+
+
+def entries(given: dict[str, Any]) -> Life:
+    table = given["table"]
+    identities = zip(table["user"].to_pylist(), table["id"].to_pylist(), strict=True)
+    return {identity: (given, row) for row, identity in enumerate(identities)}
+
+
+@pytest.mark.parametrize("kind", [int, str])
+def test_any_life_equals_a_fresh_build_and_keeps_few_segments(kind: type, effort: Effort) -> None:
+    rng = np.random.default_rng(17)
+    start = [kind(i) for i in range(40)]
+    index, live = built(start), entries(rows(start))
+    for step in range(effort.cases(quick=150, full=3000)):
+        verb = rng.choice(["add", "upsert", "delete", "compact"], p=[0.4, 0.3, 0.28, 0.02])
+        if verb in ("add", "upsert"):
+            n = int(rng.choice([1, 2, 30]))
+            keys = [kind(i) for i in rng.choice(400, n, replace=False)]
+            given = rows(keys, 1000 + step)
+            fresh = entries(given)
+            if verb == "add" and fresh.keys() & live.keys():
+                with pytest.raises(hr.KeyConflictError):
+                    index.add(**given)
+                continue
+            getattr(index, verb)(**given)
+            live = {identity: at for identity, at in live.items() if identity not in fresh} | fresh
+        elif verb == "delete":
+            known = list(live)
+            gone = [known[i] for i in rng.choice(len(known), min(12, len(known)), replace=False)]
+            scope = [hr.Scope([cell]) for cell, _ in gone]
+            assert index.delete([key for _, key in gone], scope=scope) == len(gone)
+            live = {identity: at for identity, at in live.items() if identity not in gone}
+        else:
+            index.compact()
+        assert len(index) == len(live)
+        assert index.stats()["n_segments"] <= MOST_SEGMENTS
+        if step % 25 == 0:
+            assert reply(index) == reply(rebuilt(live))
+    assert reply(index) == reply(rebuilt(live))
+
+
+def test_one_row_adds_keep_few_segments_and_merges_keep_replies(effort: Effort) -> None:
+    n = effort.cases(quick=3000, full=30_000)
+    start = 500
+    given = rows(list(range(start + n)), 23)
+    table, vectors = given["table"], given["vectors"]["v"]
+    options: dict[str, Any] = {"analyzer": hr.Analyzer("word")}
+    index = hr.Index.build(table.slice(0, start), SCHEMA, vectors={"v": vectors[:start]}, **options)
+    most = 0
+    for row in range(start, start + n):
+        index.add(table.slice(row, 1), vectors={"v": vectors[row : row + 1]})
+        if row % 7 == 0:
+            assert index.delete([row - 300], scope=EVERYONE) == 1
+        most = max(most, index.stats()["n_segments"] if row % 10 == 0 else 0)
+    assert most <= MOST_SEGMENTS
+    gone = {row - 300 for row in range(start, start + n) if row % 7 == 0}
+    live = np.array([row not in gone for row in range(start + n)])
+    assert len(index) == live.sum()
+    fresh = hr.Index.build(table.filter(live), SCHEMA, vectors={"v": vectors[live]}, **options)
+    assert reply(index) == reply(fresh)
+    index.compact()
+    assert reply(index) == reply(fresh)
