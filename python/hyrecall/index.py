@@ -225,7 +225,7 @@ class Index:
     def _writer(self) -> Iterator[None]:
         self._check_open()
         if not self._writing.acquire(blocking=False):
-            raise WriterBusyError("index: expected no other writer, got one at work")
+            raise error(WriterBusyError, "index", "no other writer", "one at work")
         try:
             yield
         finally:

@@ -1,0 +1,173 @@
+"""A forked child recalls, though the parent's pool and executor have lost their threads."""
+
+import asyncio
+import multiprocessing
+import os
+import pickle
+import select
+import signal
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from typing import Any
+
+import hyrecall as hr
+import numpy as np
+import pyarrow as pa
+import pytest
+
+SECONDS = 10.0
+N, DIM = 40_000, 16
+
+
+@pytest.fixture(scope="module")
+def index() -> hr.Index:
+    rng = np.random.default_rng(2)
+    table = pa.table({"id": np.arange(N), "user": rng.integers(0, 3, N), "text": ["tea cup"] * N})
+    schema = hr.Schema(key="id", cell="user", text="text", vector="v", stored=())
+    vectors = rng.normal(size=(N, DIM)).astype(np.float32)
+    return hr.Index.build(table, schema, vectors={"v": vectors}, threads=4)
+
+
+QUERIES = np.random.default_rng(4).normal(size=(64, DIM)).astype(np.float32)
+ASKED: dict[str, Any] = {"text": ["tea"] * 64, "vectors": QUERIES, "scope": hr.Scope([0, 1, 2])}
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Forking beside threads is what is tested here; newer Pythons warn of it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+def in_child(work: Callable[[], object], seconds: float = SECONDS) -> object:
+    """What the work gives in a forked child, which is killed when its time is over."""
+    reading, writing = os.pipe()
+    with quiet():
+        child = os.fork()
+    if child == 0:
+        try:
+            answer = pickle.dumps(("done", work()))
+        except BaseException:
+            answer = pickle.dumps(("failed", traceback.format_exc()))
+        os.write(writing, answer)
+        os._exit(0)  # no test runner's cleanup in the child
+    os.close(writing)
+    try:
+        if not select.select([reading], [], [], seconds)[0]:
+            os.kill(child, signal.SIGKILL)
+            return "hung"
+        said = b""
+        while block := os.read(reading, 1 << 16):
+            said += block
+        state, answer = pickle.loads(said)  # noqa: S301 - of our own child
+        assert state == "done", answer
+        return answer
+    finally:
+        os.close(reading)
+        os.waitpid(child, 0)
+
+
+def keys(index: hr.Index) -> list[list[int]]:
+    return [one.keys for one in index.recall(**ASKED)]
+
+
+def test_a_child_recalls_after_the_parent_used_the_pool(index: hr.Index) -> None:
+    wanted = keys(index)
+    for _ in range(3):
+        assert in_child(lambda: keys(index)) == wanted
+    assert keys(index) == wanted  # and the parent still does
+
+
+def test_a_child_of_a_child_recalls(index: hr.Index) -> None:
+    wanted = keys(index)
+
+    def child() -> object:
+        mine = keys(index)
+        return mine == wanted and in_child(lambda: keys(index), SECONDS / 2)
+
+    assert in_child(child) == wanted
+
+
+def test_a_child_has_an_index_of_its_own(index: hr.Index) -> None:
+    def write() -> int:
+        index.delete(range(100), scope=ASKED["scope"])
+        index.compact()
+        return len(index)
+
+    assert in_child(write) == N - 100
+    assert len(index) == N
+
+
+def test_a_child_builds_and_explains(index: hr.Index) -> None:
+    def build() -> bool:
+        table = pa.table({"id": np.arange(5000), "text": ["tea pot"] * 5000})
+        schema = hr.Schema(key="id", cell=None, text="text", vector="v")
+        made = hr.Index.build(table, schema, vectors={"v": np.ones((5000, 4), "f")}, threads=4)
+        hit = made.recall_one(text="pot", vector=[1, 0, 0, 0])[0]
+        return hit.explain().score == hit.score
+
+    keys(index)
+    assert in_child(build) is True
+
+
+def test_a_child_awaits_after_the_parent_did(index: hr.Index) -> None:
+    async def ask() -> list[int]:
+        hits = await asyncio.gather(*(index.arecall(**ASKED) for _ in range(4)))
+        return [one.n_hits for one in hits]
+
+    wanted = asyncio.run(ask())
+    assert in_child(lambda: asyncio.run(ask())) == wanted
+
+
+def test_a_fork_beside_busy_readers_does_not_hang(index: hr.Index) -> None:
+    stop = threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            index.recall(**ASKED)
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        wanted = keys(index)
+        for _ in range(5):
+            assert in_child(lambda: keys(index)) == wanted
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def work(index: hr.Index, pipe: Connection) -> None:
+    pipe.send(keys(index))
+    pipe.close()
+
+
+def test_multiprocessing_by_fork(index: hr.Index) -> None:
+    wanted = keys(index)
+    context = multiprocessing.get_context("fork")
+    mine, theirs = context.Pipe(duplex=False)
+    child = context.Process(target=work, args=(index, theirs))
+    with quiet():
+        child.start()
+    try:
+        assert mine.poll(SECONDS), "the child did not answer in time"
+        assert mine.recv() == wanted
+        child.join(SECONDS)
+        assert child.exitcode == 0
+    finally:
+        if child.is_alive():
+            child.kill()
+            child.join()
+
+
+def test_a_child_that_hangs_is_noticed() -> None:
+    lock = threading.Lock()
+    with lock:  # a lock that is held at the fork stays locked in the child
+        assert in_child(lambda: lock.acquire(), seconds=0.3) == "hung"

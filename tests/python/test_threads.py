@@ -1,0 +1,299 @@
+"""Many readers beside one writer: every reader sees one version; the GIL is free meanwhile."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import hyrecall as hr
+import numpy as np
+import pyarrow as pa
+import pytest
+from laws.effort import Effort
+
+SCHEMA = hr.Schema(key="id", cell="user", text="text", vector="v", attributes="version")
+
+
+def pair(version: int) -> dict[str, Any]:
+    """Two documents that carry one version in text, vector and attribute."""
+    table = pa.table(
+        {"id": ["a", "b"], "user": ["ana"] * 2, "text": [f"tea v{version}"] * 2, "version": [version] * 2}
+    )
+    return {"table": table, "vectors": {"v": np.full((2, 2), [1.0, version], np.float32)}}
+
+
+Seen = list[tuple[str, int, int, float]]
+
+
+class Versioned:
+    """The engine as writer and readers see it."""
+
+    def __init__(self) -> None:
+        given = pair(1)
+        self.index = hr.Index.build(given["table"], SCHEMA, vectors=given["vectors"])
+
+    def write(self, version: int) -> None:
+        self.index.upsert(**pair(version))
+        if version % 50 == 0:
+            self.index.compact()
+
+    def read(self) -> Seen:
+        """(key, version by text, version by attribute, cosine to the version's vector)."""
+        hits = self.index.recall_one(text="tea", vector=[1, 0], scope="ana")
+        return [
+            (hit.key, int(hit.text.split("v")[1]), hit["version"], hit.vector_score or 0.0)
+            for hit in hits
+        ]
+
+
+class Unversioned:
+    """A store that changes in place: what the check must catch."""
+
+    def __init__(self) -> None:
+        self.rows = {key: [1, 1] for key in ("a", "b")}
+
+    def write(self, version: int) -> None:
+        for row in self.rows.values():
+            row[0] = version
+            time.sleep(0)  # another thread may come in here
+            row[1] = version
+
+    def read(self) -> Seen:
+        seen = []
+        for key, row in self.rows.items():
+            text = row[0]
+            time.sleep(0)
+            seen.append((key, text, row[1], (1 + text**2) ** -0.5))
+        return seen
+
+
+def count_halves(store: Any, seconds: float, n_readers: int) -> tuple[int, int, list[BaseException]]:
+    """(reads, reads that saw no single version, errors) while a writer is at work."""
+    end = time.monotonic() + seconds
+    reads, halves, errors = [0] * n_readers, [0] * n_readers, []
+
+    def guarded(work: Callable[[], None]) -> Callable[[], None]:
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:
+                errors.append(error)
+
+        return run
+
+    def write() -> None:
+        version = 1
+        while time.monotonic() < end:
+            version += 1
+            store.write(version)
+
+    def read(number: int) -> None:
+        last = 0
+        while time.monotonic() < end:
+            seen = store.read()
+            versions = {v for _, by_text, by_attribute, _ in seen for v in (by_text, by_attribute)}
+            whole = [key for key, *_ in seen] in (["a", "b"], ["b", "a"]) and len(versions) == 1
+            version = max(versions)
+            angles = {round(cosine, 5) for *_, cosine in seen}
+            whole = whole and angles == {round((1 + version**2) ** -0.5, 5)}
+            whole = whole and version >= last  # time does not run backwards
+            last = version
+            reads[number] += 1
+            halves[number] += not whole
+
+    threads = [threading.Thread(target=guarded(write))]
+    threads += [
+        threading.Thread(target=guarded(lambda number=i: read(number))) for i in range(n_readers)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(reads), sum(halves), errors
+
+
+def test_a_reader_never_sees_half_a_write(effort: Effort) -> None:
+    store = Versioned()
+    reads, halves, errors = count_halves(store, 60.0 if effort.full else 2.0, n_readers=8)
+    assert not errors
+    assert (reads > 100, halves) == (True, 0)
+    assert store.read()[0][1] > 5  # the writer did write
+
+
+def test_a_store_that_changes_in_place_is_caught() -> None:
+    for _ in range(10):
+        _, halves, errors = count_halves(Unversioned(), 0.3, n_readers=2)
+        assert not errors
+        if halves:
+            return
+    pytest.fail("the check did not notice half a write")
+
+
+# ---- one writer ----
+
+
+def test_a_second_writer_is_refused_at_once_and_readers_go_on() -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    def slow(text: str) -> list[str]:
+        if text == "slow":
+            inside.set()
+            assert leave.wait(30)
+        return text.split()
+
+    table = pa.table({"id": ["a"], "user": ["ana"], "text": ["tea"]})
+    schema = hr.Schema(key="id", cell="user", text="text")
+    analyzer = hr.Analyzer.from_callable(slow, name="slow", version="1")
+    index = hr.Index.build(table, schema, analyzer=analyzer)
+    waiting = pa.table({"id": ["b"], "user": ["ana"], "text": ["slow"]})
+    writer = threading.Thread(target=index.add, args=(waiting,))
+    writer.start()
+    try:
+        assert inside.wait(30)
+        for call in (
+            lambda: index.add(table),
+            lambda: index.upsert(table),
+            lambda: index.delete(["a"], scope="ana"),
+            index.compact,
+        ):
+            started = time.monotonic()
+            with pytest.raises(hr.WriterBusyError, match="^index: expected no other writer, got one") as caught:
+                call()
+            assert time.monotonic() - started < 5
+            assert isinstance(caught.value, RuntimeError)
+            assert caught.value.argument == "index"
+        assert index.recall_one(text="tea", scope="ana").keys == ["a"]
+    finally:
+        leave.set()
+        writer.join(30)
+    assert not writer.is_alive()
+    assert index.recall_one(text="slow", scope="ana").keys == ["b"]
+    assert index.delete(["a"], scope="ana") == 1
+
+
+# ---- the GIL ----
+
+
+@contextmanager
+def ticking() -> Iterator[list[float]]:
+    """The times at which another thread got to run Python."""
+    ticks: list[float] = []
+    stop = threading.Event()
+
+    def tick() -> None:
+        while not stop.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0.0005)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    try:
+        yield ticks
+    finally:
+        stop.set()
+        thread.join()
+
+
+def longest_silence(call: Callable[[], object]) -> tuple[float, float]:
+    """(seconds of the call, longest stretch of it in which no other thread ran Python)."""
+    with ticking() as ticks:
+        time.sleep(0.02)
+        started = time.perf_counter()
+        call()
+        ended = time.perf_counter()
+        time.sleep(0.02)
+    inside = [started, *(tick for tick in ticks if started < tick < ended), ended]
+    return ended - started, max(b - a for a, b in zip(inside, inside[1:], strict=False))
+
+
+def hold_the_gil() -> None:
+    """One call that keeps the GIL for long: what the check must catch."""
+    sum(range(30_000_000))
+
+
+def test_other_threads_run_during_long_calls() -> None:
+    n, dim = 60_000, 64
+    rng = np.random.default_rng(3)
+    table = pa.table({"id": np.arange(n), "text": ["tea milk cup pot jug hot cold"] * n})
+    vectors = rng.normal(size=(n, dim)).astype(np.float32)
+    schema = hr.Schema(key="id", cell=None, text="text", vector="v", stored=())
+    made: list[hr.Index] = []
+
+    def build() -> None:
+        made.append(hr.Index.build(table, schema, vectors={"v": vectors}, threads=1))
+
+    queries = rng.normal(size=(300, dim)).astype(np.float32)
+    texts = ["tea milk cup pot jug"] * 300
+    calls: dict[str, Callable[[], object]] = {
+        "build": build,
+        "recall": lambda: made[0].recall(text=texts, vectors=queries),
+        "delete and compact": lambda: (made[0].delete(range(0, n, 3)), made[0].compact()),
+    }
+    for name, call in calls.items():
+        share = []
+        for _ in range(3):  # a busy machine may keep the other thread waiting for other reasons
+            seconds, silence = longest_silence(call)
+            share.append(silence / seconds)
+            if seconds > 0.05 and share[-1] < 0.5:
+                break
+        else:
+            pytest.fail(f"{name} kept other threads from running for {share} of its time")
+
+
+def test_a_call_that_keeps_the_gil_is_noticed() -> None:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1000)  # so that pure Python counts as one long call
+    try:
+        seconds, silence = longest_silence(hold_the_gil)
+    finally:
+        sys.setswitchinterval(before)
+    assert silence > 0.5 * seconds
+
+
+def test_eight_readers_and_a_writer_all_get_right_answers(effort: Effort) -> None:
+    n = 2000
+    rng = np.random.default_rng(5)
+    words = np.array([f"w{i}" for i in range(50)])
+    table = pa.table(
+        {"id": [f"k{i}" for i in range(n)], "user": ["ana"] * n, "text": [" ".join(w) for w in words[rng.integers(0, 50, (n, 6))]], "version": np.zeros(n, int)}
+    )
+    vectors = rng.normal(size=(n, 8)).astype(np.float32)
+    index = hr.Index.build(table, SCHEMA, vectors={"v": vectors})
+    asked: dict[str, Any] = {
+        "text": ["w1 w2", hr.Phrase("w3 w4"), hr.Prefix("w1"), None] * 5,
+        "vectors": rng.normal(size=(20, 8)).astype(np.float32),
+        "scope": "ana",
+    }
+    wanted = index.recall(**asked).to_arrow()
+    wrong: list[object] = []
+    stop = threading.Event()
+
+    def read() -> None:
+        try:
+            while not stop.is_set():
+                hits = index.recall(**asked)
+                if not hits.to_arrow().equals(wanted) or hits[0][0].explain().score != hits[0][0].score:
+                    wrong.append(hits)
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + (30.0 if effort.full else 1.5)
+    version = 0
+    try:
+        while time.monotonic() < end:  # another cell: ana's replies must not move by a bit
+            version += 1
+            others = pair(version)["table"].set_column(1, "user", pa.array(["bob"] * 2))
+            index.upsert(others, vectors={"v": np.full((2, 8), version, np.float32)})
+            if version % 20 == 0:
+                index.compact()
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not wrong
+    assert version > 5
