@@ -1,4 +1,5 @@
-// The formulas themselves, for explain() and for the golden table: numbers in, numbers out, no documents.
+// The formulas themselves, for explain() and for the golden table: numbers in, numbers out, no
+// documents.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
@@ -29,8 +30,8 @@ py::array dots(Array<float> const& query, py::array const& rows, std::string con
   FpEnvGuard const fp;
   auto const n = static_cast<std::size_t>(rows.shape(0));
   auto const dim = static_cast<std::size_t>(rows.shape(1));
-  if (rows.ndim() != 2 || query.size() != rows.shape(1) || (rows.flags() & py::array::c_style) == 0 ||
-      rows.itemsize() != (dtype == "float32" ? 4 : 2)) {
+  if (rows.ndim() != 2 || query.size() != rows.shape(1) ||
+      (rows.flags() & py::array::c_style) == 0 || rows.itemsize() != (dtype == "float32" ? 4 : 2)) {
     throw Error(ErrorCode::kShape, "rows", "expected C-contiguous (n, len(query)) of " + dtype);
   }
   std::vector<float> padded((dim + kLanes - 1) / kLanes * kLanes, 0.0f);
@@ -41,7 +42,8 @@ py::array dots(Array<float> const& query, py::array const& rows, std::string con
     kernels.float32(padded.data(), static_cast<float const*>(rows.data()), n, dim, scores.data());
   } else {
     auto const* const bits = static_cast<std::uint16_t const*>(rows.data());
-    (dtype == "float16" ? kernels.float16 : kernels.bfloat16)(padded.data(), bits, n, dim, scores.data());
+    (dtype == "float16" ? kernels.float16 : kernels.bfloat16)(padded.data(), bits, n, dim,
+                                                              scores.data());
   }
   return give(std::move(scores));
 }
@@ -49,7 +51,8 @@ py::array dots(Array<float> const& query, py::array const& rows, std::string con
 }  // namespace
 
 void bind_arithmetic(py::module_& parent) {
-  py::module_ m = parent.def_submodule("arithmetic", "The formulas of docs/scoring.md, bit for bit.");
+  py::module_ m =
+      parent.def_submodule("arithmetic", "The formulas of docs/scoring.md, bit for bit.");
   m.def("isa", [] { return std::string(cpu::dot_kernels().name); }, "The instruction set in use.");
   m.def("log", &natural_log, py::arg("x"));
   m.def("dots", &dots, py::arg("query"), py::arg("rows"), py::arg("dtype") = "float32");
@@ -57,25 +60,46 @@ void bind_arithmetic(py::module_& parent) {
       "inverse_norm",
       [](Array<float> const& row) {
         FpEnvGuard const fp;
-        double const norm = cpu::row_norm(static_cast<std::size_t>(row.size()), [&](std::size_t i) { return static_cast<double>(row.data()[i]); });
+        double const norm = cpu::row_norm(static_cast<std::size_t>(row.size()), [&](std::size_t i) {
+          return static_cast<double>(row.data()[i]);
+        });
         return cpu::inverse_norm(norm);
       },
       py::arg("row"));
-  m.def("cosine", [](float dot, float inverse_row_norm, float inverse_query_norm) { return cosine(dot, inverse_row_norm, inverse_query_norm); },
-        py::arg("dot"), py::arg("inverse_row_norm"), py::arg("inverse_query_norm"));
-  m.def("idf", [](std::string const& variant, std::int64_t n_docs, std::int64_t doc_freq) {
-    return bm25_idf(take_bm25(variant, 0, 0).variant, n_docs, doc_freq);
-  }, py::arg("variant"), py::arg("n_docs"), py::arg("doc_freq"));
+  m.def(
+      "cosine",
+      [](float dot, float inverse_row_norm, float inverse_query_norm) {
+        return cosine(dot, inverse_row_norm, inverse_query_norm);
+      },
+      py::arg("dot"), py::arg("inverse_row_norm"), py::arg("inverse_query_norm"));
+  m.def(
+      "idf",
+      [](std::string const& variant, std::int64_t n_docs, std::int64_t doc_freq) {
+        return bm25_idf(take_bm25(variant, 0, 0).variant, n_docs, doc_freq);
+      },
+      py::arg("variant"), py::arg("n_docs"), py::arg("doc_freq"));
   m.def("mean_doc_length", &mean_doc_length, py::arg("n_docs"), py::arg("total_length"));
-  m.def("weight", [](std::string const& variant, double k1, double b, double idf, double multiplicity) {
-    return bm25_weight(take_bm25(variant, k1, b), idf, multiplicity);
-  }, py::arg("variant"), py::arg("k1"), py::arg("b"), py::arg("idf"), py::arg("multiplicity"));
-  m.def("length_norm", [](double k1, double b, std::uint32_t doc_length, double mean) {
-    return bm25_length_norm({Bm25Variant::kLucene, k1, b}, doc_length, mean);
-  }, py::arg("k1"), py::arg("b"), py::arg("doc_length"), py::arg("mean_doc_length"));
-  m.def("impact", [](float weight, float term_freq, float length_norm) { return bm25_impact(weight, term_freq, length_norm); },
-        py::arg("weight"), py::arg("term_freq"), py::arg("length_norm"));
-  m.def("add", [](float a, float b) { return a + b; }, "float32 addition, as term scores are summed.", py::arg("a"), py::arg("b"));
+  m.def(
+      "weight",
+      [](std::string const& variant, double k1, double b, double idf, double multiplicity) {
+        return bm25_weight(take_bm25(variant, k1, b), idf, multiplicity);
+      },
+      py::arg("variant"), py::arg("k1"), py::arg("b"), py::arg("idf"), py::arg("multiplicity"));
+  m.def(
+      "length_norm",
+      [](double k1, double b, std::uint32_t doc_length, double mean) {
+        return bm25_length_norm({Bm25Variant::kLucene, k1, b}, doc_length, mean);
+      },
+      py::arg("k1"), py::arg("b"), py::arg("doc_length"), py::arg("mean_doc_length"));
+  m.def(
+      "impact",
+      [](float weight, float term_freq, float length_norm) {
+        return bm25_impact(weight, term_freq, length_norm);
+      },
+      py::arg("weight"), py::arg("term_freq"), py::arg("length_norm"));
+  m.def(
+      "add", [](float a, float b) { return a + b; }, "float32 addition, as term scores are summed.",
+      py::arg("a"), py::arg("b"));
   m.def("rrf_term", &rrf_term, py::arg("weight"), py::arg("rank_constant"), py::arg("rank"));
   m.def("minmax_scale", &minmax_scale, py::arg("score"), py::arg("low"), py::arg("high"));
 }

@@ -1,4 +1,5 @@
-// The columns of a segment: cells, keys, lexical and dense columns. Built, merged, taken apart for files.
+// The columns of a segment: cells, keys, lexical and dense columns. Built, merged, taken apart for
+// files.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -43,7 +44,8 @@ void bind_cells(py::module_& m) {
       .def_property_readonly("n_cells", &CellDirectory::size);
   m.def(
       "sort_rows",
-      [](py::list const& parts, std::size_t n_rows, Array<std::int64_t> const& cluster, Array<Seq> const& seqs) {
+      [](py::list const& parts, std::size_t n_rows, Array<std::int64_t> const& cluster,
+         Array<Seq> const& seqs) {
         std::vector<CellPart> const taken = take_cell_parts(parts);
         std::vector<std::uint32_t> order;
         {
@@ -58,7 +60,8 @@ void bind_cells(py::module_& m) {
       [](py::list const& parts, std::size_t n_rows) {
         std::vector<CellPart> const taken = take_cell_parts(parts);
         py::list out;
-        for (std::size_t row = 0; row < n_rows; ++row) out.append(py::bytes(encode_cell(taken, row)));
+        for (std::size_t row = 0; row < n_rows; ++row)
+          out.append(py::bytes(encode_cell(taken, row)));
         return out;
       },
       py::arg("parts"), py::arg("n_rows"));
@@ -78,8 +81,9 @@ py::dict lexical_parts(LexicalColumn const& column) {
   out["forward_bytes"] = give(p.forward_bytes);
   out["block_offsets"] = give(p.block_offsets);
   out["block_begins"] = give(p.block_begins);
-  out["frontiers"] = give(Buffer<std::uint32_t>(reinterpret_cast<std::uint32_t const*>(p.frontiers.data()),
-                                                p.frontiers.size() * 2, p.frontiers.owner()));
+  out["frontiers"] =
+      give(Buffer<std::uint32_t>(reinterpret_cast<std::uint32_t const*>(p.frontiers.data()),
+                                 p.frontiers.size() * 2, p.frontiers.owner()));
   return out;
 }
 
@@ -98,8 +102,8 @@ std::shared_ptr<LexicalColumn> lexical_from_parts(std::string name, py::dict con
   p.block_offsets = take_buffer<std::uint64_t>(at("block_offsets"), "block_offsets");
   p.block_begins = take_buffer<std::uint64_t>(at("block_begins"), "block_begins");
   Buffer<std::uint32_t> const frontiers = take_buffer<std::uint32_t>(at("frontiers"), "frontiers");
-  p.frontiers = Buffer<FrontierPoint>(reinterpret_cast<FrontierPoint const*>(frontiers.data()), frontiers.size() / 2,
-                                      frontiers.owner());
+  p.frontiers = Buffer<FrontierPoint>(reinterpret_cast<FrontierPoint const*>(frontiers.data()),
+                                      frontiers.size() / 2, frontiers.owner());
   py::gil_scoped_release const nogil;
   return std::make_shared<LexicalColumn>(std::move(p));
 }
@@ -118,15 +122,19 @@ void bind_lexical(py::module_& m) {
             }
             py::gil_scoped_release const nogil;
             FpEnvGuard const fp;
-            return std::const_pointer_cast<LexicalColumn>(build_lexical(name, taken, span_of(order), *analyzer, cells.begins()));
+            return std::const_pointer_cast<LexicalColumn>(
+                build_lexical(name, taken, span_of(order), *analyzer, cells.begins()));
           },
-          py::arg("name"), py::arg("columns"), py::arg("order"), py::arg("analyzer"), py::arg("cells"))
+          py::arg("name"), py::arg("columns"), py::arg("order"), py::arg("analyzer"),
+          py::arg("cells"))
       .def_static(
           "merge",
-          [](std::vector<std::shared_ptr<LexicalColumn>> const& sources, Array<std::uint32_t> const& source,
-             Array<Row> const& source_row, CellDirectory const& cells) {
+          [](std::vector<std::shared_ptr<LexicalColumn>> const& sources,
+             Array<std::uint32_t> const& source, Array<Row> const& source_row,
+             CellDirectory const& cells) {
             py::gil_scoped_release const nogil;
-            std::vector<std::shared_ptr<LexicalColumn const>> const from(sources.begin(), sources.end());
+            std::vector<std::shared_ptr<LexicalColumn const>> const from(sources.begin(),
+                                                                         sources.end());
             return std::const_pointer_cast<LexicalColumn>(
                 merge_lexical(from, span_of(source), span_of(source_row), cells.begins()));
           },
@@ -140,7 +148,8 @@ void bind_lexical(py::module_& m) {
           },
           py::arg("row"))
       .def_property_readonly("n_terms", &LexicalColumn::n_terms)
-      .def_property_readonly("n_postings", [](LexicalColumn const& c) { return c.parts().posting_rows.size(); })
+      .def_property_readonly("n_postings",
+                             [](LexicalColumn const& c) { return c.parts().posting_rows.size(); })
       .def_property_readonly("nbytes", &LexicalColumn::bytes);
 }
 
@@ -148,33 +157,42 @@ void bind_dense(py::module_& m) {
   py::class_<DenseColumn, std::shared_ptr<DenseColumn>>(m, "DenseColumn")
       .def_static(
           "build",
-          [](std::string const& name, std::string const& dtype, std::uint32_t dim, std::vector<py::array> const& chunks,
-             Array<std::uint8_t> const& valid, Array<std::uint32_t> const& order, int threads) {
+          [](std::string const& name, std::string const& dtype, std::uint32_t dim,
+             std::vector<py::array> const& chunks, Array<std::uint8_t> const& valid,
+             Array<std::uint32_t> const& order, int threads) {
             std::vector<MatrixChunk> taken;
             DType const type = take_dtype(dtype);
             for (py::array const& chunk : chunks) {
-              bool const fits = chunk.ndim() == 2 && chunk.shape(1) == static_cast<py::ssize_t>(dim) &&
+              bool const fits = chunk.ndim() == 2 &&
+                                chunk.shape(1) == static_cast<py::ssize_t>(dim) &&
                                 static_cast<std::size_t>(chunk.itemsize()) == item_size(type) &&
                                 (chunk.flags() & py::array::c_style) != 0;
-              if (!fits) throw Error(ErrorCode::kShape, name, "expected C-contiguous chunks of shape (n, " + std::to_string(dim) + ")");
-              taken.push_back({Buffer<std::uint8_t>(static_cast<std::uint8_t const*>(chunk.data()),
-                                                    static_cast<std::size_t>(chunk.nbytes()), keep(chunk)),
-                               static_cast<std::size_t>(chunk.shape(0))});
+              if (!fits)
+                throw Error(
+                    ErrorCode::kShape, name,
+                    "expected C-contiguous chunks of shape (n, " + std::to_string(dim) + ")");
+              taken.push_back(
+                  {Buffer<std::uint8_t>(static_cast<std::uint8_t const*>(chunk.data()),
+                                        static_cast<std::size_t>(chunk.nbytes()), keep(chunk)),
+                   static_cast<std::size_t>(chunk.shape(0))});
             }
             py::gil_scoped_release const nogil;
             FpEnvGuard const fp;
-            auto built = DenseColumn::build(name, type, dim, taken, span_of(valid), span_of(order), threads);
+            auto built =
+                DenseColumn::build(name, type, dim, taken, span_of(valid), span_of(order), threads);
             return std::const_pointer_cast<DenseColumn>(built);
           },
-          py::arg("name"), py::arg("dtype"), py::arg("dim"), py::arg("chunks"), py::arg("valid"), py::arg("order"),
-          py::arg("threads"))
+          py::arg("name"), py::arg("dtype"), py::arg("dim"), py::arg("chunks"), py::arg("valid"),
+          py::arg("order"), py::arg("threads"))
       .def_static(
           "merge",
-          [](std::vector<std::shared_ptr<DenseColumn>> const& sources, Array<std::uint32_t> const& source,
-             Array<Row> const& source_row) {
+          [](std::vector<std::shared_ptr<DenseColumn>> const& sources,
+             Array<std::uint32_t> const& source, Array<Row> const& source_row) {
             py::gil_scoped_release const nogil;
-            std::vector<std::shared_ptr<DenseColumn const>> const from(sources.begin(), sources.end());
-            return std::const_pointer_cast<DenseColumn>(DenseColumn::merge(from, span_of(source), span_of(source_row)));
+            std::vector<std::shared_ptr<DenseColumn const>> const from(sources.begin(),
+                                                                       sources.end());
+            return std::const_pointer_cast<DenseColumn>(
+                DenseColumn::merge(from, span_of(source), span_of(source_row)));
           },
           py::arg("sources"), py::arg("source"), py::arg("source_row"))
       .def_static(
@@ -188,16 +206,20 @@ void bind_dense(py::module_& m) {
             column->rows = take_buffer<std::uint8_t>(rows, "rows");
             column->inverse_norms = take_buffer<float>(inverse_norms, "inverse_norms");
             if (column->rows.size() != column->inverse_norms.size() * column->row_bytes()) {
-              throw Error(ErrorCode::kCorrupt, column->name, "expected as many rows as norms, got others");
+              throw Error(ErrorCode::kCorrupt, column->name,
+                          "expected as many rows as norms, got others");
             }
             return column;
           },
-          py::arg("name"), py::arg("dtype"), py::arg("dim"), py::arg("rows"), py::arg("inverse_norms"))
+          py::arg("name"), py::arg("dtype"), py::arg("dim"), py::arg("rows"),
+          py::arg("inverse_norms"))
       .def_property_readonly("rows", [](DenseColumn const& c) { return give(c.rows); })
-      .def_property_readonly("inverse_norms", [](DenseColumn const& c) { return give(c.inverse_norms); })
+      .def_property_readonly("inverse_norms",
+                             [](DenseColumn const& c) { return give(c.inverse_norms); })
       .def_property_readonly("dtype", [](DenseColumn const& c) { return dtype_name(c.dtype); })
       .def_property_readonly("dim", [](DenseColumn const& c) { return c.dim; })
-      .def_property_readonly("nbytes", [](DenseColumn const& c) { return c.rows.bytes() + c.inverse_norms.bytes(); });
+      .def_property_readonly(
+          "nbytes", [](DenseColumn const& c) { return c.rows.bytes() + c.inverse_norms.bytes(); });
 }
 
 }  // namespace

@@ -21,15 +21,19 @@ struct ErrorClass {
 
 std::array<ErrorClass, 9> const& error_classes() {
   static std::array<ErrorClass, 9> const table{{
-      {ErrorCode::kShape, "ShapeError", &PyExc_ValueError, "Axes, extents or lengths do not agree."},
+      {ErrorCode::kShape, "ShapeError", &PyExc_ValueError,
+       "Axes, extents or lengths do not agree."},
       {ErrorCode::kDtype, "DTypeError", &PyExc_TypeError, "An element type that is not taken."},
       {ErrorCode::kOption, "OptionError", &PyExc_ValueError, "A value outside its named range."},
-      {ErrorCode::kScope, "ScopeError", &PyExc_LookupError, "A scope or filter that the schema cannot answer."},
+      {ErrorCode::kScope, "ScopeError", &PyExc_LookupError,
+       "A scope or filter that the schema cannot answer."},
       {ErrorCode::kKey, "KeyConflictError", &PyExc_ValueError, "A duplicate or null key."},
       {ErrorCode::kDeviceUnavailable, "DeviceUnavailableError", &PyExc_RuntimeError,
        "The named device is not there."},
-      {ErrorCode::kDeviceMemory, "DeviceMemoryError", &PyExc_MemoryError, "The device ran out of memory."},
-      {ErrorCode::kCorrupt, "CorruptIndexError", &PyExc_OSError, "A file that is damaged or is not ours."},
+      {ErrorCode::kDeviceMemory, "DeviceMemoryError", &PyExc_MemoryError,
+       "The device ran out of memory."},
+      {ErrorCode::kCorrupt, "CorruptIndexError", &PyExc_OSError,
+       "A file that is damaged or is not ours."},
       {ErrorCode::kInternal, "InternalError", &PyExc_RuntimeError, "A fault of hyrecall itself."},
   }};
   return table;
@@ -40,8 +44,9 @@ std::array<ErrorClass, 9> const& error_classes() {
 void bind_errors(py::module_& m) {
   static py::object base;
   base = py::reinterpret_steal<py::object>(PyErr_NewExceptionWithDoc(
-      "hyrecall.errors.HyrecallError", "Base of every error that hyrecall raises; `.argument` names the culprit.",
-      PyExc_Exception, nullptr));
+      "hyrecall.errors.HyrecallError",
+      "Base of every error that hyrecall raises; `.argument` names the culprit.", PyExc_Exception,
+      nullptr));
   m.attr("HyrecallError") = base;
   static std::array<py::object, 9> classes;
   for (ErrorClass const& row : error_classes()) {

@@ -180,8 +180,8 @@ void bind_filter(py::module_& m) {
           "int64 per row of a column without lists, in the order of its values; null comes first.");
 
   using Kind = FilterProgram::Kind;
-  py::class_<FilterProgram, std::shared_ptr<FilterProgram>>(m, "FilterProgram",
-                            "A filter compiled against a schema; good for every segment of it.")
+  py::class_<FilterProgram, std::shared_ptr<FilterProgram>>(
+      m, "FilterProgram", "A filter compiled against a schema; good for every segment of it.")
       .def(py::init<>(), "Every row.")
       .def_static(
           "codes_between",

@@ -23,7 +23,8 @@ constexpr int kMaxNesting = 32;  // of typed queries: compiled and matched by re
 // Lone surrogates become bytes that are not UTF-8; the analyzer takes those as separators.
 std::string take_text(py::handle text) {
   Py_ssize_t size = 0;
-  if (char const* const bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &size)) return {bytes, static_cast<std::size_t>(size)};
+  if (char const* const bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &size))
+    return {bytes, static_cast<std::size_t>(size)};
   PyErr_Clear();
   return py::cast<std::string>(text.attr("encode")("utf-8", "surrogatepass"));
 }
@@ -31,7 +32,9 @@ std::string take_text(py::handle text) {
 // None, a str, or a tuple (kind, ...) as hyrecall.queries makes them.
 TextQuery take_query(py::handle source, int depth = 0) {
   if (depth > kMaxNesting) {
-    throw Error(ErrorCode::kOption, "text", "expected queries nested at most " + std::to_string(kMaxNesting) + " deep, got more");
+    throw Error(
+        ErrorCode::kOption, "text",
+        "expected queries nested at most " + std::to_string(kMaxNesting) + " deep, got more");
   }
   TextQuery query;
   if (py::isinstance<py::str>(source)) {
@@ -84,15 +87,21 @@ Fusion::Kind take_fusion(std::string const& name) {
 void bind_request(py::module_& m) {
   using OptionalFloor = std::optional<std::pair<double, bool>>;
   py::class_<Request, std::shared_ptr<Request>>(m, "Request")
-      .def(py::init([](std::vector<std::vector<std::string>> scopes, std::vector<std::uint32_t> scope_of,
-                       std::vector<std::shared_ptr<FilterProgram>> const& filters, std::vector<std::uint32_t> filter_of,
-                       std::size_t depth, std::size_t limit, std::size_t offset, int threads) {
+      .def(py::init([](std::vector<std::vector<std::string>> scopes,
+                       std::vector<std::uint32_t> scope_of,
+                       std::vector<std::shared_ptr<FilterProgram>> const& filters,
+                       std::vector<std::uint32_t> filter_of, std::size_t depth, std::size_t limit,
+                       std::size_t offset, int threads) {
              auto request = std::make_shared<Request>();
              request->n_queries = scope_of.size();
-             if (filter_of.size() != scope_of.size()) throw Error(ErrorCode::kShape, "filter", "expected one a query");
-             for (auto& cells : scopes) request->scopes.push_back(std::make_shared<Scope>(Scope{std::move(cells)}));
-             for (std::uint32_t scope : scope_of) require(scope < request->scopes.size(), "a known scope");
-             for (std::uint32_t filter : filter_of) require(filter == kNone32 || filter < filters.size(), "a known filter");
+             if (filter_of.size() != scope_of.size())
+               throw Error(ErrorCode::kShape, "filter", "expected one a query");
+             for (auto& cells : scopes)
+               request->scopes.push_back(std::make_shared<Scope>(Scope{std::move(cells)}));
+             for (std::uint32_t scope : scope_of)
+               require(scope < request->scopes.size(), "a known scope");
+             for (std::uint32_t filter : filter_of)
+               require(filter == kNone32 || filter < filters.size(), "a known filter");
              request->scope_of = std::move(scope_of);
              request->filters.assign(filters.begin(), filters.end());
              request->filter_of = std::move(filter_of);
@@ -102,31 +111,37 @@ void bind_request(py::module_& m) {
              request->threads = threads;
              return request;
            }),
-           py::kw_only(), py::arg("scopes"), py::arg("scope_of"), py::arg("filters"), py::arg("filter_of"),
-           py::arg("depth"), py::arg("limit"), py::arg("offset"), py::arg("threads"))
+           py::kw_only(), py::arg("scopes"), py::arg("scope_of"), py::arg("filters"),
+           py::arg("filter_of"), py::arg("depth"), py::arg("limit"), py::arg("offset"),
+           py::arg("threads"))
       .def(
           "add_lexical",
-          [](Request& request, std::size_t column, std::string name, std::string const& variant, double k1, double b,
-             std::shared_ptr<text::Analyzer> const& analyzer, py::list const& queries, OptionalFloor const& floor) {
+          [](Request& request, std::size_t column, std::string name, std::string const& variant,
+             double k1, double b, std::shared_ptr<text::Analyzer> const& analyzer,
+             py::list const& queries, OptionalFloor const& floor) {
             LexicalRequest arm;
+            FpEnvGuard const fp;  // the floor is rounded to float32 here
             arm.column = column;
             arm.name = std::move(name);
             arm.bm25 = {take_variant(variant), k1, b};
             arm.analyzer = analyzer;
             for (py::handle query : queries) {
-              arm.queries.push_back(query.is_none() ? std::nullopt : std::optional(take_query(query)));
+              arm.queries.push_back(query.is_none() ? std::nullopt
+                                                    : std::optional(take_query(query)));
             }
             require(arm.queries.size() == request.n_queries, "one text a query");
             arm.floor = take_floor<float>(floor);
             request.lexical.push_back(std::move(arm));
           },
-          py::arg("column"), py::arg("name"), py::arg("variant"), py::arg("k1"), py::arg("b"), py::arg("analyzer"),
-          py::arg("queries"), py::arg("floor"))
+          py::arg("column"), py::arg("name"), py::arg("variant"), py::arg("k1"), py::arg("b"),
+          py::arg("analyzer"), py::arg("queries"), py::arg("floor"))
       .def(
           "add_dense",
           [](Request& request, std::size_t column, std::string name, Array<float> const& vectors,
              Array<std::uint8_t> const& valid, OptionalFloor const& floor) {
-            require(vectors.ndim() == 2 && static_cast<std::size_t>(vectors.shape(0)) == request.n_queries, "one vector a query");
+            require(vectors.ndim() == 2 &&
+                        static_cast<std::size_t>(vectors.shape(0)) == request.n_queries,
+                    "one vector a query");
             DenseRequest arm;
             arm.column = column;
             arm.name = std::move(name);
@@ -138,23 +153,28 @@ void bind_request(py::module_& m) {
             FpEnvGuard const fp;
             for (std::size_t q = 0; q < request.n_queries; ++q) {
               bool const is_there = present.empty() || present[q] != 0;
-              arm.queries.push_back(is_there ? prepare_query(values + q * dim, dim, "vectors", q) : DenseQuery{});
+              arm.queries.push_back(is_there ? prepare_query(values + q * dim, dim, "vectors", q)
+                                             : DenseQuery{});
             }
             request.dense.push_back(std::move(arm));
           },
-          py::arg("column"), py::arg("name"), py::arg("vectors"), py::arg("valid"), py::arg("floor"))
+          py::arg("column"), py::arg("name"), py::arg("vectors"), py::arg("valid"),
+          py::arg("floor"))
       .def(
           "set_fusion",
-          [](Request& request, std::string const& kind, std::vector<double> weights, double rank_constant, bool minmax,
-             bool complete, OptionalFloor const& min_fused, bool normalize) {
+          [](Request& request, std::string const& kind, std::vector<double> weights,
+             double rank_constant, bool minmax, bool complete, OptionalFloor const& min_fused,
+             bool normalize) {
             require(weights.size() == request.n_arms(), "one weight an arm");
-            request.fusion = {take_fusion(kind), std::move(weights), rank_constant, minmax, complete};
-            require(request.fusion.kind != Fusion::Kind::kNone || request.n_arms() == 1, "a fusion for several arms");
+            request.fusion = {take_fusion(kind), std::move(weights), rank_constant, minmax,
+                              complete};
+            require(request.fusion.kind != Fusion::Kind::kNone || request.n_arms() == 1,
+                    "a fusion for several arms");
             request.min_fused = take_floor<double>(min_fused);
             request.normalize = normalize;
           },
-          py::kw_only(), py::arg("kind"), py::arg("weights"), py::arg("rank_constant"), py::arg("minmax"),
-          py::arg("complete"), py::arg("min_fused"), py::arg("normalize"))
+          py::kw_only(), py::arg("kind"), py::arg("weights"), py::arg("rank_constant"),
+          py::arg("minmax"), py::arg("complete"), py::arg("min_fused"), py::arg("normalize"))
       .def(
           "slice",
           [](Request const& request, std::size_t begin, std::size_t end) {
@@ -189,7 +209,8 @@ void bind_execution(py::module_& m) {
             QueryStatistics const& one = held.values.at(arm).at(query);
             return py::make_tuple(one.n_docs, one.total_length, one.doc_freqs);
           },
-          "(documents, total length, document frequency per leaf) of one query.", py::arg("arm"), py::arg("query"))
+          "(documents, total length, document frequency per leaf) of one query.", py::arg("arm"),
+          py::arg("query"))
       .def_static(
           "add",
           [](std::vector<std::shared_ptr<HeldStatistics>> const& parts) {
@@ -220,7 +241,8 @@ void bind_execution(py::module_& m) {
           [](HeldExecution const& held, HeldStatistics const& statistics) {
             py::gil_scoped_release const nogil;
             FpEnvGuard const fp;
-            return std::make_shared<HeldCandidates>(HeldCandidates{held.execution->candidates(statistics.values)});
+            return std::make_shared<HeldCandidates>(
+                HeldCandidates{held.execution->candidates(statistics.values)});
           },
           py::arg("statistics"))
       .def(
@@ -229,11 +251,13 @@ void bind_execution(py::module_& m) {
             auto const& analysed = held.execution->queries(arm).at(query);
             if (!analysed) return py::none();
             py::list out;
-            for (Leaf const& leaf : analysed->leaves) out.append(py::make_tuple(leaf.label(), leaf.multiplicity));
+            for (Leaf const& leaf : analysed->leaves)
+              out.append(py::make_tuple(leaf.label(), leaf.multiplicity));
             return out;
           },
-          "(label, boost x occurrences) of the query's leaves, in the order their scores are summed; None: no query.", py::arg("arm"),
-          py::arg("query"))
+          "(label, boost x occurrences) of the query's leaves, in the order their scores are "
+          "summed; None: no query.",
+          py::arg("arm"), py::arg("query"))
       .def(
           "empty_queries",
           [](HeldExecution const& held, std::size_t arm) {
@@ -247,18 +271,16 @@ void bind_execution(py::module_& m) {
           "Queries whose text has no indexable token.", py::arg("arm"))
       .def(
           "matches",
-          [](HeldExecution const& held, std::size_t arm, std::size_t query, std::uint32_t segment, Row row) {
-            return held.execution->matches(arm, query, segment, row);
-          },
-          "Whether a document that this execution returned matches the text query.", py::arg("arm"), py::arg("query"),
-          py::arg("segment"), py::arg("row"))
+          [](HeldExecution const& held, std::size_t arm, std::size_t query, std::uint32_t segment,
+             Row row) { return held.execution->matches(arm, query, segment, row); },
+          "Whether a document that this execution returned matches the text query.", py::arg("arm"),
+          py::arg("query"), py::arg("segment"), py::arg("row"))
       .def(
           "leaf_freqs",
-          [](HeldExecution const& held, std::size_t arm, std::size_t query, std::uint32_t segment, Row row) {
-            return held.execution->leaf_freqs(arm, query, segment, row);
-          },
-          "Term frequency of each leaf in a document that this execution returned.", py::arg("arm"), py::arg("query"),
-          py::arg("segment"), py::arg("row"));
+          [](HeldExecution const& held, std::size_t arm, std::size_t query, std::uint32_t segment,
+             Row row) { return held.execution->leaf_freqs(arm, query, segment, row); },
+          "Term frequency of each leaf in a document that this execution returned.", py::arg("arm"),
+          py::arg("query"), py::arg("segment"), py::arg("row"));
 
   m.def(
       "merge",

@@ -30,7 +30,8 @@ KeyValue key_at(KeyColumn const& keys, std::size_t row) {
 }
 
 // Where (cell, key) lives, newest segment first; an identity is live at most once.
-std::pair<std::int32_t, Row> locate(Snapshot const& snapshot, std::string_view cell, KeyValue const& key) {
+std::pair<std::int32_t, Row> locate(Snapshot const& snapshot, std::string_view cell,
+                                    KeyValue const& key) {
   for (std::size_t s = snapshot.segments.size(); s-- > 0;) {
     Row const row = snapshot.segments[s]->find(cell, key);
     if (row != kNone32) return {static_cast<std::int32_t>(s), row};
@@ -58,15 +59,18 @@ void bind_snapshot(py::module_& m) {
             {
               py::gil_scoped_release const nogil;
               for (std::size_t i = 0; i < n; ++i) {
-                std::tie(segments[i], rows[i]) = locate(snapshot, encode_cell(parts, i), key_at(column, i));
+                std::tie(segments[i], rows[i]) =
+                    locate(snapshot, encode_cell(parts, i), key_at(column, i));
               }
             }
             return py::make_tuple(give(std::move(segments)), give(std::move(rows)));
           },
-          "Where each (cell, key) lives: segment (-1 = nowhere) and row.", py::arg("cell_parts"), py::arg("keys"))
+          "Where each (cell, key) lives: segment (-1 = nowhere) and row.", py::arg("cell_parts"),
+          py::arg("keys"))
       .def(
           "locate_keys",
-          [](Snapshot const& snapshot, py::object const& keys, std::vector<std::vector<std::string>> const& scopes,
+          [](Snapshot const& snapshot, py::object const& keys,
+             std::vector<std::vector<std::string>> const& scopes,
              std::vector<std::uint32_t> const& scope_of) {
             KeyColumn const column = take_keys(keys);
             std::size_t const n = std::visit([](auto const& c) { return c.size(); }, column);
@@ -87,8 +91,9 @@ void bind_snapshot(py::module_& m) {
             }
             return py::make_tuple(give(std::move(segments)), give(std::move(rows)));
           },
-          "Every live (segment, row) with one of the keys in that key's scope, scopes[scope_of[i]].", py::arg("keys"),
-          py::arg("scopes"), py::arg("scope_of"))
+          "Every live (segment, row) with one of the keys in that key's scope, "
+          "scopes[scope_of[i]].",
+          py::arg("keys"), py::arg("scopes"), py::arg("scope_of"))
       .def(
           "matching",
           [](Snapshot const& snapshot, std::vector<std::optional<std::string>> const& pattern) {
@@ -101,7 +106,8 @@ void bind_snapshot(py::module_& m) {
             for (std::string const& cell : scope.cells) out.append(py::bytes(cell));
             return out;
           },
-          "Encoded cells that hold a live document and match every given part.", py::arg("pattern"));
+          "Encoded cells that hold a live document and match every given part.",
+          py::arg("pattern"));
 }
 
 }  // namespace
@@ -123,7 +129,8 @@ void bind_segment(py::module_& m) {
              parts.keys = KeyTable(std::move(column), parts.cells);
              return std::make_shared<Segment>(std::move(parts));
            }),
-           py::arg("seqs"), py::arg("cells"), py::arg("keys"), py::arg("lexical"), py::arg("dense"), py::arg("attributes"))
+           py::arg("seqs"), py::arg("cells"), py::arg("keys"), py::arg("lexical"), py::arg("dense"),
+           py::arg("attributes"))
       .def_property_readonly("n_rows", &Segment::n_rows)
       .def_property_readonly("n_cells", [](Segment const& s) { return s.p.cells.size(); })
       .def_property_readonly("seqs", [](Segment const& s) { return give(s.p.seqs); })
@@ -139,7 +146,9 @@ void bind_segment(py::module_& m) {
       });
 
   py::class_<SegmentView, std::shared_ptr<SegmentView>>(m, "SegmentView")
-      .def(py::init([](std::shared_ptr<Segment> const& segment) { return std::make_shared<SegmentView>(segment); }),
+      .def(py::init([](std::shared_ptr<Segment> const& segment) {
+             return std::make_shared<SegmentView>(segment);
+           }),
            py::arg("segment"))
       .def_property_readonly("n_rows", [](SegmentView const& v) { return v.segment().n_rows(); })
       .def_property_readonly("n_live", &SegmentView::n_live)
@@ -155,7 +164,8 @@ void bind_segment(py::module_& m) {
 
   m.def(
       "merge_order",
-      [](std::vector<std::shared_ptr<SegmentView>> const& views, std::vector<Array<std::int64_t>> const& cluster) {
+      [](std::vector<std::shared_ptr<SegmentView>> const& views,
+         std::vector<Array<std::int64_t>> const& cluster) {
         std::vector<std::span<std::int64_t const>> codes;
         for (auto const& one : cluster) codes.push_back(span_of(one));
         MergeOrder order;
@@ -165,7 +175,8 @@ void bind_segment(py::module_& m) {
         }
         return py::make_tuple(give(std::move(order.source)), give(std::move(order.source_row)));
       },
-      "Live rows of several views in the order of one segment: (view, row) each.", py::arg("views"), py::arg("cluster"));
+      "Live rows of several views in the order of one segment: (view, row) each.", py::arg("views"),
+      py::arg("cluster"));
   bind_snapshot(m);
 }
 

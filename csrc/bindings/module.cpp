@@ -13,4 +13,5 @@ PYBIND11_MODULE(_core, m) {
   bind_columns(m);
   bind_segment(m);
   bind_recall(m);
+  bind_device(m);
 }

@@ -1,5 +1,6 @@
-// Borrowing what Python holds: Arrow arrays by the C data interface, NumPy arrays, and the way back.
-// Layouts: the Arrow C data interface, https://arrow.apache.org/docs/format/CDataInterface.html
+// Borrowing what Python holds: Arrow arrays by the C data interface, NumPy arrays, and the way
+// back. Layouts: the Arrow C data interface,
+// https://arrow.apache.org/docs/format/CDataInterface.html
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -50,8 +51,10 @@ struct TakenArray {
 inline TakenArray take_arrow(pybind11::handle source, char const* argument) {
   pybind11::object const made = source.attr("__arrow_c_array__")();
   auto const pair = pybind11::cast<pybind11::tuple>(made);
-  auto* const schema = static_cast<ArrowSchema*>(PyCapsule_GetPointer(pybind11::object(pair[0]).ptr(), "arrow_schema"));
-  auto* const array = static_cast<ArrowArray*>(PyCapsule_GetPointer(pybind11::object(pair[1]).ptr(), "arrow_array"));
+  auto* const schema = static_cast<ArrowSchema*>(
+      PyCapsule_GetPointer(pybind11::object(pair[0]).ptr(), "arrow_schema"));
+  auto* const array = static_cast<ArrowArray*>(
+      PyCapsule_GetPointer(pybind11::object(pair[1]).ptr(), "arrow_array"));
   if (schema == nullptr || array == nullptr) throw pybind11::error_already_set();
   TakenArray taken;
   taken.format = schema->format;
@@ -61,7 +64,9 @@ inline TakenArray take_arrow(pybind11::handle source, char const* argument) {
     delete held;
   });
   array->release = nullptr;
-  if (taken.array->n_buffers < 2) throw Error(ErrorCode::kDtype, argument, "expected a primitive or string array, got " + taken.format);
+  if (taken.array->n_buffers < 2)
+    throw Error(ErrorCode::kDtype, argument,
+                "expected a primitive or string array, got " + taken.format);
   return taken;
 }
 
@@ -69,12 +74,15 @@ inline Validity take_validity(TakenArray const& taken) {
   ArrowArray const& a = *taken.array;
   if (a.null_count == 0 || a.buffers[0] == nullptr || a.length == 0) return {};
   auto const n_bytes = static_cast<std::size_t>((a.offset + a.length + 7) / 8);
-  return {Buffer<std::uint8_t>(static_cast<std::uint8_t const*>(a.buffers[0]), n_bytes, taken.array), a.offset};
+  return {
+      Buffer<std::uint8_t>(static_cast<std::uint8_t const*>(a.buffers[0]), n_bytes, taken.array),
+      a.offset};
 }
 
 inline StringColumn take_strings(TakenArray const& taken, char const* argument) {
   if (taken.format != "U" && taken.format != "Z") {
-    throw Error(ErrorCode::kDtype, argument, "expected large_string, got Arrow format " + taken.format);
+    throw Error(ErrorCode::kDtype, argument,
+                "expected large_string, got Arrow format " + taken.format);
   }
   ArrowArray const& a = *taken.array;
   StringColumn out;
@@ -83,7 +91,8 @@ inline StringColumn take_strings(TakenArray const& taken, char const* argument) 
     return out;
   }
   auto const* const offsets = static_cast<std::int64_t const*>(a.buffers[1]) + a.offset;
-  out.values.offsets = Buffer<std::int64_t>(offsets, static_cast<std::size_t>(a.length) + 1, taken.array);
+  out.values.offsets =
+      Buffer<std::int64_t>(offsets, static_cast<std::size_t>(a.length) + 1, taken.array);
   out.values.bytes = Buffer<std::uint8_t>(static_cast<std::uint8_t const*>(a.buffers[2]),
                                           static_cast<std::size_t>(offsets[a.length]), taken.array);
   out.valid = take_validity(taken);
@@ -93,7 +102,8 @@ inline StringColumn take_strings(TakenArray const& taken, char const* argument) 
 inline IntColumn take_ints(TakenArray const& taken) {
   ArrowArray const& a = *taken.array;
   auto const* const values = static_cast<std::int64_t const*>(a.buffers[1]);
-  return {Buffer<std::int64_t>(values == nullptr ? nullptr : values + a.offset, static_cast<std::size_t>(a.length), taken.array),
+  return {Buffer<std::int64_t>(values == nullptr ? nullptr : values + a.offset,
+                               static_cast<std::size_t>(a.length), taken.array),
           take_validity(taken)};
 }
 
@@ -103,8 +113,9 @@ inline CellPart take_cell_part(pybind11::handle source, char const* argument) {
   if (taken.format == "b") {
     ArrowArray const& a = *taken.array;
     auto const n_bytes = static_cast<std::size_t>((a.offset + a.length + 7) / 8);
-    return BoolColumn{Buffer<std::uint8_t>(static_cast<std::uint8_t const*>(a.buffers[1]), n_bytes, taken.array), a.offset,
-                      static_cast<std::size_t>(a.length), take_validity(taken)};
+    return BoolColumn{
+        Buffer<std::uint8_t>(static_cast<std::uint8_t const*>(a.buffers[1]), n_bytes, taken.array),
+        a.offset, static_cast<std::size_t>(a.length), take_validity(taken)};
   }
   return take_strings(taken, argument);
 }
@@ -121,7 +132,8 @@ inline KeyColumn take_keys(pybind11::handle source) {
   return take_strings(taken, "key");
 }
 
-// ---- NumPy --------------------------------------------------------------------------------------------------------
+// ---- NumPy
+// --------------------------------------------------------------------------------------------------------
 
 template <typename T>
 using Array = pybind11::array_t<T, pybind11::array::c_style>;
@@ -141,17 +153,20 @@ inline std::shared_ptr<void const> keep(pybind11::object object) {
 
 template <typename T>
 Buffer<T> take_buffer(pybind11::array const& array, char const* argument) {
-  if (!pybind11::isinstance<Array<T>>(array)) throw Error(ErrorCode::kDtype, argument, "expected another element type");
-  return Buffer<T>(static_cast<T const*>(array.data()), static_cast<std::size_t>(array.size()), keep(array));
+  if (!pybind11::isinstance<Array<T>>(array))
+    throw Error(ErrorCode::kDtype, argument, "expected another element type");
+  return Buffer<T>(static_cast<T const*>(array.data()), static_cast<std::size_t>(array.size()),
+                   keep(array));
 }
 
 // A read-only array over memory that C++ keeps.
 template <typename T>
 pybind11::array give(Buffer<T> const& buffer) {
   auto* const owner = new std::shared_ptr<void const>(buffer.owner());
-  pybind11::capsule const base(owner, [](void* held) { delete static_cast<std::shared_ptr<void const>*>(held); });
-  pybind11::array_t<T> array({static_cast<pybind11::ssize_t>(buffer.size())}, {static_cast<pybind11::ssize_t>(sizeof(T))},
-                             buffer.data(), base);
+  pybind11::capsule const base(
+      owner, [](void* held) { delete static_cast<std::shared_ptr<void const>*>(held); });
+  pybind11::array_t<T> array({static_cast<pybind11::ssize_t>(buffer.size())},
+                             {static_cast<pybind11::ssize_t>(sizeof(T))}, buffer.data(), base);
   array.attr("setflags")(pybind11::arg("write") = false);
   return array;
 }

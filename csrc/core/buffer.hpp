@@ -1,4 +1,5 @@
-// A read-only array that is either ours or borrowed from an owner that outlives it (an mmapped file, a NumPy array).
+// A read-only array that is either ours or borrowed from an owner that outlives it (an mmapped
+// file, a NumPy array).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ template <typename T>
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(std::vector<T> values) {  // NOLINT(google-explicit-constructor): a vector *is* a buffer once it is final
+  Buffer(std::vector<T> values) {  // NOLINT(google-explicit-constructor): a vector *is* a buffer
+                                   // once it is final
     auto owned = std::make_shared<std::vector<T> const>(std::move(values));
     data_ = owned->data();
     size_ = owned->size();

@@ -35,7 +35,9 @@ class Error : public std::runtime_error {
 
 // Guards an invariant of our own; user input never reaches it.
 inline void require(bool holds, char const* what) {
-  if (!holds) throw Error(ErrorCode::kInternal, "hyrecall", std::string("expected ") + what + "; please report this");
+  if (!holds)
+    throw Error(ErrorCode::kInternal, "hyrecall",
+                std::string("expected ") + what + "; please report this");
 }
 
 }  // namespace hyrecall

@@ -1,5 +1,6 @@
-// Every formula that makes a score, each once, for host and device. docs/scoring.md lists them with their sources.
-// The bits are part of the interface: built without contraction and fast-math, no libm, no CUDA transcendental.
+// Every formula that makes a score, each once, for host and device. docs/scoring.md lists them with
+// their sources. The bits are part of the interface: built without contraction and fast-math, no
+// libm, no CUDA transcendental.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +14,12 @@
 
 namespace hyrecall {
 
-// ---- elementary -----------------------------------------------------------------------------------------------
+// ---- elementary
+// -----------------------------------------------------------------------------------------------
 
-// Natural logarithm of a normal positive double; 0 at 1 and e * ln 2 at 2^e. With m in [sqrt(1/2), sqrt 2) and
-// s = (m - 1) / (m + 1), ln m = 2 atanh s = 2 (s + s^3/3 + s^5/5 + ...); |s| < 0.172, so eleven terms pass 2^-56.
+// Natural logarithm of a normal positive double; 0 at 1 and e * ln 2 at 2^e. With m in [sqrt(1/2),
+// sqrt 2) and s = (m - 1) / (m + 1), ln m = 2 atanh s = 2 (s + s^3/3 + s^5/5 + ...); |s| < 0.172,
+// so eleven terms pass 2^-56.
 HYRECALL_HD inline double natural_log(double x) {
   std::uint64_t bits;
   std::memcpy(&bits, &x, sizeof bits);
@@ -40,7 +43,8 @@ HYRECALL_HD inline double natural_log(double x) {
   return e * kLn2High + (f - (s * (f - tail) - e * kLn2Low));
 }
 
-// ---- cosine ---------------------------------------------------------------------------------------------------
+// ---- cosine
+// ---------------------------------------------------------------------------------------------------
 
 inline constexpr int kLanes = 32;  // element i of a row goes to lane i mod 32
 
@@ -62,7 +66,8 @@ HYRECALL_HD inline float cosine(float dot, float inverse_row_norm, float inverse
   return value + 0.0f;  // -0 + 0 is +0
 }
 
-// ---- BM25 -----------------------------------------------------------------------------------------------------
+// ---- BM25
+// -----------------------------------------------------------------------------------------------------
 
 enum class Bm25Variant : std::uint8_t { kOkapi, kLucene, kFts5 };
 
@@ -72,10 +77,12 @@ struct Bm25 {
   double b;   // in [0, 1], weight of document length
 };
 
-// Robertson, Walker et al., TREC-3 (1994); the "+ 1" that keeps it positive is Lucene's. SQLite FTS5 has none and
-// floors non-positive values at 1e-6.
-HYRECALL_HD inline double bm25_idf(Bm25Variant variant, std::int64_t n_docs, std::int64_t doc_freq) {
-  double const odds = (static_cast<double>(n_docs - doc_freq) + 0.5) / (static_cast<double>(doc_freq) + 0.5);
+// Robertson, Walker et al., TREC-3 (1994); the "+ 1" that keeps it positive is Lucene's. SQLite
+// FTS5 has none and floors non-positive values at 1e-6.
+HYRECALL_HD inline double bm25_idf(Bm25Variant variant, std::int64_t n_docs,
+                                   std::int64_t doc_freq) {
+  double const odds =
+      (static_cast<double>(n_docs - doc_freq) + 0.5) / (static_cast<double>(doc_freq) + 0.5);
   if (variant == Bm25Variant::kFts5) {
     double const idf = natural_log(odds);
     return idf > 0.0 ? idf : 1e-6;
@@ -83,13 +90,15 @@ HYRECALL_HD inline double bm25_idf(Bm25Variant variant, std::int64_t n_docs, std
   return natural_log(1.0 + odds);
 }
 
-// Mean length of the scope's documents; 0 counts as 1 so that documents without tokens divide by nothing.
+// Mean length of the scope's documents; 0 counts as 1 so that documents without tokens divide by
+// nothing.
 HYRECALL_HD inline double mean_doc_length(std::int64_t n_docs, std::int64_t total_length) {
   if (n_docs == 0 || total_length == 0) return 1.0;
   return static_cast<double>(total_length) / static_cast<double>(n_docs);
 }
 
-// What a term is worth in this query. `multiplicity` is boost x query term frequency, summed over the query.
+// What a term is worth in this query. `multiplicity` is boost x query term frequency, summed over
+// the query.
 HYRECALL_HD inline float bm25_weight(Bm25 const& p, double idf, double multiplicity) {
   double weight = idf * multiplicity;
   if (p.variant != Bm25Variant::kLucene) weight = weight * (p.k1 + 1.0);
@@ -110,9 +119,11 @@ HYRECALL_HD inline float bm25_impact(float weight, float term_freq, float length
 // A bound survives the roundings of the impacts it was not computed from.
 inline constexpr float kBoundSlack = 1.0f + 0x1p-20f;
 
-// ---- fusion ---------------------------------------------------------------------------------------------------
+// ---- fusion
+// ---------------------------------------------------------------------------------------------------
 
-// Reciprocal rank fusion, one arm's contribution. Cormack, Clarke, Buettcher, SIGIR 2009. rank starts at 1.
+// Reciprocal rank fusion, one arm's contribution. Cormack, Clarke, Buettcher, SIGIR 2009. rank
+// starts at 1.
 HYRECALL_HD inline double rrf_term(double weight, double rank_constant, std::int32_t rank) {
   return weight / (rank_constant + static_cast<double>(rank));
 }

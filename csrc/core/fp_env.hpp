@@ -1,4 +1,5 @@
-// Scores depend on the rounding mode and on denormals; hosts (torch among them) change both behind our back.
+// Scores depend on the rounding mode and on denormals; hosts (torch among them) change both behind
+// our back.
 #pragma once
 
 #include <cfenv>
@@ -8,8 +9,8 @@
 
 namespace hyrecall {
 
-// Round to nearest, denormals kept, while it lives; the caller's mode comes back after. Threads inherit their
-// maker's mode, so every native entry and every pool thread holds one.
+// Round to nearest, denormals kept, while it lives; the caller's mode comes back after. Threads
+// inherit their maker's mode, so every native entry and every pool thread holds one.
 class FpEnvGuard {
  public:
   FpEnvGuard() {

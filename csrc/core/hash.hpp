@@ -1,4 +1,5 @@
-// 64-bit hash of a byte string, for our open-addressing tables. Never stored, never compared across versions.
+// 64-bit hash of a byte string, for our open-addressing tables. Never stored, never compared across
+// versions.
 #pragma once
 
 #include <cstdint>

@@ -21,10 +21,11 @@ struct Job {
   std::function<void(int, std::size_t)> const* body;
   std::size_t n_items;
   std::atomic<std::size_t> next{0};
-  int seats;            // pool threads still wanted; guarded by the pool's mutex
-  int next_worker = 1;  // 0 is the caller; guarded by the pool's mutex
-  int running = 0;      // pool threads inside; guarded by the pool's mutex
-  std::exception_ptr error;  // of the lowest item that threw: items are handed out in order, so it is always the same
+  int seats;                 // pool threads still wanted; guarded by the pool's mutex
+  int next_worker = 1;       // 0 is the caller; guarded by the pool's mutex
+  int running = 0;           // pool threads inside; guarded by the pool's mutex
+  std::exception_ptr error;  // of the lowest item that threw: items are handed out in order, so it
+                             // is always the same
   std::size_t error_item = 0;
   std::mutex error_mutex;
 
@@ -97,7 +98,8 @@ class Pool {
   std::size_t threads_ = 0;
 };
 
-// Never destroyed: its threads may outlive static destruction. A forked child has none of them, so it gets a new one.
+// Never destroyed: its threads may outlive static destruction. A forked child has none of them, so
+// it gets a new one.
 Pool* current_pool = nullptr;
 
 Pool& pool() {
@@ -112,9 +114,12 @@ Pool& pool() {
 
 }  // namespace
 
-void parallel_for(std::size_t n_items, int max_threads, std::function<void(int, std::size_t)> const& body) {
+void parallel_for(std::size_t n_items, int max_threads,
+                  std::function<void(int, std::size_t)> const& body) {
   if (n_items == 0) return;
-  int const helpers = static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(std::max(max_threads, 1)), n_items)) - 1;
+  int const helpers = static_cast<int>(std::min<std::size_t>(
+                          static_cast<std::size_t>(std::max(max_threads, 1)), n_items)) -
+                      1;
   if (helpers == 0) {
     for (std::size_t item = 0; item < n_items; ++item) body(0, item);
     return;

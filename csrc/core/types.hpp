@@ -13,7 +13,8 @@ using Seq = std::int64_t;      // insertion number, never reused
 
 inline constexpr std::uint32_t kNone32 = std::numeric_limits<std::uint32_t>::max();
 
-// Rows a scope, a live bitmap and a filter are combined over: two machine words, one zone-map entry.
+// Rows a scope, a live bitmap and a filter are combined over: two machine words, one zone-map
+// entry.
 inline constexpr Row kTileRows = 128;
 
 struct RowRange {
@@ -28,11 +29,11 @@ struct TileMask {
 
   static constexpr TileMask all() { return {~std::uint64_t{0}, ~std::uint64_t{0}}; }
   // Bits [begin, end) of the tile, 0 <= begin <= end <= kTileRows.
-  static constexpr TileMask range(Row begin, Row end) {
-    return below(end) & ~below(begin);
-  }
+  static constexpr TileMask range(Row begin, Row end) { return below(end) & ~below(begin); }
   static constexpr TileMask below(Row end) {
-    auto const word = [](Row n) { return n >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1; };
+    auto const word = [](Row n) {
+      return n >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1;
+    };
     return {word(end), end > 64 ? word(end - 64) : 0};
   }
 
@@ -42,8 +43,12 @@ struct TileMask {
   constexpr bool test(Row i) const { return ((i < 64 ? low >> i : high >> (i - 64)) & 1) != 0; }
   constexpr void set(Row i) { (i < 64 ? low : high) |= std::uint64_t{1} << (i & 63); }
 
-  friend constexpr TileMask operator&(TileMask a, TileMask b) { return {a.low & b.low, a.high & b.high}; }
-  friend constexpr TileMask operator|(TileMask a, TileMask b) { return {a.low | b.low, a.high | b.high}; }
+  friend constexpr TileMask operator&(TileMask a, TileMask b) {
+    return {a.low & b.low, a.high & b.high};
+  }
+  friend constexpr TileMask operator|(TileMask a, TileMask b) {
+    return {a.low | b.low, a.high | b.high};
+  }
   friend constexpr TileMask operator~(TileMask a) { return {~a.low, ~a.high}; }
   friend constexpr bool operator==(TileMask, TileMask) = default;
 };
@@ -51,7 +56,8 @@ struct TileMask {
 // Calls f(i) for every set bit, in rising order.
 template <typename F>
 void for_each_bit(TileMask mask, F&& f) {
-  for (std::uint64_t word = mask.low; word != 0; word &= word - 1) f(static_cast<Row>(std::countr_zero(word)));
+  for (std::uint64_t word = mask.low; word != 0; word &= word - 1)
+    f(static_cast<Row>(std::countr_zero(word)));
   for (std::uint64_t word = mask.high; word != 0; word &= word - 1)
     f(static_cast<Row>(64 + std::countr_zero(word)));
 }

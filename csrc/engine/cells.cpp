@@ -121,12 +121,16 @@ std::uint32_t CellDirectory::find(std::string_view key) const {
 }
 
 std::uint32_t CellDirectory::cell_of(Row row) const {
-  return static_cast<std::uint32_t>(std::upper_bound(begins_.begin(), begins_.end(), row) - begins_.begin()) - 1;
+  return static_cast<std::uint32_t>(std::upper_bound(begins_.begin(), begins_.end(), row) -
+                                    begins_.begin()) -
+         1;
 }
 
 std::vector<std::uint32_t> sort_rows(std::span<CellPart const> parts, std::size_t n_rows,
-                                     std::span<std::int64_t const> cluster, std::span<Seq const> seqs) {
-  // Number the cells by first use, then by byte order; rows follow by a counting sort, which keeps seq order.
+                                     std::span<std::int64_t const> cluster,
+                                     std::span<Seq const> seqs) {
+  // Number the cells by first use, then by byte order; rows follow by a counting sort, which keeps
+  // seq order.
   std::unordered_map<std::string, std::uint32_t, BytesHash, std::equal_to<>> numbers;
   std::vector<std::uint32_t> cell_of_row(n_rows);
   std::string key;
@@ -134,7 +138,8 @@ std::vector<std::uint32_t> sort_rows(std::span<CellPart const> parts, std::size_
     key.clear();
     for (CellPart const& part : parts) append_part(key, part, row);
     auto found = numbers.find(std::string_view(key));
-    if (found == numbers.end()) found = numbers.emplace(key, static_cast<std::uint32_t>(numbers.size())).first;
+    if (found == numbers.end())
+      found = numbers.emplace(key, static_cast<std::uint32_t>(numbers.size())).first;
     cell_of_row[row] = found->second;
   }
   std::vector<std::pair<std::string_view, std::uint32_t>> by_bytes;

@@ -1,4 +1,5 @@
-// Cells: the unit of authorisation. A segment's rows are sorted by cell, so a cell is one run of rows.
+// Cells: the unit of authorisation. A segment's rows are sorted by cell, so a cell is one run of
+// rows.
 #pragma once
 
 #include <optional>
@@ -10,8 +11,9 @@
 
 namespace hyrecall {
 
-// A cell's identity as bytes: per cell column a tag and the value (null; bool; int64, little endian; length and
-// UTF-8). Two tuples are the same cell exactly when their encodings are equal. No cell columns = the empty string.
+// A cell's identity as bytes: per cell column a tag and the value (null; bool; int64, little
+// endian; length and UTF-8). Two tuples are the same cell exactly when their encodings are equal.
+// No cell columns = the empty string.
 std::string encode_cell(std::span<CellPart const> parts, std::size_t row);
 
 // Whether an encoded cell has these encoded parts; none = any value.
@@ -30,7 +32,9 @@ class CellDirectory {
   std::uint32_t find(std::string_view key) const;
   std::uint32_t cell_of(Row row) const;
   std::span<Row const> begins() const { return begins_.span(); }
-  std::size_t bytes() const { return keys_.bytes.bytes() + keys_.offsets.bytes() + begins_.bytes() + slots_.bytes(); }
+  std::size_t bytes() const {
+    return keys_.bytes.bytes() + keys_.offsets.bytes() + begins_.bytes() + slots_.bytes();
+  }
 
  private:
   Strings keys_;                  // [n_cells] encoded, in rising byte order
@@ -38,8 +42,10 @@ class CellDirectory {
   Buffer<std::uint32_t> slots_;   // open addressing over hash_bytes(key); kNone32 = free
 };
 
-// The order a segment wants its rows in: by (cell, cluster, seq). Rows come in seq order; cluster may be empty.
+// The order a segment wants its rows in: by (cell, cluster, seq). Rows come in seq order; cluster
+// may be empty.
 std::vector<std::uint32_t> sort_rows(std::span<CellPart const> parts, std::size_t n_rows,
-                                     std::span<std::int64_t const> cluster, std::span<Seq const> seqs);
+                                     std::span<std::int64_t const> cluster,
+                                     std::span<Seq const> seqs);
 
 }  // namespace hyrecall

@@ -69,7 +69,9 @@ struct Chunked {
   };
   At at(std::size_t row) const {
     std::size_t const c =
-        static_cast<std::size_t>(std::upper_bound(starts.begin(), starts.end(), row) - starts.begin()) - 1;
+        static_cast<std::size_t>(std::upper_bound(starts.begin(), starts.end(), row) -
+                                 starts.begin()) -
+        1;
     return {chunks[c], row - starts[c]};
   }
 };

@@ -8,8 +8,10 @@ namespace {
 // The shortest run that holds every selected row of the tile.
 RowRange span_of(SelectedTile const& selected) {
   TileMask const m = selected.mask;
-  Row const first = m.low != 0 ? static_cast<Row>(std::countr_zero(m.low)) : 64 + static_cast<Row>(std::countr_zero(m.high));
-  Row const last = m.high != 0 ? 127 - static_cast<Row>(std::countl_zero(m.high)) : 63 - static_cast<Row>(std::countl_zero(m.low));
+  Row const first = m.low != 0 ? static_cast<Row>(std::countr_zero(m.low))
+                               : 64 + static_cast<Row>(std::countr_zero(m.high));
+  Row const last = m.high != 0 ? 127 - static_cast<Row>(std::countl_zero(m.high))
+                               : 63 - static_cast<Row>(std::countl_zero(m.low));
   return {selected.tile * kTileRows + first, selected.tile * kTileRows + last + 1};
 }
 
@@ -28,10 +30,12 @@ void scan_dense(SegmentView const& view, std::uint32_t segment, DenseRequest con
     for (std::size_t q = 0; q < queries.size(); ++q) {
       DenseQuery const& query = arm.queries[queries[q]];
       if (query.inverse_norm == 0.0f) continue;
-      column.score(query.padded.data(), query.inverse_norm, rows.begin, rows.end, scores + (rows.begin - base));
+      column.score(query.padded.data(), query.inverse_norm, rows.begin, rows.end,
+                   scores + (rows.begin - base));
       for_each_bit(selected.mask, [&](Row i) {
         float const score = scores[i];
-        if (score < best[q]->threshold() || !arm.floor.passes(score) || !column.has(base + i)) return;
+        if (score < best[q]->threshold() || !arm.floor.passes(score) || !column.has(base + i))
+          return;
         best[q]->offer({score, seqs[base + i], segment, base + i});
       });
     }

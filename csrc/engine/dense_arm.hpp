@@ -8,8 +8,8 @@
 
 namespace hyrecall {
 
-// Offers every selected row that has a vector and passes the floor. One pass over the tiles serves all queries:
-// a tile's rows stay in cache while each query meets them.
+// Offers every selected row that has a vector and passes the floor. One pass over the tiles serves
+// all queries: a tile's rows stay in cache while each query meets them.
 void scan_dense(SegmentView const& view, std::uint32_t segment, DenseRequest const& arm,
                 std::span<SelectedTile const> tiles, std::span<std::uint32_t const> queries,
                 std::span<TopK* const> best);

@@ -16,7 +16,8 @@ namespace {
 double widen_half(std::uint16_t bits) {
   int const exponent = (bits >> 10) & 0x1f;
   double const fraction = bits & 0x3ff;
-  double const magnitude = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024.0 + fraction, exponent - 25);
+  double const magnitude =
+      exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024.0 + fraction, exponent - 25);
   return (bits & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
@@ -44,7 +45,8 @@ double norm_of(DType dtype, std::uint8_t const* row, std::size_t dim) {
 float checked_inverse_norm(double norm, std::string const& argument, std::string const& place) {
   if (norm != 0.0 && !(norm >= cpu::kMinNorm && norm <= cpu::kMaxNorm)) {
     throw Error(ErrorCode::kOption, argument,
-                "expected a norm in [2^-60, 2^60] or a zero vector, got " + std::to_string(norm) + " in " + place);
+                "expected a norm in [2^-60, 2^60] or a zero vector, got " + std::to_string(norm) +
+                    " in " + place);
   }
   return cpu::inverse_norm(norm);
 }
@@ -53,10 +55,9 @@ constexpr std::size_t kBlockRows = 4096;  // rows a thread takes at a time
 
 }  // namespace
 
-std::shared_ptr<DenseColumn const> DenseColumn::build(std::string name, DType dtype, std::uint32_t dim,
-                                                      std::span<MatrixChunk const> chunks,
-                                                      std::span<std::uint8_t const> valid,
-                                                      std::span<std::uint32_t const> order, int threads) {
+std::shared_ptr<DenseColumn const> DenseColumn::build(
+    std::string name, DType dtype, std::uint32_t dim, std::span<MatrixChunk const> chunks,
+    std::span<std::uint8_t const> valid, std::span<std::uint32_t const> order, int threads) {
   auto column = std::make_shared<DenseColumn>();
   column->name = std::move(name);
   column->dtype = dtype;
@@ -74,11 +75,14 @@ std::shared_ptr<DenseColumn const> DenseColumn::build(std::string name, DType dt
     for (std::size_t to = block * kBlockRows; to < end; ++to) {
       std::size_t const from = order[to];
       if (!valid.empty() && valid[from] == 0) continue;
-      auto const chunk = static_cast<std::size_t>(std::upper_bound(starts.begin(), starts.end(), from) - starts.begin()) - 1;
+      auto const chunk =
+          static_cast<std::size_t>(std::upper_bound(starts.begin(), starts.end(), from) -
+                                   starts.begin()) -
+          1;
       std::uint8_t* const at = rows.data() + to * row_bytes;
       std::memcpy(at, chunks[chunk].bytes.data() + (from - starts[chunk]) * row_bytes, row_bytes);
-      inverse_norms[to] =
-          checked_inverse_norm(norm_of(dtype, at, dim), column->name, "row " + std::to_string(from));
+      inverse_norms[to] = checked_inverse_norm(norm_of(dtype, at, dim), column->name,
+                                               "row " + std::to_string(from));
     }
   });
   column->rows = std::move(rows);
@@ -86,9 +90,9 @@ std::shared_ptr<DenseColumn const> DenseColumn::build(std::string name, DType dt
   return column;
 }
 
-std::shared_ptr<DenseColumn const> DenseColumn::merge(std::span<std::shared_ptr<DenseColumn const> const> sources,
-                                                      std::span<std::uint32_t const> source,
-                                                      std::span<Row const> source_row) {
+std::shared_ptr<DenseColumn const> DenseColumn::merge(
+    std::span<std::shared_ptr<DenseColumn const> const> sources,
+    std::span<std::uint32_t const> source, std::span<Row const> source_row) {
   auto column = std::make_shared<DenseColumn>();
   column->name = sources.front()->name;
   column->dtype = sources.front()->dtype;
@@ -106,7 +110,8 @@ std::shared_ptr<DenseColumn const> DenseColumn::merge(std::span<std::shared_ptr<
   return column;
 }
 
-void DenseColumn::score(float const* padded_query, float inverse_query_norm, Row begin, Row end, float* scores) const {
+void DenseColumn::score(float const* padded_query, float inverse_query_norm, Row begin, Row end,
+                        float* scores) const {
   cpu::DotKernels const& dot = cpu::dot_kernels();
   std::size_t const n = end - begin;
   auto const* const at = row(begin);
@@ -121,14 +126,17 @@ void DenseColumn::score(float const* padded_query, float inverse_query_norm, Row
       dot.bfloat16(padded_query, reinterpret_cast<std::uint16_t const*>(at), n, dim, scores);
       break;
   }
-  for (std::size_t i = 0; i < n; ++i) scores[i] = cosine(scores[i], inverse_norms[begin + i], inverse_query_norm);
+  for (std::size_t i = 0; i < n; ++i)
+    scores[i] = cosine(scores[i], inverse_norms[begin + i], inverse_query_norm);
 }
 
-DenseQuery prepare_query(float const* values, std::uint32_t dim, std::string const& argument, std::size_t query) {
+DenseQuery prepare_query(float const* values, std::uint32_t dim, std::string const& argument,
+                         std::size_t query) {
   DenseQuery out;
   out.padded.assign((dim + kLanes - 1) / kLanes * kLanes, 0.0f);
   std::copy(values, values + dim, out.padded.begin());
-  double const norm = cpu::row_norm(dim, [&](std::size_t i) { return static_cast<double>(values[i]); });
+  double const norm =
+      cpu::row_norm(dim, [&](std::size_t i) { return static_cast<double>(values[i]); });
   out.inverse_norm = checked_inverse_norm(norm, argument, "query " + std::to_string(query));
   return out;
 }

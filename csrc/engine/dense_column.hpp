@@ -1,4 +1,5 @@
-// One tensor column of a segment: rows as given, in their own precision, with one inverse norm each.
+// One tensor column of a segment: rows as given, in their own precision, with one inverse norm
+// each.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,9 @@ namespace hyrecall {
 
 enum class DType : std::uint8_t { kFloat32, kFloat16, kBFloat16 };
 
-inline std::size_t item_size(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
+inline std::size_t item_size(DType dtype) {
+  return dtype == DType::kFloat32 ? 4 : 2;
+}
 
 // A piece of the incoming matrix, row-major.
 struct MatrixChunk {
@@ -33,26 +36,31 @@ struct DenseColumn {
   std::uint8_t const* row(Row r) const { return rows.data() + r * row_bytes(); }
   bool has(Row r) const { return inverse_norms[r] != 0.0f; }
 
-  // Copies the rows into `order` and takes their norms. valid: a byte a row of the input, empty = all are there.
-  // Throws with the input row if a norm leaves [2^-60, 2^60].
+  // Copies the rows into `order` and takes their norms. valid: a byte a row of the input, empty =
+  // all are there. Throws with the input row if a norm leaves [2^-60, 2^60].
   static std::shared_ptr<DenseColumn const> build(std::string name, DType dtype, std::uint32_t dim,
                                                   std::span<MatrixChunk const> chunks,
                                                   std::span<std::uint8_t const> valid,
-                                                  std::span<std::uint32_t const> order, int threads);
+                                                  std::span<std::uint32_t const> order,
+                                                  int threads);
   // Rows of several columns in a new order.
-  static std::shared_ptr<DenseColumn const> merge(std::span<std::shared_ptr<DenseColumn const> const> sources,
-                                                  std::span<std::uint32_t const> source,
-                                                  std::span<Row const> source_row);
+  static std::shared_ptr<DenseColumn const> merge(
+      std::span<std::shared_ptr<DenseColumn const> const> sources,
+      std::span<std::uint32_t const> source, std::span<Row const> source_row);
 
-  // scores[i] = cosine of the query with row begin + i; rows without a vector get a cosine of 0 (check has()).
-  void score(float const* padded_query, float inverse_query_norm, Row begin, Row end, float* scores) const;
+  // scores[i] = cosine of the query with row begin + i; rows without a vector get a cosine of 0
+  // (check has()).
+  void score(float const* padded_query, float inverse_query_norm, Row begin, Row end,
+             float* scores) const;
 };
 
-// A query row as the kernels want it: padded with +0 to a multiple of 32, with its inverse norm (0 = missing).
+// A query row as the kernels want it: padded with +0 to a multiple of 32, with its inverse norm (0
+// = missing).
 struct DenseQuery {
   std::vector<float> padded;
   float inverse_norm = 0.0f;
 };
-DenseQuery prepare_query(float const* values, std::uint32_t dim, std::string const& argument, std::size_t query);
+DenseQuery prepare_query(float const* values, std::uint32_t dim, std::string const& argument,
+                         std::size_t query);
 
 }  // namespace hyrecall

@@ -8,8 +8,8 @@ namespace {
 // What an arm's score is worth in WeightedSum and Max, before its weight.
 class ArmScale {
  public:
-  ArmScale(Fusion const& fusion, Pool const& pool, std::span<std::int32_t const> ranks, std::size_t arm,
-           std::size_t n_arms)
+  ArmScale(Fusion const& fusion, Pool const& pool, std::span<std::int32_t const> ranks,
+           std::size_t arm, std::size_t n_arms)
       : minmax_(fusion.minmax) {
     for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
       std::size_t const at = doc * n_arms + arm;
@@ -20,7 +20,9 @@ class ArmScale {
       any_ = true;
     }
   }
-  double operator()(float score) const { return minmax_ ? minmax_scale(score, low_, high_) : static_cast<double>(score); }
+  double operator()(float score) const {
+    return minmax_ ? minmax_scale(score, low_, high_) : static_cast<double>(score);
+  }
   double low() const { return low_; }
   double high() const { return high_; }
   // The most a document can get here: what normalize divides by.
@@ -72,18 +74,21 @@ FusedList fuse(Request const& request, Pool const& pool, std::span<std::int32_t 
     for (std::size_t arm = 0; arm < n_arms; ++arm) {
       std::size_t const at = doc * n_arms + arm;
       if (fusion.kind == Fusion::Kind::kRrf) {
-        if (ranks[at] > 0) contributions.push_back(rrf_term(fusion.weights[arm], fusion.rank_constant, ranks[at]));
+        if (ranks[at] > 0)
+          contributions.push_back(rrf_term(fusion.weights[arm], fusion.rank_constant, ranks[at]));
       } else if (pool.scores[at] != kNoScore && (fusion.complete || ranks[at] > 0)) {
         double const weight = fusion.kind == Fusion::Kind::kNone ? 1.0 : fusion.weights[arm];
-        contributions.push_back(
-            weight * (fusion.kind == Fusion::Kind::kNone ? static_cast<double>(pool.scores[at]) : scales[arm](pool.scores[at])));
+        contributions.push_back(weight * (fusion.kind == Fusion::Kind::kNone
+                                              ? static_cast<double>(pool.scores[at])
+                                              : scales[arm](pool.scores[at])));
       }
     }
     double score = 0.0;
     if (fusion.kind == Fusion::Kind::kMax) {
       // A missing component counts 0, so with one the maximum is never below 0.
       bool const all = contributions.size() == n_arms;
-      if (!contributions.empty()) score = *std::max_element(contributions.begin(), contributions.end());
+      if (!contributions.empty())
+        score = *std::max_element(contributions.begin(), contributions.end());
       if (!all) score = std::max(score, 0.0);
     } else {
       score = sum_largest_first(contributions);
@@ -108,7 +113,8 @@ FusedList fuse(Request const& request, Pool const& pool, std::span<std::int32_t 
     for (FusedDoc& f : fused) f.score = best > 0.0 ? std::clamp(f.score / best, 0.0, 1.0) : 0.0;
   }
   std::vector<double> pool_scales;
-  for (ArmScale const& scale : scales) pool_scales.insert(pool_scales.end(), {scale.low(), scale.high()});
+  for (ArmScale const& scale : scales)
+    pool_scales.insert(pool_scales.end(), {scale.low(), scale.high()});
   pool_scales.push_back(best);
   return {std::move(fused), std::move(pool_scales)};
 }

@@ -15,16 +15,17 @@ struct FusedDoc {
 
 struct FusedList {
   std::vector<FusedDoc> docs;
-  // What explain() needs to scale again: lowest and highest score of each arm in the pool, then what normalize
-  // divided by. [2 n_arms + 1]
+  // What explain() needs to scale again: lowest and highest score of each arm in the pool, then
+  // what normalize divided by. [2 n_arms + 1]
   std::vector<double> scales;
 };
 
 // Ranks of every document in every arm: [n_docs, n_arms], from 1; 0 = outside the arm's list.
 std::vector<std::int32_t> ranks_of(Pool const& pool, std::size_t n_arms);
 
-// The pool by (score desc, seq asc), floors and normalisation applied. A document outside an arm's list keeps the
-// completed score there; a null component adds 0; a document's contributions are added largest first.
+// The pool by (score desc, seq asc), floors and normalisation applied. A document outside an arm's
+// list keeps the completed score there; a null component adds 0; a document's contributions are
+// added largest first.
 FusedList fuse(Request const& request, Pool const& pool, std::span<std::int32_t const> ranks);
 
 }  // namespace hyrecall

@@ -9,7 +9,8 @@ namespace {
 
 std::uint64_t hash_of(std::uint32_t cell, KeyValue const& key) {
   std::uint64_t const seed = mix64(cell + 1);
-  if (auto const* number = std::get_if<std::int64_t>(&key)) return mix64(seed ^ static_cast<std::uint64_t>(*number));
+  if (auto const* number = std::get_if<std::int64_t>(&key))
+    return mix64(seed ^ static_cast<std::uint64_t>(*number));
   return hash_bytes(std::get<std::string_view>(key), seed);
 }
 

@@ -5,14 +5,16 @@
 namespace hyrecall {
 namespace {
 
-constexpr Row kWindowRows = 1 << 14;          // 64 KiB of scores: they stay in L1/L2 while terms come one by one
-constexpr std::size_t kTabulateFrom = 1024;   // postings from which a table of length norms pays
-constexpr std::uint32_t kTableLengths = 4096; // longer documents are rare: computed one by one
+constexpr Row kWindowRows =
+    1 << 14;  // 64 KiB of scores: they stay in L1/L2 while terms come one by one
+constexpr std::size_t kTabulateFrom = 1024;    // postings from which a table of length norms pays
+constexpr std::uint32_t kTableLengths = 4096;  // longer documents are rare: computed one by one
 
 // Rows of a window that have scores, and what to do with them.
 class Window {
  public:
-  Window(SegmentView const& view, std::uint32_t segment, LexicalRequest const& arm, Bm25Query const& query, TopK& best)
+  Window(SegmentView const& view, std::uint32_t segment, LexicalRequest const& arm,
+         Bm25Query const& query, TopK& best)
       : seqs_(view.segment().p.seqs), segment_(segment), arm_(arm), query_(query), best_(best) {}
 
   void offer(Row row, float score) {
@@ -20,15 +22,17 @@ class Window {
     best_.offer({score, seqs_[row], segment_, row});
   }
 
-  // Offers the selected rows of [base, end) with a score; tile is the first selected tile that may touch it.
-  void collect(Row base, Row end, std::span<SelectedTile const> tiles, std::size_t& tile, LexicalScratch const& scratch,
-               std::size_t n_words) {
+  // Offers the selected rows of [base, end) with a score; tile is the first selected tile that may
+  // touch it.
+  void collect(Row base, Row end, std::span<SelectedTile const> tiles, std::size_t& tile,
+               LexicalScratch const& scratch, std::size_t n_words) {
     while (tile < tiles.size() && (tiles[tile].tile + 1) * kTileRows <= base) ++tile;
     for (std::size_t t = tile; t < tiles.size() && tiles[t].tile * kTileRows < end; ++t) {
       Row const first = tiles[t].tile * kTileRows;
       Row const from = std::max(first, base);
       Row const to = std::min(first + kTileRows, end);
-      float const top = *std::max_element(scratch.scores.data() + (from - base), scratch.scores.data() + (to - base));
+      float const top = *std::max_element(scratch.scores.data() + (from - base),
+                                          scratch.scores.data() + (to - base));
       if (top <= 0.0f || top < best_.threshold()) continue;
       TileMask const inside = TileMask::range(from - first, to - first);
       for_each_bit(tiles[t].mask & inside, [&](Row i) {
@@ -43,7 +47,8 @@ class Window {
 
  private:
   bool matches(std::uint64_t const* present) const {
-    return query_.query().match.matches([&](std::uint32_t leaf) { return (present[leaf / 64] >> (leaf % 64) & 1) != 0; });
+    return query_.query().match.matches(
+        [&](std::uint32_t leaf) { return (present[leaf / 64] >> (leaf % 64) & 1) != 0; });
   }
 
   Buffer<Seq> const& seqs_;
@@ -55,12 +60,15 @@ class Window {
 
 bool is_selected(std::span<SelectedTile const> tiles, std::size_t& tile, Row row) {
   while (tile < tiles.size() && tiles[tile].tile < row / kTileRows) ++tile;
-  return tile < tiles.size() && tiles[tile].tile == row / kTileRows && tiles[tile].mask.test(row % kTileRows);
+  return tile < tiles.size() && tiles[tile].tile == row / kTileRows &&
+         tiles[tile].mask.test(row % kTileRows);
 }
 
-// One leaf needs no accumulator, and a block whose bound stays below the threshold need not be read.
-void scan_single_leaf(LexicalColumn const& column, Bm25Query const& query, LeafPostings const& postings,
-                      ScopeRows const& scope, std::span<SelectedTile const> tiles, TopK const& best, Window& window) {
+// One leaf needs no accumulator, and a block whose bound stays below the threshold need not be
+// read.
+void scan_single_leaf(LexicalColumn const& column, Bm25Query const& query,
+                      LeafPostings const& postings, ScopeRows const& scope,
+                      std::span<SelectedTile const> tiles, TopK const& best, Window& window) {
   bool const has_blocks = postings.term != kNone32;
   LexicalColumn::Parts const& parts = column.parts();
   std::uint64_t const first = has_blocks ? parts.posting_offsets[postings.term] : 0;
@@ -70,13 +78,16 @@ void scan_single_leaf(LexicalColumn const& column, Bm25Query const& query, LeafP
   std::size_t p = 0;
   std::span<Row const> const rows = postings.rows;
   for (RowRange const& range : scope.ranges) {
-    p = static_cast<std::size_t>(std::lower_bound(rows.begin() + static_cast<std::ptrdiff_t>(p), rows.end(), range.begin) - rows.begin());
+    p = static_cast<std::size_t>(
+        std::lower_bound(rows.begin() + static_cast<std::ptrdiff_t>(p), rows.end(), range.begin) -
+        rows.begin());
     while (p < rows.size() && rows[p] < range.end) {
       std::size_t stop = rows.size();
       if (block < last_block) {
         while (block + 1 < last_block && parts.block_begins[block + 1] <= first + p) ++block;
         if (block + 1 < last_block) stop = parts.block_begins[block + 1] - first;
-        float const bound = query.bound(0, {parts.frontiers.data() + block * kFrontierPoints, kFrontierPoints});
+        float const bound =
+            query.bound(0, {parts.frontiers.data() + block * kFrontierPoints, kFrontierPoints});
         if (bound < best.threshold()) {
           p = stop;
           continue;
@@ -86,7 +97,8 @@ void scan_single_leaf(LexicalColumn const& column, Bm25Query const& query, LeafP
         if (!is_selected(tiles, tile, rows[p])) continue;
         float const norm = query.length_norm(column.doc_length(rows[p]));
         // From +0, as the sum over several leaves is.
-        window.offer(rows[p], 0.0f + bm25_impact(query.weight(0), static_cast<float>(postings.freqs[p]), norm));
+        window.offer(rows[p], 0.0f + bm25_impact(query.weight(0),
+                                                 static_cast<float>(postings.freqs[p]), norm));
       }
     }
   }
@@ -94,8 +106,11 @@ void scan_single_leaf(LexicalColumn const& column, Bm25Query const& query, LeafP
 
 }  // namespace
 
-Bm25Query::Bm25Query(Bm25 const& params, LexicalQuery const& query, QueryStatistics const& statistics)
-    : params_(params), query_(&query), mean_(mean_doc_length(statistics.n_docs, statistics.total_length)) {
+Bm25Query::Bm25Query(Bm25 const& params, LexicalQuery const& query,
+                     QueryStatistics const& statistics)
+    : params_(params),
+      query_(&query),
+      mean_(mean_doc_length(statistics.n_docs, statistics.total_length)) {
   for (std::size_t i = 0; i < query.leaves.size(); ++i) {
     double const idf = bm25_idf(params.variant, statistics.n_docs, statistics.doc_freqs[i]);
     weights_.push_back(bm25_weight(params, idf, query.leaves[i].multiplicity));
@@ -112,18 +127,20 @@ void Bm25Query::tabulate_norms(std::uint32_t max_length) {
 float Bm25Query::bound(std::size_t leaf, std::span<FrontierPoint const> frontier) const {
   float top = 0.0f;
   for (FrontierPoint const& point : frontier) {
-    top = std::max(top, bm25_impact(weights_[leaf], static_cast<float>(point.term_freq), length_norm(point.doc_length)));
+    top = std::max(top, bm25_impact(weights_[leaf], static_cast<float>(point.term_freq),
+                                    length_norm(point.doc_length)));
   }
   return top * kBoundSlack;
 }
 
-void scan_lexical(SegmentView const& view, std::uint32_t segment, LexicalRequest const& arm, Bm25Query& query,
-                  std::span<LeafPostings const> postings, ScopeRows const& scope,
+void scan_lexical(SegmentView const& view, std::uint32_t segment, LexicalRequest const& arm,
+                  Bm25Query& query, std::span<LeafPostings const> postings, ScopeRows const& scope,
                   std::span<SelectedTile const> tiles, LexicalScratch& scratch, TopK& best) {
   if (tiles.empty()) return;
   LexicalColumn const& column = *view.segment().p.lexical[arm.column];
   std::size_t n_postings = 0;
-  for (LeafPostings const& leaf : postings) n_postings += std::min<std::size_t>(leaf.rows.size(), scope.n_rows);
+  for (LeafPostings const& leaf : postings)
+    n_postings += std::min<std::size_t>(leaf.rows.size(), scope.n_rows);
   if (n_postings == 0) return;
   if (n_postings >= kTabulateFrom) query.tabulate_norms(kTableLengths - 1);
   Window window(view, segment, arm, query, best);
@@ -143,7 +160,8 @@ void scan_lexical(SegmentView const& view, std::uint32_t segment, LexicalRequest
       Row start = range.end;
       for (std::size_t leaf = 0; leaf < postings.size(); ++leaf) {
         auto const& rows = postings[leaf].rows;
-        auto const at = std::lower_bound(rows.begin() + static_cast<std::ptrdiff_t>(next[leaf]), rows.end(), base);
+        auto const at = std::lower_bound(rows.begin() + static_cast<std::ptrdiff_t>(next[leaf]),
+                                         rows.end(), base);
         next[leaf] = static_cast<std::size_t>(at - rows.begin());
         if (at != rows.end()) start = std::min(start, *at);
       }
@@ -157,8 +175,10 @@ void scan_lexical(SegmentView const& view, std::uint32_t segment, LexicalRequest
         for (; p < list.rows.size() && list.rows[p] < end; ++p) {
           Row const row = list.rows[p];
           float const norm = query.length_norm(column.doc_length(row));
-          scratch.scores[row - base] += bm25_impact(weight, static_cast<float>(list.freqs[p]), norm);
-          if (n_words > 0) scratch.present[(row - base) * n_words + leaf / 64] |= std::uint64_t{1} << (leaf % 64);
+          scratch.scores[row - base] +=
+              bm25_impact(weight, static_cast<float>(list.freqs[p]), norm);
+          if (n_words > 0)
+            scratch.present[(row - base) * n_words + leaf / 64] |= std::uint64_t{1} << (leaf % 64);
         }
         next[leaf] = p;
       }
@@ -181,7 +201,8 @@ float score_lexical(Segment const& segment, std::size_t column, Bm25Query const&
     if (freq > 0) score += bm25_impact(query.weight(leaf), static_cast<float>(freq), norm);
   }
   if (score > 0.0f && !query.query().is_bag) {
-    bool const matches = query.query().match.matches([&](std::uint32_t leaf) { return postings[leaf].freq_of(row) > 0; });
+    bool const matches = query.query().match.matches(
+        [&](std::uint32_t leaf) { return postings[leaf].freq_of(row) > 0; });
     if (!matches) return 0.0f;
   }
   return score;

@@ -18,7 +18,8 @@ class Bm25Query {
   LexicalQuery const& query() const { return *query_; }
   float weight(std::size_t leaf) const { return weights_[leaf]; }
   float length_norm(std::uint32_t doc_length) const {
-    return doc_length < norms_.size() ? norms_[doc_length] : bm25_length_norm(params_, doc_length, mean_);
+    return doc_length < norms_.size() ? norms_[doc_length]
+                                      : bm25_length_norm(params_, doc_length, mean_);
   }
   // Fills the table that length_norm() reads first; pays from some hundred postings on.
   void tabulate_norms(std::uint32_t max_length);
@@ -40,8 +41,8 @@ struct LexicalScratch {
 };
 
 // Offers every selected row that matches and passes the floor.
-void scan_lexical(SegmentView const& view, std::uint32_t segment, LexicalRequest const& arm, Bm25Query& query,
-                  std::span<LeafPostings const> postings, ScopeRows const& scope,
+void scan_lexical(SegmentView const& view, std::uint32_t segment, LexicalRequest const& arm,
+                  Bm25Query& query, std::span<LeafPostings const> postings, ScopeRows const& scope,
                   std::span<SelectedTile const> tiles, LexicalScratch& scratch, TopK& best);
 
 // BM25 of one row: 0 where nothing matches, kNoScore where there is no text.

@@ -9,12 +9,14 @@
 namespace hyrecall {
 namespace {
 
-std::string_view term_at(std::vector<std::int64_t> const& offsets, std::vector<std::uint8_t> const& bytes, TermId t) {
-  return {reinterpret_cast<char const*>(bytes.data()) + offsets[t], static_cast<std::size_t>(offsets[t + 1] - offsets[t])};
+std::string_view term_at(std::vector<std::int64_t> const& offsets,
+                         std::vector<std::uint8_t> const& bytes, TermId t) {
+  return {reinterpret_cast<char const*>(bytes.data()) + offsets[t],
+          static_cast<std::size_t>(offsets[t + 1] - offsets[t])};
 }
 
-// The Pareto frontier of (term_freq up, doc_length down) in at most kFrontierPoints points: past that, neighbours
-// join into a point that dominates both, which keeps the bound valid.
+// The Pareto frontier of (term_freq up, doc_length down) in at most kFrontierPoints points: past
+// that, neighbours join into a point that dominates both, which keeps the bound valid.
 void append_frontier(std::vector<FrontierPoint>& out, std::vector<FrontierPoint>& points) {
   std::sort(points.begin(), points.end(), [](FrontierPoint a, FrontierPoint b) {
     return a.doc_length != b.doc_length ? a.doc_length < b.doc_length : a.term_freq > b.term_freq;
@@ -26,12 +28,15 @@ void append_frontier(std::vector<FrontierPoint>& out, std::vector<FrontierPoint>
   while (kept.size() > kFrontierPoints) {
     std::size_t best = 0;  // join the pair that gives away the least term frequency
     for (std::size_t i = 0; i + 1 < kept.size(); ++i) {
-      if (kept[i + 1].term_freq - kept[i].term_freq < kept[best + 1].term_freq - kept[best].term_freq) best = i;
+      if (kept[i + 1].term_freq - kept[i].term_freq <
+          kept[best + 1].term_freq - kept[best].term_freq)
+        best = i;
     }
     kept[best].term_freq = kept[best + 1].term_freq;
     kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(best) + 1);
   }
-  for (std::size_t i = 0; i < kFrontierPoints; ++i) out.push_back(kept[std::min(i, kept.size() - 1)]);
+  for (std::size_t i = 0; i < kFrontierPoints; ++i)
+    out.push_back(kept[std::min(i, kept.size() - 1)]);
 }
 
 constexpr std::size_t kTextsPerBatch = 4096;  // bounds what analysis holds beside input and index
@@ -124,7 +129,8 @@ std::shared_ptr<LexicalColumn const> LexicalBuilder::finish(std::span<Row const>
   return std::make_shared<LexicalColumn const>(std::move(parts));
 }
 
-void LexicalBuilder::add_blocks(LexicalColumn::Parts& parts, std::span<Row const> cell_begins) const {
+void LexicalBuilder::add_blocks(LexicalColumn::Parts& parts,
+                                std::span<Row const> cell_begins) const {
   std::vector<Row> cuts;  // where a large cell begins or ends
   for (std::size_t c = 0; c + 1 < cell_begins.size(); ++c) {
     if (cell_begins[c + 1] - cell_begins[c] < kOwnBlockRows) continue;
@@ -144,7 +150,9 @@ void LexicalBuilder::add_blocks(LexicalColumn::Parts& parts, std::span<Row const
         while (cut != cuts.end() && *cut <= parts.posting_rows[p]) ++cut;
         block_begins.push_back(p);
         points.clear();
-        for (; p < last && points.size() < kBlockSize && (cut == cuts.end() || parts.posting_rows[p] < *cut); ++p) {
+        for (; p < last && points.size() < kBlockSize &&
+               (cut == cuts.end() || parts.posting_rows[p] < *cut);
+             ++p) {
           points.push_back({parts.posting_freqs[p], parts.doc_lengths[parts.posting_rows[p]]});
         }
         append_frontier(frontiers, points);
@@ -157,9 +165,11 @@ void LexicalBuilder::add_blocks(LexicalColumn::Parts& parts, std::span<Row const
   parts.frontiers = std::move(frontiers);
 }
 
-std::shared_ptr<LexicalColumn const> build_lexical(std::string name, std::span<Chunked<StringColumn> const> columns,
+std::shared_ptr<LexicalColumn const> build_lexical(std::string name,
+                                                   std::span<Chunked<StringColumn> const> columns,
                                                    std::span<std::uint32_t const> order,
-                                                   text::Analyzer const& analyzer, std::span<Row const> cell_begins) {
+                                                   text::Analyzer const& analyzer,
+                                                   std::span<Row const> cell_begins) {
   LexicalBuilder builder(std::move(name));
   std::vector<std::string_view> texts;
   for (std::size_t begin = 0; begin < order.size(); begin += kTextsPerBatch) {
@@ -201,9 +211,10 @@ std::shared_ptr<LexicalColumn const> build_lexical(std::string name, std::span<C
   return builder.finish(cell_begins);
 }
 
-std::shared_ptr<LexicalColumn const> merge_lexical(std::span<std::shared_ptr<LexicalColumn const> const> sources,
-                                                   std::span<std::uint32_t const> source,
-                                                   std::span<Row const> source_row, std::span<Row const> cell_begins) {
+std::shared_ptr<LexicalColumn const> merge_lexical(
+    std::span<std::shared_ptr<LexicalColumn const> const> sources,
+    std::span<std::uint32_t const> source, std::span<Row const> source_row,
+    std::span<Row const> cell_begins) {
   LexicalBuilder builder(sources.front()->name());
   std::vector<std::vector<TermId>> numbers;  // per source, a term's number here
   for (auto const& from : sources) numbers.emplace_back(from->n_terms(), kNone32);

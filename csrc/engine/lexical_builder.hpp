@@ -52,15 +52,18 @@ class LexicalBuilder {
   std::vector<std::uint8_t> forward_bytes_;
 };
 
-// Analyses the texts of the rows `order` names. An arm may join several columns: positions leave a gap, lengths add.
-// A document whose every column is null is null.
-std::shared_ptr<LexicalColumn const> build_lexical(std::string name, std::span<Chunked<StringColumn> const> columns,
+// Analyses the texts of the rows `order` names. An arm may join several columns: positions leave a
+// gap, lengths add. A document whose every column is null is null.
+std::shared_ptr<LexicalColumn const> build_lexical(std::string name,
+                                                   std::span<Chunked<StringColumn> const> columns,
                                                    std::span<std::uint32_t const> order,
-                                                   text::Analyzer const& analyzer, std::span<Row const> cell_begins);
+                                                   text::Analyzer const& analyzer,
+                                                   std::span<Row const> cell_begins);
 
 // Documents of several columns in a new order, without analysing them again.
-std::shared_ptr<LexicalColumn const> merge_lexical(std::span<std::shared_ptr<LexicalColumn const> const> sources,
-                                                   std::span<std::uint32_t const> source,
-                                                   std::span<Row const> source_row, std::span<Row const> cell_begins);
+std::shared_ptr<LexicalColumn const> merge_lexical(
+    std::span<std::shared_ptr<LexicalColumn const> const> sources,
+    std::span<std::uint32_t const> source, std::span<Row const> source_row,
+    std::span<Row const> cell_begins);
 
 }  // namespace hyrecall

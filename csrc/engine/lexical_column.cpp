@@ -37,8 +37,8 @@ std::span<TermId const> LexicalColumn::with_prefix(std::string_view prefix) cons
   });
   auto const begin = std::partition_point(sorted_.begin(), sorted_.end(),
                                           [&](TermId t) { return parts_.terms[t] < prefix; });
-  auto const end = std::partition_point(begin, sorted_.end(),
-                                        [&](TermId t) { return parts_.terms[t].starts_with(prefix); });
+  auto const end = std::partition_point(
+      begin, sorted_.end(), [&](TermId t) { return parts_.terms[t].starts_with(prefix); });
   return {begin, end};
 }
 
@@ -78,9 +78,10 @@ void LexicalColumn::positions(Row row, TermId wanted, std::vector<std::uint32_t>
 
 std::size_t LexicalColumn::bytes() const {
   Parts const& p = parts_;
-  return p.doc_lengths.bytes() + p.terms.offsets.bytes() + p.terms.bytes.bytes() + p.posting_offsets.bytes() +
-         p.posting_rows.bytes() + p.posting_freqs.bytes() + p.forward_offsets.bytes() + p.forward_bytes.bytes() +
-         p.block_offsets.bytes() + p.block_begins.bytes() + p.frontiers.bytes() + slots_.bytes();
+  return p.doc_lengths.bytes() + p.terms.offsets.bytes() + p.terms.bytes.bytes() +
+         p.posting_offsets.bytes() + p.posting_rows.bytes() + p.posting_freqs.bytes() +
+         p.forward_offsets.bytes() + p.forward_bytes.bytes() + p.block_offsets.bytes() +
+         p.block_begins.bytes() + p.frontiers.bytes() + slots_.bytes();
 }
 
 }  // namespace hyrecall

@@ -1,4 +1,5 @@
-// One lexical arm of a segment: vocabulary, postings, block bounds, and the forward view (document -> terms).
+// One lexical arm of a segment: vocabulary, postings, block bounds, and the forward view (document
+// -> terms).
 #pragma once
 
 #include <cstdint>
@@ -14,13 +15,15 @@
 
 namespace hyrecall {
 
-inline constexpr std::uint32_t kNoText = kNone32;  // doc_length of a document whose text is null: not in N
+inline constexpr std::uint32_t kNoText =
+    kNone32;  // doc_length of a document whose text is null: not in N
 inline constexpr std::size_t kBlockSize = 128;     // postings a block; one bound each
 inline constexpr std::size_t kFrontierPoints = 4;  // points kept of a block's Pareto frontier
 // Cells this large get blocks of their own, so that a bound never mixes them with a neighbour.
 inline constexpr Row kOwnBlockRows = 1024;
 
-// A point that no document of the block beats in both coordinates; bounds every k1, b, mean and monotone variant.
+// A point that no document of the block beats in both coordinates; bounds every k1, b, mean and
+// monotone variant.
 struct FrontierPoint {
   std::uint32_t term_freq;
   std::uint32_t doc_length;
@@ -41,13 +44,14 @@ class LexicalColumn {
     Buffer<std::uint64_t> posting_offsets;  // [n_terms + 1]
     Buffer<Row> posting_rows;               // [n_postings] rising within a term
     Buffer<std::uint32_t> posting_freqs;    // [n_postings] >= 1
-    // Per document and distinct term, by rising TermId: LEB128 of (term - previous term), term_freq, and the
-    // positions as differences. Deletes, completion, phrases and merges read it.
+    // Per document and distinct term, by rising TermId: LEB128 of (term - previous term),
+    // term_freq, and the positions as differences. Deletes, completion, phrases and merges read it.
     Buffer<std::uint64_t> forward_offsets;  // [n_rows + 1]
     Buffer<std::uint8_t> forward_bytes;
-    Buffer<std::uint64_t> block_offsets;    // [n_terms + 1]; terms with at most kBlockSize postings have no blocks
-    Buffer<std::uint64_t> block_begins;     // [n_blocks] first posting of the block
-    Buffer<FrontierPoint> frontiers;        // [n_blocks * kFrontierPoints], the last point repeated
+    Buffer<std::uint64_t>
+        block_offsets;  // [n_terms + 1]; terms with at most kBlockSize postings have no blocks
+    Buffer<std::uint64_t> block_begins;  // [n_blocks] first posting of the block
+    Buffer<FrontierPoint> frontiers;     // [n_blocks * kFrontierPoints], the last point repeated
   };
 
   explicit LexicalColumn(Parts parts);
@@ -59,14 +63,16 @@ class LexicalColumn {
   bool has(Row row) const { return parts_.doc_lengths[row] != kNoText; }
   std::uint32_t doc_length(Row row) const { return parts_.doc_lengths[row]; }
 
-  TermId find(std::string_view term) const;                                  // kNone32 if it is nowhere
-  std::span<TermId const> with_prefix(std::string_view prefix) const;        // in UTF-8 byte order
+  TermId find(std::string_view term) const;                            // kNone32 if it is nowhere
+  std::span<TermId const> with_prefix(std::string_view prefix) const;  // in UTF-8 byte order
   std::span<Row const> rows_of(TermId term) const;
   std::span<std::uint32_t const> freqs_of(TermId term) const;
-  // First and one past the last posting of the term whose rows lie in the range, counted from the term's first.
+  // First and one past the last posting of the term whose rows lie in the range, counted from the
+  // term's first.
   std::pair<std::size_t, std::size_t> postings_in(TermId term, RowRange range) const;
 
-  // Calls f(term, term_freq, reader) for the document's distinct terms; reader(positions) is optional to call.
+  // Calls f(term, term_freq, reader) for the document's distinct terms; reader(positions) is
+  // optional to call.
   template <typename F>
   void for_each_term(Row row, F&& f) const;
   std::uint32_t term_freq(Row row, TermId term) const;
@@ -81,7 +87,8 @@ class LexicalColumn {
   mutable std::vector<TermId> sorted_;  // by term bytes; made on the first prefix query
 };
 
-// ---- LEB128, 7 bits a byte, low bits first ----------------------------------------------------------------------
+// ---- LEB128, 7 bits a byte, low bits first
+// ----------------------------------------------------------------------
 
 inline void put_varint(std::vector<std::uint8_t>& out, std::uint32_t value) {
   for (; value >= 0x80; value >>= 7) out.push_back(static_cast<std::uint8_t>(value | 0x80));
@@ -90,7 +97,8 @@ inline void put_varint(std::vector<std::uint8_t>& out, std::uint32_t value) {
 
 inline std::uint32_t get_varint(std::uint8_t const*& at) {
   std::uint32_t value = *at & 0x7f;
-  for (int shift = 7; (*at++ & 0x80) != 0; shift += 7) value |= static_cast<std::uint32_t>(*at & 0x7f) << shift;
+  for (int shift = 7; (*at++ & 0x80) != 0; shift += 7)
+    value |= static_cast<std::uint32_t>(*at & 0x7f) << shift;
   return value;
 }
 

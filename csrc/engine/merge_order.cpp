@@ -11,7 +11,8 @@ MergeOrder merge_order(std::span<std::shared_ptr<SegmentView const> const> views
   std::vector<std::string_view> cells;
   for (auto const& view : views) {
     CellDirectory const& directory = view->segment().p.cells;
-    for (std::size_t cell = 0; cell < directory.size(); ++cell) cells.push_back(directory.key(cell));
+    for (std::size_t cell = 0; cell < directory.size(); ++cell)
+      cells.push_back(directory.key(cell));
   }
   std::sort(cells.begin(), cells.end());
   cells.erase(std::unique(cells.begin(), cells.end()), cells.end());
@@ -31,8 +32,8 @@ MergeOrder merge_order(std::span<std::shared_ptr<SegmentView const> const> views
       RowRange const rows = segment.p.cells.rows(cell);
       for (Row row = rows.begin; row < rows.end; ++row) {
         if (!views[v]->live()[row]) continue;
-        entries.push_back({static_cast<std::uint32_t>(place - cells.begin()), cluster.empty() ? 0 : cluster[v][row],
-                           segment.p.seqs[row], v, row});
+        entries.push_back({static_cast<std::uint32_t>(place - cells.begin()),
+                           cluster.empty() ? 0 : cluster[v][row], segment.p.seqs[row], v, row});
       }
     }
   }

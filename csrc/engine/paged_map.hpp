@@ -1,4 +1,5 @@
-// A persistent sorted map: a changed copy shares every page it did not touch, so a snapshot costs its changes.
+// A persistent sorted map: a changed copy shares every page it did not touch, so a snapshot costs
+// its changes.
 #pragma once
 
 #include <algorithm>
@@ -36,8 +37,9 @@ class PagedCounts {
     Page const* const page = branch->pages[page_of(group)].get();
     if (page == nullptr) return {};
     auto const& entries = page->entries;
-    auto const begin = std::lower_bound(entries.begin(), entries.end(), group,
-                                        [](Entry const& e, std::uint32_t g) { return e.group < g; });
+    auto const begin =
+        std::lower_bound(entries.begin(), entries.end(), group,
+                         [](Entry const& e, std::uint32_t g) { return e.group < g; });
     auto const end = std::upper_bound(begin, entries.end(), group,
                                       [](std::uint32_t g, Entry const& e) { return g < e.group; });
     return {begin, end};
@@ -55,8 +57,9 @@ class PagedCounts {
   void add(std::uint32_t group, std::uint32_t member, std::int64_t count) {
     Branch& branch = own(branches_[branch_of(group)]);
     std::vector<Entry>& entries = own(branch.pages[page_of(group)]).entries;
-    auto const at = std::lower_bound(entries.begin(), entries.end(), std::pair(group, member),
-                                     [](Entry const& e, auto const& k) { return std::pair(e.group, e.member) < k; });
+    auto const at = std::lower_bound(
+        entries.begin(), entries.end(), std::pair(group, member),
+        [](Entry const& e, auto const& k) { return std::pair(e.group, e.member) < k; });
     if (at != entries.end() && at->group == group && at->member == member) {
       at->count += count;
     } else {
@@ -65,7 +68,8 @@ class PagedCounts {
   }
 
  private:
-  static constexpr std::size_t kFanOut = 256;  // twice: 65,536 pages, 64 entries each at four million
+  static constexpr std::size_t kFanOut =
+      256;  // twice: 65,536 pages, 64 entries each at four million
   struct Page {
     std::uint64_t epoch = 0;  // of the fork that made it; only that fork may change it
     std::vector<Entry> entries;

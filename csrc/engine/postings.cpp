@@ -14,13 +14,14 @@ void for_each_in_scope(std::span<Row const> rows, ScopeRows const& scope, F&& f)
   auto at = rows.begin();
   for (RowRange const& range : scope.ranges) {
     at = std::lower_bound(at, rows.end(), range.begin);
-    for (; at != rows.end() && *at < range.end; ++at) f(static_cast<std::size_t>(at - rows.begin()));
+    for (; at != rows.end() && *at < range.end; ++at)
+      f(static_cast<std::size_t>(at - rows.begin()));
     if (at == rows.end()) return;
   }
 }
 
-void find_phrase(SegmentView const& view, LexicalColumn const& column, ScopeRows const& scope, Leaf const& leaf,
-                 LeafPostings& out) {
+void find_phrase(SegmentView const& view, LexicalColumn const& column, ScopeRows const& scope,
+                 Leaf const& leaf, LeafPostings& out) {
   std::vector<TermId> terms;
   for (std::string const& term : leaf.terms) {
     terms.push_back(column.find(term));
@@ -46,8 +47,9 @@ void find_phrase(SegmentView const& view, LexicalColumn const& column, ScopeRows
   });
 }
 
-void find_prefix(SegmentView const& view, LexicalColumn const& column, ScopeRows const& scope, Leaf const& leaf,
-                 std::set<std::string>& expanded, std::string const& argument, LeafPostings& out) {
+void find_prefix(SegmentView const& view, LexicalColumn const& column, ScopeRows const& scope,
+                 Leaf const& leaf, std::set<std::string>& expanded, std::string const& argument,
+                 LeafPostings& out) {
   std::map<Row, std::uint32_t> freqs;
   for (TermId term : column.with_prefix(leaf.terms.front())) {
     std::span<Row const> const rows = column.rows_of(term);
@@ -79,7 +81,8 @@ std::uint32_t LeafPostings::freq_of(Row row) const {
   return at != rows.end() && *at == row ? freqs[static_cast<std::size_t>(at - rows.begin())] : 0;
 }
 
-std::int64_t count_live_in_scope(SegmentView const& view, std::size_t arm, ScopeRows const& scope, TermId term) {
+std::int64_t count_live_in_scope(SegmentView const& view, std::size_t arm, ScopeRows const& scope,
+                                 TermId term) {
   LexicalColumn const& column = *view.segment().p.lexical[arm];
   std::span<Row const> const rows = column.rows_of(term);
   std::int64_t count = 0;
@@ -94,8 +97,9 @@ std::int64_t count_live_in_scope(SegmentView const& view, std::size_t arm, Scope
   return count - view.dead_doc_freq(arm, term, scope.cells);
 }
 
-LeafPostings find_postings(SegmentView const& view, std::size_t arm, ScopeRows const& scope, Leaf const& leaf,
-                           std::set<std::string>& expanded, std::string const& argument) {
+LeafPostings find_postings(SegmentView const& view, std::size_t arm, ScopeRows const& scope,
+                           Leaf const& leaf, std::set<std::string>& expanded,
+                           std::string const& argument) {
   LexicalColumn const& column = *view.segment().p.lexical[arm];
   LeafPostings out;
   if (scope.ranges.empty()) return out;
@@ -122,10 +126,12 @@ std::uint32_t count_phrase(std::span<std::vector<std::uint32_t> const> positions
                            std::span<std::uint32_t const> offsets, std::uint32_t slop) {
   auto const fits = [&](std::int64_t low) {  // every term has a displacement in [low, low + slop]
     for (std::size_t t = 1; t < positions.size(); ++t) {
-      auto const first = std::partition_point(positions[t].begin(), positions[t].end(), [&](std::uint32_t p) {
-        return static_cast<std::int64_t>(p) - offsets[t] < low;
-      });
-      if (first == positions[t].end() || static_cast<std::int64_t>(*first) - offsets[t] > low + slop) return false;
+      auto const first = std::partition_point(
+          positions[t].begin(), positions[t].end(),
+          [&](std::uint32_t p) { return static_cast<std::int64_t>(p) - offsets[t] < low; });
+      if (first == positions[t].end() ||
+          static_cast<std::int64_t>(*first) - offsets[t] > low + slop)
+        return false;
     }
     return true;
   };

@@ -17,7 +17,8 @@ inline constexpr std::size_t kPrefixBudget = 1024;
 
 struct LeafPostings {
   LeafPostings() = default;
-  LeafPostings(LeafPostings&&) = default;  // the spans may point into own_rows: moves keep them, copies would not
+  LeafPostings(LeafPostings&&) =
+      default;  // the spans may point into own_rows: moves keep them, copies would not
   LeafPostings& operator=(LeafPostings&&) = default;
 
   TermId term = kNone32;  // a plain term's number: rows and freqs are the column's own lists
@@ -31,15 +32,19 @@ struct LeafPostings {
   std::uint32_t freq_of(Row row) const;  // 0 if the row does not hold the leaf
 };
 
-// expanded: the distinct terms prefixes stood for so far, over all segments; past kPrefixBudget it is an error.
-LeafPostings find_postings(SegmentView const& view, std::size_t arm, ScopeRows const& scope, Leaf const& leaf,
-                           std::set<std::string>& expanded, std::string const& argument);
+// expanded: the distinct terms prefixes stood for so far, over all segments; past kPrefixBudget it
+// is an error.
+LeafPostings find_postings(SegmentView const& view, std::size_t arm, ScopeRows const& scope,
+                           Leaf const& leaf, std::set<std::string>& expanded,
+                           std::string const& argument);
 
 // Documents of the scope that hold the term: authorised, live, whatever the ad-hoc filter.
-std::int64_t count_live_in_scope(SegmentView const& view, std::size_t arm, ScopeRows const& scope, TermId term);
+std::int64_t count_live_in_scope(SegmentView const& view, std::size_t arm, ScopeRows const& scope,
+                                 TermId term);
 
-// How often a phrase occurs, given each term's positions: places of its first term for which every other term lies
-// so that the displacements (position - offset) of all span at most slop. With slop 0 that is an exact phrase.
+// How often a phrase occurs, given each term's positions: places of its first term for which every
+// other term lies so that the displacements (position - offset) of all span at most slop. With slop
+// 0 that is an exact phrase.
 std::uint32_t count_phrase(std::span<std::vector<std::uint32_t> const> positions,
                            std::span<std::uint32_t const> offsets, std::uint32_t slop);
 

@@ -11,16 +11,18 @@
 namespace hyrecall {
 namespace {
 
-constexpr std::size_t kBlockQueries = 16;     // queries that meet a tile while it is in cache
-constexpr Row kSliceRows = 16'384;            // a scan is split among threads only above this many rows each
+constexpr std::size_t kBlockQueries = 16;  // queries that meet a tile while it is in cache
+constexpr Row kSliceRows = 16'384;  // a scan is split among threads only above this many rows each
 
 }  // namespace
 
-Execution::Execution(Snapshot const& snapshot, Request const& request) : snapshot_(snapshot), request_(request) {
+Execution::Execution(Snapshot const& snapshot, Request const& request)
+    : snapshot_(snapshot), request_(request) {
   std::size_t const n_segments = snapshot.segments.size();
   scopes_.resize(request.scopes.size());
   parallel_for(request.scopes.size(), request.threads, [&](int, std::size_t s) {
-    for (auto const& view : snapshot.segments) scopes_[s].push_back(resolve_scope(view->segment(), *request.scopes[s]));
+    for (auto const& view : snapshot.segments)
+      scopes_[s].push_back(resolve_scope(view->segment(), *request.scopes[s]));
   });
   postings_.resize(request.lexical.size());
   for (std::size_t arm = 0; arm < request.lexical.size(); ++arm) {
@@ -34,9 +36,9 @@ Execution::Execution(Snapshot const& snapshot, Request const& request) : snapsho
       std::vector<std::set<std::string>> expanded(query->leaves.size());
       for (std::size_t s = 0; s < n_segments; ++s) {
         for (std::size_t leaf = 0; leaf < query->leaves.size(); ++leaf) {
-          postings_[arm][q][s].push_back(find_postings(*snapshot.segments[s], lexical.column,
-                                                       scopes_[request.scope_of[q]][s], query->leaves[leaf],
-                                                       expanded[leaf], lexical.name));
+          postings_[arm][q][s].push_back(
+              find_postings(*snapshot.segments[s], lexical.column, scopes_[request.scope_of[q]][s],
+                            query->leaves[leaf], expanded[leaf], lexical.name));
         }
       }
     });
@@ -62,9 +64,11 @@ Statistics Execution::statistics() const {
       auto const& query = queries_[arm][q];
       if (!query) continue;
       CellTextStatistics const& sum = sums[request_.scope_of[q]];
-      out[arm][q] = {sum.n_docs, sum.total_length, std::vector<std::int64_t>(query->leaves.size(), 0)};
+      out[arm][q] = {sum.n_docs, sum.total_length,
+                     std::vector<std::int64_t>(query->leaves.size(), 0)};
       for (auto const& leaves : postings_[arm][q]) {
-        for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) out[arm][q].doc_freqs[leaf] += leaves[leaf].doc_freq;
+        for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf)
+          out[arm][q].doc_freqs[leaf] += leaves[leaf].doc_freq;
       }
     }
   }
@@ -73,12 +77,16 @@ Statistics Execution::statistics() const {
 
 std::vector<Execution::Block> Execution::make_blocks() const {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> groups;
-  for (std::uint32_t q = 0; q < request_.n_queries; ++q) groups[{request_.scope_of[q], request_.filter_of[q]}].push_back(q);
+  for (std::uint32_t q = 0; q < request_.n_queries; ++q)
+    groups[{request_.scope_of[q], request_.filter_of[q]}].push_back(q);
   std::vector<Block> blocks;
   for (auto const& [key, queries] : groups) {
     for (std::size_t begin = 0; begin < queries.size(); begin += kBlockQueries) {
       std::size_t const end = std::min(queries.size(), begin + kBlockQueries);
-      blocks.push_back({key.first, key.second, {queries.begin() + static_cast<std::ptrdiff_t>(begin), queries.begin() + static_cast<std::ptrdiff_t>(end)}});
+      blocks.push_back({key.first,
+                        key.second,
+                        {queries.begin() + static_cast<std::ptrdiff_t>(begin),
+                         queries.begin() + static_cast<std::ptrdiff_t>(end)}});
     }
   }
   return blocks;
@@ -86,18 +94,21 @@ std::vector<Execution::Block> Execution::make_blocks() const {
 
 void Execution::scan_dense_block(Block const& block, std::size_t slice, std::size_t n_slices,
                                  std::vector<std::vector<std::vector<Candidate>>>& out) const {
-  FilterProgram const* const filter = block.filter == kNone32 ? nullptr : request_.filters[block.filter].get();
+  FilterProgram const* const filter =
+      block.filter == kNone32 ? nullptr : request_.filters[block.filter].get();
   std::size_t const n_arms = request_.dense.size();
   std::vector<TopK> best(n_arms * block.queries.size(), TopK(request_.depth));
   for (std::uint32_t s = 0; s < snapshot_.segments.size(); ++s) {
-    std::vector<SelectedTile> const tiles = select_tiles(*snapshot_.segments[s], scopes_[block.scope][s], filter);
+    std::vector<SelectedTile> const tiles =
+        select_tiles(*snapshot_.segments[s], scopes_[block.scope][s], filter);
     std::size_t const begin = tiles.size() * slice / n_slices;
     std::size_t const end = tiles.size() * (slice + 1) / n_slices;
     for (std::size_t arm = 0; arm < n_arms; ++arm) {
       std::vector<TopK*> own;
-      for (std::size_t q = 0; q < block.queries.size(); ++q) own.push_back(&best[arm * block.queries.size() + q]);
-      scan_dense(*snapshot_.segments[s], s, request_.dense[arm], std::span(tiles).subspan(begin, end - begin),
-                 block.queries, own);
+      for (std::size_t q = 0; q < block.queries.size(); ++q)
+        own.push_back(&best[arm * block.queries.size() + q]);
+      scan_dense(*snapshot_.segments[s], s, request_.dense[arm],
+                 std::span(tiles).subspan(begin, end - begin), block.queries, own);
     }
   }
   for (std::size_t arm = 0; arm < n_arms; ++arm) {
@@ -110,17 +121,20 @@ void Execution::scan_dense_block(Block const& block, std::size_t slice, std::siz
 void Execution::scan_lexical_block(Block const& block, std::vector<std::vector<Bm25Query>>& scorers,
                                    LexicalScratch& scratch,
                                    std::vector<std::vector<std::vector<Candidate>>>& out) const {
-  FilterProgram const* const filter = block.filter == kNone32 ? nullptr : request_.filters[block.filter].get();
+  FilterProgram const* const filter =
+      block.filter == kNone32 ? nullptr : request_.filters[block.filter].get();
   std::size_t const n_arms = request_.lexical.size();
   std::vector<TopK> best(n_arms * block.queries.size(), TopK(request_.depth));
   for (std::uint32_t s = 0; s < snapshot_.segments.size(); ++s) {
-    std::vector<SelectedTile> const tiles = select_tiles(*snapshot_.segments[s], scopes_[block.scope][s], filter);
+    std::vector<SelectedTile> const tiles =
+        select_tiles(*snapshot_.segments[s], scopes_[block.scope][s], filter);
     for (std::size_t arm = 0; arm < n_arms; ++arm) {
       for (std::size_t q = 0; q < block.queries.size(); ++q) {
         std::uint32_t const query = block.queries[q];
         if (!queries_[arm][query]) continue;
-        scan_lexical(*snapshot_.segments[s], s, request_.lexical[arm], scorers[arm][query], postings(arm, query, s),
-                     scopes_[block.scope][s], tiles, scratch, best[arm * block.queries.size() + q]);
+        scan_lexical(*snapshot_.segments[s], s, request_.lexical[arm], scorers[arm][query],
+                     postings(arm, query, s), scopes_[block.scope][s], tiles, scratch,
+                     best[arm * block.queries.size() + q]);
       }
     }
   }
@@ -139,7 +153,8 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
   for (std::size_t arm = 0; arm < n_lexical; ++arm) {
     for (std::size_t q = 0; q < request_.n_queries; ++q) {
       auto const& query = queries_[arm][q];
-      scorers[arm].emplace_back(request_.lexical[arm].bm25, query ? *query : kMissing, statistics[arm][q]);
+      scorers[arm].emplace_back(request_.lexical[arm].bm25, query ? *query : kMissing,
+                                statistics[arm][q]);
     }
   }
   std::vector<Block> const blocks = make_blocks();
@@ -161,27 +176,31 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
   std::vector<LexicalScratch> scratch(threads);
   std::size_t const n_dense_items = n_dense > 0 ? blocks.size() * n_slices : 0;
   std::size_t const n_lexical_items = n_lexical > 0 ? blocks.size() : 0;
-  parallel_for(n_dense_items + n_lexical_items, request_.threads, [&](int worker, std::size_t item) {
-    if (item < n_dense_items) {
-      scan_dense_block(blocks[item / n_slices], item % n_slices, n_slices, dense);
-    } else {
-      scan_lexical_block(blocks[item - n_dense_items], scorers, scratch[static_cast<std::size_t>(worker)], lexical);
-    }
-  });
+  parallel_for(n_dense_items + n_lexical_items, request_.threads,
+               [&](int worker, std::size_t item) {
+                 if (item < n_dense_items) {
+                   scan_dense_block(blocks[item / n_slices], item % n_slices, n_slices, dense);
+                 } else {
+                   scan_lexical_block(blocks[item - n_dense_items], scorers,
+                                      scratch[static_cast<std::size_t>(worker)], lexical);
+                 }
+               });
 
   std::vector<Pool> pools(request_.n_queries);
   parallel_for(request_.n_queries, request_.threads, [&](int, std::size_t q) {
     ArmLists lists = std::move(lexical[q]);
     for (std::size_t arm = 0; arm < n_dense; ++arm) {
       auto const first = dense[q].begin() + static_cast<std::ptrdiff_t>(arm * n_slices);
-      lists.push_back(TopK::join({first, first + static_cast<std::ptrdiff_t>(n_slices)}, request_.depth));
+      lists.push_back(
+          TopK::join({first, first + static_cast<std::ptrdiff_t>(n_slices)}, request_.depth));
     }
     pools[q] = complete(q, std::move(lists), scorers);
   });
   return pools;
 }
 
-Pool Execution::complete(std::size_t query, ArmLists lists, std::vector<std::vector<Bm25Query>> const& scorers) const {
+Pool Execution::complete(std::size_t query, ArmLists lists,
+                         std::vector<std::vector<Bm25Query>> const& scorers) const {
   std::size_t const n_arms = request_.n_arms();
   std::size_t const n_lexical = request_.lexical.size();
   Pool pool;
@@ -202,7 +221,8 @@ Pool Execution::complete(std::size_t query, ArmLists lists, std::vector<std::vec
       Candidate const& c = lists[arm][i];
       auto doc = i;  // one arm: the union is its list
       if (n_arms > 1) {
-        auto const at = std::lower_bound(pool.docs.begin(), pool.docs.end(), Pool::Doc{c.seq, c.segment, c.row}, before);
+        auto const at = std::lower_bound(pool.docs.begin(), pool.docs.end(),
+                                         Pool::Doc{c.seq, c.segment, c.row}, before);
         doc = static_cast<std::uint32_t>(at - pool.docs.begin());
       }
       pool.scores[doc * n_arms + arm] = c.score;
@@ -226,8 +246,8 @@ Pool Execution::complete(std::size_t query, ArmLists lists, std::vector<std::vec
   return pool;
 }
 
-std::vector<std::uint32_t> Execution::leaf_freqs(std::size_t arm, std::size_t query, std::uint32_t segment,
-                                                 Row row) const {
+std::vector<std::uint32_t> Execution::leaf_freqs(std::size_t arm, std::size_t query,
+                                                 std::uint32_t segment, Row row) const {
   std::vector<std::uint32_t> out;
   for (LeafPostings const& leaf : postings(arm, query, segment)) out.push_back(leaf.freq_of(row));
   return out;
@@ -235,7 +255,8 @@ std::vector<std::uint32_t> Execution::leaf_freqs(std::size_t arm, std::size_t qu
 
 bool Execution::matches(std::size_t arm, std::size_t query, std::uint32_t segment, Row row) const {
   std::vector<LeafPostings> const& leaves = postings(arm, query, segment);
-  return queries_[arm][query]->match.matches([&](std::uint32_t leaf) { return leaves[leaf].freq_of(row) > 0; });
+  return queries_[arm][query]->match.matches(
+      [&](std::uint32_t leaf) { return leaves[leaf].freq_of(row) > 0; });
 }
 
 Statistics add_statistics(std::span<Statistics const* const> parts) {
@@ -246,7 +267,8 @@ Statistics add_statistics(std::span<Statistics const* const> parts) {
         QueryStatistics const& one = (*parts[part])[arm][q];
         sum[arm][q].n_docs += one.n_docs;
         sum[arm][q].total_length += one.total_length;
-        for (std::size_t leaf = 0; leaf < one.doc_freqs.size(); ++leaf) sum[arm][q].doc_freqs[leaf] += one.doc_freqs[leaf];
+        for (std::size_t leaf = 0; leaf < one.doc_freqs.size(); ++leaf)
+          sum[arm][q].doc_freqs[leaf] += one.doc_freqs[leaf];
       }
     }
   }
@@ -255,14 +277,15 @@ Statistics add_statistics(std::span<Statistics const* const> parts) {
 
 namespace {
 
-// One query's candidates of all parts in one pool. An arm's list is cut again, over all parts; what no list keeps is
-// no part of the union.
+// One query's candidates of all parts in one pool. An arm's list is cut again, over all parts; what
+// no list keeps is no part of the union.
 struct JoinedPool {
   Pool pool;
   std::vector<std::uint32_t> part;  // [n_docs]
 };
 
-JoinedPool join_parts(Request const& request, std::span<std::vector<Pool> const* const> parts, std::size_t query) {
+JoinedPool join_parts(Request const& request, std::span<std::vector<Pool> const* const> parts,
+                      std::size_t query) {
   if (parts.size() == 1) {
     Pool const& only = (*parts[0])[query];
     return {only, std::vector<std::uint32_t>(only.docs.size(), 0)};
@@ -274,7 +297,8 @@ JoinedPool join_parts(Request const& request, std::span<std::vector<Pool> const*
   };
   std::vector<std::vector<Place>> lists(n_arms);
   std::vector<std::vector<std::uint32_t>> number(parts.size());  // where a kept document went
-  for (std::uint32_t part = 0; part < parts.size(); ++part) number[part].resize((*parts[part])[query].docs.size(), kNone32);
+  for (std::uint32_t part = 0; part < parts.size(); ++part)
+    number[part].resize((*parts[part])[query].docs.size(), kNone32);
   JoinedPool joined;
   joined.pool.lists.resize(n_arms);
   for (std::size_t arm = 0; arm < n_arms; ++arm) {
@@ -296,7 +320,8 @@ JoinedPool join_parts(Request const& request, std::span<std::vector<Pool> const*
         joined.pool.docs.push_back(from.docs[place.doc]);
         joined.part.push_back(place.part);
         auto const first = from.scores.begin() + static_cast<std::ptrdiff_t>(place.doc * n_arms);
-        joined.pool.scores.insert(joined.pool.scores.end(), first, first + static_cast<std::ptrdiff_t>(n_arms));
+        joined.pool.scores.insert(joined.pool.scores.end(), first,
+                                  first + static_cast<std::ptrdiff_t>(n_arms));
       }
       joined.pool.lists[arm].push_back(at);
     }
@@ -346,7 +371,8 @@ Hits merge(Request const& request, std::span<std::vector<Pool> const* const> par
   Hits hits;
   for (Hits const& chunk : chunks) {
     std::int64_t const base = hits.offsets.back();
-    for (std::size_t i = 1; i < chunk.offsets.size(); ++i) hits.offsets.push_back(base + chunk.offsets[i]);
+    for (std::size_t i = 1; i < chunk.offsets.size(); ++i)
+      hits.offsets.push_back(base + chunk.offsets[i]);
     append(hits.part, chunk.part);
     append(hits.segment, chunk.segment);
     append(hits.row, chunk.row);

@@ -17,13 +17,17 @@ class Execution {
   Execution(Snapshot const& snapshot, Request const& request);
 
   Statistics statistics() const;
-  // Each arm's best `depth` documents, and every arm's score of each. statistics: summed over all parts.
+  // Each arm's best `depth` documents, and every arm's score of each. statistics: summed over all
+  // parts.
   std::vector<Pool> candidates(Statistics const& statistics) const;
 
   // How explain() sees one document: term frequencies of the query's leaves.
-  std::vector<std::uint32_t> leaf_freqs(std::size_t arm, std::size_t query, std::uint32_t segment, Row row) const;
+  std::vector<std::uint32_t> leaf_freqs(std::size_t arm, std::size_t query, std::uint32_t segment,
+                                        Row row) const;
   bool matches(std::size_t arm, std::size_t query, std::uint32_t segment, Row row) const;
-  std::vector<std::optional<LexicalQuery>> const& queries(std::size_t arm) const { return queries_[arm]; }
+  std::vector<std::optional<LexicalQuery>> const& queries(std::size_t arm) const {
+    return queries_[arm];
+  }
 
  private:
   struct Block {  // queries that share scope and filter: their tiles are selected once
@@ -34,26 +38,31 @@ class Execution {
   using ArmLists = std::vector<std::vector<Candidate>>;  // [n_arms]
 
   std::vector<Block> make_blocks() const;
-  std::vector<LeafPostings> const& postings(std::size_t arm, std::size_t query, std::size_t segment) const {
+  std::vector<LeafPostings> const& postings(std::size_t arm, std::size_t query,
+                                            std::size_t segment) const {
     return postings_[arm][query][segment];
   }
   void scan_dense_block(Block const& block, std::size_t slice, std::size_t n_slices,
                         std::vector<std::vector<std::vector<Candidate>>>& out) const;
-  void scan_lexical_block(Block const& block, std::vector<std::vector<Bm25Query>>& scorers, LexicalScratch& scratch,
+  void scan_lexical_block(Block const& block, std::vector<std::vector<Bm25Query>>& scorers,
+                          LexicalScratch& scratch,
                           std::vector<std::vector<std::vector<Candidate>>>& out) const;
-  Pool complete(std::size_t query, ArmLists lists, std::vector<std::vector<Bm25Query>> const& scorers) const;
+  Pool complete(std::size_t query, ArmLists lists,
+                std::vector<std::vector<Bm25Query>> const& scorers) const;
 
   Snapshot const& snapshot_;
   Request const& request_;
-  std::vector<std::vector<ScopeRows>> scopes_;                             // [scope][segment]
-  std::vector<std::vector<std::optional<LexicalQuery>>> queries_;          // [lexical arm][query]
-  std::vector<std::vector<std::vector<std::vector<LeafPostings>>>> postings_;  // [lexical arm][query][segment][leaf]
+  std::vector<std::vector<ScopeRows>> scopes_;                     // [scope][segment]
+  std::vector<std::vector<std::optional<LexicalQuery>>> queries_;  // [lexical arm][query]
+  std::vector<std::vector<std::vector<std::vector<LeafPostings>>>>
+      postings_;  // [lexical arm][query][segment][leaf]
 };
 
 // Sums the parts' integers; idf is computed once, from the sum.
 Statistics add_statistics(std::span<Statistics const* const> parts);
 
-// Merges each arm's lists by (score, seq), cuts them at depth, ranks, fuses, and cuts offset and limit.
+// Merges each arm's lists by (score, seq), cuts them at depth, ranks, fuses, and cuts offset and
+// limit.
 Hits merge(Request const& request, std::span<std::vector<Pool> const* const> parts);
 
 }  // namespace hyrecall

@@ -7,7 +7,8 @@ namespace {
 
 template <typename T>
 std::vector<T> part_of(std::vector<T> const& all, std::size_t begin, std::size_t end) {
-  return {all.begin() + static_cast<std::ptrdiff_t>(begin), all.begin() + static_cast<std::ptrdiff_t>(end)};
+  return {all.begin() + static_cast<std::ptrdiff_t>(begin),
+          all.begin() + static_cast<std::ptrdiff_t>(end)};
 }
 
 // Numbers that point into `all` are made to point into what is used of it; `none` stays.
@@ -34,7 +35,8 @@ Request Request::slice(std::size_t begin, std::size_t end) const {
   out.filter_of = part_of(filter_of, begin, end);
   out.filters = keep_used(filters, out.filter_of);
   for (LexicalRequest const& arm : lexical) {
-    out.lexical.push_back({arm.column, arm.name, arm.bm25, arm.analyzer, part_of(arm.queries, begin, end), arm.floor});
+    out.lexical.push_back({arm.column, arm.name, arm.bm25, arm.analyzer,
+                           part_of(arm.queries, begin, end), arm.floor});
   }
   for (DenseRequest const& arm : dense) {
     out.dense.push_back({arm.column, arm.name, part_of(arm.queries, begin, end), arm.floor});

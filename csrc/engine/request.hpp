@@ -43,7 +43,7 @@ struct DenseRequest {
 
 struct Fusion {
   enum class Kind : std::uint8_t { kNone, kRrf, kWeightedSum, kMax };
-  Kind kind = Kind::kNone;  // kNone: exactly one arm, its score is the score
+  Kind kind = Kind::kNone;      // kNone: exactly one arm, its score is the score
   std::vector<double> weights;  // [n_arms], >= 0
   double rank_constant = 60.0;
   bool minmax = true;    // scale each arm into [0, 1] over the pool
@@ -53,10 +53,10 @@ struct Fusion {
 // Arms are numbered lexical first, then dense, in the order of these vectors.
 struct Request {
   std::size_t n_queries = 0;
-  std::vector<std::shared_ptr<Scope const>> scopes;  // distinct
-  std::vector<std::uint32_t> scope_of;           // [n_queries]
+  std::vector<std::shared_ptr<Scope const>> scopes;           // distinct
+  std::vector<std::uint32_t> scope_of;                        // [n_queries]
   std::vector<std::shared_ptr<FilterProgram const>> filters;  // distinct
-  std::vector<std::uint32_t> filter_of;          // [n_queries], kNone32 = none
+  std::vector<std::uint32_t> filter_of;                       // [n_queries], kNone32 = none
   std::vector<LexicalRequest> lexical;
   std::vector<DenseRequest> dense;
   std::size_t depth = 100;  // how many documents an arm hands on
@@ -68,7 +68,8 @@ struct Request {
   int threads = 1;
 
   std::size_t n_arms() const { return lexical.size() + dense.size(); }
-  // The queries [begin, end) as a request of their own: a batch of any size runs in pieces, with the same bits.
+  // The queries [begin, end) as a request of their own: a batch of any size runs in pieces, with
+  // the same bits.
   Request slice(std::size_t begin, std::size_t end) const;
 };
 
@@ -80,9 +81,11 @@ struct QueryStatistics {
 };
 using Statistics = std::vector<std::vector<QueryStatistics>>;  // [lexical arm][query]
 
-inline constexpr float kNoScore = -__builtin_inff();  // a component that was not computed: null, not 0
+inline constexpr float kNoScore =
+    -__builtin_inff();  // a component that was not computed: null, not 0
 
-// Candidates of one query from one part: each arm's list, and every document's score in every arm that ran.
+// Candidates of one query from one part: each arm's list, and every document's score in every arm
+// that ran.
 struct Pool {
   struct Doc {
     Seq seq;
@@ -90,8 +93,9 @@ struct Pool {
     Row row;
   };
   std::vector<Doc> docs;
-  std::vector<float> scores;                      // [n_docs, n_arms], kNoScore = null
-  std::vector<std::vector<std::uint32_t>> lists;  // [n_arms] indices into docs, by (score desc, seq asc)
+  std::vector<float> scores;  // [n_docs, n_arms], kNoScore = null
+  std::vector<std::vector<std::uint32_t>>
+      lists;  // [n_arms] indices into docs, by (score desc, seq asc)
 };
 
 // One row a hit, ordered by (query, rank).
@@ -100,11 +104,11 @@ struct Hits {
   std::vector<std::uint32_t> part;
   std::vector<std::uint32_t> segment;
   std::vector<Row> row;
-  std::vector<std::int32_t> rank;        // from 1, in the whole list
+  std::vector<std::int32_t> rank;  // from 1, in the whole list
   std::vector<double> score;
-  std::vector<float> arm_scores;         // [n_hits, n_arms], kNoScore = null
-  std::vector<std::int32_t> arm_ranks;   // [n_hits, n_arms], 0 = outside the arm's list
-  std::vector<double> scales;            // [n_queries, 2 n_arms + 1], see FusedList
+  std::vector<float> arm_scores;        // [n_hits, n_arms], kNoScore = null
+  std::vector<std::int32_t> arm_ranks;  // [n_hits, n_arms], 0 = outside the arm's list
+  std::vector<double> scales;           // [n_queries, 2 n_arms + 1], see FusedList
 };
 
 }  // namespace hyrecall

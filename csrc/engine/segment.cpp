@@ -27,7 +27,8 @@ std::vector<std::vector<CellTextStatistics>> sum_by_cell(Segment::Parts const& p
 }  // namespace
 
 Segment::Segment(Parts parts) : p(std::move(parts)), text_statistics(sum_by_cell(p)) {
-  for (auto const& column : p.lexical) require(column->n_rows() == n_rows(), "a lexical column as long as the segment");
+  for (auto const& column : p.lexical)
+    require(column->n_rows() == n_rows(), "a lexical column as long as the segment");
   for (auto const& column : p.dense) {
     require(column->inverse_norms.size() == n_rows(), "a dense column as long as the segment");
   }
@@ -38,7 +39,8 @@ void LiveSet::kill(std::span<Row const> rows) {
   for (Row row : rows) {
     std::size_t const at = row / kPageRows;
     if (fresh[at] == nullptr) {
-      fresh[at] = pages_[at] != nullptr ? std::make_shared<Page>(*pages_[at]) : std::make_shared<Page>();
+      fresh[at] =
+          pages_[at] != nullptr ? std::make_shared<Page>(*pages_[at]) : std::make_shared<Page>();
       if (pages_[at] == nullptr) fresh[at]->fill(~std::uint64_t{0});
       pages_[at] = fresh[at];
     }
@@ -49,7 +51,8 @@ void LiveSet::kill(std::span<Row const> rows) {
 SegmentView::SegmentView(std::shared_ptr<Segment const> segment)
     : segment_(std::move(segment)), live_(segment_->n_rows()) {
   std::size_t const n_arms = segment_->p.lexical.size();
-  dead_ = {std::vector<PagedCounts>(n_arms), std::vector<PagedCounts>(n_arms), std::vector<PagedCounts>(n_arms)};
+  dead_ = {std::vector<PagedCounts>(n_arms), std::vector<PagedCounts>(n_arms),
+           std::vector<PagedCounts>(n_arms)};
 }
 
 SegmentView SegmentView::without(std::span<Row const> rows) const {
@@ -66,7 +69,9 @@ SegmentView SegmentView::without(std::span<Row const> rows) const {
       std::uint32_t const cell = segment_->p.cells.cell_of(row);
       docs.add(cell, 0, 1);
       total_length.add(cell, 0, column.doc_length(row));
-      column.for_each_term(row, [&](TermId term, std::uint32_t, std::uint8_t const*) { postings.add(term, cell, 1); });
+      column.for_each_term(row, [&](TermId term, std::uint32_t, std::uint8_t const*) {
+        postings.add(term, cell, 1);
+      });
     }
     next.dead_.postings[arm] = std::move(postings);
     next.dead_.docs[arm] = std::move(docs);
@@ -84,7 +89,8 @@ CellTextStatistics SegmentView::text_statistics(std::size_t arm, std::uint32_t c
   return out;
 }
 
-std::int64_t SegmentView::dead_doc_freq(std::size_t arm, TermId term, std::span<std::uint32_t const> cells) const {
+std::int64_t SegmentView::dead_doc_freq(std::size_t arm, TermId term,
+                                        std::span<std::uint32_t const> cells) const {
   if (n_dead_ == 0) return 0;
   std::int64_t sum = 0;
   std::span<PagedCounts::Entry const> const entries = dead_.postings[arm].of_group(term);

@@ -1,4 +1,5 @@
-// An immutable run of documents sorted by (cell, cluster, seq), and a view of it that knows which are dead.
+// An immutable run of documents sorted by (cell, cluster, seq), and a view of it that knows which
+// are dead.
 #pragma once
 
 #include <array>
@@ -64,7 +65,8 @@ class LiveSet {
   std::vector<std::shared_ptr<Page const>> pages_;
 };
 
-// What deletes took away from the statistics of a segment. Exact under L2 and L3: a live view equals a rebuild.
+// What deletes took away from the statistics of a segment. Exact under L2 and L3: a live view
+// equals a rebuild.
 struct DeadStatistics {
   std::vector<PagedCounts> postings;      // by arm: (term, cell) -> dead documents holding the term
   std::vector<PagedCounts> docs;          // by arm: (cell, 0) -> dead documents with a text
@@ -85,7 +87,8 @@ class SegmentView {
 
   CellTextStatistics text_statistics(std::size_t arm, std::uint32_t cell) const;
   // Dead documents holding the term, over the given cells (rising).
-  std::int64_t dead_doc_freq(std::size_t arm, TermId term, std::span<std::uint32_t const> cells) const;
+  std::int64_t dead_doc_freq(std::size_t arm, TermId term,
+                             std::span<std::uint32_t const> cells) const;
   // The live row of an identity, or kNone32.
   Row find(std::string_view cell, KeyValue const& key) const;
   std::vector<Row> dead_rows() const;

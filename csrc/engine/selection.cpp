@@ -48,7 +48,8 @@ Scope match_cells(Snapshot const& snapshot, std::span<std::optional<std::string>
   return out;
 }
 
-std::vector<SelectedTile> select_tiles(SegmentView const& view, ScopeRows const& rows, FilterProgram const* filter) {
+std::vector<SelectedTile> select_tiles(SegmentView const& view, ScopeRows const& rows,
+                                       FilterProgram const* filter) {
   std::vector<SelectedTile> tiles;
   for (RowRange const& range : rows.ranges) {
     for (Row tile = range.begin / kTileRows; tile * kTileRows < range.end; ++tile) {
@@ -70,7 +71,8 @@ std::vector<SelectedTile> select_tiles(SegmentView const& view, ScopeRows const&
   }
   std::erase_if(tiles, [&](SelectedTile& selected) {
     if (view.n_dead() > 0) selected.mask = selected.mask & view.live().tile(selected.tile);
-    if (bound && selected.mask.any()) selected.mask = selected.mask & bound->evaluate(selected.tile);
+    if (bound && selected.mask.any())
+      selected.mask = selected.mask & bound->evaluate(selected.tile);
     return !selected.mask.any();
   });
   return tiles;

@@ -1,4 +1,5 @@
-// What one query may see in one segment: the rows of its cells, less the dead, less what the filter leaves out.
+// What one query may see in one segment: the rows of its cells, less the dead, less what the filter
+// leaves out.
 #pragma once
 
 #include <optional>
@@ -27,7 +28,8 @@ struct ScopeRows {
 };
 ScopeRows resolve_scope(Segment const& segment, Scope const& scope);
 
-// The cells with a live document whose every part equals the pattern's (encoded as in encode_cell; none = any value).
+// The cells with a live document whose every part equals the pattern's (encoded as in encode_cell;
+// none = any value).
 Scope match_cells(Snapshot const& snapshot, std::span<std::optional<std::string> const> pattern);
 
 struct SelectedTile {
@@ -35,6 +37,7 @@ struct SelectedTile {
   TileMask mask;  // at least one bit
 };
 // The tiles of the rows that may appear in a reply, rising.
-std::vector<SelectedTile> select_tiles(SegmentView const& view, ScopeRows const& rows, FilterProgram const* filter);
+std::vector<SelectedTile> select_tiles(SegmentView const& view, ScopeRows const& rows,
+                                       FilterProgram const* filter);
 
 }  // namespace hyrecall

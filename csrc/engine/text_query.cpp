@@ -13,14 +13,16 @@ namespace {
 
 using Kind = TextQuery::Kind;
 
-constexpr std::uint32_t kMaxLeaves = 1 << 16;  // a window of rows holds a bit for each: 128 MiB a thread at most
+constexpr std::uint32_t kMaxLeaves =
+    1 << 16;  // a window of rows holds a bit for each: 128 MiB a thread at most
 
 struct Token {
   std::string const* term;
   std::uint32_t position;
 };
 
-// The texts of all queries, analysed in one go: token functions run once per distinct token of the batch.
+// The texts of all queries, analysed in one go: token functions run once per distinct token of the
+// batch.
 class Texts {
  public:
   void collect(TextQuery const& query) {
@@ -29,7 +31,9 @@ class Texts {
     }
     for (TextQuery const& child : query.children) collect(child);
   }
-  void analyze(text::Analyzer const& analyzer) { analyzer.analyze(texts_, text::Role::kQuery, batch_); }
+  void analyze(text::Analyzer const& analyzer) {
+    analyzer.analyze(texts_, text::Role::kQuery, batch_);
+  }
 
   // The tokens of the next text, in the order of collect().
   std::vector<Token> next() {
@@ -60,11 +64,13 @@ class Compiler {
   }
 
  private:
-  // Adds the query's nodes to a parent that is kAll or kAny: words of a str under All are all required.
+  // Adds the query's nodes to a parent that is kAll or kAny: words of a str under All are all
+  // required.
   void add(TextQuery const& query, double boost, MatchNode& parent) {
     switch (query.kind) {
       case Kind::kText:
-        for (Token const& token : texts_.next()) add_leaf({Leaf::Kind::kTerm, {*token.term}, {0}, 0, 0.0}, boost, parent);
+        for (Token const& token : texts_.next())
+          add_leaf({Leaf::Kind::kTerm, {*token.term}, {0}, 0, 0.0}, boost, parent);
         break;
       case Kind::kPhrase:
         add_phrase(query, boost, parent);
@@ -73,11 +79,19 @@ class Compiler {
         add_leaf({Leaf::Kind::kPrefix, {prefix_term(query)}, {0}, 0, 0.0}, boost, parent);
         break;
       case Kind::kBoost:
-        for (TextQuery const& child : query.children) add(child, boost * query.boost, parent);
+        boost *= query.boost;
+        // Far outside, a weight leaves float32: scores of 0 or infinity, which rank nothing.
+        if (!(boost >= 0x1p-20 && boost <= 0x1p20)) {
+          throw Error(ErrorCode::kOption, argument_,
+                      "expected nested boosts that multiply to [2^-20, 2^20], got " +
+                          std::to_string(boost));
+        }
+        for (TextQuery const& child : query.children) add(child, boost, parent);
         break;
       case Kind::kAll:
       case Kind::kAny: {
-        MatchNode node{query.kind == Kind::kAll ? MatchNode::Kind::kAll : MatchNode::Kind::kAny, 0, {}};
+        MatchNode node{
+            query.kind == Kind::kAll ? MatchNode::Kind::kAll : MatchNode::Kind::kAny, 0, {}};
         for (TextQuery const& child : query.children) add(child, boost, node);
         if (!node.children.empty()) parent.children.push_back(std::move(node));
         break;
@@ -100,11 +114,12 @@ class Compiler {
   std::string prefix_term(TextQuery const& query) {
     std::vector<Token> const tokens = texts_.next();
     // A compound comes first and shares its position with its first part.
-    bool const one = tokens.size() == 1 || (tokens.size() > 1 && tokens[1].position == tokens[0].position);
+    bool const one =
+        tokens.size() == 1 || (tokens.size() > 1 && tokens[1].position == tokens[0].position);
     if (!one) {
       throw Error(ErrorCode::kOption, argument_,
-                  "expected a prefix of one token, got " + std::to_string(tokens.size()) + " tokens in Prefix('" +
-                      query.text + "')");
+                  "expected a prefix of one token, got " + std::to_string(tokens.size()) +
+                      " tokens in Prefix('" + query.text + "')");
     }
     return *tokens.front().term;
   }
@@ -118,7 +133,8 @@ class Compiler {
   // Equal leaves share a number; found by hash, since a query may have a million.
   std::uint32_t number_of(Leaf leaf) {
     std::uint64_t hash = mix64(static_cast<std::uint64_t>(leaf.kind) << 32 | leaf.slop);
-    for (std::size_t i = 0; i < leaf.terms.size(); ++i) hash = hash_bytes(leaf.terms[i], hash ^ leaf.offsets[i]);
+    for (std::size_t i = 0; i < leaf.terms.size(); ++i)
+      hash = hash_bytes(leaf.terms[i], hash ^ leaf.offsets[i]);
     auto const [first, last] = numbers_.equal_range(hash);
     for (auto at = first; at != last; ++at) {
       if (same_leaf(leaves_[at->second].leaf, leaf)) return at->second;
@@ -126,7 +142,8 @@ class Compiler {
     auto const number = static_cast<std::uint32_t>(leaves_.size());
     if (number == kMaxLeaves) {
       throw Error(ErrorCode::kOption, argument_,
-                  "expected at most " + std::to_string(kMaxLeaves) + " distinct terms in a query, got more");
+                  "expected at most " + std::to_string(kMaxLeaves) +
+                      " distinct terms in a query, got more");
     }
     numbers_.emplace(hash, number);
     leaves_.push_back({std::move(leaf), {}});
@@ -139,7 +156,8 @@ class Compiler {
     std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
       Leaf const& x = leaves_[a].leaf;
       Leaf const& y = leaves_[b].leaf;
-      return std::tie(x.terms, x.kind, x.offsets, x.slop) < std::tie(y.terms, y.kind, y.offsets, y.slop);
+      return std::tie(x.terms, x.kind, x.offsets, x.slop) <
+             std::tie(y.terms, y.kind, y.offsets, y.slop);
     });
     std::vector<std::uint32_t> place(order.size());
     for (std::uint32_t i = 0; i < order.size(); ++i) {
@@ -179,8 +197,9 @@ std::string Leaf::label() const {
   return out + "\"" + (slop > 0 ? "~" + std::to_string(slop) : "");
 }
 
-std::vector<std::optional<LexicalQuery>> analyze_queries(std::span<std::optional<TextQuery> const> queries,
-                                                         text::Analyzer const& analyzer, std::string const& argument) {
+std::vector<std::optional<LexicalQuery>> analyze_queries(
+    std::span<std::optional<TextQuery> const> queries, text::Analyzer const& analyzer,
+    std::string const& argument) {
   Texts texts;
   for (auto const& query : queries) {
     if (query) texts.collect(*query);

@@ -1,4 +1,5 @@
-// A typed text query, and its analysed form: distinct leaves that score, and a tree that says what matches.
+// A typed text query, and its analysed form: distinct leaves that score, and a tree that says what
+// matches.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +16,14 @@ namespace hyrecall {
 struct TextQuery {
   enum class Kind : std::uint8_t { kText, kPhrase, kPrefix, kAll, kAny, kBoost };
   Kind kind = Kind::kText;
-  std::string text;       // of kText, kPhrase, kPrefix
-  std::uint32_t slop = 0; // of kPhrase
-  double boost = 1.0;     // of kBoost
+  std::string text;        // of kText, kPhrase, kPrefix
+  std::uint32_t slop = 0;  // of kPhrase
+  double boost = 1.0;      // of kBoost
   std::vector<TextQuery> children;
 };
 
-// A term, or a phrase or prefix that counts as one: term frequency = occurrences, doc frequency = documents with one.
+// A term, or a phrase or prefix that counts as one: term frequency = occurrences, doc frequency =
+// documents with one.
 struct Leaf {
   enum class Kind : std::uint8_t { kTerm, kPhrase, kPrefix };
   Kind kind = Kind::kTerm;
@@ -54,13 +56,15 @@ struct MatchNode {
 };
 
 struct LexicalQuery {
-  std::vector<Leaf> leaves;  // distinct, by the UTF-8 bytes of their terms: the order in which scores are summed
+  std::vector<Leaf>
+      leaves;  // distinct, by the UTF-8 bytes of their terms: the order in which scores are summed
   MatchNode match;
   bool is_bag = true;  // any leaf matches: no tree to evaluate
 };
 
 // A missing query stays missing; a text without an indexable token becomes a query without leaves.
-std::vector<std::optional<LexicalQuery>> analyze_queries(std::span<std::optional<TextQuery> const> queries,
-                                                         text::Analyzer const& analyzer, std::string const& argument);
+std::vector<std::optional<LexicalQuery>> analyze_queries(
+    std::span<std::optional<TextQuery> const> queries, text::Analyzer const& analyzer,
+    std::string const& argument);
 
 }  // namespace hyrecall

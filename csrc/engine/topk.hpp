@@ -1,4 +1,5 @@
-// The best k documents by (score desc, seq asc): a total order, so the answer does not depend on how it was reached.
+// The best k documents by (score desc, seq asc): a total order, so the answer does not depend on
+// how it was reached.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +21,8 @@ struct Candidate {
   }
 };
 
-// Keeps up to twice k offers and halves them by selection: cheaper than a heap from k of some tens on.
+// Keeps up to twice k offers and halves them by selection: cheaper than a heap from k of some tens
+// on.
 class TopK {
  public:
   explicit TopK(std::size_t k) : k_(k) {}
@@ -42,21 +44,24 @@ class TopK {
   // Joins lists that are each the best k of their share.
   static std::vector<Candidate> join(std::vector<std::vector<Candidate>> lists, std::size_t k) {
     std::vector<Candidate> all = std::move(lists.front());
-    for (std::size_t i = 1; i < lists.size(); ++i) all.insert(all.end(), lists[i].begin(), lists[i].end());
+    for (std::size_t i = 1; i < lists.size(); ++i)
+      all.insert(all.end(), lists[i].begin(), lists[i].end());
     if (lists.size() > 1) std::sort(all.begin(), all.end());
     if (all.size() > k) all.resize(k);
     return all;
   }
 
  private:
-  static constexpr std::size_t kSlack = 32;  // so that a small k does not select at every other offer
+  static constexpr std::size_t kSlack =
+      32;  // so that a small k does not select at every other offer
 
   void shrink() {
     if (k_ == 0) {
       kept_.clear();
       return;
     }
-    std::nth_element(kept_.begin(), kept_.begin() + static_cast<std::ptrdiff_t>(k_) - 1, kept_.end());
+    std::nth_element(kept_.begin(), kept_.begin() + static_cast<std::ptrdiff_t>(k_) - 1,
+                     kept_.end());
     kept_.resize(k_);
     worst_ = kept_.back();
     threshold_ = worst_.score;

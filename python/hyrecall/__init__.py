@@ -18,12 +18,13 @@ from hyrecall.errors import (
 )
 from hyrecall.explain import Explanation
 from hyrecall.filters import AllOf, Filter, IsNull, NoneOf, NotNull
-from hyrecall.hits import Hit, Hits, QueryHits, Trace
+from hyrecall.hits import Hit, Hits, QueryHits
 from hyrecall.index import Index
 from hyrecall.queries import All, Any, Boost, Phrase, Prefix
 from hyrecall.schema import Schema, Text, Vector
 from hyrecall.scope import ANY, Scope
 from hyrecall.scoring import BM25, RRF, Above, Max, WeightedSum
+from hyrecall.trace import Trace
 
 __version__ = "0.1.0"
 

@@ -1,6 +1,31 @@
-"""The native engine of hyrecall. Private: use the hyrecall package."""
+"""The native engine of hyrecall. Private: use the hyrecall package.
+
+Arrow columns come as anything with ``__arrow_c_array__``, one chunk each.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, final
+
+import numpy as np
+import numpy.typing as npt
+
+_Rows: TypeAlias = npt.NDArray[np.uint32]
+_Bytes: TypeAlias = npt.NDArray[np.uint8]
+_Floor: TypeAlias = tuple[float, bool] | None  # (value, strict)
+_Variant: TypeAlias = Literal["okapi", "lucene", "fts5"]
+# None, a text, or (kind, ...) as hyrecall.queries makes them.
+_Query: TypeAlias = str | tuple[Any, ...] | None
+
+class _ArrowArray(Protocol):
+    def __arrow_c_array__(
+        self, requested_schema: object | None = None, /
+    ) -> tuple[object, object]: ...
+
+# ---- errors ----
 
 class HyrecallError(Exception):
+    """Base of every error that hyrecall raises; `.argument` names the culprit."""
+
     argument: str
 
 class ShapeError(HyrecallError, ValueError): ...
@@ -12,3 +37,360 @@ class DeviceUnavailableError(HyrecallError, RuntimeError): ...
 class DeviceMemoryError(HyrecallError, MemoryError): ...
 class CorruptIndexError(HyrecallError, OSError): ...
 class InternalError(HyrecallError, RuntimeError): ...
+
+# ---- text ----
+
+def text_version() -> str:
+    """Version of the character tables and of the rules: part of every analyzer's hash."""
+
+@final
+class Analyzer:
+    """Texts to terms with positions."""
+
+    def __init__(
+        self,
+        preset: str,
+        *,
+        stopwords: Sequence[str] = ...,
+        token_function: Callable[[list[str]], Sequence[Sequence[str]]] | None = None,
+    ) -> None: ...
+    @staticmethod
+    def from_text_function(
+        function: Callable[[list[str]], Sequence[Sequence[str]]],
+    ) -> Analyzer:
+        """Whole texts: `function` maps a list of texts to a list of lists of terms."""
+    def analyze(
+        self, texts: Sequence[str | bytes], role: Literal["document", "query"]
+    ) -> tuple[list[str], npt.NDArray[np.uint64], _Rows, _Rows, _Rows]:
+        """texts, role -> terms, offsets, term_ids, positions, lengths."""
+
+# ---- filters ----
+
+@final
+class AttributeColumn:
+    """A filterable column of one segment: codes, validity, dictionary and zone maps."""
+
+    def __init__(
+        self,
+        values: npt.NDArray[Any],
+        *,
+        text: _Bytes | None = None,
+        valid: _Bytes | None = None,
+        first_valid: int = 0,
+        offsets: npt.NDArray[np.int64] | None = None,
+        list_valid: _Bytes | None = None,
+        first_list_valid: int = 0,
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def sort_codes(self) -> npt.NDArray[np.int64]:
+        """One per row of a column without lists, in the order of its values; null comes first."""
+
+@final
+class FilterProgram:
+    """A filter compiled against a schema; good for every segment of it."""
+
+    def __init__(self) -> None: ...
+    @staticmethod
+    def codes_between(column: int, low: int, high: int) -> FilterProgram: ...
+    @staticmethod
+    def text_between(
+        column: int, low: str | bytes | None, high: str | bytes | None
+    ) -> FilterProgram: ...
+    @staticmethod
+    def codes_any_of(column: int, codes: Sequence[int]) -> FilterProgram: ...
+    @staticmethod
+    def text_any_of(column: int, texts: Sequence[str | bytes]) -> FilterProgram: ...
+    @staticmethod
+    def is_null(column: int) -> FilterProgram: ...
+    @staticmethod
+    def all_of(parts: Sequence[FilterProgram]) -> FilterProgram:
+        """Rows that match every part; of none: every row."""
+    @staticmethod
+    def any_of(parts: Sequence[FilterProgram]) -> FilterProgram:
+        """Rows that match one part; of none: no row."""
+    @staticmethod
+    def complement(part: FilterProgram) -> FilterProgram: ...
+    def evaluate(self, columns: Sequence[AttributeColumn]) -> npt.NDArray[np.bool_]:
+        """Which rows match, shape (n_rows,). For tests."""
+    def answers(self, columns: Sequence[AttributeColumn]) -> _Bytes:
+        """What zone maps say of each tile, 0 none, 1 some, 2 all. For tests."""
+
+# ---- columns ----
+
+@final
+class CellDirectory:
+    def __init__(self, parts: list[_ArrowArray], n_rows: int) -> None: ...
+    @property
+    def n_cells(self) -> int: ...
+
+def sort_rows(
+    parts: list[_ArrowArray],
+    n_rows: int,
+    cluster: npt.NDArray[np.int64],
+    seqs: npt.NDArray[np.int64],
+) -> _Rows: ...
+def encode_cells(parts: list[_ArrowArray], n_rows: int) -> list[bytes]: ...
+
+@final
+class LexicalColumn:
+    @staticmethod
+    def build(
+        name: str,
+        columns: list[list[_ArrowArray]],
+        order: _Rows,
+        analyzer: Analyzer,
+        cells: CellDirectory,
+    ) -> LexicalColumn: ...
+    @staticmethod
+    def merge(
+        sources: Sequence[LexicalColumn],
+        source: _Rows,
+        source_row: _Rows,
+        cells: CellDirectory,
+    ) -> LexicalColumn: ...
+    @staticmethod
+    def from_parts(name: str, parts: dict[str, npt.NDArray[Any]]) -> LexicalColumn: ...
+    def parts(self) -> dict[str, npt.NDArray[Any]]: ...
+    def doc_length(self, row: int) -> int | None: ...
+    @property
+    def n_terms(self) -> int: ...
+    @property
+    def n_postings(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+
+@final
+class DenseColumn:
+    @staticmethod
+    def build(
+        name: str,
+        dtype: str,
+        dim: int,
+        chunks: Sequence[npt.NDArray[Any]],
+        valid: _Bytes,
+        order: _Rows,
+        threads: int,
+    ) -> DenseColumn: ...
+    @staticmethod
+    def merge(sources: Sequence[DenseColumn], source: _Rows, source_row: _Rows) -> DenseColumn: ...
+    @staticmethod
+    def from_parts(
+        name: str, dtype: str, dim: int, rows: _Bytes, inverse_norms: npt.NDArray[np.float32]
+    ) -> DenseColumn: ...
+    @property
+    def rows(self) -> _Bytes: ...
+    @property
+    def inverse_norms(self) -> npt.NDArray[np.float32]: ...
+    @property
+    def dtype(self) -> Literal["float32", "float16", "bfloat16"]: ...
+    @property
+    def dim(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+
+# ---- segments ----
+
+@final
+class Segment:
+    def __init__(
+        self,
+        seqs: npt.NDArray[np.int64],
+        cells: CellDirectory,
+        keys: _ArrowArray,
+        lexical: Sequence[LexicalColumn],
+        dense: Sequence[DenseColumn],
+        attributes: Sequence[AttributeColumn],
+    ) -> None: ...
+    @property
+    def n_rows(self) -> int: ...
+    @property
+    def n_cells(self) -> int: ...
+    @property
+    def seqs(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def duplicate(self) -> tuple[int, int] | None: ...
+    @property
+    def nbytes(self) -> dict[str, int]: ...
+
+@final
+class SegmentView:
+    def __init__(self, segment: Segment) -> None: ...
+    @property
+    def n_rows(self) -> int: ...
+    @property
+    def n_live(self) -> int: ...
+    @property
+    def n_dead(self) -> int: ...
+    def dead_rows(self) -> _Rows: ...
+    def without(self, rows: _Rows) -> SegmentView:
+        """The view after the death of these live, distinct rows."""
+
+@final
+class Snapshot:
+    def __init__(self, views: Sequence[SegmentView]) -> None: ...
+    @property
+    def n_docs(self) -> int: ...
+    def locate_rows(
+        self, cell_parts: list[_ArrowArray], keys: _ArrowArray
+    ) -> tuple[npt.NDArray[np.int32], _Rows]:
+        """Where each (cell, key) lives: segment (-1 = nowhere) and row."""
+    def locate_keys(
+        self, keys: _ArrowArray, scopes: Sequence[Sequence[bytes]], scope_of: Sequence[int]
+    ) -> tuple[npt.NDArray[np.int32], _Rows]:
+        """Every live (segment, row) with one of the keys in scopes[scope_of[i]]."""
+    def matching(self, pattern: Sequence[bytes | None]) -> list[bytes]:
+        """Encoded cells that hold a live document and match every given part."""
+
+def merge_order(
+    views: Sequence[SegmentView], cluster: Sequence[npt.NDArray[np.int64]]
+) -> tuple[_Rows, _Rows]:
+    """Live rows of several views in the order of one segment: (view, row) each."""
+
+# ---- recall ----
+
+@final
+class Request:
+    def __init__(
+        self,
+        *,
+        scopes: Sequence[Sequence[bytes]],
+        scope_of: Sequence[int],
+        filters: Sequence[FilterProgram],
+        filter_of: Sequence[int],
+        depth: int,
+        limit: int,
+        offset: int,
+        threads: int,
+    ) -> None: ...
+    def slice(self, begin: int, end: int) -> Request:
+        """The queries [begin, end) as a request of their own."""
+
+    def add_lexical(
+        self,
+        column: int,
+        name: str,
+        variant: str,
+        k1: float,
+        b: float,
+        analyzer: Analyzer,
+        queries: list[_Query],
+        floor: _Floor,
+    ) -> None: ...
+    def add_dense(
+        self,
+        column: int,
+        name: str,
+        vectors: npt.NDArray[np.float32],
+        valid: _Bytes,
+        floor: _Floor,
+    ) -> None: ...
+    def set_fusion(
+        self,
+        *,
+        kind: str,
+        weights: Sequence[float],
+        rank_constant: float,
+        minmax: bool,
+        complete: bool,
+        min_fused: _Floor,
+        normalize: bool,
+    ) -> None: ...
+    @property
+    def n_queries(self) -> int: ...
+    @property
+    def n_arms(self) -> int: ...
+
+@final
+class Statistics:
+    def of(self, arm: int, query: int) -> tuple[int, int, list[int]]:
+        """(documents, total length, document frequency per leaf) of one query."""
+    @staticmethod
+    def add(parts: Sequence[Statistics]) -> Statistics: ...
+
+@final
+class Candidates: ...
+
+@final
+class Execution:
+    def __init__(self, snapshot: Snapshot, request: Request) -> None: ...
+    def statistics(self) -> Statistics: ...
+    def candidates(self, statistics: Statistics) -> Candidates: ...
+    def leaves(self, arm: int, query: int) -> list[tuple[str, float]] | None:
+        """(label, boost x occurrences) of the query's leaves, in the order of summing."""
+    def empty_queries(self, arm: int) -> list[int]:
+        """Queries whose text has no indexable token."""
+    def matches(self, arm: int, query: int, segment: int, row: int) -> bool:
+        """Whether a document that this execution returned matches the text query."""
+    def leaf_freqs(self, arm: int, query: int, segment: int, row: int) -> list[int]:
+        """Term frequency of each leaf in a document that this execution returned."""
+
+def merge(request: Request, parts: Sequence[Candidates]) -> dict[str, npt.NDArray[Any]]:
+    """offsets, part, segment, row, rank, score, arm_scores, arm_ranks, scales: one row a hit."""
+
+# ---- submodules; a class of static functions stands for each, as a stub file has none ----
+
+@final
+class arithmetic:  # noqa: N801
+    """The formulas of docs/scoring.md, bit for bit."""
+
+    @staticmethod
+    def isa() -> str:
+        """The instruction set in use."""
+    @staticmethod
+    def log(x: float) -> float: ...
+    @staticmethod
+    def dots(
+        query: npt.NDArray[np.float32], rows: npt.NDArray[Any], dtype: str = "float32"
+    ) -> npt.NDArray[np.float32]: ...
+    @staticmethod
+    def inverse_norm(row: npt.NDArray[np.float32]) -> float: ...
+    @staticmethod
+    def cosine(dot: float, inverse_row_norm: float, inverse_query_norm: float) -> float: ...
+    @staticmethod
+    def idf(variant: _Variant, n_docs: int, doc_freq: int) -> float: ...
+    @staticmethod
+    def mean_doc_length(n_docs: int, total_length: int) -> float: ...
+    @staticmethod
+    def weight(
+        variant: _Variant, k1: float, b: float, idf: float, multiplicity: float
+    ) -> float: ...
+    @staticmethod
+    def length_norm(k1: float, b: float, doc_length: int, mean_doc_length: float) -> float: ...
+    @staticmethod
+    def impact(weight: float, term_freq: float, length_norm: float) -> float: ...
+    @staticmethod
+    def add(a: float, b: float) -> float:
+        """float32 addition, as term scores are summed."""
+    @staticmethod
+    def rrf_term(weight: float, rank_constant: float, rank: int) -> float: ...
+    @staticmethod
+    def minmax_scale(score: float, low: float, high: float) -> float: ...
+
+class _DeviceReport(TypedDict):
+    has_library: bool
+    driver_version: int
+    runtime_version: int
+    devices: list[tuple[str, int, int, int, int]]
+    problem: str
+
+@final
+class device:  # noqa: N801
+    """CUDA devices, through libhyrecall_cuda.so."""
+
+    MAX_ARITY: int
+    @staticmethod
+    def describe(folder: str) -> _DeviceReport:
+        """What this process can see; never raises."""
+    @staticmethod
+    def formulas(
+        folder: str, ordinal: int, op: str, arguments: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]:
+        """A formula of the golden table on a device, shape (n,)."""
+    @staticmethod
+    def dots(
+        folder: str, ordinal: int, query: npt.NDArray[np.float32], rows: npt.NDArray[np.float32]
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """Canonical dots and inverse norms of float32 rows on a device."""

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import xxhash
@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 BLOCK_BYTES = 4 * 2**20
+WRITE_BYTES = 2**16  # smaller writes are gathered: Arrow pads each buffer with a few bytes
 LOCK = "LOCK"
 
 # ---- writing ----
@@ -124,7 +125,7 @@ class _Sink(io.RawIOBase):
         return tuple(self._blocks)
 
 
-def write_file(path: Path, write: Callable[[io.RawIOBase], None]) -> tuple[int, tuple[str, ...]]:
+def write_file(path: Path, write: Callable[[BinaryIO], None]) -> tuple[int, tuple[str, ...]]:
     """Write and sync a file; give its size and the checksums of its blocks.
 
     A file of that name that no version counts on (left by a crash) makes way: its name goes, and
@@ -135,7 +136,8 @@ def write_file(path: Path, write: Callable[[io.RawIOBase], None]) -> tuple[int, 
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
     try:
         sink = _Sink(handle)
-        write(sink)
+        with io.BufferedWriter(sink, WRITE_BYTES) as buffered:
+            write(buffered)
         os.fsync(handle)
         return sink.size, sink.blocks()
     finally:
@@ -145,8 +147,8 @@ def write_file(path: Path, write: Callable[[io.RawIOBase], None]) -> tuple[int, 
 def prepare(folder: Path, name: str, content: bytes) -> None:
     """Write what :func:`commit` will put in place, and sync the names of all files before it."""
 
-    def write(sink: io.RawIOBase) -> None:
-        sink.write(content)
+    def write(file: BinaryIO) -> None:
+        file.write(content)
 
     write_file(folder / f"{name}.tmp", write)
     sync_folder(folder)

@@ -88,6 +88,11 @@ class Explanation:
     fusion : str
         How the components were joined.
     components : tuple of Component
+        One per arm that ran, in the order of ``trace.arms``.
+
+    Notes
+    -----
+    The formulas are those of docs/scoring.md; the bits are the hit's.
     """
 
     score: float
@@ -101,7 +106,8 @@ class Explanation:
             rank = "not in its list" if c.rank is None else f"rank {c.rank}"
             lines.append(f"  {c.arm}: score {c.score!r}, {rank}, adds {c.contribution!r}")
             lines += [
-                f"    {t.term}: tf {t.term_freq}, df {t.doc_freq} of {c.n_docs}, idf {t.idf:.4f}, adds {t.impact:.4f}"
+                f"    {t.term}: tf {t.term_freq}, df {t.doc_freq} of {c.n_docs}, idf {t.idf:.4f}, "
+                f"adds {t.impact:.4f}"
                 for t in c.terms
                 if t.term_freq
             ]
@@ -124,12 +130,12 @@ def explain(hits: Hits, hit: Hit) -> Explanation:
         Component(contribution=contribution, **part)
         for part, contribution in zip(parts, contributions, strict=True)
     )
-    return Explanation(score, "the arm's score" if plan.fusion is None else repr(plan.fusion), components)
+    return Explanation(
+        score, "the arm's score" if plan.fusion is None else repr(plan.fusion), components
+    )
 
 
-def _lexical(
-    hits: Hits, hit: Hit, at: int, arm: str, execution: _core.Execution
-) -> dict[str, Any]:
+def _lexical(hits: Hits, hit: Hit, at: int, arm: str, execution: _core.Execution) -> dict[str, Any]:
     plan = hits._plan
     segment, row = _place(hits, hit)
     column = hits._state.segments[segment].lexical[arm]

@@ -93,6 +93,11 @@ class NoneOf(Predicate):
 
     The complement of any-of: it matches null rows too, and ``NoneOf()`` matches every row. On a
     list column no element may be one of the values.
+
+    Examples
+    --------
+    >>> Filter(lang=NoneOf("de", "fr"))
+    Filter(lang=NoneOf('de', 'fr'))
     """
 
     __slots__ = ()
@@ -102,13 +107,24 @@ class AllOf(Predicate):
     """Match rows of a list column that hold each of the values: ``labels=AllOf("x", "y")``.
 
     ``AllOf()`` matches every list, also an empty one, and no null.
+
+    Examples
+    --------
+    >>> Filter(labels=AllOf("x", "y"))
+    Filter(labels=AllOf('x', 'y'))
     """
 
     __slots__ = ()
 
 
 class IsNull(Predicate):
-    """Match rows without a value. An empty list and a NaN are values."""
+    """Match rows without a value. An empty list and a NaN are values.
+
+    Examples
+    --------
+    >>> Filter(kind=IsNull())
+    Filter(kind=IsNull())
+    """
 
     __slots__ = ()
 
@@ -118,7 +134,13 @@ class IsNull(Predicate):
 
 
 class NotNull(Predicate):
-    """Match rows with a value. An empty list and a NaN are values."""
+    """Match rows with a value. An empty list and a NaN are values.
+
+    Examples
+    --------
+    >>> Filter(kind=NotNull())
+    Filter(kind=NotNull())
+    """
 
     __slots__ = ()
 

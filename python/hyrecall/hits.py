@@ -15,38 +15,9 @@ from hyrecall.errors import OptionError, error
 from hyrecall.explain import Explanation, explain
 from hyrecall.request import IndexFacts, Plan
 from hyrecall.segments import State, gather
+from hyrecall.trace import Trace
 
 __all__ = ["Hit", "Hits", "QueryHits", "Trace"]
-
-
-@dataclass(frozen=True)
-class Trace:
-    """How a batch was answered.
-
-    Attributes
-    ----------
-    device : str
-        Where it ran.
-    n_queries : int
-    arms : tuple of str
-        Arms that ran, lexical first.
-    depth : int
-        How many documents an arm handed on.
-    milliseconds : dict of str to float
-        Wall time of each step.
-    degraded : tuple of str
-        Reasons why an arm that was asked did not run; empty: none.
-    notes : tuple of str
-        What a caller may want to know: an arm left out, a text without an indexable token.
-    """
-
-    device: str
-    n_queries: int
-    arms: tuple[str, ...]
-    depth: int
-    milliseconds: dict[str, float]
-    degraded: tuple[str, ...]
-    notes: tuple[str, ...]
 
 
 class Hits:
@@ -66,6 +37,17 @@ class Hits:
     Hits keep the snapshot they were read from: columns that are read later are those of the call.
     They have length, items, slices and iteration as a sequence has, but are none by name: polars
     would take a ``Sequence`` item by item and not see the table.
+
+    Examples
+    --------
+    >>> import hyrecall as hr
+    >>> table = pa.table({"id": [7, 8], "text": ["green tea", "tea leaf tea"]})
+    >>> index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="text"))
+    >>> hits = index.recall(text=["tea", "coffee"])
+    >>> [[hit.key for hit in one] for one in hits]
+    [[8, 7], []]
+    >>> hits[0][0].explain().score == hits[0][0].score
+    True
     """
 
     def __init__(
@@ -128,9 +110,17 @@ class Hits:
             known = list(self._facts.schema.row_columns)
             raise error(OptionError, "columns", f"columns of {known}", repr(name))
         if name not in self._gathered:
-            table = gather(self._state.segments, self._arrays["segment"], self._arrays["row"], [name])
-            column = table.column(0) if table.num_columns else pa.chunked_array([], self._facts.row_types[name])
-            self._gathered[name] = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+            table = gather(
+                self._state.segments, self._arrays["segment"], self._arrays["row"], [name]
+            )
+            column = (
+                table.column(0)
+                if table.num_columns
+                else pa.chunked_array([], self._facts.row_types[name])
+            )
+            self._gathered[name] = (
+                column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+            )
         return self._gathered[name]
 
     def arm_scores(self, arm: str) -> pa.Array:
@@ -218,13 +208,21 @@ class Hits:
 
     def __repr__(self) -> str:
         """Show the first hits of the first queries."""
-        lines = [f"<Hits: {len(self)} queries, {self.n_hits} hits, arms {', '.join(self.trace.arms)}>"]
+        lines = [
+            f"<Hits: {len(self)} queries, {self.n_hits} hits, arms {', '.join(self.trace.arms)}>"
+        ]
         lines += [f"[{q}] {self[q]!r}" for q in range(min(len(self), 3))]
         return "\n".join(lines + (["..."] if len(self) > 3 else []))
 
 
 class QueryHits(Sequence["Hit"]):
-    """The hits of one query, best first."""
+    """The hits of one query, best first: a sequence of :class:`Hit`.
+
+    Attributes
+    ----------
+    query : int
+        Which query of the batch.
+    """
 
     def __init__(self, hits: Hits, query: int, begin: int, end: int) -> None:
         """Take the rows [begin, end) of the batch's hits."""
@@ -270,7 +268,9 @@ class QueryHits(Sequence["Hit"]):
         facts = self._hits._facts
         for name in ("rank", "key", "score", *(f"{arm}_score" for arm in self._hits.trace.arms)):
             table.add_column(name, justify="left" if name == "key" else "right")
-        has_text = facts.schema.text_columns and facts.schema.text_columns[0] in facts.schema.row_columns
+        has_text = (
+            facts.schema.text_columns and facts.schema.text_columns[0] in facts.schema.row_columns
+        )
         if has_text:
             table.add_column("text", overflow="fold")
         for hit in self:
@@ -291,6 +291,10 @@ class Hit:
         Place in the whole list, from 1.
     score : float
         What the list is ordered by: the fused score, or the only arm's.
+    key, cell, text : object
+        The document's key, the tuple of its cell, and its first text column, read when asked.
+    bm25_score, vector_score : float or None
+        Of the only lexical arm (>= 0) and the only dense one (cosine); None: not computed.
     """
 
     _hits: Hits
@@ -341,7 +345,9 @@ class Hit:
 
     def _only(self, arms: Sequence[str], name: str) -> float | None:
         if len(arms) != 1:
-            raise AttributeError(f"{name} needs exactly one such arm, the index has {len(arms)}; use arm_score(arm)")
+            raise AttributeError(
+                f"{name} needs exactly one such arm, the index has {len(arms)}; use arm_score(arm)"
+            )
         return self.arm_score(arms[0])
 
     @property

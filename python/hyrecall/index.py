@@ -16,11 +16,12 @@ from hyrecall.filters import Filter
 from hyrecall.hits import Hits, QueryHits
 from hyrecall.recall import batch_of_one, run_recall
 from hyrecall.request import Floors, IndexFacts, Options, Texts
-from hyrecall.runtime import choose_device, choose_threads, off_loop
+from hyrecall.runtime import choose_device, choose_threads
 from hyrecall.schema import Schema
 from hyrecall.scope import ScopeLike
 from hyrecall.scoring import BM25, Above, Fusion
 from hyrecall.segments import State, describe
+from hyrecall.workers import off_loop
 
 __all__ = ["Index"]
 
@@ -33,10 +34,16 @@ class Index:
 
     Examples
     --------
+    >>> import pyarrow as pa
     >>> table = pa.table({"id": ["a", "b"], "user": ["alice", "bob"], "text": ["hot tea", "tea"]})
     >>> index = Index.build(table, Schema(key="id", cell="user", text="text"))
+    >>> index.recall(text=["tea", "tea"], scope=["alice", "bob"]).to_arrow()["key"].to_pylist()
+    ['a', 'b']
+    >>> index.add(pa.table({"id": ["c"], "user": ["alice"], "text": ["tea and tea"]}))
     >>> index.recall_one(text="tea", scope="alice").keys
-    ['a']
+    ['c', 'a']
+    >>> index.delete(["a", "b"], scope="alice"), len(index)
+    (1, 2)
     """
 
     def __init__(self, facts: IndexFacts, state: State, device: str) -> None:
@@ -62,17 +69,16 @@ class Index:
         threads: int | None = None,
         first_seq: int = 0,
     ) -> Index:
-        """Index a table.
+        """Index a table, in one permuted copy; memory peaks at input + index + 10 %.
 
         Parameters
         ----------
         table : object
-            Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``: pyarrow, polars, pandas,
-            duckdb.
+            With ``__arrow_c_stream__`` or ``__arrow_c_array__``: pyarrow, polars, pandas, duckdb.
         schema : Schema
             What each column is for.
-        vectors : mapping of str to array, optional
-            Arm to rows, shape (n_rows, dim), in place of a column.
+        vectors : mapping of str to array, shape (n_rows, dim), optional
+            Arm to float32, float16, bfloat16 or float64 rows, in place of a column.
         analyzer : Analyzer, default Analyzer("unicode")
             For text arms that name none.
         bm25 : BM25, default BM25("lucene")
@@ -80,13 +86,9 @@ class Index:
         device : {"auto", "cpu", "cuda:N"}, default "auto"
             Only "auto" may choose.
         threads : int, optional
-            At most this many at work; default: what affinity and cgroup allow.
+            At most so many at work, in [1, 1024]; default: what affinity and cgroup allow.
         first_seq : int, default 0
-            Insertion number of the first row.
-
-        Returns
-        -------
-        Index
+            Insertion number of the first row, in [0, 2^62).
 
         Raises
         ------
@@ -94,16 +96,16 @@ class Index:
             A column that the schema cannot take; the message names row and remedy.
         KeyConflictError
             A null key, or one that comes twice in a cell.
-
-        Notes
-        -----
-        One permuted copy of each column; peaks at input + index + 10 %.
         """
         if not isinstance(schema, Schema):
             raise error(DTypeError, "schema", "an hr.Schema", type(schema).__name__)
         chosen = choose_device(device)
         count = choose_threads(threads)
-        if isinstance(first_seq, bool) or not isinstance(first_seq, int) or not 0 <= first_seq < 2**62:
+        if (
+            isinstance(first_seq, bool)
+            or not isinstance(first_seq, int)
+            or not 0 <= first_seq < 2**62
+        ):
             raise error(OptionError, "first_seq", "an int in [0, 2^62)", repr(first_seq))
         facts, state = writer.build(
             table, schema, vectors, analyzer or Analyzer(), bm25 or BM25(), count, first_seq
@@ -136,22 +138,20 @@ class Index:
         ----------
         text : sequence or mapping of str to sequence, optional
             A str, typed query or None per query, for every text arm, or ``{arm: ...}``.
-        vectors : array or mapping of str to array, optional
-            Shape (n_queries, dim): NumPy, torch (CPU or CUDA), anything with DLPack, Arrow, or a
-            list with None for a missing one.
+        vectors : array or mapping of str to array, shape (n_queries, dim), optional
+            NumPy, torch (CPU or CUDA), DLPack, Arrow, or a list with None for a missing one.
         scope : cell or Scope or list
             What each query may see: a list has one entry per query, anything else holds for all.
             There is no default; an index built with ``cell=None`` takes none.
         filter : Filter or list of Filter or None, optional
             Narrows the reply; statistics stay those of the scope.
-        limit, offset : int, default 10 and 0
-            Which part of the list to give.
-        depth : int, default 100
-            How many documents each arm hands to the fusion.
+        limit, offset, depth : int, default 10, 0, 100
+            Which part of the list to give, and how many documents each arm hands to the fusion;
+            with several arms, limit + offset <= depth.
         fusion : RRF or WeightedSum or Max, optional
             Default: none with one arm, ``RRF()`` with several.
         min_score : mapping of str to float or Above, optional
-            Least score of an arm, inclusive; acts inside the arm.
+            Least score of an arm, inclusive, in its unit; acts inside the arm.
         min_fused : float or Above, optional
             Least fused score (before ``normalize``).
         bm25 : BM25 or mapping of str to BM25, optional
@@ -167,18 +167,18 @@ class Index:
         Returns
         -------
         Hits
-            Per query at most ``limit`` hits, by score descending, then seq ascending.
+            Per query at most ``limit`` hits, by score descending, then seq ascending. An arm's
+            score is a cosine in [-1, 1] or a BM25 >= 0.
 
         Raises
         ------
-        ScopeError
-            No scope, or one the cell columns cannot answer.
-        OptionError, ShapeError, DTypeError
-            The argument is named.
+        ScopeError, OptionError, ShapeError, DTypeError
+            The argument is named; no scope is a ScopeError.
 
         Notes
         -----
-        Exact: every arm's list equals a full sort. Cost follows the rows in scope.
+        Exact: every arm's list equals a full sort. Reads the vectors and posting ranges of the rows
+        in scope, once a block of 16 queries. Formulas and sources: docs/scoring.md.
         """
         self._check_open()
         options = Options(
@@ -197,20 +197,17 @@ class Index:
         )
         return run_recall(self._facts, self._state, self._device, options, columns=columns, now=now)
 
-    def recall_one(self, *, text: object = None, vector: object = None, **options: Any) -> QueryHits:
+    def recall_one(
+        self, *, text: object = None, vector: object = None, **options: Any
+    ) -> QueryHits:
         """Answer one query.
 
         Parameters
         ----------
         text : str or typed query or mapping of str to those, optional
-        vector : array or mapping of str to array, optional
-            Shape (dim,).
+        vector : array or mapping of str to array, shape (dim,), optional
         **options
-            As in :meth:`recall`; ``scope`` is one scope, never a list.
-
-        Returns
-        -------
-        QueryHits
+            As in :meth:`recall`, errors too; ``scope`` is one scope, never a list.
         """
         return self.recall(**batch_of_one(text, vector, options))[0]
 
@@ -237,17 +234,20 @@ class Index:
     def add(self, table: object, *, vectors: Mapping[str, object] | None = None) -> None:
         """Add the rows of a table; a key that its cell already holds is refused.
 
-        The new rows take the next insertion numbers. A failing add leaves the index as it was.
+        The new rows take the next insertion numbers. A failing add leaves the index as it was. It
+        costs its rows, a small merge every few adds and a larger one now and then: best in batches.
 
         Parameters
         ----------
         table, vectors
-            As in :meth:`build`.
+            As in :meth:`build`, with the index's types and dimensions.
 
         Raises
         ------
         KeyConflictError
             A key that its cell already holds, or that comes twice.
+        DTypeError, ShapeError, OptionError
+            Columns that do not fit the index.
         WriterBusyError
             Another thread is writing.
         """
@@ -258,30 +258,22 @@ class Index:
         """Add the rows of a table, in place of those with the same cell and key.
 
         A replaced row is deleted and takes a new insertion number; a row whose cell changed is
-        another document (delete the old one). A key that comes twice is refused, as in :meth:`add`.
-
-        Parameters
-        ----------
-        table, vectors
-            As in :meth:`build`.
+        another document (delete the old one). A key that comes twice is refused. Parameters, errors
+        and cost as :meth:`add`.
         """
         with self._writer():
             state = self._state
             self._state = writer.append(self._facts, state, table, vectors, replace_existing=True)
 
     def delete(self, keys: Sequence[object], *, scope: object = None) -> int:
-        """Delete documents by key, within a scope.
+        """Delete documents by key, within a scope; give how many there were.
 
         Parameters
         ----------
         keys : sequence of str or int
+            A key that its scope does not hold is no error.
         scope
-            As in :meth:`recall`; a list has one entry per key.
-
-        Returns
-        -------
-        int
-            How many were deleted; a key that its scope does not hold is no error.
+            As in :meth:`recall`, errors too; a list has one entry per key.
         """
         with self._writer():
             self._state, n_deleted = writer.delete(self._facts, self._state, keys, scope)
@@ -300,7 +292,7 @@ class Index:
         Parameters
         ----------
         path : path-like
-            A folder; made if it is not there. A reader that holds an older version keeps it.
+            A folder; made if need be. A reader that holds an older version keeps it.
         """
         from hyrecall.files import save_index
 
@@ -347,7 +339,9 @@ class Index:
 
         chosen = choose_device(device)
         count = choose_threads(threads)
-        facts, state = open_index(Path(path), analyzer=analyzer, memory=memory, verify=verify, threads=count)
+        facts, state = open_index(
+            Path(path), analyzer=analyzer, memory=memory, verify=verify, threads=count
+        )
         return cls(facts, state, chosen)
 
     # ---- knowing ----
@@ -367,13 +361,7 @@ class Index:
         return self._state.n_docs
 
     def stats(self) -> dict[str, Any]:
-        """Give sizes and settings of the index; nothing of any document.
-
-        Returns
-        -------
-        dict
-            device, threads, documents, dead rows, segments (rows, dead, bytes by part), arms.
-        """
+        """Give sizes and settings, for the index's operator: threads, documents, bytes by part."""
         return describe(self._facts, self._state, self._device)
 
     def close(self) -> None:
@@ -395,4 +383,6 @@ class Index:
 
     def __repr__(self) -> str:
         """Show size and arms."""
-        return f"<Index: {len(self)} documents, arms {', '.join(self._facts.arms)}, on {self._device}>"
+        return (
+            f"<Index: {len(self)} documents, arms {', '.join(self._facts.arms)}, on {self._device}>"
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any as AnyType
 from typing import TypeAlias
@@ -31,6 +30,15 @@ class Phrase:
         How far tokens may lie from their places: an occurrence is a place of the first token for
         which the displacements of all tokens span at most ``slop`` positions. In [0, 1000].
 
+    Raises
+    ------
+    OptionError, DTypeError
+        A slop out of range; no str.
+
+    Notes
+    -----
+    Costs the documents in scope of its rarest token, each with a walk over its terms.
+
     Examples
     --------
     >>> Phrase("blue green deploy")
@@ -43,7 +51,11 @@ class Phrase:
     def __post_init__(self) -> None:
         """Check the options."""
         _check_text("Phrase", self.text)
-        if not isinstance(self.slop, int) or isinstance(self.slop, bool) or not 0 <= self.slop <= _MAX_SLOP:
+        if (
+            not isinstance(self.slop, int)
+            or isinstance(self.slop, bool)
+            or not 0 <= self.slop <= _MAX_SLOP
+        ):
             raise error(OptionError, "slop", f"an int in [0, {_MAX_SLOP}]", repr(self.slop))
 
 
@@ -59,6 +71,11 @@ class Prefix:
     ----------
     text : str
         One token after analysis.
+
+    Raises
+    ------
+    OptionError
+        By recall: a text of several tokens, or too many terms.
 
     Examples
     --------
@@ -99,7 +116,8 @@ class All(_Group):
 
     Notes
     -----
-    A matching document is scored by every term of the query that it holds, as in FTS5.
+    A matching document is scored by every leaf of the query that it holds. FTS5 leaves out the
+    leaves of a failed AND under an OR.
 
     Examples
     --------
@@ -133,6 +151,11 @@ class Boost:
         What is weighted; what matches stays the same.
     factor : float
         In [2^-20, 2^20].
+
+    Raises
+    ------
+    OptionError
+        A factor out of range.
 
     Examples
     --------

@@ -12,10 +12,11 @@ import numpy.typing as npt
 
 from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.hits import Hits, Trace
+from hyrecall.hits import Hits
 from hyrecall.request import IndexFacts, Options, make_plan
 from hyrecall.scope import check_no_list
 from hyrecall.segments import State
+from hyrecall.trace import Trace
 
 __all__ = ["batch_of_one", "run_recall"]
 
@@ -51,7 +52,9 @@ def run_recall(
     known = facts.schema.row_columns
     named = tuple(columns) if isinstance(columns, Iterable) else (columns,)
     if isinstance(columns, str) or any(name not in known for name in named):
-        raise error(OptionError, "columns", f"a sequence of columns of {list(known)}", repr(columns))
+        raise error(
+            OptionError, "columns", f"a sequence of columns of {list(known)}", repr(columns)
+        )
     asked_at = _utc(now)
     plan = make_plan(facts, state.snapshot, options)
     for arm in plan.vectors:

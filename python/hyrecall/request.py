@@ -121,7 +121,9 @@ def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> 
     fusion = options.fusion if options.fusion is not None or len(arms) == 1 else RRF()
     floors = _read_floors(options.min_score, arms)
     if options.min_fused is not None and fusion is None:
-        raise error(OptionError, "min_fused", "a fusion to act after (with one arm, min_score)", "one arm")
+        raise error(
+            OptionError, "min_fused", "a fusion to act after (with one arm, min_score)", "one arm"
+        )
     scopes = Scopes({name: facts.row_types[name] for name in facts.schema.cell_columns}, snapshot)
     scopes.read(options.scope, n_queries)
     filters, filter_of = _read_filters(facts, options.filter, n_queries)
@@ -142,7 +144,9 @@ def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> 
         native = facts.analyzers[arm].native
         queries = [lower(query, f"text[{i}]") for i, query in enumerate(texts[arm])]
         assert how.k1 is not None
-        request.add_lexical(column, arm, how.variant, how.k1, how.b, native, queries, floors.get(arm))
+        request.add_lexical(
+            column, arm, how.variant, how.k1, how.b, native, queries, floors.get(arm)
+        )
     for arm in arms:
         if arm in vectors:
             column = list(facts.schema.vector_arms).index(arm)
@@ -159,7 +163,9 @@ def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> 
         normalize=_bool("normalize", options.normalize),
     )
     kept = {arm: vectors[arm] for arm in arms if arm in vectors}
-    return Plan(request, n_queries, arms, len(lexical), bm25, fusion, weights, options, depth, kept, notes)
+    return Plan(
+        request, n_queries, arms, len(lexical), bm25, fusion, weights, options, depth, kept, notes
+    )
 
 
 def _kind(fusion: Fusion | None) -> str:
@@ -186,7 +192,7 @@ def _read_texts(facts: IndexFacts, text: object) -> dict[str, Sequence[object]]:
     names = tuple(facts.schema.text_arms)
     if not names:
         raise error(OptionError, "text", "None (the index has no text arm)", type(text).__name__)
-    given = text if isinstance(text, Mapping) else dict.fromkeys(names, text)
+    given: Mapping[str, Any] = text if isinstance(text, Mapping) else dict.fromkeys(names, text)
     _known("text", given, names)
     for arm, queries in given.items():
         if isinstance(queries, pa.Array | pa.ChunkedArray):
@@ -209,7 +215,11 @@ def _name_vectors(facts: IndexFacts, vectors: object) -> dict[str, tuple[Any, st
         _known("vectors", vectors, names)
         return {arm: (vectors[arm], f"vectors[{arm!r}]") for arm in names if arm in vectors}
     if len(names) != 1:
-        wish = f"{{arm: array}} for arms of {list(names)}" if names else "None (the index has no vector arm)"
+        wish = (
+            f"{{arm: array}} for arms of {list(names)}"
+            if names
+            else "None (the index has no vector arm)"
+        )
         raise error(OptionError, "vectors", wish, type(vectors).__name__)
     return {names[0]: (vectors, "vectors")}
 
@@ -281,7 +291,12 @@ def _read_floors(min_score: object, arms: tuple[str, ...]) -> dict[str, tuple[fl
         return {}
     if not isinstance(min_score, Mapping):
         if len(arms) != 1:
-            raise error(OptionError, "min_score", f"{{arm: floor}} for arms of {list(arms)}", repr(min_score))
+            raise error(
+                OptionError,
+                "min_score",
+                f"{{arm: floor}} for arms of {list(arms)}",
+                repr(min_score),
+            )
         min_score = {arms[0]: min_score}
     _known("min_score", min_score, arms)
     return {arm: read_floor(f"min_score[{arm!r}]", floor) for arm, floor in min_score.items()}

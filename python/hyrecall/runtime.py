@@ -2,43 +2,119 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
+from hyrecall import _core
 from hyrecall.errors import DeviceUnavailableError, OptionError, error
 
-__all__ = ["choose_device", "choose_threads", "off_loop"]
+__all__ = [
+    "CudaReport",
+    "DeviceInfo",
+    "choose_device",
+    "choose_threads",
+    "cuda_library_folder",
+    "cuda_report",
+    "devices",
+]
 
-T = TypeVar("T")
 
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """A CUDA device that this process can see.
 
-class _Workers:
-    """Threads that wait for native calls in place of an event loop.
-
-    A forked child has none of its parent's threads, though their executor still counts on them:
-    it gets an executor of its own.
+    Attributes
+    ----------
+    device : str
+        Its name in ``device=``: ``"cuda:0"``, ``"cuda:1"``, ...
+    name : str
+        What the driver calls it.
+    compute_capability : tuple of int
+        ``(major, minor)``.
+    memory_bytes : int
+        All of its memory, in bytes.
+    n_multiprocessors : int
+        How many streaming multiprocessors it has.
     """
 
-    def __init__(self) -> None:
-        self._renew()
-        os.register_at_fork(after_in_child=self._renew)
-
-    def _renew(self) -> None:
-        self.executor = ThreadPoolExecutor(max_workers=8, thread_name_prefix="hyrecall")
-
-
-_workers = _Workers()
+    device: str
+    name: str
+    compute_capability: tuple[int, int]
+    memory_bytes: int
+    n_multiprocessors: int
 
 
-async def off_loop(call: Callable[..., T], options: Mapping[str, Any]) -> T:
-    """Await a blocking call in a thread of its own."""
-    job = partial(call, **options)
-    return await asyncio.get_running_loop().run_in_executor(_workers.executor, job)
+@dataclass(frozen=True, slots=True)
+class CudaReport:
+    """What this process knows of CUDA.
+
+    Attributes
+    ----------
+    has_library : bool
+        Whether this build has ``libhyrecall_cuda.so``.
+    driver_version, runtime_version : str or None
+        ``"13.0"``, ...; None where there is none.
+    devices : tuple of DeviceInfo
+        By ordinal.
+    problem : str
+        Why there is no device; empty if there is one.
+    """
+
+    has_library: bool
+    driver_version: str | None
+    runtime_version: str | None
+    devices: tuple[DeviceInfo, ...]
+    problem: str
+
+
+def cuda_library_folder() -> str:
+    """Give the folder where ``libhyrecall_cuda.so`` lies if this build has it."""
+    return str(Path(_core.__file__).parent)
+
+
+def cuda_report() -> CudaReport:
+    """Look for CUDA devices; loads ``libhyrecall_cuda.so`` on first use and never raises.
+
+    Returns
+    -------
+    CudaReport
+        Without the library, a driver or a device, ``problem`` says which is missing.
+
+    Examples
+    --------
+    >>> report = cuda_report()
+    >>> bool(report.devices) == (report.problem == "")
+    True
+    """
+    found = _core.device.describe(cuda_library_folder())
+    return CudaReport(
+        has_library=found["has_library"],
+        driver_version=_version(found["driver_version"]),
+        runtime_version=_version(found["runtime_version"]),
+        devices=tuple(
+            DeviceInfo(f"cuda:{ordinal}", name, (major, minor), memory_bytes, n_multiprocessors)
+            for ordinal, (name, major, minor, memory_bytes, n_multiprocessors) in enumerate(
+                found["devices"]
+            )
+        ),
+        problem=found["problem"],
+    )
+
+
+def _version(number: int) -> str | None:
+    return f"{number // 1000}.{number % 1000 // 10}" if number else None
+
+
+def devices() -> tuple[DeviceInfo, ...]:
+    """List the CUDA devices that this process can see; empty without a driver.
+
+    Examples
+    --------
+    >>> all(found.device.startswith("cuda:") for found in devices())
+    True
+    """
+    return cuda_report().devices
 
 
 def choose_threads(threads: int | None) -> int:
@@ -59,11 +135,30 @@ def _cgroup_cpus() -> int:
 
 
 def choose_device(device: str) -> str:
-    """Give the device an index runs on; only ``"auto"`` may choose."""
+    """Give the device an index runs on; only ``"auto"`` may choose.
+
+    Raises
+    ------
+    DeviceUnavailableError
+        A CUDA device is named: this version recalls on the CPU. The message names the device and
+        says what is missing.
+    OptionError
+        ``device`` is not a name of a device.
+    """
     if device in ("cpu", "auto"):
         return "cpu"
     kind, _, number = device.partition(":") if isinstance(device, str) else ("", "", "")
-    if kind == "cuda" and number.isdecimal():
-        got = f"{device}; this version recalls on the CPU (device='cpu' or 'auto')"
+    if kind == "cuda" and number.isascii() and number.isdecimal():
+        got = f"{device}: {_why_not(int(number))}"
         raise error(DeviceUnavailableError, "device", "a device that can recall", got)
     raise error(OptionError, "device", "'cpu', 'cuda:N' or 'auto'", repr(device))
+
+
+def _why_not(ordinal: int) -> str:
+    report = cuda_report()
+    if report.problem:
+        return report.problem
+    if ordinal >= len(report.devices):
+        return f"there is no such device, only {', '.join(d.device for d in report.devices)}"
+    name = report.devices[ordinal].name
+    return f"{name} is there, but this version recalls on the CPU (device='cpu' or 'auto')"

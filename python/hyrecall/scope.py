@@ -56,7 +56,13 @@ class Scope:
     ----------
     cells : iterable
         Cells: a value where the index has one cell column, else a tuple with a value per cell
-        column. An empty iterable sees nothing; ``Scope([None])`` is the null cell.
+        column. An empty iterable sees nothing; ``Scope([None])`` is the null cell. A cell that is
+        not there is an empty one.
+
+    Raises
+    ------
+    ScopeError
+        No iterable, here; by recall, a cell of another width or type than the cell columns.
 
     Examples
     --------
@@ -95,7 +101,13 @@ class Scope:
 
 @dataclass(frozen=True)
 class ScopePattern:
-    """What :meth:`Scope.matching` gives; taken wherever a scope is."""
+    """What :meth:`Scope.matching` gives; taken wherever a scope is.
+
+    Attributes
+    ----------
+    parts : tuple of (str, value)
+        Cell column and its value or ANY, by name.
+    """
 
     parts: tuple[tuple[str, object], ...]
 

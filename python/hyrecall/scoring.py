@@ -43,6 +43,16 @@ class BM25:
     b : float, default 0.75
         Weight of document length, in [0, 1].
 
+    Raises
+    ------
+    OptionError, DTypeError
+        An unknown variant, or a constant out of range.
+
+    Notes
+    -----
+    Scores are >= 0 and unbounded. Source: Robertson et al., "Okapi at TREC-3", 1994; every rounding
+    is in docs/scoring.md.
+
     Examples
     --------
     >>> BM25("okapi").k1
@@ -81,7 +91,9 @@ class Above:
 
     def __post_init__(self) -> None:
         """Check the floor."""
-        object.__setattr__(self, "value", _number("Above", self.value, -math.inf, math.inf, "a finite number"))
+        object.__setattr__(
+            self, "value", _number("Above", self.value, -math.inf, math.inf, "a finite number")
+        )
 
 
 def read_floor(argument: str, floor: object) -> tuple[float, bool] | None:
@@ -90,7 +102,9 @@ def read_floor(argument: str, floor: object) -> tuple[float, bool] | None:
         return None
     if isinstance(floor, Above):
         return floor.value, True
-    return _number(argument, floor, -math.inf, math.inf, "a finite number or hr.Above(number)"), False
+    return _number(
+        argument, floor, -math.inf, math.inf, "a finite number or hr.Above(number)"
+    ), False
 
 
 def _weights(weights: Mapping[str, float] | None) -> tuple[tuple[str, float], ...] | None:
@@ -99,7 +113,8 @@ def _weights(weights: Mapping[str, float] | None) -> tuple[tuple[str, float], ..
     if not isinstance(weights, Mapping) or not weights:
         raise error(OptionError, "weights", "a mapping {arm: weight}", repr(weights))
     checked = {
-        arm: _number(f"weights[{arm!r}]", w, 0.0, 1e6, "a number in [0, 1e6]") for arm, w in weights.items()
+        arm: _number(f"weights[{arm!r}]", w, 0.0, 1e6, "a number in [0, 1e6]")
+        for arm, w in weights.items()
     }
     return tuple(checked.items())
 
@@ -119,6 +134,11 @@ class RRF:
         In place of weights, for an index with one lexical and one dense arm: 2 alpha to the dense,
         2 (1 - alpha) to the lexical arm; 0 and 1 leave the other out. When only one of them runs,
         alpha has no effect.
+
+    Raises
+    ------
+    OptionError, DTypeError
+        A number out of range, no weight above 0, or weights beside alpha.
 
     Notes
     -----
@@ -147,7 +167,9 @@ class RRF:
             raise error(OptionError, "alpha", "weights or alpha, not both", "both")
         wish = "a number in [0, 1e6]"
         object.__setattr__(self, "weights", _weights(weights))
-        object.__setattr__(self, "rank_constant", _number("rank_constant", rank_constant, 0.0, 1e6, wish))
+        object.__setattr__(
+            self, "rank_constant", _number("rank_constant", rank_constant, 0.0, 1e6, wish)
+        )
         if alpha is not None:
             alpha = _number("alpha", alpha, 0.0, 1.0, "a number in [0, 1]")
         object.__setattr__(self, "alpha", alpha)
@@ -189,6 +211,16 @@ class WeightedSum(_ScoreFusion):
         Score every document of the union in every arm that ran. False: a document outside an arm's
         list gets 0 there. A null component always adds 0.
 
+    Raises
+    ------
+    OptionError, DTypeError
+        A weight out of range, none above 0, or another ``normalize``.
+
+    Notes
+    -----
+    With min-max, scores lie in [0, sum of weights]. Source: Fox and Shaw, "Combination of multiple
+    searches", TREC-2, 1994; Lee, "Analyses of multiple evidence combination", SIGIR 1997.
+
     Examples
     --------
     >>> WeightedSum({"text": 0.7, "embedding": 0.3})
@@ -198,6 +230,8 @@ class WeightedSum(_ScoreFusion):
 
 class Max(_ScoreFusion):
     """Fusion by the largest weighted score of an arm; options as :class:`WeightedSum`.
+
+    A null component counts as 0. With min-max, scores lie in [0, the largest weight].
 
     Examples
     --------

@@ -84,9 +84,7 @@ class State:
     next_seq: int
 
     @staticmethod
-    def of(
-        segments: Sequence[Segment], views: Sequence[_core.SegmentView], next_seq: int
-    ) -> State:
+    def of(segments: Sequence[Segment], views: Sequence[_core.SegmentView], next_seq: int) -> State:
         """Make the state of these segments."""
         return State(tuple(segments), tuple(views), _core.Snapshot(list(views)), next_seq)
 
@@ -149,13 +147,16 @@ def build_segment(
     made = segment_from_parts(rows, seqs[order], schema, lexical, dense, directory)
     if made.core.duplicate is not None:
         first, second = sorted(int(order[row]) for row in made.core.duplicate)
-        got = f"{made.column(schema.key)[made.core.duplicate[0]].as_py()!r} in {row_name}s {first} and {second}"
+        key = made.column(schema.key)[made.core.duplicate[0]].as_py()
+        got = f"{key!r} in {row_name}s {first} and {second}"
         raise error(KeyConflictError, schema.key, "keys unique within a cell", got)
     return made
 
 
 def _directory(rows: pa.Table, schema: Schema) -> _core.CellDirectory:
-    return _core.CellDirectory([one_array(rows.column(c)) for c in schema.cell_columns], rows.num_rows)
+    return _core.CellDirectory(
+        [one_array(rows.column(c)) for c in schema.cell_columns], rows.num_rows
+    )
 
 
 def segment_from_parts(
@@ -210,9 +211,7 @@ def merge_segments(
     return segment_from_parts(rows, seqs, schema, lexical, dense, directory)
 
 
-def gather(
-    segments: Sequence[Segment], source: Rows, row: Rows, names: Sequence[str]
-) -> pa.Table:
+def gather(segments: Sequence[Segment], source: Rows, row: Rows, names: Sequence[str]) -> pa.Table:
     """Give columns of the rows (source[i], row[i]), in that order, one chunk each."""
     tables = [segment.rows.select(list(names)) for segment in segments]
     used = [int(s) for s in np.unique(source)]

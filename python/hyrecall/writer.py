@@ -25,7 +25,7 @@ from hyrecall.segments import Segment, State, build_segment, merge_segments, one
 __all__ = ["append", "build", "compact", "delete", "settle"]
 
 CRUMB_ROWS = 128
-"""Below this a segment is a crumb, as one-row adds leave them: joining crumbs rebuilds at most this."""
+"""Below this a segment is a crumb, as one-row adds leave them."""
 
 SEALED_ROWS = 4096
 """From here on segments stand in tiers; below there are crumbs and the one that collects them."""
@@ -90,9 +90,10 @@ def build(
     arms = schema.text_arms.items()
     analyzers = {arm: text.analyzer or analyzer for arm, text in arms}
     formulas = {arm: text.bm25 or bm25 for arm, text in arms}
-    for arm in analyzers:
-        _check_type("analyzer", analyzers[arm], Analyzer)
-        _check_type("bm25", formulas[arm], BM25)
+    for given in analyzers.values():
+        _check_type("analyzer", given, Analyzer)
+    for how in formulas.values():
+        _check_type("bm25", how, BM25)
     columns = read_table(table, schema, vectors=vectors)
     segment = build_segment(columns, schema, analyzers, first_seq=first_seq, threads=threads)
     # Rows that join later take the precision that the first ones had.
@@ -209,9 +210,7 @@ def _state_of(pairs: list[Pair], schema: Schema, next_seq: int) -> State:
     return State.of([segment for segment, _ in held], [view for _, view in held], next_seq)
 
 
-def _read_more(
-    facts: IndexFacts, table: object, vectors: Mapping[str, object] | None
-) -> Columns:
+def _read_more(facts: IndexFacts, table: object, vectors: Mapping[str, object] | None) -> Columns:
     """Read rows that join the index: they must have its types and dimensions."""
     columns = read_table(table, facts.schema, vectors=vectors, dims=facts.dims)
     rows = columns.rows
@@ -236,7 +235,9 @@ def _is_akin(found: pa.DataType, kind: pa.DataType) -> bool:
         listed = all(types.is_list(one) or types.is_large_list(one) for one in (found, kind))
         if not (found.id == kind.id or listed) or found.num_fields != kind.num_fields:
             return bool(types.is_null(found))
-        return all(_is_akin(found.field(i).type, kind.field(i).type) for i in range(kind.num_fields))
+        return all(
+            _is_akin(found.field(i).type, kind.field(i).type) for i in range(kind.num_fields)
+        )
     families = (types.is_integer, types.is_floating, types.is_date)
     same = found.id == kind.id or any(family(found) and family(kind) for family in families)
     return same or bool(types.is_null(found))

@@ -8,12 +8,26 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pytest
 
-WORDS = "amber basin cedar delta ember fjord grove haven inlet jetty kelp ledge".split()
+import hyrecall as hr
+
+WORDS = [
+    "amber",
+    "basin",
+    "cedar",
+    "delta",
+    "ember",
+    "fjord",
+    "grove",
+    "haven",
+    "inlet",
+    "jetty",
+    "kelp",
+    "ledge",
+]
 DIM = 8
 
 
@@ -62,8 +76,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., SimpleNamespace]:
     """Run the command in this process; give code, out, err and, where it is JSON, data."""
     pytest.importorskip("typer", reason="the extra [cli] is not installed")
     pytest.importorskip("rich", reason="the extra [cli] is not installed")
-    from hyrecall.cli.app import app
     from typer.testing import CliRunner
+
+    from hyrecall.cli.app import app
 
     monkeypatch.setenv("COLUMNS", "160")
 

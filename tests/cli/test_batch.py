@@ -3,12 +3,13 @@
 import json
 import sys
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+
+import hyrecall as hr
 
 N_QUERIES = 25
 DIM = 8  # as the corpus of conftest.py has it
@@ -103,7 +104,9 @@ def test_csv_queries_have_texts_and_scopes(run, folder, tmp_path):
 def test_a_list_column_names_several_cells_and_scope_holds_for_all(run, folder, queries, tmp_path):
     pq.write_table(queries, tmp_path / "q.parquet")
     output = tmp_path / "h.parquet"
-    reply = run("batch", folder, tmp_path / "q.parquet", "-o", output, *ALL, "--query-scope", "many")
+    reply = run(
+        "batch", folder, tmp_path / "q.parquet", "-o", output, *ALL, "--query-scope", "many"
+    )
     assert reply.code == 0, reply.err
     scopes = [hr.Scope(cells) for cells in queries.column("many").to_pylist()]
     assert pq.read_table(output).equals(in_one_go(folder, queries, scopes))
@@ -193,7 +196,9 @@ def test_long_stored_texts_make_batches_smaller(run, folder, queries, tmp_path, 
     monkeypatch.setattr(batch, "_REPLY_BYTES", 1)
     monkeypatch.setattr(batch, "_MAX_QUERIES", 8)
     monkeypatch.setattr(
-        batch.Batch, "answer", lambda job, q, first: seen.append(q.num_rows) or answer(job, q, first)
+        batch.Batch,
+        "answer",
+        lambda job, q, first: seen.append(q.num_rows) or answer(job, q, first),
     )
     pq.write_table(queries, tmp_path / "q.parquet")
     output = tmp_path / "h.parquet"
@@ -221,9 +226,10 @@ def test_progress_outside_a_terminal_is_lines_with_rate_and_eta(capsys, monkeypa
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory_stays_flat_over_a_file_far_larger_than_a_batch(process, folder, tmp_path):
-    """60,000 queries in one row group: 46 MB of vectors and 600,000 hits, within 200 MB.
+    """60,000 queries in one row group, 46 MB of vectors, 600,000 hits.
 
-    The promise is index + 512 MB; the process's own code takes about 120 MB of the 200.
+    Measured: 192 MB at the peak, of which 130 are the interpreter and its libraries; 543 MB when
+    the file is taken in one batch. The promise is index + 512 MB.
     """
     n_queries, dim = 60_000, 192
     rng = np.random.default_rng(3)
@@ -256,5 +262,4 @@ def test_memory_stays_flat_over_a_file_far_larger_than_a_batch(process, folder, 
     assert done.returncode == 0, done.stderr
     assert pq.read_metadata(tmp_path / "h.parquet").num_rows == n_queries * 10
     peak_mebibytes = int(done.stdout) / 1024
-    print(peak_mebibytes, done.stderr)
-    assert peak_mebibytes < 320
+    assert peak_mebibytes < 300

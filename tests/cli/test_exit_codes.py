@@ -3,8 +3,9 @@
 import signal
 from pathlib import Path
 
-import hyrecall as hr
 import pytest
+
+import hyrecall as hr
 
 
 def test_a_recall_that_finds_nothing_is_done_with_0(run, folder):
@@ -46,7 +47,12 @@ def test_debug_shows_where_an_error_came_from(run, folder):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["recal"], ["recall"], ["recall", "there", "--limt", "3"], ["recall", "there", "--limit", "x"]],
+    [
+        ["recal"],
+        ["recall"],
+        ["recall", "there", "--limt", "3"],
+        ["recall", "there", "--limit", "x"],
+    ],
 )
 def test_a_wrong_command_line_is_2(run, arguments):
     reply = run(*arguments)

@@ -2,11 +2,12 @@
 
 import json
 
-import hyrecall as hr
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
+
+import hyrecall as hr
 
 ARMS = ["--key", "id", "--cell", "tenant", "--text", "body=title+text", "--attribute", "stars"]
 QUERIES = ["amber delta", "kelp"]

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-import hyrecall as hr
 import pyarrow as pa
 import pytest
+
+import hyrecall as hr
 from laws.effort import Effort
 from laws.engine import engine_bm25, engine_query
 from oracle.bm25 import FTS5, LUCENE, OKAPI, Bm25

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+
 from hyrecall.attributes import attribute_column
 from hyrecall.errors import DTypeError, OptionError, ScopeError
 from hyrecall.filter_program import compile_filter

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+
 from hyrecall.attributes import attribute_column
 from hyrecall.filter_program import compile_filter
 from hyrecall.filters import AllOf, Filter, IsNull, NoneOf, NotNull

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from hyrecall.attributes import attribute_column
 from hyrecall.filter_program import compile_filter
 from hyrecall.filters import Filter

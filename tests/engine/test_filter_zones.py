@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import pyarrow as pa
+
 from hyrecall.attributes import attribute_column
 from hyrecall.filter_program import compile_filter
 from hyrecall.filters import AllOf, Filter, IsNull, NoneOf, NotNull

@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from laws.subject import Make, Subject
 from oracle.corpus import Draw, Mix, draw_call, draw_mix, draw_rows, draw_shape
 from oracle.documents import Call, Reply, Row, Scope, Shape
 from oracle.life import Life
 from oracle.recall import Oracle
-
-from laws.subject import Make, Subject
 
 CALLS_PER_TABLE = 6
 QUERIES_PER_CALL = 8

@@ -6,11 +6,10 @@
 import hashlib
 import sys
 
-from oracle.corpus import Draw, draw_call, draw_rows, draw_shape
-from oracle.recall import Oracle
-
 from laws.checks import large_mix
 from laws.engine import EngineSubject
+from oracle.corpus import Draw, draw_call, draw_rows, draw_shape
+from oracle.recall import Oracle
 
 
 def digest(seeds: int) -> str:

@@ -7,9 +7,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
+
+import hyrecall as hr
 from oracle import fusion, scope, words
 from oracle.bm25 import Bm25
 from oracle.documents import Above, Call, Hit, Key, Reply, Row, Scope, Shape

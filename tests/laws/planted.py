@@ -7,6 +7,7 @@ must be seen.
 
 import numpy as np
 from numpy.typing import NDArray
+
 from oracle.arithmetic import F32, inverse_norms
 from oracle.bm25 import Bm25
 from oracle.documents import Above, Call, Hit, Reply, Row, Scope

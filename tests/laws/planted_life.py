@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+
+from laws.planted import LeftToRightDot
+from laws.subject import OracleSubject
 from oracle.documents import Call, Key, Reply, Row, Scope, Shape
 from oracle.life import Life
 from oracle.recall import Oracle
 from oracle.scope import Predicate
 from oracle.words import Mask
-
-from laws.planted import LeftToRightDot
-from laws.subject import OracleSubject
 
 # L3: history
 

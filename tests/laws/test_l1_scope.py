@@ -5,19 +5,19 @@ import inspect
 from collections.abc import Callable
 from dataclasses import replace
 
-import hyrecall as hr
 import pytest
+
+import hyrecall as hr
 from hyrecall import _core
 from hyrecall.errors import HyrecallError
-from oracle.corpus import Draw, Mix, draw_rows
-from oracle.documents import Row, Shape
-from oracle.recall import Oracle
-
 from laws.checks import CALLS_PER_TABLE, QUERIES_PER_CALL, LawBroken, compare_with
 from laws.effort import Effort
 from laws.engine import EngineSubject
 from laws.planted import LAWS
 from laws.subject import Make
+from oracle.corpus import Draw, Mix, draw_rows
+from oracle.documents import Row, Shape
+from oracle.recall import Oracle
 
 # Every public callable of an index, by how it keeps the law. A new one fails the walk until it is
 # entered here, and in `without_scope` if it takes a scope.

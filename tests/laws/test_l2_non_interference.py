@@ -3,13 +3,10 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-import hyrecall as hr
 import pytest
-from hyrecall.errors import HyrecallError
-from oracle.corpus import TENANTS, VOCABULARY, Draw, Mix, draw_rows
-from oracle.documents import Row, Shape
-from oracle.recall import Oracle
 
+import hyrecall as hr
+from hyrecall.errors import HyrecallError
 from laws.checks import LawBroken, compare_with, non_interference
 from laws.effort import Effort
 from laws.engine import EngineSubject, ipc_bytes
@@ -24,6 +21,9 @@ from laws.planted import (
     TruthyScope,
 )
 from laws.subject import Make, planted
+from oracle.corpus import TENANTS, VOCABULARY, Draw, Mix, draw_rows
+from oracle.documents import Row, Shape
+from oracle.recall import Oracle
 
 SHAPE = Shape(dense={"embedding": 3})
 ALICE = ("ana",)

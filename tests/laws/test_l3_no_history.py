@@ -1,12 +1,12 @@
 """L3: after any changes an index replies as a fresh build of its live documents does."""
 
 import pytest
-from oracle.life import Life
 
 from laws.checks import LawBroken, no_history
 from laws.effort import Effort
 from laws.planted_life import DeleteEverywhere, GhostStatistics, HalfAdd, OldPlace
 from laws.subject import Make, planted
+from oracle.life import Life
 
 
 def test_history_leaves_no_trace(make: Make, effort: Effort) -> None:

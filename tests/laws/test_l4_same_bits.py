@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from oracle.corpus import Draw, Mix, draw_call, draw_rows
-from oracle.documents import Call, Row, Shape
-from oracle.recall import Oracle
 
 from laws.checks import LawBroken, same_in_every_batch
 from laws.effort import Effort
 from laws.engine import EngineSubject
 from laws.planted_life import BatchKernel, NeighboursScope
 from laws.subject import Make, OracleSubject
+from oracle.corpus import Draw, Mix, draw_call, draw_rows
+from oracle.documents import Call, Row, Shape
+from oracle.recall import Oracle
 
 SIZES = (1, 2, 7, 31, 32, 33, 255, 257, 512)
 SEALED = 4096  # documents in the smallest sealed segment

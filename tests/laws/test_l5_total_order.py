@@ -3,14 +3,14 @@
 from collections.abc import Callable
 
 import pytest
-from oracle.corpus import Draw, draw_call, draw_rows, draw_shape
-from oracle.recall import Oracle
 
 from laws.checks import QUERIES_PER_CALL, LawBroken, compare_with, tied_mix
 from laws.effort import Effort
 from laws.engine import EngineSubject
 from laws.planted import LAWS
 from laws.subject import Make
+from oracle.corpus import Draw, draw_call, draw_rows, draw_shape
+from oracle.recall import Oracle
 
 
 def test_tables_full_of_ties_are_ordered_as_defined(make: Make, effort: Effort) -> None:

@@ -4,14 +4,14 @@ import re
 from collections.abc import Callable
 
 import pytest
-from oracle.corpus import Draw, Mix, draw_rows
-from oracle.documents import Shape
 
 from laws.checks import LawBroken, limit_is_a_prefix
 from laws.effort import Effort
 from laws.engine import EngineSubject, ipc_bytes
 from laws.planted import DepthIsLimit
 from laws.subject import Make, planted
+from oracle.corpus import Draw, Mix, draw_rows
+from oracle.documents import Shape
 
 SHAPE = Shape(dense={"embedding": 3})
 BOTH = {"text": ["ash"], "vectors": [[1.0, 0.0, 0.0]], "scope": "ana"}

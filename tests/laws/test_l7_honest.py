@@ -3,18 +3,18 @@
 from collections.abc import Callable
 from functools import partial
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pytest
-from hyrecall.errors import HyrecallError
-from oracle.documents import Row, Shape
-from oracle.recall import Oracle
 
+import hyrecall as hr
+from hyrecall.errors import HyrecallError
 from laws.checks import LawBroken, compare_with
 from laws.engine import EngineSubject
 from laws.planted import LAWS
 from laws.subject import Make
+from oracle.documents import Row, Shape
+from oracle.recall import Oracle
 
 SHAPE = Shape(dense={"embedding": 2})
 NOTHING = dict.fromkeys(("kind", "number", "price", "at", "tags"))

@@ -3,22 +3,22 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-import hyrecall as hr
 import ml_dtypes
 import numpy as np
 import pytest
+
+import hyrecall as hr
+from laws.checks import LawBroken, compare_with, large_mix
+from laws.effort import Effort
+from laws.engine import EngineSubject, schema, table
+from laws.planted import LAWS
+from laws.subject import Make
 from oracle.arithmetic import plain_cosine
 from oracle.bm25 import FTS5, LUCENE, OKAPI
 from oracle.corpus import Draw, Mix, draw_query, draw_query_vector, draw_rows
 from oracle.documents import Call, Row, Shape
 from oracle.recall import Oracle
 from oracle.words import Words
-
-from laws.checks import LawBroken, compare_with, large_mix
-from laws.effort import Effort
-from laws.engine import EngineSubject, schema, table
-from laws.planted import LAWS
-from laws.subject import Make
 
 NOTHING = dict.fromkeys(("kind", "number", "price", "at", "tags"))
 DENSE = Shape(cell=(), lexical={}, integer_keys=True)

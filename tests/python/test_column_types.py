@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
+
 from hyrecall.columns import Columns, read_table
 from hyrecall.errors import DTypeError, HyrecallError, KeyConflictError, OptionError
 from hyrecall.schema import Schema

@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+
 from hyrecall.columns import read_table
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError
 from hyrecall.schema import Schema, Text

@@ -5,10 +5,11 @@ import struct
 from dataclasses import replace
 from typing import Any
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pytest
+
+import hyrecall as hr
 from laws.checks import apply, draw_change, live_after
 from laws.effort import Effort
 from laws.engine import EngineSubject, arguments
@@ -123,7 +124,9 @@ def index() -> hr.Index:
 
 
 def test_numbers_of_a_bag_of_words_are_those_of_the_formula(index: hr.Index) -> None:
-    hit = index.recall_one(text="hot tea tea", scope="ana", bm25=hr.BM25("lucene", k1=1.2, b=0.5))[0]
+    hit = index.recall_one(text="hot tea tea", scope="ana", bm25=hr.BM25("lucene", k1=1.2, b=0.5))[
+        0
+    ]
     (component,) = hit.explain().components
     assert (component.n_docs, component.total_length, component.doc_length) == (2, 6, 5)
     hot, tea = component.terms
@@ -140,7 +143,9 @@ def test_numbers_of_a_bag_of_words_are_those_of_the_formula(index: hr.Index) -> 
 
 
 def test_typed_queries_name_their_leaves(index: hr.Index) -> None:
-    query = hr.Any(hr.Phrase("hot tea"), hr.Boost(hr.Prefix("mi"), 3), "and", hr.Phrase("tea hot", slop=4))
+    query = hr.Any(
+        hr.Phrase("hot tea"), hr.Boost(hr.Prefix("mi"), 3), "and", hr.Phrase("tea hot", slop=4)
+    )
     hit = index.recall_one(text=query, scope="ana")[0]
     (component,) = hit.explain().components
     leaves = {term.term: (term.multiplicity, term.term_freq) for term in component.terms}

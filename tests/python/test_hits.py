@@ -5,10 +5,11 @@ import decimal
 import importlib.util
 from typing import Any
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pytest
+
+import hyrecall as hr
 
 STR, I32, F32, F64 = pa.large_string(), pa.int32(), pa.float32(), pa.float64()
 
@@ -119,7 +120,7 @@ def test_a_hit_has_its_values_as_attributes(index: hr.Index) -> None:
     assert (hit.arm_rank("text"), hit.arm_rank("v"), hit.vector_score) == (1, 1, 1.0)
     assert hit.score == 2 / 61
     assert repr(hit) == f"Hit(rank=1, key='a', score={2 / 61!r}, text={hit.bm25_score!r}, v=1.0)"
-    with pytest.raises(hr.OptionError, match="^columns: expected columns of .+, got 'price'$"):
+    with pytest.raises(hr.OptionError, match=r"^columns: expected columns of .+, got 'price'$"):
         hit["price"]
     with pytest.raises(hr.OptionError, match=r"^arm: expected an arm of \['text', 'v'\], got 'w'$"):
         hit.arm_score("w")
@@ -131,12 +132,14 @@ def test_a_hit_of_several_arms_has_no_single_score() -> None:
     table = pa.table({"id": [1], "a": ["tea"], "b": ["tea"]})
     schema = hr.Schema(key="id", cell=None, text=("a", "b"), stored=())
     hit = hr.Index.build(table, schema).recall_one(text="tea")[0]
-    with pytest.raises(AttributeError, match="exactly one such arm, the index has 2; use arm_score"):
+    with pytest.raises(
+        AttributeError, match="exactly one such arm, the index has 2; use arm_score"
+    ):
         _ = hit.bm25_score
     with pytest.raises(AttributeError, match="the index has 0"):
         _ = hit.vector_score
     assert hit.arm_score("a") == hit.arm_score("b")
-    with pytest.raises(hr.OptionError, match="got 'a'$"):  # not stored
+    with pytest.raises(hr.OptionError, match=r"got 'a'$"):  # not stored
         _ = hit.text
     vectors = hr.Schema(key="id", cell=None, vector="v")
     only = hr.Index.build(table, vectors, vectors={"v": np.ones((1, 2), "f")})
@@ -183,7 +186,12 @@ def test_the_stream_is_the_table(index: hr.Index) -> None:
     hits = index.recall(**ASKED, columns=["text"])
     assert pa.table(hits).equals(hits.to_arrow())
     assert pa.RecordBatchReader.from_stream(hits).read_all().equals(hits.to_arrow())
-    wanted = pa.schema([field.with_type(pa.string()) if field.type == STR else field for field in hits.to_arrow().schema])
+    wanted = pa.schema(
+        [
+            field.with_type(pa.string()) if field.type == STR else field
+            for field in hits.to_arrow().schema
+        ]
+    )
     assert pa.RecordBatchReader.from_stream(hits, schema=wanted).schema == wanted
 
 
@@ -308,7 +316,10 @@ VALUES: list[tuple[pa.DataType, list[Any]]] = [
     (pa.list_(pa.int8()), [[1, None], [], None]),
     (pa.large_list(pa.string()), [["a", None], [], None]),
     (pa.list_(pa.float32(), 2), [[1.0, 2.0], [None, 0.0], None]),
-    (pa.struct({"a": pa.int8(), "b": pa.string()}), [{"a": 1, "b": "x"}, {"a": None, "b": None}, None]),
+    (
+        pa.struct({"a": pa.int8(), "b": pa.string()}),
+        [{"a": 1, "b": "x"}, {"a": None, "b": None}, None],
+    ),
     (pa.map_(pa.string(), pa.int8()), [[("a", 1)], [], None]),
     (pa.dictionary(pa.int8(), pa.string()), ["x", "y", None]),
 ]

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pytest
+
+import hyrecall as hr
 from laws.effort import Effort
 from laws.engine import ipc_bytes
 
@@ -17,13 +18,13 @@ SCHEMA = hr.Schema(key="id", cell="user", text="text", vector="v", attributes="n
 MOST_SEGMENTS = 40
 
 
-class Broken(Exception):
+class BrokenError(Exception):
     """What a user's own analyzer may raise."""
 
 
 def analyse(text: str) -> list[str]:
     if "broken" in text:
-        raise Broken("no such word")
+        raise BrokenError("no such word")
     return text.split()
 
 
@@ -90,7 +91,10 @@ FAILURES: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception]]] = {
     "a cell of booleans": (lambda: changed(user=[True, False, None]), hr.DTypeError),
     "an attribute of strings": (lambda: changed(n=["1", "2", "3"]), hr.DTypeError),
     "an attribute out of range": (lambda: changed(n=[1, 2, 2**40]), hr.DTypeError),
-    "no such column": (lambda: {**changed(), "table": changed()["table"].drop_columns("text")}, hr.OptionError),
+    "no such column": (
+        lambda: {**changed(), "table": changed()["table"].drop_columns("text")},
+        hr.OptionError,
+    ),
     "a text column of numbers": (lambda: changed(text=[1, 2, 3]), hr.DTypeError),
     "NaN": (lambda: with_vectors({"v": np.where(np.eye(3) > 0, np.nan, GOOD)}), hr.OptionError),
     "another dimension": (lambda: with_vectors({"v": np.ones((3, 4), np.float32)}), hr.ShapeError),
@@ -100,7 +104,7 @@ FAILURES: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception]]] = {
     "a norm too large": (lambda: with_vectors({"v": GOOD * np.float32(1e30)}), hr.OptionError),
     "vectors of integers": (lambda: with_vectors({"v": np.ones((3, 3), int)}), hr.DTypeError),
     "no table": (lambda: {"table": [1, 2, 3], "vectors": {"v": GOOD}}, hr.DTypeError),
-    "an analyzer that raises": (lambda: changed(text=["tea", "broken", "cup"]), Broken),
+    "an analyzer that raises": (lambda: changed(text=["tea", "broken", "cup"]), BrokenError),
 }
 
 
@@ -138,7 +142,12 @@ def test_an_add_of_a_known_key_changes_nothing_and_upsert_replaces() -> None:
 def test_narrower_and_null_columns_join_as_what_the_index_has() -> None:
     index = built(list(range(20)))
     index.add(**changed(n=pa.array([1, 2, 3], pa.int8()), id=pa.array([100, 101, 102], pa.uint8())))
-    index.add(**{**rows([103, 104, 105], 8), "table": changed(id=[103, 104, 105], n=pa.nulls(3, pa.int64()))["table"]})
+    index.add(
+        **{
+            **rows([103, 104, 105], 8),
+            "table": changed(id=[103, 104, 105], n=pa.nulls(3, pa.int64()))["table"],
+        }
+    )
     hits = index.recall(vectors=[[1, 1, 1]], scope=EVERYONE, limit=100, columns=["n"]).to_arrow()
     assert hits.schema.field("n").type == pa.int32()
     of = dict(zip(hits["key"].to_pylist(), hits["n"].to_pylist(), strict=True))
@@ -148,7 +157,9 @@ def test_narrower_and_null_columns_join_as_what_the_index_has() -> None:
     nested = hr.Index.build(plain, schema)
     nested.add(pa.table({"id": [3], "t": ["tea"], "x": pa.array([[2]], pa.list_(pa.int8()))}))
     for bad in ([["2"]], [2], [{"a": 2}], ["2"]):
-        with pytest.raises(hr.DTypeError, match=r"^x: expected .*list<item: int64> as the index has"):
+        with pytest.raises(
+            hr.DTypeError, match=r"^x: expected .*list<item: int64> as the index has"
+        ):
             nested.add(pa.table({"id": [4], "t": ["tea"], "x": bad}))
     assert [hit["x"] for hit in nested.recall_one(text="tea")] == [[1], None, [2]]
 
@@ -171,7 +182,12 @@ def test_deletes_take_recalls_scope_forms_and_count_what_went() -> None:
 def test_a_failing_delete_deletes_nothing() -> None:
     index = built(list(range(30)))
     before = reply(index)
-    for keys, scope in (([1, "x"], EVERYONE), ([1, None], EVERYONE), ([1, 2], [EVERYONE]), ([1], 7)):
+    for keys, scope in (
+        ([1, "x"], EVERYONE),
+        ([1, None], EVERYONE),
+        ([1, 2], [EVERYONE]),
+        ([1], 7),
+    ):
         with pytest.raises(hr.HyrecallError):
             index.delete(keys, scope=scope)
     assert reply(index) == before
@@ -189,9 +205,7 @@ def test_a_key_in_another_cell_is_another_document() -> None:
 
 
 def test_an_index_of_no_rows_grows_and_shrinks_to_none_again() -> None:
-    index = hr.Index.build(
-        rows([])["table"], SCHEMA, vectors={"v": np.zeros((0, 3), np.float32)}
-    )
+    index = hr.Index.build(rows([])["table"], SCHEMA, vectors={"v": np.zeros((0, 3), np.float32)})
     assert (len(index), keys_of(index)) == (0, [])
     empty = reply(index)
     index.add(**rows([]))

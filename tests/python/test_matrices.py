@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+
 from hyrecall.errors import OptionError
 from hyrecall.matrices import check_rows, native, widen_bfloat16
 

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-import hyrecall as hr
 import pyarrow as pa
 import pytest
+
+import hyrecall as hr
 
 TEXTS = [
     "blue green deploy of the service",
@@ -85,19 +86,55 @@ def test_a_prefix_counts_as_one_term(index: hr.Index) -> None:
 
 MADE: list[tuple[Any, type[hr.HyrecallError], str]] = [
     (lambda: hr.Phrase(["a"]), hr.DTypeError, "Phrase: expected a str, got list"),
-    (lambda: hr.Phrase("a b", slop=-1), hr.OptionError, "slop: expected an int in [0, 1000], got -1"),
-    (lambda: hr.Phrase("a b", slop=1001), hr.OptionError, "slop: expected an int in [0, 1000], got 1001"),
-    (lambda: hr.Phrase("a b", slop=True), hr.OptionError, "slop: expected an int in [0, 1000], got True"),
-    (lambda: hr.Phrase("a b", slop=1.0), hr.OptionError, "slop: expected an int in [0, 1000], got 1.0"),
+    (
+        lambda: hr.Phrase("a b", slop=-1),
+        hr.OptionError,
+        "slop: expected an int in [0, 1000], got -1",
+    ),
+    (
+        lambda: hr.Phrase("a b", slop=1001),
+        hr.OptionError,
+        "slop: expected an int in [0, 1000], got 1001",
+    ),
+    (
+        lambda: hr.Phrase("a b", slop=True),
+        hr.OptionError,
+        "slop: expected an int in [0, 1000], got True",
+    ),
+    (
+        lambda: hr.Phrase("a b", slop=1.0),
+        hr.OptionError,
+        "slop: expected an int in [0, 1000], got 1.0",
+    ),
     (hr.All, hr.OptionError, "All: expected at least one query, got none"),
     (hr.Any, hr.OptionError, "Any: expected at least one query, got none"),
     (lambda: hr.Prefix(None), hr.DTypeError, "Prefix: expected a str, got NoneType"),
     (lambda: hr.Boost("a", 0), hr.OptionError, "factor: expected a number in [2^-20, 2^20], got 0"),
-    (lambda: hr.Boost("a", -1), hr.OptionError, "factor: expected a number in [2^-20, 2^20], got -1"),
-    (lambda: hr.Boost("a", 2**21), hr.OptionError, f"factor: expected a number in [2^-20, 2^20], got {2**21}"),
-    (lambda: hr.Boost("a", 10**400), hr.OptionError, f"factor: expected a number in [2^-20, 2^20], got {10**400}"),
-    (lambda: hr.Boost("a", float("nan")), hr.OptionError, "factor: expected a number in [2^-20, 2^20], got nan"),
-    (lambda: hr.Boost("a", "2"), hr.OptionError, "factor: expected a number in [2^-20, 2^20], got '2'"),
+    (
+        lambda: hr.Boost("a", -1),
+        hr.OptionError,
+        "factor: expected a number in [2^-20, 2^20], got -1",
+    ),
+    (
+        lambda: hr.Boost("a", 2**21),
+        hr.OptionError,
+        f"factor: expected a number in [2^-20, 2^20], got {2**21}",
+    ),
+    (
+        lambda: hr.Boost("a", 10**400),
+        hr.OptionError,
+        f"factor: expected a number in [2^-20, 2^20], got {10**400}",
+    ),
+    (
+        lambda: hr.Boost("a", float("nan")),
+        hr.OptionError,
+        "factor: expected a number in [2^-20, 2^20], got nan",
+    ),
+    (
+        lambda: hr.Boost("a", "2"),
+        hr.OptionError,
+        "factor: expected a number in [2^-20, 2^20], got '2'",
+    ),
 ]
 
 
@@ -108,7 +145,7 @@ def test_queries_refuse_by_name_when_made(
     with pytest.raises(kind) as caught:
         make()
     assert str(caught.value) == message
-    assert caught.value.argument == message.split(":")[0]  # type: ignore[attr-defined]
+    assert caught.value.argument == message.split(":", maxsplit=1)[0]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("part", [None, 5, ["a"], b"a", hr.Filter(id=1)])
@@ -121,7 +158,9 @@ def test_parts_must_be_queries(part: Any) -> None:
 
 def test_a_prefix_is_of_one_token(index: hr.Index) -> None:
     for text, n in (("blue green", 2), ("", 0), ("--", 0)):
-        with pytest.raises(hr.OptionError, match=f"^text: expected a prefix of one token, got {n} tokens"):
+        with pytest.raises(
+            hr.OptionError, match=f"^text: expected a prefix of one token, got {n} tokens"
+        ):
             found(index, hr.Prefix(text))
 
 
@@ -143,7 +182,9 @@ def test_prefixes_have_a_budget_that_is_an_error() -> None:
     index = hr.Index.build(table, hr.Schema(key="id", cell="user", text="text"))
     assert len(index.recall_one(text=hr.Prefix("w"), scope=0, limit=2000)) == 550
     both = hr.Scope([0, 1])
-    with pytest.raises(hr.OptionError, match="at most 1024 terms of the scope, got more for Prefix"):
+    with pytest.raises(
+        hr.OptionError, match="at most 1024 terms of the scope, got more for Prefix"
+    ):
         index.recall_one(text=hr.Prefix("w"), scope=both)
     index.delete([i for i in range(1100) if i % 10 == 0], scope=both)
     assert len(index.recall_one(text=hr.Prefix("w"), scope=both, limit=2000)) == 990
@@ -155,5 +196,5 @@ def test_queries_are_frozen_and_equal_by_value() -> None:
     for make in same:
         assert make() == make()
         assert hash(make()) == hash(make())
-        assert eval(repr(make()), {"__builtins__": {}}, vars(hr)) == make()  # noqa: S307
+        assert eval(repr(make()), {"__builtins__": {}}, vars(hr)) == make()
     assert hr.All("a") != hr.Any("a")

@@ -6,6 +6,7 @@ import pickle
 from typing import Any
 
 import pytest
+
 from hyrecall.errors import OptionError
 from hyrecall.schema import Schema, Text, Vector
 

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pytest
+
+import hyrecall as hr
 
 
 def index_of(cells: dict[str, pa.Array], *, threads: int | None = None) -> hr.Index:
@@ -144,14 +145,27 @@ def test_encoded_cells_are_no_scope(strings: hr.Index) -> None:
 
 
 def test_a_list_is_one_entry_per_query(strings: hr.Index) -> None:
-    scopes = ["ana", ("1",), hr.Scope(["", None]), hr.Scope([]), "nobody", hr.Scope.matching(user="zoë")]
+    scopes = [
+        "ana",
+        ("1",),
+        hr.Scope(["", None]),
+        hr.Scope([]),
+        "nobody",
+        hr.Scope.matching(user="zoë"),
+    ]
     hits = strings.recall(text=["tea"] * len(scopes), scope=scopes)
     assert [sorted(one.keys) for one in hits] == [[0, 7], [1], [2, 3], [], [], [4]]
 
 
 def test_every_form_of_the_same_cells_gives_the_same_bytes(pairs: hr.Index) -> None:
     cell = ("acme", 1, True)
-    forms = [cell, hr.Scope([cell]), hr.Scope([cell, cell]), hr.Scope({cell}), hr.Scope(iter([cell]))]
+    forms = [
+        cell,
+        hr.Scope([cell]),
+        hr.Scope([cell, cell]),
+        hr.Scope({cell}),
+        hr.Scope(iter([cell])),
+    ]
     forms.append(hr.Scope.matching(tenant="acme", agent=1, shared=True))
     expected = pairs.recall(text=["tea"], scope=cell).to_arrow()
     assert expected.num_rows == 1
@@ -169,7 +183,7 @@ def test_cells_of_several_columns(pairs: hr.Index) -> None:
     for bad in ("acme", ("acme",), ("acme", 1), ("acme", 1, True, 0), hr.Scope(["acme"]), ()):
         with pytest.raises(hr.ScopeError, match="a value for each of \\(tenant, agent, shared\\)"):
             seen(pairs, bad)
-    with pytest.raises(hr.ScopeError, match="^scope: expected an int or None for agent, got bool"):
+    with pytest.raises(hr.ScopeError, match=r"^scope: expected an int or None for agent, got bool"):
         seen(pairs, ("acme", True, True))
 
 
@@ -245,7 +259,7 @@ def test_an_index_with_one_audience_takes_no_scope() -> None:
             index.recall(text=["tea"], scope=scope)
         assert caught.value.argument == "scope"  # type: ignore[attr-defined]
     assert index.delete([1]) == 1
-    with pytest.raises(hr.ScopeError, match="^scope: expected no scope"):
+    with pytest.raises(hr.ScopeError, match=r"^scope: expected no scope"):
         index.delete([2], scope="ana")
 
 

@@ -5,10 +5,11 @@ refused when it is made.
 import math
 from typing import Any
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pytest
+
+import hyrecall as hr
 from laws.effort import Effort
 from laws.engine import EngineSubject, arguments
 from oracle.corpus import Draw, draw_call, draw_mix, draw_rows, draw_shape
@@ -27,20 +28,48 @@ def index_of(texts: list[str | None], vectors: list[list[float]]) -> hr.Index:
 # ---- what is refused when it is made ----
 
 MADE: list[tuple[Any, type[hr.HyrecallError], str]] = [
-    (lambda: hr.BM25("bm25"), hr.OptionError, "variant: expected one of ('lucene', 'okapi', 'fts5'), got 'bm25'"),
+    (
+        lambda: hr.BM25("bm25"),
+        hr.OptionError,
+        "variant: expected one of ('lucene', 'okapi', 'fts5'), got 'bm25'",
+    ),
     (lambda: hr.BM25(k1=-0.1), hr.OptionError, "k1: expected a number in [0, 1000], got -0.1"),
     (lambda: hr.BM25(k1="1"), hr.DTypeError, "k1: expected a number in [0, 1000], got str '1'"),
     (lambda: hr.BM25(b=1.5), hr.OptionError, "b: expected a number in [0, 1], got 1.5"),
     (lambda: hr.BM25(b=math.nan), hr.OptionError, "b: expected a number in [0, 1], got nan"),
     (lambda: hr.BM25(b=True), hr.DTypeError, "b: expected a number in [0, 1], got bool True"),
-    (lambda: hr.RRF(["text"]), hr.OptionError, "weights: expected a mapping {arm: weight}, got ['text']"),
+    (
+        lambda: hr.RRF(["text"]),
+        hr.OptionError,
+        "weights: expected a mapping {arm: weight}, got ['text']",
+    ),
     (lambda: hr.RRF({}), hr.OptionError, "weights: expected a mapping {arm: weight}, got {}"),
-    (lambda: hr.RRF({"v": -1}), hr.OptionError, "weights['v']: expected a number in [0, 1e6], got -1"),
-    (lambda: hr.RRF({"v": math.inf}), hr.OptionError, "weights['v']: expected a number in [0, 1e6], got inf"),
-    (lambda: hr.RRF(rank_constant=-1), hr.OptionError, "rank_constant: expected a number in [0, 1e6], got -1"),
+    (
+        lambda: hr.RRF({"v": -1}),
+        hr.OptionError,
+        "weights['v']: expected a number in [0, 1e6], got -1",
+    ),
+    (
+        lambda: hr.RRF({"v": math.inf}),
+        hr.OptionError,
+        "weights['v']: expected a number in [0, 1e6], got inf",
+    ),
+    (
+        lambda: hr.RRF(rank_constant=-1),
+        hr.OptionError,
+        "rank_constant: expected a number in [0, 1e6], got -1",
+    ),
     (lambda: hr.RRF(alpha=1.01), hr.OptionError, "alpha: expected a number in [0, 1], got 1.01"),
-    (lambda: hr.RRF({"v": 1}, alpha=0.5), hr.OptionError, "alpha: expected weights or alpha, not both, got both"),
-    (lambda: hr.WeightedSum(normalize="l2"), hr.OptionError, "normalize: expected 'minmax' or 'none', got 'l2'"),
+    (
+        lambda: hr.RRF({"v": 1}, alpha=0.5),
+        hr.OptionError,
+        "alpha: expected weights or alpha, not both, got both",
+    ),
+    (
+        lambda: hr.WeightedSum(normalize="l2"),
+        hr.OptionError,
+        "normalize: expected 'minmax' or 'none', got 'l2'",
+    ),
     (lambda: hr.Max(complete=1), hr.DTypeError, "complete: expected a bool, got 1"),
     (lambda: hr.Above(math.inf), hr.OptionError, "Above: expected a finite number, got inf"),
     (lambda: hr.Above(None), hr.DTypeError, "Above: expected a finite number, got NoneType None"),
@@ -52,7 +81,7 @@ def test_options_refuse_by_name(make: Any, kind: type[hr.HyrecallError], message
     with pytest.raises(kind) as caught:
         make()
     assert str(caught.value) == message
-    assert caught.value.argument == message.split(":")[0]  # type: ignore[attr-defined]
+    assert caught.value.argument == message.split(":", maxsplit=1)[0]  # type: ignore[attr-defined]
 
 
 def test_options_are_frozen_and_equal_by_value() -> None:
@@ -102,7 +131,13 @@ def test_normalize_keeps_the_order_and_brings_scores_to_0_1(effort: Effort) -> N
 
 def test_first_in_every_arm_has_the_best_score_possible() -> None:
     index = index_of(["hot tea", "tea pot jug cup", "milk"], [[1, 0], [1, 1], [0, 1]])
-    for fusion in (None, hr.RRF(alpha=0.3), hr.RRF({"text": 3}, rank_constant=0), hr.WeightedSum(), hr.Max()):
+    for fusion in (
+        None,
+        hr.RRF(alpha=0.3),
+        hr.RRF({"text": 3}, rank_constant=0),
+        hr.WeightedSum(),
+        hr.Max(),
+    ):
         hits = index.recall_one(text="hot", vector=[1, 0], fusion=fusion, normalize=True)
         assert (hits[0].key, hits[0].score) == (0, 1.0)
         assert all(hit.score < 1.0 for hit in hits[1:])
@@ -136,7 +171,9 @@ def test_one_hit_and_equal_scores_scale_to_1() -> None:
         assert [hit.score for hit in both] == [top, top, 1.0]
     one = index_of(["tea"], [[0, 0]])
     for fusion in (hr.WeightedSum(), hr.Max()):
-        assert [hit.score for hit in one.recall_one(text="tea", vector=[1, 0], fusion=fusion)] == [1.0]
+        assert [hit.score for hit in one.recall_one(text="tea", vector=[1, 0], fusion=fusion)] == [
+            1.0
+        ]
         assert len(one.recall_one(text="milk", vector=[1, 0], fusion=fusion)) == 0
 
 
@@ -151,9 +188,12 @@ def test_null_components_add_0_and_never_win_over_a_negative_cosine() -> None:
     assert summed[1].score == -1.0
     largest = index.recall_one(**asked, fusion=hr.Max(normalize="none"))
     assert largest[1].score == 0.0  # the text arm's missing score counts 0
-    assert index_of(["tea"], [[-1, 0]]).recall_one(
-        text=None, vector=[1, 0], fusion=hr.Max(normalize="none")
-    )[0].score == -1.0
+    assert (
+        index_of(["tea"], [[-1, 0]])
+        .recall_one(text=None, vector=[1, 0], fusion=hr.Max(normalize="none"))[0]
+        .score
+        == -1.0
+    )
 
 
 def test_complete_scores_what_the_list_left_out() -> None:

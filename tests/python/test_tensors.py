@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 import torch
 from hypothesis import given, settings
+
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError
 from hyrecall.tensors import query_vectors, row_count
 

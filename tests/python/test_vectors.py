@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 import torch
 from hypothesis import given, settings
+
 from hyrecall.columns import read_table
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError
 from hyrecall.matrices import VectorInput

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable
 
 import pytest
+
 from hyrecall import _core
 
 # fmt: off

@@ -13,14 +13,15 @@ from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
-import hyrecall._text_functions
-import hyrecall.analyzer
 import pytest
 import Stemmer
+from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
+
+import hyrecall._text_functions
+import hyrecall.analyzer
 from hyrecall import _core
 from hyrecall.analyzer import ENGLISH_STOPWORDS, Analyzer, Token, TokenFunction
 from hyrecall.errors import DTypeError, OptionError, ShapeError
-from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
 
 def pairs(analyzer: Analyzer, text: str) -> list[tuple[str, int]]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from hyrecall import _core
 from hyrecall.analyzer import Analyzer
 

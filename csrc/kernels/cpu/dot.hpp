@@ -13,16 +13,20 @@ enum class Isa { kScalar, kAvx2, kAvx512 };
 struct DotKernels {
   Isa isa;
   char const* name;
-  void (*float32)(float const* query, float const* rows, std::size_t n_rows, std::size_t dim, float* scores);
-  void (*float16)(float const* query, std::uint16_t const* rows, std::size_t n_rows, std::size_t dim, float* scores);
-  void (*bfloat16)(float const* query, std::uint16_t const* rows, std::size_t n_rows, std::size_t dim, float* scores);
+  void (*float32)(float const* query, float const* rows, std::size_t n_rows, std::size_t dim,
+                  float* scores);
+  void (*float16)(float const* query, std::uint16_t const* rows, std::size_t n_rows,
+                  std::size_t dim, float* scores);
+  void (*bfloat16)(float const* query, std::uint16_t const* rows, std::size_t n_rows,
+                   std::size_t dim, float* scores);
 };
 
 DotKernels scalar_dot_kernels();
 DotKernels avx2_dot_kernels();
 DotKernels avx512_dot_kernels();
 
-// The best set this CPU has, or the one HYRECALL_ISA=scalar|avx2|avx512 names (an error if the CPU lacks it).
+// The best set this CPU has, or the one HYRECALL_ISA=scalar|avx2|avx512 names (an error if the CPU
+// lacks it).
 DotKernels const& dot_kernels();
 
 }  // namespace hyrecall::cpu

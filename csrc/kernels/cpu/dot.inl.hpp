@@ -1,11 +1,13 @@
-// What:   canonical dot of one query and a block of rows: 32 lanes, lane j takes elements i = j mod 32 in rising
+// What:   canonical dot of one query and a block of rows: 32 lanes, lane j takes elements i = j mod
+// 32 in rising
 //         order by fma from +0, the tail padded with +0; lanes fold by 16, 8, 4, 2, 1. All float32.
 // In/Out: see DotKernels. The engine pads the query; rows are as stored.
-// Cost:   reads n_rows x dim x itemsize bytes once: bound by memory for one query. Four rows share each query load.
-// Oracle: tests/oracle, the same definition with libm's fmaf.
+// Cost:   reads n_rows x dim x itemsize bytes once: bound by memory for one query. Four rows share
+// each query load. Oracle: tests/oracle, the same definition with libm's fmaf.
 //
-// Included once by each dot_<isa>.cpp inside its own and an anonymous namespace, after it has defined `Lanes`:
-// nothing here may be shared between instruction sets, or the linker keeps one copy for all.
+// Included once by each dot_<isa>.cpp inside its own and an anonymous namespace, after it has
+// defined `Lanes`: nothing here may be shared between instruction sets, or the linker keeps one
+// copy for all.
 
 template <typename T>
 inline Lanes load_tail(T const* row, std::size_t n) {
@@ -25,13 +27,15 @@ inline void dot_block(float const* query, T const* rows, std::size_t dim, float*
   }
   if (whole < dim) {
     Lanes const q = Lanes::load(query + whole);
-    for (int r = 0; r < kRows; ++r) sums[r].add_product(load_tail(rows + r * dim + whole, dim - whole), q);
+    for (int r = 0; r < kRows; ++r)
+      sums[r].add_product(load_tail(rows + r * dim + whole, dim - whole), q);
   }
   for (int r = 0; r < kRows; ++r) scores[r] = sums[r].fold();
 }
 
 template <typename T>
-void dot_rows(float const* query, T const* rows, std::size_t n_rows, std::size_t dim, float* scores) {
+void dot_rows(float const* query, T const* rows, std::size_t n_rows, std::size_t dim,
+              float* scores) {
   std::size_t row = 0;
   for (; row + 4 <= n_rows; row += 4) dot_block<4>(query, rows + row * dim, dim, scores + row);
   for (; row < n_rows; ++row) dot_block<1>(query, rows + row * dim, dim, scores + row);
@@ -46,11 +50,12 @@ struct Brain {
 };
 
 inline DotKernels make_kernels(Isa isa, char const* name) {
-  return {isa, name, [](float const* q, float const* rows, std::size_t n, std::size_t dim, float* out) { dot_rows(q, rows, n, dim, out); },
-          [](float const* q, std::uint16_t const* rows, std::size_t n, std::size_t dim, float* out) {
-            dot_rows(q, reinterpret_cast<Half const*>(rows), n, dim, out);
+  return {isa, name,
+          [](float const* q, float const* rows, std::size_t n, std::size_t dim, float* out) {
+            dot_rows(q, rows, n, dim, out);
           },
-          [](float const* q, std::uint16_t const* rows, std::size_t n, std::size_t dim, float* out) {
-            dot_rows(q, reinterpret_cast<Brain const*>(rows), n, dim, out);
-          }};
+          [](float const* q, std::uint16_t const* rows, std::size_t n, std::size_t dim,
+             float* out) { dot_rows(q, reinterpret_cast<Half const*>(rows), n, dim, out); },
+          [](float const* q, std::uint16_t const* rows, std::size_t n, std::size_t dim,
+             float* out) { dot_rows(q, reinterpret_cast<Brain const*>(rows), n, dim, out); }};
 }

@@ -18,12 +18,14 @@ struct Lanes {
     return {{_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()}};
   }
   static Lanes load(float const* from) {
-    return {{_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8), _mm256_loadu_ps(from + 16), _mm256_loadu_ps(from + 24)}};
+    return {{_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8), _mm256_loadu_ps(from + 16),
+             _mm256_loadu_ps(from + 24)}};
   }
   static Lanes load(Half const* from) {
     auto const* bits = reinterpret_cast<__m128i const*>(from);
     return {{_mm256_cvtph_ps(_mm_loadu_si128(bits)), _mm256_cvtph_ps(_mm_loadu_si128(bits + 1)),
-             _mm256_cvtph_ps(_mm_loadu_si128(bits + 2)), _mm256_cvtph_ps(_mm_loadu_si128(bits + 3))}};
+             _mm256_cvtph_ps(_mm_loadu_si128(bits + 2)),
+             _mm256_cvtph_ps(_mm_loadu_si128(bits + 3))}};
   }
   static Lanes load(Brain const* from) {
     auto const* bits = reinterpret_cast<__m128i const*>(from);
@@ -50,7 +52,9 @@ struct Lanes {
 }  // namespace
 }  // namespace avx2
 
-DotKernels avx2_dot_kernels() { return avx2::make_kernels(Isa::kAvx2, "avx2"); }
+DotKernels avx2_dot_kernels() {
+  return avx2::make_kernels(Isa::kAvx2, "avx2");
+}
 
 }  // namespace hyrecall::cpu
 #endif

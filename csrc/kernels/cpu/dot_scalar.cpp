@@ -1,4 +1,5 @@
-// The canonical dot without vector instructions: the reading of the definition that every other copy must equal.
+// The canonical dot without vector instructions: the reading of the definition that every other
+// copy must equal.
 #include <cmath>
 #include <cstring>
 
@@ -19,7 +20,8 @@ inline float widen_half(std::uint16_t bits) {
     float const magnitude = static_cast<float>(fraction) * 0x1p-24f;
     return sign != 0 ? -magnitude : magnitude;
   }
-  std::uint32_t const wide = sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | fraction << 13;
+  std::uint32_t const wide =
+      sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | fraction << 13;
   float value;
   std::memcpy(&value, &wide, sizeof value);
   return value;
@@ -68,6 +70,8 @@ struct Lanes {
 }  // namespace
 }  // namespace scalar
 
-DotKernels scalar_dot_kernels() { return scalar::make_kernels(Isa::kScalar, "scalar"); }
+DotKernels scalar_dot_kernels() {
+  return scalar::make_kernels(Isa::kScalar, "scalar");
+}
 
 }  // namespace hyrecall::cpu

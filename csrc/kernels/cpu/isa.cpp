@@ -10,8 +10,10 @@ namespace {
 
 DotKernels choose() {
 #if defined(__x86_64__)
-  bool const has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-  bool const has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+  bool const has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                        __builtin_cpu_supports("f16c");
+  bool const has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") &&
+                          __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 #else
   bool const has_avx2 = false;
@@ -26,8 +28,9 @@ DotKernels choose() {
 #endif
   if (!wish.empty()) {
     throw Error(ErrorCode::kOption, "HYRECALL_ISA",
-                "expected an instruction set of this CPU (scalar" + std::string(has_avx2 ? ", avx2" : "") +
-                    (has_avx512 ? ", avx512" : "") + "), got " + wish);
+                "expected an instruction set of this CPU (scalar" +
+                    std::string(has_avx2 ? ", avx2" : "") + (has_avx512 ? ", avx512" : "") +
+                    "), got " + wish);
   }
 #if defined(__x86_64__)
   if (has_avx512) return avx512_dot_kernels();

@@ -54,7 +54,7 @@ class Batch:
 
     index: Index
     asked: QueryColumns
-    scope: object  # of all queries; None: a column has each one's, or the index has no cells
+    scope: Scope | None  # of all queries; None: a column has each one's, or the index has no cells
     options: dict[str, Any]
     embed: tuple[str, StaticEmbedder] | None  # the arm whose vectors are made from the texts
 
@@ -96,7 +96,7 @@ class Batch:
             made["vectors"] = queries.column(vector)
         return made
 
-    def _scopes(self, queries: pa.Table) -> object:
+    def _scopes(self, queries: pa.Table) -> Scope | list[Any] | None:
         if not self.asked.scope:
             return self.scope
         columns = [queries.column(name).to_pylist() for name in self.asked.scope]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -32,6 +32,7 @@ from hyrecall.cli.values import by_arm, names, read_scope
 from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import OptionError, error
 from hyrecall.index import Index
+from hyrecall.scope import Scope
 
 __all__ = ["batch"]
 
@@ -118,7 +119,7 @@ def batch(
     say(f"{progress.summary()}; written to {output}")
 
 
-def _check_scope(index: Index, asked: QueryColumns, scope: list[str] | None) -> Any:
+def _check_scope(index: Index, asked: QueryColumns, scope: list[str] | None) -> Scope | None:
     """Give the scope of all queries, or None where a column has each one's."""
     cells = index.schema.cell_columns
     if asked.scope and scope:

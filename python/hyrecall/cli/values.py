@@ -134,7 +134,7 @@ def read_vector(option: str, value: str) -> Any:
     return made
 
 
-def read_scope(values: Sequence[str] | None, types: CellTypes) -> object:
+def read_scope(values: Sequence[str] | None, types: CellTypes) -> Scope | None:
     """Read ``--scope``: a value of the one cell column, or a JSON list with one per cell column.
 
     Given several times, the query sees all these cells.

@@ -1,0 +1,132 @@
+"""Unscoped dense recall: every row of the index against a batch; one axis varied at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+import hyrecall as hr
+from bench import corpus, ours, reference
+from bench.conftest import Measure, Size
+from bench.rivals_dense import SEARCHERS, Reply
+
+DATA = ("gaussian", "clustered", "real")
+TARGETS = {  # (batch, k) -> rival -> times faster than it we want to be
+    (1, 10): {"faiss*": 9.0, "numpy": 4.2},
+    (32, 10): {"faiss*": 8.0},
+    (32, 100): {"faiss*": 7.0},
+    (1_024, 10): {"faiss*": 4.0},
+    (1_024, 100): {"faiss*": 3.5},
+}
+
+
+@dataclass
+class Case:
+    """Rows, queries, our index of the rows, and the answers asked so far."""
+
+    name: str
+    rows: corpus.Floats
+    queries: corpus.Floats
+    index: hr.Index
+    answers: dict[tuple[int, int], reference.Answer] = field(default_factory=dict)
+
+    def answer(self, batch: int, k: int) -> reference.Answer:
+        if (batch, k) not in self.answers:
+            sampled = self.queries[:batch][reference.sample(batch)]
+            self.answers[batch, k] = reference.dense(self.rows, sampled, k)
+        return self.answers[batch, k]
+
+
+@pytest.fixture(scope="module", params=DATA)
+def case(request: pytest.FixtureRequest, dense_shape: tuple[int, int], size: Size) -> Case:
+    n, dim = dense_shape
+    n_queries = max(size.batches)
+    if request.param == "gaussian":
+        rows, queries = (
+            corpus.gaussian_rows(n, dim),
+            corpus.gaussian_rows(n_queries, dim, "queries"),
+        )
+    elif request.param == "clustered":
+        rows, queries = (
+            corpus.clustered_rows(n, dim),
+            corpus.clustered_rows(n_queries, dim, "queries"),
+        )
+    else:
+        real = corpus.real_rows(n, n_queries)
+        if real is None:
+            pytest.skip("HYRECALL_BENCH_DATA names no folder with real rows")
+        rows, queries = real
+    name = f"dense {n:,} x {rows.shape[1]} {request.param}"
+    return Case(name, rows, queries, ours.build(n, vectors=rows))
+
+
+@pytest.mark.parametrize("who", ["hyrecall", *SEARCHERS])
+def test_dense_batch(case: Case, batch_k: tuple[int, int], who: str, measure: Measure) -> None:
+    n, dim = case.rows.shape
+    batch, k = batch_k
+    queries = case.queries[:batch]
+    answer = case.answer(batch, k)
+    at = reference.sample(batch)
+    if who == "hyrecall":
+
+        def run() -> Reply | ours.Reply:
+            return ours.arrays(case.index.recall(vectors=queries, limit=k, depth=k), k)
+    else:
+        search = SEARCHERS[who](case.rows)
+
+        def run() -> Reply | ours.Reply:
+            return search(queries, k)
+
+    measure(
+        f"{case.name}, batch {batch:,}, k={k}",
+        who,
+        run,
+        check=lambda reply: reference.check(answer, reply[0][at], reply[1][at]),
+        docs=n,
+        dim=dim,
+        queries=batch,
+        nbytes=n * dim * 4,
+        limit_bytes=n * dim * 4,
+        limit_flops=2 * n * dim * batch,
+        target=TARGETS.get((batch, k), {}).get(who),
+    )
+
+
+@pytest.mark.parametrize("data", ["near-duplicates", "gaussian"])
+def test_near_duplicates_cost_what_other_rows_cost(data: str, measure: Measure, size: Size) -> None:
+    """Copies of one row with noise: each is a candidate, and the cost must hold."""
+    (n, copies), dim, k = size.duplicates, size.dense[0][1], 10
+    rows, queries = corpus.near_duplicates(n, dim, copies)
+    if data == "gaussian":
+        rows = corpus.gaussian_rows(n, dim, "duplicates")
+    index = ours.build(n, vectors=rows)
+    at = reference.sample(len(queries))
+    answer = reference.dense(rows, queries[at], k)
+    measure(
+        f"dense {n:,} x {dim}, {copies:,} near-duplicates, batch {len(queries)}, k={k}",
+        "hyrecall" if data == "near-duplicates" else "hyrecall, without duplicates",
+        lambda: ours.arrays(index.recall(vectors=queries, limit=k, depth=k), k),
+        check=lambda reply: reference.check(answer, reply[0][at], reply[1][at]),
+        docs=n,
+        dim=dim,
+        queries=len(queries),
+        nbytes=rows.nbytes,
+        limit_bytes=rows.nbytes,
+        limit_flops=2 * rows.size * len(queries),
+        target=None if data == "near-duplicates" else 1 / 1.5,
+    )
+
+
+def test_the_reference_finds_a_planted_wrong_answer() -> None:
+    """The check that every measurement passes must fail where it should."""
+    rows = corpus.gaussian_rows(500, 32)
+    right = reference.dense(rows, rows[:4], 5)
+    reference.check(right, right.ids, right.scores.astype(np.float32))
+    wrong = right.scores.copy()
+    wrong[2, 3] += 1e-3
+    ids = right.ids.copy()
+    ids[2, 3] = 499
+    with pytest.raises(AssertionError, match="scores differ"):
+        reference.check(right, ids, wrong)

@@ -1,0 +1,187 @@
+"""BM25 and cosine joined by RRF: a batch in one call, against the parts that users put together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import hyrecall as hr
+from bench import THREADS, corpus, ours, reference, rivals_dense, rivals_lexical
+from bench.conftest import Measure, Size
+
+DEPTH, K, N_QUERIES, RANK_CONSTANT = 100, 10, 256, 60
+
+
+@dataclass
+class Case:
+    """Rows with texts, and queries with both."""
+
+    rows: corpus.Floats
+    texts: corpus.Texts
+    queries: corpus.Floats
+    words: list[list[int]]
+
+    @property
+    def strings(self) -> list[str]:
+        return [corpus.spell(q) for q in self.words]
+
+
+@pytest.fixture(scope="module")
+def case(size: Size) -> Case:
+    n, dim = size.hybrid
+    queries = corpus.gaussian_rows(N_QUERIES, dim, "queries")
+    return Case(
+        corpus.gaussian_rows(n, dim, "hybrid"),
+        corpus.zipf_texts(n),
+        queries,
+        corpus.text_queries(N_QUERIES),
+    )
+
+
+def rrf(lists: list[np.ndarray], k: int) -> ours.Reply:
+    """Join ranked lists as a Python user would: a dict a query."""
+    n_queries = len(lists[0])
+    ids = np.full((n_queries, k), -1, np.int64)
+    scores = np.full((n_queries, k), -np.inf)
+    for query in range(n_queries):
+        sums: dict[int, float] = defaultdict(float)
+        for ranked in lists:
+            for rank, doc in enumerate(ranked[query].tolist(), 1):
+                if doc >= 0:
+                    sums[doc] += 1.0 / (RANK_CONSTANT + rank)
+        best = sorted(sums.items(), key=lambda item: (-item[1], item[0]))[:k]
+        ids[query, : len(best)] = [doc for doc, _ in best]
+        scores[query, : len(best)] = [score for _, score in best]
+    return ids, scores
+
+
+def check_fused(answer: reference.Answer, reply: ours.Reply, at: corpus.Ints, who: str) -> None:
+    """Fused scores are sums of ranks: a tie inside an arm moves them; only ours go by row."""
+    assert np.array_equal(reply[0][at] >= 0, answer.ids >= 0)
+    close = (
+        np.abs(np.where(answer.ids >= 0, reply[1][at] - answer.scores, 0.0)) <= reference.TOLERANCE
+    )
+    allowed = 0.98 if who == "hyrecall" else 0.8
+    assert close.mean() >= allowed, f"{1 - close.mean():.1%} of the fused scores differ"
+
+
+def _padded(ids: np.ndarray) -> np.ndarray:
+    return np.pad(ids[:DEPTH], (0, DEPTH - len(ids[:DEPTH])), constant_values=-1)
+
+
+@pytest.mark.parametrize("who", ["hyrecall", "bm25s + faiss* + RRF", "tantivy + faiss* + RRF"])
+def test_hybrid_batch(case: Case, who: str, measure: Measure) -> None:
+    n, dim = case.rows.shape
+    at = reference.sample(N_QUERIES)
+    lengths = np.diff(case.texts.offsets)
+    bm25 = reference.Bm25(case.texts).rank(
+        [case.words[q] for q in at],
+        DEPTH,
+        lengths=rivals_lexical.rounded_lengths(lengths) if "tantivy" in who else None,
+    )
+    dense = reference.dense(case.rows, case.queries[at], DEPTH)
+    answer = reference.Answer(*rrf([bm25.ids, dense.ids], K))
+    strings = case.strings
+    if who == "hyrecall":
+        index = ours.build(n, vectors=case.rows, texts=case.texts.strings)
+
+        def run() -> ours.Reply:
+            hits = index.recall(
+                text=strings, vectors=case.queries, limit=K, depth=DEPTH, fusion=hr.RRF()
+            )
+            return ours.arrays(hits, K)
+    else:
+        near = rivals_dense.faiss_searcher(case.rows)
+        if "bm25s" in who:
+            find = rivals_lexical.bm25s_searcher(case.texts, THREADS)
+        else:
+            tantivy = rivals_lexical.tantivy_index(
+                case.texts.strings.to_pylist(), 1
+            )  # one segment: doc = row
+            find = rivals_lexical.tantivy_searcher(tantivy, THREADS)
+            assert tantivy.searcher().num_segments == 1
+
+        def run() -> ours.Reply:
+            return rrf([find(strings, DEPTH)[0], near(case.queries, DEPTH)[0]], K)
+
+    measure(
+        f"hybrid {n:,} x {dim}, {N_QUERIES} queries, depth {DEPTH}, k={K}, unscoped",
+        who,
+        run,
+        check=lambda reply: check_fused(answer, reply, at, who),
+        docs=n,
+        dim=dim,
+        queries=N_QUERIES,
+        limit_bytes=n * dim * 4,
+        limit_flops=2 * n * dim * N_QUERIES,
+        target=6.0 if "bm25s" in who else None,
+    )
+
+
+@pytest.mark.parametrize("who", ["hyrecall", "bm25s + faiss* IDSelectorRange + RRF"])
+def test_hybrid_in_the_own_tenant(case: Case, who: str, size: Size, measure: Measure) -> None:
+    """The rival scores every text, then masks: its BM25 has all tenants' statistics."""
+    n, dim = case.rows.shape
+    owner = corpus.uniform_tenants(n, size.scoped[2])
+    asking = owner[corpus.generator("asking").integers(n, size=N_QUERIES)]
+    at = reference.sample(N_QUERIES)
+    strings = case.strings
+    if who == "hyrecall":
+        index = ours.build(
+            n, vectors=case.rows, texts=case.texts.strings, columns={"tenant": owner}, cell="tenant"
+        )
+        scope = [int(t) for t in asking]
+
+        def run() -> ours.Reply:
+            return ours.arrays(
+                index.recall(text=strings, vectors=case.queries, scope=scope, limit=K, depth=DEPTH),
+                K,
+            )
+    else:
+        held = rivals_dense.SortedRows(case.rows, owner, np.zeros(n, np.int64))
+        near = rivals_dense.faiss_selected(rivals_dense.faiss_index(held.rows), held, "range")
+        bm25s = rivals_lexical.bm25s_index(case.texts)
+        masks = {int(t): (owner == t).astype(np.float32) for t in np.unique(asking)}
+
+        def run() -> ours.Reply:
+            lists = []
+            for text, tenant in zip(strings, asking, strict=True):
+                found, scores = bm25s.retrieve(
+                    [text.split()],
+                    k=DEPTH,
+                    n_threads=1,
+                    show_progress=False,
+                    weight_mask=masks[int(tenant)],
+                )
+                lists.append(np.where(scores[0] > 0, found[0].astype(np.int64), -1))
+            return rrf([np.stack(lists), near(case.queries, asking, (0, 0), DEPTH)[0]], K)
+
+    bm25 = reference.Bm25(case.texts)
+    arms: list[tuple[np.ndarray, np.ndarray]] = []
+    for query in at:
+        mine = np.flatnonzero(owner == asking[query])
+        if who == "hyrecall":
+            lexical = bm25.rank([case.words[query]], DEPTH, of=mine).ids[0]
+        else:
+            found = bm25.rank([case.words[query]], n).ids[0]
+            lexical = found[(found >= 0) & (owner[found] == asking[query])]
+        near_ids = reference.dense(case.rows[mine], case.queries[query : query + 1], DEPTH).ids[0]
+        arms.append((_padded(lexical), _padded(mine[near_ids[near_ids >= 0]])))
+    answer = reference.Answer(
+        *rrf([np.stack([a[0] for a in arms]), np.stack([a[1] for a in arms])], K)
+    )
+
+    measure(
+        f"hybrid {n:,} x {dim}, {N_QUERIES} queries, depth {DEPTH}, k={K}, "
+        f"own tenant of {size.scoped[2]:,}",
+        who,
+        run,
+        check=lambda reply: check_fused(answer, reply, at, who),
+        docs=n,
+        dim=dim,
+        queries=N_QUERIES,
+        target=20.0 if who != "hyrecall" else None,
+    )

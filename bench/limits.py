@@ -1,0 +1,103 @@
+"""What this machine can do, measured in the same run, and how busy others kept it meanwhile."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+_REPEATS = 5
+
+
+def stream_read(threads: int, n_bytes: int) -> float:
+    """Measure GB/s of reading memory in order: libc's memchr looks for a byte that is not there.
+
+    It is vectorised, touches every byte once, and ctypes lets go of the interpreter meanwhile. A
+    lower bound of what the memory gives: best of five.
+    """
+    find = ctypes.CDLL(None).memchr
+    find.restype = ctypes.c_void_p
+    find.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
+    shares = [np.full(n_bytes // threads, 7, np.uint8) for _ in range(threads)]
+
+    def read(share: np.ndarray) -> None:
+        assert find(share.ctypes.data, 9, share.nbytes) is None
+
+    best = np.inf
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in range(_REPEATS):
+            begin = time.perf_counter()
+            list(pool.map(read, shares))
+            best = min(best, time.perf_counter() - begin)
+    return sum(s.nbytes for s in shares) / best / 1e9
+
+
+def gemm_rate(n: int) -> float:
+    """Measure GFLOP/s of an n x n x n float32 product in numpy: a stand-in for the fma rate."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((n, n), dtype=np.float32) for _ in range(2))
+    best = np.inf
+    for _ in range(_REPEATS):
+        begin = time.perf_counter()
+        a @ b
+        best = min(best, time.perf_counter() - begin)
+    return 2 * n**3 / best / 1e9
+
+
+def measure(threads: int, *, is_smoke: bool) -> dict[str, float]:
+    """Measure the limits; a smoke run takes small ones, in a second."""
+    n_bytes = 1 << 26 if is_smoke else 1 << 30
+    return {
+        "stream_gb_s": stream_read(threads, n_bytes),
+        "stream_gb_s_1_thread": stream_read(1, n_bytes),
+        "numpy_sgemm_gflop_s": gemm_rate(512 if is_smoke else 4096),
+    }
+
+
+@dataclass
+class Neighbours:
+    """How many cores others used since this was made: the noise of a measurement."""
+
+    began: float
+    busy: float
+    own: float
+
+    @classmethod
+    def watch(cls) -> Neighbours:
+        """Begin to watch."""
+        return cls(time.perf_counter(), _busy_seconds(), _own_seconds())
+
+    def cores(self) -> float | None:
+        """Give the cores others used on average; None where the system does not tell."""
+        elapsed = time.perf_counter() - self.began
+        if np.isnan(self.busy) or elapsed < 0.05:  # the kernel counts in hundredths of a second
+            return None
+        others = (_busy_seconds() - self.busy) - (_own_seconds() - self.own)
+        return round(max(0.0, others / elapsed), 2)
+
+
+def _busy_seconds() -> float:
+    try:
+        fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    except OSError:
+        return float("nan")
+    user, nice, system, _, _, irq, softirq, steal = (int(f) for f in fields)
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def _own_seconds() -> float:
+    times = os.times()
+    return times.user + times.system
+
+
+def resident_bytes() -> int:
+    """Give the memory this process holds; 0 where the system does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0

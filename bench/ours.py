@@ -1,0 +1,77 @@
+"""hyrecall as the benchmarks call it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+import hyrecall as hr
+from bench import THREADS
+from bench.corpus import Floats
+
+Reply = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
+
+
+def build(
+    n: int,
+    *,
+    vectors: Floats | None = None,
+    texts: pa.Array | None = None,
+    columns: dict[str, npt.NDArray[np.int64]] | None = None,
+    cell: str | None = None,
+    cluster: str | None = None,
+    threads: int = THREADS,
+) -> hr.Index:
+    """Index rows whose key is their number."""
+    columns = columns or {}
+    data: dict[str, Any] = {"id": np.arange(n, dtype=np.int64), **columns}
+    if texts is not None:
+        data["text"] = texts
+    schema = hr.Schema(
+        key="id",
+        cell=(cell,) if cell else None,
+        text="text" if texts is not None else (),
+        vector="embedding" if vectors is not None else (),
+        attributes=tuple(name for name in columns if name != cell),
+        cluster=cluster,
+        stored=(),
+    )
+    return hr.Index.build(
+        pa.table(data),
+        schema,
+        vectors=None if vectors is None else {"embedding": vectors},
+        analyzer=hr.Analyzer("word"),
+        device="cpu",
+        threads=threads,
+    )
+
+
+def arrays(hits: hr.Hits, k: int) -> Reply:
+    """Give hits as two matrices, as the rivals do; short lists end in -1 and -inf."""
+    table = hits.to_arrow()
+    query = table["query"].to_numpy()
+    ids = np.full((len(hits), k), -1, np.int64)
+    scores = np.full((len(hits), k), -np.inf)
+    rank = table["rank"].to_numpy() - 1
+    ids[query, rank] = table["key"].to_numpy()
+    scores[query, rank] = table["score"].to_numpy()
+    return ids, scores
+
+
+@cache
+def isa() -> str:
+    """Give the instruction set that indexes run on."""
+    return str(build(1, vectors=np.ones((1, 1), np.float32)).stats()["isa"])
+
+
+def nbytes(index: hr.Index) -> int:
+    """Give the bytes of all parts of an index."""
+
+    def total(part: object) -> int:
+        return sum(map(total, part.values())) if isinstance(part, dict) else int(part)  # type: ignore[call-overload]
+
+    return sum(total(segment["nbytes"]) for segment in index.stats()["segments"])

@@ -1,0 +1,181 @@
+"""Dense rivals, tuned as their users would. Rows are unit, so inner product is cosine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from bench import THREADS
+from bench.corpus import Floats, Ints
+
+Reply = tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]  # ids and scores, each (n_queries, k)
+
+_CHUNK_ROWS = 65_536  # scores of one chunk are ranked while the next is not there yet
+
+
+class Searcher(Protocol):
+    """Ranks the rows it was given."""
+
+    def __call__(self, queries: Floats, k: int) -> Reply: ...
+
+
+def top(scores: Floats, k: int) -> Reply:
+    """Keep the best k of each row of scores, best first."""
+    k = min(k, scores.shape[1])
+    ids = np.argpartition(scores, scores.shape[1] - k, axis=1)[:, -k:]
+    kept = np.take_along_axis(scores, ids, axis=1)
+    order = np.argsort(-kept, axis=1)
+    return np.take_along_axis(ids, order, axis=1), np.take_along_axis(kept, order, axis=1)
+
+
+def numpy_searcher(rows: Floats) -> Searcher:
+    """Product, then argpartition, chunk by chunk: all scores of a large batch have no room."""
+
+    def search(queries: Floats, k: int) -> Reply:
+        if len(queries) == 1:  # a matrix-vector product reads the rows at full speed
+            return top((rows @ queries[0])[None], k)
+        parts = []
+        for begin in range(0, len(rows), _CHUNK_ROWS):
+            ids, scores = top(queries @ rows[begin : begin + _CHUNK_ROWS].T, k)
+            parts.append((ids + begin, scores))
+        ids, scores = (np.concatenate(p, axis=1) for p in zip(*parts, strict=True))
+        best, kept = top(scores, k)
+        return np.take_along_axis(ids, best, axis=1), kept
+
+    return search
+
+
+def faiss_module() -> Any:
+    """Import faiss, its BLAS threshold as batches need it (hence faiss*); skip without it."""
+    faiss = pytest.importorskip("faiss")
+    faiss.omp_set_num_threads(THREADS)
+    faiss.cvar.distance_compute_blas_threshold = 20
+    return faiss
+
+
+def faiss_index(rows: Floats) -> Any:
+    """Make an exact inner-product index."""
+    index = faiss_module().IndexFlatIP(rows.shape[1])
+    index.add(rows)
+    return index
+
+
+def faiss_searcher(rows: Floats) -> Searcher:
+    """Exact search by faiss*."""
+    index = faiss_index(rows)
+
+    def search(queries: Floats, k: int) -> Reply:
+        scores, ids = index.search(queries, k)
+        return ids, scores
+
+    return search
+
+
+def torch_searcher(rows: Floats) -> Searcher:
+    """Product and topk by torch, float32."""
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(THREADS)
+    held = torch.from_numpy(rows)
+
+    def search(queries: Floats, k: int) -> Reply:
+        asked = torch.from_numpy(queries)
+        parts = []
+        for begin in range(0, len(rows), _CHUNK_ROWS):
+            block = held[begin : begin + _CHUNK_ROWS]
+            scores, ids = torch.topk(asked @ block.T, min(k, len(block)), dim=1)
+            parts.append((ids + begin, scores))
+        ids, scores = (torch.cat(p, dim=1) for p in zip(*parts, strict=True))
+        scores, place = torch.topk(scores, k, dim=1)
+        return torch.gather(ids, 1, place).numpy(), scores.numpy()
+
+    return search
+
+
+SEARCHERS: dict[str, Callable[[Floats], Searcher]] = {
+    "numpy": numpy_searcher,
+    "faiss*": faiss_searcher,
+    "torch": torch_searcher,
+}
+
+
+# ---- scoped: rows sorted by hand by (tenant, time), each query with a tenant and a window ----
+
+
+class SortedRows:
+    """Rows sorted by (tenant, time), as a careful user would lay them out."""
+
+    def __init__(self, rows: Floats, tenants: Ints, times: Ints) -> None:
+        """Sort once; ``order`` gives the input row of a sorted one."""
+        self.order = np.lexsort((times, tenants))
+        self.rows = rows[self.order]
+        self.times = times[self.order]
+        self.begins = np.searchsorted(tenants[self.order], np.arange(tenants.max() + 2))
+
+    def span(self, tenant: int, window: tuple[int, int]) -> tuple[int, int]:
+        """Give the run of rows of a tenant in a window, both ends of it inclusive."""
+        begin, end = self.begins[tenant], self.begins[tenant + 1]
+        low, high = np.searchsorted(self.times[begin:end], [window[0], window[1] + 1])
+        return int(begin + low), int(begin + high)
+
+
+def _pad(ids: npt.NDArray[np.int64], scores: Floats, k: int) -> Reply:
+    short = k - ids.shape[1]
+    ids = np.pad(ids, ((0, 0), (0, short)), constant_values=-1)
+    return ids, np.pad(scores, ((0, 0), (0, short)), constant_values=-np.inf)
+
+
+def numpy_slices(
+    held: SortedRows, queries: Floats, tenants: Ints, window: tuple[int, int], k: int
+) -> Reply:
+    """Multiply each query with its own slice."""
+    parts = []
+    for query, tenant in zip(queries, tenants, strict=True):
+        begin, end = held.span(tenant, window)
+        ids, scores = top((held.rows[begin:end] @ query)[None], k)
+        parts.append(_pad(held.order[begin + ids], scores, k))
+    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+
+def numpy_tenants(
+    held: SortedRows, queries: Floats, tenants: Ints, window: tuple[int, int], k: int
+) -> Reply:
+    """Multiply all queries of a tenant with its slice at once."""
+    out_ids, out_scores = (
+        np.empty((len(queries), k), np.int64),
+        np.empty((len(queries), k), np.float32),
+    )
+    for tenant in np.unique(tenants):
+        here = np.flatnonzero(tenants == tenant)
+        begin, end = held.span(tenant, window)
+        ids, scores = top(queries[here] @ held.rows[begin:end].T, k)
+        out_ids[here], out_scores[here] = _pad(held.order[begin + ids], scores, k)
+    return out_ids, out_scores
+
+
+def faiss_selected(index: Any, held: SortedRows, kind: str) -> Callable[..., Reply]:
+    """Search each query with a selector of its rows: a range, or their ids as an array."""
+    faiss = faiss_module()
+
+    def search(queries: Floats, tenants: Ints, window: tuple[int, int], k: int) -> Reply:
+        ids, scores = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
+        for i, tenant in enumerate(tenants):
+            begin, end = held.span(tenant, window)
+            wanted = np.arange(begin, end)
+            selector = (
+                faiss.IDSelectorRange(begin, end)
+                if kind == "range"
+                else faiss.IDSelectorArray(wanted)
+            )
+            parameters = faiss.SearchParameters(sel=selector)
+            scores[i : i + 1], ids[i : i + 1] = index.search(
+                queries[i : i + 1], k, params=parameters
+            )
+        found = ids >= 0
+        ids[found] = held.order[ids[found]]
+        return ids, np.where(found, scores, -np.inf)
+
+    return search

@@ -1,0 +1,102 @@
+// The CUDA devices of this machine, and the golden arithmetic on one of them.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <array>
+#include <string>
+#include <utility>
+
+#include "bindings/bind.hpp"
+#include "bindings/take.hpp"
+#include "kernels/device.hpp"
+
+namespace py = pybind11;
+
+namespace hyrecall::bindings {
+namespace {
+
+constexpr std::array<std::pair<char const*, ArithmeticOp>, kArithmeticOps> kOps{{
+    {"log", ArithmeticOp::kLog},
+    {"cosine", ArithmeticOp::kCosine},
+    {"idf_okapi", ArithmeticOp::kIdfOkapi},
+    {"idf_lucene", ArithmeticOp::kIdfLucene},
+    {"idf_fts5", ArithmeticOp::kIdfFts5},
+    {"mean_doc_length", ArithmeticOp::kMeanDocLength},
+    {"weight_saturated", ArithmeticOp::kWeightSaturated},
+    {"weight_lucene", ArithmeticOp::kWeightLucene},
+    {"length_norm", ArithmeticOp::kLengthNorm},
+    {"impact", ArithmeticOp::kImpact},
+    {"rrf_term", ArithmeticOp::kRrfTerm},
+    {"minmax_scale", ArithmeticOp::kMinmaxScale},
+}};
+
+ArithmeticOp take_op(std::string const& name) {
+  for (auto const& [known, op] : kOps) {
+    if (name == known) return op;
+  }
+  throw Error(ErrorCode::kOption, "op", "expected the name of a formula, got " + name);
+}
+
+py::dict describe(std::string const& folder) {
+  device::Report report;
+  {
+    py::gil_scoped_release const nogil;
+    report = device::describe(folder);
+  }
+  py::list devices;
+  for (device::Device const& found : report.devices) {
+    devices.append(py::make_tuple(found.name, found.major, found.minor, found.memory_bytes,
+                                  found.n_multiprocessors));
+  }
+  py::dict out;
+  out["has_library"] = report.has_library;
+  out["driver_version"] = report.driver_version;
+  out["runtime_version"] = report.runtime_version;
+  out["devices"] = devices;
+  out["problem"] = report.problem;
+  return out;
+}
+
+py::array formulas(std::string const& folder, int ordinal, std::string const& op,
+                   Array<double> const& arguments) {
+  if (arguments.ndim() != 2 || arguments.shape(1) != kMaxArity) {
+    throw Error(ErrorCode::kShape, "arguments",
+                "expected shape (n, " + std::to_string(kMaxArity) + ")");
+  }
+  ArithmeticOp const taken = take_op(op);
+  std::vector<double> results;
+  {
+    py::gil_scoped_release const nogil;
+    results = device::formulas(folder, ordinal, taken, span_of(arguments));
+  }
+  return give(std::move(results));
+}
+
+py::tuple dots(std::string const& folder, int ordinal, Array<float> const& query,
+               Array<float> const& rows) {
+  if (rows.ndim() != 2 || query.ndim() != 1 || query.size() != rows.shape(1)) {
+    throw Error(ErrorCode::kShape, "rows", "expected shape (n, len(query))");
+  }
+  device::Dots found;
+  {
+    py::gil_scoped_release const nogil;
+    found = device::dots(folder, ordinal, span_of(query), span_of(rows));
+  }
+  return py::make_tuple(give(std::move(found.dots)), give(std::move(found.inverse_norms)));
+}
+
+}  // namespace
+
+void bind_device(py::module_& parent) {
+  py::module_ m = parent.def_submodule("device", "CUDA devices, through libhyrecall_cuda.so.");
+  m.attr("MAX_ARITY") = kMaxArity;
+  m.def("describe", &describe, py::arg("folder"),
+        "has_library, driver_version, runtime_version, devices, problem; never raises.");
+  m.def("formulas", &formulas, py::arg("folder"), py::arg("ordinal"), py::arg("op"),
+        py::arg("arguments"), "A formula of the golden table on a device: float64 (n,).");
+  m.def("dots", &dots, py::arg("folder"), py::arg("ordinal"), py::arg("query"), py::arg("rows"),
+        "Canonical dots and inverse norms of float32 rows on a device.");
+}
+
+}  // namespace hyrecall::bindings

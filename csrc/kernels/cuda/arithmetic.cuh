@@ -1,0 +1,10 @@
+#pragma once
+
+#include "kernels/cuda/abi.hpp"
+
+namespace hyrecall::cuda {
+
+Status run_formulas(FormulaParams const* params);
+Status run_dots(DotParams const* params);
+
+}  // namespace hyrecall::cuda

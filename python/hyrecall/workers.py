@@ -1,0 +1,38 @@
+"""Threads that wait for native calls in place of an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+__all__ = ["off_loop"]
+
+T = TypeVar("T")
+
+
+class _Workers:
+    """Threads that wait for native calls in place of an event loop.
+
+    A forked child has none of its parent's threads, though their executor still counts on them:
+    it gets an executor of its own.
+    """
+
+    def __init__(self) -> None:
+        self._renew()
+        os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        self.executor = ThreadPoolExecutor(max_workers=8, thread_name_prefix="hyrecall")
+
+
+_workers = _Workers()
+
+
+async def off_loop(call: Callable[..., T], options: Mapping[str, Any]) -> T:
+    """Await a blocking call in a thread of its own."""
+    job = partial(call, **options)
+    return await asyncio.get_running_loop().run_in_executor(_workers.executor, job)

@@ -1,0 +1,65 @@
+"""What the pages name as `file:name` is there, and so is every planted bug that they tell of."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from docs.definitions import defines, named_places, python_names
+from laws import planted, planted_life
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
+GUARANTEES = ROOT / "docs" / "guarantees.md"
+
+
+def test_both_pages_that_name_places_are_looked_at() -> None:
+    assert len(named_places(ROOT / "docs" / "scoring.md")) > 40
+    assert len(named_places(GUARANTEES)) > 15
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    sorted({pair for page in PAGES for pair in named_places(page)}),
+    ids="::".join,
+)
+def test_what_a_page_names_is_there(place: str, name: str) -> None:
+    assert (ROOT / place).is_file()
+    assert defines(ROOT / place, name)
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        ("csrc/core/formulas.hpp", "bm25_idfs"),
+        ("csrc/core/formulas.hpp", "memcpy"),  # called there, not defined
+        ("csrc/engine/fusion.cpp", "rrf_term"),
+        ("csrc/engine/fusion.cpp", "Nowhere::best"),
+        ("csrc/engine/lexical_arm.cpp", "bm25_impact"),
+        ("python/hyrecall/explain.py", "dataclass"),
+    ],
+)
+def test_a_name_that_is_not_there_would_be_seen(place: str, name: str) -> None:
+    assert not defines(ROOT / place, name)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = re.findall(r"(?<![\w/])((?:csrc|python|tests|docs|tools)/[\w./-]*\w)", text)
+    named = [path for path in named if "NNNN" not in path]
+    assert [path for path in named if not any(ROOT.glob(path + "*"))] == []
+
+
+def test_the_guarantees_tell_of_every_planted_bug_and_of_no_other() -> None:
+    told = set()
+    for line in re.findall(r"- Planted:(.*?)(?:\n\n|\Z)", GUARANTEES.read_text("utf-8"), re.DOTALL):
+        told |= {word for word in re.findall(r"[A-Z]\w+", line) if not re.fullmatch(r"L\d", word)}
+    by_law = {bug.__name__ for bugs in planted.LAWS.values() for bug in bugs}
+    lives = {name for name in python_names(Path(planted_life.__file__)) if name[0].isupper()}
+    assert told == by_law | lives - {"GhostLife", "GhostOracle"}  # parts of GhostStatistics
+
+
+def test_the_guarantees_have_a_heading_for_every_law() -> None:
+    headings = re.findall(r"^## (L\d) ", GUARANTEES.read_text("utf-8"), re.MULTILINE)
+    assert headings == [f"L{number}" for number in range(1, 9)]

@@ -1,0 +1,198 @@
+"""The public face: what is there and documented, and what is not there yet."""
+
+import dataclasses
+import enum
+import inspect
+import pkgutil
+
+import pytest
+
+import hyrecall as hr
+
+INDEX = {
+    "build": (
+        "table",
+        "schema",
+        "*",
+        "vectors",
+        "analyzer",
+        "bm25",
+        "device",
+        "threads",
+        "first_seq",
+    ),
+    "recall": (
+        *("self", "*", "text", "vectors", "scope", "filter", "limit", "offset", "depth", "fusion"),
+        *("min_score", "min_fused", "bm25", "normalize", "columns", "now"),
+    ),
+    "recall_one": ("self", "*", "text", "vector", "**options"),
+    "arecall": ("self", "**options"),
+    "arecall_one": ("self", "**options"),
+    "add": ("self", "table", "*", "vectors"),
+    "upsert": ("self", "table", "*", "vectors"),
+    "delete": ("self", "keys", "*", "scope"),
+    "compact": ("self",),
+    "save": ("self", "path"),
+    "open": ("path", "*", "analyzer", "memory", "verify", "device", "threads"),
+    "stats": ("self",),
+    "close": ("self",),
+}
+CLASSES = {
+    "Schema": ("*", "key", "cell", "text", "vector", "attributes", "cluster", "stored"),
+    "Text": ("*columns", "analyzer", "bm25"),
+    "Vector": ("column", "dtype"),
+    "Analyzer": ("name", "*", "stopwords", "token_function"),
+    "BM25": ("variant", "k1", "b"),
+    "RRF": ("weights", "*", "rank_constant", "alpha"),
+    "WeightedSum": ("weights", "*", "normalize", "complete"),
+    "Max": ("weights", "*", "normalize", "complete"),
+    "Above": ("value",),
+    "Scope": ("cells",),
+    "Filter": ("**predicates",),
+    "NoneOf": ("*values",),
+    "AllOf": ("*values",),
+    "IsNull": (),
+    "NotNull": (),
+    "Phrase": ("text", "slop"),
+    "Prefix": ("text",),
+    "All": ("*queries",),
+    "Any": ("*queries",),
+    "Boost": ("query", "factor"),
+}
+DEFAULTS = {
+    "limit": 10,
+    "offset": 0,
+    "depth": 100,
+    "normalize": False,
+    "columns": (),
+    "scope": None,
+    "fusion": None,
+}
+HIT = ("key", "cell", "score", "rank", "text", "bm25_score", "vector_score", "explain")
+HITS = ("to_arrow", "to_pandas", "to_polars", "to_list", "__arrow_c_stream__", "degraded")
+LATER = ("recipes", "MMR", "Dedup", "Recency", "DBSF", "memory", "Memory", "evaluate")
+LATER_MODULES = {"recipes", "memory", "evaluate", "serve", "distributed", "shaping"}
+TESTED_BY_VALUE = {"ANY", "__version__"}
+
+
+def shape(callable_: object) -> tuple[str, ...]:
+    """A signature in words: names, with * where keyword-only ones begin."""
+    names: list[str] = []
+    marks = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    for parameter in inspect.signature(callable_).parameters.values():  # type: ignore[arg-type]
+        kind = parameter.kind
+        if kind is inspect.Parameter.KEYWORD_ONLY and not any(n.startswith("*") for n in names):
+            names.append("*")
+        names.append(marks.get(kind, "") + parameter.name)
+    return tuple(names)
+
+
+@pytest.mark.parametrize("name", INDEX)
+def test_a_verb_of_the_index_takes_what_is_documented(name: str) -> None:
+    assert shape(getattr(hr.Index, name)) == INDEX[name]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_class_takes_what_is_documented(name: str) -> None:
+    assert shape(getattr(hr, name)) == CLASSES[name]
+
+
+def test_defaults_of_recall_are_those_of_the_contract() -> None:
+    parameters = inspect.signature(hr.Index.recall).parameters
+    assert {name: parameters[name].default for name in DEFAULTS} == DEFAULTS
+    assert hr.RRF().rank_constant == 60
+    assert (hr.BM25().variant, hr.BM25().k1, hr.BM25().b) == ("lucene", 1.2, 0.75)
+    assert hr.Analyzer().name == "unicode"
+
+
+def test_every_parameter_of_a_verb_is_documented() -> None:
+    missing = []
+    for name in ("build", "recall", "add", "delete", "save", "open"):
+        verb = getattr(hr.Index, name)
+        text = inspect.getdoc(verb) or ""
+        entries = [line for line in text.splitlines() if line and not line.startswith(" ")]
+        named = {word.strip(" *,") for line in entries for word in line.partition(" :")[0].split()}
+        wanted = set(inspect.signature(verb).parameters) - {"self"}
+        missing += [f"{name}: {parameter}" for parameter in wanted - {w.strip(",") for w in named}]
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", HIT)
+def test_a_hit_has_what_is_documented(name: str) -> None:
+    assert hasattr(hr.Hit, name)
+
+
+@pytest.mark.parametrize("name", HITS)
+def test_hits_have_what_is_documented(name: str) -> None:
+    assert hasattr(hr.Hits, name)
+
+
+@pytest.mark.parametrize("name", sorted(set(hr.__all__) - TESTED_BY_VALUE))
+def test_a_public_name_has_a_docstring_that_shows_or_lists(name: str) -> None:
+    thing = getattr(hr, name)
+    text = inspect.getdoc(thing) or ""
+    assert len(text.split()) >= 3
+    if issubclass(thing, Exception):
+        return
+    # Parameters of a frozen value are its attributes.
+    sections = ("Examples\n--------", "Attributes\n----------", "Parameters\n----------")
+    assert any(section in text for section in sections)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(hr.BM25(), hr.RRF(), hr.WeightedSum(), hr.Max(), hr.Above(0.5), hr.Scope(["a"])),
+        *(hr.Phrase("a"), hr.Prefix("a"), hr.All("a"), hr.Any("a"), hr.Boost("a", 2.0)),
+        *(hr.Text("a"), hr.Vector("a"), hr.Schema(key="a", cell=None, text="b")),
+    ],
+    ids=repr,
+)
+def test_options_and_queries_are_frozen_and_hashable(value: object) -> None:
+    hash(value)
+    with pytest.raises(AttributeError):
+        setattr(value, dataclasses.fields(value)[0].name, None)  # type: ignore[arg-type]
+
+
+def test_the_wildcard_of_scopes_is_a_value_of_its_own() -> None:
+    assert isinstance(hr.ANY, enum.Enum)
+    assert repr(hr.ANY) == "hyrecall.ANY"
+
+
+def test_every_error_is_also_the_builtin_that_a_caller_expects() -> None:
+    builtin = {
+        "ShapeError": ValueError,
+        "DTypeError": TypeError,
+        "OptionError": ValueError,
+        "ScopeError": LookupError,
+        "KeyConflictError": ValueError,
+        "WriterBusyError": RuntimeError,
+        "DeviceUnavailableError": RuntimeError,
+        "DeviceMemoryError": MemoryError,
+        "CorruptIndexError": OSError,
+        "IndexNotFoundError": FileNotFoundError,
+        "MissingExtraError": ImportError,
+        "InternalError": RuntimeError,
+    }
+    errors = {name for name in hr.__all__ if name.endswith("Error")} - {"HyrecallError"}
+    assert errors == builtin.keys()
+    for name, parent in builtin.items():
+        assert issubclass(getattr(hr, name), hr.HyrecallError)
+        assert issubclass(getattr(hr, name), parent)
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_what_belongs_to_later_work_is_absent_not_a_stub(name: str) -> None:
+    assert not hasattr(hr, name)
+    assert name not in hr.__all__
+
+
+def test_no_module_of_later_work_is_in_the_package() -> None:
+    there = {module.name for module in pkgutil.iter_modules(hr.__path__)}
+    assert there.isdisjoint(LATER_MODULES)
+
+
+@pytest.mark.parametrize("option", ["recipe", "shaping"])
+def test_options_of_later_work_are_refused_by_name(option: str) -> None:
+    with pytest.raises(TypeError, match=option):
+        hr.Index.recall(None, **{option: None})  # type: ignore[arg-type]

@@ -1,0 +1,273 @@
+"""An index that was saved and opened replies as the one in memory did, bit for bit."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from engine.saved_index import (
+    Listing,
+    ask,
+    build,
+    everyone,
+    grown,
+    question,
+    schema,
+    table,
+)
+from hyrecall import disk
+
+MODES = [("mmap", "full"), ("mmap", "structure"), ("ram", "full"), ("ram", "structure")]
+
+
+def saved(index: hr.Index, path: Path, **options: str) -> hr.Index:
+    """The index, saved and opened again."""
+    index.save(path)
+    return hr.Index.open(path, device="cpu", **options)
+
+
+@pytest.mark.parametrize(("memory", "verify"), MODES)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_replies_are_bit_equal_in_every_mode(
+    tmp_path: Path, dtype: str, memory: str, verify: str
+) -> None:
+    index = grown(dtype=dtype)
+    assert index.stats()["n_segments"] == 2
+    assert index.stats()["n_dead"] > 0
+    again = saved(index, tmp_path / "index", memory=memory, verify=verify)
+    assert ask(again) == ask(index)
+    assert question(again, "both").equals(question(index, "both"))
+    assert again.schema == index.schema
+    assert again.stats() | {"segments": 0} == index.stats() | {"segments": 0}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"vector": ()},
+        {"text": ()},
+        {"cell": None},
+        {"attributes": (), "cluster": None, "stored": ()},
+        {"vector": {"v": hr.Vector("v"), "w": hr.Vector("v", dtype="float16")}},
+    ],
+    ids=["text only", "vectors only", "one audience", "nothing stored", "two dense arms"],
+)
+def test_an_index_of_any_shape_comes_back(tmp_path: Path, changes: dict[str, object]) -> None:
+    index = build(**changes) if len(changes.get("vector", ())) > 1 else grown(**changes)
+    again = saved(index, tmp_path)
+    assert again.schema == index.schema
+    if len(index.schema.vector) > 1:
+        query = np.ones((1, 9), np.float32)
+        options = {"vectors": {"v": query, "w": query}, "scope": everyone(index)}
+        assert again.recall(**options).to_arrow().equals(index.recall(**options).to_arrow())
+    else:
+        assert ask(again) == ask(index)
+
+
+@pytest.mark.parametrize("memory", ["mmap", "ram"])
+def test_an_index_without_rows_comes_back_and_grows(tmp_path: Path, memory: str) -> None:
+    empty, full = build(0), build(0)
+    again = saved(empty, tmp_path / "empty", memory=memory)
+    assert len(again) == 0
+    assert ask(again) == ask(empty)
+    for index in (again, full):
+        index.add(table(0, 30))
+    assert ask(again) == ask(full)
+    again.delete(list(range(30)), scope=everyone(again))
+    assert len(saved(again, tmp_path / "empty", memory=memory)) == 0
+
+
+def test_a_key_column_named_like_ours_does_not_clash(tmp_path: Path) -> None:
+    rows = pa.table({"seq": ["a", "b"], "text": ["tea", "hot tea"]})
+    index = hr.Index.build(rows, hr.Schema(key="seq", cell=None, text="text"))
+    again = saved(index, tmp_path)
+    assert again.recall_one(text="tea").keys == index.recall_one(text="tea").keys == ["a", "b"]
+
+
+def test_stored_columns_keep_their_types(tmp_path: Path) -> None:
+    n = 12
+    stored = {
+        "struct": pa.array([{"a": i, "b": [str(i)]} for i in range(n)]),
+        "decimal": pa.array(range(n), pa.decimal128(12, 2)),
+        "nothing": pa.nulls(n),
+        "binary": pa.array([b"\xff" * i if i % 3 else None for i in range(n)], pa.large_binary()),
+        "map": pa.array([[("k", i)] for i in range(n)], pa.map_(pa.string(), pa.int64())),
+        "uuid": pa.array([bytes([i]) * 16 for i in range(n)], pa.uuid()),
+        "when": pa.array(range(n), pa.timestamp("ns", tz="Europe/Paris")),
+    }
+    rows = pa.table({"id": pa.array(range(n)), "text": ["tea"] * n, **stored})
+    index = hr.Index.build(rows, hr.Schema(key="id", cell=None, text="text", stored=tuple(stored)))
+    again = saved(index, tmp_path)
+    for one in (index, again):
+        one.delete([4])
+    options = {"text": ["tea"], "limit": n, "columns": tuple(stored)}
+    assert again.recall(**options).to_arrow().equals(index.recall(**options).to_arrow())
+    again.compact()
+    assert again.recall(**options).to_arrow().equals(index.recall(**options).to_arrow())
+
+
+@pytest.mark.parametrize("memory", ["mmap", "ram"])
+def test_life_goes_on_after_open_as_if_there_had_been_no_file(tmp_path: Path, memory: str) -> None:
+    ours, theirs = grown(), grown()
+    for step in range(6):
+        ours = saved(ours, tmp_path / "index", memory=memory)
+        for index in (ours, theirs):
+            if step == 0:
+                index.add(table(2000, 30))
+            elif step == 1:
+                assert index.delete([2001, 4, 1001], scope=everyone(index)) == 3
+            elif step == 2:
+                index.upsert(table(2020, 20, seed=1))
+            elif step == 3:
+                index.compact()
+            elif step == 4:
+                index.add(table(3000, 4200))
+        assert ask(ours) == ask(theirs)
+        assert ours.stats()["next_seq"] == theirs.stats()["next_seq"]
+    with pytest.raises(hr.KeyConflictError):
+        ours.add(table(2020, 20, seed=1))
+
+
+def test_a_save_writes_only_what_is_new(tmp_path: Path) -> None:
+    index = build()
+    index.save(tmp_path)
+    first = Listing.of(tmp_path)
+    assert len([n for n in first.files if n.endswith(".arrow")]) == 6  # rows, v, 2 x (docs, terms)
+
+    index.save(tmp_path)
+    second = Listing.of(tmp_path)
+    assert second.new_since(first) == {"MANIFEST"}
+
+    index.delete([3], scope=everyone(index))
+    index.save(tmp_path)
+    third = Listing.of(tmp_path)
+    new = third.new_since(second) - {"MANIFEST"}
+    assert [name.split("-")[1] for name in new] == ["dead"]
+
+    index.save(tmp_path)  # the same rows are dead
+    assert Listing.of(tmp_path).new_since(third) == {"MANIFEST"}
+
+    index.add(table(1000, 10))
+    index.save(tmp_path)
+    fourth = Listing.of(tmp_path)
+    assert len(fourth.new_since(third)) == 1 + 6
+    assert third.files.keys() <= fourth.files.keys()
+
+    index.compact()
+    index.save(tmp_path)
+    fifth = Listing.of(tmp_path)
+    assert set(fifth.files) == fifth.new_since(fourth) | {"LOCK"}  # the old ones are gone
+    assert len(fifth.files) == 2 + 6
+
+
+def test_an_opened_index_saved_back_writes_only_what_is_new(tmp_path: Path) -> None:
+    index = saved(grown(), tmp_path)
+    before = Listing.of(tmp_path)
+    index.save(tmp_path)
+    assert Listing.of(tmp_path).new_since(before) == {"MANIFEST"}
+
+
+def test_a_second_folder_gets_everything_and_the_first_stays_known(tmp_path: Path) -> None:
+    index = grown()
+    index.save(tmp_path / "a")
+    index.save(tmp_path / "b")
+    assert len(list((tmp_path / "b").iterdir())) == len(list((tmp_path / "a").iterdir()))
+    shutil.rmtree(tmp_path / "a")
+    assert ask(hr.Index.open(tmp_path / "b")) == ask(index)
+    index.save(tmp_path / "a")  # not there any more: everything is written again
+    assert ask(hr.Index.open(tmp_path / "a")) == ask(index)
+    before = Listing.of(tmp_path / "b")
+    index.save(tmp_path / "b")
+    assert Listing.of(tmp_path / "b").new_since(before) == {"MANIFEST"}
+
+
+def test_a_save_puts_back_a_file_that_went_missing(tmp_path: Path) -> None:
+    index = grown()
+    index.save(tmp_path)
+    next(tmp_path.glob("*-terms-0.arrow")).unlink()
+    index.save(tmp_path)
+    assert ask(hr.Index.open(tmp_path)) == ask(index)
+
+
+def test_an_index_takes_the_place_of_another(tmp_path: Path) -> None:
+    grown().save(tmp_path)
+    small = build(5, vector=())
+    again = saved(small, tmp_path)
+    assert ask(again) == ask(small)
+    assert len(list(tmp_path.glob("*.arrow"))) == 5
+
+
+def test_foreign_files_in_the_folder_stay(tmp_path: Path) -> None:
+    (tmp_path / "notes.arrow").write_text("mine")
+    (tmp_path / "folder").mkdir()
+    index = grown()
+    index.save(tmp_path)
+    index.compact()
+    index.save(tmp_path)
+    assert (tmp_path / "notes.arrow").read_text() == "mine"
+    assert (tmp_path / "folder").is_dir()
+
+
+@pytest.mark.parametrize("memory", ["mmap", "ram"])
+def test_an_open_index_outlives_its_folder(tmp_path: Path, memory: str) -> None:
+    index = grown()
+    again = saved(index, tmp_path / "index", memory=memory)
+    shutil.rmtree(tmp_path / "index")
+    assert ask(again) == ask(index)
+    again.compact()
+    assert ask(again) == ask(index)
+
+
+def test_ram_holds_no_mapping_of_the_files(tmp_path: Path) -> None:
+    grown().save(tmp_path)
+    kept = hr.Index.open(tmp_path, memory="ram")
+    assert str(tmp_path) not in Path("/proc/self/maps").read_text()
+    mapped = hr.Index.open(tmp_path, memory="mmap")
+    assert str(tmp_path) in Path("/proc/self/maps").read_text()
+    assert ask(kept) == ask(mapped)
+
+
+def test_a_mapped_plane_is_read_in_place(tmp_path: Path) -> None:
+    index = saved(build(), tmp_path)
+    rows = index._state.segments[0].dense["v"].rows
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    (line,) = (line for line in maps if str(tmp_path) in line and "vectors" in line)
+    begin, end = (int(part, 16) for part in line.split()[0].split("-"))
+    assert begin <= rows.ctypes.data < end
+
+
+@pytest.mark.parametrize("cell", [("tenant",), None])
+def test_a_schema_comes_back_as_it_was_given(tmp_path: Path, cell: tuple[str, ...] | None) -> None:
+    index = hr.Index.build(
+        table(0, 9),
+        schema(cell=cell),
+        analyzer=hr.Analyzer("snowball:english", stopwords="english"),
+        bm25=hr.BM25("fts5"),
+    )
+    again = saved(index, tmp_path)
+    assert again.schema == index.schema
+    assert again._facts.analyzers == index._facts.analyzers
+    assert again._facts.bm25 == index._facts.bm25
+    assert again._facts.row_types == index._facts.row_types
+
+
+def test_a_late_check_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "BLOCK_BYTES", 512)
+    index = build()
+    again = saved(index, tmp_path, verify="structure")
+    checked: list[str] = []
+    check = disk.check_blocks
+
+    def counted(path: Path, *rest: object) -> None:
+        checked.append(path.name)
+        check(path, *rest)
+
+    monkeypatch.setattr(disk, "check_blocks", counted)
+    assert question(again, "text").equals(question(index, "text"))
+    assert checked == []
+    for _ in range(2):
+        assert question(again, "vector").equals(question(index, "vector"))
+        assert [name.split("-", 1)[1] for name in checked] == ["vectors-0.arrow"]

@@ -1,0 +1,134 @@
+"""The golden table of float bits, on every instruction set and on the device."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hyrecall
+from golden import make
+from golden.check import found_bits
+from golden.table import PATH, Case, read
+from hyrecall import _core
+from hyrecall.runtime import cuda_library_folder, cuda_report
+
+NEEDED_FLAGS = {
+    "scalar": set(),
+    "avx2": {"avx2", "fma", "f16c"},
+    "avx512": {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512dq"},
+}
+
+
+def cpu_flags() -> set[str]:
+    """What the kernel says this CPU has: not what hyrecall says."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("flags"):
+            return set(line.split(":")[1].split())
+    return set()
+
+
+def run_check(isa: str) -> subprocess.CompletedProcess[str]:
+    """Check the table in a process with the instruction set forced."""
+    tests = Path(__file__).parents[1]
+    package = Path(hyrecall.__file__).parents[1]
+    env = os.environ | {
+        "HYRECALL_ISA": isa,
+        "PYTHONPATH": os.pathsep.join([str(tests), str(package)]),
+    }
+    command = [sys.executable, "-m", "golden.check"]
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("isa", NEEDED_FLAGS)
+def test_every_instruction_set_gives_the_golden_bits(isa: str) -> None:
+    missing = NEEDED_FLAGS[isa] - cpu_flags()
+    if missing:
+        pytest.skip(f"{isa}: this CPU lacks {', '.join(sorted(missing))}")
+    done = run_check(isa)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["isa"] == isa  # the override took
+    assert found["n_cases"] > 400
+    assert found["wrong"] == []
+
+
+def test_an_unknown_instruction_set_is_refused_by_name() -> None:
+    done = run_check("sse9")
+    assert done.returncode != 0
+    assert "HYRECALL_ISA: expected an instruction set of this CPU (scalar" in done.stderr
+    assert "got sse9" in done.stderr
+
+
+def test_the_committed_table_is_what_its_definitions_give() -> None:
+    assert PATH.read_text() == make.table()
+
+
+def test_one_wrong_bit_is_found() -> None:
+    for case in read():
+        off_by_one = f"{int(case.expected, 16) ^ 1:0{len(case.expected)}x}"
+        assert found_bits(replace(case, expected=off_by_one)) != off_by_one
+
+
+def test_a_dot_with_its_lanes_in_one_sum_would_not_pass() -> None:
+    def in_one_sum(case: Case) -> np.float32:
+        total = np.float32(0)
+        for x, q in zip(case.row, case.query, strict=True):
+            total = np.float32(float(x) * float(q) + float(total))
+        return total
+
+    cases = [c for c in read() if c.op == "dot" and c.dtype == "float32" and len(c.query) > 32]
+    wrong = [c for c in cases if f"{in_one_sum(c).view(np.uint32):08x}" != c.expected]
+    assert len(wrong) >= len(cases) // 2
+
+
+def test_log_stays_within_one_ulp_of_libm_on_100_000_values() -> None:
+    rng = np.random.default_rng(11)
+    wide = np.ldexp(rng.uniform(1, 2, 50_000), rng.integers(-1000, 1000, 50_000))
+    near_one = 1 + rng.uniform(-0.5, 1.0, 25_000)
+    odds = (rng.integers(1, 10**7, 25_000) + 0.5) / (rng.integers(0, 10**6, 25_000) + 0.5)
+    worst = 0.0
+    for x in np.concatenate([wide, near_one, 1 + odds]).tolist():
+        expected = math.log(x)
+        worst = max(worst, abs(_core.arithmetic.log(x) - expected) / math.ulp(expected))
+    assert worst <= 1.0
+
+
+def test_log_of_powers_of_two_is_a_rounded_multiple_of_ln_2() -> None:
+    for e in range(-1022, 1024):
+        assert _core.arithmetic.log(2.0**e) == math.log(2.0**e)
+
+
+def device_or_skip() -> int:
+    report = cuda_report()
+    if not report.devices:
+        pytest.skip(f"CUDA device: {report.problem}")
+    return 0
+
+
+def test_the_device_gives_the_golden_bits() -> None:
+    ordinal = device_or_skip()
+    folder = cuda_library_folder()
+    n_checked = 0
+    for case in read():
+        if case.dtype not in ("", "float32"):
+            continue  # the device reads float32 only, as yet
+        n_checked += 1
+        if case.op == "dot":
+            dots, _ = _core.device.dots(folder, ordinal, case.query, case.row[None])
+            found = f"{dots.view(np.uint32)[0]:08x}"
+        elif case.op == "inverse_norm":
+            _, norms = _core.device.dots(folder, ordinal, case.row, case.row[None])
+            found = f"{norms.view(np.uint32)[0]:08x}"
+        else:
+            arguments = np.zeros((1, _core.device.MAX_ARITY))
+            arguments[0, : len(case.numbers)] = case.numbers
+            result = _core.device.formulas(folder, ordinal, case.op, arguments)
+            found = f"{result.view(np.uint64)[0]:016x}"
+        assert found == case.expected, case
+    assert n_checked > 400

@@ -1,0 +1,179 @@
+// Tile masks, the best k, hashes of the table kind, and threads.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cfenv>
+#include <set>
+#include <stdexcept>
+#include <vector>
+
+#include "core/fp_env.hpp"
+#include "core/parallel.hpp"
+#include "core/types.hpp"
+#include "engine/topk.hpp"
+#include "native/check.hpp"
+
+namespace hyrecall::testing {
+namespace {
+
+TEST(tile_mask_ranges_equal_a_loop_over_bits) {
+  for (Row begin = 0; begin <= kTileRows; ++begin) {
+    for (Row end = begin; end <= kTileRows; ++end) {
+      TileMask const mask = TileMask::range(begin, end);
+      CHECK_EQ(mask.count(), static_cast<int>(end - begin));
+      std::vector<Row> bits;
+      for_each_bit(mask, [&](Row i) { bits.push_back(i); });
+      CHECK_EQ(bits.size(), static_cast<std::size_t>(end - begin));
+      for (Row i = 0; i < bits.size(); ++i) CHECK_EQ(bits[i], begin + i);
+      CHECK_EQ(mask.any(), begin < end);
+      CHECK_EQ(mask.is_all(), begin == 0 && end == kTileRows);
+    }
+  }
+}
+
+TEST(tile_mask_set_and_test_agree) {
+  Rng rng(1);
+  TileMask mask;
+  std::set<Row> expected;
+  for (int i = 0; i < 60; ++i) {
+    Row const bit = rng.below(kTileRows);
+    mask.set(bit);
+    expected.insert(bit);
+  }
+  for (Row i = 0; i < kTileRows; ++i) {
+    CHECK_EQ(mask.test(i), expected.contains(i));
+    CHECK_EQ((~mask).test(i), !expected.contains(i));
+  }
+  CHECK((mask | ~mask).is_all());
+  CHECK(!(mask & ~mask).any());
+}
+
+TEST(topk_equals_the_head_of_a_full_sort) {
+  Rng rng(2);
+  for (int round = 0; round < 300; ++round) {
+    std::size_t const n = rng.below(std::size_t{200});
+    std::size_t const k = rng.below(std::size_t{40});
+    std::vector<Candidate> all;
+    for (std::size_t i = 0; i < n; ++i) {
+      // Few distinct scores: most of the order is decided by seq.
+      all.push_back(
+          {static_cast<float>(rng.below(5)), static_cast<Seq>(i), 0, static_cast<Row>(i)});
+    }
+    std::shuffle(all.begin(), all.end(), std::mt19937_64(static_cast<unsigned>(round)));
+    TopK whole(k);
+    std::vector<std::vector<Candidate>> shares;
+    TopK share(k);
+    for (std::size_t i = 0; i < n; ++i) {
+      whole.offer(all[i]);
+      if (all[i].score >= share.threshold()) share.offer(all[i]);  // as the scans do
+      if (i % 50 == 49) {
+        shares.push_back(share.take());
+        share = TopK(k);
+      }
+    }
+    shares.push_back(share.take());
+    std::sort(all.begin(), all.end());
+    if (all.size() > k) all.resize(k);
+    std::vector<Candidate> const best = whole.take();
+    std::vector<Candidate> const joined = TopK::join(std::move(shares), k);
+    CHECK_EQ(best.size(), all.size());
+    CHECK_EQ(joined.size(), all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      CHECK_EQ(best[i].seq, all[i].seq);
+      CHECK_EQ(joined[i].seq, all[i].seq);
+    }
+  }
+}
+
+TEST(parallel_for_runs_every_item_once_on_known_workers) {
+  for (int threads : {1, 2, 5, 16}) {
+    std::vector<std::atomic<int>> runs(1000);
+    std::atomic<bool> worker_known{true};
+    parallel_for(runs.size(), threads, [&](int worker, std::size_t item) {
+      if (worker < 0 || worker >= threads) worker_known = false;
+      runs[item].fetch_add(1);
+    });
+    for (auto const& n : runs) CHECK_EQ(n.load(), 1);
+    CHECK(worker_known.load());
+  }
+}
+
+TEST(parallel_for_gives_no_worker_number_to_two_threads_at_once) {
+  std::vector<std::atomic<int>> inside(4);
+  std::atomic<bool> shared{false};
+  parallel_for(2000, 4, [&](int worker, std::size_t) {
+    if (inside[static_cast<std::size_t>(worker)].fetch_add(1) != 0) shared = true;
+    inside[static_cast<std::size_t>(worker)].fetch_sub(1);
+  });
+  CHECK(!shared.load());
+}
+
+TEST(parallel_for_rethrows_the_exception_and_serves_again) {
+  for (int threads : {1, 4}) {
+    bool caught = false;
+    try {
+      parallel_for(100, threads, [](int, std::size_t item) {
+        if (item == 37) throw std::runtime_error("item 37");
+      });
+    } catch (std::runtime_error const& error) {
+      caught = std::string(error.what()) == "item 37";
+    }
+    CHECK(caught);
+    std::atomic<int> n{0};
+    parallel_for(100, threads, [&](int, std::size_t) { n.fetch_add(1); });
+    CHECK_EQ(n.load(), 100);
+  }
+}
+
+TEST(parallel_for_may_be_nested) {
+  std::atomic<int> n{0};
+  parallel_for(8, 4, [&](int, std::size_t) {
+    parallel_for(8, 4, [&](int, std::size_t) {
+      parallel_for(4, 4, [&](int, std::size_t) { n.fetch_add(1); });
+    });
+  });
+  CHECK_EQ(n.load(), 8 * 8 * 4);
+}
+
+TEST(parallel_for_gives_threads_round_to_nearest) {
+  std::fenv_t caller;
+  std::fegetenv(&caller);
+  std::fesetround(FE_UPWARD);
+  std::atomic<int> wrong{0};
+  {
+    FpEnvGuard const guard;  // as every native entry holds
+    parallel_for(64, 4, [&](int, std::size_t) {
+      if (std::fegetround() != FE_TONEAREST) wrong.fetch_add(1);
+    });
+  }
+  bool const restored = std::fegetround() == FE_UPWARD;
+  std::fesetenv(&caller);
+  CHECK_EQ(wrong.load(), 0);
+  CHECK(restored);
+}
+
+TEST(parallel_for_works_in_a_forked_child) {
+#if defined(__SANITIZE_THREAD__)
+  throw Skip("ThreadSanitizer does not follow threads of a forked child");
+#else
+  parallel_for(16, 4, [](int, std::size_t) {
+  });  // the parent's pool exists and its threads are not the child's
+  pid_t const child = fork();
+  if (child == 0) {
+    alarm(10);  // a child that waits for its parent's threads is killed
+    std::atomic<int> n{0};
+    parallel_for(1000, 4, [&](int, std::size_t) { n.fetch_add(1); });
+    _exit(n.load() == 1000 ? 0 : 1);
+  }
+  CHECK(child > 0);
+  int status = 0;
+  waitpid(child, &status, 0);
+  CHECK(WIFEXITED(status));
+  CHECK_EQ(WEXITSTATUS(status), 0);
+#endif
+}
+
+}  // namespace
+}  // namespace hyrecall::testing

@@ -1,0 +1,178 @@
+// The golden table on every instruction set of this CPU, by this compiler.
+#include <bit>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernels/arithmetic_op.hpp"
+#include "kernels/cpu/dot.hpp"
+#include "kernels/cpu/norm.hpp"
+#include "native/check.hpp"
+
+namespace hyrecall::testing {
+namespace {
+
+struct Line {
+  std::string op;
+  std::string dtype;
+  std::vector<std::string> inputs;
+  std::string expected;
+};
+
+std::vector<std::string> split(std::string const& text, char at) {
+  std::vector<std::string> parts(1);
+  for (char c : text) {
+    if (c == at) {
+      parts.emplace_back();
+    } else {
+      parts.back().push_back(c);
+    }
+  }
+  return parts;
+}
+
+std::vector<Line> read_table() {
+  std::ifstream file(HYRECALL_GOLDEN_TABLE);
+  std::string text;
+  std::getline(file, text);
+  CHECK_EQ(text, "op,dtype,inputs,expected");
+  std::vector<Line> lines;
+  while (std::getline(file, text)) {
+    auto const fields = split(text, ',');
+    CHECK_EQ(fields.size(), 4u);
+    lines.push_back({fields[0], fields[1], split(fields[2], ' '), fields[3]});
+  }
+  CHECK(lines.size() > 400);
+  return lines;
+}
+
+std::uint64_t bits_of(std::string const& hex) {
+  return std::stoull(hex, nullptr, 16);
+}
+
+template <typename T>
+std::vector<T> words(std::string const& hex) {
+  std::vector<T> out;
+  for (std::size_t i = 0; i < hex.size(); i += 2 * sizeof(T)) {
+    out.push_back(static_cast<T>(bits_of(hex.substr(i, 2 * sizeof(T)))));
+  }
+  return out;
+}
+
+std::vector<float> floats(std::string const& hex) {
+  std::vector<float> out;
+  for (std::uint32_t word : words<std::uint32_t>(hex)) out.push_back(std::bit_cast<float>(word));
+  return out;
+}
+
+std::vector<cpu::DotKernels> kernels_of_this_cpu() {
+  std::vector<cpu::DotKernels> all{cpu::scalar_dot_kernels()};
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+      __builtin_cpu_supports("f16c")) {
+    all.push_back(cpu::avx2_dot_kernels());
+  }
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
+    all.push_back(cpu::avx512_dot_kernels());
+  }
+#endif
+  return all;
+}
+
+float dot_of(Line const& line, cpu::DotKernels const& kernels) {
+  std::vector<float> query = floats(line.inputs[0]);
+  std::size_t const dim = query.size();
+  query.resize((dim + kLanes - 1) / kLanes * kLanes, 0.0f);
+  float score = 0.0f;
+  if (line.dtype == "float32") {
+    std::vector<float> const row = floats(line.inputs[1]);
+    kernels.float32(query.data(), row.data(), 1, dim, &score);
+  } else {
+    std::vector<std::uint16_t> const row = words<std::uint16_t>(line.inputs[1]);
+    (line.dtype == "float16" ? kernels.float16 : kernels.bfloat16)(query.data(), row.data(), 1, dim,
+                                                                   &score);
+  }
+  return score;
+}
+
+std::map<std::string, ArithmeticOp> const kOps{
+    {"log", ArithmeticOp::kLog},
+    {"cosine", ArithmeticOp::kCosine},
+    {"idf_okapi", ArithmeticOp::kIdfOkapi},
+    {"idf_lucene", ArithmeticOp::kIdfLucene},
+    {"idf_fts5", ArithmeticOp::kIdfFts5},
+    {"mean_doc_length", ArithmeticOp::kMeanDocLength},
+    {"weight_saturated", ArithmeticOp::kWeightSaturated},
+    {"weight_lucene", ArithmeticOp::kWeightLucene},
+    {"length_norm", ArithmeticOp::kLengthNorm},
+    {"impact", ArithmeticOp::kImpact},
+    {"rrf_term", ArithmeticOp::kRrfTerm},
+    {"minmax_scale", ArithmeticOp::kMinmaxScale},
+};
+
+TEST(golden_formulas_have_their_bits) {
+  std::map<std::string, int> seen;
+  for (Line const& line : read_table()) {
+    if (!line.dtype.empty()) continue;
+    double arguments[kMaxArity] = {};
+    for (std::size_t i = 0; i < line.inputs.size(); ++i)
+      arguments[i] = std::bit_cast<double>(bits_of(line.inputs[i]));
+    CHECK_EQ(std::bit_cast<std::uint64_t>(evaluate(kOps.at(line.op), arguments)),
+             bits_of(line.expected));
+    seen[line.op] += 1;
+  }
+  CHECK_EQ(seen.size(), static_cast<std::size_t>(kArithmeticOps));
+}
+
+TEST(golden_dots_have_their_bits_on_every_instruction_set) {
+  auto const table = read_table();
+  for (cpu::DotKernels const& kernels : kernels_of_this_cpu()) {
+    int n_dots = 0;
+    for (Line const& line : table) {
+      if (line.op != "dot") continue;
+      CHECK_EQ(std::string(kernels.name) + " " +
+                   std::to_string(std::bit_cast<std::uint32_t>(dot_of(line, kernels))),
+               std::string(kernels.name) + " " + std::to_string(bits_of(line.expected)));
+      ++n_dots;
+    }
+    CHECK(n_dots >= 45);
+  }
+}
+
+TEST(golden_inverse_norms_have_their_bits) {
+  int n_norms = 0;
+  for (Line const& line : read_table()) {
+    if (line.op != "inverse_norm") continue;
+    std::vector<float> const row = floats(line.inputs[0]);
+    double const norm =
+        cpu::row_norm(row.size(), [&](std::size_t i) { return static_cast<double>(row[i]); });
+    CHECK_EQ(std::bit_cast<std::uint32_t>(cpu::inverse_norm(norm)), bits_of(line.expected));
+    ++n_norms;
+  }
+  CHECK(n_norms >= 20);
+}
+
+TEST(golden_blocks_of_rows_equal_single_rows) {
+  Rng rng(5);
+  for (cpu::DotKernels const& kernels : kernels_of_this_cpu()) {
+    for (std::size_t dim : {1u, 5u, 32u, 47u, 100u}) {
+      constexpr std::size_t kRows = 11;
+      std::vector<float> query((dim + kLanes - 1) / kLanes * kLanes, 0.0f);
+      for (std::size_t i = 0; i < dim; ++i) query[i] = static_cast<float>(rng.unit() - 0.5);
+      std::vector<float> rows(kRows * dim);
+      for (float& x : rows) x = static_cast<float>(rng.unit() - 0.5);
+      std::vector<float> together(kRows);
+      kernels.float32(query.data(), rows.data(), kRows, dim, together.data());
+      for (std::size_t r = 0; r < kRows; ++r) {
+        float alone = 0.0f;
+        kernels.float32(query.data(), rows.data() + r * dim, 1, dim, &alone);
+        CHECK_EQ(std::bit_cast<std::uint32_t>(alone), std::bit_cast<std::uint32_t>(together[r]));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hyrecall::testing

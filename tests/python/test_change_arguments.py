@@ -1,0 +1,132 @@
+"""Every refusal of build, add, upsert, delete and of a closed index."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from small_index import SCHEMA, TEXT, VECTORS, N, built, documents, refused
+
+BUILD: list[tuple[dict[str, Any], type[hr.HyrecallError], str]] = [
+    ({"device": "gpu"}, hr.OptionError, "device: expected 'cpu', 'cuda:N' or 'auto', got 'gpu'"),
+    ({"device": 0}, hr.OptionError, "device: expected 'cpu', 'cuda:N' or 'auto', got 0"),
+    ({"threads": 0}, hr.OptionError, "threads: expected an int in [1, 1024], or None, got 0"),
+    ({"threads": True}, hr.OptionError, "threads: expected an int in [1, 1024], or None, got True"),
+    ({"first_seq": -1}, hr.OptionError, "first_seq: expected an int in [0, 2^62), got -1"),
+    ({"first_seq": 2**62}, hr.OptionError, f"first_seq: expected an int in [0, 2^62), got {2**62}"),
+    ({"analyzer": "word"}, hr.DTypeError, "analyzer: expected an hr.Analyzer, got 'word'"),
+    ({"bm25": "okapi"}, hr.DTypeError, "bm25: expected an hr.BM25, got 'okapi'"),
+]
+
+
+@pytest.mark.parametrize(("options", "kind", "message"), BUILD)
+def test_build_refuses_by_name(
+    options: dict[str, Any], kind: type[hr.HyrecallError], message: str
+) -> None:
+    refused(lambda: built(**options), kind, message, None)
+
+
+def test_build_names_what_is_wrong_with_table_and_schema() -> None:
+    refused(
+        lambda: hr.Index.build(documents(), {"key": "id"}),  # type: ignore[arg-type]
+        hr.DTypeError,
+        "schema: expected an hr.Schema, got dict",
+        None,
+    )
+    with pytest.raises(hr.DTypeError, match=r"^table: expected an Arrow table .+, got list$"):
+        hr.Index.build([1, 2], SCHEMA)
+    for schema in (
+        hr.Schema(key="id", cell="user", text=hr.Text("text", analyzer="word")),  # type: ignore[arg-type]
+        hr.Schema(key="id", cell="user", text=hr.Text("text", bm25="okapi")),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(hr.DTypeError, match=r"expected an hr\.(Analyzer|BM25), got '"):
+            hr.Index.build(documents(), schema)
+
+
+def test_keys_that_come_twice_are_named_with_both_rows() -> None:
+    table = documents().set_column(0, "id", pa.array(["a", "b", "a", "c", "d", "e"]))
+    message = "id: expected keys unique within a cell, got 'a' in rows 0 and 2"
+    refused(
+        lambda: hr.Index.build(table, hr.Schema(key="id", cell="user", text="text")),
+        hr.KeyConflictError,
+        message,
+        None,
+    )
+    index = built()
+    for write in (index.add, index.upsert):
+        refused(
+            lambda write=write: write(table, vectors={"embedding": VECTORS}),
+            hr.KeyConflictError,
+            message,
+            None,
+        )
+
+
+def test_add_names_the_key_that_its_cell_holds(index: hr.Index) -> None:
+    table = documents(first=4)  # k4 was bob's and is now ana's: another document; k5 was null's
+    moved = table.set_column(1, "user", pa.array(["ana", None, "ana", "bob", "bob", None]))
+    refused(
+        lambda: index.add(moved, vectors={"embedding": VECTORS}),
+        hr.KeyConflictError,
+        "id: expected keys that their cells do not hold yet (upsert replaces), got 'k5' in row 1",
+        None,
+    )
+
+
+DELETE: list[tuple[Any, Any, type[hr.HyrecallError], str]] = [
+    ("k1", "ana", hr.DTypeError, "keys: expected a sequence of str keys, got str 'k1'"),
+    (b"k1", "ana", hr.DTypeError, "keys: expected a sequence of str keys, got bytes b'k1'"),
+    (None, "ana", hr.DTypeError, "keys: expected a sequence of str keys, got NoneType None"),
+    (["k1", 1], "ana", hr.DTypeError, "keys: expected a sequence of str keys, got int 1 at 1"),
+    ([b"k1"], "ana", hr.DTypeError, "keys: expected a sequence of str keys, got bytes b'k1' at 0"),
+    (["k1", None], "ana", hr.KeyConflictError, "keys: expected no null key, got None at 1"),
+    (["k1"], ["ana", "bob"], hr.ShapeError, "scope: expected 1 entries, one per key, got 2"),
+    (
+        ["k1"],
+        None,
+        hr.ScopeError,
+        "scope: expected a scope: a cell, hr.Scope([...]), or a list with one entry per key, "
+        "got None (the null cell is hr.Scope([None]))",
+    ),
+]
+
+
+@pytest.mark.parametrize(("keys", "scope", "kind", "message"), DELETE)
+def test_delete_refuses_by_name_and_deletes_nothing(
+    index: hr.Index, keys: Any, scope: Any, kind: type[hr.HyrecallError], message: str
+) -> None:
+    refused(lambda: index.delete(keys, scope=scope), kind, message, None)
+    assert len(index) == N
+
+
+def test_delete_takes_no_key_for_another_number() -> None:
+    table = pa.table({"id": [0, 1, 2**63 - 1, -(2**63)], "text": ["tea"] * 4})
+    index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="text"))
+    for keys in ([1.0], [1.5], [True], ["1"], np.array([1.0]), np.array([True])):
+        with pytest.raises(hr.DTypeError, match=r"^keys: expected a sequence of int64 keys, got "):
+            index.delete(keys)
+    for keys in ([2**63], [-(2**63) - 1], np.array([2**63], np.uint64)):
+        with pytest.raises(hr.OptionError, match=r"^keys: expected a sequence of int64 keys, got "):
+            index.delete(keys)
+    assert len(index) == 4
+    assert index.delete(np.array([2**63 - 1, 7])) == 1
+    assert index.delete(pa.array([-(2**63)])) == 1
+    assert index.recall_one(text="tea").keys == [0, 1]
+
+
+def test_a_closed_index_refuses_every_call() -> None:
+    with built() as index:
+        assert len(index) == N
+    for call in (
+        lambda: index.recall(**TEXT),
+        lambda: index.recall_one(text="tea", scope="ana"),
+        lambda: index.add(documents()),
+        lambda: index.upsert(documents()),
+        lambda: index.delete(["k1"], scope="ana"),
+        index.compact,
+        index.__enter__,
+    ):
+        refused(call, hr.OptionError, "index: expected an open index, got a closed one", None)
+    index.close()

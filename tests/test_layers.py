@@ -1,0 +1,197 @@
+"""Who may look at whom: reads every `#include` and `import` line of the tree."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MAX_LINES = 400
+
+# A folder of csrc/ and the folders whose headers it may include.
+LAYERS = {
+    "core": {"core"},
+    "text": {"core", "text"},
+    "kernels": {"core", "kernels"},
+    "engine": {"core", "text", "kernels", "engine"},
+    "bindings": {"core", "text", "kernels", "engine", "bindings"},
+}
+# A header that only one folder may include.
+ONLY_IN = {"pybind11/": "bindings", "Python.h": "bindings", "cuda": "kernels/cuda"}
+
+# A package and the modules of hyrecall that may import it: the border to Arrow is read and written
+# in many places, the others each have one.
+PYTHON_ONLY_IN = {
+    "torch": {"tensors"},
+    "ml_dtypes": {"tensors"},
+    "tokenizers": {"analyzer", "_text_functions", "embed"},
+    "Stemmer": {"analyzer", "_text_functions"},
+    "polars": {"hits"},
+    "pandas": {"hits"},
+    "typer": {"cli"},
+    "rich": {"cli", "hits"},
+    "pickle": set(),
+    "cloudpickle": set(),
+    "joblib": set(),
+    "marshal": set(),
+    "shelve": set(),
+    "dill": set(),
+}
+# Modules that have nothing to do with Arrow, so that they can be read without it.
+WITHOUT_PYARROW = {
+    "__init__", "_text_functions", "analyzer", "errors", "explain", "filters", "matrices",
+    "queries", "runtime", "scoring", "tensors", "vectors",
+}  # fmt: skip
+FORBIDDEN_CALLS = re.compile(
+    r"\b(eval|exec)\(|torch\.load|allow_pickle=True|np\.load\((?![^)]*allow_pickle=False)|__reduce__|__setstate__"
+)
+# Filters and analyzers are frozen after their constructor: the standard library copies them, and
+# ships them to a worker, through __reduce__, which here names that constructor.
+ALLOWED_CALLS = {("filters.py", "__reduce__"), ("analyzer.py", "__reduce__")}
+MACHINE_PATH = re.compile(r"/(work|root|home|opt|farm|Users)/\w")
+
+
+def cpp_files(root: Path) -> list[Path]:
+    suffixes = {".cpp", ".hpp", ".cu", ".cuh", ".h"}
+    return sorted(p for p in (root / "csrc").rglob("*") if p.suffix in suffixes)
+
+
+def cpp_faults(root: Path) -> Iterator[str]:
+    for path in cpp_files(root):
+        inside = path.relative_to(root / "csrc")
+        folder = inside.parts[0]
+        for include in re.findall(r'#include\s+[<"]([^>"]+)[>"]', path.read_text()):
+            first = include.split("/")[0]
+            if first in LAYERS and first not in LAYERS[folder]:
+                yield f"{inside} includes {include}: upward"
+            if folder == "engine" and include.startswith("kernels/cuda/"):
+                yield f"{inside} includes {include}: the engine knows no CUDA"
+            if folder == "bindings" and include.startswith("kernels/cuda/"):
+                yield f"{inside} includes {include}: bindings know no CUDA"
+            for start, home in ONLY_IN.items():
+                is_there = include.startswith(start) and "/" not in include[len("cuda") :]
+                is_there = is_there or (start != "cuda" and include.startswith(start))
+                if is_there and not inside.as_posix().startswith(home + "/"):
+                    yield f"{inside} includes {include}: only {home}/ may"
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
+            yield node.module
+
+
+def python_faults(root: Path) -> Iterator[str]:
+    package = root / "python" / "hyrecall"
+    for path in sorted(package.rglob("*.py")):
+        inside = path.relative_to(package)
+        module = inside.parts[0].removesuffix(".py")  # a subpackage counts as one module
+        text = path.read_text()
+        for name in imports(ast.parse(text)):
+            top = name.split(".")[0]
+            if module not in PYTHON_ONLY_IN.get(top, {module}):
+                yield f"{inside} imports {name}"
+            if top == "pyarrow" and inside.as_posix().removesuffix(".py") in WITHOUT_PYARROW:
+                yield f"{inside} imports {name}"
+            if name.startswith("hyrecall.cli") and module != "cli":
+                yield f"{inside} imports {name}: nothing needs the command line"
+        for found in FORBIDDEN_CALLS.finditer(text):
+            if (inside.as_posix(), found.group()) not in ALLOWED_CALLS:
+                yield f"{inside} uses {found.group()}"
+
+
+def text_files(root: Path) -> Iterator[Path]:
+    for top in ("csrc", "python", "tests", "bench", "docs", "cmake", ".ci"):
+        for path in sorted((root / top).rglob("*")):
+            if path.is_file() and path.suffix not in {".so", ".pyc", ".parquet", ".npy"}:
+                yield path
+    yield from sorted(p for p in root.glob("*") if p.suffix in {".md", ".toml", ".txt", ".json"})
+
+
+def file_faults(root: Path) -> Iterator[str]:
+    code = {".py", ".pyi", ".cpp", ".hpp", ".cu", ".cuh", ".cmake"}
+    for path in text_files(root):
+        inside = path.relative_to(root).as_posix()
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue  # not text: data of a test
+        n_lines = text.count("\n")
+        if path.suffix in code and n_lines > MAX_LINES:
+            yield f"{inside} has {n_lines} lines, more than {MAX_LINES}"
+        if inside != "tests/test_layers.py":
+            yield from (
+                f"{inside} names the path {m.group()} of some machine"
+                for m in MACHINE_PATH.finditer(text)
+            )
+
+
+def test_includes_point_downward_only() -> None:
+    assert list(cpp_faults(ROOT)) == []
+
+
+def test_packages_are_imported_where_they_belong() -> None:
+    assert list(python_faults(ROOT)) == []
+
+
+def test_files_are_short_and_name_no_machine() -> None:
+    assert list(file_faults(ROOT)) == []
+
+
+def test_there_is_a_tree_to_read() -> None:
+    assert len(cpp_files(ROOT)) > 40
+    assert {p.relative_to(ROOT / "csrc").parts[0] for p in cpp_files(ROOT)} == set(LAYERS)
+    modules = {p.stem for p in (ROOT / "python" / "hyrecall").glob("*.py")}
+    assert modules >= WITHOUT_PYARROW
+
+
+PLANTED_CPP = [
+    ("core/types.hpp", '#include "engine/segment.hpp"', "upward"),
+    ("text/a.cpp", '#include "kernels/device.hpp"', "upward"),
+    ("kernels/cpu/a.cpp", '#include "text/analyzer.hpp"', "upward"),
+    ("engine/a.cpp", '#include "bindings/take.hpp"', "upward"),
+    ("engine/a.cpp", "#include <pybind11/numpy.h>", "only bindings/ may"),
+    ("kernels/device.cpp", "#include <cuda_runtime.h>", "only kernels/cuda/ may"),
+    ("engine/a.cpp", '#include "kernels/cuda/abi.hpp"', "the engine knows no CUDA"),
+]
+
+
+@pytest.mark.parametrize(("place", "line", "fault"), PLANTED_CPP)
+def test_a_planted_include_is_found(tmp_path: Path, place: str, line: str, fault: str) -> None:
+    path = tmp_path / "csrc" / place
+    path.parent.mkdir(parents=True)
+    path.write_text(f"#pragma once\n{line}\n")
+    faults = list(cpp_faults(tmp_path))
+    assert len(faults) == 1
+    assert fault in faults[0]
+
+
+PLANTED_PYTHON = [
+    ("hits.py", "import torch\n"),
+    ("index.py", "def f():\n    import pickle\n"),
+    ("errors.py", "import pyarrow.compute as pc\n"),
+    ("index.py", "from hyrecall.cli.main import app\n"),
+    ("index.py", "x = eval('1')\n"),
+    ("index.py", "x = torch.load(path)\n"),
+    ("index.py", "x = np.load(path)\n"),
+    ("scope.py", "class A:\n    def __reduce__(self): ...\n"),
+]
+
+
+@pytest.mark.parametrize(("place", "text"), PLANTED_PYTHON)
+def test_a_planted_import_or_call_is_found(tmp_path: Path, place: str, text: str) -> None:
+    path = tmp_path / "python" / "hyrecall" / place
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    assert len(list(python_faults(tmp_path))) == 1
+
+
+def test_a_planted_long_file_and_a_machine_path_are_found(tmp_path: Path) -> None:
+    (tmp_path / "csrc").mkdir()
+    (tmp_path / "csrc" / "long.cpp").write_text("\n" * (MAX_LINES + 1))
+    (tmp_path / "README.md").write_text("see /" + "home/someone/notes\n")
+    assert [fault.split()[0] for fault in file_faults(tmp_path)] == ["csrc/long.cpp", "README.md"]
