@@ -136,7 +136,8 @@ def test_the_loop_goes_on_during_a_call(index: hr.Index) -> None:
 
 def test_writers_and_awaiting_readers_share_the_index(index: hr.Index) -> None:
     own = hr.Index.build(
-        pa.table({"id": [0], "user": [9], "text": ["tea"]}), hr.Schema(key="id", cell="user", text="text")
+        pa.table({"id": [0], "user": [9], "text": ["tea"]}),
+        hr.Schema(key="id", cell="user", text="text"),
     )
 
     async def ask() -> list[int]:

@@ -113,7 +113,9 @@ def test_calls_and_lives_leave_nothing_behind(effort: Effort) -> None:
             hits.to_arrow()
             hits[0][0].explain()
             if number % 20 == 0:
-                index.upsert(table.slice(number % n, 1), vectors={"v": vectors[number % n : number % n + 1]})
+                index.upsert(
+                    table.slice(number % n, 1), vectors={"v": vectors[number % n : number % n + 1]}
+                )
             if number % 200 == 0:
                 index.compact()
                 other = hr.Index.build(table, schema, vectors={"v": vectors})
