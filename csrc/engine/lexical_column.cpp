@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <mutex>
 #include <numeric>
 
+#include "core/fork_mutex.hpp"
 #include "core/hash.hpp"
 
 namespace hyrecall {
@@ -29,12 +31,15 @@ TermId LexicalColumn::find(std::string_view term) const {
 }
 
 std::span<TermId const> LexicalColumn::with_prefix(std::string_view prefix) const {
-  std::call_once(sorted_once_, [this] {
-    sorted_.resize(n_terms());
-    std::iota(sorted_.begin(), sorted_.end(), TermId{0});
-    std::sort(sorted_.begin(), sorted_.end(),
-              [this](TermId a, TermId b) { return parts_.terms[a] < parts_.terms[b]; });
-  });
+  {
+    std::lock_guard const lock(fork_mutex<LexicalColumn>());
+    if (sorted_.size() < n_terms()) {
+      sorted_.resize(n_terms());
+      std::iota(sorted_.begin(), sorted_.end(), TermId{0});
+      std::sort(sorted_.begin(), sorted_.end(),
+                [this](TermId a, TermId b) { return parts_.terms[a] < parts_.terms[b]; });
+    }
+  }
   auto const begin = std::partition_point(sorted_.begin(), sorted_.end(),
                                           [&](TermId t) { return parts_.terms[t] < prefix; });
   auto const end = std::partition_point(

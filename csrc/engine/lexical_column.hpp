@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -82,8 +81,7 @@ class LexicalColumn {
 
  private:
   Parts parts_;
-  Buffer<TermId> slots_;  // open addressing over hash_bytes(term); kNone32 = free
-  mutable std::once_flag sorted_once_;
+  Buffer<TermId> slots_;                // open addressing over hash_bytes(term); kNone32 = free
   mutable std::vector<TermId> sorted_;  // by term bytes; made on the first prefix query
 };
 

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core/fork_mutex.hpp"
 #include "text/string_table.hpp"
 #include "text/terms.hpp"
 
@@ -20,7 +21,7 @@ class TermCache {
                                       std::vector<std::uint32_t> const& wanted,
                                       std::vector<Value>& values) const {
     std::vector<std::uint32_t> missing;
-    std::lock_guard const lock(mutex_);
+    std::lock_guard const lock(fork_mutex<TermCache>());
     for (std::uint32_t const i : wanted) {
       std::uint32_t const id = keys_.find(keys[i]);
       if (id == kNone32)
@@ -34,7 +35,7 @@ class TermCache {
   // Adds the keys numbered in `added`. Two threads may bring the same key: the first stays.
   void add_all(StringTable const& keys, std::vector<Value> const& values,
                std::vector<std::uint32_t> const& added) {
-    std::lock_guard const lock(mutex_);
+    std::lock_guard const lock(fork_mutex<TermCache>());
     for (std::uint32_t const i : added) {
       if (keys_.size() >= kMaxEntries || keys_.n_bytes() >= kMaxBytes) {
         keys_ = StringTable();
@@ -48,7 +49,6 @@ class TermCache {
   static constexpr std::uint32_t kMaxEntries = 1'000'000;
   static constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
 
-  mutable std::mutex mutex_;
   StringTable keys_;
   std::vector<Value> values_;  // [keys_.size()]
 };

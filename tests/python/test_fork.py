@@ -1,6 +1,7 @@
 """A forked child recalls, though the parent's pool and executor have lost their threads."""
 
 import asyncio
+import itertools
 import multiprocessing
 import os
 import pickle
@@ -19,6 +20,7 @@ import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pytest
+from laws.effort import Effort
 
 SECONDS = 10.0
 N, DIM = 40_000, 16
@@ -125,24 +127,49 @@ def test_a_child_awaits_after_the_parent_did(index: hr.Index) -> None:
     assert in_child(ask) == wanted
 
 
-def test_a_fork_beside_busy_readers_does_not_hang(index: hr.Index) -> None:
+@contextmanager
+def busy(*works: Callable[[int], object]) -> Iterator[None]:
+    """Threads that call these with 0, 1, 2, ... until the block is left."""
     stop = threading.Event()
 
-    def read() -> None:
-        while not stop.is_set():
-            index.recall(**ASKED)
+    def repeat(work: Callable[[int], object]) -> None:
+        for number in itertools.count():
+            if stop.is_set():
+                return
+            work(number)
 
-    threads = [threading.Thread(target=read) for _ in range(2)]
+    threads = [threading.Thread(target=repeat, args=(work,)) for work in works]
     for thread in threads:
         thread.start()
     try:
-        wanted = keys(index)
-        for _ in range(5):
-            assert in_child(lambda: keys(index)) == wanted
+        yield
     finally:
         stop.set()
         for thread in threads:
             thread.join()
+
+
+def test_a_fork_beside_busy_scans_does_not_hang(index: hr.Index) -> None:
+    wanted = keys(index)
+    with busy(*[lambda _: index.recall(**ASKED)] * 2):
+        for _ in range(5):
+            assert in_child(lambda: keys(index)) == wanted
+
+
+def test_a_fork_beside_busy_analyzers_does_not_hang(effort: Effort) -> None:
+    """Words never seen before: the analyzer's caches are locked and written nearly all the time."""
+    table = pa.table({"id": [1, 2], "text": ["tea cup", "milk"]})
+    schema = hr.Schema(key="id", cell=None, text="text")
+    index = hr.Index.build(table, schema, analyzer=hr.Analyzer("snowball:english"))
+
+    def analyse(number: int) -> None:
+        new = threading.get_ident()
+        words = " ".join(f"w{new}x{number}x{i}" for i in range(3000))
+        index.recall(text=[words, hr.Prefix("te")])
+
+    with busy(analyse, analyse, analyse):
+        for _ in range(effort.cases(quick=12, full=500)):
+            assert in_child(lambda: index.recall_one(text="tea").keys) == [1]
 
 
 def work(index: hr.Index, pipe: Connection) -> None:
