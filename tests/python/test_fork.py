@@ -16,10 +16,11 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pytest
+
+import hyrecall as hr
 from laws.effort import Effort
 
 SECONDS = 10.0
@@ -67,7 +68,7 @@ def in_child(work: Callable[[], object], seconds: float = SECONDS) -> object:
         said = b""
         while block := os.read(reading, 1 << 16):
             said += block
-        state, answer = pickle.loads(said)  # noqa: S301 - of our own child
+        state, answer = pickle.loads(said)
         assert state == "done", answer
         return answer
     finally:
@@ -198,4 +199,4 @@ def test_multiprocessing_by_fork(index: hr.Index) -> None:
 def test_a_child_that_hangs_is_noticed() -> None:
     lock = threading.Lock()
     with lock:  # a lock that is held at the fork stays locked in the child
-        assert in_child(lambda: lock.acquire(), seconds=0.3) == "hung"
+        assert in_child(lock.acquire, seconds=0.3) == "hung"

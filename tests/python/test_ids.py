@@ -1,11 +1,12 @@
-"""Keys: integers and strings at their ends, the same key in many cells, and one that comes again."""
+"""Keys: integers and strings at their ends, one key in many cells, and one that comes again."""
 
 from typing import Any
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pytest
+
+import hyrecall as hr
 
 LOW, HIGH = -(2**63), 2**63 - 1
 SCHEMA = hr.Schema(key="id", cell="user", text="text")

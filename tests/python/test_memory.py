@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pytest
+
+import hyrecall as hr
 from laws.effort import Effort
 
 SPARE = 48 << 20  # allocators and temporaries of a fixed size, whatever the input
