@@ -100,8 +100,12 @@ def _count(argument: str, value: object, low: int) -> int:
 def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> Plan:
     """Check every argument once and freeze the batch."""
     texts = _read_texts(facts, options.text)
-    vectors = _read_vectors(facts, options.vectors)
-    n_queries = _query_count(texts, vectors)
+    given = _name_vectors(facts, options.vectors)
+    n_queries = _query_count(texts, given)  # before anything of that size is made
+    vectors = {
+        arm: query_vectors(value, dim=facts.dims[arm], argument=argument)
+        for arm, (value, argument) in given.items()
+    }
     limit = _count("limit", options.limit, 0)
     offset = _count("offset", options.offset, 0)
     depth = _count("depth", options.depth, 1)
@@ -202,17 +206,14 @@ def _read_texts(facts: IndexFacts, text: object) -> dict[str, Sequence[object]]:
     return {arm: given[arm] for arm in names if arm in given}
 
 
-def _read_vectors(facts: IndexFacts, vectors: object) -> dict[str, tuple[Any, Any]]:
+def _name_vectors(facts: IndexFacts, vectors: object) -> dict[str, tuple[Any, str]]:
+    """Give (value, what to call it in messages) of each arm."""
     if vectors is None:
         return {}
     names = tuple(facts.schema.vector_arms)
     if isinstance(vectors, Mapping):
         _known("vectors", vectors, names)
-        return {
-            arm: query_vectors(vectors[arm], dim=facts.dims[arm], argument=f"vectors[{arm!r}]")
-            for arm in names
-            if arm in vectors
-        }
+        return {arm: (vectors[arm], f"vectors[{arm!r}]") for arm in names if arm in vectors}
     if len(names) != 1:
         wish = (
             f"{{arm: array}} for arms of {list(names)}"
@@ -220,20 +221,23 @@ def _read_vectors(facts: IndexFacts, vectors: object) -> dict[str, tuple[Any, An
             else "None (the index has no vector arm)"
         )
         raise error(OptionError, "vectors", wish, type(vectors).__name__)
-    return {names[0]: query_vectors(vectors, dim=facts.dims[names[0]], argument="vectors")}
+    return {names[0]: (vectors, "vectors")}
 
 
 def _query_count(
-    texts: Mapping[str, Sequence[object]], vectors: Mapping[str, tuple[Any, Any]]
+    texts: Mapping[str, Sequence[object]], vectors: Mapping[str, tuple[Any, str]]
 ) -> int:
     counts = {f"text[{arm!r}]": len(queries) for arm, queries in texts.items()}
-    counts |= {f"vectors[{arm!r}]": row_count(matrix) for arm, (matrix, _) in vectors.items()}
+    for arm, (value, argument) in vectors.items():
+        counts[f"vectors[{arm!r}]"] = row_count(value, argument=argument)
     if not counts:
         raise error(OptionError, "text", "text= or vectors=, or both", "neither")
     (first, n_queries), *rest = counts.items()
     for name, count in rest:
         if count != n_queries:
             raise error(ShapeError, name, f"{n_queries} queries as {first} has", count)
+    if n_queries >= 2**31:  # a hit's query is an int32
+        raise error(ShapeError, first, "fewer than 2^31 queries", n_queries)
     return n_queries
 
 

@@ -14,7 +14,7 @@ from hyrecall import _core
 from hyrecall.analyzer import Analyzer
 from hyrecall.attributes import attribute_column
 from hyrecall.columns import Columns
-from hyrecall.errors import KeyConflictError, error
+from hyrecall.errors import KeyConflictError, ShapeError, error
 from hyrecall.schema import Schema
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ __all__ = [
 ]
 
 Rows = npt.NDArray[np.uint32]
+
+MOST_ROWS = 2**32 - 2
+"""A row number is a uint32; the last one stands for none."""
 
 SMALL_ROWS = 4096
 """Tables this small are put together whole; larger ones are read row by row."""
@@ -114,6 +117,8 @@ def build_segment(
 ) -> Segment:
     """Sort, copy and index the columns of a table: one permuted copy of each."""
     n_rows = columns.n_rows
+    if n_rows > MOST_ROWS:
+        raise error(ShapeError, "table", f"at most {MOST_ROWS} rows", n_rows)
     cells = [one_array(columns.rows.column(name)) for name in schema.cell_columns]
     cluster = np.zeros(0, np.int64)
     if schema.cluster is not None:
@@ -123,6 +128,9 @@ def build_segment(
     is_sorted = bool(np.array_equal(order, np.arange(n_rows, dtype=np.uint32)))
     rows = columns.rows if is_sorted else columns.rows.take(pa.array(order))
     rows = rows.combine_chunks()
+    if n_rows > SMALL_ROWS:
+        # take() joined the chunks first; Arrow's pool would keep that copy beside all that follows.
+        pa.default_memory_pool().release_unused()
     directory = _directory(rows, schema)
     lexical = {
         arm: _core.LexicalColumn.build(

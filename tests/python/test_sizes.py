@@ -1,0 +1,238 @@
+"""Shapes of vectors through the public calls, and sizes past 2^31 that must not be made."""
+
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import hyrecall as hr
+import numpy as np
+import pyarrow as pa
+import pytest
+from laws.effort import Effort
+
+F = np.float32
+DIM, N = 3, 8
+ROWS = np.arange(1, N * DIM + 1, dtype=F).reshape(N, DIM)
+QUERY = np.array([[3, 1, 2]], F)
+SCHEMA = hr.Schema(key="id", cell=None, text="text", vector="v")
+
+
+def table(n: int = N) -> pa.Table:
+    return pa.table({"id": np.arange(n), "text": ["tea"] * n})
+
+
+def build(vectors: Any) -> hr.Index:
+    return hr.Index.build(table(), SCHEMA, vectors={"v": vectors})
+
+
+@pytest.fixture(scope="module")
+def index() -> hr.Index:
+    return build(ROWS)
+
+
+def scores(index: hr.Index, query: Any) -> list[tuple[int, float]]:
+    return [(hit.key, hit.score) for hit in index.recall(vectors=query)[0]]
+
+
+def misaligned(array: np.ndarray) -> np.ndarray:
+    raw = np.zeros(array.nbytes + 1, np.uint8)
+    view = raw[1:].view(array.dtype).reshape(array.shape)
+    view[:] = array
+    assert not view.flags.aligned
+    return view
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy
+
+
+EQUAL: dict[str, Any] = {
+    "C order": lambda a: a,
+    "Fortran order": np.asfortranarray,
+    "every second value of wider rows": lambda a: np.repeat(a, 2, axis=1)[:, ::2],
+    "negative strides": lambda a: a[::-1, ::-1].copy()[::-1, ::-1],
+    "a window of a larger matrix": lambda a: np.pad(a, 2)[2:-2, 2:-2],
+    "read-only": read_only,
+    "misaligned": misaligned,
+    "byte-swapped": lambda a: a.astype(a.dtype.newbyteorder()),
+    "float64": lambda a: a.astype(np.float64),
+    "float64 byte-swapped": lambda a: a.astype(">f8"),
+    "a subclass": lambda a: a.view(np.recarray) if a.dtype.names else np.asmatrix(a),
+    "Arrow fixed-size list": lambda a: pa.FixedSizeListArray.from_arrays(pa.array(a.ravel()), DIM),
+    "Arrow list": lambda a: pa.array(a.tolist(), pa.list_(pa.float32())),
+    "Arrow chunks": lambda a: pa.chunked_array(
+        [pa.array([row], pa.list_(pa.float32(), DIM)) for row in a.tolist()]
+    ),
+    "anything with __array__": lambda a: type("Box", (), {"__array__": lambda s, *_, **__: a, "__len__": lambda s: len(a)})(),
+}
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+@pytest.mark.parametrize("name", EQUAL)
+def test_the_same_values_in_any_layout_give_the_same_bits(index: hr.Index, name: str) -> None:
+    form = EQUAL[name]
+    wanted = scores(index, QUERY)
+    assert scores(index, form(QUERY)) == wanted
+    assert scores(build(form(ROWS)), QUERY) == wanted
+
+
+def test_float16_rows_and_queries_are_read_as_they_are() -> None:
+    halves = ROWS.astype(np.float16)
+    assert scores(build(halves), QUERY.astype(np.float16)) == scores(build(halves.astype(F)), QUERY)
+
+
+BAD: list[tuple[str, Any, type[hr.HyrecallError], str]] = [
+    ("another dimension", np.ones((N, DIM + 1), F), hr.ShapeError, "{name}: expected shape ({n}, 3), got ({rows}, 4)"),
+    ("one axis", np.ones(N, F), hr.ShapeError, "{name}: expected shape ({n}, 3), got ({rows},)"),
+    ("three axes", np.ones((N, DIM, 1), F), hr.ShapeError, "{name}: expected shape ({n}, 3), got ({rows}, 3, 1)"),
+    ("no dimension", np.ones((N, 0), F), hr.ShapeError, "{name}: expected shape ({n}, 3), got ({rows}, 0)"),
+    ("integers", np.ones((N, DIM), np.int32), hr.DTypeError, "{name}: expected float16, bfloat16, float32 or float64 values, got int32"),
+    ("booleans", np.ones((N, DIM), bool), hr.DTypeError, "{name}: expected float16, bfloat16, float32 or float64 values, got bool"),
+    ("complex numbers", np.ones((N, DIM), np.complex64), hr.DTypeError, "{name}: expected float16, bfloat16, float32 or float64 values, got complex64"),
+    ("objects", np.full((N, DIM), 1.0, object), hr.DTypeError, "{name}: expected float16, bfloat16, float32 or float64 values, got object"),
+    ("strings", np.full((N, DIM), "1"), hr.DTypeError, "{name}: expected float16, bfloat16, float32 or float64 values, got <U1"),
+    ("a mask", np.ma.masked_array(np.ones((N, DIM), F)), hr.DTypeError, "{name}: expected an array without a mask, got a masked array"),
+    ("infinity", np.full((N, DIM), np.inf, F), hr.OptionError, "{name}: expected finite values, got inf in {row} 0"),
+    ("too much for float32", np.full((N, DIM), 1e300), hr.OptionError, "{name}: expected values that fit float32, got 1e+300 in {row} 0"),
+    ("a norm too small", np.full((N, DIM), 1e-30, F), hr.OptionError, "{arm}: expected a norm in [2^-60, 2^60] or a zero vector, got 0.000000 in {row} 0"),
+]
+
+
+@pytest.mark.parametrize(("what", "value", "kind", "message"), BAD, ids=lambda value: value if isinstance(value, str) else "")
+def test_other_vectors_are_refused_by_name(
+    index: hr.Index, what: str, value: Any, kind: type[hr.HyrecallError], message: str
+) -> None:
+    asked = {"name": "vectors", "arm": "vectors", "n": "n_queries", "rows": N, "row": "query"}
+    given = {"name": "vectors['v']", "arm": "v", "n": N, "rows": N, "row": "row"}
+    for words, call in (
+        (asked, lambda: index.recall(vectors=value)),
+        (given, lambda: index.add(table(), vectors={"v": value})),
+    ):
+        with pytest.raises(kind, match=f"^{re.escape(message.format(**words))}$") as caught:
+            call()
+        assert caught.value.argument == str(caught.value).split(":")[0]  # type: ignore[attr-defined]
+    assert len(index) == N
+
+
+def test_a_0_d_array_is_refused(index: hr.Index) -> None:
+    for value in (np.array(1.0, F), np.float32(1)):
+        with pytest.raises((hr.ShapeError, hr.DTypeError), match="^vectors: expected "):
+            index.recall(vectors=value)
+
+
+def test_subnormal_values_and_zero_rows_are_stored() -> None:
+    rows = ROWS.copy()
+    rows[0] = 0
+    rows[1] = [1e-45, 0, 1]
+    index = build(rows)
+    found = index.recall_one(vector=[0, 0, 1])
+    assert 0 not in found.keys
+    assert found[0].key == 1
+    assert found[0].score == 1.0
+    assert len(index.recall_one(vector=[0, 0, 0])) == 0
+
+
+def test_nothing_of_the_input_is_kept_or_changed(index: hr.Index) -> None:
+    rows, query = ROWS.copy(), QUERY.copy()
+    made = build(rows)
+    wanted = scores(made, query)
+    hits = made.recall(vectors=query)
+    rows[:] = -1
+    query[:] = -1
+    assert scores(made, QUERY) == wanted
+    assert hits[0][0].explain().score == hits[0][0].score
+
+
+# ---- past 2^31 ----
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+
+
+@needs_proc
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"vectors": np.broadcast_to(QUERY, (2**31, DIM))},
+            "vectors['v']: expected fewer than 2^31 queries, got 2147483648",
+        ),
+        (
+            {"vectors": np.broadcast_to(QUERY, (2**40, DIM))},
+            f"vectors['v']: expected fewer than 2^31 queries, got {2**40}",
+        ),
+        (
+            {"vectors": np.broadcast_to(QUERY, (2**30, DIM)), "text": ["tea"]},
+            f"vectors['v']: expected 1 queries as text['text'] has, got {2**30}",
+        ),
+        (
+            {"vectors": np.broadcast_to(F(1), (1, 2**40))},
+            f"vectors: expected shape (n_queries, 3), got (1, {2**40})",
+        ),
+        ({"text": range(2**31)}, "text['text']: expected fewer than 2^31 queries, got 2147483648"),
+    ],
+)
+def test_queries_past_2_31_are_refused_before_they_are_made(
+    index: hr.Index, options: dict[str, Any], message: str
+) -> None:
+    before, started = resident(), time.monotonic()
+    with pytest.raises(hr.ShapeError, match=f"^{re.escape(message)}$"):
+        index.recall(**options)
+    assert resident() - before < 64 << 20
+    assert time.monotonic() - started < 5
+
+
+@needs_proc
+def test_rows_past_2_32_are_refused_before_they_are_made() -> None:
+    chunk = 1 << 20
+    keys = pa.chunked_array([pa.array(np.zeros(chunk, np.int64))] * 4097)
+    texts = pa.chunked_array([pa.nulls(chunk, pa.large_string())] * 4097)
+    many = pa.table({"id": keys, "text": texts})
+    assert many.num_rows > 2**32
+    before = resident()
+    with pytest.raises(hr.ShapeError, match=r"^table: expected at most 4294967294 rows, got 4296015872$"):
+        hr.Index.build(many, hr.Schema(key="id", cell=None, text="text", stored=()))
+    assert resident() - before < 512 << 20
+    with pytest.raises(hr.ShapeError, match=r"^vectors\['v'\]: expected shape \(8, dim >= 1\), got "):
+        build(np.broadcast_to(F(1), (2**40, DIM)))
+
+
+def test_a_column_of_more_than_2_31_bytes_gives_right_answers(effort: Effort) -> None:
+    """Half floats, 2.7 GB of them in the long form; one 64 MB chunk stands for all of the input."""
+    per_chunk, n_chunks, dim = (8192, 41, 4096) if effort.full else (512, 3, 64)
+    rng = np.random.default_rng(6)
+    rows = rng.normal(size=(per_chunk, dim)).astype(np.float16)
+    chunk = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), dim)
+    n = per_chunk * n_chunks
+    assert not effort.full or n * dim * 2 > 2**31
+    big = pa.table({"id": np.arange(n), "v": pa.chunked_array([chunk] * n_chunks)})
+    index = hr.Index.build(big, hr.Schema(key="id", cell=None, vector="v"))
+    wanted = [c * per_chunk + 7 for c in range(n_chunks)]
+    found = index.recall_one(vector=rows[7], limit=n_chunks + 1)
+    assert found.keys[:n_chunks] == wanted  # the copies tie, the first row first
+    assert found[n_chunks].score < found[n_chunks - 1].score
+    assert found[n_chunks - 1].explain().score == found[0].score
+
+
+def test_more_than_2_31_pairs_of_query_and_row(effort: Effort) -> None:
+    n, n_queries = (30_000, 72_000) if effort.full else (3000, 5000)
+    rng = np.random.default_rng(9)
+    rows = rng.normal(size=(n, 2)).astype(F)
+    schema = hr.Schema(key="id", cell=None, vector="v")
+    index = hr.Index.build(pa.table({"id": np.arange(n)}), schema, vectors={"v": rows})
+    ask = np.broadcast_to(rows[:1], (n_queries, 2)).copy()
+    ask[-1] = rows[-1]
+    hits = index.recall(vectors=ask, limit=1)
+    alone = index.recall(vectors=rows[[0, -1]], limit=1).to_arrow()
+    assert hits.n_hits == n_queries
+    keys = np.array(hits.to_arrow()["key"])
+    assert (keys[:-1] == alone["key"][0].as_py()).all()
+    assert keys[-1] == alone["key"][1].as_py()

@@ -1,0 +1,162 @@
+"""Texts as they should not be: bytes that are no UTF-8, NUL, megabytes, a million terms."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import hyrecall as hr
+import numpy as np
+import pyarrow as pa
+import pytest
+from laws.effort import Effort
+
+MEGA = 1_000_000
+SECONDS = 1.0  # of one core, for 10 MB
+
+
+def raw_strings(texts: list[bytes]) -> pa.Array:
+    """A string array with any bytes in it, as another program could hand it over."""
+    offsets = np.cumsum([0, *map(len, texts)], dtype=np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(texts))]
+    return pa.Array.from_buffers(pa.string(), len(texts), buffers)
+
+
+def index_of(texts: Any, analyzer: str = "unicode") -> hr.Index:
+    if not isinstance(texts, pa.Array):
+        texts = pa.array(texts, pa.string())
+    table = pa.table({"id": np.arange(len(texts)), "text": texts})
+    schema = hr.Schema(key="id", cell=None, text="text", stored=())
+    return hr.Index.build(table, schema, analyzer=hr.Analyzer(analyzer))
+
+
+def found(index: hr.Index, query: Any) -> list[int]:
+    return sorted(index.recall_one(text=query, limit=100).keys)
+
+
+@pytest.mark.parametrize("analyzer", ["unicode", "word", "unicode61", "porter", "snowball:english"])
+def test_bytes_that_are_no_utf8_part_words_in_documents_and_queries(analyzer: str) -> None:
+    index = index_of(raw_strings([b"hot\xfftea", b"\xc3\x28 tea", b"\xf0\x9f\x98", b"cup\xed\xa0\x80pot"]), analyzer)
+    assert found(index, "tea") == [0, 1]
+    assert found(index, "hot") == [0]
+    assert found(index, "pot") == [3]
+    assert found(index, "cup\ud800pot") == [3]
+    assert found(index, "hot\udcfftea") == [0, 1]
+    assert found(index, "\ud800") == []
+    assert index.recall_one(text=hr.Phrase("\udfff"))._hits.trace.notes == (
+        "text[0] has no indexable token",
+    )
+
+
+def test_nul_parts_words_and_ends_none(analyzer: str = "unicode") -> None:
+    index = index_of(["hot\0tea", "tea\0", "\0\0", "milk"], analyzer)
+    assert found(index, "tea") == [0, 1]
+    assert found(index, "\0tea") == [0, 1]
+    assert found(index, "milk\0hot") == [0, 3]
+
+
+def test_scripts_and_joiners_are_found_by_what_they_were_written_as() -> None:
+    texts = [
+        "שלום עולם",
+        "مرحبا بالعالم",
+        "क्षत्रिय नमस्ते",
+        "İstanbul ISTANBUL ıstanbul",
+        "👩\u200d👩\u200d👧 family",
+        "می\u200cخواهم",
+        "ὀδυσσεύς",
+        "e\u0301clair",
+        "東京都に住む",
+        "ภาษาไทย",
+        "\u202eright to left\u202c",
+    ]
+    index = index_of(texts)
+    for row, text in enumerate(texts):
+        assert row in found(index, text), text
+    assert found(index, "éclair") == [7]
+    assert found(index, "ΟΔΥΣΣΕΎΣ") == [6]
+    assert found(index, "right") == [10]
+    assert found(index, "東京") == [8]
+
+
+def test_a_text_without_tokens_counts_and_a_query_without_says_so() -> None:
+    index = index_of(["", "--", None, "tea"])
+    hits = index.recall(text=["", " -- ", "tea", None, "\ud800", hr.All("", "")])
+    assert [len(one) for one in hits] == [0, 0, 1, 0, 0, 0]
+    notes = tuple(f"text[{i}] has no indexable token" for i in (0, 1, 4, 5))
+    assert hits.trace.notes == notes
+    assert hits[2][0].explain().components[0].n_docs == 3  # the null is not in it
+
+
+# ---- sizes ----
+
+
+@pytest.fixture(scope="module")
+def large() -> hr.Index:
+    rng = np.random.default_rng(1)
+    texts = [" ".join(f"w{i}" for i in row) for row in rng.integers(0, 100_000, (5000, 12))]
+    return index_of(texts)
+
+
+def cpu_seconds(call: Callable[[], object]) -> tuple[float, object]:
+    """Seconds of one core, since the machine may be busy with other things; and the outcome."""
+    started = time.process_time()
+    try:
+        outcome: object = call()
+    except hr.OptionError as error:
+        outcome = str(error)
+    return time.process_time() - started, outcome
+
+
+TEN_MEGABYTES: dict[str, str] = {
+    "one word again and again": "w7 cups " * (10 * MEGA // 8),
+    "one word of 10 MB": "w" * (10 * MEGA),
+    "NUL": "\0" * (10 * MEGA),
+    "blanks": " " * (10 * MEGA),
+    "surrogates": "\ud800" * (10 * MEGA // 3),
+    "a million words": " ".join(f"w{i:08d}" for i in range(MEGA)),
+}
+
+
+@pytest.mark.parametrize("name", TEN_MEGABYTES)
+def test_a_query_of_10_megabytes_takes_a_second_or_is_refused(large: hr.Index, name: str) -> None:
+    query = TEN_MEGABYTES[name]
+    spent = []
+    for _ in range(3):
+        seconds, outcome = cpu_seconds(lambda: large.recall_one(text=query))
+        if isinstance(outcome, str):
+            assert outcome == "text: expected at most 65536 distinct terms in a query, got more"
+        assert isinstance(outcome, str) == (name == "a million words")
+        spent.append(seconds)
+        if seconds < SECONDS:
+            return
+    pytest.fail(f"took {spent} s")
+
+
+def test_the_most_terms_a_query_may_have_are_answered_in_time(large: hr.Index) -> None:
+    for query in (
+        " ".join(f"w{i}" for i in range(65_536)),
+        hr.Any(*(hr.Boost(f"w{i}", 2) for i in range(20_000)), hr.All("w1", "w2")),
+    ):
+        seconds, hits = cpu_seconds(lambda query=query: large.recall_one(text=query))
+        assert isinstance(hits, hr.QueryHits)
+        assert len(hits) == 10
+        assert seconds < 5 * SECONDS
+
+
+def test_a_document_of_megabytes_and_a_million_terms_is_indexed(effort: Effort) -> None:
+    n = effort.cases(quick=200_000, full=MEGA)
+    long = " ".join(f"w{i}" for i in range(n))
+    index = index_of([long, "w5 tea", "x" * (10 * MEGA)])
+    assert found(index, "w5") == [0, 1]
+    assert found(index, f"w{n - 1}") == [0]
+    assert found(index, hr.Phrase(f"w{n - 3} w{n - 2} w{n - 1}")) == [0]
+    hit = index.recall_one(text=f"w{n - 1}")[0]
+    assert hit.explain().components[0].doc_length == n
+    assert hit.explain().score == hit.score
+    index.compact()
+    assert found(index, f"w{n - 1}") == [0]
+
+
+def test_many_equal_texts_and_empty_rows_cost_little() -> None:
+    index = index_of([None, ""] * 50_000 + ["tea"])
+    assert found(index, "tea") == [100_000]
+    assert index.recall_one(text="tea")[0].explain().components[0].n_docs == 50_001
