@@ -6,10 +6,11 @@ import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pytest
+
+import hyrecall as hr
 
 T = TypeVar("T")
 N = 3000
@@ -136,7 +137,8 @@ def test_the_loop_goes_on_during_a_call(index: hr.Index) -> None:
 
 def test_writers_and_awaiting_readers_share_the_index(index: hr.Index) -> None:
     own = hr.Index.build(
-        pa.table({"id": [0], "user": [9], "text": ["tea"]}), hr.Schema(key="id", cell="user", text="text")
+        pa.table({"id": [0], "user": [9], "text": ["tea"]}),
+        hr.Schema(key="id", cell="user", text="text"),
     )
 
     async def ask() -> list[int]:

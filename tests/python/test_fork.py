@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pytest
+
+import hyrecall as hr
 
 SECONDS = 10.0
 N, DIM = 40_000, 16
@@ -65,7 +66,7 @@ def in_child(work: Callable[[], object], seconds: float = SECONDS) -> object:
         said = b""
         while block := os.read(reading, 1 << 16):
             said += block
-        state, answer = pickle.loads(said)  # noqa: S301 - of our own child
+        state, answer = pickle.loads(said)
         assert state == "done", answer
         return answer
     finally:

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pytest
+
+import hyrecall as hr
 
 LOW, HIGH = -(2**63), 2**63 - 1
 SCHEMA = hr.Schema(key="id", cell="user", text="text")

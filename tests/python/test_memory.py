@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pytest
+
+import hyrecall as hr
 from laws.effort import Effort
 
 SPARE = 48 << 20  # allocators and temporaries of a fixed size, whatever the input
@@ -113,7 +114,9 @@ def test_calls_and_lives_leave_nothing_behind(effort: Effort) -> None:
             hits.to_arrow()
             hits[0][0].explain()
             if number % 20 == 0:
-                index.upsert(table.slice(number % n, 1), vectors={"v": vectors[number % n : number % n + 1]})
+                index.upsert(
+                    table.slice(number % n, 1), vectors={"v": vectors[number % n : number % n + 1]}
+                )
             if number % 200 == 0:
                 index.compact()
                 other = hr.Index.build(table, schema, vectors={"v": vectors})

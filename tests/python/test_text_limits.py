@@ -4,10 +4,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pytest
+
+import hyrecall as hr
 from laws.effort import Effort
 
 MEGA = 1_000_000
@@ -35,7 +36,10 @@ def found(index: hr.Index, query: Any) -> list[int]:
 
 @pytest.mark.parametrize("analyzer", ["unicode", "word", "unicode61", "porter", "snowball:english"])
 def test_bytes_that_are_no_utf8_part_words_in_documents_and_queries(analyzer: str) -> None:
-    index = index_of(raw_strings([b"hot\xfftea", b"\xc3\x28 tea", b"\xf0\x9f\x98", b"cup\xed\xa0\x80pot"]), analyzer)
+    index = index_of(
+        raw_strings([b"hot\xfftea", b"\xc3\x28 tea", b"\xf0\x9f\x98", b"cup\xed\xa0\x80pot"]),
+        analyzer,
+    )
     assert found(index, "tea") == [0, 1]
     assert found(index, "hot") == [0]
     assert found(index, "pot") == [3]

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pytest
+
+import hyrecall as hr
 from laws.effort import Effort
 
 SCHEMA = hr.Schema(key="id", cell="user", text="text", vector="v", attributes="version")
@@ -19,7 +20,12 @@ SCHEMA = hr.Schema(key="id", cell="user", text="text", vector="v", attributes="v
 def pair(version: int) -> dict[str, Any]:
     """Two documents that carry one version in text, vector and attribute."""
     table = pa.table(
-        {"id": ["a", "b"], "user": ["ana"] * 2, "text": [f"tea v{version}"] * 2, "version": [version] * 2}
+        {
+            "id": ["a", "b"],
+            "user": ["ana"] * 2,
+            "text": [f"tea v{version}"] * 2,
+            "version": [version] * 2,
+        }
     )
     return {"table": table, "vectors": {"v": np.full((2, 2), [1.0, version], np.float32)}}
 
@@ -69,7 +75,9 @@ class Unversioned:
         return seen
 
 
-def count_halves(store: Any, seconds: float, n_readers: int) -> tuple[int, int, list[BaseException]]:
+def count_halves(
+    store: Any, seconds: float, n_readers: int
+) -> tuple[int, int, list[BaseException]]:
     """(reads, reads that saw no single version, errors) while a writer is at work."""
     end = time.monotonic() + seconds
     reads, halves, errors = [0] * n_readers, [0] * n_readers, []
@@ -159,7 +167,9 @@ def test_a_second_writer_is_refused_at_once_and_readers_go_on() -> None:
             index.compact,
         ):
             started = time.monotonic()
-            with pytest.raises(hr.WriterBusyError, match="^index: expected no other writer, got one") as caught:
+            with pytest.raises(
+                hr.WriterBusyError, match="^index: expected no other writer, got one"
+            ) as caught:
                 call()
             assert time.monotonic() - started < 5
             assert isinstance(caught.value, RuntimeError)
@@ -257,7 +267,12 @@ def test_eight_readers_and_a_writer_all_get_right_answers(effort: Effort) -> Non
     rng = np.random.default_rng(5)
     words = np.array([f"w{i}" for i in range(50)])
     table = pa.table(
-        {"id": [f"k{i}" for i in range(n)], "user": ["ana"] * n, "text": [" ".join(w) for w in words[rng.integers(0, 50, (n, 6))]], "version": np.zeros(n, int)}
+        {
+            "id": [f"k{i}" for i in range(n)],
+            "user": ["ana"] * n,
+            "text": [" ".join(w) for w in words[rng.integers(0, 50, (n, 6))]],
+            "version": np.zeros(n, int),
+        }
     )
     vectors = rng.normal(size=(n, 8)).astype(np.float32)
     index = hr.Index.build(table, SCHEMA, vectors={"v": vectors})
@@ -274,7 +289,10 @@ def test_eight_readers_and_a_writer_all_get_right_answers(effort: Effort) -> Non
         try:
             while not stop.is_set():
                 hits = index.recall(**asked)
-                if not hits.to_arrow().equals(wanted) or hits[0][0].explain().score != hits[0][0].score:
+                if (
+                    not hits.to_arrow().equals(wanted)
+                    or hits[0][0].explain().score != hits[0][0].score
+                ):
                     wrong.append(hits)
         except BaseException as error:
             wrong.append(error)
