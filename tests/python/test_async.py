@@ -63,9 +63,9 @@ def test_arecall_one_equals_recall_one(index: hr.Index) -> None:
 
 
 def test_errors_come_through_the_await(index: hr.Index) -> None:
-    with pytest.raises(hr.ScopeError, match="^scope: expected a scope"):
+    with pytest.raises(hr.ScopeError, match=r"^scope: expected a scope"):
         run(index.arecall(text=["tea"]))
-    with pytest.raises(hr.OptionError, match="^scope: expected one scope"):
+    with pytest.raises(hr.OptionError, match=r"^scope: expected one scope"):
         run(index.arecall_one(text="tea", scope=[1]))
 
 

@@ -172,4 +172,4 @@ def test_multiprocessing_by_fork(index: hr.Index) -> None:
 def test_a_child_that_hangs_is_noticed() -> None:
     lock = threading.Lock()
     with lock:  # a lock that is held at the fork stays locked in the child
-        assert in_child(lambda: lock.acquire(), seconds=0.3) == "hung"
+        assert in_child(lock.acquire, seconds=0.3) == "hung"

@@ -1,4 +1,4 @@
-"""Keys: integers and strings at their ends, the same key in many cells, and one that comes again."""
+"""Keys: integers and strings at their ends, one key in many cells, and one that comes again."""
 
 from typing import Any
 

@@ -187,7 +187,7 @@ def test_other_vectors_are_refused_by_name(
 
 def test_a_0_d_array_is_refused(index: hr.Index) -> None:
     for value in (np.array(1.0, F), np.float32(1)):
-        with pytest.raises((hr.ShapeError, hr.DTypeError), match="^vectors: expected "):
+        with pytest.raises((hr.ShapeError, hr.DTypeError), match=r"^vectors: expected "):
             index.recall(vectors=value)
 
 

@@ -1,5 +1,6 @@
 """Many readers beside one writer: every reader sees one version; the GIL is free meanwhile."""
 
+import itertools
 import sys
 import threading
 import time
@@ -168,7 +169,7 @@ def test_a_second_writer_is_refused_at_once_and_readers_go_on() -> None:
         ):
             started = time.monotonic()
             with pytest.raises(
-                hr.WriterBusyError, match="^index: expected no other writer, got one"
+                hr.WriterBusyError, match=r"^index: expected no other writer, got one"
             ) as caught:
                 call()
             assert time.monotonic() - started < 5
@@ -215,7 +216,7 @@ def longest_silence(call: Callable[[], object]) -> tuple[float, float]:
         ended = time.perf_counter()
         time.sleep(0.02)
     inside = [started, *(tick for tick in ticks if started < tick < ended), ended]
-    return ended - started, max(b - a for a, b in zip(inside, inside[1:], strict=False))
+    return ended - started, max(b - a for a, b in itertools.pairwise(inside))
 
 
 def hold_the_gil() -> None:
