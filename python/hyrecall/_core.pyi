@@ -268,6 +268,11 @@ class Request:
     def slice(self, begin: int, end: int) -> Request:
         """The queries [begin, end) as a request of their own."""
 
+    def query_vector(self, arm: int, query: int) -> npt.NDArray[np.float32]:
+        """A copy of the arm's query as the scan reads it, padded with zeros; empty where it is
+        missing.
+        """
+
     def add_lexical(
         self,
         column: int,
