@@ -162,9 +162,7 @@ def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> 
         normalize=_bool("normalize", options.normalize),
     )
     n_lexical, normalize = len(lexical), options.normalize
-    return Plan(
-        request, n_queries, arms, n_lexical, bm25, fusion, weights, normalize, depth, notes
-    )
+    return Plan(request, n_queries, arms, n_lexical, bm25, fusion, weights, normalize, depth, notes)
 
 
 def _kind(fusion: Fusion | None) -> str:

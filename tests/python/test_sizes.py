@@ -6,10 +6,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-import hyrecall as hr
 import numpy as np
 import pyarrow as pa
 import pytest
+
+import hyrecall as hr
 from laws.effort import Effort
 
 F = np.float32
@@ -67,7 +68,9 @@ EQUAL: dict[str, Any] = {
     "Arrow chunks": lambda a: pa.chunked_array(
         [pa.array([row], pa.list_(pa.float32(), DIM)) for row in a.tolist()]
     ),
-    "anything with __array__": lambda a: type("Box", (), {"__array__": lambda s, *_, **__: a, "__len__": lambda s: len(a)})(),
+    "anything with __array__": lambda a: type(
+        "Box", (), {"__array__": lambda s, *_, **__: a, "__len__": lambda s: len(a)}
+    )(),
 }
 
 
@@ -86,23 +89,87 @@ def test_float16_rows_and_queries_are_read_as_they_are() -> None:
 
 
 BAD: list[tuple[str, Any, type[hr.HyrecallError], str]] = [
-    ("another dimension", np.ones((N, DIM + 1), F), hr.ShapeError, "{name}: expected shape ({n}, 3), got ({rows}, 4)"),
+    (
+        "another dimension",
+        np.ones((N, DIM + 1), F),
+        hr.ShapeError,
+        "{name}: expected shape ({n}, 3), got ({rows}, 4)",
+    ),
     ("one axis", np.ones(N, F), hr.ShapeError, "{name}: expected shape ({n}, 3), got ({rows},)"),
-    ("three axes", np.ones((N, DIM, 1), F), hr.ShapeError, "{name}: expected shape ({n}, 3), got ({rows}, 3, 1)"),
-    ("no dimension", np.ones((N, 0), F), hr.ShapeError, "{name}: expected shape ({n}, 3), got ({rows}, 0)"),
-    ("integers", np.ones((N, DIM), np.int32), hr.DTypeError, "{name}: expected float16, bfloat16, float32 or float64 values, got int32"),
-    ("booleans", np.ones((N, DIM), bool), hr.DTypeError, "{name}: expected float16, bfloat16, float32 or float64 values, got bool"),
-    ("complex numbers", np.ones((N, DIM), np.complex64), hr.DTypeError, "{name}: expected float16, bfloat16, float32 or float64 values, got complex64"),
-    ("objects", np.full((N, DIM), 1.0, object), hr.DTypeError, "{name}: expected float16, bfloat16, float32 or float64 values, got object"),
-    ("strings", np.full((N, DIM), "1"), hr.DTypeError, "{name}: expected float16, bfloat16, float32 or float64 values, got <U1"),
-    ("a mask", np.ma.masked_array(np.ones((N, DIM), F)), hr.DTypeError, "{name}: expected an array without a mask, got a masked array"),
-    ("infinity", np.full((N, DIM), np.inf, F), hr.OptionError, "{name}: expected finite values, got inf in {row} 0"),
-    ("too much for float32", np.full((N, DIM), 1e300), hr.OptionError, "{name}: expected values that fit float32, got 1e+300 in {row} 0"),
-    ("a norm too small", np.full((N, DIM), 1e-30, F), hr.OptionError, "{arm}: expected a norm in [2^-60, 2^60] or a zero vector, got 1.73205e-30 in {row} 0"),
+    (
+        "three axes",
+        np.ones((N, DIM, 1), F),
+        hr.ShapeError,
+        "{name}: expected shape ({n}, 3), got ({rows}, 3, 1)",
+    ),
+    (
+        "no dimension",
+        np.ones((N, 0), F),
+        hr.ShapeError,
+        "{name}: expected shape ({n}, 3), got ({rows}, 0)",
+    ),
+    (
+        "integers",
+        np.ones((N, DIM), np.int32),
+        hr.DTypeError,
+        "{name}: expected float16, bfloat16, float32 or float64 values, got int32",
+    ),
+    (
+        "booleans",
+        np.ones((N, DIM), bool),
+        hr.DTypeError,
+        "{name}: expected float16, bfloat16, float32 or float64 values, got bool",
+    ),
+    (
+        "complex numbers",
+        np.ones((N, DIM), np.complex64),
+        hr.DTypeError,
+        "{name}: expected float16, bfloat16, float32 or float64 values, got complex64",
+    ),
+    (
+        "objects",
+        np.full((N, DIM), 1.0, object),
+        hr.DTypeError,
+        "{name}: expected float16, bfloat16, float32 or float64 values, got object",
+    ),
+    (
+        "strings",
+        np.full((N, DIM), "1"),
+        hr.DTypeError,
+        "{name}: expected float16, bfloat16, float32 or float64 values, got <U1",
+    ),
+    (
+        "a mask",
+        np.ma.masked_array(np.ones((N, DIM), F)),
+        hr.DTypeError,
+        "{name}: expected an array without a mask, got a masked array",
+    ),
+    (
+        "infinity",
+        np.full((N, DIM), np.inf, F),
+        hr.OptionError,
+        "{name}: expected finite values, got inf in {row} 0",
+    ),
+    (
+        "too much for float32",
+        np.full((N, DIM), 1e300),
+        hr.OptionError,
+        "{name}: expected values that fit float32, got 1e+300 in {row} 0",
+    ),
+    (
+        "a norm too small",
+        np.full((N, DIM), 1e-30, F),
+        hr.OptionError,
+        "{arm}: expected a norm in [2^-60, 2^60] or a zero vector, got 1.73205e-30 in {row} 0",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("what", "value", "kind", "message"), BAD, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("what", "value", "kind", "message"),
+    BAD,
+    ids=lambda value: value if isinstance(value, str) else "",
+)
 def test_other_vectors_are_refused_by_name(
     index: hr.Index, what: str, value: Any, kind: type[hr.HyrecallError], message: str
 ) -> None:
@@ -198,10 +265,14 @@ def test_rows_past_2_32_are_refused_before_they_are_made() -> None:
     many = pa.table({"id": keys, "text": texts})
     assert many.num_rows > 2**32
     before = resident()
-    with pytest.raises(hr.ShapeError, match=r"^table: expected at most 4294967294 rows, got 4296015872$"):
+    with pytest.raises(
+        hr.ShapeError, match=r"^table: expected at most 4294967294 rows, got 4296015872$"
+    ):
         hr.Index.build(many, hr.Schema(key="id", cell=None, text="text", stored=()))
     assert resident() - before < 512 << 20
-    with pytest.raises(hr.ShapeError, match=r"^vectors\['v'\]: expected shape \(8, dim >= 1\), got "):
+    with pytest.raises(
+        hr.ShapeError, match=r"^vectors\['v'\]: expected shape \(8, dim >= 1\), got "
+    ):
         build(np.broadcast_to(F(1), (2**40, DIM)))
 
 
