@@ -95,10 +95,10 @@ def test_own_tenant_and_half_the_time(case: Case, who: str, measure: Measure) ->
             case.index.recall(vectors=case.queries, scope=scope, filter=window, limit=k, depth=k), k
         )
     else:
-        search: Callable[..., rivals_dense.Reply]
+        search: rivals_dense.Scoped
         if who.startswith("numpy"):
             one = rivals_dense.numpy_slices if "slice" in who else rivals_dense.numpy_tenants
-            search = lambda *asked: one(case.held, *asked)  # noqa: E731
+            search = one(case.held)
         else:
             index = rivals_dense.faiss_index(case.held.rows)
             search = rivals_dense.faiss_selected(

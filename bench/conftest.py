@@ -80,9 +80,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_LIMITS] = limits.measure(THREADS, is_smoke=_is_smoke(config))
+
+
+def _is_smoke(config: pytest.Config) -> bool:
     disabled = config.getoption("benchmark_disable", False)
-    is_smoke = disabled or config.getoption("--bench-size") == "smoke"
-    config.stash[_LIMITS] = limits.measure(THREADS, is_smoke=is_smoke)
+    return bool(disabled or config.getoption("--bench-size") == "smoke")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -184,7 +187,11 @@ def pytest_benchmark_update_json(
     """Add limits and versions; keep statistics, not every sample."""
     commit = output_json.get("commit_info", {})
     output_json["commit_info"] = {key: commit.get(key) for key in ("id", "dirty")}
-    output_json["limits"] = {name: round(rate, 1) for name, rate in config.stash[_LIMITS].items()}
+    again = limits.measure(
+        THREADS, is_smoke=_is_smoke(config)
+    )  # the better: others may have worked
+    first = config.stash[_LIMITS]
+    output_json["limits"] = {name: round(max(first[name], again[name]), 1) for name in first}
     output_json["size"] = config.getoption("--bench-size")
     output_json["versions"] = {"hyrecall": hr.__version__, **_versions()}
     for one in output_json["benchmarks"]:

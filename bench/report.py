@@ -196,6 +196,7 @@ def render(results: Mapping[str, Any]) -> str:
         "rows read once, or their products, whichever takes longer, over the median (above 100 %: "
         "the rows lie in cache); targets are for the full size; `others' cores`: used by other "
         "processes meanwhile, so such a row says little.",
+        *([results["note"]] if "note" in results else []),
         "",
     ]
     tail = ["Not measured: " + "; ".join(NOT_MEASURED) + "."]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import Any, Protocol
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -128,47 +131,85 @@ def _pad(ids: npt.NDArray[np.int64], scores: Floats, k: int) -> Reply:
     return ids, np.pad(scores, ((0, 0), (0, short)), constant_values=-np.inf)
 
 
-def numpy_slices(
-    held: SortedRows, queries: Floats, tenants: Ints, window: tuple[int, int], k: int
-) -> Reply:
+Scoped = Callable[[Floats, Ints, tuple[int, int], int], Reply]  # queries, tenants, window, k
+
+
+def spread(part: Scoped) -> Scoped:
+    """Give each thread a share of the queries, and no threads inside a call.
+
+    Small products spend more on waking a BLAS or OpenMP team than on the work.
+    """
+
+    def share(at: Ints, queries: Floats, tenants: Ints, window: tuple[int, int], k: int) -> Reply:
+        if "faiss" in sys.modules:
+            sys.modules["faiss"].omp_set_num_threads(1)  # counts for this thread alone
+        return part(queries[at], tenants[at], window, k)
+
+    def search(queries: Floats, tenants: Ints, window: tuple[int, int], k: int) -> Reply:
+        shares = np.array_split(np.argsort(tenants, kind="stable"), THREADS)
+        ids, scores = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
+        with one_blas_thread(), ThreadPoolExecutor(THREADS) as pool:
+            for at, reply in zip(
+                shares,
+                pool.map(lambda at: share(at, queries, tenants, window, k), shares),
+                strict=True,
+            ):
+                ids[at], scores[at] = reply
+        return ids, scores
+
+    return search
+
+
+def one_blas_thread() -> AbstractContextManager[object]:
+    """Keep BLAS to one thread meanwhile, where threadpoolctl is installed to do so."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        return nullcontext()
+    return cast("AbstractContextManager[object]", threadpool_limits(1, user_api="blas"))
+
+
+def numpy_slices(held: SortedRows) -> Scoped:
     """Multiply each query with its own slice."""
-    parts = []
-    for query, tenant in zip(queries, tenants, strict=True):
-        begin, end = held.span(tenant, window)
-        ids, scores = top((held.rows[begin:end] @ query)[None], k)
-        parts.append(_pad(held.order[begin + ids], scores, k))
-    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+    def part(queries: Floats, tenants: Ints, window: tuple[int, int], k: int) -> Reply:
+        parts = []
+        for query, tenant in zip(queries, tenants, strict=True):
+            begin, end = held.span(tenant, window)
+            ids, scores = top((held.rows[begin:end] @ query)[None], k)
+            parts.append(_pad(held.order[begin + ids], scores, k))
+        return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+    return spread(part)
 
 
-def numpy_tenants(
-    held: SortedRows, queries: Floats, tenants: Ints, window: tuple[int, int], k: int
-) -> Reply:
+def numpy_tenants(held: SortedRows) -> Scoped:
     """Multiply all queries of a tenant with its slice at once."""
-    out_ids, out_scores = (
-        np.empty((len(queries), k), np.int64),
-        np.empty((len(queries), k), np.float32),
-    )
-    for tenant in np.unique(tenants):
-        here = np.flatnonzero(tenants == tenant)
-        begin, end = held.span(tenant, window)
-        ids, scores = top(queries[here] @ held.rows[begin:end].T, k)
-        out_ids[here], out_scores[here] = _pad(held.order[begin + ids], scores, k)
-    return out_ids, out_scores
+
+    def part(queries: Floats, tenants: Ints, window: tuple[int, int], k: int) -> Reply:
+        out = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
+        for tenant in np.unique(tenants):
+            here = np.flatnonzero(tenants == tenant)
+            begin, end = held.span(tenant, window)
+            ids, scores = top(queries[here] @ held.rows[begin:end].T, k)
+            out[0][here], out[1][here] = _pad(held.order[begin + ids], scores, k)
+        return out
+
+    return spread(part)
 
 
-def faiss_selected(index: Any, held: SortedRows, kind: str) -> Callable[..., Reply]:
+def faiss_selected(index: Any, held: SortedRows, kind: str) -> Scoped:
     """Search each query with a selector of its rows: a range, or their ids as an array."""
     faiss = faiss_module()
 
-    def search(queries: Floats, tenants: Ints, window: tuple[int, int], k: int) -> Reply:
+    def part(queries: Floats, tenants: Ints, window: tuple[int, int], k: int) -> Reply:
         ids, scores = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
         for i, tenant in enumerate(tenants):
             begin, end = held.span(tenant, window)
             wanted = np.arange(begin, end)
+            is_range = kind == "range"
             selector = (
-                faiss.IDSelectorRange(begin, end)
-                if kind == "range"
-                else faiss.IDSelectorArray(wanted)
+                faiss.IDSelectorRange(begin, end) if is_range else faiss.IDSelectorArray(wanted)
             )
             parameters = faiss.SearchParameters(sel=selector)
             scores[i : i + 1], ids[i : i + 1] = index.search(
@@ -178,4 +219,4 @@ def faiss_selected(index: Any, held: SortedRows, kind: str) -> Callable[..., Rep
         ids[found] = held.order[ids[found]]
         return ids, np.where(found, scores, -np.inf)
 
-    return search
+    return spread(part)

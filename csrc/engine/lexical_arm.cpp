@@ -1,6 +1,7 @@
 #include "engine/lexical_arm.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace hyrecall {
 namespace {
@@ -9,6 +10,14 @@ constexpr Row kWindowRows =
     1 << 14;  // 64 KiB of scores: they stay in L1/L2 while terms come one by one
 constexpr std::size_t kTabulateFrom = 1024;    // postings from which a table of length norms pays
 constexpr std::uint32_t kTableLengths = 4096;  // longer documents are rare: computed one by one
+
+// Scores are never negative, so their bits order as they do; an integer maximum vectorises, a float
+// one does not.
+float top_score(std::span<float const> scores) {
+  std::int32_t top = 0;
+  for (float score : scores) top = std::max(top, std::bit_cast<std::int32_t>(score));
+  return std::bit_cast<float>(top);
+}
 
 // Rows of a window that have scores, and what to do with them.
 class Window {
@@ -31,8 +40,7 @@ class Window {
       Row const first = tiles[t].tile * kTileRows;
       Row const from = std::max(first, base);
       Row const to = std::min(first + kTileRows, end);
-      float const top = *std::max_element(scratch.scores.data() + (from - base),
-                                          scratch.scores.data() + (to - base));
+      float const top = top_score({scratch.scores.data() + (from - base), to - from});
       if (top <= 0.0f || top < best_.threshold()) continue;
       TileMask const inside = TileMask::range(from - first, to - first);
       for_each_bit(tiles[t].mask & inside, [&](Row i) {

@@ -17,9 +17,7 @@ _Variant: TypeAlias = Literal["okapi", "lucene", "fts5"]
 _Query: TypeAlias = str | tuple[Any, ...] | None
 
 class _ArrowArray(Protocol):
-    def __arrow_c_array__(
-        self, requested_schema: object | None = None, /
-    ) -> tuple[object, object]: ...
+    def __arrow_c_array__(self, schema: object | None = None, /) -> tuple[object, object]: ...
 
 # ---- errors ----
 

@@ -11,11 +11,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-import torch
 from hypothesis import given, settings
 
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError
 from hyrecall.tensors import query_vectors, row_count
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
 
 ROWS = np.array([[1.5, -2.0], [0.0, 3.25], [2.0**-10, 40.0]], np.float32)
 FIXED = pa.FixedSizeListArray.from_arrays(pa.array(ROWS.ravel()), 2)

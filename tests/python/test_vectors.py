@@ -9,13 +9,14 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-import torch
 from hypothesis import given, settings
 
 from hyrecall.columns import read_table
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError
 from hyrecall.matrices import VectorInput
 from hyrecall.schema import Schema, Vector
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
 
 ROWS = np.array([[1.5, -2.0], [0.0, 3.25], [2.0**-20, 40.0]], np.float32)
 WIDE = ROWS.astype(np.float64)
