@@ -182,6 +182,16 @@ void bind_request(py::module_& m) {
             return std::make_shared<Request>(request.slice(begin, end));
           },
           "The queries [begin, end) as a request of their own.", py::arg("begin"), py::arg("end"))
+      .def(
+          "query_vector",
+          [](Request const& request, std::size_t arm, std::size_t query) {
+            DenseQuery const& held = request.dense.at(arm).queries.at(query);
+            return py::array_t<float>(static_cast<py::ssize_t>(held.padded.size()),
+                                      held.padded.data());
+          },
+          "A copy of the arm's query as the scan reads it, padded with zeros; empty where it is "
+          "missing.",
+          py::arg("arm"), py::arg("query"))
       .def_property_readonly("n_queries", [](Request const& r) { return r.n_queries; })
       .def_property_readonly("n_arms", &Request::n_arms);
 }

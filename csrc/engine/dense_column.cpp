@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
+#include <string>
 
 #include "core/error.hpp"
 #include "core/formulas.hpp"
@@ -44,8 +46,10 @@ double norm_of(DType dtype, std::uint8_t const* row, std::size_t dim) {
 
 float checked_inverse_norm(double norm, std::string const& argument, std::string const& place) {
   if (norm != 0.0 && !(norm >= cpu::kMinNorm && norm <= cpu::kMaxNorm)) {
+    char got[32];  // std::to_string would show a small norm as 0.000000
+    std::snprintf(got, sizeof got, "%g", norm);
     throw Error(ErrorCode::kOption, argument,
-                "expected a norm in [2^-60, 2^60] or a zero vector, got " + std::to_string(norm) +
+                std::string("expected a norm in [2^-60, 2^60] or a zero vector, got ") + got +
                     " in " + place);
   }
   return cpu::inverse_norm(norm);

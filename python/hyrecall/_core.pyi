@@ -17,9 +17,7 @@ _Variant: TypeAlias = Literal["okapi", "lucene", "fts5"]
 _Query: TypeAlias = str | tuple[Any, ...] | None
 
 class _ArrowArray(Protocol):
-    def __arrow_c_array__(
-        self, requested_schema: object | None = None, /
-    ) -> tuple[object, object]: ...
+    def __arrow_c_array__(self, schema: object | None = None, /) -> tuple[object, object]: ...
 
 # ---- errors ----
 
@@ -267,6 +265,11 @@ class Request:
     ) -> None: ...
     def slice(self, begin: int, end: int) -> Request:
         """The queries [begin, end) as a request of their own."""
+
+    def query_vector(self, arm: int, query: int) -> npt.NDArray[np.float32]:
+        """A copy of the arm's query as the scan reads it, padded with zeros; empty where it is
+        missing.
+        """
 
     def add_lexical(
         self,

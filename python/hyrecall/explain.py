@@ -123,7 +123,9 @@ def explain(hits: Hits, hit: Hit) -> Explanation:
     execution = _core.Execution(hits._state.snapshot, request)
     for at, arm in enumerate(plan.arms):
         is_lexical = at < plan.n_lexical
-        scored = _lexical(hits, hit, at, arm, execution) if is_lexical else _dense(hits, hit, arm)
+        scored = (
+            _lexical(hits, hit, at, arm, execution) if is_lexical else _dense(hits, hit, at, arm)
+        )
         parts.append({"arm": arm, "rank": hit.arm_rank(arm), **scored})
     score, contributions = _fuse(hits, hit, parts)
     components = tuple(
@@ -169,15 +171,14 @@ def _lexical(hits: Hits, hit: Hit, at: int, arm: str, execution: _core.Execution
     }
 
 
-def _dense(hits: Hits, hit: Hit, arm: str) -> dict[str, Any]:
+def _dense(hits: Hits, hit: Hit, at: int, arm: str) -> dict[str, Any]:
     segment, row = _place(hits, hit)
-    matrix, valid = hits._plan.vectors[arm]
-    query = matrix[hit.query]
-    math = _core.arithmetic
-    inverse_query_norm = math.inverse_norm(query)
     column = hits._state.segments[segment].dense[arm]
+    query = hits._plan.request.query_vector(at - hits._plan.n_lexical, hit.query)[: column.dim]
+    math = _core.arithmetic
+    inverse_query_norm = math.inverse_norm(query) if len(query) else 0.0
     inverse_norm = float(column.inverse_norms[row])
-    if inverse_norm == 0 or inverse_query_norm == 0 or (valid is not None and not valid[hit.query]):
+    if inverse_norm == 0 or inverse_query_norm == 0:
         return {"score": None}
     kind = np.float32 if column.dtype == "float32" else np.uint16
     stored = column.rows.view(kind).reshape(-1, column.dim)[row : row + 1]
@@ -226,7 +227,7 @@ def _fuse(hits: Hits, hit: Hit, parts: list[dict[str, Any]]) -> tuple[float, lis
         for value in sorted(present, reverse=True):
             total += value
     total += 0.0
-    if plan.options.normalize:
+    if plan.normalize:
         best = float(scales[-1])
         total = min(max(total / best, 0.0), 1.0) if best > 0 else 0.0
     return total, contributions

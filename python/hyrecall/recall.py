@@ -57,7 +57,7 @@ def run_recall(
         )
     asked_at = _utc(now)
     plan = make_plan(facts, state.snapshot, options)
-    for arm in plan.vectors:
+    for arm in plan.arms[plan.n_lexical :]:
         for segment in state.segments:
             segment.check(arm)  # does nothing but after open(verify="structure"), once
     planned = time.perf_counter()

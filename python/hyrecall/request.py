@@ -70,7 +70,7 @@ class Options:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A request and what its reply has to say of it."""
+    """A request and what its reply has to say of it; nothing of the caller's is kept."""
 
     request: _core.Request
     n_queries: int
@@ -79,9 +79,8 @@ class Plan:
     bm25: dict[str, BM25]
     fusion: Fusion | None  # None: one arm, no fusion
     weights: tuple[float, ...]
-    options: Options
+    normalize: bool
     depth: int
-    vectors: dict[str, Any]
     notes: tuple[str, ...]
 
 
@@ -162,10 +161,8 @@ def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> 
         min_fused=read_floor("min_fused", options.min_fused),
         normalize=_bool("normalize", options.normalize),
     )
-    kept = {arm: vectors[arm] for arm in arms if arm in vectors}
-    return Plan(
-        request, n_queries, arms, len(lexical), bm25, fusion, weights, options, depth, kept, notes
-    )
+    n_lexical, normalize = len(lexical), options.normalize
+    return Plan(request, n_queries, arms, n_lexical, bm25, fusion, weights, normalize, depth, notes)
 
 
 def _kind(fusion: Fusion | None) -> str:

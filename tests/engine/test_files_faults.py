@@ -97,7 +97,7 @@ def test_any_operation_may_fail(case: Case, save_with: SaveWith, *, for_ever: bo
     assert seen.keys() == set(CHANGES) - {"mkdir"}
     assert seen["write"] == seen["replace"] == {"old"}
     assert seen["fsync"] == {"old", "new"}  # the last one comes after the rename
-    assert number > 40
+    assert number >= 40
 
 
 def index_files(index: hr.Index, folder: Path) -> Iterator[Path]:
