@@ -17,8 +17,6 @@ from guests import FromTorch, made, torch_or_skip
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError
 from hyrecall.tensors import query_vectors, row_count
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-
 ROWS = np.array([[1.5, -2.0], [0.0, 3.25], [2.0**-10, 40.0]], np.float32)
 FIXED = pa.FixedSizeListArray.from_arrays(pa.array(ROWS.ravel()), 2)
 

@@ -17,8 +17,6 @@ from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError
 from hyrecall.matrices import VectorInput
 from hyrecall.schema import Schema, Vector
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-
 ROWS = np.array([[1.5, -2.0], [0.0, 3.25], [2.0**-20, 40.0]], np.float32)
 WIDE = ROWS.astype(np.float64)
 BITS = ROWS.astype(ml_dtypes.bfloat16).view(np.uint16)
