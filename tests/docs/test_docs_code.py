@@ -33,9 +33,13 @@ def run_blocks(page: Path) -> int:
 
 
 def modules() -> list[str]:
-    """Every module of the package but the one that would start the command line."""
+    """Every module of the package but the one that would start the command line.
+
+    The CUDA library lies among them, and pkgutil takes any shared object for a module.
+    """
+    no_modules = ("hyrecall.libhyrecall_cuda", "hyrecall.cli.__main__")
     found = pkgutil.walk_packages(hyrecall.__path__, "hyrecall.")
-    return [module.name for module in found if not module.name.endswith(".__main__")]
+    return [module.name for module in found if module.name not in no_modules]
 
 
 def load(name: str) -> ModuleType:

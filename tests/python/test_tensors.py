@@ -13,10 +13,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
+from guests import FromTorch, made, torch_or_skip
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError
 from hyrecall.tensors import query_vectors, row_count
-
-torch = pytest.importorskip("torch", reason="torch is not installed")
 
 ROWS = np.array([[1.5, -2.0], [0.0, 3.25], [2.0**-10, 40.0]], np.float32)
 FIXED = pa.FixedSizeListArray.from_arrays(pa.array(ROWS.ravel()), 2)
@@ -69,13 +68,13 @@ FORMS = {
     "strided": np.repeat(ROWS, 2, axis=1)[:, ::2],
     "misaligned": np.frombuffer(b"\0" + ROWS.tobytes(), np.float32, offset=1).reshape(3, 2),
     "ml_dtypes": ROWS.astype(ml_dtypes.bfloat16),
-    "torch float16": torch.tensor(ROWS).half(),
-    "torch float32": torch.tensor(ROWS),
-    "torch float64": torch.tensor(ROWS).double(),
-    "torch bfloat16": torch.tensor(ROWS).bfloat16(),
-    "torch bfloat16 transposed": torch.tensor(ROWS.T.copy()).bfloat16().T,
-    "torch parameter": torch.nn.Parameter(torch.tensor(ROWS)),
-    "torch negative bit": torch.tensor(ROWS * -1j).conj().imag,
+    "torch float16": FromTorch(lambda torch: torch.tensor(ROWS).half()),
+    "torch float32": FromTorch(lambda torch: torch.tensor(ROWS)),
+    "torch float64": FromTorch(lambda torch: torch.tensor(ROWS).double()),
+    "torch bfloat16": FromTorch(lambda torch: torch.tensor(ROWS).bfloat16()),
+    "torch bfloat16 transposed": FromTorch(lambda torch: torch.tensor(ROWS.T.copy()).bfloat16().T),
+    "torch parameter": FromTorch(lambda torch: torch.nn.Parameter(torch.tensor(ROWS))),
+    "torch negative bit": FromTorch(lambda torch: torch.tensor(ROWS * -1j).conj().imag),
     "dlpack": Dlpack(ROWS),
     "dlpack on a device": Dlpack(ROWS, device=2),
     "__array__": Convertible(ROWS.astype(ml_dtypes.bfloat16)),
@@ -88,14 +87,17 @@ FORMS = {
     "rows": ROWS.tolist(),
     "rows of tuples": tuple(map(tuple, ROWS.tolist())),
     "rows of numpy": list(ROWS.astype(np.float16)),
-    "rows of torch": list(torch.tensor(ROWS).bfloat16()),
+    "rows of torch": FromTorch(lambda torch: list(torch.tensor(ROWS).bfloat16())),
     "rows of ml_dtypes": list(ROWS.astype(ml_dtypes.bfloat16)),
-    "rows of many kinds": [ROWS[0].tolist(), torch.tensor(ROWS[1]), Dlpack(ROWS[2])],
+    "rows of many kinds": FromTorch(
+        lambda torch: [ROWS[0].tolist(), torch.tensor(ROWS[1]), Dlpack(ROWS[2])]
+    ),
 }
 
 
 @pytest.mark.parametrize("value", FORMS.values(), ids=FORMS.keys())
 def test_every_form_gives_the_same_float32_matrix(value: Any) -> None:
+    value = made(value)
     queries, valid = query_vectors(value, dim=2)
     assert queries.dtype == np.float32
     assert queries.flags.c_contiguous
@@ -106,13 +108,17 @@ def test_every_form_gives_the_same_float32_matrix(value: Any) -> None:
     assert isinstance(value, Dlpack | Convertible) or row_count(value) == 3
 
 
-def test_float32_queries_are_read_in_place() -> None:
-    def address(array: Any) -> int:
-        return int(array.__array_interface__["data"][0])
+def address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0])
 
-    tensor = torch.tensor(ROWS)
-    assert address(query_vectors(ROWS, dim=2)[0]) == address(ROWS)
+
+def test_a_float32_tensor_is_read_in_place() -> None:
+    tensor = torch_or_skip().tensor(ROWS)
     assert address(query_vectors(tensor, dim=2)[0]) == tensor.data_ptr()
+
+
+def test_float32_queries_are_read_in_place() -> None:
+    assert address(query_vectors(ROWS, dim=2)[0]) == address(ROWS)
     assert address(query_vectors(FIXED, dim=2)[0]) == FIXED.values.buffers()[1].address
     assert ROWS.flags.writeable
 
@@ -166,9 +172,18 @@ def test_a_value_that_is_not_finite_is_refused_with_its_query(bad: float, dtype:
     forms: list[Any] = [rows, list(rows)]
     if dtype != ml_dtypes.bfloat16:
         flat = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), 2)
-        forms += [flat, pa.chunked_array([flat[:3], flat[3:]]), torch.tensor(rows)]
+        forms += [flat, pa.chunked_array([flat[:3], flat[3:]])]
     for form in forms:
         assert refusal(OptionError, form) == f"expected finite values, got {bad} in query 4"
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_a_tensor_that_is_not_finite_is_refused_with_its_query(bad: float, dtype: str) -> None:
+    torch = torch_or_skip()
+    rows = torch.ones(6, 2, dtype=getattr(torch, dtype))
+    rows[4, 1] = bad
+    assert refusal(OptionError, rows) == f"expected finite values, got {bad} in query 4"
 
 
 def test_a_float64_beyond_float32_is_refused_with_its_query() -> None:
@@ -181,14 +196,14 @@ def test_a_float64_beyond_float32_is_refused_with_its_query() -> None:
     ("value", "message"),
     [
         (np.ones(2), "expected shape (n_queries, 2), got (2,)"),
-        (torch.ones(2), "expected shape (n_queries, 2), got (2,)"),
+        (FromTorch(lambda torch: torch.ones(2)), "expected shape (n_queries, 2), got (2,)"),
         ([1.0, 2.0], "expected shape (n_queries, 2), got (2,)"),
         ([1, 2, 3], "expected shape (n_queries, 2), got (3,)"),
         (np.ones((4, 3)), "expected shape (n_queries, 2), got (4, 3)"),
         (np.ones((1, 2, 2)), "expected shape (n_queries, 2), got (1, 2, 2)"),
         (np.float32(1), "expected shape (n_queries, 2), got ()"),
         (np.array(1.0), "expected shape (n_queries, 2), got ()"),
-        (torch.tensor(1.0), "expected shape (n_queries, 2), got ()"),
+        (FromTorch(lambda torch: torch.tensor(1.0)), "expected shape (n_queries, 2), got ()"),
         (np.empty(0), "expected shape (n_queries, 2), got (0,)"),
         ([[1.0, 2.0], [1.0]], "expected 2 values in every query, got 1 in query 1"),
         ([None, []], "expected 2 values in every query, got 0 in query 1"),
@@ -200,7 +215,7 @@ def test_a_float64_beyond_float32_is_refused_with_its_query() -> None:
     ],
 )
 def test_other_shapes_are_refused_by_name(value: Any, message: str) -> None:
-    assert refusal(ShapeError, value).startswith(message)
+    assert refusal(ShapeError, made(value)).startswith(message)
 
 
 FLOATS = "expected float16, bfloat16, float32 or float64 values, got "
@@ -215,17 +230,29 @@ FLOATS = "expected float16, bfloat16, float32 or float64 values, got "
         (np.ones((1, 2), complex), FLOATS + "complex128"),
         (np.ones((1, 2), object), FLOATS + "object"),
         (np.array([["1", "2"]]), FLOATS + "<U1"),
-        (torch.ones(1, 2, dtype=torch.int32), FLOATS + "torch.int32"),
-        (torch.ones(1, 2, dtype=torch.float8_e5m2), FLOATS + "torch.float8_e5m2"),
-        (torch.ones(1, 2, dtype=torch.complex64), FLOATS + "torch.complex64"),
+        (FromTorch(lambda torch: torch.ones(1, 2, dtype=torch.int32)), FLOATS + "torch.int32"),
         (
-            torch.ones(1, 2).to_sparse(),
+            FromTorch(lambda torch: torch.ones(1, 2, dtype=torch.float8_e5m2)),
+            FLOATS + "torch.float8_e5m2",
+        ),
+        (
+            FromTorch(lambda torch: torch.ones(1, 2, dtype=torch.complex64)),
+            FLOATS + "torch.complex64",
+        ),
+        (
+            FromTorch(lambda torch: torch.ones(1, 2).to_sparse()),
             "expected a dense tensor that holds data, got a torch.sparse",
         ),
-        (torch.ones(1, 2, device="meta"), "expected a dense tensor that holds data, got a meta"),
+        (
+            FromTorch(lambda torch: torch.ones(1, 2, device="meta")),
+            "expected a dense tensor that holds data, got a meta",
+        ),
         (np.ma.masked_array(ROWS), "expected an array without a mask, got a masked array"),
         (Dlpack(ROWS.astype(np.int8)), FLOATS + "int8"),
-        (Dlpack(torch.tensor(ROWS).bfloat16()), "expected an array that DLPack can bring to host"),
+        (
+            FromTorch(lambda torch: Dlpack(torch.tensor(ROWS).bfloat16())),
+            "expected an array that DLPack can bring to host",
+        ),
         ([np.ones(2, int)], FLOATS + "int64"),
         ([["a", "b"]], "expected a row of numbers, got dtype <U1 in query 0"),
         ([[1.0, 2.0], [1.0, None]], "expected a row of numbers, got dtype object in query 1"),
@@ -244,7 +271,7 @@ FLOATS = "expected float16, bfloat16, float32 or float64 values, got "
     ],
 )
 def test_other_values_are_refused_by_name(value: Any, message: str) -> None:
-    assert refusal(DTypeError, value).startswith(message)
+    assert refusal(DTypeError, made(value)).startswith(message)
 
 
 def test_a_null_inside_a_query_is_refused() -> None:
@@ -261,13 +288,15 @@ def test_the_argument_can_be_named() -> None:
 def test_row_count_reads_nothing_and_refuses_what_has_no_rows() -> None:
     assert row_count(Dlpack(ROWS)) == 3
     assert row_count(np.broadcast_to(np.float32(1), (1 << 40, 2))) == 1 << 40
-    for value in (np.float32(1), torch.tensor(1.0)):
-        with pytest.raises(
-            ShapeError, match=r"vectors: expected shape \(n_queries, dim\), got \(\)"
-        ):
-            row_count(value)
+    with pytest.raises(ShapeError, match=r"vectors: expected shape \(n_queries, dim\), got \(\)"):
+        row_count(np.float32(1))
     with pytest.raises(DTypeError, match=r"e: expected a NumPy, torch, .* got float"):
         row_count(1.0, argument="e")
+
+
+def test_row_count_refuses_a_tensor_without_rows() -> None:
+    with pytest.raises(ShapeError, match=r"vectors: expected shape \(n_queries, dim\), got \(\)"):
+        row_count(torch_or_skip().tensor(1.0))
 
 
 def test_torch_is_not_imported() -> None:
@@ -279,8 +308,10 @@ def test_torch_is_not_imported() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_tensors_on_a_device_are_copied_on_the_current_stream() -> None:
+    torch = torch_or_skip()
+    if not torch.cuda.is_available():
+        pytest.skip("torch sees no CUDA device")
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         value = torch.zeros(1 << 12, 256, device="cuda")

@@ -11,12 +11,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
+from guests import FromTorch, made, torch_or_skip
 from hyrecall.columns import read_table
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError
 from hyrecall.matrices import VectorInput
 from hyrecall.schema import Schema, Vector
-
-torch = pytest.importorskip("torch", reason="torch is not installed")
 
 ROWS = np.array([[1.5, -2.0], [0.0, 3.25], [2.0**-20, 40.0]], np.float32)
 WIDE = ROWS.astype(np.float64)
@@ -95,18 +94,24 @@ ARRAYS = {
     "numpy float32": (ROWS, "float32"),
     "numpy float64": (WIDE, "float32"),
     "ml_dtypes bfloat16": (ROWS.astype(ml_dtypes.bfloat16), "bfloat16"),
-    "torch float16": (torch.tensor(ROWS, dtype=torch.float16), "float16"),
-    "torch float32": (torch.tensor(ROWS), "float32"),
-    "torch float64": (torch.tensor(WIDE), "float32"),
-    "torch bfloat16": (torch.tensor(ROWS, dtype=torch.bfloat16), "bfloat16"),
-    "torch that requires grad": (torch.tensor(ROWS, requires_grad=True), "float32"),
+    "torch float16": (FromTorch(lambda torch: torch.tensor(ROWS, dtype=torch.float16)), "float16"),
+    "torch float32": (FromTorch(lambda torch: torch.tensor(ROWS)), "float32"),
+    "torch float64": (FromTorch(lambda torch: torch.tensor(WIDE)), "float32"),
+    "torch bfloat16": (
+        FromTorch(lambda torch: torch.tensor(ROWS, dtype=torch.bfloat16)),
+        "bfloat16",
+    ),
+    "torch that requires grad": (
+        FromTorch(lambda torch: torch.tensor(ROWS, requires_grad=True)),
+        "float32",
+    ),
     "polars": (pl.Series([*map(list, ROWS)], dtype=pl.Array(pl.Float32, 2)), "float32"),
 }
 
 
 @pytest.mark.parametrize(("value", "dtype"), ARRAYS.values(), ids=ARRAYS.keys())
 def test_every_array_reads_alike(value: Any, dtype: str) -> None:
-    got = take(value)
+    got = take(made(value))
     assert (got.dtype, got.dim, got.valid) == (dtype, 2, None)
     if dtype == "float32":
         assert np.array_equal(floats(got), WIDE)
@@ -203,9 +208,13 @@ def test_equal_lists_and_arrays_are_read_in_place() -> None:
         got = take(value)
         assert address(got.chunks[0]) == address(value)
         assert value.flags.writeable
-    for dtype in (torch.float32, torch.float16, torch.bfloat16):
-        given_tensor = torch.tensor(ROWS, dtype=dtype)
-        assert address(take(given_tensor).chunks[0]) == given_tensor.data_ptr()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_tensors_are_read_in_place(dtype: str) -> None:
+    torch = torch_or_skip()
+    given_tensor = torch.tensor(ROWS, dtype=getattr(torch, dtype))
+    assert address(take(given_tensor).chunks[0]) == given_tensor.data_ptr()
 
 
 @pytest.mark.parametrize(
@@ -217,12 +226,12 @@ def test_equal_lists_and_arrays_are_read_in_place() -> None:
         ROWS.astype(">f4"),
         WIDE.astype(">f8")[::-1][::-1],
         np.frombuffer(b"\0" + ROWS.tobytes(), np.float32, offset=1).reshape(3, 2),
-        torch.tensor(ROWS.T.copy()).T,
+        FromTorch(lambda torch: torch.tensor(ROWS.T.copy()).T),
     ],
     ids=["fortran", "reversed twice", "strided", "big endian", "swapped", "misaligned", "torch.T"],
 )
 def test_odd_memory_layouts_read_right(value: Any) -> None:
-    got = take(value)
+    got = take(made(value))
     assert np.array_equal(floats(got), WIDE)
     assert got.chunks[0].flags.c_contiguous
     assert got.chunks[0].flags.aligned
@@ -310,7 +319,7 @@ def test_other_columns_are_refused_by_type() -> None:
         (ROWS[0], ShapeError, "got (2,)"),
         (ROWS[None], ShapeError, "got (1, 3, 2)"),
         (np.float32(1), ShapeError, "got ()"),
-        (torch.tensor(1.0), ShapeError, "got ()"),
+        (FromTorch(lambda torch: torch.tensor(1.0)), ShapeError, "got ()"),
         (fixed(ROWS)[1:], ShapeError, "expected 3 rows, got 2"),
         (ROWS.astype(int), DTypeError, "got int64"),
         (ROWS.astype(object), DTypeError, "got object"),
@@ -318,16 +327,24 @@ def test_other_columns_are_refused_by_type() -> None:
         (ROWS.astype(np.longdouble), DTypeError, "got float128"),
         (ROWS.astype(ml_dtypes.float8_e5m2), DTypeError, "got float8_e5m2"),
         (np.ma.masked_array(ROWS), DTypeError, "got a masked array"),
-        (torch.ones(3, 2, dtype=torch.int8), DTypeError, "got torch.int8"),
-        (torch.ones(3, 2, dtype=torch.complex64), DTypeError, "got torch.complex64"),
-        (torch.ones(3, 2).to_sparse(), DTypeError, "got a torch.sparse_coo"),
-        (torch.ones(3, 2, device="meta"), DTypeError, "got a meta tensor"),
+        (FromTorch(lambda torch: torch.ones(3, 2, dtype=torch.int8)), DTypeError, "got torch.int8"),
+        (
+            FromTorch(lambda torch: torch.ones(3, 2, dtype=torch.complex64)),
+            DTypeError,
+            "got torch.complex64",
+        ),
+        (
+            FromTorch(lambda torch: torch.ones(3, 2).to_sparse()),
+            DTypeError,
+            "got a torch.sparse_coo",
+        ),
+        (FromTorch(lambda torch: torch.ones(3, 2, device="meta")), DTypeError, "got a meta tensor"),
         ([[1.0, 2.0]] * 3, DTypeError, "expected a NumPy, torch, DLPack or Arrow array, got list"),
         (pa.table({"a": [1.0] * 3}), DTypeError, "list column of floats, got struct<a: double>"),
     ],
 )
 def test_other_arrays_are_refused_by_name(value: Any, kind: Any, got: str) -> None:
-    assert got in refusal(kind, take, value, n_rows=3)
+    assert got in refusal(kind, take, made(value), n_rows=3)
 
 
 def test_vectors_that_come_twice_not_at_all_or_for_no_arm_are_refused() -> None:
