@@ -172,8 +172,9 @@ def _notes(ours: Entry | None, *, full: bool) -> list[str]:
             )
         notes.append(
             f"add p50 {facts['add_p50_ms']} ms; in CPU time p50 {facts['add_cpu_p50_ms']}, "
-            f"p99 {facts['add_cpu_p99_ms']}; with merges p99 {facts['add_with_merges_p99_ms']}, "
-            f"worst {facts['worst_add_ms']}; {facts['adds_with_a_merge']} adds merged; "
+            f"p99 {facts['add_cpu_p99_ms']}; with the {facts['small_merges']} merges below 128 "
+            f"rows p99 {facts['add_with_small_merges_p99_ms']}, with the {facts['large_merges']} "
+            f"others {facts['add_with_all_merges_p99_ms']}, worst {facts['worst_add_ms']}; "
             f"delete p50 {facts['delete_p50_ms']}, p99 {facts['delete_p99_ms']} ms"
         )
     return ["", *(f"- {note}" for note in notes)] if notes else []

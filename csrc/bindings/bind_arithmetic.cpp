@@ -27,7 +27,6 @@ Bm25 take_bm25(std::string const& variant, double k1, double b) {
 
 // rows: [n, dim] float32, or 16-bit patterns of `dtype`.
 py::array dots(Array<float> const& query, py::array const& rows, std::string const& dtype) {
-  FpEnvGuard const fp;
   auto const n = static_cast<std::size_t>(rows.shape(0));
   auto const dim = static_cast<std::size_t>(rows.shape(1));
   if (rows.ndim() != 2 || query.size() != rows.shape(1) ||
@@ -53,55 +52,58 @@ py::array dots(Array<float> const& query, py::array const& rows, std::string con
 void bind_arithmetic(py::module_& parent) {
   py::module_ m =
       parent.def_submodule("arithmetic", "The formulas of docs/scoring.md, bit for bit.");
+  // explain() computes afresh what the engine computed under such a guard.
+  py::call_guard<FpEnvGuard> const guarded;
   m.def("isa", [] { return std::string(cpu::dot_kernels().name); }, "The instruction set in use.");
-  m.def("log", &natural_log, py::arg("x"));
-  m.def("dots", &dots, py::arg("query"), py::arg("rows"), py::arg("dtype") = "float32");
+  m.def("log", &natural_log, py::arg("x"), guarded);
+  m.def("dots", &dots, py::arg("query"), py::arg("rows"), py::arg("dtype") = "float32", guarded);
   m.def(
       "inverse_norm",
       [](Array<float> const& row) {
-        FpEnvGuard const fp;
         double const norm = cpu::row_norm(static_cast<std::size_t>(row.size()), [&](std::size_t i) {
           return static_cast<double>(row.data()[i]);
         });
         return cpu::inverse_norm(norm);
       },
-      py::arg("row"));
+      py::arg("row"), guarded);
   m.def(
       "cosine",
       [](float dot, float inverse_row_norm, float inverse_query_norm) {
         return cosine(dot, inverse_row_norm, inverse_query_norm);
       },
-      py::arg("dot"), py::arg("inverse_row_norm"), py::arg("inverse_query_norm"));
+      py::arg("dot"), py::arg("inverse_row_norm"), py::arg("inverse_query_norm"), guarded);
   m.def(
       "idf",
       [](std::string const& variant, std::int64_t n_docs, std::int64_t doc_freq) {
         return bm25_idf(take_bm25(variant, 0, 0).variant, n_docs, doc_freq);
       },
-      py::arg("variant"), py::arg("n_docs"), py::arg("doc_freq"));
-  m.def("mean_doc_length", &mean_doc_length, py::arg("n_docs"), py::arg("total_length"));
+      py::arg("variant"), py::arg("n_docs"), py::arg("doc_freq"), guarded);
+  m.def("mean_doc_length", &mean_doc_length, py::arg("n_docs"), py::arg("total_length"), guarded);
   m.def(
       "weight",
       [](std::string const& variant, double k1, double b, double idf, double multiplicity) {
         return bm25_weight(take_bm25(variant, k1, b), idf, multiplicity);
       },
-      py::arg("variant"), py::arg("k1"), py::arg("b"), py::arg("idf"), py::arg("multiplicity"));
+      py::arg("variant"), py::arg("k1"), py::arg("b"), py::arg("idf"), py::arg("multiplicity"),
+      guarded);
   m.def(
       "length_norm",
       [](double k1, double b, std::uint32_t doc_length, double mean) {
         return bm25_length_norm({Bm25Variant::kLucene, k1, b}, doc_length, mean);
       },
-      py::arg("k1"), py::arg("b"), py::arg("doc_length"), py::arg("mean_doc_length"));
+      py::arg("k1"), py::arg("b"), py::arg("doc_length"), py::arg("mean_doc_length"), guarded);
   m.def(
       "impact",
       [](float weight, float term_freq, float length_norm) {
         return bm25_impact(weight, term_freq, length_norm);
       },
-      py::arg("weight"), py::arg("term_freq"), py::arg("length_norm"));
+      py::arg("weight"), py::arg("term_freq"), py::arg("length_norm"), guarded);
   m.def(
       "add", [](float a, float b) { return a + b; }, "float32 addition, as term scores are summed.",
-      py::arg("a"), py::arg("b"));
-  m.def("rrf_term", &rrf_term, py::arg("weight"), py::arg("rank_constant"), py::arg("rank"));
-  m.def("minmax_scale", &minmax_scale, py::arg("score"), py::arg("low"), py::arg("high"));
+      py::arg("a"), py::arg("b"), guarded);
+  m.def("rrf_term", &rrf_term, py::arg("weight"), py::arg("rank_constant"), py::arg("rank"),
+        guarded);
+  m.def("minmax_scale", &minmax_scale, py::arg("score"), py::arg("low"), py::arg("high"), guarded);
 }
 
 }  // namespace hyrecall::bindings
