@@ -9,10 +9,13 @@ import csv
 import math
 import os
 import string
+import subprocess
+import sys
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,11 +30,9 @@ ENGLISH = (
     "a an and are as at be but by for if in into is it no not of on or such that the their then "
     "there these they this to was will with"
 )
-STEMMED = hr.Analyzer(
-    "snowball:english",
-    # The reference drops tokens of one character.
-    stopwords=sorted({*ENGLISH.split(), *string.ascii_lowercase, *string.digits}),
-)
+# The reference drops tokens of one character.
+STOPWORDS = sorted({*ENGLISH.split(), *string.ascii_lowercase, *string.digits})
+STEMMED = hr.Analyzer("snowball:english", stopwords=STOPWORDS)
 
 REFERENCE = {  # set -> arms -> nDCG@10, recall@10
     "locomo": {
@@ -67,12 +68,26 @@ class RetrievalSet:
 
     def scores(self, arms: str) -> tuple[float, float]:
         """Mean nDCG@10 and recall@10."""
-        hits = self.ask(arms)
-        judged = [self.relevant[query] for query in self.queries["id"].to_pylist()]
-        found = [one.keys[:10] for one in hits]
-        gains = [ndcg(keys, grades) for keys, grades in zip(found, judged, strict=True)]
-        recalls = [recall(keys, grades) for keys, grades in zip(found, judged, strict=True)]
-        return float(np.mean(gains)), float(np.mean(recalls))
+        queries = self.queries["id"].to_pylist()
+        found = {query: one.keys for query, one in zip(queries, self.ask(arms), strict=True)}
+        return measures(found, self.relevant)
+
+
+def measures(
+    found: Mapping[str, list[str]], relevant: Mapping[str, dict[str, int]]
+) -> tuple[float, float]:
+    """Mean nDCG@10 and recall@10 over the judged queries; who found nothing counts as 0."""
+    pairs = [(found.get(query, [])[:10], grades) for query, grades in relevant.items()]
+    gains = [ndcg(keys, grades) for keys, grades in pairs]
+    recalls = [recall(keys, grades) for keys, grades in pairs]
+    return float(np.mean(gains)), float(np.mean(recalls))
+
+
+class Saved(NamedTuple):
+    """A set in a folder of its own."""
+
+    name: str
+    path: Path
 
 
 def ndcg(keys: list[str], grades: dict[str, int]) -> float:
@@ -102,13 +117,19 @@ def folder(name: str) -> Path:
     return path
 
 
-def load(name: str, analyzer: hr.Analyzer) -> RetrievalSet:
-    path = folder(name)
+def judgements(path: Path) -> dict[str, dict[str, int]]:
+    """Query -> document -> grade, of those above 0."""
     relevant: dict[str, dict[str, int]] = defaultdict(dict)
     with (path / "qrels.tsv").open() as lines:
         for query, document, grade in list(csv.reader(lines, delimiter="\t"))[1:]:
             if int(float(grade)) > 0:
                 relevant[query][document] = int(float(grade))
+    return relevant
+
+
+def load(name: str, analyzer: hr.Analyzer) -> RetrievalSet:
+    path = folder(name)
+    relevant = judgements(path)
     queries = pq.read_table(path / "queries.parquet")
     queries = queries.filter(pa.array([query in relevant for query in queries["id"].to_pylist()]))
     corpus = pq.read_table(path / "corpus.parquet")
@@ -133,6 +154,46 @@ def test_a_real_set_gives_the_figures_of_the_reference(
 ) -> None:
     name, loaded = english
     assert loaded.scores(arms) == pytest.approx(REFERENCE[name][arms], abs=TOLERANCE)
+
+
+@pytest.fixture(scope="module", params=sorted(REFERENCE))
+def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Saved:
+    """A set as ``hyrecall index`` makes it an index."""
+    pytest.importorskip("typer", reason="the extra [cli] is not installed")
+    name = request.param
+    corpus = folder(name) / "corpus.parquet"
+    columns = pq.read_schema(corpus).names
+    path = tmp_path_factory.mktemp("saved") / name
+    command(
+        *("index", corpus, "-o", path, "--key", "id", "--vector", "embedding"),
+        *("--text", "text=title+text" if "title" in columns else "text"),
+        *(("--cell", "tenant") if "tenant" in columns else ("--no-cell",)),
+        *("--analyzer", "snowball:english", "--stopwords", ",".join(STOPWORDS)),
+    )
+    return Saved(name, path)
+
+
+@pytest.mark.parametrize("arms", ["bm25", "dense", "rrf"])
+def test_the_command_line_gives_the_figures_too(saved: Saved, arms: str) -> None:
+    source = folder(saved.name)
+    queries = source / "queries.parquet"
+    hits = saved.path.with_suffix(f".{arms}.parquet")
+    command(
+        *("batch", saved.path, queries, "-o", hits, "--limit", "100", "--depth", "1000"),
+        *("--query-key", "id"),
+        *(() if arms == "dense" else ("--query-text", "text")),
+        *(() if arms == "bm25" else ("--query-vector", "embedding")),
+        *(("--query-scope", "tenant") if "tenant" in pq.read_schema(queries).names else ()),
+    )
+    found: dict[str, list[str]] = defaultdict(list)
+    for hit in pq.read_table(hits, columns=["query_key", "key"]).to_pylist():
+        found[hit["query_key"]].append(hit["key"])
+    scores = measures(found, judgements(source))
+    assert scores == pytest.approx(REFERENCE[saved.name][arms], abs=TOLERANCE)
+
+
+def command(*arguments: object) -> None:
+    subprocess.run([sys.executable, "-m", "hyrecall.cli", *map(str, arguments)], check=True)
 
 
 def test_chinese_is_found_with_the_default_analyzer() -> None:
