@@ -1,8 +1,11 @@
 """The golden table of float bits, on every instruction set and on the device."""
 
+import ctypes
+import ctypes.util
 import json
 import math
 import os
+import platform
 import subprocess
 import sys
 from dataclasses import replace
@@ -56,6 +59,25 @@ def test_every_instruction_set_gives_the_golden_bits(isa: str) -> None:
     assert found["isa"] == isa  # the override took
     assert found["n_cases"] > 400
     assert found["wrong"] == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="fesetround's constants are Linux's")
+def test_the_callers_rounding_mode_changes_no_formula() -> None:
+    math_library = ctypes.CDLL(ctypes.util.find_library("m"))
+    upward = {"x86_64": 0x800, "aarch64": 0x400000}[platform.machine()]
+    cases = list(read())
+    before = math_library.fegetround()
+    one, tiny = np.float32(1), np.float32(2.0**-40)
+    math_library.fesetround(upward)
+    try:
+        is_upward = one + tiny > one
+        wrong = [case.op for case in cases if found_bits(case) != case.expected]
+        kept = math_library.fegetround() == upward
+    finally:
+        math_library.fesetround(before)
+    assert is_upward
+    assert kept
+    assert wrong == []
 
 
 def test_an_unknown_instruction_set_is_refused_by_name() -> None:
