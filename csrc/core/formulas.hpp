@@ -133,4 +133,49 @@ HYRECALL_HD inline double minmax_scale(double score, double low, double high) {
   return high == low ? 1.0 : (score - low) / (high - low);
 }
 
+// ---- shaping
+// --------------------------------------------------------------------------------------------------
+
+// 2^x for x <= 0; exact at integers, 0 below -1074. x = n + r with |r| <= 1/2, and 2^r =
+// e^(r ln 2) = 1 + y (1 + y/2 (1 + y/3 (...))); |y| < 0.347, so thirteen terms pass 2^-56.
+HYRECALL_HD inline double exp2_negative(double x) {
+  if (!(x > -1074.5)) return 0.0;
+  int const n = static_cast<int>(x - 0.5);  // to nearest: the cast cuts towards 0
+  double const y = (x - static_cast<double>(n)) * 6.93147180559945286e-01;
+  double power = 1.0;
+  for (int k = 13; k >= 1; --k) power = 1.0 + (y * power) / k;
+  // Two factors: 2^-1074 is no normal number.
+  int const half = n / 2;
+  for (int e : {half, n - half}) {
+    std::uint64_t const bits = static_cast<std::uint64_t>(e + 1023) << 52;
+    double scale;
+    std::memcpy(&scale, &bits, sizeof scale);
+    power = power * scale;
+  }
+  return power;
+}
+
+// How much of a score age leaves: 1 at age 0 and in the future, 1/2 at the half-life.
+HYRECALL_HD inline double recency_factor(double age, double half_life, double exponent) {
+  if (!(age > 0.0)) return 1.0;  // a missing time (NaN) too
+  return exp2_negative(-(exponent * (age / half_life)));
+}
+
+// A weighted mean of three signals; 0 where no weight is above 0. Park et al., "Generative agents",
+// UIST 2023.
+HYRECALL_HD inline double composite_sum(double recency_weight, double recency,
+                                        double importance_weight, double importance,
+                                        double relevance_weight, double relevance) {
+  return (recency_weight * recency + importance_weight * importance) + relevance_weight * relevance;
+}
+HYRECALL_HD inline double composite_mean(double sum, double total_weight) {
+  return total_weight > 0.0 ? sum / total_weight : 0.0;
+}
+
+// Maximal marginal relevance. Carbonell and Goldstein, SIGIR 1998. similarity: the largest to what
+// is chosen already.
+HYRECALL_HD inline double mmr_value(double relevance_weight, double relevance, double similarity) {
+  return relevance_weight * relevance - (1.0 - relevance_weight) * similarity;
+}
+
 }  // namespace hyrecall

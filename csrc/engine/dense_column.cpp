@@ -114,6 +114,20 @@ std::shared_ptr<DenseColumn const> DenseColumn::merge(
   return column;
 }
 
+std::vector<float> DenseColumn::widen(Row r) const {
+  std::vector<float> out((dim + kLanes - 1) / kLanes * kLanes, 0.0f);
+  auto const* const bits = reinterpret_cast<std::uint16_t const*>(row(r));
+  if (dtype == DType::kFloat32) {
+    std::memcpy(out.data(), row(r), row_bytes());
+  } else {
+    for (std::size_t i = 0; i < dim; ++i) {
+      out[i] =
+          static_cast<float>(dtype == DType::kFloat16 ? widen_half(bits[i]) : widen_brain(bits[i]));
+    }
+  }
+  return out;
+}
+
 void DenseColumn::score(float const* padded_query, float inverse_query_norm, Row begin, Row end,
                         float* scores) const {
   cpu::DotKernels const& dot = cpu::dot_kernels();

@@ -48,6 +48,9 @@ struct DenseColumn {
       std::span<std::shared_ptr<DenseColumn const> const> sources,
       std::span<std::uint32_t const> source, std::span<Row const> source_row);
 
+  // The row as a query: float32, padded with +0 to a multiple of 32.
+  std::vector<float> widen(Row r) const;
+
   // scores[i] = cosine of the query with row begin + i; rows without a vector get a cosine of 0
   // (check has()).
   void score(float const* padded_query, float inverse_query_norm, Row begin, Row end,

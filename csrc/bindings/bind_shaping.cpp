@@ -1,0 +1,169 @@
+// The shaping stages: pools of a whole batch in, their new order and what each stage found out.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bindings/bind.hpp"
+#include "bindings/take.hpp"
+#include "core/formulas.hpp"
+#include "core/fp_env.hpp"
+#include "engine/shaping.hpp"
+
+namespace py = pybind11;
+
+namespace hyrecall::bindings {
+namespace {
+
+// Borrows the arrays of a pool and checks that they fit each other and the snapshot.
+class Pools {
+ public:
+  Pools(Array<std::int64_t> offsets, Array<double> scores, Array<std::uint32_t> segment,
+        Array<std::uint32_t> row)
+      : offsets_(std::move(offsets)),
+        scores_(std::move(scores)),
+        segment_(std::move(segment)),
+        row_(std::move(row)) {
+    view_ = {span_of(offsets_), span_of(scores_), span_of(segment_), span_of(row_)};
+    require(!view_.offsets.empty() && view_.offsets.front() == 0 &&
+                view_.offsets.back() == static_cast<std::int64_t>(size()),
+            "offsets from 0 to the number of entries");
+    for (std::size_t q = 0; q < view_.n_queries(); ++q)
+      require(view_.offsets[q] <= view_.offsets[q + 1], "rising offsets");
+    require(view_.segment.size() == size() && view_.row.size() == size(), "one row an entry");
+  }
+
+  std::size_t size() const { return view_.scores.size(); }
+  PoolView const& view() const { return view_; }
+
+  void check_rows(Snapshot const& snapshot, std::size_t column) const {
+    for (auto const& segment : snapshot.segments)
+      require(column < segment->segment().p.dense.size(), "a dense column");
+    for (std::size_t i = 0; i < size(); ++i) {
+      require(view_.segment[i] < snapshot.segments.size() &&
+                  view_.row[i] < snapshot.segments[view_.segment[i]]->segment().n_rows(),
+              "rows of the snapshot");
+    }
+  }
+
+ private:
+  Array<std::int64_t> offsets_;
+  Array<double> scores_;
+  Array<std::uint32_t> segment_;
+  Array<std::uint32_t> row_;
+  PoolView view_;
+};
+
+py::tuple give_selected(Selected selected) {
+  return py::make_tuple(give(std::move(selected.offsets)), give(std::move(selected.entries)));
+}
+
+RelevanceScale take_scale(std::string const& name) {
+  if (name == "raw") return RelevanceScale::kRaw;
+  return name == "minmax" ? RelevanceScale::kMinMax : RelevanceScale::kMax;
+}
+
+py::tuple order(Pools const& pools, std::vector<Array<std::int64_t>> const& ties, int threads) {
+  std::vector<std::span<std::int64_t const>> spans;
+  for (auto const& tie : ties) {
+    spans.push_back(span_of(tie));
+    require(spans.back().size() == pools.size(), "one tie-break value an entry");
+  }
+  Selected ordered;
+  {
+    py::gil_scoped_release const nogil;
+    ordered = order_pool(pools.view(), spans, threads);
+  }
+  return give_selected(std::move(ordered));
+}
+
+py::dict dedup(Pools const& pools, std::shared_ptr<Snapshot> const& snapshot, std::size_t column,
+               double threshold, bool unit, Array<std::int64_t> const& preference, int threads) {
+  pools.check_rows(*snapshot, column);
+  DedupParams const params{column, threshold, unit, span_of(preference)};
+  require(params.preference.empty() || params.preference.size() == pools.size(),
+          "one preference an entry");
+  Deduped found;
+  {
+    py::gil_scoped_release const nogil;
+    FpEnvGuard const fp;
+    found = dedup_pool(*snapshot, pools.view(), params, threads);
+  }
+  py::dict out;
+  out["kept"] = give_selected(std::move(found.kept));
+  out["duplicates"] = give(std::move(found.duplicates));
+  return out;
+}
+
+py::dict diversify(Pools const& pools, std::shared_ptr<Snapshot> const& snapshot,
+                   std::optional<std::size_t> column, double relevance_weight,
+                   std::string const& relevance, std::size_t n_wanted,
+                   Array<std::int64_t> const& tokens, Array<std::int64_t> const& budgets,
+                   int threads) {
+  if (column) pools.check_rows(*snapshot, *column);
+  DiversifyParams const params{column.has_value(),    column.value_or(0), relevance_weight,
+                               take_scale(relevance), n_wanted,           span_of(tokens),
+                               span_of(budgets)};
+  require(params.tokens.empty() || (params.tokens.size() == pools.size() &&
+                                    params.budgets.size() == pools.view().n_queries()),
+          "tokens an entry and a budget a query");
+  Diversified found;
+  {
+    py::gil_scoped_release const nogil;
+    FpEnvGuard const fp;
+    found = diversify_pool(*snapshot, pools.view(), params, threads);
+  }
+  py::dict out;
+  out["chosen"] = give_selected(std::move(found.chosen));
+  out["value"] = give(std::move(found.value));
+  out["relevance"] = give(std::move(found.relevance));
+  out["similarity"] = give(std::move(found.similarity));
+  out["nearest"] = give(std::move(found.nearest));
+  return out;
+}
+
+}  // namespace
+
+void bind_shaping(py::module_& parent) {
+  py::module_ m = parent.def_submodule("shaping", "What happens to the fused pools of a batch.");
+  py::class_<Pools>(m, "Pools")
+      .def(py::init<Array<std::int64_t>, Array<double>, Array<std::uint32_t>,
+                    Array<std::uint32_t>>(),
+           py::arg("offsets"), py::arg("scores"), py::arg("segment"), py::arg("row"));
+  m.def("order", &order, "(offsets, entries) by (score desc, ties asc, place asc).",
+        py::arg("pools"), py::arg("ties"), py::arg("threads"));
+  m.def("dedup", &dedup, py::arg("pools"), py::arg("snapshot"), py::arg("column"),
+        py::arg("threshold"), py::arg("unit"), py::arg("preference"), py::arg("threads"));
+  m.def("diversify", &diversify, py::arg("pools"), py::arg("snapshot"), py::arg("column"),
+        py::arg("relevance_weight"), py::arg("relevance"), py::arg("n_wanted"), py::arg("tokens"),
+        py::arg("budgets"), py::arg("threads"));
+
+  py::call_guard<FpEnvGuard> const guarded;
+  m.def("exp2", &exp2_negative, "2^x for x <= 0.", py::arg("x"), guarded);
+  m.def("recency_factors", py::vectorize(&recency_factor), py::arg("age"), py::arg("half_life"),
+        py::arg("exponent"), guarded);
+  m.def("composite_sums", py::vectorize(&composite_sum), py::arg("recency_weight"),
+        py::arg("recency"), py::arg("importance_weight"), py::arg("importance"),
+        py::arg("relevance_weight"), py::arg("relevance"), guarded);
+  m.def("composite_means", py::vectorize(&composite_mean), py::arg("sum"), py::arg("total_weight"),
+        guarded);
+  m.def("mmr_value", &mmr_value, py::arg("relevance_weight"), py::arg("relevance"),
+        py::arg("similarity"), guarded);
+  m.def(
+      "row_cosine",
+      [](Snapshot const& snapshot, std::size_t column, std::pair<std::uint32_t, Row> const& query,
+         std::pair<std::uint32_t, Row> const& other) {
+        auto const column_of = [&](std::uint32_t segment) -> DenseColumn const& {
+          return *snapshot.segments.at(segment)->segment().p.dense.at(column);
+        };
+        return row_cosine(column_of(query.first), query.second, column_of(other.first),
+                          other.second);
+      },
+      "Cosine of two rows (segment, row), the first as query; 0 if either has no vector.",
+      py::arg("snapshot"), py::arg("column"), py::arg("query"), py::arg("other"), guarded);
+}
+
+}  // namespace hyrecall::bindings
