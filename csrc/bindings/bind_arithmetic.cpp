@@ -3,6 +3,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,6 @@
 #include "core/fp_env.hpp"
 #include "engine/dense_column.hpp"
 #include "kernels/cpu/dot.hpp"
-#include "kernels/cpu/norm.hpp"
 
 namespace py = pybind11;
 
@@ -47,11 +47,21 @@ py::array dots(Array<float> const& query, py::array const& rows, std::string con
   return give(std::move(scores));
 }
 
+// The mode belongs to the thread, and a with block stays on its own.
+struct NearestRounding {
+  std::optional<FpEnvGuard> guard;
+};
+
 }  // namespace
 
 void bind_arithmetic(py::module_& parent) {
   py::module_ m =
       parent.def_submodule("arithmetic", "The formulas of docs/scoring.md, bit for bit.");
+  py::class_<NearestRounding>(m, "RoundToNearest",
+                              "A with block whose float arithmetic the host's mode does not touch.")
+      .def(py::init<>())
+      .def("__enter__", [](NearestRounding& held) { held.guard.emplace(); })
+      .def("__exit__", [](NearestRounding& held, py::args const&) { held.guard.reset(); });
   // explain() computes afresh what the engine computed under such a guard.
   py::call_guard<FpEnvGuard> const guarded;
   m.def("isa", [] { return std::string(cpu::dot_kernels().name); }, "The instruction set in use.");
@@ -60,10 +70,10 @@ void bind_arithmetic(py::module_& parent) {
   m.def(
       "inverse_norm",
       [](Array<float> const& row) {
-        double const norm = cpu::row_norm(static_cast<std::size_t>(row.size()), [&](std::size_t i) {
+        double const norm = row_norm(static_cast<std::size_t>(row.size()), [&](std::size_t i) {
           return static_cast<double>(row.data()[i]);
         });
-        return cpu::inverse_norm(norm);
+        return inverse_norm(norm);
       },
       py::arg("row"), guarded);
   m.def(

@@ -143,6 +143,7 @@ void bind_request(py::module_& m) {
                         static_cast<std::size_t>(vectors.shape(0)) == request.n_queries,
                     "one vector a query");
             DenseRequest arm;
+            FpEnvGuard const fp;  // the floor is rounded to float32 here
             arm.column = column;
             arm.name = std::move(name);
             auto const dim = static_cast<std::uint32_t>(vectors.shape(1));
@@ -150,7 +151,6 @@ void bind_request(py::module_& m) {
             std::span<std::uint8_t const> const present = span_of(valid);
             arm.floor = take_floor<float>(floor);
             py::gil_scoped_release const nogil;
-            FpEnvGuard const fp;
             for (std::size_t q = 0; q < request.n_queries; ++q) {
               bool const is_there = present.empty() || present[q] != 0;
               arm.queries.push_back(is_there ? prepare_query(values + q * dim, dim, "vectors", q)

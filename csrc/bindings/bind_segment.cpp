@@ -142,6 +142,10 @@ void bind_segment(py::module_& m) {
         std::size_t attributes = 0;
         for (auto const& column : s.p.attributes) attributes += column->bytes();
         out["attributes"] = attributes;
+        std::size_t statistics = 0;
+        for (auto const& cells : s.text_statistics)
+          statistics += cells.size() * sizeof(CellTextStatistics);
+        out["statistics"] = statistics;
         return out;
       });
 

@@ -3,6 +3,8 @@
 // libm, no CUDA transcendental.
 #pragma once
 
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -55,6 +57,27 @@ HYRECALL_HD inline T fold_lanes(T* lanes) {
     for (int j = 0; j < width; ++j) lanes[j] = lanes[j] + lanes[j + width];
   }
   return lanes[0];
+}
+
+// Outside, float32 products of a cosine could lose their meaning.
+inline constexpr double kMinNorm = 0x1p-60;
+inline constexpr double kMaxNorm = 0x1p60;
+
+// Euclidean norm in float64: 32 lanes as the dot. Squares of float32 are exact in float64; a square
+// root is rounded correctly everywhere. element(i) is a double.
+template <typename Element>
+HYRECALL_HD inline double row_norm(std::size_t dim, Element&& element) {
+  double lanes[kLanes] = {};
+  for (std::size_t i = 0; i < dim; ++i) {
+    double const x = element(i);
+    lanes[i % kLanes] = lanes[i % kLanes] + x * x;
+  }
+  return sqrt(fold_lanes(lanes));
+}
+
+// float32 of 1 / norm; 0 for a zero row, which counts as missing.
+HYRECALL_HD inline float inverse_norm(double norm) {
+  return norm == 0.0 ? 0.0f : static_cast<float>(1.0 / norm);
 }
 
 // Cosine of a row and a query from their canonical dot and inverse norms, in [-1, 1]; never -0.

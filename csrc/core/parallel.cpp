@@ -9,6 +9,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -53,7 +54,11 @@ class Pool {
     {
       std::lock_guard const lock(mutex_);
       while (static_cast<int>(threads_) < job.seats) {
-        std::thread([this] { loop(); }).detach();  // lives as long as the process; see pool()
+        try {
+          std::thread([this] { loop(); }).detach();  // lives as long as the process; see pool()
+        } catch (std::system_error const&) {
+          break;  // no room for more: those that are there, and the caller, do the work
+        }
         ++threads_;
       }
       jobs_.push_back(&job);

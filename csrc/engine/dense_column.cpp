@@ -10,7 +10,6 @@
 #include "core/formulas.hpp"
 #include "core/parallel.hpp"
 #include "kernels/cpu/dot.hpp"
-#include "kernels/cpu/norm.hpp"
 
 namespace hyrecall {
 namespace {
@@ -35,24 +34,24 @@ double norm_of(DType dtype, std::uint8_t const* row, std::size_t dim) {
   auto const* halves = reinterpret_cast<std::uint16_t const*>(row);
   switch (dtype) {
     case DType::kFloat32:
-      return cpu::row_norm(dim, [&](std::size_t i) { return static_cast<double>(floats[i]); });
+      return row_norm(dim, [&](std::size_t i) { return static_cast<double>(floats[i]); });
     case DType::kFloat16:
-      return cpu::row_norm(dim, [&](std::size_t i) { return widen_half(halves[i]); });
+      return row_norm(dim, [&](std::size_t i) { return widen_half(halves[i]); });
     case DType::kBFloat16:
-      return cpu::row_norm(dim, [&](std::size_t i) { return widen_brain(halves[i]); });
+      return row_norm(dim, [&](std::size_t i) { return widen_brain(halves[i]); });
   }
   return 0.0;
 }
 
 float checked_inverse_norm(double norm, std::string const& argument, std::string const& place) {
-  if (norm != 0.0 && !(norm >= cpu::kMinNorm && norm <= cpu::kMaxNorm)) {
+  if (norm != 0.0 && !(norm >= kMinNorm && norm <= kMaxNorm)) {
     char got[32];  // std::to_string would show a small norm as 0.000000
     std::snprintf(got, sizeof got, "%g", norm);
     throw Error(ErrorCode::kOption, argument,
                 std::string("expected a norm in [2^-60, 2^60] or a zero vector, got ") + got +
                     " in " + place);
   }
-  return cpu::inverse_norm(norm);
+  return inverse_norm(norm);
 }
 
 constexpr std::size_t kBlockRows = 4096;  // rows a thread takes at a time
@@ -153,8 +152,7 @@ DenseQuery prepare_query(float const* values, std::uint32_t dim, std::string con
   DenseQuery out;
   out.padded.assign((dim + kLanes - 1) / kLanes * kLanes, 0.0f);
   std::copy(values, values + dim, out.padded.begin());
-  double const norm =
-      cpu::row_norm(dim, [&](std::size_t i) { return static_cast<double>(values[i]); });
+  double const norm = row_norm(dim, [&](std::size_t i) { return static_cast<double>(values[i]); });
   out.inverse_norm = checked_inverse_norm(norm, argument, "query " + std::to_string(query));
   return out;
 }

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <mutex>
 #include <numeric>
 
-#include "core/fork_mutex.hpp"
 #include "core/hash.hpp"
 
 namespace hyrecall {
@@ -31,20 +29,25 @@ TermId LexicalColumn::find(std::string_view term) const {
 }
 
 std::span<TermId const> LexicalColumn::with_prefix(std::string_view prefix) const {
-  {
-    std::lock_guard const lock(fork_mutex<LexicalColumn>());
-    if (sorted_.size() < n_terms()) {
-      sorted_.resize(n_terms());
-      std::iota(sorted_.begin(), sorted_.end(), TermId{0});
-      std::sort(sorted_.begin(), sorted_.end(),
-                [this](TermId a, TermId b) { return parts_.terms[a] < parts_.terms[b]; });
-    }
-  }
-  auto const begin = std::partition_point(sorted_.begin(), sorted_.end(),
+  std::vector<TermId> const& sorted = terms_in_order();
+  auto const begin = std::partition_point(sorted.begin(), sorted.end(),
                                           [&](TermId t) { return parts_.terms[t] < prefix; });
   auto const end = std::partition_point(
-      begin, sorted_.end(), [&](TermId t) { return parts_.terms[t].starts_with(prefix); });
+      begin, sorted.end(), [&](TermId t) { return parts_.terms[t].starts_with(prefix); });
   return {begin, end};
+}
+
+std::vector<TermId> const& LexicalColumn::terms_in_order() const {
+  std::vector<TermId> const* held = sorted_.load(std::memory_order_acquire);
+  if (held != nullptr) return *held;
+  // Sorted without a lock: two threads may both do it, and the first result stays.
+  auto made = std::make_unique<std::vector<TermId>>(n_terms());
+  std::iota(made->begin(), made->end(), TermId{0});
+  std::sort(made->begin(), made->end(),
+            [this](TermId a, TermId b) { return parts_.terms[a] < parts_.terms[b]; });
+  if (sorted_.compare_exchange_strong(held, made.get(), std::memory_order_acq_rel))
+    return *made.release();
+  return *held;
 }
 
 std::span<Row const> LexicalColumn::rows_of(TermId term) const {
@@ -55,13 +58,6 @@ std::span<Row const> LexicalColumn::rows_of(TermId term) const {
 std::span<std::uint32_t const> LexicalColumn::freqs_of(TermId term) const {
   std::uint64_t const begin = parts_.posting_offsets[term];
   return {parts_.posting_freqs.data() + begin, parts_.posting_offsets[term + 1] - begin};
-}
-
-std::pair<std::size_t, std::size_t> LexicalColumn::postings_in(TermId term, RowRange range) const {
-  std::span<Row const> const rows = rows_of(term);
-  auto const begin = std::lower_bound(rows.begin(), rows.end(), range.begin);
-  auto const end = std::lower_bound(begin, rows.end(), range.end);
-  return {begin - rows.begin(), end - rows.begin()};
 }
 
 std::uint32_t LexicalColumn::term_freq(Row row, TermId wanted) const {
@@ -81,12 +77,24 @@ void LexicalColumn::positions(Row row, TermId wanted, std::vector<std::uint32_t>
   });
 }
 
+std::uint32_t LexicalColumn::count_places(Row row, std::span<TermId const> terms) const {
+  std::vector<std::uint32_t> places;
+  for_each_term(row, [&](TermId term, std::uint32_t freq, std::uint8_t const* at) {
+    if (!std::binary_search(terms.begin(), terms.end(), term)) return;
+    std::uint32_t position = 0;
+    for (std::uint32_t i = 0; i < freq; ++i) places.push_back(position += get_varint(at));
+  });
+  std::sort(places.begin(), places.end());
+  return static_cast<std::uint32_t>(std::unique(places.begin(), places.end()) - places.begin());
+}
+
 std::size_t LexicalColumn::bytes() const {
   Parts const& p = parts_;
   return p.doc_lengths.bytes() + p.terms.offsets.bytes() + p.terms.bytes.bytes() +
          p.posting_offsets.bytes() + p.posting_rows.bytes() + p.posting_freqs.bytes() +
          p.forward_offsets.bytes() + p.forward_bytes.bytes() + p.block_offsets.bytes() +
-         p.block_begins.bytes() + p.frontiers.bytes() + slots_.bytes();
+         p.block_begins.bytes() + p.frontiers.bytes() + slots_.bytes() +
+         (sorted_.load(std::memory_order_acquire) != nullptr ? n_terms() * sizeof(TermId) : 0);
 }
 
 }  // namespace hyrecall

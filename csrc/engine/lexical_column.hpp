@@ -2,6 +2,7 @@
 // -> terms).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -28,11 +29,6 @@ struct FrontierPoint {
   std::uint32_t doc_length;
 };
 
-struct Posting {
-  TermId term;
-  std::uint32_t term_freq;
-};
-
 class LexicalColumn {
  public:
   // The parts a file holds; everything else is derived from them.
@@ -54,6 +50,9 @@ class LexicalColumn {
   };
 
   explicit LexicalColumn(Parts parts);
+  ~LexicalColumn() { delete sorted_.load(std::memory_order_acquire); }
+  LexicalColumn(LexicalColumn const&) = delete;
+  LexicalColumn& operator=(LexicalColumn const&) = delete;
 
   Parts const& parts() const { return parts_; }
   std::string const& name() const { return parts_.name; }
@@ -66,9 +65,6 @@ class LexicalColumn {
   std::span<TermId const> with_prefix(std::string_view prefix) const;  // in UTF-8 byte order
   std::span<Row const> rows_of(TermId term) const;
   std::span<std::uint32_t const> freqs_of(TermId term) const;
-  // First and one past the last posting of the term whose rows lie in the range, counted from the
-  // term's first.
-  std::pair<std::size_t, std::size_t> postings_in(TermId term, RowRange range) const;
 
   // Calls f(term, term_freq, reader) for the document's distinct terms; reader(positions) is
   // optional to call.
@@ -76,13 +72,19 @@ class LexicalColumn {
   void for_each_term(Row row, F&& f) const;
   std::uint32_t term_freq(Row row, TermId term) const;
   void positions(Row row, TermId term, std::vector<std::uint32_t>& out) const;
+  // Positions at which a document holds any of the terms (rising).
+  std::uint32_t count_places(Row row, std::span<TermId const> terms) const;
 
   std::size_t bytes() const;
 
  private:
+  std::vector<TermId> const& terms_in_order() const;
+
   Parts parts_;
-  Buffer<TermId> slots_;                // open addressing over hash_bytes(term); kNone32 = free
-  mutable std::vector<TermId> sorted_;  // by term bytes; made on the first prefix query
+  Buffer<TermId> slots_;  // open addressing over hash_bytes(term); kNone32 = free
+  // By term bytes; made on the first prefix query, by whoever comes first. Owned; a plain pointer,
+  // because no fork may meet a lock that is held.
+  mutable std::atomic<std::vector<TermId> const*> sorted_{nullptr};
 };
 
 // ---- LEB128, 7 bits a byte, low bits first

@@ -14,8 +14,9 @@
 
 namespace hyrecall {
 
-// (group, member) -> count. Entries of one group lie together, so a group can be walked.
-class PagedCounts {
+// (group, member) -> count, sorted within a page. The caller chooses an entry's page by a hash, so
+// that what is read together may lie together.
+class PagedTable {
  public:
   struct Entry {
     std::uint32_t group;
@@ -23,18 +24,10 @@ class PagedCounts {
     std::int64_t count;
   };
 
-  std::int64_t get(std::uint32_t group, std::uint32_t member) const {
-    std::span<Entry const> const entries = of_group(group);
-    auto const at = std::lower_bound(entries.begin(), entries.end(), member,
-                                     [](Entry const& e, std::uint32_t m) { return e.member < m; });
-    return at != entries.end() && at->member == member ? at->count : 0;
-  }
-
-  // The group's entries by rising member; valid as long as this map lives.
-  std::span<Entry const> of_group(std::uint32_t group) const {
-    Branch const* const branch = branches_[branch_of(group)].get();
-    if (branch == nullptr) return {};
-    Page const* const page = branch->pages[page_of(group)].get();
+  // The group's entries of that page by rising member; valid as long as this table lives.
+  std::span<Entry const> of_group(std::uint64_t hash, std::uint32_t group) const {
+    Branch const* const branch = branches_[branch_of(hash)].get();
+    Page const* const page = branch == nullptr ? nullptr : branch->pages[page_of(hash)].get();
     if (page == nullptr) return {};
     auto const& entries = page->entries;
     auto const begin =
@@ -45,25 +38,26 @@ class PagedCounts {
     return {begin, end};
   }
 
-  // A copy to change: the pages it shares with this map are copied before they are touched.
-  PagedCounts fork() const {
+  // A copy to change: the pages it shares with this table are copied before they are touched.
+  PagedTable fork() const {
     static std::atomic<std::uint64_t> epochs{0};
-    PagedCounts copy = *this;
+    PagedTable copy = *this;
     copy.epoch_ = ++epochs;
     return copy;
   }
 
   // Adds to a count in place; only on a fork that no other thread can see yet.
-  void add(std::uint32_t group, std::uint32_t member, std::int64_t count) {
-    Branch& branch = own(branches_[branch_of(group)]);
-    std::vector<Entry>& entries = own(branch.pages[page_of(group)]).entries;
-    auto const at = std::lower_bound(
-        entries.begin(), entries.end(), std::pair(group, member),
-        [](Entry const& e, auto const& k) { return std::pair(e.group, e.member) < k; });
-    if (at != entries.end() && at->group == group && at->member == member) {
-      at->count += count;
+  void add(std::uint64_t hash, Entry const& added) {
+    Branch& branch = own(branches_[branch_of(hash)]);
+    std::vector<Entry>& entries = own(branch.pages[page_of(hash)]).entries;
+    auto const at =
+        std::lower_bound(entries.begin(), entries.end(), added, [](Entry const& x, Entry const& y) {
+          return std::pair(x.group, x.member) < std::pair(y.group, y.member);
+        });
+    if (at != entries.end() && at->group == added.group && at->member == added.member) {
+      at->count += added.count;
     } else {
-      entries.insert(at, {group, member, count});
+      entries.insert(at, added);
     }
   }
 
@@ -79,8 +73,8 @@ class PagedCounts {
     std::array<std::shared_ptr<Page>, kFanOut> pages;
   };
 
-  static std::size_t branch_of(std::uint32_t group) { return mix64(group) % kFanOut; }
-  static std::size_t page_of(std::uint32_t group) { return mix64(group) / kFanOut % kFanOut; }
+  static std::size_t branch_of(std::uint64_t hash) { return hash % kFanOut; }
+  static std::size_t page_of(std::uint64_t hash) { return hash / kFanOut % kFanOut; }
 
   template <typename T>
   T& own(std::shared_ptr<T>& held) const {
@@ -93,6 +87,59 @@ class PagedCounts {
 
   std::uint64_t epoch_ = 0;
   std::array<std::shared_ptr<Branch>, kFanOut> branches_{};
+};
+
+// (group, member) -> count, to look up and to sum over members. A group's members lie in pages by
+// blocks of 64, beside an index of its blocks: a change copies little of a group, however large.
+class PagedCounts {
+ public:
+  std::int64_t get(std::uint32_t group, std::uint32_t member) const {
+    for (auto const& e : members_.of_group(hash_of(group, member / kBlock), group)) {
+      if (e.member == member) return e.count;
+    }
+    return 0;
+  }
+
+  // Over members that rise.
+  std::int64_t sum(std::uint32_t group, std::span<std::uint32_t const> members) const {
+    std::int64_t sum = 0;
+    auto at = members.begin();  // blocks and members both rise, so they are walked together
+    for (auto const& block : blocks_.of_group(mix64(group), group)) {
+      at = std::lower_bound(at, members.end(), block.member * kBlock);
+      if (at == members.end()) break;
+      if (*at / kBlock != block.member) continue;
+      for (auto const& e : members_.of_group(hash_of(group, block.member), group)) {
+        // Blocks of a group may share a page.
+        if (e.member / kBlock == block.member && std::binary_search(at, members.end(), e.member))
+          sum += e.count;
+      }
+    }
+    return sum;
+  }
+
+  // A copy to change; see PagedTable.
+  PagedCounts fork() const {
+    PagedCounts copy;
+    copy.members_ = members_.fork();
+    copy.blocks_ = blocks_.fork();
+    return copy;
+  }
+
+  // Adds to a count in place; only on a fork that no other thread can see yet.
+  void add(std::uint32_t group, std::uint32_t member, std::int64_t count) {
+    members_.add(hash_of(group, member / kBlock), {group, member, count});
+    blocks_.add(mix64(group), {group, member / kBlock, count});
+  }
+
+ private:
+  static constexpr std::uint32_t kBlock = 64;
+
+  static std::uint64_t hash_of(std::uint32_t group, std::uint32_t block) {
+    return mix64(std::uint64_t{group} << 32 | block);
+  }
+
+  PagedTable members_;
+  PagedTable blocks_;  // (group, member / kBlock) -> sum of counts
 };
 
 }  // namespace hyrecall

@@ -50,7 +50,12 @@ void find_phrase(SegmentView const& view, LexicalColumn const& column, ScopeRows
 void find_prefix(SegmentView const& view, LexicalColumn const& column, ScopeRows const& scope,
                  Leaf const& leaf, std::set<std::string>& expanded, std::string const& argument,
                  LeafPostings& out) {
-  std::map<Row, std::uint32_t> freqs;
+  struct Found {
+    std::uint32_t freq = 0;
+    std::uint32_t n_terms = 0;
+  };
+  std::map<Row, Found> found;
+  std::vector<TermId> terms;  // that some document of the scope holds
   for (TermId term : column.with_prefix(leaf.terms.front())) {
     std::span<Row const> const rows = column.rows_of(term);
     std::span<std::uint32_t const> const term_freqs = column.freqs_of(term);
@@ -58,9 +63,12 @@ void find_prefix(SegmentView const& view, LexicalColumn const& column, ScopeRows
     for_each_in_scope(rows, scope, [&](std::size_t i) {
       if (!view.live()[rows[i]]) return;
       present = true;
-      freqs[rows[i]] += term_freqs[i];
+      Found& one = found[rows[i]];
+      one.freq += term_freqs[i];
+      ++one.n_terms;
     });
     if (!present) continue;
+    terms.push_back(term);
     expanded.emplace(column.parts().terms[term]);
     if (expanded.size() > kPrefixBudget) {
       throw Error(ErrorCode::kOption, argument,
@@ -68,9 +76,11 @@ void find_prefix(SegmentView const& view, LexicalColumn const& column, ScopeRows
                       " terms of the scope, got more for Prefix('" + leaf.terms.front() + "')");
     }
   }
-  for (auto const& [row, freq] : freqs) {
+  std::sort(terms.begin(), terms.end());
+  for (auto const& [row, one] : found) {
     out.own_rows.push_back(row);
-    out.own_freqs.push_back(freq);
+    // A compound and its first part may both begin so, and are one occurrence.
+    out.own_freqs.push_back(one.n_terms == 1 ? one.freq : column.count_places(row, terms));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "core/error.hpp"
 #include "core/parallel.hpp"
 #include "engine/dense_arm.hpp"
 #include "engine/fusion.hpp"
@@ -75,40 +76,49 @@ Statistics Execution::statistics() const {
   return out;
 }
 
-std::vector<Execution::Block> Execution::make_blocks() const {
+std::vector<Execution::Block> Execution::make_blocks(std::vector<GroupTiles>& tiles) const {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> groups;
   for (std::uint32_t q = 0; q < request_.n_queries; ++q)
     groups[{request_.scope_of[q], request_.filter_of[q]}].push_back(q);
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> keys;
   std::vector<Block> blocks;
   for (auto const& [key, queries] : groups) {
     for (std::size_t begin = 0; begin < queries.size(); begin += kBlockQueries) {
       std::size_t const end = std::min(queries.size(), begin + kBlockQueries);
-      blocks.push_back({key.first,
-                        key.second,
+      blocks.push_back({keys.size(),
+                        key.first,
                         {queries.begin() + static_cast<std::ptrdiff_t>(begin),
                          queries.begin() + static_cast<std::ptrdiff_t>(end)}});
     }
+    keys.push_back(key);
   }
+  tiles.resize(keys.size());
+  parallel_for(keys.size(), request_.threads, [&](int, std::size_t group) {
+    auto const [scope, filter] = keys[group];
+    for (std::size_t s = 0; s < snapshot_.segments.size(); ++s) {
+      tiles[group].push_back(
+          select_tiles(*snapshot_.segments[s], scopes_[scope][s],
+                       filter == kNone32 ? nullptr : request_.filters[filter].get()));
+    }
+  });
   return blocks;
 }
 
-void Execution::scan_dense_block(Block const& block, std::size_t slice, std::size_t n_slices,
+void Execution::scan_dense_block(Block const& block, GroupTiles const& group, std::size_t slice,
+                                 std::size_t n_slices,
                                  std::vector<std::vector<std::vector<Candidate>>>& out) const {
-  FilterProgram const* const filter =
-      block.filter == kNone32 ? nullptr : request_.filters[block.filter].get();
   std::size_t const n_arms = request_.dense.size();
   std::vector<TopK> best(n_arms * block.queries.size(), TopK(request_.depth));
   for (std::uint32_t s = 0; s < snapshot_.segments.size(); ++s) {
-    std::vector<SelectedTile> const tiles =
-        select_tiles(*snapshot_.segments[s], scopes_[block.scope][s], filter);
+    std::span<SelectedTile const> const tiles = group[s];
     std::size_t const begin = tiles.size() * slice / n_slices;
     std::size_t const end = tiles.size() * (slice + 1) / n_slices;
     for (std::size_t arm = 0; arm < n_arms; ++arm) {
       std::vector<TopK*> own;
       for (std::size_t q = 0; q < block.queries.size(); ++q)
         own.push_back(&best[arm * block.queries.size() + q]);
-      scan_dense(*snapshot_.segments[s], s, request_.dense[arm],
-                 std::span(tiles).subspan(begin, end - begin), block.queries, own);
+      scan_dense(*snapshot_.segments[s], s, request_.dense[arm], tiles.subspan(begin, end - begin),
+                 block.queries, own);
     }
   }
   for (std::size_t arm = 0; arm < n_arms; ++arm) {
@@ -118,16 +128,14 @@ void Execution::scan_dense_block(Block const& block, std::size_t slice, std::siz
   }
 }
 
-void Execution::scan_lexical_block(Block const& block, std::vector<std::vector<Bm25Query>>& scorers,
+void Execution::scan_lexical_block(Block const& block, GroupTiles const& group,
+                                   std::vector<std::vector<Bm25Query>>& scorers,
                                    LexicalScratch& scratch,
                                    std::vector<std::vector<std::vector<Candidate>>>& out) const {
-  FilterProgram const* const filter =
-      block.filter == kNone32 ? nullptr : request_.filters[block.filter].get();
   std::size_t const n_arms = request_.lexical.size();
   std::vector<TopK> best(n_arms * block.queries.size(), TopK(request_.depth));
   for (std::uint32_t s = 0; s < snapshot_.segments.size(); ++s) {
-    std::vector<SelectedTile> const tiles =
-        select_tiles(*snapshot_.segments[s], scopes_[block.scope][s], filter);
+    std::span<SelectedTile const> const tiles = group[s];
     for (std::size_t arm = 0; arm < n_arms; ++arm) {
       for (std::size_t q = 0; q < block.queries.size(); ++q) {
         std::uint32_t const query = block.queries[q];
@@ -157,7 +165,8 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
                                 statistics[arm][q]);
     }
   }
-  std::vector<Block> const blocks = make_blocks();
+  std::vector<GroupTiles> tiles;
+  std::vector<Block> const blocks = make_blocks(tiles);
   Row most_rows = 0;
   for (Block const& block : blocks) {
     Row n_rows = 0;
@@ -178,10 +187,13 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
   std::size_t const n_lexical_items = n_lexical > 0 ? blocks.size() : 0;
   parallel_for(n_dense_items + n_lexical_items, request_.threads,
                [&](int worker, std::size_t item) {
-                 if (item < n_dense_items) {
-                   scan_dense_block(blocks[item / n_slices], item % n_slices, n_slices, dense);
+                 bool const is_dense = item < n_dense_items;
+                 Block const& block = blocks[is_dense ? item / n_slices : item - n_dense_items];
+                 GroupTiles const& group = tiles[block.group];
+                 if (is_dense) {
+                   scan_dense_block(block, group, item % n_slices, n_slices, dense);
                  } else {
-                   scan_lexical_block(blocks[item - n_dense_items], scorers,
+                   scan_lexical_block(block, group, scorers,
                                       scratch[static_cast<std::size_t>(worker)], lexical);
                  }
                });
@@ -246,14 +258,23 @@ Pool Execution::complete(std::size_t query, ArmLists lists,
   return pool;
 }
 
+void Execution::require_authorised(std::size_t query, std::uint32_t segment, Row row) const {
+  require(query < request_.n_queries && segment < snapshot_.segments.size(), "a row of a reply");
+  bool const is_seen = scopes_[request_.scope_of[query]][segment].contains(row) &&
+                       snapshot_.segments[segment]->live()[row];
+  require(is_seen, "a row in the query's scope");
+}
+
 std::vector<std::uint32_t> Execution::leaf_freqs(std::size_t arm, std::size_t query,
                                                  std::uint32_t segment, Row row) const {
+  require_authorised(query, segment, row);
   std::vector<std::uint32_t> out;
   for (LeafPostings const& leaf : postings(arm, query, segment)) out.push_back(leaf.freq_of(row));
   return out;
 }
 
 bool Execution::matches(std::size_t arm, std::size_t query, std::uint32_t segment, Row row) const {
+  require_authorised(query, segment, row);
   std::vector<LeafPostings> const& leaves = postings(arm, query, segment);
   return queries_[arm][query]->match.matches(
       [&](std::uint32_t leaf) { return leaves[leaf].freq_of(row) > 0; });
@@ -279,17 +300,25 @@ namespace {
 
 // One query's candidates of all parts in one pool. An arm's list is cut again, over all parts; what
 // no list keeps is no part of the union.
-struct JoinedPool {
-  Pool pool;
-  std::vector<std::uint32_t> part;  // [n_docs]
+class JoinedPool {
+ public:
+  // Of one part: its pool as it is, which must outlive this.
+  explicit JoinedPool(Pool const& only) : only_(&only) {}
+  JoinedPool(Pool joined, std::vector<std::uint32_t> part)
+      : joined_(std::move(joined)), part_(std::move(part)) {}
+
+  Pool const& pool() const { return only_ != nullptr ? *only_ : joined_; }
+  std::uint32_t part(std::uint32_t doc) const { return only_ != nullptr ? 0 : part_[doc]; }
+
+ private:
+  Pool const* only_ = nullptr;
+  Pool joined_;
+  std::vector<std::uint32_t> part_;  // [n_docs]
 };
 
 JoinedPool join_parts(Request const& request, std::span<std::vector<Pool> const* const> parts,
                       std::size_t query) {
-  if (parts.size() == 1) {
-    Pool const& only = (*parts[0])[query];
-    return {only, std::vector<std::uint32_t>(only.docs.size(), 0)};
-  }
+  if (parts.size() == 1) return JoinedPool((*parts[0])[query]);
   std::size_t const n_arms = request.n_arms();
   struct Place {
     std::uint32_t part;
@@ -299,8 +328,9 @@ JoinedPool join_parts(Request const& request, std::span<std::vector<Pool> const*
   std::vector<std::vector<std::uint32_t>> number(parts.size());  // where a kept document went
   for (std::uint32_t part = 0; part < parts.size(); ++part)
     number[part].resize((*parts[part])[query].docs.size(), kNone32);
-  JoinedPool joined;
-  joined.pool.lists.resize(n_arms);
+  Pool joined;
+  std::vector<std::uint32_t> part_of;
+  joined.lists.resize(n_arms);
   for (std::size_t arm = 0; arm < n_arms; ++arm) {
     auto const pool_of = [&](Place place) -> Pool const& { return (*parts[place.part])[query]; };
     for (std::uint32_t part = 0; part < parts.size(); ++part) {
@@ -316,35 +346,36 @@ JoinedPool join_parts(Request const& request, std::span<std::vector<Pool> const*
       std::uint32_t& at = number[place.part][place.doc];
       if (at == kNone32) {
         Pool const& from = pool_of(place);
-        at = static_cast<std::uint32_t>(joined.pool.docs.size());
-        joined.pool.docs.push_back(from.docs[place.doc]);
-        joined.part.push_back(place.part);
+        at = static_cast<std::uint32_t>(joined.docs.size());
+        joined.docs.push_back(from.docs[place.doc]);
+        part_of.push_back(place.part);
         auto const first = from.scores.begin() + static_cast<std::ptrdiff_t>(place.doc * n_arms);
-        joined.pool.scores.insert(joined.pool.scores.end(), first,
-                                  first + static_cast<std::ptrdiff_t>(n_arms));
+        joined.scores.insert(joined.scores.end(), first,
+                             first + static_cast<std::ptrdiff_t>(n_arms));
       }
-      joined.pool.lists[arm].push_back(at);
+      joined.lists[arm].push_back(at);
     }
   }
-  return joined;
+  return {std::move(joined), std::move(part_of)};
 }
 
 void append_hits(Request const& request, JoinedPool const& joined, Hits& hits) {
   std::size_t const n_arms = request.n_arms();
-  std::vector<std::int32_t> const ranks = ranks_of(joined.pool, n_arms);
-  auto const [fused, scales] = fuse(request, joined.pool, ranks);
+  Pool const& pool = joined.pool();
+  std::vector<std::int32_t> const ranks = ranks_of(pool, n_arms);
+  auto const [fused, scales] = fuse(request, pool, ranks);
   hits.scales.insert(hits.scales.end(), scales.begin(), scales.end());
   std::size_t const begin = std::min(request.offset, fused.size());
   std::size_t const end = begin + std::min(request.limit, fused.size() - begin);
   for (std::size_t i = begin; i < end; ++i) {
     std::uint32_t const doc = fused[i].doc;
-    hits.part.push_back(joined.part[doc]);
-    hits.segment.push_back(joined.pool.docs[doc].segment);
-    hits.row.push_back(joined.pool.docs[doc].row);
+    hits.part.push_back(joined.part(doc));
+    hits.segment.push_back(pool.docs[doc].segment);
+    hits.row.push_back(pool.docs[doc].row);
     hits.rank.push_back(static_cast<std::int32_t>(i) + 1);
     hits.score.push_back(fused[i].score);
     for (std::size_t arm = 0; arm < n_arms; ++arm) {
-      hits.arm_scores.push_back(joined.pool.scores[doc * n_arms + arm]);
+      hits.arm_scores.push_back(pool.scores[doc * n_arms + arm]);
       hits.arm_ranks.push_back(ranks[doc * n_arms + arm]);
     }
   }

@@ -21,7 +21,7 @@ class Execution {
   // parts.
   std::vector<Pool> candidates(Statistics const& statistics) const;
 
-  // How explain() sees one document: term frequencies of the query's leaves.
+  // How explain() sees one document of the query's scope: term frequencies of the query's leaves.
   std::vector<std::uint32_t> leaf_freqs(std::size_t arm, std::size_t query, std::uint32_t segment,
                                         Row row) const;
   bool matches(std::size_t arm, std::size_t query, std::uint32_t segment, Row row) const;
@@ -30,22 +30,26 @@ class Execution {
   }
 
  private:
-  struct Block {  // queries that share scope and filter: their tiles are selected once
+  // By segment: the tiles that queries of one scope and filter may see.
+  using GroupTiles = std::vector<std::vector<SelectedTile>>;
+  struct Block {  // some queries of a group, that meet each tile together
+    std::size_t group;
     std::uint32_t scope;
-    std::uint32_t filter;
     std::vector<std::uint32_t> queries;
   };
   using ArmLists = std::vector<std::vector<Candidate>>;  // [n_arms]
 
-  std::vector<Block> make_blocks() const;
+  void require_authorised(std::size_t query, std::uint32_t segment, Row row) const;
+  std::vector<Block> make_blocks(std::vector<GroupTiles>& tiles) const;
   std::vector<LeafPostings> const& postings(std::size_t arm, std::size_t query,
                                             std::size_t segment) const {
     return postings_[arm][query][segment];
   }
-  void scan_dense_block(Block const& block, std::size_t slice, std::size_t n_slices,
+  void scan_dense_block(Block const& block, GroupTiles const& group, std::size_t slice,
+                        std::size_t n_slices,
                         std::vector<std::vector<std::vector<Candidate>>>& out) const;
-  void scan_lexical_block(Block const& block, std::vector<std::vector<Bm25Query>>& scorers,
-                          LexicalScratch& scratch,
+  void scan_lexical_block(Block const& block, GroupTiles const& group,
+                          std::vector<std::vector<Bm25Query>>& scorers, LexicalScratch& scratch,
                           std::vector<std::vector<std::vector<Candidate>>>& out) const;
   Pool complete(std::size_t query, ArmLists lists,
                 std::vector<std::vector<Bm25Query>> const& scorers) const;

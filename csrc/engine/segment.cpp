@@ -56,9 +56,10 @@ SegmentView::SegmentView(std::shared_ptr<Segment const> segment)
 }
 
 SegmentView SegmentView::without(std::span<Row const> rows) const {
-  SegmentView next = *this;
+  SegmentView next(segment_);
+  next.live_ = live_;
   next.live_.kill(rows);
-  next.n_dead_ += rows.size();
+  next.n_dead_ = n_dead_ + rows.size();
   for (std::size_t arm = 0; arm < segment_->p.lexical.size(); ++arm) {
     LexicalColumn const& column = *segment_->p.lexical[arm];
     PagedCounts postings = dead_.postings[arm].fork();
@@ -92,15 +93,7 @@ CellTextStatistics SegmentView::text_statistics(std::size_t arm, std::uint32_t c
 std::int64_t SegmentView::dead_doc_freq(std::size_t arm, TermId term,
                                         std::span<std::uint32_t const> cells) const {
   if (n_dead_ == 0) return 0;
-  std::int64_t sum = 0;
-  std::span<PagedCounts::Entry const> const entries = dead_.postings[arm].of_group(term);
-  auto cell = cells.begin();  // both rise, so they are walked together
-  for (PagedCounts::Entry const& entry : entries) {
-    cell = std::lower_bound(cell, cells.end(), entry.member);
-    if (cell == cells.end()) break;
-    if (*cell == entry.member) sum += entry.count;
-  }
-  return sum;
+  return dead_.postings[arm].sum(term, cells);
 }
 
 Row SegmentView::find(std::string_view cell, KeyValue const& key) const {

@@ -35,6 +35,8 @@ class Texts {
     analyzer.analyze(texts_, text::Role::kQuery, batch_);
   }
 
+  // Words that the next text was cut into.
+  std::uint32_t n_words() const { return batch_.n_words[at_]; }
   // The tokens of the next text, in the order of collect().
   std::vector<Token> next() {
     std::vector<Token> out;
@@ -112,13 +114,16 @@ class Compiler {
   }
 
   std::string prefix_term(TextQuery const& query) {
+    std::uint32_t const n_words = texts_.n_words();
     std::vector<Token> const tokens = texts_.next();
-    // A compound comes first and shares its position with its first part.
+    // Of one word; a compound comes first and shares its position with its first part.
     bool const one =
-        tokens.size() == 1 || (tokens.size() > 1 && tokens[1].position == tokens[0].position);
+        n_words == 1 &&
+        (tokens.size() == 1 || (tokens.size() > 1 && tokens[1].position == tokens[0].position));
     if (!one) {
       throw Error(ErrorCode::kOption, argument_,
-                  "expected a prefix of one token, got " + std::to_string(tokens.size()) +
+                  "expected a prefix of one token, got " +
+                      std::to_string(n_words == 1 ? tokens.size() : n_words) +
                       " tokens in Prefix('" + query.text + "')");
     }
     return *tokens.front().term;

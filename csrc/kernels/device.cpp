@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "core/error.hpp"
+#include "core/fork_mutex.hpp"
 #include "kernels/cuda/abi.hpp"
 
 namespace hyrecall::device {
@@ -41,13 +42,16 @@ Loaded load(std::string const& folder) {
 }
 
 Loaded const& library(std::string const& folder) {
-  static std::mutex mutex;
   static auto* const by_folder =
       new std::map<std::string, Loaded>;  // references must outlive static destruction
-  std::lock_guard const lock(mutex);
-  auto found = by_folder->find(folder);
-  if (found == by_folder->end()) found = by_folder->emplace(folder, load(folder)).first;
-  return found->second;
+  {
+    std::lock_guard const lock(fork_mutex<Loaded>());
+    auto const found = by_folder->find(folder);
+    if (found != by_folder->end()) return found->second;
+  }
+  Loaded loaded = load(folder);  // outside: loading takes long, and twice is once
+  std::lock_guard const lock(fork_mutex<Loaded>());
+  return by_folder->emplace(folder, std::move(loaded)).first->second;
 }
 
 cuda::Api const& require_library(std::string const& folder, int ordinal) {

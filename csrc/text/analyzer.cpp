@@ -36,7 +36,8 @@ class BatchWriter {
     out_.positions.push_back(position);
   }
 
-  void end_text() {
+  void end_text(std::uint32_t n_words) {
+    out_.n_words.push_back(n_words);
     out_.offsets.push_back(out_.term_ids.size());
     out_.lengths.push_back(std::exchange(length_, 0));
   }
@@ -88,12 +89,13 @@ class PresetAnalyzer final : public Analyzer {
     std::vector<Added> added;
     std::vector<Use> uses(batch.raws.size());
     for (std::size_t text = 0; text < texts.size(); ++text) {
-      std::uint32_t position = 0;
+      std::uint32_t position = 0, n_words = 0;
       for (std::size_t i = batch.offsets[text]; i < batch.offsets[text + 1]; ++i) {
         if (batch.items[i] == RawBatch::kGap) {
           ++position;
           continue;
         }
+        ++n_words;
         bool const holds = (batch.items[i] & RawBatch::kHold) != 0;
         std::uint32_t const raw = batch.items[i] & ~RawBatch::kHold;
         Use& use = uses[raw];
@@ -112,7 +114,7 @@ class PresetAnalyzer final : public Analyzer {
           writer.add_token(one.term, holds ? position : position + one.delta);
         if (!holds) position += use.n_positions;
       }
-      writer.end_text();
+      writer.end_text(n_words);
     }
   }
 
@@ -209,7 +211,7 @@ class TextAnalyzer final : public Analyzer {
          checked(function_(texts), texts.size(), "function")) {
       std::uint32_t position = 0;
       for (std::string const& term : terms) writer.add_token(writer.number_of(term), position++);
-      writer.end_text();
+      writer.end_text(position);
     }
   }
 

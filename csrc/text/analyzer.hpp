@@ -25,6 +25,8 @@ struct TokenBatch {
   // [n_texts] number of positions that hold a term: a compound and its first part share one, and a
   // removed stop word keeps its position (phrases stay honest) but does not count.
   std::vector<std::uint32_t> lengths;
+  // [n_texts] words that the text was cut into, before anything became of them.
+  std::vector<std::uint32_t> n_words;
 };
 
 // Distinct tokens -> for each the terms that stand for it, on successive positions. A token without

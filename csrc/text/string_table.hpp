@@ -1,6 +1,7 @@
 // Numbers distinct strings in order of first use. Open addressing over one arena.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -33,9 +34,12 @@ class StringTable {
     std::uint32_t const tag = tag_of(key);
     Slot& slot = slots_[slot_of(key, tag)];
     if (slot.id == kNone32) {
-      slot = {tag, size()};
+      // The slot comes last, so that a failing allocation leaves the table as it was.
+      std::uint32_t const id = size();
+      ends_.reserve(std::bit_ceil(ends_.size() + 1));
       bytes_.append(key);
       ends_.push_back(bytes_.size());
+      slot = {tag, id};
     }
     return slot.id;
   }

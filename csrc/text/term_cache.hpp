@@ -1,6 +1,7 @@
 // What became of the raw tokens seen so far. Bounded, shared by the threads of one analyzer.
 #pragma once
 
+#include <bit>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -37,10 +38,12 @@ class TermCache {
                std::vector<std::uint32_t> const& added) {
     std::lock_guard const lock(fork_mutex<TermCache>());
     for (std::uint32_t const i : added) {
+      if (keys[i].size() > kMaxKeyBytes) continue;
       if (keys_.size() >= kMaxEntries || keys_.n_bytes() >= kMaxBytes) {
         keys_ = StringTable();
         values_.clear();
       }
+      values_.reserve(std::bit_ceil(values_.size() + 1));  // first: one that fails adds neither
       if (keys_.add(keys[i]) == values_.size()) values_.push_back(values[i]);
     }
   }
@@ -48,6 +51,8 @@ class TermCache {
  private:
   static constexpr std::uint32_t kMaxEntries = 1'000'000;
   static constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
+  // Longer tokens are rare and seldom come again, and their terms can take many times their size.
+  static constexpr std::size_t kMaxKeyBytes = 256;
 
   StringTable keys_;
   std::vector<Value> values_;  // [keys_.size()]

@@ -339,9 +339,12 @@ def merge(request: Request, parts: Sequence[Candidates]) -> dict[str, npt.NDArra
 class arithmetic:  # noqa: N801
     """The formulas of docs/scoring.md, bit for bit."""
 
+    class RoundToNearest:
+        def __enter__(self) -> None: ...
+        def __exit__(self, *args: object) -> None: ...
+
     @staticmethod
-    def isa() -> str:
-        """The instruction set in use."""
+    def isa() -> str: ...
     @staticmethod
     def log(x: float) -> float: ...
     @staticmethod
@@ -365,8 +368,7 @@ class arithmetic:  # noqa: N801
     @staticmethod
     def impact(weight: float, term_freq: float, length_norm: float) -> float: ...
     @staticmethod
-    def add(a: float, b: float) -> float:
-        """float32 addition, as term scores are summed."""
+    def add(a: float, b: float) -> float: ...
     @staticmethod
     def rrf_term(weight: float, rank_constant: float, rank: int) -> float: ...
     @staticmethod
@@ -385,8 +387,7 @@ class device:  # noqa: N801
 
     MAX_ARITY: int
     @staticmethod
-    def describe(folder: str) -> _DeviceReport:
-        """What this process can see; never raises."""
+    def describe(folder: str) -> _DeviceReport: ...
     @staticmethod
     def formulas(
         folder: str, ordinal: int, op: str, arguments: npt.NDArray[np.float64]

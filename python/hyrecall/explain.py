@@ -116,6 +116,11 @@ class Explanation:
 
 def explain(hits: Hits, hit: Hit) -> Explanation:
     """Recompute a hit's score."""
+    with _core.arithmetic.RoundToNearest():
+        return _explain(hits, hit)
+
+
+def _explain(hits: Hits, hit: Hit) -> Explanation:
     plan = hits._plan
     parts: list[dict[str, Any]] = []
     # The query alone, on the snapshot of the call: the same bits as in its batch.

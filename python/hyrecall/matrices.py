@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.schema import VectorDtype
 
@@ -86,7 +87,8 @@ def convert(values: Array, source: SourceDtype, target: VectorDtype) -> Array:
         return values
     if source == "bfloat16":
         values = widen_bfloat16(values)
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+    quiet = np.errstate(over="ignore", under="ignore", invalid="ignore")
+    with quiet, _core.arithmetic.RoundToNearest():
         if target == "bfloat16":
             return _round_to_bfloat16(values)
         return values.astype(target)

@@ -56,7 +56,8 @@ def run_recall(
             OptionError, "columns", f"a sequence of columns of {list(known)}", repr(columns)
         )
     asked_at = _utc(now)
-    plan = make_plan(facts, state.snapshot, options)
+    with _core.arithmetic.RoundToNearest():  # weights and floors are computed here
+        plan = make_plan(facts, state.snapshot, options)
     for arm in plan.arms[plan.n_lexical :]:
         for segment in state.segments:
             segment.check(arm)  # does nothing but after open(verify="structure"), once

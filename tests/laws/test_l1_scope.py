@@ -108,6 +108,26 @@ def test_every_native_callable_that_meets_documents_is_known_to_the_law(kind: st
     assert public <= NATIVE_DOORS[kind]
 
 
+def test_a_native_execution_tells_nothing_of_rows_outside_its_scope(one_column: hr.Index) -> None:
+    """k0 is ana's, and only ana is asked for."""
+    state = one_column._state
+    hits = one_column.recall(text=["ash"], scope=["ana"])
+    execution = _core.Execution(state.snapshot, hits._plan.request)
+    own = set(zip(hits._arrays["segment"].tolist(), hits._arrays["row"].tolist(), strict=True))
+    assert own
+    for segment, held in enumerate(state.segments):
+        for row in range(held.rows.num_rows):
+            for look in (execution.leaf_freqs, execution.matches):
+                if (segment, row) in own:
+                    assert look(0, 0, segment, row)
+                else:
+                    with pytest.raises(HyrecallError, match="scope"):
+                        look(0, 0, segment, row)
+    for segment, row in ((len(state.segments), 0), (0, 10**6)):
+        with pytest.raises(HyrecallError):
+            execution.leaf_freqs(0, 0, segment, row)
+
+
 def test_a_native_request_cannot_be_made_without_scopes() -> None:
     with pytest.raises(TypeError):
         _core.Request(scope_of=[0], filters=[], filter_of=[0], depth=1, limit=1, offset=0)

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "core/formulas.hpp"
 #include "kernels/arithmetic_op.hpp"
 #include "kernels/cpu/dot.hpp"
-#include "kernels/cpu/norm.hpp"
 #include "native/check.hpp"
 
 namespace hyrecall::testing {
@@ -147,8 +147,8 @@ TEST(golden_inverse_norms_have_their_bits) {
     if (line.op != "inverse_norm") continue;
     std::vector<float> const row = floats(line.inputs[0]);
     double const norm =
-        cpu::row_norm(row.size(), [&](std::size_t i) { return static_cast<double>(row[i]); });
-    CHECK_EQ(std::bit_cast<std::uint32_t>(cpu::inverse_norm(norm)), bits_of(line.expected));
+        row_norm(row.size(), [&](std::size_t i) { return static_cast<double>(row[i]); });
+    CHECK_EQ(std::bit_cast<std::uint32_t>(inverse_norm(norm)), bits_of(line.expected));
     ++n_norms;
   }
   CHECK(n_norms >= 20);

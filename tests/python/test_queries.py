@@ -198,3 +198,29 @@ def test_queries_are_frozen_and_equal_by_value() -> None:
         assert hash(make()) == hash(make())
         assert eval(repr(make()), {"__builtins__": {}}, vars(hr)) == make()
     assert hr.All("a") != hr.Any("a")
+
+
+IDENTIFIERS = ["getUserById x", "get rest", "C++ foo", "snake_case get get"]
+
+
+@pytest.fixture(scope="module")
+def identifiers() -> hr.Index:
+    table = pa.table({"id": range(len(IDENTIFIERS)), "text": IDENTIFIERS})
+    return hr.Index.build(table, hr.Schema(key="id", cell=None, text="text"))
+
+
+@pytest.mark.parametrize("text", ["getUserById rest", "C++ foo", "snake_case more", "get rest"])
+def test_a_prefix_of_several_words_is_refused_also_after_an_identifier(
+    identifiers: hr.Index, text: str
+) -> None:
+    with pytest.raises(hr.OptionError, match="text: expected a prefix of one token, got 2 tokens"):
+        identifiers.recall_one(text=hr.Prefix(text))
+    assert len(identifiers.recall_one(text=hr.Prefix(text.split(maxsplit=1)[0]))) >= 1
+
+
+def test_an_identifier_and_its_first_part_are_one_occurrence_of_a_prefix(
+    identifiers: hr.Index,
+) -> None:
+    hits = identifiers.recall_one(text=hr.Prefix("get"))
+    freqs = {hit.key: hit.explain().components[0].terms[0].term_freq for hit in hits}
+    assert freqs == {0: 1, 1: 1, 3: 2}

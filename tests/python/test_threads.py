@@ -1,11 +1,15 @@
 """Many readers beside one writer: every reader sees one version; the GIL is free meanwhile."""
 
 import itertools
+import os
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -318,3 +322,43 @@ def test_eight_readers_and_a_writer_all_get_right_answers(effort: Effort) -> Non
             thread.join()
     assert not wrong
     assert version > 5
+
+
+def test_a_recall_without_room_for_threads_is_done_by_the_caller() -> None:
+    """As a user who may have no more of them, which root always may."""
+    code = """
+import os, resource, threading
+import numpy as np, pyarrow as pa
+import hyrecall as hr
+rows = np.random.default_rng(1).standard_normal((400, 8)).astype(np.float32)
+index = hr.Index.build(
+    pa.table({"id": range(400)}), hr.Schema(key="id", cell=None, vector="v"),
+    vectors={"v": rows}, threads=1,
+)
+index.save("index")
+index = hr.Index.open("index", threads=256)
+if os.geteuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+try:
+    threading.Thread(target=print).start()
+except RuntimeError:
+    pass
+else:
+    raise AssertionError("a thread could be started")
+for _ in range(3):
+    hits = index.recall(vectors=rows, limit=1)
+    assert [one.keys for one in hits] == [[i] for i in range(400)]
+print("answered")
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": str(Path(hr.__file__).parents[1])},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.stdout == "answered\n", done.stderr

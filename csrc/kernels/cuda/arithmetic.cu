@@ -41,13 +41,10 @@ __global__ void invert_norms(float const* rows, std::int64_t n_rows, std::int64_
                              float* inverse_norms) {
   std::int64_t const row = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (row >= n_rows) return;
-  double lanes[kLanes] = {};
-  for (std::int64_t i = 0; i < dim; ++i) {
-    double const x = rows[row * dim + i];
-    lanes[i % kLanes] = lanes[i % kLanes] + x * x;
-  }
-  double const norm = sqrt(fold_lanes(lanes));
-  inverse_norms[row] = norm == 0.0 ? 0.0f : static_cast<float>(1.0 / norm);
+  float const* const at = rows + row * dim;
+  double const norm = row_norm(static_cast<std::size_t>(dim),
+                               [at](std::size_t i) { return static_cast<double>(at[i]); });
+  inverse_norms[row] = inverse_norm(norm);
 }
 
 unsigned n_blocks(std::int64_t n_threads) {
