@@ -24,13 +24,25 @@ from hyrecall.queries import All, Any, Boost, Phrase, Prefix
 from hyrecall.schema import Schema, Text, Vector
 from hyrecall.scope import ANY, Scope
 from hyrecall.scoring import BM25, RRF, Above, Max, WeightedSum
-from hyrecall.trace import Trace
+from hyrecall.shaping import (
+    MMR,
+    Budget,
+    Composite,
+    Dedup,
+    Gate,
+    Provenance,
+    Recency,
+    Rerank,
+    RerankBy,
+)
+from hyrecall.trace import StageTrace, Trace
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ANY",
     "BM25",
+    "MMR",
     "RRF",
     "Above",
     "All",
@@ -38,12 +50,16 @@ __all__ = [
     "Analyzer",
     "Any",
     "Boost",
+    "Budget",
+    "Composite",
     "CorruptIndexError",
     "DTypeError",
+    "Dedup",
     "DeviceMemoryError",
     "DeviceUnavailableError",
     "Explanation",
     "Filter",
+    "Gate",
     "Hit",
     "Hits",
     "HyrecallError",
@@ -59,11 +75,16 @@ __all__ = [
     "OptionError",
     "Phrase",
     "Prefix",
+    "Provenance",
     "QueryHits",
+    "Recency",
+    "Rerank",
+    "RerankBy",
     "Schema",
     "Scope",
     "ScopeError",
     "ShapeError",
+    "StageTrace",
     "Text",
     "Token",
     "TokenFunction",

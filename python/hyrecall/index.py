@@ -21,6 +21,7 @@ from hyrecall.schema import Schema
 from hyrecall.scope import ScopeLike
 from hyrecall.scoring import BM25, Above, Fusion
 from hyrecall.segments import State, describe
+from hyrecall.shaping import Stage
 from hyrecall.workers import off_loop
 
 __all__ = ["Index"]
@@ -129,6 +130,7 @@ class Index:
         min_fused: float | Above | None = None,
         bm25: BM25 | Mapping[str, BM25] | None = None,
         normalize: bool = False,
+        shaping: Sequence[Stage] | Stage = (),
         columns: Sequence[str] = (),
         now: datetime | None = None,
     ) -> Hits:
@@ -159,6 +161,10 @@ class Index:
         normalize : bool, default False
             Divide by the best score possible (with one arm, by the list's best): scores in [0, 1],
             the order unchanged.
+        shaping : sequence of stages, default ()
+            What happens to the fused list, in this order: Provenance, Rerank or RerankBy, Dedup,
+            Recency or Composite, Budget, MMR, Gate. The whole pool is shaped, then cut; offset +
+            limit <= depth.
         columns : sequence of str, default ()
             Row columns that ``to_arrow()`` adds.
         now : datetime, optional
@@ -194,6 +200,7 @@ class Index:
             min_fused=min_fused,
             bm25=bm25,
             normalize=normalize,
+            shaping=shaping,
         )
         return run_recall(self._facts, self._state, self._device, options, columns=columns, now=now)
 

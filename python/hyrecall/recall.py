@@ -13,7 +13,8 @@ import numpy.typing as npt
 from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.hits import Hits
-from hyrecall.request import IndexFacts, Options, make_plan
+from hyrecall.pipeline import Shaper, check_shaping
+from hyrecall.request import IndexFacts, Options, Plan, make_plan
 from hyrecall.scope import check_no_list
 from hyrecall.segments import State
 from hyrecall.trace import Trace
@@ -22,6 +23,9 @@ __all__ = ["batch_of_one", "run_recall"]
 
 BATCH_QUERIES = 4096
 """Queries that are in the engine at a time: candidates of more would only take memory."""
+
+SHAPED_QUERIES = 512
+"""The same where stages run: they hold the whole pools, with the columns they read."""
 
 
 def batch_of_one(text: object, vector: object, options: dict[str, Any]) -> dict[str, Any]:
@@ -61,11 +65,18 @@ def run_recall(
     for arm in plan.arms[plan.n_lexical :]:
         for segment in state.segments:
             segment.check(arm)  # does nothing but after open(verify="structure"), once
+    check_shaping(facts, plan, plan.stages)
+    shaper = Shaper(facts, state, plan, now=asked_at, texts=_texts(facts, plan, options.text))
     planned = time.perf_counter()
     pieces, notes, steps = [], list(plan.notes), {"plan": planned - started}
-    for begin in range(0, plan.n_queries, BATCH_QUERIES) or (0,):
-        request = plan.request.slice(begin, min(begin + BATCH_QUERIES, plan.n_queries))
+    piece = SHAPED_QUERIES if plan.stages else BATCH_QUERIES
+    for begin in range(0, plan.n_queries, piece) or (0,):
+        request = plan.request.slice(begin, min(begin + piece, plan.n_queries))
         arrays, empty, seconds = _run_piece(state, request, plan.arms[: plan.n_lexical])
+        if plan.stages:
+            merged = time.perf_counter()
+            arrays = shaper.run(arrays, begin)
+            seconds["shaping"] = time.perf_counter() - merged
         pieces.append(arrays)
         notes += [f"{arm}[{begin + query}] has no indexable token" for arm, query in empty]
         for step, spent in seconds.items():
@@ -78,6 +89,7 @@ def run_recall(
         milliseconds={step: seconds * 1e3 for step, seconds in steps.items()},
         degraded=(),
         notes=tuple(notes),
+        stages=shaper.traces,
     )
     return Hits(
         _join(pieces),
@@ -88,6 +100,15 @@ def run_recall(
         now=asked_at,
         trace=trace,
     )
+
+
+def _texts(facts: IndexFacts, plan: Plan, text: object) -> list[str | None]:
+    """Give the queries' own words, for rerankers; None where there are none to hand over."""
+    arms = list(facts.schema.text_arms)
+    given = text.get(arms[0]) if isinstance(text, Mapping) and arms else text
+    if not isinstance(given, Sequence):
+        return [None] * plan.n_queries
+    return [one if isinstance(one, str) else None for one in given]
 
 
 Arrays = dict[str, npt.NDArray[Any]]

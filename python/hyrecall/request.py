@@ -18,6 +18,7 @@ from hyrecall.queries import lower
 from hyrecall.schema import Schema
 from hyrecall.scope import Scopes
 from hyrecall.scoring import BM25, RRF, Fusion, Max, WeightedSum, read_floor
+from hyrecall.shaping import Stage, check_stages
 from hyrecall.tensors import query_vectors, row_count
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class Options:
     min_fused: object = None
     bm25: BM25 | Mapping[str, BM25] | None = None
     normalize: bool = False
+    shaping: object = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +84,9 @@ class Plan:
     normalize: bool
     depth: int
     notes: tuple[str, ...]
+    limit: int
+    offset: int
+    stages: tuple[Stage, ...]  # with any, the request asks for whole lists and they cut
 
 
 def _count(argument: str, value: object, low: int) -> int:
@@ -112,10 +117,11 @@ def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> 
     arms, weights, notes = _choose_arms(facts, options.fusion, arms)
     lexical = [arm for arm in arms if arm in texts]
     bm25 = _read_bm25(facts, options.bm25, tuple(texts))
-    if len(arms) > 1 and offset + limit > depth:
+    stages = check_stages(options.shaping)
+    if (len(arms) > 1 or stages) and offset + limit > depth:
         wish = f"<= {depth} (depth)"
         raise error(OptionError, "limit", wish, f"{offset + limit}; pass depth=")
-    if len(arms) == 1:
+    if len(arms) == 1 and not stages:
         depth = max(depth, offset + limit)
     fusion = options.fusion if options.fusion is not None or len(arms) == 1 else RRF()
     floors = _read_floors(options.min_score, arms)
@@ -133,8 +139,8 @@ def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> 
         filters=filters,
         filter_of=filter_of,
         depth=depth,
-        limit=limit,
-        offset=offset,
+        limit=depth * len(arms) if stages else limit,
+        offset=0 if stages else offset,
         threads=facts.threads,
     )
     for arm in lexical:
@@ -162,7 +168,10 @@ def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> 
         normalize=_bool("normalize", options.normalize),
     )
     n_lexical, normalize = len(lexical), options.normalize
-    return Plan(request, n_queries, arms, n_lexical, bm25, fusion, weights, normalize, depth, notes)
+    return Plan(
+        request, n_queries, arms, n_lexical, bm25, fusion, weights, normalize, depth, notes,
+        limit, offset, stages,
+    )  # fmt: skip
 
 
 def _kind(fusion: Fusion | None) -> str:

@@ -4,7 +4,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Trace"]
+__all__ = ["StageTrace", "Trace"]
+
+
+@dataclass(frozen=True)
+class StageTrace:
+    """What a shaping stage did to a batch.
+
+    Attributes
+    ----------
+    stage : str
+        Its class: "Dedup", say.
+    n_in, n_out : int
+        Entries of all queries' lists before and after.
+    milliseconds : float
+        Wall time.
+    notes : tuple of str
+        What it could not do: a reranker that failed or ran out of time.
+    """
+
+    stage: str
+    n_in: int
+    n_out: int
+    milliseconds: float
+    notes: tuple[str, ...]
+
+    def plus(self, n_in: int, n_out: int, milliseconds: float, note: str | None) -> StageTrace:
+        """Give the sum of this and one more piece of the batch."""
+        return StageTrace(
+            self.stage,
+            self.n_in + n_in,
+            self.n_out + n_out,
+            self.milliseconds + milliseconds,
+            self.notes if note is None or note in self.notes else (*self.notes, note),
+        )
 
 
 @dataclass(frozen=True)
@@ -26,6 +59,8 @@ class Trace:
         Reasons why an arm that was asked did not run; empty: none.
     notes : tuple of str
         What a caller may want to know: an arm left out, a text without an indexable token.
+    stages : tuple of StageTrace
+        The shaping stages, in the order they ran.
     """
 
     device: str
@@ -35,3 +70,4 @@ class Trace:
     milliseconds: dict[str, float]
     degraded: tuple[str, ...]
     notes: tuple[str, ...]
+    stages: tuple[StageTrace, ...] = ()

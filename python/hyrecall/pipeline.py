@@ -1,0 +1,379 @@
+"""Carries out the shaping stages on the fused lists of a batch, a stage at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hyrecall import _core
+from hyrecall.ages import age_seconds
+from hyrecall.errors import DTypeError, OptionError, ShapeError, error
+from hyrecall.request import IndexFacts, Plan
+from hyrecall.rerankers import rerank_scores
+from hyrecall.segments import State, gather
+from hyrecall.shaping import (
+    MMR,
+    Budget,
+    Composite,
+    Dedup,
+    Gate,
+    Provenance,
+    Recency,
+    Rerank,
+    RerankBy,
+    Stage,
+)
+from hyrecall.shaping.checks import read_duration
+from hyrecall.trace import StageTrace
+
+__all__ = ["Pool", "Shaper", "check_shaping"]
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """The lists of a batch back to back: query q has the entries offsets[q] to offsets[q + 1].
+
+    ``arrays`` holds an array per entry: segment, row, score, arm_scores, arm_ranks, and what the
+    stages found out.
+    """
+
+    offsets: npt.NDArray[np.int64]
+    arrays: dict[str, Array]
+
+    def __len__(self) -> int:
+        """Give the number of entries."""
+        return len(self.arrays["row"])
+
+    @property
+    def score(self) -> Floats:
+        """What the lists are ordered by."""
+        return self.arrays["score"]
+
+    @property
+    def native(self) -> _core.shaping.Pools:
+        """Give the pool as native stages take it."""
+        a = self.arrays
+        return _core.shaping.Pools(self.offsets, a["score"], a["segment"], a["row"])
+
+    @property
+    def places(self) -> npt.NDArray[np.int64]:
+        """Each entry's place in its list, from 0."""
+        return np.arange(len(self)) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
+
+    def with_arrays(self, **arrays: Array) -> Pool:
+        """Give the pool with arrays added or replaced."""
+        return replace(self, arrays={**self.arrays, **arrays})
+
+    def take(self, selected: tuple[Array, Array]) -> Pool:
+        """Give the entries named by (offsets, entries), in that order."""
+        offsets, entries = selected
+        return Pool(offsets, {name: array[entries] for name, array in self.arrays.items()})
+
+    def keep(self, mask: npt.NDArray[np.bool_]) -> Pool:
+        """Give the entries of the mask, in their order."""
+        kept = np.concatenate([[0], np.cumsum(mask)])
+        return self.take((kept[self.offsets], np.flatnonzero(mask)))
+
+
+def check_shaping(facts: IndexFacts, plan: Plan, stages: Sequence[Stage]) -> None:
+    """Check that an index and a plan can answer the stages; before anything is computed."""
+    known = facts.schema.row_columns
+    for stage in stages:
+        name = type(stage).__name__
+        for option in ("column", "by", "keep", "time", "rating"):
+            column = getattr(stage, option, None)
+            if column is not None and column not in known:
+                wish = f"a column of {list(known)}"
+                raise error(OptionError, f"{name}.{option}", wish, repr(column))
+        if isinstance(stage, Rerank | Dedup | MMR):
+            arm = vector_arm(facts, stage)
+            if isinstance(stage, Rerank) and arm not in plan.arms:
+                wish = f"an arm that runs ({list(plan.arms)} do)"
+                raise error(OptionError, "Rerank.vector", wish, repr(arm))
+        if isinstance(stage, RerankBy | Budget):
+            text_column(facts, stage)
+        for option in ("column", "time"):
+            column = getattr(stage, option, None)
+            is_time = isinstance(stage, Recency) or option == "time"
+            if is_time and column is not None and not _is_time(facts.row_types[column]):
+                found = facts.row_types[column]
+                raise error(DTypeError, f"{name}.{option}", "a timestamp or date column", found)
+        if isinstance(stage, Composite):
+            kind = facts.row_types[stage.rating]
+            if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+                raise error(DTypeError, "Composite.rating", "a numeric column", kind)
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+
+
+def vector_arm(facts: IndexFacts, stage: Rerank | Dedup | MMR) -> str:
+    """Give the vector arm that a stage reads."""
+    arms = list(facts.schema.vector_arms)
+    argument = f"{type(stage).__name__}.vector"
+    if stage.vector is None and len(arms) != 1:
+        wish = f"one of {arms}" if arms else "an index with a vector arm"
+        raise error(OptionError, argument, wish, "None" if arms else "one without")
+    if stage.vector is not None and stage.vector not in arms:
+        raise error(OptionError, argument, f"one of {arms}", repr(stage.vector))
+    return stage.vector or arms[0]
+
+
+def text_column(facts: IndexFacts, stage: RerankBy | Budget) -> str:
+    """Give the stored text that a stage reads."""
+    stored = facts.schema.row_columns
+    column = stage.column or next(iter(facts.schema.text_columns), None)
+    if column is None or column not in stored:
+        argument = f"{type(stage).__name__}.column"
+        raise error(OptionError, argument, f"a stored column of {list(stored)}", repr(column))
+    kind = facts.row_types[column]
+    if not pa.types.is_large_string(kind):
+        raise error(DTypeError, f"{type(stage).__name__}.column", "a text column", kind)
+    return column
+
+
+class Shaper:
+    """Runs the stages of one call on its pieces; keeps what the trace says of them."""
+
+    def __init__(
+        self,
+        facts: IndexFacts,
+        state: State,
+        plan: Plan,
+        *,
+        now: datetime,
+        texts: Sequence[str | None],
+    ) -> None:
+        """Take what the stages may need; ``texts`` are the queries' own, for rerankers."""
+        self._facts = facts
+        self._state = state
+        self._plan = plan
+        self._stages = plan.stages
+        self._now = now
+        self._texts = texts
+        self._traces = [StageTrace(type(s).__name__, 0, 0, 0.0, ()) for s in plan.stages]
+
+    @property
+    def traces(self) -> tuple[StageTrace, ...]:
+        """What each stage did so far."""
+        return tuple(self._traces)
+
+    def run(self, arrays: dict[str, Array], first_query: int) -> dict[str, Array]:
+        """Shape the native hits of a piece and cut offset and limit."""
+        offsets = arrays["offsets"]
+        entries = {name: a for name, a in arrays.items() if name not in ("offsets", "scales")}
+        n_arms = len(self._plan.arms)
+        for name in ("arm_scores", "arm_ranks"):
+            entries[name] = entries[name].reshape(-1, n_arms)
+        pool = Pool(offsets, entries)
+        for number, stage in enumerate(self._stages):
+            started = time.perf_counter()
+            n_in = len(pool)
+            pool = pool.with_arrays(**{f"score_before_{number}": pool.score})
+            pool, note = self._run_stage(stage, pool, first_query)
+            seconds = time.perf_counter() - started
+            self._traces[number] = self._traces[number].plus(n_in, len(pool), seconds * 1e3, note)
+        rank = pool.places + 1
+        first = self._plan.offset
+        pool = pool.with_arrays(rank=rank.astype(np.int32))
+        pool = pool.keep((rank > first) & (rank <= first + self._plan.limit))
+        flat = {name: pool.arrays[name].reshape(-1) for name in ("arm_scores", "arm_ranks")}
+        return {**pool.arrays, **flat, "offsets": pool.offsets, "scales": arrays["scales"]}
+
+    def _run_stage(self, stage: Stage, pool: Pool, first_query: int) -> tuple[Pool, str | None]:
+        note = None
+        match stage:
+            case Provenance():
+                pool = self._provenance(stage, pool)
+            case Rerank():
+                pool = self._rerank(stage, pool)
+            case RerankBy():
+                pool, note = self._rerank_by(stage, pool, first_query)
+            case Dedup():
+                pool = self._dedup(stage, pool)
+            case Recency():
+                pool = self._recency(stage, pool)
+            case Composite():
+                pool = self._composite(stage, pool)
+            case Budget():  # with MMR it bounds what that chooses
+                if not any(isinstance(other, MMR) for other in self._stages):
+                    pool = self._choose(pool, stage, None)
+            case MMR():
+                budget = next((s for s in self._stages if isinstance(s, Budget)), None)
+                pool = self._choose(pool, budget, stage)
+            case Gate():
+                pool = pool.keep(pool.score >= stage.min_score)
+        return pool, note
+
+    def column(self, pool: Pool, name: str) -> pa.Array:
+        """Give a row column of every entry."""
+        segments, a = self._state.segments, pool.arrays
+        table = gather(segments, a["segment"], a["row"], [name])
+        column = table.column(0)
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+    def _ordered(self, pool: Pool) -> Pool:
+        """Order by score; equal scores keep their places."""
+        return pool.take(_core.shaping.order(pool.native, [], self._facts.threads))
+
+    def _by_value(
+        self, pool: Pool, column: str, pairs: Sequence[tuple[object, float]], default: float
+    ) -> Floats:
+        """Give each entry the number that belongs to its value in a column."""
+        values = self.column(pool, column)
+        out = np.full(len(pool), default)
+        for value, number in pairs:
+            try:
+                wanted = pa.scalar(value, values.type)
+            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as fault:
+                wish = f"values of {values.type} as in {column!r}"
+                raise error(DTypeError, "shaping", wish, repr(value)) from fault
+            same = pc.equal(values, wanted).fill_null(False)
+            out[same.to_numpy(zero_copy_only=False)] = number
+        return out
+
+    def _provenance(self, stage: Provenance, pool: Pool) -> Pool:
+        weight = self._by_value(pool, stage.column, tuple(stage.weights), stage.default)
+        scored = pool.with_arrays(provenance_weight=weight, score=weight * pool.score)
+        return self._ordered(scored)
+
+    def _rerank(self, stage: Rerank, pool: Pool) -> Pool:
+        at = self._plan.arms.index(vector_arm(self._facts, stage))
+        scores = pool.arrays["arm_scores"][:, at].astype(np.float64)
+        return self._permuted(pool, np.where(np.isneginf(scores), np.nan, scores), stage.window)
+
+    def _rerank_by(self, stage: RerankBy, pool: Pool, first_query: int) -> tuple[Pool, str | None]:
+        inside = pool.places < stage.window
+        texts = self.column(pool.keep(inside), text_column(self._facts, stage)).to_pylist()
+        counts = np.minimum(np.diff(pool.offsets), stage.window)
+        lists = np.split(np.array(texts, object), np.cumsum(counts)[:-1])
+        queries = self._texts[first_query : first_query + len(counts)]
+        found, note = rerank_scores(stage, queries, [list(one) for one in lists])
+        scores = np.full(len(pool), np.nan)
+        scores[inside] = np.concatenate([np.asarray(one, np.float64) for one in found])
+        return self._permuted(pool, scores, stage.window), note
+
+    def _permuted(self, pool: Pool, scores: Floats, window: int) -> Pool:
+        """Share out the places of the window's scored entries by these scores; NaN has none."""
+        moves = (pool.places < window) & ~np.isnan(scores)
+        query = np.repeat(np.arange(len(pool.offsets) - 1), np.diff(pool.offsets))
+        places = np.flatnonzero(moves)
+        by_score = places[np.lexsort((places, -scores[places], query[places]))]
+        entries = np.arange(len(pool))
+        entries[places] = by_score
+        # A place keeps its score. Its first holder explains that score.
+        donors = {f"place_{name}": pool.arrays[name] for name in ("segment", "row", "arm_ranks")}
+        moved = pool.with_arrays(rerank_score=np.where(moves, scores, np.nan)).take(
+            (pool.offsets, entries)
+        )
+        return moved.with_arrays(score=pool.score, **donors)
+
+    def _dedup(self, stage: Dedup, pool: Pool) -> Pool:
+        preference = np.zeros(0, np.int64)
+        if stage.keep is not None:
+            pairs = [(value, float(at)) for at, value in enumerate(stage.prefer)]
+            ranks = self._by_value(pool, stage.keep, pairs, float(len(stage.prefer)))
+            preference = ranks.astype(np.int64)
+        column = self._dense(vector_arm(self._facts, stage))
+        found = _core.shaping.dedup(
+            pool.native, self._state.snapshot, column, stage.threshold, stage.scale == "unit",
+            preference, self._facts.threads,
+        )  # fmt: skip
+        return pool.take(found["kept"]).with_arrays(duplicates=found["duplicates"])
+
+    def _recency(self, stage: Recency, pool: Pool) -> Pool:
+        age = age_seconds(self.column(pool, stage.column), self._now)
+        half_life: Floats | float = read_duration("half_life", stage.half_life)
+        if stage.by is not None:
+            pairs = [(v, read_duration("half_lives", d)) for v, d in stage.half_lives]
+            half_life = self._by_value(pool, stage.by, pairs, half_life)
+        factor = _core.shaping.recency_factors(age, half_life, stage.exponent)
+        scored = pool.with_arrays(recency_factor=factor, score=pool.score * factor)
+        # Nothing is penalised: the list stays as it is, to the last bit.
+        return scored if (factor == 1.0).all() else self._ordered(scored)
+
+    def _composite(self, stage: Composite, pool: Pool) -> Pool:
+        age = age_seconds(self.column(pool, stage.time), self._now)
+        half_life = read_duration("half_life", stage.half_life)
+        recency = _core.shaping.recency_factors(age, half_life, 1.0)
+        ratings = self.column(pool, stage.rating).cast(pa.float64()).fill_null(stage.default)
+        importance = np.clip(ratings.to_numpy() / stage.scale, 0.0, 1.0)
+        raw = _core.shaping.composite_sums(
+            stage.recency, recency, stage.importance, importance, stage.relevance, pool.score
+        )
+        total = (stage.recency + stage.importance) + stage.relevance
+        scored = pool.with_arrays(
+            recency_score=recency,
+            importance_score=importance,
+            relevance_score=pool.score,
+            composite_raw=raw,
+            score=_core.shaping.composite_means(raw, total),
+        )
+        return self._ordered(scored)
+
+    def _choose(self, pool: Pool, budget: Budget | None, mmr: MMR | None) -> Pool:
+        tokens = budgets = np.zeros(0, np.int64)
+        bounded = budget is not None and budget.tokens is not None and budget.tokens > 0
+        if bounded:
+            assert budget is not None
+            tokens = self._tokens(budget, pool)
+            budgets = np.full(len(pool.offsets) - 1, budget.tokens, np.int64)
+            pool = pool.with_arrays(tokens=tokens)
+        elif mmr is None:
+            return pool
+        found = _core.shaping.diversify(
+            pool.native,
+            self._state.snapshot,
+            None if mmr is None else self._dense(vector_arm(self._facts, mmr)),
+            1.0 if mmr is None else mmr.relevance_weight,
+            "raw" if mmr is None else mmr.relevance,
+            self._plan.offset + self._plan.limit,
+            tokens,
+            budgets,
+            self._facts.threads,
+        )
+        chosen = pool.take(found["chosen"])
+        if mmr is None:
+            return chosen
+        nearest = found["nearest"]
+        near = {
+            f"mmr_nearest_{name}": np.where(nearest < 0, 0, pool.arrays[name][nearest])
+            for name in ("segment", "row")
+        }
+        return chosen.with_arrays(
+            mmr_relevance=found["relevance"],
+            mmr_similarity=found["similarity"],
+            mmr_has_nearest=nearest >= 0,
+            score=found["value"],
+            **near,
+        )
+
+    def _tokens(self, budget: Budget, pool: Pool) -> npt.NDArray[np.int64]:
+        """Estimate what each entry's text takes."""
+        texts = self.column(pool, text_column(self._facts, budget))
+        if budget.estimate is None:
+            lengths = pc.utf8_length(pc.utf8_trim_whitespace(texts)).fill_null(0).to_numpy()
+            return np.maximum(1, -(-lengths.astype(np.int64) // 4))
+        counts = np.asarray(budget.estimate([text or "" for text in texts.to_pylist()]))
+        if counts.shape != (len(pool),):
+            raise error(ShapeError, "Budget.estimate", f"{len(pool)} numbers", counts.shape)
+        if not np.issubdtype(counts.dtype, np.integer) or (counts < 0).any():
+            raise error(DTypeError, "Budget.estimate", "ints >= 0", counts.dtype)
+        return counts.astype(np.int64)
+
+    def _dense(self, arm: str) -> int:
+        for segment in self._state.segments:
+            segment.check(arm)  # as the scan does: the stage reads the arm's rows
+        return list(self._facts.schema.vector_arms).index(arm)

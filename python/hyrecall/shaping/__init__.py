@@ -1,0 +1,56 @@
+"""What may happen to the fused list, as plain data; :mod:`hyrecall.pipeline` carries it out.
+
+Stages run in one order: provenance, rerank, dedup, recency or composite, budget and MMR, gate. Each
+takes the list in the order the stage before left it and hands on a score that is never undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TypeAlias
+
+from hyrecall.errors import OptionError, error
+from hyrecall.shaping.age import Composite, Recency
+from hyrecall.shaping.choice import MMR, Budget, Dedup
+from hyrecall.shaping.order import Gate, Provenance, Rerank, RerankBy
+
+__all__ = [
+    "MMR",
+    "Budget",
+    "Composite",
+    "Dedup",
+    "Gate",
+    "Provenance",
+    "Recency",
+    "Rerank",
+    "RerankBy",
+    "Stage",
+    "check_stages",
+]
+
+Stage: TypeAlias = (
+    Provenance | Rerank | RerankBy | Dedup | Recency | Composite | Budget | MMR | Gate
+)
+_KINDS = (Provenance, Rerank, RerankBy, Dedup, Recency, Composite, Budget, MMR, Gate)
+
+
+def check_stages(shaping: object) -> tuple[Stage, ...]:
+    """Check that these are stages, in their fixed order, none twice."""
+    wish = f"a sequence of stages ({', '.join(kind.__name__ for kind in _KINDS)})"
+    if shaping is None:
+        return ()
+    if isinstance(shaping, _KINDS):
+        return (shaping,)
+    if isinstance(shaping, str | bytes) or not isinstance(shaping, Sequence):
+        raise error(OptionError, "shaping", wish, repr(shaping))
+    for stage in shaping:
+        if not isinstance(stage, _KINDS):
+            raise error(OptionError, "shaping", wish, repr(stage))
+    names = [type(stage).__name__ for stage in shaping]
+    for earlier, later in pairwise(shaping):
+        pair = {type(earlier), type(later)} == {Budget, MMR}
+        if earlier.phase > later.phase or (earlier.phase == later.phase and not pair):
+            order = "provenance, rerank, dedup, recency or composite, budget and MMR, gate"
+            raise error(OptionError, "shaping", f"at most one of each, in the order {order}", names)
+    return tuple(shaping)

@@ -1,0 +1,128 @@
+"""The shaping stages from their definitions: lists of documents of one query, slow on purpose.
+
+A document is a dict with its vector (float32 array or None) and whatever columns a stage reads; a
+list holds (document, score) in order. Cosines come from the checked dot.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hyrecall._core import arithmetic
+
+Doc = Mapping[str, Any]
+Ranked = list[tuple[Doc, float]]
+
+
+def similarity(a: Doc, b: Doc) -> float:
+    """Cosine of two documents, the first as query; 0 where one has no vector."""
+    x, y = a["vector"], b["vector"]
+    if x is None or y is None or not x.any() or not y.any():
+        return 0.0
+    dot = arithmetic.dots(x, y[None])[0]
+    return float(arithmetic.cosine(dot, arithmetic.inverse_norm(y), arithmetic.inverse_norm(x)))
+
+
+def by_score(ranked: Ranked) -> Ranked:
+    """Order by score; equal scores keep their order."""
+    return sorted(ranked, key=lambda pair: -pair[1])
+
+
+def provenance(ranked: Ranked, weight: Callable[[Doc], float]) -> Ranked:
+    """Multiply scores by what a source is worth."""
+    return by_score([(doc, weight(doc) * score) for doc, score in ranked])
+
+
+def rerank(ranked: Ranked, score_of: Callable[[Doc], float | None], window: int) -> Ranked:
+    """Share out the places of the scored documents of the window; a place keeps its score."""
+    scored = [at for at, (doc, _) in enumerate(ranked[:window]) if score_of(doc) is not None]
+    best_first = sorted(scored, key=lambda at: (-(score_of(ranked[at][0]) or 0.0), at))
+    out = list(ranked)
+    for place, taken_from in zip(scored, best_first, strict=True):
+        out[place] = (ranked[taken_from][0], ranked[place][1])
+    return out
+
+
+def dedup(
+    ranked: Ranked, threshold: float, *, unit: bool, preference: Callable[[Doc], int]
+) -> Ranked:
+    """Keep one document of each cluster, in the order of the list."""
+    clusters: list[list[int]] = []
+    for at, (doc, _) in enumerate(ranked):
+        for members in clusters:
+            cosines = [similarity(ranked[m][0], doc) for m in members]
+            if any(((1 + c) / 2 if unit else c) > threshold for c in cosines):
+                members.append(at)
+                break
+        else:
+            clusters.append([at])
+    kept = [min(members, key=lambda at: (preference(ranked[at][0]), at)) for members in clusters]
+    return [ranked[at] for at in sorted(kept)]
+
+
+def recency(
+    ranked: Ranked, age: Callable[[Doc], float | None], half_life: float, exponent: float
+) -> Ranked:
+    """Multiply scores by 0.5 ^ (exponent x age / half_life)."""
+
+    def factor(doc: Doc) -> float:
+        seconds = age(doc)
+        return 1.0 if seconds is None or seconds <= 0 else 0.5 ** (exponent * seconds / half_life)
+
+    return by_score([(doc, score * factor(doc)) for doc, score in ranked])
+
+
+def composite(
+    ranked: Ranked, signals: Callable[[Doc], tuple[float, float]], weights: Sequence[float]
+) -> Ranked:
+    """Weighted mean of recency, importance and the score so far."""
+
+    def mean(doc: Doc, score: float) -> float:
+        parts = (*signals(doc), score)
+        total = sum(weights)
+        weighted = sum(w * part for w, part in zip(weights, parts, strict=True))
+        return weighted / total if total else 0.0
+
+    return by_score([(doc, mean(doc, score)) for doc, score in ranked])
+
+
+def choose(
+    ranked: Ranked,
+    n_wanted: int,
+    *,
+    weight: float = 1.0,
+    relevance: str = "raw",
+    budget: int | None = None,
+    tokens: Callable[[Doc], int] = lambda doc: 0,
+    use_vectors: bool = True,
+) -> Ranked:
+    """Choose greedily by maximal marginal relevance among those that fit; the first always."""
+    scores = [score for _, score in ranked]
+    high, low = max(scores, default=0.0), min(scores, default=0.0)
+
+    def scaled(score: float) -> float:
+        if relevance == "raw":
+            return score
+        if relevance == "max":
+            return score / high if high > 0 else 0.0
+        return (score - low) / (high - low) if high > low else 1.0
+
+    left = list(range(len(ranked)))
+    chosen: list[int] = []
+    out: Ranked = []
+    spent = 0
+    while left and len(chosen) < n_wanted:
+        values = {}
+        for at in left:
+            near = [similarity(ranked[c][0], ranked[at][0]) for c in chosen] if use_vectors else []
+            values[at] = weight * scaled(scores[at]) - (1 - weight) * max([0.0, *near])
+        fitting = [at for at in left if budget is None or spent + tokens(ranked[at][0]) <= budget]
+        if not chosen:
+            fitting = [0]
+        if not fitting:
+            break
+        best = max(fitting, key=lambda at: (values[at], -at))
+        chosen.append(best)
+        left.remove(best)
+        spent += tokens(ranked[best][0])
+        out.append((ranked[best][0], values[best]))
+    return out

@@ -1,0 +1,369 @@
+"""Shaping stages against their definitions, and what they promise."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from oracle import shaping as oracle
+
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+WORDS = ("ash", "oak", "elm", "fir", "yew", "bay")
+SOURCES = ("memory", "summary", "session", None)
+SCHEMA = hr.Schema(
+    key="id", cell="user", text="text", vector="v", attributes=("at", "rating", "source")
+)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Random documents with clones, missing vectors and missing times, and queries to them."""
+
+    index: hr.Index
+    docs: dict[int, dict[str, Any]]
+    texts: list[str | None]
+    vectors: Any
+
+    def ask(self, shaping: Any, **options: Any) -> hr.Hits:
+        options = {"limit": 40, "depth": 60, "now": NOW} | options
+        return self.index.recall(
+            text=self.texts, vectors=self.vectors, scope="ana", shaping=shaping, **options
+        )
+
+    def before(self, query: int) -> oracle.Ranked:
+        """The whole fused list, as the first stage gets it."""
+        hits = self.index.recall(
+            text=self.texts, vectors=self.vectors, scope="ana", limit=60, depth=60
+        )[query]
+        return [(self.docs[hit.key], hit.score) for hit in hits]
+
+
+def corpus(seed: int) -> Corpus:
+    rng = np.random.default_rng(seed)
+    n, dim = int(rng.integers(5, 50)), 8
+    centres = rng.standard_normal((6, dim))
+    rows = centres[rng.integers(6, size=n)] + rng.standard_normal((n, dim)) * rng.choice(
+        [0.0, 0.05, 0.8], size=(n, 1)
+    )
+    rows = rows.astype(np.float32)
+    rows[rng.random(n) < 0.1] = 0  # a zero row has no vector
+    docs = {
+        key: {
+            "id": key,
+            "vector": rows[key],
+            "text": " ".join(rng.choice(WORDS, size=rng.integers(1, 30))),
+            "at": None
+            if rng.random() < 0.1
+            else NOW - timedelta(hours=float(rng.integers(-100, 5000))),
+            "rating": None if rng.random() < 0.2 else int(rng.integers(-2, 14)),
+            "source": SOURCES[rng.integers(4)],
+        }
+        for key in range(n)
+    }
+    names = ("id", "text", "at", "rating", "source")
+    table = pa.table({name: [doc[name] for doc in docs.values()] for name in names}).append_column(
+        "user", pa.array(["ana" if rng.random() < 0.9 else "bob" for _ in range(n)])
+    )
+    table = table.set_column(
+        names.index("at"), "at", table["at"].cast(pa.timestamp("us", "UTC"))
+    ).set_column(names.index("rating"), "rating", table["rating"].cast(pa.int64()))
+    order = rng.permutation(n)
+    cut = n // 2
+    index = hr.Index.build(table.take(order[:cut]), SCHEMA, vectors={"v": rows[order[:cut]]})
+    index.add(table.take(order[cut:]), vectors={"v": rows[order[cut:]]})
+    queries = centres[:3].astype(np.float32) + rng.standard_normal((3, dim)).astype(np.float32) / 4
+    return Corpus(index, docs, ["ash oak", "elm fir yew", None], queries)
+
+
+def tokens(doc: oracle.Doc) -> int:
+    return max(1, -(-len(doc["text"].strip()) // 4))
+
+
+def age(doc: oracle.Doc) -> float | None:
+    return None if doc["at"] is None else float((NOW - doc["at"]).total_seconds())
+
+
+def preference(doc: oracle.Doc) -> int:
+    return (
+        ("session", "memory").index(doc["source"]) if doc["source"] in ("session", "memory") else 2
+    )
+
+
+def signals(doc: oracle.Doc) -> tuple[float, float]:
+    seconds = age(doc)
+    decay = 1.0 if seconds is None or seconds <= 0 else 0.5 ** (seconds / 36000.0)
+    rating = 5 if doc["rating"] is None else doc["rating"]
+    return decay, min(max(rating / 10, 0.0), 1.0)
+
+
+WEIGHTS = {"memory": 1.0, "session": 0.4}
+HALF = {"session": 36000.0}
+Expect = Callable[[oracle.Ranked], oracle.Ranked]
+ALONE: list[tuple[str, Any, Expect]] = [
+    (
+        "provenance",
+        hr.Provenance("source", WEIGHTS, default=0.7),
+        lambda r: oracle.provenance(r, lambda doc: WEIGHTS.get(doc["source"], 0.7)),
+    ),
+    (
+        "dedup raw",
+        hr.Dedup(0.8),
+        lambda r: oracle.dedup(r, 0.8, unit=False, preference=lambda doc: 0),
+    ),
+    (
+        "dedup unit with preference",
+        hr.Dedup(0.9, scale="unit", keep="source", prefer=("session", "memory")),
+        lambda r: oracle.dedup(r, 0.9, unit=True, preference=preference),
+    ),
+    ("recency", hr.Recency("at", half_life="30d"), lambda r: oracle.recency(r, age, 2592000.0, 1)),
+    (
+        "recency with exponent",
+        hr.Recency("at", half_life=timedelta(hours=10), exponent=0.5),
+        lambda r: oracle.recency(r, age, 36000.0, 0.5),
+    ),
+    (
+        "composite",
+        hr.Composite(time="at", half_life="10h", rating="rating", recency=3, relevance=0.5),
+        lambda r: oracle.composite(r, signals, (3.0, 1.0, 0.5)),
+    ),
+    (
+        "budget",
+        hr.Budget(40),
+        lambda r: oracle.choose(r, 40, budget=40, tokens=tokens, use_vectors=False),
+    ),
+    *(
+        (
+            f"mmr {relevance} {weight}",
+            hr.MMR(weight, relevance=relevance),
+            lambda r, w=weight, s=relevance: oracle.choose(r, 40, weight=w, relevance=s),
+        )
+        for relevance in ("raw", "max", "minmax")
+        for weight in (0.0, 0.3, 0.7, 1.0)
+    ),
+    (
+        "budget and mmr",
+        (hr.Budget(60), hr.MMR(0.7)),
+        lambda r: oracle.choose(r, 40, weight=0.7, relevance="max", budget=60, tokens=tokens),
+    ),
+    ("gate", hr.Gate(0.02), lambda r: [pair for pair in r if pair[1] >= 0.02]),
+]
+
+
+def check(hits: hr.QueryHits, expected: oracle.Ranked) -> None:
+    assert hits.keys == [doc["id"] for doc, _ in expected]
+    scores = [hit.score for hit in hits]
+    assert scores == pytest.approx([score for _, score in expected], rel=1e-12, abs=1e-15)
+    assert scores == sorted(scores, reverse=True)
+    assert [hit.rank for hit in hits] == list(range(1, len(hits) + 1))
+
+
+@pytest.mark.parametrize(("stage", "expect"), [c[1:] for c in ALONE], ids=[c[0] for c in ALONE])
+def test_a_stage_does_what_its_definition_says(stage: Any, expect: Expect) -> None:
+    changed = 0
+    for seed in range(25):
+        case = corpus(seed)
+        for query, hits in enumerate(case.ask(stage)):
+            before = case.before(query)
+            check(hits, expect(before)[:40])
+            changed += hits.keys != [doc["id"] for doc, _ in before]
+    assert changed or stage == hr.MMR(1.0, relevance=getattr(stage, "relevance", "max"))
+
+
+def test_a_rerank_puts_the_nearest_first_and_leaves_the_places_of_those_without_a_vector() -> None:
+    for seed in range(25):
+        case = corpus(seed)
+        plain = case.ask((), limit=60)
+        for window in (1, 5, 60):
+            for query, hits in enumerate(case.ask(hr.Rerank(window))):
+                cosine = {hit.key: hit.vector_score for hit in plain[query]}
+                expected = oracle.rerank(
+                    case.before(query), lambda doc, c=cosine: c[doc["id"]], window
+                )
+                check(hits, expected[:40])
+
+
+def test_all_stages_together_run_in_their_order() -> None:
+    stages = (
+        hr.Provenance("source", WEIGHTS),
+        hr.Rerank(20),
+        hr.Dedup(0.9),
+        hr.Recency("at", half_life="5d"),
+        hr.Budget(200),
+        hr.MMR(0.7),
+        hr.Gate(-0.5),
+    )
+    for seed in range(15):
+        case = corpus(seed)
+        plain = case.ask((), limit=60)
+        reply = case.ask(stages)
+        for query, hits in enumerate(reply):
+            cosine = {hit.key: hit.vector_score for hit in plain[query]}
+            r = oracle.provenance(case.before(query), lambda doc: WEIGHTS.get(doc["source"], 1.0))
+            r = oracle.rerank(r, lambda doc, c=cosine: c[doc["id"]], 20)
+            r = oracle.dedup(r, 0.9, unit=False, preference=lambda doc: 0)
+            r = oracle.recency(r, age, 432000.0, 1)
+            r = oracle.choose(r, 40, weight=0.7, relevance="max", budget=200, tokens=tokens)
+            check(hits, [pair for pair in r if pair[1] >= -0.5])
+        traced = [trace.stage for trace in reply.trace.stages]
+        assert traced == [type(stage).__name__ for stage in stages]
+        counts = [(trace.n_in, trace.n_out) for trace in reply.trace.stages]
+        assert all(out == n_in for (_, out), (n_in, _) in pairwise(counts))
+        assert counts[-1][1] == reply.n_hits
+
+
+@pytest.mark.parametrize(
+    "stages", [hr.Dedup(0.8), (hr.Budget(80), hr.MMR(0.5)), hr.Rerank(7)], ids=repr
+)
+def test_a_shorter_limit_gives_a_prefix_and_an_offset_the_rest(stages: Any) -> None:
+    for seed in range(10):
+        case = corpus(seed)
+        whole = case.ask(stages)
+        for query, hits in enumerate(case.ask(stages, limit=4, offset=3)):
+            assert hits.keys == whole[query].keys[3:7]
+            assert [hit.rank for hit in hits] == [4, 5, 6, 7][: len(hits)]
+            assert [hit.score for hit in hits] == [hit.score for hit in whole[query][3:7]]
+
+
+@pytest.mark.parametrize("stages", [c[1] for c in ALONE], ids=[c[0] for c in ALONE])
+def test_a_batch_equals_single_calls_and_history_does_not_show(stages: Any) -> None:
+    for seed in range(5):
+        case = corpus(seed)
+        batch = case.ask(stages).to_arrow()
+        compacted = corpus(seed)
+        compacted.index.compact()
+        assert compacted.ask(stages).to_arrow().equals(batch)
+        for query in range(3):
+            one = case.index.recall(
+                text=[case.texts[query]],
+                vectors=case.vectors[query : query + 1],
+                scope="ana",
+                shaping=stages,
+                limit=40,
+                depth=60,
+                now=NOW,
+            )[0]
+            expected = batch.filter(pa.compute.equal(batch["query"], query))
+            assert one.keys == expected["key"].to_pylist()
+            assert [hit.score for hit in one] == expected["score"].to_pylist()
+
+
+def test_neutral_stages_leave_the_list_to_the_last_bit() -> None:
+    case = corpus(3)
+    plain = case.ask(()).to_arrow()
+    for stage in (
+        hr.Recency("at", half_life="30d", exponent=0),
+        hr.Budget(None),
+        hr.Budget(0),
+        hr.Budget(-5),
+        hr.Provenance("source", {}),
+        hr.Dedup(1.0),
+        hr.Gate(0),
+    ):
+        assert case.ask(stage).to_arrow().select(plain.column_names).equals(plain), stage
+
+
+def test_half_lives_by_class() -> None:
+    case = corpus(5)
+    stage = hr.Recency("at", half_life="30d", by="source", half_lives={"session": "10h"})
+    for query, hits in enumerate(case.ask(stage)):
+
+        def factor(doc: oracle.Doc) -> float:
+            seconds = age(doc)
+            half = HALF.get(doc["source"], 2592000.0)
+            return 1.0 if seconds is None or seconds <= 0 else 0.5 ** (seconds / half)
+
+        before = [(doc, score * factor(doc)) for doc, score in case.before(query)]
+        check(hits, oracle.by_score(before)[:40])
+
+
+# ---- rerankers that are functions ----
+
+
+def longest(query: str, texts: list[str]) -> list[float]:
+    assert isinstance(query, str)
+    return [float(len(text)) for text in texts]
+
+
+async def longest_later(query: str, texts: list[str]) -> list[float]:
+    await asyncio.sleep(0)
+    return longest(query, texts)
+
+
+@pytest.mark.parametrize("function", [longest, longest_later])
+def test_a_function_reranks_the_window(function: Any) -> None:
+    case = corpus(7)
+    for query, hits in enumerate(case.ask(hr.RerankBy(function, window=6, timeout="30s"))):
+        before = case.before(query)
+        if case.texts[query] is not None:
+            before = oracle.rerank(before, lambda doc: float(len(doc["text"])), 6)
+        check(hits, before[:40])
+
+
+def fails(query: str, texts: list[str]) -> list[float]:
+    raise RuntimeError("no model")
+
+
+def hangs(query: str, texts: list[str]) -> list[float]:
+    time.sleep(1.0)
+    return longest(query, texts)
+
+
+BAD: list[tuple[Any, str]] = [
+    (fails, "RuntimeError for 2"),
+    (hangs, "out of time for 2"),
+    (lambda query, texts: [1.0], "ValueError for 2"),
+    (lambda query, texts: [float("nan")] * len(texts), "ValueError for 2"),
+    (lambda query, texts: None, "TypeError for 2"),
+]
+
+
+@pytest.mark.parametrize(("function", "note"), BAD, ids=[note for _, note in BAD])
+def test_a_reranker_that_fails_or_hangs_keeps_the_order(function: Any, note: str) -> None:
+    case = corpus(8)
+    hits = case.ask(hr.RerankBy(function, timeout="100ms"))
+    assert [one.keys for one in hits] == [one.keys for one in case.ask(())]
+    (trace,) = hits.trace.stages
+    assert trace.notes == (f"RerankBy kept the order: {note}",)
+
+
+# ---- what is refused ----
+
+REFUSED: list[tuple[Any, str]] = [
+    ("dedup", "shaping: expected a sequence of stages"),
+    ((hr.MMR(0.5), hr.Dedup(0.9)), "shaping: expected at most one of each, in the order"),
+    ((hr.Dedup(0.9), hr.Dedup(0.8)), "shaping: expected at most one of each, in the order"),
+    (hr.Recency("nope"), "Recency.column: expected a column of"),
+    (hr.Recency("rating"), "Recency.column: expected a timestamp or date column"),
+    (hr.Composite(time="at", half_life="1d", rating="source"), "Composite.rating: expected a num"),
+    (hr.Dedup(0.9, vector="other"), "Dedup.vector: expected one of"),
+    (hr.Budget(10, column="source"), None),
+    (hr.Budget(10, column="at"), "Budget.column: expected a text column"),
+    (hr.Provenance("rating", {"x": 1.0}), "shaping: expected values of int64 as in 'rating'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("stages", "message"), REFUSED, ids=lambda value: repr(value)[:50])
+def test_what_an_index_cannot_answer_is_refused(stages: Any, message: str | None) -> None:
+    case = corpus(2)
+    if message is None:
+        case.ask(stages)
+        return
+    with pytest.raises(hr.HyrecallError) as caught:
+        case.ask(stages)
+    assert str(caught.value).startswith(message)
+
+
+def test_depth_bounds_limit_where_a_stage_runs_even_with_one_arm() -> None:
+    case = corpus(2)
+    with pytest.raises(hr.OptionError, match=r"limit: expected <= 5 \(depth\)"):
+        case.index.recall(text=["ash"], scope="ana", limit=6, depth=5, shaping=hr.Gate(0))
+    with pytest.raises(hr.OptionError, match=r"Rerank\.vector: expected an arm that runs"):
+        case.index.recall(text=["ash"], scope="ana", shaping=hr.Rerank())
