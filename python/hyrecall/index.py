@@ -15,6 +15,7 @@ from hyrecall.errors import DTypeError, OptionError, WriterBusyError, error
 from hyrecall.filters import Filter
 from hyrecall.hits import Hits, QueryHits
 from hyrecall.recall import batch_of_one, run_recall
+from hyrecall.recipe import Recipe
 from hyrecall.request import Floors, IndexFacts, Options, Texts
 from hyrecall.runtime import choose_device, choose_threads
 from hyrecall.schema import Schema
@@ -124,13 +125,14 @@ class Index:
         filter: Filter | list[Filter | None] | None = None,  # noqa: A002
         limit: int = 10,
         offset: int = 0,
-        depth: int = 100,
+        depth: int | None = None,
         fusion: Fusion | None = None,
         min_score: Floors = None,
         min_fused: float | Above | None = None,
         bm25: BM25 | Mapping[str, BM25] | None = None,
         normalize: bool = False,
         shaping: Sequence[Stage] | Stage = (),
+        recipe: Recipe | None = None,
         columns: Sequence[str] = (),
         now: datetime | None = None,
     ) -> Hits:
@@ -147,9 +149,11 @@ class Index:
             There is no default; an index built with ``cell=None`` takes none.
         filter : Filter or list of Filter or None, optional
             Narrows the reply; statistics stay those of the scope.
-        limit, offset, depth : int, default 10, 0, 100
-            Which part of the list to give, and how many documents each arm hands to the fusion;
-            with several arms, limit + offset <= depth.
+        limit, offset : int, default 10, 0
+            Which part of the list to give.
+        depth : int, default 100 or the recipe's
+            How many documents each arm hands to the fusion; with several arms, limit + offset <=
+            depth.
         fusion : RRF or WeightedSum or Max, optional
             Default: none with one arm, ``RRF()`` with several.
         min_score : mapping of str to float or Above, optional
@@ -165,6 +169,9 @@ class Index:
             What happens to the fused list, in this order: Provenance, Rerank or RerankBy, Dedup,
             Recency or Composite, Budget, MMR, Gate. The whole pool is shaped, then cut; offset +
             limit <= depth.
+        recipe : Recipe, optional
+            In place of fusion, min_score, min_fused, bm25, normalize and shaping: all of them as
+            plain data. ``hyrecall.recipes`` has some.
         columns : sequence of str, default ()
             Row columns that ``to_arrow()`` adds.
         now : datetime, optional
@@ -202,7 +209,9 @@ class Index:
             normalize=normalize,
             shaping=shaping,
         )
-        return run_recall(self._facts, self._state, self._device, options, columns=columns, now=now)
+        return run_recall(
+            self._facts, self._state, self._device, options, columns=columns, now=now, recipe=recipe
+        )
 
     def recall_one(
         self, *, text: object = None, vector: object = None, **options: Any

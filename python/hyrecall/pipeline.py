@@ -86,10 +86,13 @@ class Pool:
         return self.take((kept[self.offsets], np.flatnonzero(mask)))
 
 
-def check_shaping(facts: IndexFacts, plan: Plan, stages: Sequence[Stage]) -> None:
+def check_shaping(facts: IndexFacts, plan: Plan) -> None:
     """Check that an index and a plan can answer the stages; before anything is computed."""
     known = facts.schema.row_columns
-    for stage in stages:
+    for tie in plan.tie_break:
+        if tie.column not in known:
+            raise error(OptionError, "tie_break", f"columns of {list(known)}", repr(tie.column))
+    for stage in plan.stages:
         name = type(stage).__name__
         for option in ("column", "by", "keep", "time", "rating"):
             column = getattr(stage, option, None)
@@ -144,6 +147,15 @@ def text_column(facts: IndexFacts, stage: RerankBy | Budget) -> str:
     return column
 
 
+def _codes(values: pa.Array, *, descending: bool) -> npt.NDArray[np.int64]:
+    """Number values by their order, equal ones alike; nulls come last."""
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.int8())
+    order = "descending" if descending else "ascending"
+    ranks = pc.rank(values, sort_keys=order, null_placement="at_end", tiebreaker="min")
+    return ranks.to_numpy().astype(np.int64)
+
+
 class Shaper:
     """Runs the stages of one call on its pieces; keeps what the trace says of them."""
 
@@ -177,7 +189,7 @@ class Shaper:
         n_arms = len(self._plan.arms)
         for name in ("arm_scores", "arm_ranks"):
             entries[name] = entries[name].reshape(-1, n_arms)
-        pool = Pool(offsets, entries)
+        pool = self._break_ties(Pool(offsets, entries))
         for number, stage in enumerate(self._stages):
             started = time.perf_counter()
             n_in = len(pool)
@@ -223,6 +235,16 @@ class Shaper:
         table = gather(segments, a["segment"], a["row"], [name])
         column = table.column(0)
         return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+    def _break_ties(self, pool: Pool) -> Pool:
+        """Order equal scores by the columns that decide; the insertion number decides last."""
+        if not self._plan.tie_break:
+            return pool
+        ties = [
+            _codes(self.column(pool, tie.column), descending=tie.descending)
+            for tie in self._plan.tie_break
+        ]
+        return pool.take(_core.shaping.order(pool.native, ties, self._facts.threads))
 
     def _ordered(self, pool: Pool) -> Pool:
         """Order by score; equal scores keep their places."""

@@ -14,6 +14,7 @@ from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.hits import Hits
 from hyrecall.pipeline import Shaper, check_shaping
+from hyrecall.recipe_request import recipe_options
 from hyrecall.request import IndexFacts, Options, Plan, make_plan
 from hyrecall.scope import check_no_list
 from hyrecall.segments import State
@@ -50,6 +51,7 @@ def run_recall(
     *,
     columns: Sequence[str],
     now: datetime | None,
+    recipe: object = None,
 ) -> Hits:
     """Answer a batch on one state; what is read later is read from that state too."""
     started = time.perf_counter()
@@ -60,20 +62,22 @@ def run_recall(
             OptionError, "columns", f"a sequence of columns of {list(known)}", repr(columns)
         )
     asked_at = _utc(now)
+    if recipe is not None:
+        options = recipe_options(facts, recipe, options)
     with _core.arithmetic.RoundToNearest():  # weights and floors are computed here
         plan = make_plan(facts, state.snapshot, options)
     for arm in plan.arms[plan.n_lexical :]:
         for segment in state.segments:
             segment.check(arm)  # does nothing but after open(verify="structure"), once
-    check_shaping(facts, plan, plan.stages)
+    check_shaping(facts, plan)
     shaper = Shaper(facts, state, plan, now=asked_at, texts=_texts(facts, plan, options.text))
     planned = time.perf_counter()
     pieces, notes, steps = [], list(plan.notes), {"plan": planned - started}
-    piece = SHAPED_QUERIES if plan.stages else BATCH_QUERIES
+    piece = SHAPED_QUERIES if plan.is_shaped else BATCH_QUERIES
     for begin in range(0, plan.n_queries, piece) or (0,):
         request = plan.request.slice(begin, min(begin + piece, plan.n_queries))
         arrays, empty, seconds = _run_piece(state, request, plan.arms[: plan.n_lexical])
-        if plan.stages:
+        if plan.is_shaped:
             merged = time.perf_counter()
             arrays = shaper.run(arrays, begin)
             seconds["shaping"] = time.perf_counter() - merged

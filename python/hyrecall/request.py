@@ -24,6 +24,7 @@ from hyrecall.tensors import query_vectors, row_count
 if TYPE_CHECKING:
     from hyrecall.analyzer import Analyzer
     from hyrecall.queries import TextQuery
+    from hyrecall.recipe import TieBreak
     from hyrecall.scoring import Above
 
 __all__ = ["Floors", "IndexFacts", "Options", "Plan", "Texts", "make_plan"]
@@ -61,13 +62,14 @@ class Options:
     filter: object = None
     limit: int = 10
     offset: int = 0
-    depth: int = 100
+    depth: int | None = None
     fusion: Fusion | None = None
     min_score: object = None
     min_fused: object = None
     bm25: BM25 | Mapping[str, BM25] | None = None
     normalize: bool = False
     shaping: object = None
+    tie_break: tuple[TieBreak, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +88,13 @@ class Plan:
     notes: tuple[str, ...]
     limit: int
     offset: int
-    stages: tuple[Stage, ...]  # with any, the request asks for whole lists and they cut
+    stages: tuple[Stage, ...]
+    tie_break: tuple[TieBreak, ...]
+
+    @property
+    def is_shaped(self) -> bool:
+        """Whether the request asks for whole lists, which stages then order and cut."""
+        return bool(self.stages or self.tie_break)
 
 
 def _count(argument: str, value: object, low: int) -> int:
@@ -112,16 +120,17 @@ def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> 
     }
     limit = _count("limit", options.limit, 0)
     offset = _count("offset", options.offset, 0)
-    depth = _count("depth", options.depth, 1)
+    depth = _count("depth", 100 if options.depth is None else options.depth, 1)
     arms = tuple(arm for arm in facts.arms if arm in texts or arm in vectors)
     arms, weights, notes = _choose_arms(facts, options.fusion, arms)
     lexical = [arm for arm in arms if arm in texts]
     bm25 = _read_bm25(facts, options.bm25, tuple(texts))
     stages = check_stages(options.shaping)
-    if (len(arms) > 1 or stages) and offset + limit > depth:
+    is_shaped = bool(stages or options.tie_break)
+    if (len(arms) > 1 or is_shaped) and offset + limit > depth:
         wish = f"<= {depth} (depth)"
         raise error(OptionError, "limit", wish, f"{offset + limit}; pass depth=")
-    if len(arms) == 1 and not stages:
+    if len(arms) == 1 and not is_shaped:
         depth = max(depth, offset + limit)
     fusion = options.fusion if options.fusion is not None or len(arms) == 1 else RRF()
     floors = _read_floors(options.min_score, arms)
@@ -139,8 +148,8 @@ def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> 
         filters=filters,
         filter_of=filter_of,
         depth=depth,
-        limit=depth * len(arms) if stages else limit,
-        offset=0 if stages else offset,
+        limit=depth * len(arms) if is_shaped else limit,
+        offset=0 if is_shaped else offset,
         threads=facts.threads,
     )
     for arm in lexical:
@@ -170,7 +179,7 @@ def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> 
     n_lexical, normalize = len(lexical), options.normalize
     return Plan(
         request, n_queries, arms, n_lexical, bm25, fusion, weights, normalize, depth, notes,
-        limit, offset, stages,
+        limit, offset, stages, options.tie_break,
     )  # fmt: skip
 
 

@@ -321,7 +321,7 @@ BAD: list[tuple[Any, str]] = [
     (hangs, "out of time for 2"),
     (lambda query, texts: [1.0], "ValueError for 2"),
     (lambda query, texts: [float("nan")] * len(texts), "ValueError for 2"),
-    (lambda query, texts: None, "TypeError for 2"),
+    (lambda query, texts: "no", "ValueError for 2"),
 ]
 
 

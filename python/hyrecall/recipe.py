@@ -1,0 +1,265 @@
+"""A way to recall as plain data: which arms, how they are joined and shaped, what fills gaps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.scoring import BM25, DBSF, RRF, Above, Fusion, Max, WeightedSum
+from hyrecall.shaping import Stage, check_stages
+from hyrecall.shaping.checks import integer, number, one_of
+
+__all__ = ["Dense", "Lexical", "Recipe", "TieBreak"]
+
+QueryMode: TypeAlias = Literal["any", "all", "and_prefix"]
+OnEmpty: TypeAlias = Literal["newest", "empty", "error"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lexical:
+    """The text arms of an index in a recipe.
+
+    Parameters
+    ----------
+    arms : tuple of str, optional
+        Which; default: all.
+    mode : {"any", "all", "and_prefix"}, default "any"
+        How a query's words join: any of them, all of them, or all of them as beginnings of words
+        (a word with punctuation then is a phrase). Only plain text is read so; typed queries stay.
+    phrases : bool, default False
+        Words in double quotes must be adjacent, and where there are any, documents without are out.
+    max_terms : int, optional
+        Words after these are cut from a query.
+    stopwords : tuple of str, default ()
+        Words left out of a query (not out of documents), in any case; a query of nothing else
+        keeps them.
+    bm25 : BM25, optional
+        In place of the index's.
+    weight : float, default 1
+    min_score : float or Above, optional
+        As in :meth:`hyrecall.Index.recall`.
+    """
+
+    arms: tuple[str, ...] | None = None
+    mode: QueryMode = "any"
+    phrases: bool = False
+    max_terms: int | None = None
+    stopwords: tuple[str, ...] = ()
+    bm25: BM25 | None = None
+    weight: float = 1.0
+    min_score: float | Above | None = None
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        one_of("mode", self.mode, ("any", "all", "and_prefix"))
+        _check_arm(self)
+        if self.max_terms is not None:
+            integer("max_terms", self.max_terms, 1)
+        object.__setattr__(self, "stopwords", tuple(self.stopwords))
+        if self.bm25 is not None and not isinstance(self.bm25, BM25):
+            raise error(DTypeError, "bm25", "an hr.BM25", repr(self.bm25))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dense:
+    """The vector arms of an index in a recipe.
+
+    Parameters
+    ----------
+    arms : tuple of str, optional
+        Which; default: all.
+    weight : float, default 1
+    min_score : float or Above, optional
+        Least raw cosine.
+    """
+
+    arms: tuple[str, ...] | None = None
+    weight: float = 1.0
+    min_score: float | Above | None = None
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        _check_arm(self)
+
+
+def _check_arm(arm: Lexical | Dense) -> None:
+    if arm.arms is not None:
+        if isinstance(arm.arms, str) or not all(isinstance(name, str) for name in arm.arms):
+            raise error(DTypeError, "arms", "a tuple of names", repr(arm.arms))
+        object.__setattr__(arm, "arms", tuple(arm.arms))
+    weight = number("weight", arm.weight, 0.0, 1e6, "a number in [0, 1e6]")
+    object.__setattr__(arm, "weight", weight)
+
+
+@dataclass(frozen=True)
+class TieBreak:
+    """A column that decides between equal fused scores.
+
+    Parameters
+    ----------
+    column : str
+    descending : bool, default False
+        The largest value first. Nulls come last either way.
+    """
+
+    column: str
+    descending: bool = False
+
+
+Arm: TypeAlias = Lexical | Dense
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How to recall, as plain data.
+
+    Parameters
+    ----------
+    name : str
+    arms : tuple of Lexical and Dense
+        What runs, where the index has it and the query asks for it.
+    fusion : RRF, WeightedSum, Max or DBSF
+        Without weights: those of the arms, by which it is weighted.
+    shaping : tuple of stages
+        In their fixed order.
+    tie_break : tuple of TieBreak
+        Between equal fused scores, before the insertion number decides.
+    depth : int, default 100
+        How many documents an arm hands on; limit + offset stay within it.
+    on_empty : {"newest", "empty", "error"}, default "empty"
+        What a query without a word gets.
+    normalize : bool, default False
+        Fused scores over the best possible.
+    min_fused : float or Above, optional
+    analyzer : str, optional
+        The analyzer that the recipe is meant for; another one is refused.
+
+    Examples
+    --------
+    >>> recipe = Recipe(name="mine", arms=(Lexical(), Dense(min_score=0.35)), fusion=RRF())
+    >>> Recipe.from_json(recipe.to_json()) == recipe
+    True
+    """
+
+    name: str
+    arms: tuple[Arm, ...]
+    fusion: Fusion
+    shaping: tuple[Stage, ...] = ()
+    tie_break: tuple[TieBreak, ...] = ()
+    depth: int = 100
+    on_empty: OnEmpty = "empty"
+    normalize: bool = False
+    min_fused: float | Above | None = None
+    analyzer: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        arms = tuple(self.arms)
+        if not arms or not all(isinstance(arm, Lexical | Dense) for arm in arms):
+            raise error(DTypeError, "arms", "a tuple of Lexical and Dense", repr(self.arms))
+        object.__setattr__(self, "arms", arms)
+        if not isinstance(self.fusion, RRF | WeightedSum | Max | DBSF):
+            raise error(DTypeError, "fusion", "a fusion", repr(self.fusion))
+        if self.fusion.weights is not None:
+            raise error(OptionError, "fusion", "no weights (arms have them)", repr(self.fusion))
+        object.__setattr__(self, "shaping", check_stages(self.shaping))
+        object.__setattr__(self, "tie_break", tuple(self.tie_break))
+        integer("depth", self.depth, 1)
+        one_of("on_empty", self.on_empty, ("newest", "empty", "error"))
+
+    def replace(self, **changes: Any) -> Recipe:
+        """Give the recipe with some settings changed."""
+        return replace(self, **changes)
+
+    # ---- as JSON ----
+
+    def to_json(self) -> str:
+        """Give the recipe as JSON: one object, each part with its kind."""
+        return json.dumps(_to_data(self), ensure_ascii=False, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> Recipe:
+        """Read :meth:`to_json`'s form; what is unknown or missing is refused by name."""
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as fault:
+            raise error(OptionError, "recipe", "JSON", fault) from None
+        made = _from_data(data, "recipe")
+        if not isinstance(made, cls):
+            raise error(OptionError, "recipe", "an object of kind Recipe", repr(data)[:80])
+        return made
+
+    def explain(self) -> str:
+        """Show the pipeline on one screen: a line per part, in the order in which they act."""
+        lines = [f"recipe {self.name}"]
+        lines += [f"  arm       {_show(arm)}" for arm in self.arms]
+        lines.append(f"  depth     {self.depth} documents an arm")
+        lines.append(f"  fusion    {_show(self.fusion)}")
+        if self.normalize:
+            lines.append("  normalize over the best score possible")
+        lines += [f"  tie       {_show(tie)}" for tie in self.tie_break]
+        lines += [f"  shaping   {_show(stage)}" for stage in self.shaping]
+        lines.append(f"  on empty  {self.on_empty}")
+        return "\n".join(lines)
+
+
+def _parts() -> dict[str, type[Any]]:
+    from hyrecall import shaping
+
+    stages = {name: getattr(shaping, name) for name in shaping.__all__ if name[0].isupper()}
+    kinds = (Recipe, Lexical, Dense, TieBreak, BM25, RRF, WeightedSum, Max, DBSF, Above)
+    known = {kind.__name__: kind for kind in kinds} | stages
+    # A function is no data.
+    return {name: kind for name, kind in known.items() if isinstance(kind, type)}
+
+
+def _settings(part: Any) -> dict[str, Any]:
+    """Give the settings of a part that are not its defaults."""
+    out = {}
+    for one in fields(part):
+        value = getattr(part, one.name)
+        if one.init is False or value is None or value == ():
+            continue
+        if value != one.default:
+            out[one.name] = value
+    return out
+
+
+def _show(part: Any) -> str:
+    given = ", ".join(f"{name}={value!r}" for name, value in _settings(part).items())
+    return f"{type(part).__name__}({given})"
+
+
+def _to_data(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        settings = {name: _to_data(one) for name, one in _settings(value).items()}
+        return {"kind": type(value).__name__, **settings}
+    if isinstance(value, tuple | list):
+        return [_to_data(one) for one in value]
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    raise error(DTypeError, "recipe", "plain data (functions cannot be written)", repr(value))
+
+
+def _from_data(data: Any, where: str) -> Any:
+    if isinstance(data, list):
+        return tuple(_from_data(one, f"{where}[{at}]") for at, one in enumerate(data))
+    if not isinstance(data, Mapping):
+        return data
+    known = _parts()
+    kind = known.get(data.get("kind", ""))
+    if kind is None:
+        raise error(OptionError, where, f"a kind of {sorted(known)}", repr(data.get("kind")))
+    names = {one.name for one in fields(kind) if one.init}
+    given = {name: value for name, value in data.items() if name != "kind"}
+    for name in given:
+        if name not in names:
+            raise error(OptionError, where, f"settings of {sorted(names)}", repr(name))
+    settings = {name: _from_data(value, f"{where}.{name}") for name, value in given.items()}
+    try:
+        return kind(**settings)
+    except TypeError as fault:
+        raise error(OptionError, where, f"the settings of {kind.__name__}", fault) from None

@@ -1,0 +1,172 @@
+"""A recipe and a call -> the options of one recall."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from hyrecall.errors import OptionError, error
+from hyrecall.queries import All, Boost, Phrase, Prefix, TextQuery
+from hyrecall.queries import Any as AnyOf
+from hyrecall.recipe import Dense, Lexical, Recipe
+from hyrecall.request import IndexFacts, Options
+from hyrecall.scoring import RRF, Fusion
+
+__all__ = ["is_empty", "read_words", "recipe_options"]
+
+_QUOTED = re.compile(r'"([^"]*)"')
+_WORD = re.compile(r"\w+")
+
+
+def recipe_options(facts: IndexFacts, recipe: object, options: Options) -> Options:
+    """Give the options that carry out a recipe; what the call says beside it stays.
+
+    Raises
+    ------
+    OptionError
+        A setting of the call that the recipe has too, an arm that the index lacks, another
+        analyzer than the recipe is meant for.
+    """
+    if not isinstance(recipe, Recipe):
+        raise error(OptionError, "recipe", "an hr.Recipe", repr(recipe))
+    plain = Options()
+    for name in ("fusion", "shaping", "min_score", "min_fused", "bm25", "normalize"):
+        if getattr(options, name) not in (getattr(plain, name), ()):
+            raise error(OptionError, name, f"none beside recipe= ({recipe.name} has its own)", name)
+    _check_analyzer(facts, recipe)
+    lexical = _arms(facts, recipe, Lexical, tuple(facts.schema.text_arms))
+    dense = _arms(facts, recipe, Dense, tuple(facts.schema.vector_arms))
+    texts = _texts(options.text, lexical, facts)
+    vectors = options.vectors if dense else None
+    runs = [*(texts or {}), *(dense if vectors is not None else ())]
+    if isinstance(vectors, Mapping):
+        vectors = {arm: rows for arm, rows in vectors.items() if arm in dense}
+        runs = [*(texts or {}), *vectors]
+    chosen = {arm: part for arm, part in {**lexical, **dense}.items() if arm in runs}
+    if texts is None and vectors is None and (options.text, options.vectors) != (None, None):
+        wish = f"an index with an arm of {recipe.name}"
+        raise error(OptionError, "recipe", wish, f"one with arms {list(facts.arms)}")
+    floors = {arm: p.min_score for arm, p in chosen.items() if p.min_score is not None}
+    bm25 = {
+        arm: p.bm25 for arm, p in chosen.items() if isinstance(p, Lexical) and p.bm25 is not None
+    }
+    return replace(
+        options,
+        text=texts,
+        vectors=vectors,
+        fusion=_fusion(recipe, chosen),
+        depth=options.depth or recipe.depth,
+        min_score=floors or None,
+        min_fused=recipe.min_fused if len(chosen) > 1 else None,
+        bm25=bm25 or None,
+        normalize=recipe.normalize,
+        shaping=recipe.shaping,
+        tie_break=recipe.tie_break,
+    )
+
+
+def _check_analyzer(facts: IndexFacts, recipe: Recipe) -> None:
+    if recipe.analyzer is None:
+        return
+    for arm, analyzer in facts.analyzers.items():
+        if analyzer.name != recipe.analyzer:
+            wish = f"the analyzer {recipe.analyzer!r} in arm {arm!r}"
+            raise error(OptionError, "recipe", wish, f"{analyzer.name!r} ({analyzer.hash})")
+
+
+def _arms(
+    facts: IndexFacts, recipe: Recipe, kind: type[Any], known: tuple[str, ...]
+) -> dict[str, Any]:
+    """Give each arm of the index that the recipe runs, with its part."""
+    out: dict[str, Any] = {}
+    for part in recipe.arms:
+        if not isinstance(part, kind):
+            continue
+        for arm in known if part.arms is None else part.arms:
+            if arm not in known:
+                raise error(OptionError, "recipe", f"arms of {list(known)}", repr(arm))
+            if arm in out:
+                raise error(OptionError, "recipe", "each arm once", repr(arm))
+            out[arm] = part
+    return out
+
+
+def _texts(
+    text: object, lexical: Mapping[str, Lexical], facts: IndexFacts
+) -> dict[str, list[object]] | None:
+    if text is None or not lexical:
+        return None
+    given = text if isinstance(text, Mapping) else dict.fromkeys(facts.schema.text_arms, text)
+    out: dict[str, list[object]] = {}
+    for arm, queries in given.items():
+        if arm not in lexical:
+            continue
+        if isinstance(queries, str) or not isinstance(queries, Sequence):
+            out[arm] = queries  # the plan says what is wrong with it
+        else:
+            part = lexical[arm]
+            out[arm] = [read_words(q, part) if isinstance(q, str) else q for q in queries]
+    return out
+
+
+def _fusion(recipe: Recipe, chosen: Mapping[str, Lexical | Dense]) -> Fusion | None:
+    weights = {arm: part.weight for arm, part in chosen.items()}
+    if len(chosen) < 2 and all(weight > 0 for weight in weights.values()):
+        return None
+    if all(weight == 1.0 for weight in weights.values()):
+        return recipe.fusion
+    fusion = recipe.fusion
+    if isinstance(fusion, RRF):
+        if fusion.alpha is not None:
+            raise error(OptionError, "recipe", "weights of arms or alpha, not both", "both")
+        return RRF(weights, rank_constant=fusion.rank_constant)
+    settings = {name: getattr(fusion, name) for name in ("normalize", "complete")
+                if hasattr(fusion, name)}  # fmt: skip
+    return type(fusion)(weights, **settings)
+
+
+def is_empty(text: object) -> bool:
+    """Whether a query says nothing: None, or text without a word."""
+    return text is None or (isinstance(text, str) and not text.strip())
+
+
+def read_words(text: str, part: Lexical) -> TextQuery | None:
+    """Read plain text as the recipe's mode says; None: it has no word."""
+    phrases = [p for p in _QUOTED.findall(text) if p.strip()] if part.phrases else []
+    words = (_QUOTED.sub(" ", text) if phrases else text).split()
+    words = words[: part.max_terms]
+    kept = _without(words, part.stopwords)
+    if not phrases:
+        if part.mode == "any" and len(kept) == len(text.split()):
+            return text if kept else None
+        return _joined(kept, part.mode) if kept else None
+    required: list[TextQuery] = [Phrase(phrase) for phrase in phrases]
+    if not kept:
+        return All(*required)
+    # The words beside the phrases only add to the score. Halves, because the first phrase stands
+    # in both places and must not count twice.
+    first = Boost(required[0], 0.5)
+    return All(first, *required[1:], AnyOf(first, *kept))
+
+
+def _without(words: list[str], stopwords: Sequence[str]) -> list[str]:
+    """Leave the stop words out; a query of nothing else keeps them."""
+    if not stopwords:
+        return words
+    stops = {word.casefold() for word in stopwords}
+
+    def is_stop(word: str) -> bool:
+        found = _WORD.findall(word.casefold())
+        return bool(found) and all(one in stops for one in found)
+
+    return [word for word in words if not is_stop(word)] or words
+
+
+def _joined(words: Sequence[str], mode: str) -> TextQuery:
+    if mode == "any":
+        return " ".join(words)
+    if mode == "all":
+        return All(*words)
+    return All(*(Prefix(word) if word.isalnum() else Phrase(word) for word in words))

@@ -1,0 +1,18 @@
+"""Distilled facts above raw dialogue, near-duplicates collapsed, recency neutral until tuned."""
+
+from hyrecall.recipe import Dense, Lexical, Recipe, TieBreak
+from hyrecall.scoring import RRF
+from hyrecall.shaping import Dedup, Provenance, Recency
+
+honeycomb = Recipe(
+    name="honeycomb",
+    arms=(Lexical(), Dense()),
+    fusion=RRF(rank_constant=60),
+    shaping=(
+        Provenance("source", {"memory": 1.0, "summary": 1.0, "session": 0.4}),
+        Dedup(0.9, scale="unit", keep="source", prefer=("memory", "summary", "session")),
+        Recency("created_at", half_life="36500d"),
+    ),
+    tie_break=(TieBreak("source"), TieBreak("id")),
+    depth=600,
+)

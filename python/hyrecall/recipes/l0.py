@@ -1,0 +1,17 @@
+"""Notes by prefixes of all words (FTS5's BM25) and cosine without a floor; pins break ties."""
+
+from hyrecall.recipe import Dense, Lexical, Recipe, TieBreak
+from hyrecall.scoring import BM25, RRF
+
+l0 = Recipe(
+    name="l0",
+    arms=(Lexical(mode="and_prefix", bm25=BM25("fts5", k1=1.2, b=0.75)), Dense()),
+    fusion=RRF(rank_constant=60),
+    tie_break=(
+        TieBreak("pinned", descending=True),
+        TieBreak("updated_at", descending=True),
+        TieBreak("id", descending=True),
+    ),
+    depth=150,
+    analyzer="unicode61",
+)

@@ -1,0 +1,15 @@
+"""Episodes by BM25 Okapi and cosine, joined by reciprocal ranks."""
+
+from hyrecall.recipe import Dense, Lexical, Recipe
+from hyrecall.scoring import BM25, RRF, Above
+
+loom = Recipe(
+    name="loom",
+    arms=(
+        Lexical(bm25=BM25("okapi", k1=1.5, b=0.75)),
+        # Only a positive cosine ranks.
+        Dense(min_score=Above(0.0)),
+    ),
+    fusion=RRF(alpha=0.5),
+    on_empty="newest",
+)
