@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -148,7 +149,7 @@ def load_dataset(folder: str | Path, *, qrels: str | Path | None = None) -> Data
     known = set(corpus["id"].to_pylist())
     asked = queries["id"].to_pylist()
     if len(set(asked)) < len(asked):
-        twice = next(query for at, query in enumerate(asked) if query in asked[:at])
+        twice = next(query for query, times in Counter(asked).items() if times > 1)
         raise error(OptionError, f"{folder}: queries", "each id once", f"{twice!r} twice")
     classes = folder / "classes.tsv"
     return Dataset(
@@ -170,7 +171,7 @@ def _find_judgements(folder: Path, qrels: str | Path | None) -> Path:
 
 def _read_judgements(path: Path, queries: set[str], known: set[str]) -> dict[str, dict[str, int]]:
     judgements: dict[str, dict[str, int]] = {}
-    for where, (query, document, given) in read_pairs(path, 3):
+    for where, (query, document, given) in read_pairs(path, 3, queries):
         _check_known(where, "a query of the set", query, queries)
         _check_known(where, "a document of the set", document, known)
         grades = judgements.setdefault(query, {})
@@ -182,7 +183,7 @@ def _read_judgements(path: Path, queries: set[str], known: set[str]) -> dict[str
 
 def _read_classes(path: Path, known: set[str]) -> dict[str, str]:
     classes: dict[str, str] = {}
-    for where, (document, name) in read_pairs(path, 2):
+    for where, (document, name) in read_pairs(path, 2, known):
         _check_known(where, "a document of the set", document, known)
         if document in classes:
             raise error(OptionError, where, "each document once", f"{document!r} again")

@@ -119,8 +119,11 @@ def _vectors(values: list[Any], places: list[str]) -> pa.Array:
     return pa.array(values, kind)
 
 
-def read_pairs(path: Path, n_fields: int) -> Iterator[tuple[str, list[str]]]:
-    """Give the lines of a TSV after its header: the place, for messages, and the fields."""
+def read_pairs(path: Path, n_fields: int, ids: set[str]) -> Iterator[tuple[str, list[str]]]:
+    """Give the lines of a TSV after its header: the place, for messages, and the fields.
+
+    A first line that begins with one of the ids, or ends in a number, is no header.
+    """
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             where = f"{path} line {number}"
@@ -135,6 +138,6 @@ def read_pairs(path: Path, n_fields: int) -> Iterator[tuple[str, list[str]]]:
                 raise error(DTypeError, where, wish, repr(line.decode().rstrip("\r\n")))
             if number > 1:
                 yield where, fields
-            elif fields[-1].lstrip("+-").replace(".", "", 1).isdigit():
-                # Without a header the first judgement would be lost without a word.
+            elif fields[0] in ids or fields[-1].lstrip("+-").replace(".", "", 1).isdigit():
+                # It would be lost without a word.
                 raise error(DTypeError, where, "a header line", repr(line.decode().rstrip("\r\n")))
