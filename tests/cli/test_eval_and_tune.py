@@ -1,6 +1,7 @@
 """``hyrecall eval`` and ``hyrecall tune`` on a small set."""
 
 import json
+import sys
 
 import pytest
 
@@ -124,6 +125,20 @@ def test_a_folder_that_holds_no_set_is_refused(run, tmp_path):
     reply = run("eval", tmp_path)
     assert reply.code == 1
     assert "expected a folder with either corpus.parquet or corpus.jsonl, got neither" in reply.err
+
+
+@pytest.mark.parametrize("package", ["ir_measures", "pytrec_eval", "scipy", "matplotlib"])
+@pytest.mark.parametrize("command", ["eval", "tune"])
+def test_without_the_extra_nothing_is_begun_and_the_code_is_2(
+    run, small, monkeypatch, command, package
+):
+    monkeypatch.setitem(sys.modules, package, None)
+    reply = run(command, small)
+    assert reply.code == 2
+    assert reply.err == (
+        "error: evaluate: expected the extra [eval] (pip install 'hyrecall[eval]'), "
+        f"got no package {package}\n"
+    )
 
 
 def test_tune_reports_the_winner_beside_the_arms_on_the_other_half(run, small):

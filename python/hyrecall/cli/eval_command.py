@@ -34,6 +34,7 @@ from hyrecall.evaluate import (
     study_to_dict,
     write_baseline,
 )
+from hyrecall.evaluate.extras import require_extra
 from hyrecall.evaluate.report import checks_text, differences_text
 from hyrecall.evaluate.settings import BUILT_IN
 
@@ -145,7 +146,8 @@ def evaluate(
 
 
 def read_data(folder: Path, qrels: str | None) -> Dataset:
-    """Read a set, and say how large it is."""
+    """Read a set, and say how large it is; nothing is read where scores could not be had."""
+    require_extra()
     dataset = load_dataset(folder, qrels=qrels)
     n_judged = dataset.judged.num_rows
     say(f"{dataset.name}: {dataset.corpus.num_rows:,} documents, {n_judged:,} judged queries")

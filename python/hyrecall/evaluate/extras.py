@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 from hyrecall.errors import MissingExtraError, error
 
-__all__ = ["needs_extra"]
+__all__ = ["needs_extra", "require_extra"]
+
+_PACKAGES = ("ir_measures", "pytrec_eval", "scipy", "matplotlib")
+
+
+def require_extra() -> None:
+    """Refuse at once, before long work, where a package of the extra is missing."""
+    for package in _PACKAGES:
+        if find_spec(package) is None:
+            raise _missing(package)
 
 
 @contextmanager
@@ -16,5 +26,9 @@ def needs_extra() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as fault:
-        wish = "the extra [eval] (pip install 'hyrecall[eval]')"
-        raise error(MissingExtraError, "evaluate", wish, f"no package {fault.name}") from None
+        raise _missing(fault.name) from None
+
+
+def _missing(package: str | None) -> MissingExtraError:
+    wish = "the extra [eval] (pip install 'hyrecall[eval]')"
+    return error(MissingExtraError, "evaluate", wish, f"no package {package}")
