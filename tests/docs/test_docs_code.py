@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 # Absent without their extras: modules of these may be skipped by name, no others.
 EXTRAS = {"typer", "rich", "wordllama", "safetensors", "torch"}
+# What shows measures needs the extra [eval].
+MEASURES = {"evaluation.md", "hyrecall.evaluate"}
 
 
 def python_blocks(text: str) -> list[tuple[int, str]]:
@@ -57,7 +59,13 @@ def test_the_code_of_a_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    needs_measures(page.name)
     run_blocks(page)
+
+
+def needs_measures(name: str) -> None:
+    if name in MEASURES or name.rpartition(".")[0] in MEASURES:
+        pytest.importorskip("ir_measures", reason="the extra [eval] is not installed")
 
 
 def test_the_scores_made_by_hand_are_looked_at() -> None:
@@ -78,6 +86,7 @@ def test_the_examples_of_a_module_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    needs_measures(name)
     module = load(name)
     if name == "hyrecall.embed" and not StaticEmbedder.available():
         pytest.skip("the extra [local] is not installed")

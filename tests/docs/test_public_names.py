@@ -8,6 +8,7 @@ import pkgutil
 import pytest
 
 import hyrecall as hr
+from hyrecall import evaluate
 
 INDEX = {
     "build": (
@@ -70,9 +71,30 @@ DEFAULTS = {
 }
 HIT = ("key", "cell", "score", "rank", "text", "bm25_score", "vector_score", "explain")
 HITS = ("to_arrow", "to_pandas", "to_polars", "to_list", "__arrow_c_stream__", "degraded")
-LATER = ("recipes", "MMR", "Dedup", "Recency", "DBSF", "memory", "Memory", "evaluate")
-LATER_MODULES = {"recipes", "memory", "evaluate", "serve", "distributed", "shaping"}
+LATER = ("recipes", "MMR", "Dedup", "Recency", "DBSF", "memory", "Memory")
+LATER_MODULES = {"recipes", "memory", "serve", "distributed", "shaping"}
 TESTED_BY_VALUE = {"ANY", "__version__"}
+EVALUATE = {
+    "load_dataset": ("folder", "*", "qrels"),
+    "Dataset": ("name", "corpus", "queries", "judgements", "classes"),
+    "Setting": ("name", "options", "arms", "analyzer", "attributes"),
+    "Indexes": ("dataset", "*", "device", "threads"),
+    "read_setting": ("name",),
+    "run_setting": ("indexes", "dataset", "setting", "*", "limit"),
+    "score_setting": ("indexes", "dataset", "setting", "*", "measures"),
+    "score_run": ("run", "judgements", "*", "classes", "measures", "name"),
+    "compare": ("before", "after", "*", "measures", "seed"),
+    "difference_table": ("before", "after", "measure", "queries"),
+    "ablate": ("indexes", "dataset", "settings", "*", "measures", "tell"),
+    "grid": ("base", "**options"),
+    "with_each": ("base", "option"),
+    "without_each": ("base", "option"),
+    "check": ("scores", "baseline"),
+    "read_baseline": ("path",),
+    "write_baseline": ("path", "dataset", "scores"),
+    "plot_study": ("study", "path"),
+    "tune": ("indexes", "dataset", "*", "measure", "measures", "analyzer", "tell"),
+}
 
 
 def shape(callable_: object) -> tuple[str, ...]:
@@ -95,6 +117,19 @@ def test_a_verb_of_the_index_takes_what_is_documented(name: str) -> None:
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_class_takes_what_is_documented(name: str) -> None:
     assert shape(getattr(hr, name)) == CLASSES[name]
+
+
+@pytest.mark.parametrize("name", EVALUATE)
+def test_a_name_of_evaluate_takes_what_is_documented(name: str) -> None:
+    assert name in evaluate.__all__
+    assert shape(getattr(evaluate, name)) == EVALUATE[name]
+
+
+@pytest.mark.parametrize("name", evaluate.__all__)
+def test_a_name_of_evaluate_has_a_docstring(name: str) -> None:
+    thing = getattr(evaluate, name)
+    if callable(thing):
+        assert len((inspect.getdoc(thing) or "").split()) >= 3
 
 
 def test_defaults_of_recall_are_those_of_the_contract() -> None:

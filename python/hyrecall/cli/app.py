@@ -12,10 +12,12 @@ from typer.core import TyperGroup
 import hyrecall
 from hyrecall.cli.batch_command import batch
 from hyrecall.cli.demo import demo
+from hyrecall.cli.eval_command import evaluate
 from hyrecall.cli.index_command import index
 from hyrecall.cli.info_command import info
 from hyrecall.cli.recall_command import recall
 from hyrecall.cli.show import say
+from hyrecall.cli.tune_command import tune
 from hyrecall.errors import (
     CorruptIndexError,
     HyrecallError,
@@ -31,9 +33,10 @@ REFUSED, USAGE, CORRUPT, INTERNAL, INTERRUPTED = 1, 2, 3, 4, 130
 _EXIT_CODES = """
 Results go to stdout, everything else to stderr.
 
-Exit codes: 0 done (also where nothing was found); 1 a value, a file or data was refused;
-2 the command line is wrong, or an extra is not installed; 3 the path holds no index that can be
-read: incomplete, damaged, or of a newer format; 4 a fault of hyrecall itself; 130 interrupted.
+Exit codes: 0 done (also where nothing was found); 1 a value, a file or data was refused, or
+a measure of eval fell below its baseline; 2 the command line is wrong, or an extra is not
+installed; 3 the path holds no index that can be read: incomplete, damaged, or of a newer format;
+4 a fault of hyrecall itself; 130 interrupted.
 """
 
 
@@ -114,5 +117,6 @@ def _settings(
     """Take what stands before the command's name; the group reads ``debug``."""
 
 
-for command in (index, recall, batch, info, demo):
+for command in (index, recall, batch, info, demo, tune):
     app.command()(command)
+app.command("eval")(evaluate)

@@ -1,0 +1,211 @@
+"""``hyrecall eval``: settings on a retrieval set, beside each other and beside a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from hyrecall.analyzer import Analyzer
+from hyrecall.cli.options import Bm25, Threads
+from hyrecall.cli.show import print_json, say
+from hyrecall.cli.values import by_arm, names, read_analyzer, read_bm25
+from hyrecall.errors import OptionError, error
+from hyrecall.evaluate import (
+    GATE,
+    MEASURES,
+    Check,
+    Dataset,
+    Indexes,
+    Setting,
+    Study,
+    ablate,
+    check,
+    difference_table,
+    load_dataset,
+    plot_study,
+    read_baseline,
+    read_measure,
+    read_setting,
+    study_text,
+    study_to_dict,
+    write_baseline,
+)
+from hyrecall.evaluate.extras import require_extra
+from hyrecall.evaluate.report import checks_text, differences_text
+from hyrecall.evaluate.settings import BUILT_IN
+
+__all__ = ["AnalyzerName", "Data", "Qrels", "Stopwords", "evaluate", "read_data"]
+
+_FELL = 1  # the exit code where a measure is below its baseline
+
+Data: TypeAlias = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        help="Folder with corpus and queries (.parquet or .jsonl) and qrels.tsv, or of BEIR.",
+    ),
+]
+Qrels: TypeAlias = Annotated[
+    str | None, typer.Option("--qrels", metavar="FILE", help="Other judgements, from the folder.")
+]
+AnalyzerName: TypeAlias = Annotated[
+    str, typer.Option("--analyzer", metavar="NAME", help="As in hyrecall index.")
+]
+Stopwords: TypeAlias = Annotated[
+    str | None, typer.Option("--stopwords", metavar="WORDS", help="english, or a,list,of.")
+]
+
+
+def evaluate(
+    data: Data,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--setting",
+            "-r",
+            metavar="NAME",
+            help=f"{', '.join(BUILT_IN)}; several times for several, each compared with the first. "
+            "Default: all that the set has the columns for.",
+        ),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            "--against",
+            metavar="FILE",
+            help=f"A baseline: exit code 1 where {', '.join(GATE)} fell by more than 0.02 with "
+            "p < 0.01, or by more than 0.04.",
+        ),
+    ] = None,
+    write_to: Annotated[
+        Path | None, typer.Option("--write-baseline", metavar="FILE", help="Write one.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, every bit.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE.svg", help="Draw the means.")
+    ] = None,
+    diff: Annotated[
+        int,
+        typer.Option("--diff", metavar="N", min=0, help="Show the N queries that moved most."),
+    ] = 0,
+    analyzer: AnalyzerName = "unicode",
+    stopwords: Stopwords = None,
+    bm25: Bm25 = None,
+    split: Annotated[
+        str | None, typer.Option("--split", metavar="even|odd", help="One half of the queries.")
+    ] = None,
+    qrels: Qrels = None,
+    measures: Annotated[
+        list[str] | None,
+        typer.Option("--measures", metavar="NAME", help=f"Default: {','.join(MEASURES)}."),
+    ] = None,
+    threads: Threads = None,
+) -> None:
+    """Measure settings on a retrieval set.
+
+    Differences, their intervals and p are those to the first setting, and with --against also
+    those to the baseline. It needs the extra [eval].
+    """
+    asked = tuple(map(read_measure, names(measures) or MEASURES))
+    needed = GATE if against is not None or write_to is not None else ()
+    baseline = None if against is None else read_baseline(against)
+    dataset = read_data(data, qrels)
+    if split is not None:
+        dataset = dataset.split(split)  # type: ignore[arg-type]
+    constants = by_arm("--bm25", bm25, read_bm25)
+    own: dict[str, Any] = {} if constants is None else {"bm25": constants}
+    chosen = _settings(
+        dataset, names(setting), read_analyzer("--analyzer", analyzer, stopwords), own
+    )
+    study = ablate(
+        Indexes(dataset, threads=threads), dataset, chosen,
+        measures=tuple(dict.fromkeys((*asked, *needed))), tell=lambda name: say(f"asking: {name}"),
+    )  # fmt: skip
+    checks = [] if baseline is None else [c for one in study.scores for c in check(one, baseline)]
+    moved = _moved(study, dataset, asked[0], diff, baseline) if diff else []
+    if as_json:
+        print_json(_as_data(study, checks, moved))
+    else:
+        _show(study, checks, moved)
+    if plot is not None:
+        plot_study(study, plot)
+        say(f"drawn in {plot}")
+    if write_to is not None:
+        write_baseline(write_to, dataset.name, study.scores)
+        say(f"baseline written to {write_to}")
+    fell = [one for one in checks if one.failed]
+    for one in fell:
+        measure = one.comparison
+        say(f"error: {one.setting}: {measure.measure} fell by {-measure.difference:.4f}")
+    if fell:
+        raise typer.Exit(_FELL)
+
+
+def read_data(folder: Path, qrels: str | None) -> Dataset:
+    """Read a set, and say how large it is; nothing is read where scores could not be had."""
+    require_extra()
+    dataset = load_dataset(folder, qrels=qrels)
+    n_judged = dataset.judged.num_rows
+    say(f"{dataset.name}: {dataset.corpus.num_rows:,} documents, {n_judged:,} judged queries")
+    return dataset
+
+
+def _settings(
+    dataset: Dataset, named: Sequence[str], analyzer: Analyzer, own: dict[str, Any]
+) -> list[Setting]:
+    """Give the settings asked for, or all that the set has the columns for."""
+    if not named:
+        named = list(BUILT_IN) if dataset.has_vectors else ["bm25"]
+    if len(set(named)) < len(named):
+        raise error(OptionError, "--setting", "each name once", ", ".join(named))
+    made = []
+    for name in named:
+        one = read_setting(name)
+        options = {**one.options, **(own if "text" in one.arms else {})}
+        made.append(replace(one, analyzer=analyzer, options=options))
+    return made
+
+
+def _moved(
+    study: Study, dataset: Dataset, measure: str, n_rows: int, baseline: Any
+) -> list[dict[str, Any]]:
+    """Give the queries that moved most, from the baseline or from the first setting."""
+    pairs = [(study.scores[0], one) for one in study.scores[1:]]
+    if baseline is not None:
+        pairs = [(baseline[one.name], one) for one in study.scores]
+    elif not pairs:
+        wish = "two settings, or --against"
+        raise error(OptionError, "--diff", wish, f"only {study.scores[0].name}")
+    return [
+        {
+            "measure": measure,
+            "before": "the baseline" if baseline is not None else before.name,
+            "after": after.name,
+            "table": difference_table(before, after, measure, dataset.queries).slice(0, n_rows),
+        }
+        for before, after in pairs
+    ]
+
+
+def _as_data(study: Study, checks: list[Check], moved: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        **study_to_dict(study),
+        "baseline": [
+            {"setting": one.setting, "failed": one.failed, **asdict(one.comparison)}
+            for one in checks
+        ],
+        "queries_moved": [{**one, "table": one["table"].to_pylist()} for one in moved],
+    }
+
+
+def _show(study: Study, checks: list[Check], moved: list[dict[str, Any]]) -> None:
+    print(study_text(study))
+    if checks:
+        print(f"\nagainst the baseline\n\n{checks_text(checks)}")
+    for one in moved:
+        print(f"\n{one['measure']}, {one['before']} -> {one['after']}\n")
+        print(differences_text(one["table"], one["table"].num_rows))

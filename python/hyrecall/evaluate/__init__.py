@@ -1,0 +1,72 @@
+"""How good is a ranking? Retrieval sets, measures, paired tests, ablation, baselines, tuning.
+
+Scores need the extra ``[eval]`` (ir-measures, pytrec-eval-terrier, scipy, matplotlib). How to
+measure, and what each figure means: docs/evaluation.md.
+"""
+
+from hyrecall.evaluate.ablate import (
+    Study,
+    ablate,
+    alpha_grid,
+    depth_grid,
+    rank_constant_grid,
+    weight_grid,
+)
+from hyrecall.evaluate.baseline import GATE, Check, check, read_baseline, write_baseline
+from hyrecall.evaluate.compare import (
+    Comparison,
+    bootstrap_interval,
+    compare,
+    difference_table,
+    randomisation_p,
+    student_p,
+)
+from hyrecall.evaluate.data import Dataset, load_dataset
+from hyrecall.evaluate.metrics import MEASURES, Scores, read_measure, score_run
+from hyrecall.evaluate.plot import plot_study
+from hyrecall.evaluate.report import study_text, study_to_dict, tuned_text, tuned_to_dict
+from hyrecall.evaluate.run import Indexes, Run, run_setting, score_setting
+from hyrecall.evaluate.settings import Setting, grid, read_setting, with_each, without_each
+from hyrecall.evaluate.tune import Tuned, tune
+
+__all__ = [
+    "GATE",
+    "MEASURES",
+    "Check",
+    "Comparison",
+    "Dataset",
+    "Indexes",
+    "Run",
+    "Scores",
+    "Setting",
+    "Study",
+    "Tuned",
+    "ablate",
+    "alpha_grid",
+    "bootstrap_interval",
+    "check",
+    "compare",
+    "depth_grid",
+    "difference_table",
+    "grid",
+    "load_dataset",
+    "plot_study",
+    "randomisation_p",
+    "rank_constant_grid",
+    "read_baseline",
+    "read_measure",
+    "read_setting",
+    "run_setting",
+    "score_run",
+    "score_setting",
+    "student_p",
+    "study_text",
+    "study_to_dict",
+    "tune",
+    "tuned_text",
+    "tuned_to_dict",
+    "weight_grid",
+    "with_each",
+    "without_each",
+    "write_baseline",
+]

@@ -1,0 +1,152 @@
+"""A committed run to hold later ones to: a file of values per query, and the gate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.evaluate.compare import Comparison, compare
+from hyrecall.evaluate.metrics import Scores, read_measure
+
+__all__ = ["GATE", "Check", "check", "read_baseline", "write_baseline"]
+
+GATE = ("R@5", "RR@10", "nDCG@10")
+"""The measures that may not fall."""
+
+_FORMAT = 1
+_DIGITS = 6  # of a value in the file; the run is rounded alike before they are compared
+_FALL = 0.02  # more than this is refused where the paired test says p < _P
+_P = 0.01
+_FAR = 0.04  # more than this is refused in any case
+
+
+@dataclass(frozen=True)
+class Check:
+    """One measure of a setting beside its baseline.
+
+    Attributes
+    ----------
+    setting : str
+    comparison : Comparison
+        The baseline is ``before``.
+    """
+
+    setting: str
+    comparison: Comparison
+
+    @property
+    def failed(self) -> bool:
+        """Whether the measure fell by more than 0.04, or by more than 0.02 with p < 0.01."""
+        fall = round(-self.comparison.difference, 9)
+        return fall > _FAR or (fall > _FALL and self.comparison.p_value < _P)
+
+
+def write_baseline(path: str | Path, dataset: str, scores: Sequence[Scores]) -> None:
+    """Write what settings scored, per query.
+
+    Parameters
+    ----------
+    path : path-like
+        A JSON file, written over.
+    dataset : str
+        Whose queries these are.
+    scores : sequence of Scores
+        Over the same queries, with the measures of ``GATE``.
+
+    Raises
+    ------
+    OptionError
+        Other queries, or a measure that is missing.
+    """
+    for one in scores:
+        missing = [measure for measure in GATE if measure not in one.values]
+        if missing or one.queries != scores[0].queries:
+            wish = f"the queries of {scores[0].name!r} and measures with {', '.join(GATE)}"
+            raise error(OptionError, f"run {one.name!r}", wish, f"none of {missing or 'them'}")
+    # A line for each measure: a change of one shows as one line.
+    lines = [
+        f" {json.dumps(one.name)}: {{\n"
+        + ",\n".join(f"  {json.dumps(m)}: {json.dumps(_entry(one, m))}" for m in one.values)
+        + "\n }"
+        for one in scores
+    ]
+    head = {"format": _FORMAT, "dataset": dataset, "queries": list(scores[0].queries)}
+    top = "".join(f"{json.dumps(k)}: {json.dumps(v)},\n" for k, v in head.items())
+    Path(path).write_text("{" + top + '"settings": {\n' + ",\n".join(lines) + "\n}}\n")
+
+
+def _entry(scores: Scores, measure: str) -> dict[str, Any]:
+    values = [round(float(value), _DIGITS) for value in scores.values[measure]]
+    return {"mean": round(scores.means[measure], _DIGITS), "values": values}
+
+
+def read_baseline(path: str | Path) -> dict[str, Scores]:
+    """Read a baseline: setting to its scores.
+
+    Raises
+    ------
+    DTypeError
+        Not a file that :func:`write_baseline` made; it is named.
+    """
+    try:
+        data = json.loads(Path(path).read_text("utf-8"))
+        if data["format"] != _FORMAT:
+            raise ValueError(f"format {data['format']}")
+        queries = tuple(map(str, data["queries"]))
+        return {
+            name: Scores(name, queries, {read_measure(m): _values(v) for m, v in given.items()})
+            for name, given in data["settings"].items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as fault:
+        wish = f"a baseline of format {_FORMAT}"
+        raise error(DTypeError, str(path), wish, f"{type(fault).__name__}: {fault}") from fault
+
+
+def _values(given: Mapping[str, Any]) -> Any:
+    values = np.array(given["values"], np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError("a value that is no number")
+    return values
+
+
+def check(scores: Scores, baseline: Mapping[str, Scores]) -> tuple[Check, ...]:
+    """Hold a run to the baseline of its name.
+
+    Parameters
+    ----------
+    scores : Scores
+        With the measures of ``GATE``.
+    baseline : mapping of str to Scores
+        As :func:`read_baseline` gives it.
+
+    Returns
+    -------
+    tuple of Check
+        One per measure of ``GATE``; the run fails where one has ``failed``.
+
+    Raises
+    ------
+    OptionError
+        The baseline has no such setting, other queries, or not the measures.
+
+    Examples
+    --------
+    >>> half = np.full(100, 0.5)
+    >>> before = Scores("bm25", tuple(map(str, range(100))), dict.fromkeys(GATE, half))
+    >>> after = Scores("bm25", before.queries, dict.fromkeys(GATE, half - 0.05))
+    >>> [one.failed for one in check(after, {"bm25": before})]
+    [True, True, True]
+    """
+    if scores.name not in baseline:
+        wish = f"a baseline with {scores.name!r}"
+        raise error(OptionError, "baseline", wish, ", ".join(baseline) or "none")
+    rounded = {measure: np.round(values, _DIGITS) for measure, values in scores.values.items()}
+    now = Scores(scores.name, scores.queries, rounded)
+    compared = compare(baseline[scores.name], now, measures=GATE)
+    return tuple(Check(scores.name, one) for one in compared)

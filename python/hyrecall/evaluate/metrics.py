@@ -1,0 +1,187 @@
+"""How good a run is, per query and on average; computed by ir-measures and trec_eval."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall.errors import OptionError, ShapeError, error
+from hyrecall.evaluate.data import Judgements
+from hyrecall.evaluate.extras import needs_extra
+
+__all__ = ["MEASURES", "Scores", "cutoff_of", "read_measure", "read_measures", "score_run"]
+
+MEASURES = ("nDCG@10", "R@5", "R@10", "R@100", "RR@10", "AP")
+"""What is measured unless other measures are named."""
+
+_KINDS = {
+    **dict.fromkeys(("ndcg",), "nDCG"),
+    **dict.fromkeys(("r", "recall"), "R"),
+    **dict.fromkeys(("success",), "Success"),
+    **dict.fromkeys(("rr", "mrr"), "RR"),
+    **dict.fromkeys(("ap", "map"), "AP"),
+    **dict.fromkeys(("p", "precision"), "P"),
+}
+_NEED_CUTOFF = ("R", "Success", "P")
+_MAX_CUTOFF = 100_000
+
+
+def read_measure(name: str) -> str:
+    """Give a measure its one name: ``recall@5`` is ``R@5``, ``MRR@10`` is ``RR@10``.
+
+    Parameters
+    ----------
+    name : str
+        ``nDCG``, ``R``, ``Success``, ``RR``, ``AP`` or ``P``, in any case, or ``recall``, ``MRR``,
+        ``MAP``, ``precision``; then ``@`` and the number of documents that count.
+
+    Raises
+    ------
+    OptionError
+        Another name.
+
+    Examples
+    --------
+    >>> read_measure("recall@5"), read_measure("map")
+    ('R@5', 'AP')
+    """
+    found = re.fullmatch(r"([a-z]+)(?:@([1-9][0-9]*))?", name.strip().lower())
+    kind = _KINDS.get(found[1]) if found else None
+    cutoff = found[2] if found else None
+    if kind is None or (cutoff is None and kind in _NEED_CUTOFF) or int(cutoff or 1) > _MAX_CUTOFF:
+        wish = "nDCG@k, R@k, Success@k, RR@k, AP or P@k"
+        raise error(OptionError, "measures", wish, repr(name))
+    return kind if cutoff is None else f"{kind}@{cutoff}"
+
+
+def read_measures(names: Sequence[str]) -> tuple[str, ...]:
+    """Give measures their names, each once, in order."""
+    if isinstance(names, str) or not names:
+        raise error(OptionError, "measures", "a sequence of names", repr(names))
+    return tuple(dict.fromkeys(map(read_measure, names)))
+
+
+def cutoff_of(measure: str) -> int:
+    """How many documents of a list a measure reads; 0 for all."""
+    return int(measure.partition("@")[2] or 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What a run scored on each judged query.
+
+    Attributes
+    ----------
+    name : str
+        The run's.
+    queries : tuple of str
+        The judged queries, sorted.
+    values : mapping of str to ndarray, shape (n_queries,), float64
+        Measure to the value of each query, in [0, 1].
+    """
+
+    name: str
+    queries: tuple[str, ...]
+    values: Mapping[str, npt.NDArray[np.float64]]
+
+    def __post_init__(self) -> None:
+        """Check the shapes."""
+        for measure, values in self.values.items():
+            if np.shape(values) != (len(self.queries),):
+                wish = f"a value for each of {len(self.queries)} queries"
+                raise error(ShapeError, measure, wish, np.shape(values))
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Each measure's mean over the queries; 0 without queries."""
+        return {
+            measure: float(np.mean(values)) if len(values) else 0.0
+            for measure, values in self.values.items()
+        }
+
+
+def score_run(
+    run: Mapping[str, Sequence[str]],
+    judgements: Judgements,
+    *,
+    classes: Mapping[str, str] | None = None,
+    measures: Sequence[str] = MEASURES,
+    name: str = "run",
+) -> Scores:
+    """Score the lists that a run gives.
+
+    Parameters
+    ----------
+    run : mapping of str to sequence of str
+        Query to its documents, best first; a :class:`Run` has it as ``documents``. This order is
+        what counts.
+    judgements : mapping of str to mapping of str to int
+        Query to document to grade; above 0 is relevant, and is also the gain of nDCG, linear as in
+        trec_eval. Queries without judgements are left out; a judged query without a list scores 0,
+        as does one for which nothing is relevant.
+    classes : mapping of str to str, optional
+        Document to the class of its duplicates: a class counts once, at the rank of its first
+        member, with its largest grade, and the other members take up no rank.
+    measures : sequence of str
+        As :func:`read_measure` takes them.
+    name : str, default "run"
+
+    Raises
+    ------
+    OptionError
+        An unknown measure, or a document that comes twice in a list.
+    MissingExtraError
+        The extra ``[eval]`` is not installed.
+
+    Examples
+    --------
+    >>> scores = score_run({"q": ["x", "a"]}, {"q": {"a": 1}}, measures=["RR@10", "R@1"])
+    >>> scores.means
+    {'RR@10': 0.5, 'R@1': 0.0}
+    """
+    with needs_extra():
+        import ir_measures
+        import pytrec_eval  # noqa: F401  what ir_measures calls; without it, it would say less
+    named = read_measures(measures)
+    judged = {
+        query: _one_per_class(grades, classes) for query, grades in judgements.items() if grades
+    }
+    queries = tuple(sorted(judged))
+    values = {measure: np.zeros(len(queries)) for measure in named}
+    lists = {query: _ranked(query, run[query], classes) for query in queries if run.get(query)}
+    if lists:
+        by_object = {ir_measures.parse_measure(measure): measure for measure in named}
+        row = {query: at for at, query in enumerate(queries)}
+        evaluator = ir_measures.evaluator(list(by_object), judged)
+        for metric in evaluator.iter_calc(lists):
+            values[by_object[metric.measure]][row[metric.query_id]] = metric.value
+    return Scores(name, queries, values)
+
+
+def _label(document: str, classes: Mapping[str, str] | None) -> str:
+    """Name what is counted once: a class, or a document of its own."""
+    if classes is None or document not in classes:
+        return f"document {document}"
+    return f"class {classes[document]}"
+
+
+def _one_per_class(grades: Mapping[str, int], classes: Mapping[str, str] | None) -> dict[str, int]:
+    best: dict[str, int] = {}
+    for document, grade in grades.items():
+        label = _label(document, classes)
+        best[label] = max(best.get(label, 0), grade)
+    return best
+
+
+def _ranked(
+    query: str, documents: Sequence[str], classes: Mapping[str, str] | None
+) -> dict[str, float]:
+    """Give labels with falling scores: equal ones would be put in the order of their names."""
+    if len(set(documents)) < len(documents):
+        raise error(OptionError, f"run[{query!r}]", "each document once", "one twice")
+    labels = dict.fromkeys(_label(document, classes) for document in documents)
+    return {label: float(len(labels) - at) for at, label in enumerate(labels)}

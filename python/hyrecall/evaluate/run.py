@@ -1,0 +1,172 @@
+"""From a setting to its lists: the indexes of a set, and one batch of its queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hyrecall.errors import OptionError, error
+from hyrecall.evaluate.data import CELL, Dataset
+from hyrecall.evaluate.metrics import MEASURES, Scores, cutoff_of, read_measures, score_run
+from hyrecall.evaluate.settings import Setting
+from hyrecall.index import Index
+from hyrecall.schema import Schema, Text
+
+__all__ = ["DEPTH", "LIMIT", "Indexes", "Run", "run_setting", "score_setting"]
+
+LIMIT = 100
+"""Hits per query, unless a measure reads more or the setting names its own."""
+
+DEPTH = 1000
+"""Documents each arm hands on, unless the setting names its own: published figures take so many."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """The lists of a setting.
+
+    Attributes
+    ----------
+    name : str
+        The setting's.
+    documents : mapping of str to tuple of str
+        Query to its documents, best first.
+    scores : mapping of str to tuple of float
+        Query to their scores.
+    """
+
+    name: str
+    documents: Mapping[str, tuple[str, ...]]
+    scores: Mapping[str, tuple[float, ...]]
+
+
+class Indexes:
+    """A set's indexes: one for each analyzer and choice of attributes, built when first asked for.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The halves of a set share its corpus, so one ``Indexes`` serves both.
+    device : str, default "auto"
+    threads : int, optional
+        As in :meth:`hyrecall.Index.build`.
+    """
+
+    def __init__(
+        self, dataset: Dataset, *, device: str = "auto", threads: int | None = None
+    ) -> None:
+        """Keep the corpus; nothing is built yet."""
+        self._corpus = dataset.corpus
+        self._has_cells = dataset.has_cells
+        self._has_vectors = dataset.has_vectors
+        self._how: dict[str, Any] = {"device": device, "threads": threads}
+        self._built: dict[tuple[str, tuple[str, ...]], Index] = {}
+
+    def get(self, setting: Setting) -> Index:
+        """Give the index that a setting asks; its arms are ``text`` and ``embedding``."""
+        which = (setting.analyzer.hash, setting.attributes)
+        if which not in self._built:
+            title = ("title",) if "title" in self._corpus.column_names else ()
+            schema = Schema(
+                key="id",
+                cell=CELL if self._has_cells else None,
+                text={"text": Text(*title, "text")},
+                vector="embedding" if self._has_vectors else (),
+                attributes=setting.attributes,
+                stored=(),
+            )
+            self._built[which] = Index.build(
+                self._corpus, schema, analyzer=setting.analyzer, **self._how
+            )
+        return self._built[which]
+
+
+def run_setting(indexes: Indexes, dataset: Dataset, setting: Setting, *, limit: int = LIMIT) -> Run:
+    """Ask a set's judged queries in one batch.
+
+    Parameters
+    ----------
+    indexes : Indexes
+        Of this set or of the one it is a half of.
+    dataset : Dataset
+    setting : Setting
+    limit : int, default 100
+        Hits per query, at most the depth; the setting's own ``limit`` goes before it.
+
+    Raises
+    ------
+    OptionError
+        Vectors are asked for, but documents or queries have none.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from hyrecall.evaluate.settings import read_setting
+    >>> corpus = pa.table({"id": ["a", "b"], "text": ["hot tea", "tea and more tea"]})
+    >>> queries = pa.table({"id": ["q"], "text": ["tea"]})
+    >>> data = Dataset("drinks", corpus, queries, {"q": {"a": 1}})
+    >>> run_setting(Indexes(data), data, read_setting("bm25")).documents
+    {'q': ('b', 'a')}
+    """
+    if "vectors" in setting.arms and not dataset.has_vectors:
+        wish = "an embedding of documents and queries"
+        raise error(OptionError, f"setting {setting.name!r}", wish, f"none in {dataset.name}")
+    judged = dataset.judged
+    queries = judged["id"].to_pylist()
+    if not queries:
+        return Run(setting.name, {}, {})
+    options: dict[str, Any] = {"depth": DEPTH, **setting.options}
+    options.setdefault("limit", min(limit, options["depth"]))
+    if "text" in setting.arms:
+        options["text"] = judged["text"].to_pylist()
+    if "vectors" in setting.arms:
+        options["vectors"] = judged["embedding"]
+    if dataset.has_cells:
+        options["scope"] = judged[CELL].to_pylist()
+    hits = indexes.get(setting).recall(**options).to_arrow()
+    counts = np.bincount(hits["query"].to_numpy(), minlength=len(queries))
+    ends = np.cumsum(counts)
+    keys, scores = hits["key"].to_pylist(), hits["score"].to_pylist()
+    spans = [(query, end - n, end) for query, end, n in zip(queries, ends, counts, strict=True)]
+    return Run(
+        setting.name,
+        {query: tuple(keys[begin:end]) for query, begin, end in spans},
+        {query: tuple(scores[begin:end]) for query, begin, end in spans},
+    )
+
+
+def score_setting(
+    indexes: Indexes,
+    dataset: Dataset,
+    setting: Setting,
+    *,
+    measures: Sequence[str] = MEASURES,
+) -> Scores:
+    """Ask a set's judged queries and score the lists, which are as long as the measures read.
+
+    Parameters
+    ----------
+    indexes, dataset, setting
+        As in :func:`run_setting`.
+    measures : sequence of str
+        As in :func:`score_run`.
+
+    Raises
+    ------
+    OptionError
+        Also where the setting's own ``limit`` is less than a measure reads.
+    """
+    named = read_measures(measures)
+    longest = max(named, key=cutoff_of)
+    own = setting.options.get("limit")
+    if own is not None and own < cutoff_of(longest):
+        wish = f">= {cutoff_of(longest)} ({longest} reads so many)"
+        raise error(OptionError, f"limit of setting {setting.name!r}", wish, own)
+    run = run_setting(indexes, dataset, setting, limit=max(LIMIT, cutoff_of(longest)))
+    judgements = {query: dataset.judgements[query] for query in run.documents}
+    return score_run(
+        run.documents, judgements, classes=dataset.classes, measures=named, name=setting.name
+    )

@@ -1,0 +1,188 @@
+"""What is measured: a way to ask, as the arguments of ``Index.recall`` that define it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from typing import Any
+
+from hyrecall.analyzer import Analyzer
+from hyrecall.errors import OptionError, error
+from hyrecall.scoring import RRF, WeightedSum
+
+__all__ = ["BUILT_IN", "Setting", "grid", "plain", "read_setting", "with_each", "without_each"]
+
+ARMS = ("text", "vectors")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A way to ask.
+
+    Parameters
+    ----------
+    name : str
+        What tables call it.
+    options : mapping of str to object, optional
+        Arguments of :meth:`hyrecall.Index.recall` beside the queries and their scope.
+    arms : tuple of {"text", "vectors"}, default both
+        What is handed over of a query.
+    analyzer : Analyzer, default Analyzer("unicode")
+        Which terms a text has: an index is built for each.
+    attributes : tuple of str, default ()
+        Columns of the corpus that the index takes as attributes, for filters and stages.
+
+    Raises
+    ------
+    OptionError
+        No arms or unknown ones, or an option that the set gives.
+
+    Examples
+    --------
+    >>> Setting("rrf", {"fusion": RRF(alpha=0.3), "depth": 200}).arms
+    ('text', 'vectors')
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    arms: tuple[str, ...] = ARMS
+    analyzer: Analyzer = field(default_factory=Analyzer)
+    attributes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check the arms, and that no option speaks of the queries."""
+        object.__setattr__(self, "options", dict(self.options))
+        if not self.arms or set(self.arms) - set(ARMS):
+            raise error(OptionError, "arms", f"some of {ARMS}", repr(self.arms))
+        given = sorted({"text", "vectors", "scope", "columns"} & set(self.options))
+        if given:
+            raise error(OptionError, "options", "none that the data set gives", ", ".join(given))
+
+    def but(self, name: str, **options: Any) -> Setting:
+        """Give the same setting with other options, under another name."""
+        return replace(self, name=name, options={**self.options, **options})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the setting as plain data, for reports."""
+        return {
+            "name": self.name,
+            "arms": list(self.arms),
+            "analyzer": {"name": self.analyzer.name, "hash": self.analyzer.hash},
+            "options": plain(self.options),
+        }
+
+
+BUILT_IN = {
+    one.name: one
+    for one in (
+        Setting("bm25", arms=("text",)),
+        Setting("dense", arms=("vectors",)),
+        Setting("rrf", {"fusion": RRF()}),
+        Setting("minmax", {"fusion": WeightedSum()}),
+    )
+}
+"""The settings that have names."""
+
+
+def read_setting(name: str) -> Setting:
+    """Give the setting of a name.
+
+    Parameters
+    ----------
+    name : str
+        ``bm25``, ``dense``, ``rrf`` (equal weights, rank constant 60) or ``minmax`` (equal weights,
+        completed).
+
+    Raises
+    ------
+    OptionError
+        Another name.
+
+    Examples
+    --------
+    >>> read_setting("bm25").arms
+    ('text',)
+    """
+    if name not in BUILT_IN:
+        raise error(OptionError, "setting", f"one of {', '.join(BUILT_IN)}", repr(name))
+    return BUILT_IN[name]
+
+
+def grid(base: Setting, **options: Mapping[str, Any]) -> tuple[Setting, ...]:
+    """Give the base with every combination of some options' values.
+
+    Parameters
+    ----------
+    base : Setting
+    **options : mapping of str to object
+        For each option its values by the label that names them.
+
+    Examples
+    --------
+    >>> [one.name for one in grid(read_setting("rrf"), depth={"10": 10, "100": 100})]
+    ['rrf depth=10', 'rrf depth=100']
+    """
+    made = [base]
+    for option, values in options.items():
+        made = [
+            one.but(f"{one.name} {option}={label}", **{option: value})
+            for one in made
+            for label, value in values.items()
+        ]
+    return tuple(made)
+
+
+def without_each(base: Setting, option: str) -> tuple[Setting, ...]:
+    """Give the base, and the base without each entry of an option that is a sequence.
+
+    This is the ablation of a pipeline: each stage off, the others on.
+
+    Examples
+    --------
+    >>> base = Setting("all", {"stages": ("dedup", "recency")})
+    >>> [one.name for one in without_each(base, "stages")]
+    ['all', "all without 'dedup'", "all without 'recency'"]
+    """
+    entries = _entries(base, option)
+    return (base, *(_less(base, option, at) for at in range(len(entries))))
+
+
+def with_each(base: Setting, option: str) -> tuple[Setting, ...]:
+    """Give the base without the entries of an option, and with each of them alone.
+
+    Examples
+    --------
+    >>> base = Setting("all", {"stages": ("dedup", "recency")})
+    >>> [one.options["stages"] for one in with_each(base, "stages")]
+    [(), ('dedup',), ('recency',)]
+    """
+    entries = _entries(base, option)
+    bare = base.but(f"{base.name} without {option}", **{option: ()})
+    return (
+        bare,
+        *(base.but(f"{base.name} with only {one!r}", **{option: (one,)}) for one in entries),
+    )
+
+
+def _entries(base: Setting, option: str) -> tuple[Any, ...]:
+    entries = base.options.get(option)
+    if not isinstance(entries, tuple | list) or not entries:
+        raise error(OptionError, option, f"a sequence in setting {base.name!r}", repr(entries))
+    return tuple(entries)
+
+
+def _less(base: Setting, option: str, at: int) -> Setting:
+    entries = _entries(base, option)
+    rest = entries[:at] + entries[at + 1 :]
+    return base.but(f"{base.name} without {entries[at]!r}", **{option: rest})
+
+
+def plain(value: Any) -> Any:
+    """Give options as what JSON has; a dataclass says its kind."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {"kind": type(value).__name__, **plain(asdict(value))}
+    if isinstance(value, Mapping):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(one) for one in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)

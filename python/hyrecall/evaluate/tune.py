@@ -1,0 +1,129 @@
+"""Choose settings on one half of the queries, and report them on the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hyrecall.analyzer import Analyzer
+from hyrecall.evaluate.ablate import Study, ablate, alpha_grid, weight_grid
+from hyrecall.evaluate.compare import Comparison, compare
+from hyrecall.evaluate.data import Dataset
+from hyrecall.evaluate.metrics import read_measure
+from hyrecall.evaluate.run import Indexes, score_setting
+from hyrecall.evaluate.settings import Setting, read_setting
+from hyrecall.scoring import BM25, Max
+
+__all__ = ["Tuned", "tune"]
+
+K1 = (0.6, 0.9, 1.2, 1.5, 2.0)
+B = (0.2, 0.4, 0.6, 0.75, 0.9)
+RANK_CONSTANTS = (10, 60)
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """What a search chose, and what it is worth on queries that it has not seen.
+
+    Attributes
+    ----------
+    measure : str
+        By which it was chosen.
+    tried : tuple of (Setting, float)
+        Every setting with its mean on the even queries, the best first.
+    winner : Setting
+    report : Study
+        On the odd queries: the plain arms, the lexical arm with its best constants, the winner.
+    against_best_arm : Comparison
+        On the odd queries: the winner against the single arm that is best there.
+    best_arm : str
+    """
+
+    measure: str
+    tried: tuple[tuple[Setting, float], ...]
+    winner: Setting
+    report: Study
+    against_best_arm: Comparison
+    best_arm: str
+
+
+def tune(
+    indexes: Indexes,
+    dataset: Dataset,
+    *,
+    measure: str = "nDCG@10",
+    measures: Sequence[str] = ("nDCG@10", "R@10", "R@100", "RR@10"),
+    analyzer: Analyzer | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Tuned:
+    """Search fusion, weights, k1 and b on the even queries; report on the odd ones.
+
+    In three steps, each from the best of the one before: k1 and b of the lexical arm alone; the
+    kind of fusion with its weights (RRF by alpha, min-max sum and max by weight); k1 and b within
+    that fusion. Where two settings are equal, the one tried first is taken.
+
+    Parameters
+    ----------
+    indexes : Indexes
+    dataset : Dataset
+        Whole: both halves are taken from it. Without vectors, k1 and b alone are searched.
+    measure : str, default "nDCG@10"
+        To choose by.
+    measures : sequence of str
+        To report, beside it.
+    analyzer : Analyzer, optional
+    tell : callable, optional
+        Is given each setting's name before it runs.
+    """
+    even = dataset.split("even")
+    chosen_by = read_measure(measure)
+    tried: list[tuple[Setting, float]] = []
+
+    def best_of(settings: Sequence[Setting]) -> Setting:
+        seen = []
+        for setting in settings:
+            tell(setting.name)
+            scores = score_setting(indexes, even, setting, measures=[chosen_by])
+            seen.append((setting, scores.means[chosen_by]))
+        tried.extend(seen)
+        return max(seen, key=lambda pair: pair[1])[0]
+
+    how: dict[str, Any] = {} if analyzer is None else {"analyzer": analyzer}
+    arms = [replace(read_setting(name), **how) for name in ("bm25", "dense")]
+    lexical = best_of(_constants(arms[0]))
+    winner = lexical
+    if dataset.has_vectors:
+        base = replace(read_setting("rrf"), **how)
+        base = base.but(base.name, bm25=lexical.options["bm25"])
+        fused = best_of(_all_fusions(base))
+        winner = best_of(_constants(fused))
+    else:
+        arms.pop()
+    named = tuple(dict.fromkeys((chosen_by, *map(read_measure, measures))))
+    settings = {one.name: one for one in (*arms, lexical, winner)}
+    odd = dataset.split("odd")
+    report = ablate(indexes, odd, list(settings.values()), measures=named, tell=tell)
+    by_name = {scores.name: scores for scores in report.scores}
+    single = [by_name[one.name] for one in (*arms, lexical) if one.name != winner.name]
+    best_arm = max(single, key=lambda scores: scores.means[chosen_by])
+    (against,) = compare(best_arm, by_name[winner.name], measures=[chosen_by])
+    ordered = sorted(tried, key=lambda pair: -pair[1])
+    return Tuned(chosen_by, tuple(ordered), winner, report, against, best_arm.name)
+
+
+def _constants(base: Setting) -> list[Setting]:
+    """Give the base at every k1 and b."""
+    name = base.name.partition(" k1=")[0]
+    return [base.but(f"{name} k1={k1:g} b={b:g}", bm25=BM25(k1=k1, b=b)) for k1 in K1 for b in B]
+
+
+def _all_fusions(base: Setting) -> list[Setting]:
+    """Give every fusion; the ends of a grid, where one arm is left out, are the single arms."""
+    inner = tuple(step / 10 for step in range(1, 10))
+    made: list[Setting] = []
+    for constant in RANK_CONSTANTS:
+        made += alpha_grid(inner, rank_constant=constant, base=base)
+    made += weight_grid(inner, base=base)
+    made += weight_grid(inner, kind=Max, base=base)
+    return made
