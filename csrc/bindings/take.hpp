@@ -10,9 +10,11 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/formulas.hpp"
 #include "engine/columns.hpp"
 
 namespace hyrecall::bindings {
@@ -174,6 +176,25 @@ pybind11::array give(Buffer<T> const& buffer) {
 template <typename T>
 pybind11::array give(std::vector<T> values) {
   return give(Buffer<T>(std::move(values)));
+}
+
+// (variant, k1, b, delta), as hyrecall.scoring makes it.
+using Bm25Numbers = std::tuple<std::string, double, double, double>;
+
+inline Bm25Variant take_variant(std::string const& name) {
+  if (name == "lucene") return Bm25Variant::kLucene;
+  if (name == "okapi") return Bm25Variant::kOkapi;
+  if (name == "fts5") return Bm25Variant::kFts5;
+  if (name == "robertson") return Bm25Variant::kRobertson;
+  if (name == "atire") return Bm25Variant::kAtire;
+  if (name == "bm25+") return Bm25Variant::kPlus;
+  if (name == "bm25l") return Bm25Variant::kLong;
+  throw Error(ErrorCode::kOption, "bm25", "expected a variant of BM25, got " + name);
+}
+
+inline Bm25 take_bm25(Bm25Numbers const& numbers) {
+  auto const& [variant, k1, b, delta] = numbers;
+  return {take_variant(variant), k1, b, delta};
 }
 
 }  // namespace hyrecall::bindings

@@ -12,7 +12,7 @@ import numpy.typing as npt
 _Rows: TypeAlias = npt.NDArray[np.uint32]
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 _Floor: TypeAlias = tuple[float, bool] | None  # (value, strict)
-_Variant: TypeAlias = Literal["okapi", "lucene", "fts5"]
+_Bm25: TypeAlias = tuple[str, float, float, float]  # (variant, k1, b, delta)
 # None, a text, or (kind, ...) as hyrecall.queries makes them.
 _Query: TypeAlias = str | tuple[Any, ...] | None
 
@@ -53,9 +53,7 @@ class Analyzer:
         token_function: Callable[[list[str]], Sequence[Sequence[str]]] | None = None,
     ) -> None: ...
     @staticmethod
-    def from_text_function(
-        function: Callable[[list[str]], Sequence[Sequence[str]]],
-    ) -> Analyzer:
+    def from_text_function(function: Callable[[list[str]], Sequence[Sequence[str]]]) -> Analyzer:
         """Whole texts: `function` maps a list of texts to a list of lists of terms."""
     def analyze(
         self, texts: Sequence[str | bytes], role: Literal["document", "query"]
@@ -144,10 +142,7 @@ class LexicalColumn:
     ) -> LexicalColumn: ...
     @staticmethod
     def merge(
-        sources: Sequence[LexicalColumn],
-        source: _Rows,
-        source_row: _Rows,
-        cells: CellDirectory,
+        sources: Sequence[LexicalColumn], source: _Rows, source_row: _Rows, cells: CellDirectory
     ) -> LexicalColumn: ...
     @staticmethod
     def from_parts(name: str, parts: dict[str, npt.NDArray[Any]]) -> LexicalColumn: ...
@@ -275,20 +270,13 @@ class Request:
         self,
         column: int,
         name: str,
-        variant: str,
-        k1: float,
-        b: float,
+        bm25: _Bm25,
         analyzer: Analyzer,
         queries: list[_Query],
         floor: _Floor,
     ) -> None: ...
     def add_dense(
-        self,
-        column: int,
-        name: str,
-        vectors: npt.NDArray[np.float32],
-        valid: _Bytes,
-        floor: _Floor,
+        self, column: int, name: str, vectors: npt.NDArray[np.float32], valid: _Bytes, floor: _Floor
     ) -> None: ...
     def set_fusion(
         self,
@@ -296,7 +284,7 @@ class Request:
         kind: str,
         weights: Sequence[float],
         rank_constant: float,
-        minmax: bool,
+        scale: str,
         complete: bool,
         min_fused: _Floor,
         normalize: bool,
@@ -353,17 +341,19 @@ class arithmetic:  # noqa: N801
     @staticmethod
     def cosine(dot: float, inverse_row_norm: float, inverse_query_norm: float) -> float: ...
     @staticmethod
-    def idf(variant: _Variant, n_docs: int, doc_freq: int) -> float: ...
+    def idf(variant: str, n_docs: int, doc_freq: int) -> float: ...
     @staticmethod
     def mean_doc_length(n_docs: int, total_length: int) -> float: ...
     @staticmethod
-    def weight(
-        variant: _Variant, k1: float, b: float, idf: float, multiplicity: float
+    def weight(bm25: _Bm25, idf: float, multiplicity: float) -> float: ...
+    @staticmethod
+    def shift(bm25: _Bm25, idf: float, multiplicity: float) -> float: ...
+    @staticmethod
+    def length_norm(bm25: _Bm25, doc_length: int, mean_doc_length: float) -> float: ...
+    @staticmethod
+    def impact(
+        bm25: _Bm25, weight: float, shift: float, term_freq: float, length_norm: float
     ) -> float: ...
-    @staticmethod
-    def length_norm(k1: float, b: float, doc_length: int, mean_doc_length: float) -> float: ...
-    @staticmethod
-    def impact(weight: float, term_freq: float, length_norm: float) -> float: ...
     @staticmethod
     def add(a: float, b: float) -> float:
         """float32 addition, as term scores are summed."""
@@ -371,6 +361,8 @@ class arithmetic:  # noqa: N801
     def rrf_term(weight: float, rank_constant: float, rank: int) -> float: ...
     @staticmethod
     def minmax_scale(score: float, low: float, high: float) -> float: ...
+    @staticmethod
+    def dbsf_scale(score: float, mean: float, deviation: float) -> float: ...
 
 class _DeviceReport(TypedDict):
     has_library: bool

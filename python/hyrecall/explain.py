@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hyrecall import _core
-from hyrecall.scoring import BM25, RRF, Max
+from hyrecall.scoring import DBSF, RRF, Max
 
 if TYPE_CHECKING:
     from hyrecall.hits import Hit, Hits
@@ -31,7 +31,8 @@ class Term:
     term_freq : int
         Occurrences in this document; 0: it adds nothing.
     idf, weight, impact : float
-        impact = weight x term_freq / (term_freq + length_norm).
+        impact = weight x term_freq / (term_freq + length_norm); ``bm25+`` and ``bm25l`` have their
+        own, in docs/scoring.md.
     """
 
     term: str
@@ -147,16 +148,16 @@ def _lexical(hits: Hits, hit: Hit, at: int, arm: str, execution: _core.Execution
         return {"score": None}
     n_docs, total_length, doc_freqs = execution.statistics().of(at, 0)
     freqs = execution.leaf_freqs(at, 0, segment, row)
-    how: BM25 = plan.bm25[arm]
-    assert how.k1 is not None
+    how = plan.bm25[arm].numbers
     math = _core.arithmetic
-    norm = math.length_norm(how.k1, how.b, doc_length, math.mean_doc_length(n_docs, total_length))
+    norm = math.length_norm(how, doc_length, math.mean_doc_length(n_docs, total_length))
     terms = []
     score = 0.0
     for (label, multiplicity), doc_freq, freq in zip(leaves, doc_freqs, freqs, strict=True):
-        idf = math.idf(how.variant, n_docs, doc_freq)
-        weight = math.weight(how.variant, how.k1, how.b, idf, multiplicity)
-        impact = math.impact(weight, float(freq), norm) if freq else 0.0
+        idf = math.idf(how[0], n_docs, doc_freq)
+        weight = math.weight(how, idf, multiplicity)
+        shift = math.shift(how, idf, multiplicity)
+        impact = math.impact(how, weight, shift, float(freq), norm) if freq else 0.0
         if freq:
             score = math.add(score, impact)
         terms.append(Term(label, multiplicity, doc_freq, freq, idf, weight, impact))
@@ -213,9 +214,12 @@ def _fuse(hits: Hits, hit: Hit, parts: list[dict[str, Any]]) -> tuple[float, lis
         elif score is None or (rank is None and not fusion.complete):
             value = None
         else:
-            low, high = scales[2 * at], scales[2 * at + 1]
-            scaled = math.minmax_scale(score, low, high) if fusion.normalize == "minmax" else score
-            value = weight * scaled
+            numbers = scales[2 * at], scales[2 * at + 1]
+            if isinstance(fusion, DBSF):
+                score = math.dbsf_scale(score, *numbers)
+            elif fusion.normalize == "minmax":
+                score = math.minmax_scale(score, *numbers)
+            value = weight * score
         contributions.append(0.0 if value is None else value)
         if value is not None:
             present.append(value)

@@ -148,7 +148,7 @@ class Index:
         limit, offset, depth : int, default 10, 0, 100
             Which part of the list to give, and how many documents each arm hands to the fusion;
             with several arms, limit + offset <= depth.
-        fusion : RRF or WeightedSum or Max, optional
+        fusion : RRF or WeightedSum or Max or DBSF, optional
             Default: none with one arm, ``RRF()`` with several.
         min_score : mapping of str to float or Above, optional
             Least score of an arm, inclusive, in its unit; acts inside the arm.
