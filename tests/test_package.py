@@ -35,7 +35,7 @@ def test_importing_loads_no_optional_or_heavy_package() -> None:
     code = "import hyrecall, sys, json; print(json.dumps(sorted(sys.modules)))"
     loaded = set(json.loads(run_python(code)))
     heavy = {"torch", "tokenizers", "Stemmer", "pandas", "polars", "ml_dtypes", "typer", "rich"}
-    heavy |= {"wordllama", "safetensors", "scipy", "faiss"}
+    heavy |= {"wordllama", "safetensors", "scipy", "faiss", "matplotlib"}
     assert "hyrecall._core" in loaded
     assert loaded & heavy == set()
 

@@ -178,6 +178,35 @@ pybind11::array give(std::vector<T> values) {
   return give(Buffer<T>(std::move(values)));
 }
 
+// The metadata of a schema in its order, each key as often as it stands there (Arrow's own Python
+// face keeps one of each): int32 pairs, then int32 length and bytes of each key and value.
+inline pybind11::list take_metadata(pybind11::handle source) {
+  pybind11::object const capsule = source.attr("__arrow_c_schema__")();
+  auto const* const schema =
+      static_cast<ArrowSchema*>(PyCapsule_GetPointer(capsule.ptr(), "arrow_schema"));
+  if (schema == nullptr) throw pybind11::error_already_set();
+  pybind11::list out;
+  char const* at = schema->metadata;
+  if (at == nullptr) return out;
+  auto const take_int = [&at] {
+    std::int32_t value;
+    std::memcpy(&value, at, sizeof value);
+    at += sizeof value;
+    return value;
+  };
+  auto const take_bytes = [&] {
+    auto const size = static_cast<std::size_t>(take_int());
+    pybind11::bytes value(at, size);
+    at += size;
+    return value;
+  };
+  for (std::int32_t left = take_int(); left > 0; --left) {
+    pybind11::bytes key = take_bytes();
+    out.append(pybind11::make_tuple(std::move(key), take_bytes()));
+  }
+  return out;
+}
+
 // (variant, k1, b, delta), as hyrecall.scoring makes it.
 using Bm25Numbers = std::tuple<std::string, double, double, double>;
 

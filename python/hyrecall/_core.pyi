@@ -114,6 +114,9 @@ class FilterProgram:
     def answers(self, columns: Sequence[AttributeColumn]) -> _Bytes:
         """What zone maps say of each tile, 0 none, 1 some, 2 all. For tests."""
 
+def schema_metadata(schema: object) -> list[tuple[bytes, bytes]]:
+    """(key, value) pairs of anything with __arrow_c_schema__, in order, repeated keys and all."""
+
 # ---- columns ----
 
 @final

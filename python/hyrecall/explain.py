@@ -13,7 +13,7 @@ from hyrecall.scoring import DBSF, RRF, Max
 if TYPE_CHECKING:
     from hyrecall.hits import Hit, Hits
 
-__all__ = ["Component", "Explanation", "Term", "explain"]
+__all__ = ["Component", "Explanation", "Term", "contributions", "explain"]
 
 
 @dataclass(frozen=True)
@@ -128,14 +128,26 @@ def explain(hits: Hits, hit: Hit) -> Explanation:
             _lexical(hits, hit, at, arm, execution) if is_lexical else _dense(hits, hit, at, arm)
         )
         parts.append({"arm": arm, "rank": hit.arm_rank(arm), **scored})
-    score, contributions = _fuse(hits, hit, parts)
+    score, added = _fuse(hits, hit, parts)
     components = tuple(
         Component(contribution=contribution, **part)
-        for part, contribution in zip(parts, contributions, strict=True)
+        for part, contribution in zip(parts, added, strict=True)
     )
     return Explanation(
         score, "the arm's score" if plan.fusion is None else repr(plan.fusion), components
     )
+
+
+def contributions(hits: Hits, hit: Hit) -> list[float]:
+    """Give what each arm adds to a hit's score, in the order of ``trace.arms``.
+
+    With ``normalize`` in its unit, so that they still add up.
+    """
+    plan = hits._plan
+    known = [{"score": hit.arm_score(arm), "rank": hit.arm_rank(arm)} for arm in plan.arms]
+    _, parts = _fuse(hits, hit, known)
+    best = float(_scales(hits, hit)[-1]) if plan.normalize else 1.0
+    return [part / best if best > 0 else 0.0 for part in parts]
 
 
 def _lexical(hits: Hits, hit: Hit, at: int, arm: str, execution: _core.Execution) -> dict[str, Any]:
@@ -201,8 +213,8 @@ def _fuse(hits: Hits, hit: Hit, parts: list[dict[str, Any]]) -> tuple[float, lis
     plan = hits._plan
     math = _core.arithmetic
     fusion = plan.fusion
-    scales = hits._arrays["scales"].reshape(len(hits), len(plan.arms) * 2 + 1)[hit.query]
-    contributions = []
+    scales = _scales(hits, hit)
+    added = []
     present = []
     for at, part in enumerate(parts):
         weight = plan.weights[at]
@@ -220,7 +232,7 @@ def _fuse(hits: Hits, hit: Hit, parts: list[dict[str, Any]]) -> tuple[float, lis
             elif fusion.normalize == "minmax":
                 score = math.minmax_scale(score, *numbers)
             value = weight * score
-        contributions.append(0.0 if value is None else value)
+        added.append(0.0 if value is None else value)
         if value is not None:
             present.append(value)
     if isinstance(fusion, Max):
@@ -234,4 +246,8 @@ def _fuse(hits: Hits, hit: Hit, parts: list[dict[str, Any]]) -> tuple[float, lis
     if plan.normalize:
         best = float(scales[-1])
         total = min(max(total / best, 0.0), 1.0) if best > 0 else 0.0
-    return total, contributions
+    return total, added
+
+
+def _scales(hits: Hits, hit: Hit) -> Any:
+    return hits._arrays["scales"].reshape(len(hits), len(hits._plan.arms) * 2 + 1)[hit.query]
