@@ -30,7 +30,7 @@ def import_seconds() -> float:
 def main() -> None:
     """Check the wheel that argv names, which is installed here."""
     names = zipfile.ZipFile(sys.argv[1]).namelist()
-    for needed in ("hyrecall/py.typed", "hyrecall/_core.pyi", "hyrecall/data/demo.jsonl"):
+    for needed in ("hyrecall/py.typed", "hyrecall/_core/__init__.pyi", "hyrecall/data/demo.jsonl"):
         assert needed in names, f"the wheel lacks {needed}"
     assert not [name for name in names if name.endswith((".cpp", ".cu", ".o", ".a"))]
     print("CUDA library:", "in" if "hyrecall/libhyrecall_cuda.so" in names else "not in this wheel")

@@ -19,10 +19,17 @@ namespace py = pybind11;
 namespace hyrecall::bindings {
 namespace {
 
-Bm25 take_bm25(std::string const& variant, double k1, double b) {
-  if (variant == "okapi") return {Bm25Variant::kOkapi, k1, b};
-  if (variant == "fts5") return {Bm25Variant::kFts5, k1, b};
-  return {Bm25Variant::kLucene, k1, b};
+// What the engine chooses once for many postings (Bm25Query::with_impact), for one.
+float impact(Bm25Numbers const& bm25, float weight, float shift, float term_freq,
+             float length_norm) {
+  Bm25 const p = take_bm25(bm25);
+  if (p.variant == Bm25Variant::kPlus)
+    return bm25_plus_impact(weight, shift, term_freq, length_norm);
+  if (p.variant == Bm25Variant::kLong) {
+    return bm25_long_impact(weight, term_freq, length_norm, static_cast<float>(p.k1),
+                            static_cast<float>(p.delta));
+  }
+  return bm25_impact(weight, term_freq, length_norm);
 }
 
 // rows: [n, dim] float32, or 16-bit patterns of `dtype`.
@@ -85,35 +92,42 @@ void bind_arithmetic(py::module_& parent) {
   m.def(
       "idf",
       [](std::string const& variant, std::int64_t n_docs, std::int64_t doc_freq) {
-        return bm25_idf(take_bm25(variant, 0, 0).variant, n_docs, doc_freq);
+        return bm25_idf(take_variant(variant), n_docs, doc_freq);
       },
       py::arg("variant"), py::arg("n_docs"), py::arg("doc_freq"), guarded);
   m.def("mean_doc_length", &mean_doc_length, py::arg("n_docs"), py::arg("total_length"), guarded);
   m.def(
       "weight",
-      [](std::string const& variant, double k1, double b, double idf, double multiplicity) {
-        return bm25_weight(take_bm25(variant, k1, b), idf, multiplicity);
+      [](Bm25Numbers const& bm25, double idf, double multiplicity) {
+        return bm25_weight(take_bm25(bm25), idf, multiplicity);
       },
-      py::arg("variant"), py::arg("k1"), py::arg("b"), py::arg("idf"), py::arg("multiplicity"),
-      guarded);
+      py::arg("bm25"), py::arg("idf"), py::arg("multiplicity"), guarded);
+  m.def(
+      "shift",
+      [](Bm25Numbers const& bm25, double idf, double multiplicity) {
+        return bm25_shift(take_bm25(bm25), idf, multiplicity);
+      },
+      py::arg("bm25"), py::arg("idf"), py::arg("multiplicity"), guarded);
   m.def(
       "length_norm",
-      [](double k1, double b, std::uint32_t doc_length, double mean) {
-        return bm25_length_norm({Bm25Variant::kLucene, k1, b}, doc_length, mean);
+      [](Bm25Numbers const& bm25, std::uint32_t doc_length, double mean) {
+        return bm25_length_norm(take_bm25(bm25), doc_length, mean);
       },
-      py::arg("k1"), py::arg("b"), py::arg("doc_length"), py::arg("mean_doc_length"), guarded);
-  m.def(
-      "impact",
-      [](float weight, float term_freq, float length_norm) {
-        return bm25_impact(weight, term_freq, length_norm);
-      },
-      py::arg("weight"), py::arg("term_freq"), py::arg("length_norm"), guarded);
+      py::arg("bm25"), py::arg("doc_length"), py::arg("mean_doc_length"), guarded);
+  m.def("impact", &impact, py::arg("bm25"), py::arg("weight"), py::arg("shift"),
+        py::arg("term_freq"), py::arg("length_norm"), guarded);
   m.def(
       "add", [](float a, float b) { return a + b; }, "float32 addition, as term scores are summed.",
       py::arg("a"), py::arg("b"), guarded);
   m.def("rrf_term", &rrf_term, py::arg("weight"), py::arg("rank_constant"), py::arg("rank"),
         guarded);
   m.def("minmax_scale", &minmax_scale, py::arg("score"), py::arg("low"), py::arg("high"), guarded);
+  m.def(
+      "dbsf_scale",
+      [](double score, double mean, double deviation) {
+        return dbsf_scale(score, {mean, deviation});
+      },
+      py::arg("score"), py::arg("mean"), py::arg("deviation"), guarded);
 }
 
 }  // namespace hyrecall::bindings

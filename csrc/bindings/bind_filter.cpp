@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bindings/bind.hpp"
+#include "bindings/take.hpp"
 #include "core/error.hpp"
 #include "core/fp_env.hpp"
 #include "engine/attributes.hpp"
@@ -237,6 +238,9 @@ void bind_filter(py::module_& m) {
       .def("answers", &answers, py::arg("columns"),
            "What zone maps say of each tile, 0 none, 1 some, 2 all: uint8, shape (n_tiles,). For "
            "tests.");
+
+  m.def("schema_metadata", &take_metadata, py::arg("schema"),
+        "(key, value) pairs of anything with __arrow_c_schema__, in order, repeated keys and all.");
 }
 
 }  // namespace hyrecall::bindings

@@ -70,18 +70,17 @@ Floor<T> take_floor(std::optional<std::pair<double, bool>> const& floor) {
   return {static_cast<T>(floor->first), true, floor->second};
 }
 
-Bm25Variant take_variant(std::string const& name) {
-  if (name == "okapi") return Bm25Variant::kOkapi;
-  if (name == "lucene") return Bm25Variant::kLucene;
-  if (name == "fts5") return Bm25Variant::kFts5;
-  throw Error(ErrorCode::kOption, "bm25", "expected okapi, lucene or fts5, got " + name);
-}
-
 Fusion::Kind take_fusion(std::string const& name) {
   if (name == "rrf") return Fusion::Kind::kRrf;
   if (name == "weighted_sum") return Fusion::Kind::kWeightedSum;
   if (name == "max") return Fusion::Kind::kMax;
   return Fusion::Kind::kNone;
+}
+
+Fusion::Scale take_scale(std::string const& name) {
+  if (name == "minmax") return Fusion::Scale::kMinmax;
+  if (name == "distribution") return Fusion::Scale::kDistribution;
+  return Fusion::Scale::kNone;
 }
 
 void bind_request(py::module_& m) {
@@ -116,14 +115,14 @@ void bind_request(py::module_& m) {
            py::arg("threads"))
       .def(
           "add_lexical",
-          [](Request& request, std::size_t column, std::string name, std::string const& variant,
-             double k1, double b, std::shared_ptr<text::Analyzer> const& analyzer,
-             py::list const& queries, OptionalFloor const& floor) {
+          [](Request& request, std::size_t column, std::string name, Bm25Numbers const& bm25,
+             std::shared_ptr<text::Analyzer> const& analyzer, py::list const& queries,
+             OptionalFloor const& floor) {
             LexicalRequest arm;
             FpEnvGuard const fp;  // the floor is rounded to float32 here
             arm.column = column;
             arm.name = std::move(name);
-            arm.bm25 = {take_variant(variant), k1, b};
+            arm.bm25 = take_bm25(bm25);
             arm.analyzer = analyzer;
             for (py::handle query : queries) {
               arm.queries.push_back(query.is_none() ? std::nullopt
@@ -133,8 +132,8 @@ void bind_request(py::module_& m) {
             arm.floor = take_floor<float>(floor);
             request.lexical.push_back(std::move(arm));
           },
-          py::arg("column"), py::arg("name"), py::arg("variant"), py::arg("k1"), py::arg("b"),
-          py::arg("analyzer"), py::arg("queries"), py::arg("floor"))
+          py::arg("column"), py::arg("name"), py::arg("bm25"), py::arg("analyzer"),
+          py::arg("queries"), py::arg("floor"))
       .def(
           "add_dense",
           [](Request& request, std::size_t column, std::string name, Array<float> const& vectors,
@@ -163,18 +162,18 @@ void bind_request(py::module_& m) {
       .def(
           "set_fusion",
           [](Request& request, std::string const& kind, std::vector<double> weights,
-             double rank_constant, bool minmax, bool complete, OptionalFloor const& min_fused,
-             bool normalize) {
+             double rank_constant, std::string const& scale, bool complete,
+             OptionalFloor const& min_fused, bool normalize) {
             require(weights.size() == request.n_arms(), "one weight an arm");
-            request.fusion = {take_fusion(kind), std::move(weights), rank_constant, minmax,
-                              complete};
+            request.fusion = {take_fusion(kind), std::move(weights), rank_constant,
+                              take_scale(scale), complete};
             require(request.fusion.kind != Fusion::Kind::kNone || request.n_arms() == 1,
                     "a fusion for several arms");
             request.min_fused = take_floor<double>(min_fused);
             request.normalize = normalize;
           },
           py::kw_only(), py::arg("kind"), py::arg("weights"), py::arg("rank_constant"),
-          py::arg("minmax"), py::arg("complete"), py::arg("min_fused"), py::arg("normalize"))
+          py::arg("scale"), py::arg("complete"), py::arg("min_fused"), py::arg("normalize"))
       .def(
           "slice",
           [](Request const& request, std::size_t begin, std::size_t end) {

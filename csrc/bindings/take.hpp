@@ -10,9 +10,11 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/formulas.hpp"
 #include "engine/columns.hpp"
 
 namespace hyrecall::bindings {
@@ -174,6 +176,54 @@ pybind11::array give(Buffer<T> const& buffer) {
 template <typename T>
 pybind11::array give(std::vector<T> values) {
   return give(Buffer<T>(std::move(values)));
+}
+
+// The metadata of a schema in its order, each key as often as it stands there (Arrow's own Python
+// face keeps one of each): int32 pairs, then int32 length and bytes of each key and value.
+inline pybind11::list take_metadata(pybind11::handle source) {
+  pybind11::object const capsule = source.attr("__arrow_c_schema__")();
+  auto const* const schema =
+      static_cast<ArrowSchema*>(PyCapsule_GetPointer(capsule.ptr(), "arrow_schema"));
+  if (schema == nullptr) throw pybind11::error_already_set();
+  pybind11::list out;
+  char const* at = schema->metadata;
+  if (at == nullptr) return out;
+  auto const take_int = [&at] {
+    std::int32_t value;
+    std::memcpy(&value, at, sizeof value);
+    at += sizeof value;
+    return value;
+  };
+  auto const take_bytes = [&] {
+    auto const size = static_cast<std::size_t>(take_int());
+    pybind11::bytes value(at, size);
+    at += size;
+    return value;
+  };
+  for (std::int32_t left = take_int(); left > 0; --left) {
+    pybind11::bytes key = take_bytes();
+    out.append(pybind11::make_tuple(std::move(key), take_bytes()));
+  }
+  return out;
+}
+
+// (variant, k1, b, delta), as hyrecall.scoring makes it.
+using Bm25Numbers = std::tuple<std::string, double, double, double>;
+
+inline Bm25Variant take_variant(std::string const& name) {
+  if (name == "lucene") return Bm25Variant::kLucene;
+  if (name == "okapi") return Bm25Variant::kOkapi;
+  if (name == "fts5") return Bm25Variant::kFts5;
+  if (name == "robertson") return Bm25Variant::kRobertson;
+  if (name == "atire") return Bm25Variant::kAtire;
+  if (name == "bm25+") return Bm25Variant::kPlus;
+  if (name == "bm25l") return Bm25Variant::kLong;
+  throw Error(ErrorCode::kOption, "bm25", "expected a variant of BM25, got " + name);
+}
+
+inline Bm25 take_bm25(Bm25Numbers const& numbers) {
+  auto const& [variant, k1, b, delta] = numbers;
+  return {take_variant(variant), k1, b, delta};
 }
 
 }  // namespace hyrecall::bindings

@@ -92,24 +92,34 @@ HYRECALL_HD inline float cosine(float dot, float inverse_row_norm, float inverse
 // ---- BM25
 // -----------------------------------------------------------------------------------------------------
 
-enum class Bm25Variant : std::uint8_t { kOkapi, kLucene, kFts5 };
+// Names after kFts5 as in Kamphuis, de Vries, Boytsov, Lin, "Which BM25 do you mean?", ECIR 2020;
+// kPlus is BM25+, kLong is BM25L.
+enum class Bm25Variant : std::uint8_t { kOkapi, kLucene, kFts5, kRobertson, kAtire, kPlus, kLong };
 
 struct Bm25 {
   Bm25Variant variant;
-  double k1;  // >= 0, saturation of term frequency
-  double b;   // in [0, 1], weight of document length
+  double k1;           // >= 0, saturation of term frequency
+  double b;            // in [0, 1], weight of document length
+  double delta = 0.0;  // >= 0, what kPlus and kLong grant every occurrence; others have none
 };
 
-// Robertson, Walker et al., TREC-3 (1994); the "+ 1" that keeps it positive is Lucene's. SQLite
-// FTS5 has none and floors non-positive values at 1e-6.
+// Robertson, Walker et al., TREC-3 (1994), which is negative for a term that most documents hold;
+// the "+ 1" that keeps it positive is Lucene's. SQLite FTS5 has none and floors non-positive values
+// at 1e-6. A term that no document holds is worth 0 where the formula would divide by 0.
 HYRECALL_HD inline double bm25_idf(Bm25Variant variant, std::int64_t n_docs,
                                    std::int64_t doc_freq) {
+  double const n = static_cast<double>(n_docs);
+  double const df = static_cast<double>(doc_freq);
+  if (variant == Bm25Variant::kAtire) return doc_freq == 0 ? 0.0 : natural_log(n / df);
+  if (variant == Bm25Variant::kPlus) return doc_freq == 0 ? 0.0 : natural_log((n + 1.0) / df);
+  if (variant == Bm25Variant::kLong) return natural_log((n + 1.0) / (df + 0.5));
   double const odds =
       (static_cast<double>(n_docs - doc_freq) + 0.5) / (static_cast<double>(doc_freq) + 0.5);
   if (variant == Bm25Variant::kFts5) {
     double const idf = natural_log(odds);
     return idf > 0.0 ? idf : 1e-6;
   }
+  if (variant == Bm25Variant::kRobertson) return natural_log(odds);
   return natural_log(1.0 + odds);
 }
 
@@ -124,19 +134,49 @@ HYRECALL_HD inline double mean_doc_length(std::int64_t n_docs, std::int64_t tota
 // the query.
 HYRECALL_HD inline float bm25_weight(Bm25 const& p, double idf, double multiplicity) {
   double weight = idf * multiplicity;
-  if (p.variant != Bm25Variant::kLucene) weight = weight * (p.k1 + 1.0);
+  bool const has_factor = p.variant != Bm25Variant::kLucene && p.variant != Bm25Variant::kRobertson;
+  if (has_factor) weight = weight * (p.k1 + 1.0);
   return static_cast<float>(weight);
 }
 
-// c(doc_length): what a document's length adds to the denominator.
-HYRECALL_HD inline float bm25_length_norm(Bm25 const& p, std::uint32_t doc_length, double mean) {
-  double const relative = p.b * static_cast<double>(doc_length) / mean;
-  return static_cast<float>(p.k1 * ((1.0 - p.b) + relative));
+// BM25+: what a term adds to every document that holds it, however long.
+HYRECALL_HD inline float bm25_shift(Bm25 const& p, double idf, double multiplicity) {
+  if (p.variant != Bm25Variant::kPlus) return 0.0f;
+  double const worth = idf * multiplicity;
+  return static_cast<float>(worth * p.delta);
 }
 
-// What one term adds to one document: rises with term_freq, falls with length_norm, never negative.
+// c(doc_length): what a document's length adds to the denominator. BM25L divides term_freq by it
+// and has k1 elsewhere.
+HYRECALL_HD inline float bm25_length_norm(Bm25 const& p, std::uint32_t doc_length, double mean) {
+  double const relative = p.b * static_cast<double>(doc_length) / mean;
+  double const factor = (1.0 - p.b) + relative;
+  return static_cast<float>(p.variant == Bm25Variant::kLong ? factor : p.k1 * factor);
+}
+
+// What one term adds to one document: with a weight >= 0 it rises with term_freq, falls with
+// length_norm and is never negative.
 HYRECALL_HD inline float bm25_impact(float weight, float term_freq, float length_norm) {
   return (weight * term_freq) / (term_freq + length_norm);
+}
+
+// BM25+ (Lv and Zhai, CIKM 2011): no document that holds a term scores below its shift.
+HYRECALL_HD inline float bm25_plus_impact(float weight, float shift, float term_freq,
+                                          float length_norm) {
+  return bm25_impact(weight, term_freq, length_norm) + shift;
+}
+
+// BM25L (Lv and Zhai, SIGIR 2011): long documents saturate later. In [0, 1]; dividing before it is
+// weighted keeps every step finite.
+HYRECALL_HD inline float bm25_long_saturation(float term_freq, float length_norm, float k1,
+                                              float delta) {
+  float const raised = term_freq / length_norm + delta;
+  return raised / (k1 + raised);
+}
+
+HYRECALL_HD inline float bm25_long_impact(float weight, float term_freq, float length_norm,
+                                          float k1, float delta) {
+  return weight * bm25_long_saturation(term_freq, length_norm, k1, delta);
 }
 
 // A bound survives the roundings of the impacts it was not computed from.
@@ -154,6 +194,33 @@ HYRECALL_HD inline double rrf_term(double weight, double rank_constant, std::int
 // Min-max scaling into [0, 1]; a pool whose scores are all equal scales to 1.
 HYRECALL_HD inline double minmax_scale(double score, double low, double high) {
   return high == low ? 1.0 : (score - low) / (high - low);
+}
+
+struct Moments {
+  double mean;
+  double deviation;  // of the population, not of a sample
+};
+
+// Mean and standard deviation in two passes, in the order given; n >= 1. Equal float32 values have
+// their own value as mean (their sum is exact), so their deviation is exactly 0.
+HYRECALL_HD inline Moments moments(double const* values, std::size_t n) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < n; ++i) sum = sum + values[i];
+  double const mean = sum / static_cast<double>(n);
+  double squares = 0.0;
+  for (std::size_t i = 0; i < n; ++i) {
+    double const off = values[i] - mean;
+    squares = squares + off * off;
+  }
+  return {mean, std::sqrt(squares / static_cast<double>(n))};
+}
+
+// Distribution-based scaling: three standard deviations below the mean are 0, three above are 1,
+// what lies farther out is not clipped. A pool whose scores are all equal scales to 1. Mazzeschi,
+// "Distribution-Based Score Fusion", 2023.
+HYRECALL_HD inline double dbsf_scale(double score, Moments const& pool) {
+  if (pool.deviation == 0.0) return 1.0;
+  return (score - (pool.mean - 3.0 * pool.deviation)) / (6.0 * pool.deviation);
 }
 
 // ---- shaping

@@ -5,12 +5,28 @@
 namespace hyrecall {
 namespace {
 
-// What an arm's score is worth in WeightedSum and Max, before its weight.
+// An arm's scores in the pool in rank order: its list by rank, then (with completion) the others by
+// (score desc, seq asc), of which seq decides nothing: equal scores are equal addends. Sums over
+// them are rounded in this order, whatever the order of the pool.
+std::vector<double> scores_in_rank_order(Pool const& pool, std::span<std::int32_t const> ranks,
+                                         std::size_t arm, std::size_t n_arms, bool complete) {
+  std::vector<double> scores;
+  for (std::uint32_t doc : pool.lists[arm]) scores.push_back(pool.scores[doc * n_arms + arm]);
+  auto const n_listed = static_cast<std::ptrdiff_t>(scores.size());
+  for (std::size_t doc = 0; complete && doc < pool.docs.size(); ++doc) {
+    std::size_t const at = doc * n_arms + arm;
+    if (ranks[at] == 0 && pool.scores[at] != kNoScore) scores.push_back(pool.scores[at]);
+  }
+  std::sort(scores.begin() + n_listed, scores.end(), std::greater<>());
+  return scores;
+}
+
+// What an arm's score is worth in WeightedSum, Max and DBSF, before its weight.
 class ArmScale {
  public:
   ArmScale(Fusion const& fusion, Pool const& pool, std::span<std::int32_t const> ranks,
            std::size_t arm, std::size_t n_arms)
-      : minmax_(fusion.minmax) {
+      : scale_(fusion.scale) {
     for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
       std::size_t const at = doc * n_arms + arm;
       if (pool.scores[at] == kNoScore || (!fusion.complete && ranks[at] == 0)) continue;
@@ -19,20 +35,37 @@ class ArmScale {
       high_ = any_ ? std::max(high_, score) : score;
       any_ = true;
     }
+    if (any_ && scale_ == Fusion::Scale::kDistribution) {
+      std::vector<double> const scores =
+          scores_in_rank_order(pool, ranks, arm, n_arms, fusion.complete);
+      moments_ = moments(scores.data(), scores.size());
+    }
   }
-  double operator()(float score) const {
-    return minmax_ ? minmax_scale(score, low_, high_) : static_cast<double>(score);
+  double operator()(double score) const {
+    switch (scale_) {
+      case Fusion::Scale::kMinmax:
+        return minmax_scale(score, low_, high_);
+      case Fusion::Scale::kDistribution:
+        return dbsf_scale(score, moments_);
+      case Fusion::Scale::kNone:
+        break;
+    }
+    return score;
   }
-  double low() const { return low_; }
-  double high() const { return high_; }
+  // The two numbers that explain() scales with.
+  std::pair<double, double> numbers() const {
+    if (scale_ == Fusion::Scale::kDistribution) return {moments_.mean, moments_.deviation};
+    return {low_, high_};
+  }
   // The most a document can get here: what normalize divides by.
-  double best() const { return !any_ ? 0.0 : minmax_ ? 1.0 : std::max(high_, 0.0); }
+  double best() const { return any_ ? std::max((*this)(high_), 0.0) : 0.0; }
 
  private:
-  bool minmax_;
+  Fusion::Scale scale_;
   bool any_ = false;
   double low_ = 0.0;
   double high_ = 0.0;
+  Moments moments_{0.0, 0.0};
 };
 
 double sum_largest_first(std::vector<double>& contributions) {
@@ -113,8 +146,10 @@ FusedList fuse(Request const& request, Pool const& pool, std::span<std::int32_t 
     for (FusedDoc& f : fused) f.score = best > 0.0 ? std::clamp(f.score / best, 0.0, 1.0) : 0.0;
   }
   std::vector<double> pool_scales;
-  for (ArmScale const& scale : scales)
-    pool_scales.insert(pool_scales.end(), {scale.low(), scale.high()});
+  for (ArmScale const& scale : scales) {
+    auto const [first, second] = scale.numbers();
+    pool_scales.insert(pool_scales.end(), {first, second});
+  }
   pool_scales.push_back(best);
   return {std::move(fused), std::move(pool_scales)};
 }

@@ -15,8 +15,9 @@ struct FusedDoc {
 
 struct FusedList {
   std::vector<FusedDoc> docs;
-  // What explain() needs to scale again: lowest and highest score of each arm in the pool, then
-  // what normalize divided by. [2 n_arms + 1]
+  // What explain() needs to scale again: lowest and highest score of each arm in the pool (their
+  // mean and deviation where the scale is by distribution), then what normalize divided by.
+  // [2 n_arms + 1]
   std::vector<double> scales;
 };
 

@@ -10,9 +10,11 @@ constexpr Row kWindowRows =
     1 << 14;  // 64 KiB of scores: they stay in L1/L2 while terms come one by one
 constexpr std::size_t kTabulateFrom = 1024;    // postings from which a table of length norms pays
 constexpr std::uint32_t kTableLengths = 4096;  // longer documents are rare: computed one by one
+// term_freq / (term_freq + norm) > 2^-55 (norm <= k1 x n_docs), so no impact of such a weight is 0.
+constexpr float kPositiveWeight = 0x1p-60f;
 
-// Scores are never negative, so their bits order as they do; an integer maximum vectorises, a float
-// one does not.
+// Scores that are never negative order as their bits do; an integer maximum vectorises, a float one
+// does not.
 float top_score(std::span<float const> scores) {
   std::int32_t top = 0;
   for (float score : scores) top = std::max(top, std::bit_cast<std::int32_t>(score));
@@ -35,18 +37,21 @@ class Window {
   // touch it.
   void collect(Row base, Row end, std::span<SelectedTile const> tiles, std::size_t& tile,
                LexicalScratch const& scratch, std::size_t n_words) {
+    bool const by_score = query_.is_positive();
     while (tile < tiles.size() && (tiles[tile].tile + 1) * kTileRows <= base) ++tile;
     for (std::size_t t = tile; t < tiles.size() && tiles[t].tile * kTileRows < end; ++t) {
       Row const first = tiles[t].tile * kTileRows;
       Row const from = std::max(first, base);
       Row const to = std::min(first + kTileRows, end);
-      float const top = top_score({scratch.scores.data() + (from - base), to - from});
-      if (top <= 0.0f || top < best_.threshold()) continue;
+      if (by_score) {
+        float const top = top_score({scratch.scores.data() + (from - base), to - from});
+        if (top <= 0.0f || top < best_.threshold()) continue;
+      }
       TileMask const inside = TileMask::range(from - first, to - first);
       for_each_bit(tiles[t].mask & inside, [&](Row i) {
         Row const row = first + i;
         float const score = scratch.scores[row - base];
-        if (score <= 0.0f) return;
+        if (by_score && score <= 0.0f) return;
         if (n_words > 0 && !matches(scratch.present.data() + (row - base) * n_words)) return;
         offer(row, score);
       });
@@ -55,6 +60,7 @@ class Window {
 
  private:
   bool matches(std::uint64_t const* present) const {
+    if (query_.query().is_bag) return *present != 0;
     return query_.query().match.matches(
         [&](std::uint32_t leaf) { return (present[leaf / 64] >> (leaf % 64) & 1) != 0; });
   }
@@ -74,10 +80,11 @@ bool is_selected(std::span<SelectedTile const> tiles, std::size_t& tile, Row row
 
 // One leaf needs no accumulator, and a block whose bound stays below the threshold need not be
 // read.
-void scan_single_leaf(LexicalColumn const& column, Bm25Query const& query,
+template <typename Impact>
+void scan_single_leaf(LexicalColumn const& column, Bm25Query const& query, Impact impact,
                       LeafPostings const& postings, ScopeRows const& scope,
                       std::span<SelectedTile const> tiles, TopK const& best, Window& window) {
-  bool const has_blocks = postings.term != kNone32;
+  bool const has_blocks = postings.term != kNone32 && query.is_positive();
   LexicalColumn::Parts const& parts = column.parts();
   std::uint64_t const first = has_blocks ? parts.posting_offsets[postings.term] : 0;
   std::uint64_t block = has_blocks ? parts.block_offsets[postings.term] : 0;
@@ -105,8 +112,7 @@ void scan_single_leaf(LexicalColumn const& column, Bm25Query const& query,
         if (!is_selected(tiles, tile, rows[p])) continue;
         float const norm = query.length_norm(column.doc_length(rows[p]));
         // From +0, as the sum over several leaves is.
-        window.offer(rows[p], 0.0f + bm25_impact(query.weight(0),
-                                                 static_cast<float>(postings.freqs[p]), norm));
+        window.offer(rows[p], 0.0f + impact(static_cast<float>(postings.freqs[p]), norm));
       }
     }
   }
@@ -122,7 +128,15 @@ Bm25Query::Bm25Query(Bm25 const& params, LexicalQuery const& query,
   for (std::size_t i = 0; i < query.leaves.size(); ++i) {
     double const idf = bm25_idf(params.variant, statistics.n_docs, statistics.doc_freqs[i]);
     weights_.push_back(bm25_weight(params, idf, query.leaves[i].multiplicity));
+    shifts_.push_back(bm25_shift(params, idf, query.leaves[i].multiplicity));
+    if (statistics.doc_freqs[i] > 0 && !(weights_.back() >= kPositiveWeight)) is_positive_ = false;
   }
+}
+
+float Bm25Query::impact(std::size_t leaf, float term_freq, float length_norm) const {
+  float value = 0.0f;
+  with_impact(leaf, [&](auto impact_of) { value = impact_of(term_freq, length_norm); });
+  return value;
 }
 
 void Bm25Query::tabulate_norms(std::uint32_t max_length) {
@@ -135,8 +149,8 @@ void Bm25Query::tabulate_norms(std::uint32_t max_length) {
 float Bm25Query::bound(std::size_t leaf, std::span<FrontierPoint const> frontier) const {
   float top = 0.0f;
   for (FrontierPoint const& point : frontier) {
-    top = std::max(top, bm25_impact(weights_[leaf], static_cast<float>(point.term_freq),
-                                    length_norm(point.doc_length)));
+    top = std::max(
+        top, impact(leaf, static_cast<float>(point.term_freq), length_norm(point.doc_length)));
   }
   return top * kBoundSlack;
 }
@@ -153,11 +167,15 @@ void scan_lexical(SegmentView const& view, std::uint32_t segment, LexicalRequest
   if (n_postings >= kTabulateFrom) query.tabulate_norms(kTableLengths - 1);
   Window window(view, segment, arm, query, best);
   if (postings.size() == 1 && query.query().is_bag) {
-    scan_single_leaf(column, query, postings[0], scope, tiles, best, window);
+    query.with_impact(0, [&](auto impact) {
+      scan_single_leaf(column, query, impact, postings[0], scope, tiles, best, window);
+    });
     return;
   }
 
-  std::size_t const n_words = query.query().is_bag ? 0 : (postings.size() + 63) / 64;
+  // A bag needs to know that a leaf is there, a tree which; scores that are positive tell a bag.
+  bool const is_bag = query.query().is_bag;
+  std::size_t const n_words = is_bag ? (query.is_positive() ? 0 : 1) : (postings.size() + 63) / 64;
   scratch.scores.resize(kWindowRows, 0.0f);
   if (n_words > 0) scratch.present.assign(kWindowRows * n_words, 0);
   std::vector<std::size_t> next(postings.size(), 0);
@@ -178,17 +196,18 @@ void scan_lexical(SegmentView const& view, std::uint32_t segment, LexicalRequest
       Row const end = std::min(range.end, base + kWindowRows);
       for (std::size_t leaf = 0; leaf < postings.size(); ++leaf) {
         LeafPostings const& list = postings[leaf];
-        float const weight = query.weight(leaf);
-        std::size_t p = next[leaf];
-        for (; p < list.rows.size() && list.rows[p] < end; ++p) {
-          Row const row = list.rows[p];
-          float const norm = query.length_norm(column.doc_length(row));
-          scratch.scores[row - base] +=
-              bm25_impact(weight, static_cast<float>(list.freqs[p]), norm);
-          if (n_words > 0)
-            scratch.present[(row - base) * n_words + leaf / 64] |= std::uint64_t{1} << (leaf % 64);
-        }
-        next[leaf] = p;
+        std::size_t const word = is_bag ? 0 : leaf / 64;
+        query.with_impact(leaf, [&](auto impact) {
+          std::size_t p = next[leaf];
+          for (; p < list.rows.size() && list.rows[p] < end; ++p) {
+            Row const row = list.rows[p];
+            float const norm = query.length_norm(column.doc_length(row));
+            scratch.scores[row - base] += impact(static_cast<float>(list.freqs[p]), norm);
+            if (n_words > 0)
+              scratch.present[(row - base) * n_words + word] |= std::uint64_t{1} << (leaf % 64);
+          }
+          next[leaf] = p;
+        });
       }
       window.collect(base, end, tiles, tile, scratch, n_words);
       std::fill_n(scratch.scores.begin(), end - base, 0.0f);
@@ -204,11 +223,14 @@ float score_lexical(Segment const& segment, std::size_t column, Bm25Query const&
   if (!lexical.has(row)) return kNoScore;
   float const norm = query.length_norm(lexical.doc_length(row));
   float score = 0.0f;
+  bool holds_any = false;
   for (std::size_t leaf = 0; leaf < postings.size(); ++leaf) {
     std::uint32_t const freq = postings[leaf].freq_of(row);
-    if (freq > 0) score += bm25_impact(query.weight(leaf), static_cast<float>(freq), norm);
+    if (freq == 0) continue;
+    score += query.impact(leaf, static_cast<float>(freq), norm);
+    holds_any = true;
   }
-  if (score > 0.0f && !query.query().is_bag) {
+  if (holds_any && !query.query().is_bag) {
     bool const matches = query.query().match.matches(
         [&](std::uint32_t leaf) { return postings[leaf].freq_of(row) > 0; });
     if (!matches) return 0.0f;

@@ -17,27 +17,53 @@ class Bm25Query {
 
   LexicalQuery const& query() const { return *query_; }
   float weight(std::size_t leaf) const { return weights_[leaf]; }
+  // Whether everything that a document can hold adds to it. Robertson's idf is negative for a term
+  // that most documents hold, ATIRE's is 0 for one that all do: then a match may score anything, no
+  // bound holds, and who matches is kept beside the scores.
+  bool is_positive() const { return is_positive_; }
+  // Gives `use` a function (term_freq, length_norm) -> impact of the leaf: the variant is chosen
+  // here, once, and not in the loop over postings.
+  template <typename F>
+  void with_impact(std::size_t leaf, F&& use) const;
+  float impact(std::size_t leaf, float term_freq, float length_norm) const;
   float length_norm(std::uint32_t doc_length) const {
     return doc_length < norms_.size() ? norms_[doc_length]
                                       : bm25_length_norm(params_, doc_length, mean_);
   }
   // Fills the table that length_norm() reads first; pays from some hundred postings on.
   void tabulate_norms(std::uint32_t max_length);
-  // An upper bound of the leaf's impact in a block.
+  // An upper bound of the leaf's impact in a block; only where is_positive().
   float bound(std::size_t leaf, std::span<FrontierPoint const> frontier) const;
 
  private:
   Bm25 params_;
   LexicalQuery const* query_;
   double mean_;
+  bool is_positive_ = true;
   std::vector<float> weights_;  // [n_leaves]
+  std::vector<float> shifts_;   // [n_leaves], of BM25+
   std::vector<float> norms_;
 };
+
+template <typename F>
+void Bm25Query::with_impact(std::size_t leaf, F&& use) const {
+  float const weight = weights_[leaf];
+  if (params_.variant == Bm25Variant::kPlus) {
+    float const shift = shifts_[leaf];
+    use([=](float tf, float norm) { return bm25_plus_impact(weight, shift, tf, norm); });
+  } else if (params_.variant == Bm25Variant::kLong) {
+    auto const k1 = static_cast<float>(params_.k1);
+    auto const delta = static_cast<float>(params_.delta);
+    use([=](float tf, float norm) { return bm25_long_impact(weight, tf, norm, k1, delta); });
+  } else {
+    use([=](float tf, float norm) { return bm25_impact(weight, tf, norm); });
+  }
+}
 
 // Working memory of one thread; all zero between calls.
 struct LexicalScratch {
   std::vector<float> scores;
-  std::vector<std::uint64_t> present;  // bits of the leaves a row holds, for typed queries
+  std::vector<std::uint64_t> present;  // bits of the leaves a row holds, where scores do not tell
 };
 
 // Offers every selected row that matches and passes the floor.

@@ -43,11 +43,12 @@ struct DenseRequest {
 
 struct Fusion {
   enum class Kind : std::uint8_t { kNone, kRrf, kWeightedSum, kMax };
+  enum class Scale : std::uint8_t { kNone, kMinmax, kDistribution };
   Kind kind = Kind::kNone;      // kNone: exactly one arm, its score is the score
   std::vector<double> weights;  // [n_arms], >= 0
   double rank_constant = 60.0;
-  bool minmax = true;    // scale each arm into [0, 1] over the pool
-  bool complete = true;  // use scores of documents outside the arm's own list too
+  Scale scale = Scale::kMinmax;  // of each arm's scores over the pool, for sums and maxima
+  bool complete = true;          // use scores of documents outside the arm's own list too
 };
 
 // Arms are numbered lexical first, then dense, in the order of these vectors.

@@ -23,7 +23,7 @@ from hyrecall.index import Index
 from hyrecall.queries import All, Any, Boost, Phrase, Prefix
 from hyrecall.schema import Schema, Text, Vector
 from hyrecall.scope import ANY, Scope
-from hyrecall.scoring import BM25, RRF, Above, Max, WeightedSum
+from hyrecall.scoring import BM25, DBSF, RRF, Above, Max, WeightedSum
 from hyrecall.shaping import (
     MMR,
     Budget,
@@ -42,6 +42,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ANY",
     "BM25",
+    "DBSF",
     "MMR",
     "RRF",
     "Above",

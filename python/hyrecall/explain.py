@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hyrecall import _core
-from hyrecall.scoring import BM25, RRF, Max
+from hyrecall.scoring import DBSF, RRF, Max
 
 if TYPE_CHECKING:
     from hyrecall.hits import Hit, Hits
 
-__all__ = ["Component", "Explanation", "Term", "explain"]
+__all__ = ["Component", "Explanation", "Term", "contributions", "explain"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,8 @@ class Term:
     term_freq : int
         Occurrences in this document; 0: it adds nothing.
     idf, weight, impact : float
-        impact = weight x term_freq / (term_freq + length_norm).
+        impact = weight x term_freq / (term_freq + length_norm); ``bm25+`` and ``bm25l`` have their
+        own, in docs/scoring.md.
     """
 
     term: str
@@ -132,14 +133,26 @@ def _explain(hits: Hits, hit: Hit) -> Explanation:
             _lexical(hits, hit, at, arm, execution) if is_lexical else _dense(hits, hit, at, arm)
         )
         parts.append({"arm": arm, "rank": hit.arm_rank(arm), **scored})
-    score, contributions = _fuse(hits, hit, parts)
+    score, added = _fuse(hits, hit, parts)
     components = tuple(
         Component(contribution=contribution, **part)
-        for part, contribution in zip(parts, contributions, strict=True)
+        for part, contribution in zip(parts, added, strict=True)
     )
     return Explanation(
         score, "the arm's score" if plan.fusion is None else repr(plan.fusion), components
     )
+
+
+def contributions(hits: Hits, hit: Hit) -> list[float]:
+    """Give what each arm adds to a hit's score, in the order of ``trace.arms``.
+
+    With ``normalize`` in its unit, so that they still add up.
+    """
+    plan = hits._plan
+    known = [{"score": hit.arm_score(arm), "rank": hit.arm_rank(arm)} for arm in plan.arms]
+    _, parts = _fuse(hits, hit, known)
+    best = float(_scales(hits, hit)[-1]) if plan.normalize else 1.0
+    return [part / best if best > 0 else 0.0 for part in parts]
 
 
 def _lexical(hits: Hits, hit: Hit, at: int, arm: str, execution: _core.Execution) -> dict[str, Any]:
@@ -152,16 +165,16 @@ def _lexical(hits: Hits, hit: Hit, at: int, arm: str, execution: _core.Execution
         return {"score": None}
     n_docs, total_length, doc_freqs = execution.statistics().of(at, 0)
     freqs = execution.leaf_freqs(at, 0, segment, row)
-    how: BM25 = plan.bm25[arm]
-    assert how.k1 is not None
+    how = plan.bm25[arm].numbers
     math = _core.arithmetic
-    norm = math.length_norm(how.k1, how.b, doc_length, math.mean_doc_length(n_docs, total_length))
+    norm = math.length_norm(how, doc_length, math.mean_doc_length(n_docs, total_length))
     terms = []
     score = 0.0
     for (label, multiplicity), doc_freq, freq in zip(leaves, doc_freqs, freqs, strict=True):
-        idf = math.idf(how.variant, n_docs, doc_freq)
-        weight = math.weight(how.variant, how.k1, how.b, idf, multiplicity)
-        impact = math.impact(weight, float(freq), norm) if freq else 0.0
+        idf = math.idf(how[0], n_docs, doc_freq)
+        weight = math.weight(how, idf, multiplicity)
+        shift = math.shift(how, idf, multiplicity)
+        impact = math.impact(how, weight, shift, float(freq), norm) if freq else 0.0
         if freq:
             score = math.add(score, impact)
         terms.append(Term(label, multiplicity, doc_freq, freq, idf, weight, impact))
@@ -205,8 +218,8 @@ def _fuse(hits: Hits, hit: Hit, parts: list[dict[str, Any]]) -> tuple[float, lis
     plan = hits._plan
     math = _core.arithmetic
     fusion = plan.fusion
-    scales = hits._arrays["scales"].reshape(len(hits), len(plan.arms) * 2 + 1)[hit.query]
-    contributions = []
+    scales = _scales(hits, hit)
+    added = []
     present = []
     for at, part in enumerate(parts):
         weight = plan.weights[at]
@@ -218,10 +231,13 @@ def _fuse(hits: Hits, hit: Hit, parts: list[dict[str, Any]]) -> tuple[float, lis
         elif score is None or (rank is None and not fusion.complete):
             value = None
         else:
-            low, high = scales[2 * at], scales[2 * at + 1]
-            scaled = math.minmax_scale(score, low, high) if fusion.normalize == "minmax" else score
-            value = weight * scaled
-        contributions.append(0.0 if value is None else value)
+            numbers = scales[2 * at], scales[2 * at + 1]
+            if isinstance(fusion, DBSF):
+                score = math.dbsf_scale(score, *numbers)
+            elif fusion.normalize == "minmax":
+                score = math.minmax_scale(score, *numbers)
+            value = weight * score
+        added.append(0.0 if value is None else value)
         if value is not None:
             present.append(value)
     if isinstance(fusion, Max):
@@ -235,4 +251,8 @@ def _fuse(hits: Hits, hit: Hit, parts: list[dict[str, Any]]) -> tuple[float, lis
     if plan.normalize:
         best = float(scales[-1])
         total = min(max(total / best, 0.0), 1.0) if best > 0 else 0.0
-    return total, contributions
+    return total, added
+
+
+def _scales(hits: Hits, hit: Hit) -> Any:
+    return hits._arrays["scales"].reshape(len(hits), len(hits._plan.arms) * 2 + 1)[hit.query]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -160,7 +160,7 @@ def _describe(
     for arm, text in facts.schema.text_arms.items():
         analyzer = facts.analyzers[arm]
         own = [n for n in ("analyzer", "bm25") if getattr(text, n) is not None]
-        bm25 = asdict(facts.bm25[arm])
+        bm25 = facts.bm25[arm].to_dict()
         texts[arm] = TextFacts(analyzer.to_dict(), analyzer.hash, bm25, tuple(own))
     return Manifest(
         generator=f"hyrecall {__version__}",

@@ -199,6 +199,49 @@ class Filter:
         tests = tuple((column, _predicate(column, value)) for column, value in predicates.items())
         self._set("test", tests, ())
 
+    @staticmethod
+    def expression(expression: Any) -> "Filter":
+        """Make a filter of an Arrow compute expression over attribute columns.
+
+        Parameters
+        ----------
+        expression : pyarrow.compute.Expression
+            Made of ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=`` between a column and a constant (on
+            either side), ``isin``, ``is_null``, ``is_valid``, ``is_nan``, columns of booleans,
+            ``True`` and ``False``, joined by ``&``, ``|`` and ``~``. Columns are named, not
+            numbered.
+
+        Returns
+        -------
+        Filter
+            It matches the rows for which the expression is true: those that
+            ``pyarrow.Table.filter`` keeps.
+
+        Raises
+        ------
+        OptionError
+            Something else stands in it (arithmetic, casts, two columns compared, functions); the
+            message shows the piece.
+
+        Notes
+        -----
+        Arrow's logic has three values and a filter's has two. The translation keeps Arrow's inside
+        the expression: a comparison with null is null, so a null is matched neither by ``x != 3``
+        nor by ``~(x == 3)``. A ``~`` *outside*, on the filter, is a plain complement and matches
+        whatever the filter does not, nulls included. Comparisons are exact where Arrow would first
+        cast (an int64 column against 3.5), and ``isin`` compares as ``==`` does. Arrow compares no
+        lists: for a list column use the forms of :class:`Filter`.
+
+        Examples
+        --------
+        >>> import pyarrow.compute as pc
+        >>> Filter.expression((pc.field("year") >= 2023) & pc.field("lang").isin(["de", "fr"]))
+        Filter(year=(2023, None)) & Filter(lang=['de', 'fr'])
+        """
+        from hyrecall.filter_expression import to_filter
+
+        return to_filter(expression)
+
     def _set(
         self, op: _Op, predicates: tuple[tuple[str, Predicate], ...], parts: "tuple[Filter, ...]"
     ) -> None:

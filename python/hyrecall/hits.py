@@ -195,6 +195,16 @@ class Hits:
         offsets = self._arrays["offsets"]
         return [rows[offsets[q] : offsets[q + 1]] for q in range(len(self))]
 
+    def plot(self, query: int = 0, *, ax: Any = None) -> Any:
+        """Draw what each arm adds to the scores of one query's hits: stacked bars, best on top.
+
+        ``ax`` is the matplotlib Axes to draw on, by default a new one; it is given back. Of a
+        :class:`Max` only the arm that gives the score is drawn. MissingExtraError: no matplotlib.
+        """
+        from hyrecall.plot import plot_hits
+
+        return plot_hits(self, query, ax)
+
     def cached(self, name: str) -> list[Any]:
         """Give a column as Python values, converted once."""
         if name not in self._lists:

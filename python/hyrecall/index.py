@@ -125,7 +125,7 @@ class Index:
         filter: Filter | list[Filter | None] | None = None,  # noqa: A002
         limit: int = 10,
         offset: int = 0,
-        depth: int | None = None,
+        depth: int = 100,
         fusion: Fusion | None = None,
         min_score: Floors = None,
         min_fused: float | Above | None = None,
@@ -151,10 +151,10 @@ class Index:
             Narrows the reply; statistics stay those of the scope.
         limit, offset : int, default 10, 0
             Which part of the list to give.
-        depth : int, default 100 or the recipe's
+        depth : int, default 100
             How many documents each arm hands to the fusion; with several arms, limit + offset <=
-            depth.
-        fusion : RRF or WeightedSum or Max, optional
+            depth. With a recipe, 100 stands for the recipe's.
+        fusion : RRF or WeightedSum or Max or DBSF, optional
             Default: none with one arm, ``RRF()`` with several.
         min_score : mapping of str to float or Above, optional
             Least score of an arm, inclusive, in its unit; acts inside the arm.
@@ -166,12 +166,9 @@ class Index:
             Divide by the best score possible (with one arm, by the list's best): scores in [0, 1],
             the order unchanged.
         shaping : sequence of stages, default ()
-            What happens to the fused list, in this order: Provenance, Rerank or RerankBy, Dedup,
-            Recency or Composite, Budget, MMR, Gate. The whole pool is shaped, then cut; offset +
-            limit <= depth.
+            What happens to the fused list, whole and before it is cut; see :mod:`hyrecall.shaping`.
         recipe : Recipe, optional
-            In place of fusion, min_score, min_fused, bm25, normalize and shaping: all of them as
-            plain data. ``hyrecall.recipes`` has some.
+            Fusion, floors, bm25, normalize and shaping as plain data; see ``hyrecall.recipes``.
         columns : sequence of str, default ()
             Row columns that ``to_arrow()`` adds.
         now : datetime, optional

@@ -83,7 +83,7 @@ class TextFacts:
         As :meth:`hyrecall.Analyzer.to_dict` gives it.
     analyzer_hash : str
     bm25 : dict
-        variant, k1, b.
+        variant, k1, b, and delta where the variant has one.
     in_schema : tuple of str
         Which of "analyzer" and "bm25" the schema itself names (else they were defaults of build).
     """

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from hyrecall import _core
 from hyrecall.ages import age_seconds
-from hyrecall.errors import DTypeError, OptionError, ShapeError, error
+from hyrecall.errors import DTypeError, ShapeError, error
+from hyrecall.pipeline_checks import text_column, vector_arm
 from hyrecall.request import IndexFacts, Plan
 from hyrecall.rerankers import rerank_scores
 from hyrecall.segments import State, gather
@@ -34,7 +35,7 @@ from hyrecall.shaping import (
 from hyrecall.shaping.checks import read_duration
 from hyrecall.trace import StageTrace
 
-__all__ = ["Pool", "Shaper", "check_shaping"]
+__all__ = ["Pool", "Shaper"]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -86,74 +87,13 @@ class Pool:
         return self.take((kept[self.offsets], np.flatnonzero(mask)))
 
 
-def check_shaping(facts: IndexFacts, plan: Plan) -> None:
-    """Check that an index and a plan can answer the stages; before anything is computed."""
-    known = facts.schema.row_columns
-    for tie in plan.tie_break:
-        if tie.column not in known:
-            raise error(OptionError, "tie_break", f"columns of {list(known)}", repr(tie.column))
-    for stage in plan.stages:
-        name = type(stage).__name__
-        for option in ("column", "by", "keep", "time", "rating"):
-            column = getattr(stage, option, None)
-            if column is not None and column not in known:
-                wish = f"a column of {list(known)}"
-                raise error(OptionError, f"{name}.{option}", wish, repr(column))
-        if isinstance(stage, Rerank | Dedup | MMR):
-            arm = vector_arm(facts, stage)
-            if isinstance(stage, Rerank) and arm not in plan.arms:
-                wish = f"an arm that runs ({list(plan.arms)} do)"
-                raise error(OptionError, "Rerank.vector", wish, repr(arm))
-        if isinstance(stage, RerankBy | Budget):
-            text_column(facts, stage)
-        for option in ("column", "time"):
-            column = getattr(stage, option, None)
-            is_time = isinstance(stage, Recency) or option == "time"
-            if is_time and column is not None and not _is_time(facts.row_types[column]):
-                found = facts.row_types[column]
-                raise error(DTypeError, f"{name}.{option}", "a timestamp or date column", found)
-        if isinstance(stage, Composite):
-            kind = facts.row_types[stage.rating]
-            if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-                raise error(DTypeError, "Composite.rating", "a numeric column", kind)
-
-
-def _is_time(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
-
-
-def vector_arm(facts: IndexFacts, stage: Rerank | Dedup | MMR) -> str:
-    """Give the vector arm that a stage reads."""
-    arms = list(facts.schema.vector_arms)
-    argument = f"{type(stage).__name__}.vector"
-    if stage.vector is None and len(arms) != 1:
-        wish = f"one of {arms}" if arms else "an index with a vector arm"
-        raise error(OptionError, argument, wish, "None" if arms else "one without")
-    if stage.vector is not None and stage.vector not in arms:
-        raise error(OptionError, argument, f"one of {arms}", repr(stage.vector))
-    return stage.vector or arms[0]
-
-
-def text_column(facts: IndexFacts, stage: RerankBy | Budget) -> str:
-    """Give the stored text that a stage reads."""
-    stored = facts.schema.row_columns
-    column = stage.column or next(iter(facts.schema.text_columns), None)
-    if column is None or column not in stored:
-        argument = f"{type(stage).__name__}.column"
-        raise error(OptionError, argument, f"a stored column of {list(stored)}", repr(column))
-    kind = facts.row_types[column]
-    if not pa.types.is_large_string(kind):
-        raise error(DTypeError, f"{type(stage).__name__}.column", "a text column", kind)
-    return column
-
-
 def _codes(values: pa.Array, *, descending: bool) -> npt.NDArray[np.int64]:
     """Number values by their order, equal ones alike; nulls come last."""
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.int8())
     order = "descending" if descending else "ascending"
     ranks = pc.rank(values, sort_keys=order, null_placement="at_end", tiebreaker="min")
-    return ranks.to_numpy().astype(np.int64)
+    return np.asarray(ranks.to_numpy(), np.int64)
 
 
 class Shaper:
@@ -267,7 +207,7 @@ class Shaper:
         return out
 
     def _provenance(self, stage: Provenance, pool: Pool) -> Pool:
-        weight = self._by_value(pool, stage.column, tuple(stage.weights), stage.default)
+        weight = self._by_value(pool, stage.column, stage.by_value, stage.default)
         scored = pool.with_arrays(provenance_weight=weight, score=weight * pool.score)
         return self._ordered(scored)
 
@@ -317,10 +257,10 @@ class Shaper:
 
     def _recency(self, stage: Recency, pool: Pool) -> Pool:
         age = age_seconds(self.column(pool, stage.column), self._now)
-        half_life: Floats | float = read_duration("half_life", stage.half_life)
+        common = read_duration("half_life", stage.half_life)
+        half_life: Floats | float = common
         if stage.by is not None:
-            pairs = [(v, read_duration("half_lives", d)) for v, d in stage.half_lives]
-            half_life = self._by_value(pool, stage.by, pairs, half_life)
+            half_life = self._by_value(pool, stage.by, stage.by_value, common)
         factor = _core.shaping.recency_factors(age, half_life, stage.exponent)
         scored = pool.with_arrays(recency_factor=factor, score=pool.score * factor)
         # Nothing is penalised: the list stays as it is, to the last bit.
@@ -387,7 +327,7 @@ class Shaper:
         texts = self.column(pool, text_column(self._facts, budget))
         if budget.estimate is None:
             lengths = pc.utf8_length(pc.utf8_trim_whitespace(texts)).fill_null(0).to_numpy()
-            return np.maximum(1, -(-lengths.astype(np.int64) // 4))
+            return np.asarray(np.maximum(1, -(-lengths.astype(np.int64) // 4)), np.int64)
         counts = np.asarray(budget.estimate([text or "" for text in texts.to_pylist()]))
         if counts.shape != (len(pool),):
             raise error(ShapeError, "Budget.estimate", f"{len(pool)} numbers", counts.shape)

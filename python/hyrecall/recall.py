@@ -13,7 +13,8 @@ import numpy.typing as npt
 from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.hits import Hits
-from hyrecall.pipeline import Shaper, check_shaping
+from hyrecall.pipeline import Shaper
+from hyrecall.pipeline_checks import check_shaping
 from hyrecall.recipe_request import recipe_options
 from hyrecall.request import IndexFacts, Options, Plan, make_plan
 from hyrecall.scope import check_no_list

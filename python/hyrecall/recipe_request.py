@@ -57,7 +57,7 @@ def recipe_options(facts: IndexFacts, recipe: object, options: Options) -> Optio
         text=texts,
         vectors=vectors,
         fusion=_fusion(recipe, chosen),
-        depth=options.depth or recipe.depth,
+        depth=recipe.depth if options.depth == plain.depth else options.depth,
         min_score=floors or None,
         min_fused=recipe.min_fused if len(chosen) > 1 else None,
         bm25=bm25 or None,
@@ -95,11 +95,11 @@ def _arms(
 
 def _texts(
     text: object, lexical: Mapping[str, Lexical], facts: IndexFacts
-) -> dict[str, list[object]] | None:
+) -> dict[str, object] | None:
     if text is None or not lexical:
         return None
     given = text if isinstance(text, Mapping) else dict.fromkeys(facts.schema.text_arms, text)
-    out: dict[str, list[object]] = {}
+    out: dict[str, object] = {}
     for arm, queries in given.items():
         if arm not in lexical:
             continue

@@ -17,7 +17,7 @@ from hyrecall.filters import Filter
 from hyrecall.queries import lower
 from hyrecall.schema import Schema
 from hyrecall.scope import Scopes
-from hyrecall.scoring import BM25, RRF, Fusion, Max, WeightedSum, read_floor
+from hyrecall.scoring import BM25, DBSF, RRF, Fusion, Max, WeightedSum, read_floor
 from hyrecall.shaping import Stage, check_stages
 from hyrecall.tensors import query_vectors, row_count
 
@@ -62,7 +62,7 @@ class Options:
     filter: object = None
     limit: int = 10
     offset: int = 0
-    depth: int | None = None
+    depth: int = 100
     fusion: Fusion | None = None
     min_score: object = None
     min_fused: object = None
@@ -120,7 +120,7 @@ def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> 
     }
     limit = _count("limit", options.limit, 0)
     offset = _count("offset", options.offset, 0)
-    depth = _count("depth", 100 if options.depth is None else options.depth, 1)
+    depth = _count("depth", options.depth, 1)
     arms = tuple(arm for arm in facts.arms if arm in texts or arm in vectors)
     arms, weights, notes = _choose_arms(facts, options.fusion, arms)
     lexical = [arm for arm in arms if arm in texts]
@@ -154,13 +154,9 @@ def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> 
     )
     for arm in lexical:
         column = list(facts.schema.text_arms).index(arm)
-        how = bm25[arm]
         native = facts.analyzers[arm].native
         queries = [lower(query, f"text[{i}]") for i, query in enumerate(texts[arm])]
-        assert how.k1 is not None
-        request.add_lexical(
-            column, arm, how.variant, how.k1, how.b, native, queries, floors.get(arm)
-        )
+        request.add_lexical(column, arm, bm25[arm].numbers, native, queries, floors.get(arm))
     for arm in arms:
         if arm in vectors:
             column = list(facts.schema.vector_arms).index(arm)
@@ -171,7 +167,7 @@ def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> 
         kind=_kind(fusion),
         weights=list(weights),
         rank_constant=fusion.rank_constant if isinstance(fusion, RRF) else 60.0,
-        minmax=getattr(fusion, "normalize", "minmax") == "minmax",
+        scale="distribution" if isinstance(fusion, DBSF) else getattr(fusion, "normalize", "none"),
         complete=getattr(fusion, "complete", True),
         min_fused=read_floor("min_fused", options.min_fused),
         normalize=_bool("normalize", options.normalize),
@@ -186,7 +182,7 @@ def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> 
 def _kind(fusion: Fusion | None) -> str:
     if fusion is None:
         return "none"
-    return {RRF: "rrf", WeightedSum: "weighted_sum", Max: "max"}[type(fusion)]
+    return {RRF: "rrf", WeightedSum: "weighted_sum", Max: "max", DBSF: "weighted_sum"}[type(fusion)]
 
 
 def _bool(argument: str, value: object) -> bool:
@@ -277,8 +273,9 @@ def _choose_arms(
     """Give the arms that run, their weights, and what the trace should say of it."""
     if fusion is None:
         return arms, (1.0,) * len(arms), ()
-    if not isinstance(fusion, RRF | WeightedSum | Max):
-        raise error(OptionError, "fusion", "hr.RRF, hr.WeightedSum or hr.Max", repr(fusion))
+    if not isinstance(fusion, RRF | WeightedSum | Max | DBSF):
+        wish = "hr.RRF, hr.WeightedSum, hr.Max or hr.DBSF"
+        raise error(OptionError, "fusion", wish, repr(fusion))
     weights = dict(fusion.weights or ())
     _known("weights", weights, facts.arms)
     for arm, weight in weights.items():

@@ -11,10 +11,11 @@ import numpy as np
 
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = ["BM25", "RRF", "Above", "Fusion", "Max", "WeightedSum", "read_floor"]
+__all__ = ["BM25", "DBSF", "RRF", "Above", "Fusion", "Max", "WeightedSum", "read_floor"]
 
-Variant: TypeAlias = Literal["lucene", "okapi", "fts5"]
-_DEFAULT_K1 = {"lucene": 1.2, "okapi": 1.5, "fts5": 1.2}
+Variant: TypeAlias = Literal["lucene", "okapi", "fts5", "robertson", "atire", "bm25+", "bm25l"]
+_DEFAULT_K1 = dict.fromkeys(get_args(Variant), 1.2) | {"okapi": 1.5}
+_DEFAULT_DELTA = {"bm25+": 1.0, "bm25l": 0.5}
 
 
 def _number(argument: str, value: object, low: float, high: float, wish: str) -> float:
@@ -35,41 +36,76 @@ class BM25:
 
     Parameters
     ----------
-    variant : {"lucene", "okapi", "fts5"}, default "lucene"
-        ``lucene`` and ``okapi`` have idf = ln(1 + (N - df + .5) / (df + .5)); ``fts5`` has no 1 +
-        and floors idf at 1e-6, as SQLite FTS5 does. ``okapi`` and ``fts5`` multiply by k1 + 1.
+    variant : {"lucene", "okapi", "fts5", "robertson", "atire", "bm25+", "bm25l"}
+        ``lucene`` (the default) and ``okapi`` have idf = ln(1 + (N - df + .5) / (df + .5));
+        ``fts5`` has no 1 + and floors idf at 1e-6, as SQLite FTS5 does; ``robertson`` has neither,
+        so a term that more than half of the documents hold counts against them. ``atire`` has
+        ln(N / df), ``bm25+`` ln((N + 1) / df), ``bm25l`` ln((N + 1) / (df + .5)). All but
+        ``lucene`` and ``robertson`` multiply by k1 + 1.
     k1 : float, optional
         Saturation of term frequency, in [0, 1000]; default 1.2, for ``okapi`` 1.5.
     b : float, default 0.75
         Weight of document length, in [0, 1].
+    delta : float, optional
+        What ``bm25+`` (default 1.0) and ``bm25l`` (default 0.5) grant every occurrence, so that
+        long documents are not over-penalised; in [0, 1000]. The other variants have none.
 
     Raises
     ------
     OptionError, DTypeError
-        An unknown variant, or a constant out of range.
+        An unknown variant, a constant out of range, or a delta for a variant without one.
 
     Notes
     -----
-    Scores are >= 0 and unbounded. Source: Robertson et al., "Okapi at TREC-3", 1994; every rounding
-    is in docs/scoring.md.
+    Scores are >= 0 and unbounded, but those of ``robertson`` may be negative: a document that
+    matches is listed whatever its score. Only terms that a document holds add to it. Sources:
+    Robertson et al., "Okapi at TREC-3", 1994; Lv and Zhai, "Lower-bounding term frequency
+    normalization", CIKM 2011 (``bm25+``), "When documents are very long, BM25 fails!", SIGIR 2011
+    (``bm25l``); Kamphuis et al., "Which BM25 do you mean?", ECIR 2020 (the other names). Every
+    rounding is in docs/scoring.md.
 
     Examples
     --------
     >>> BM25("okapi").k1
     1.5
+    >>> BM25("bm25+", k1=0.9, b=0.4)
+    BM25(variant='bm25+', k1=0.9, b=0.4, delta=1.0)
     """
 
     variant: Variant = "lucene"
     k1: float | None = None
     b: float = 0.75
+    delta: float | None = None
 
     def __post_init__(self) -> None:
-        """Check the options and fill in k1."""
+        """Check the options and fill in k1 and delta."""
         if self.variant not in get_args(Variant):
             raise error(OptionError, "variant", f"one of {get_args(Variant)}", repr(self.variant))
         k1 = _DEFAULT_K1[self.variant] if self.k1 is None else self.k1
         object.__setattr__(self, "k1", _number("k1", k1, 0.0, 1000.0, "a number in [0, 1000]"))
         object.__setattr__(self, "b", _number("b", self.b, 0.0, 1.0, "a number in [0, 1]"))
+        if self.variant in _DEFAULT_DELTA:
+            delta = _DEFAULT_DELTA[self.variant] if self.delta is None else self.delta
+            delta = _number("delta", delta, 0.0, 1000.0, "a number in [0, 1000]")
+            object.__setattr__(self, "delta", delta)
+        elif self.delta is not None:
+            raise error(OptionError, "delta", f"None ({self.variant} has none)", repr(self.delta))
+
+    def __repr__(self) -> str:
+        """Show the constants that the variant has."""
+        shown = f"BM25(variant={self.variant!r}, k1={self.k1!r}, b={self.b!r}"
+        return f"{shown})" if self.delta is None else f"{shown}, delta={self.delta!r})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the constants that the variant has, as plain data: ``BM25(**data)`` is the same."""
+        made = {"variant": self.variant, "k1": self.k1, "b": self.b}
+        return made if self.delta is None else made | {"delta": self.delta}
+
+    @property
+    def numbers(self) -> tuple[str, float, float, float]:
+        """What the engine takes."""
+        assert self.k1 is not None
+        return self.variant, self.k1, self.b, self.delta or 0.0
 
 
 @dataclass(frozen=True)
@@ -117,6 +153,12 @@ def _weights(weights: Mapping[str, float] | None) -> tuple[tuple[str, float], ..
         for arm, w in weights.items()
     }
     return tuple(checked.items())
+
+
+def _complete(complete: object) -> bool:
+    if not isinstance(complete, bool):
+        raise error(DTypeError, "complete", "a bool", repr(complete))
+    return complete
 
 
 @dataclass(frozen=True, init=False)
@@ -191,11 +233,9 @@ class _ScoreFusion:
         """Check the options."""
         if normalize not in ("minmax", "none"):
             raise error(OptionError, "normalize", "'minmax' or 'none'", repr(normalize))
-        if not isinstance(complete, bool):
-            raise error(DTypeError, "complete", "a bool", repr(complete))
         object.__setattr__(self, "weights", _weights(weights))
         object.__setattr__(self, "normalize", normalize)
-        object.__setattr__(self, "complete", complete)
+        object.__setattr__(self, "complete", _complete(complete))
 
 
 class WeightedSum(_ScoreFusion):
@@ -240,7 +280,52 @@ class Max(_ScoreFusion):
     """
 
 
-Fusion: TypeAlias = RRF | WeightedSum | Max
+@dataclass(frozen=True, init=False)
+class DBSF:
+    """Distribution-based score fusion: the weighted sum of scores in standard deviations.
+
+    A score becomes (score - (mean - 3 std)) / (6 std), with the arm's mean and population standard
+    deviation over the union of the arms' lists: 0 lies three deviations below the mean, 1 three
+    above. Scores farther out are not clipped, so the order inside an arm stays. Where all scores
+    are equal, or there is only one, they become 1.
+
+    Parameters
+    ----------
+    weights : mapping of str to float, optional
+        Arm to weight, in [0, 1e6]; default: 1 for every arm. A weight of 0 leaves the arm out.
+    complete : bool, default True
+        Score every document of the union in every arm that ran. False: mean and deviation are those
+        of the arm's own list, and a document outside it gets 0. A null component always adds 0.
+
+    Raises
+    ------
+    OptionError, DTypeError
+        A weight out of range, or none above 0.
+
+    Notes
+    -----
+    An outlier makes min-max press the other scores together; here it moves them less. Source:
+    Mazzeschi, "Distribution-Based Score Fusion (DBSF), a new approach to vector search ranking",
+    2023, which does not clip either; the order of summation is in docs/scoring.md.
+
+    Examples
+    --------
+    >>> DBSF({"text": 0.7, "embedding": 0.3})
+    DBSF(weights=(('text', 0.7), ('embedding', 0.3)), complete=True)
+    """
+
+    weights: tuple[tuple[str, float], ...] | None
+    complete: bool
+
+    def __init__(
+        self, weights: Mapping[str, float] | None = None, *, complete: bool = True
+    ) -> None:
+        """Check the options."""
+        object.__setattr__(self, "weights", _weights(weights))
+        object.__setattr__(self, "complete", _complete(complete))
+
+
+Fusion: TypeAlias = RRF | WeightedSum | Max | DBSF
 
 
 def fusion_to_dict(fusion: Fusion) -> dict[str, Any]:

@@ -61,6 +61,8 @@ def test_json_holds_the_hits_of_the_api_to_the_last_bit(run, folder, index, argu
         ("sum:body=0.7,embedding=0.3", hr.WeightedSum({"body": 0.7, "embedding": 0.3})),
         ("sum:none,complete=no", hr.WeightedSum(normalize="none", complete=False)),
         ("max", hr.Max()),
+        ("dbsf", hr.DBSF()),
+        ("dbsf:body=2,complete=no", hr.DBSF({"body": 2}, complete=False)),
     ],
 )
 def test_a_vector_and_every_fusion_reach_the_engine(run, folder, index, given, fusion):

@@ -43,10 +43,11 @@ CLASSES = {
     "Text": ("*columns", "analyzer", "bm25"),
     "Vector": ("column", "dtype"),
     "Analyzer": ("name", "*", "stopwords", "token_function"),
-    "BM25": ("variant", "k1", "b"),
+    "BM25": ("variant", "k1", "b", "delta"),
     "RRF": ("weights", "*", "rank_constant", "alpha"),
     "WeightedSum": ("weights", "*", "normalize", "complete"),
     "Max": ("weights", "*", "normalize", "complete"),
+    "DBSF": ("weights", "*", "complete"),
     "Above": ("value",),
     "Scope": ("cells",),
     "Filter": ("**predicates",),
@@ -70,9 +71,9 @@ DEFAULTS = {
     "fusion": None,
 }
 HIT = ("key", "cell", "score", "rank", "text", "bm25_score", "vector_score", "explain")
-HITS = ("to_arrow", "to_pandas", "to_polars", "to_list", "__arrow_c_stream__", "degraded")
-LATER = ("recipes", "MMR", "Dedup", "Recency", "DBSF", "memory", "Memory")
-LATER_MODULES = {"recipes", "memory", "serve", "distributed", "shaping"}
+HITS = ("plot", "to_arrow", "to_pandas", "to_polars", "to_list", "__arrow_c_stream__", "degraded")
+LATER = ("memory", "Memory")
+LATER_MODULES = {"memory", "serve", "distributed"}
 TESTED_BY_VALUE = {"ANY", "__version__"}
 EVALUATE = {
     "load_dataset": ("folder", "*", "qrels"),
@@ -177,7 +178,8 @@ def test_a_public_name_has_a_docstring_that_shows_or_lists(name: str) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        *(hr.BM25(), hr.RRF(), hr.WeightedSum(), hr.Max(), hr.Above(0.5), hr.Scope(["a"])),
+        *(hr.BM25(), hr.RRF(), hr.WeightedSum(), hr.Max(), hr.DBSF(), hr.Above(0.5)),
+        hr.Scope(["a"]),
         *(hr.Phrase("a"), hr.Prefix("a"), hr.All("a"), hr.Any("a"), hr.Boost("a", 2.0)),
         *(hr.Text("a"), hr.Vector("a"), hr.Schema(key="a", cell=None, text="b")),
     ],

@@ -15,11 +15,13 @@ HOME = "csrc/core/formulas.hpp"
 _DOT = r"(?:\w+(?:\.|->))*"
 TELL_TALES = {
     "idf": r"\+ ?0?\.5f?\)+ ?/ ?\(",
+    "bm25l": r"/ ?\(\w*k1\w* ?\+",
     "impact": r"/ ?\((?:\w+[(<>\w]*\()?\(?(?:tf|freq|term_freq)\w*\)? ?\+",
     "length norm": rf"\b1(?:\.0?f?)? ?- ?{_DOT}b\b",
     "rrf": rf"/ ?\(?\((?:{_DOT}(?:rank_constant|rrf_k|k_rrf|kRankConstant)|60(?:\.0?)?) ?\+",
     "rrf, turned": rf"/ ?\(\w+ ?\+ ?{_DOT}(?:rank_constant|rrf_k|kRankConstant)\)",
     "min-max": r"- ?\w*(?:low|min|lo|minimum)\w*\)? ?/ ?\(\w*(?:high|max|hi|maximum)\w* ?-",
+    "distribution": r"/ ?\(?6(?:\.0?)? ?\* ?\w",
     "cosine": r"(?: \* ?|\w\*(?=\w))\w*inv\w*norm\w*",
     "logarithm": r"(?:\bstd::|\bmath\.|\bnp\.|\bnumpy\.)log(?:f|1p|2|10)?\(",
 }
@@ -84,6 +86,8 @@ COPIES = {
     "rrf of 60": ("csrc", "double f(int rank) { return 1.0 / (60 + rank); }"),
     "rrf, turned": ("csrc", "double f(P p, int rank) { return 1.0 / (rank + p.rank_constant); }"),
     "min-max": ("python", "def f(x, low, high):\n    return (x - low) / (high - low)\n"),
+    "bm25l": ("python", "def f(x, k1):\n    return x / (k1 + x)\n"),
+    "distribution": ("python", "def f(x, m, s):\n    return (x - m + 3 * s) / (6 * s)\n"),
     "cosine": ("csrc", "float f(float dot, float inv_norm) { return dot * inv_norm; }"),
     "logarithm": ("python", "import math\n\n\ndef f(x):\n    return math.log(x)\n"),
     "a name": ("csrc", "double natural_log(double x) { return x; }"),

@@ -6,27 +6,57 @@
 import json
 import struct
 from collections.abc import Callable, Iterable
+from functools import partial
+from typing import get_args
 
 import numpy as np
 
 from golden.table import Case, read
 from hyrecall._core import arithmetic
+from hyrecall.scoring import Variant
+
+PLAIN = ("lucene", "robertson")  # no factor k1 + 1
+
+
+def idf(variant: str, n_docs: float, doc_freq: float) -> float:
+    """The idf of counts that come as floats."""
+    return arithmetic.idf(variant, int(n_docs), int(doc_freq))
+
 
 FORMULAS: dict[str, Callable[..., float]] = {
     "log": arithmetic.log,
     "cosine": arithmetic.cosine,
-    "idf_okapi": lambda n_docs, doc_freq: arithmetic.idf("okapi", int(n_docs), int(doc_freq)),
-    "idf_lucene": lambda n_docs, doc_freq: arithmetic.idf("lucene", int(n_docs), int(doc_freq)),
-    "idf_fts5": lambda n_docs, doc_freq: arithmetic.idf("fts5", int(n_docs), int(doc_freq)),
+    **{f"idf_{variant}": partial(idf, variant) for variant in get_args(Variant)},
     "mean_doc_length": lambda n, total: arithmetic.mean_doc_length(int(n), int(total)),
     "weight_saturated": lambda k1, idf, times: same(
-        arithmetic.weight(variant, k1, 0.75, idf, times) for variant in ("okapi", "fts5")
+        arithmetic.weight((variant, k1, 0.75, 0.5), idf, times)
+        for variant in get_args(Variant)
+        if variant not in PLAIN
     ),
-    "weight_lucene": lambda k1, idf, times: arithmetic.weight("lucene", k1, 0.75, idf, times),
-    "length_norm": lambda k1, b, length, mean: arithmetic.length_norm(k1, b, int(length), mean),
-    "impact": arithmetic.impact,
+    "weight_plain": lambda k1, idf, times: same(
+        arithmetic.weight((variant, k1, 0.75, 0.0), idf, times) for variant in PLAIN
+    ),
+    "shift": lambda delta, idf, times: arithmetic.shift(("bm25+", 1.2, 0.75, delta), idf, times),
+    "length_norm": lambda k1, b, length, mean: same(
+        arithmetic.length_norm((variant, k1, b, 0.5), int(length), mean)
+        for variant in get_args(Variant)
+        if variant != "bm25l"
+    ),
+    "length_norm_bm25l": lambda b, length, mean: arithmetic.length_norm(
+        ("bm25l", 1.2, b, 0.5), int(length), mean
+    ),
+    "impact": lambda weight, tf, norm: same(
+        arithmetic.impact((variant, 1.2, 0.75, 0.0), weight, 0.0, tf, norm)
+        for variant in get_args(Variant)
+        if variant not in ("bm25+", "bm25l")
+    ),
+    "plus_impact": lambda *numbers: arithmetic.impact(("bm25+", 1.2, 0.75, 1.0), *numbers),
+    "long_saturation": lambda tf, norm, k1, delta: arithmetic.impact(
+        ("bm25l", k1, 0.75, delta), 1.0, 0.0, tf, norm
+    ),
     "rrf_term": lambda weight, constant, rank: arithmetic.rrf_term(weight, constant, int(rank)),
     "minmax_scale": arithmetic.minmax_scale,
+    "dbsf_scale": arithmetic.dbsf_scale,
 }
 
 

@@ -40,12 +40,16 @@ def natural_log(x: float) -> float:
 
 
 def idf(variant: str, n_docs: int, doc_freq: int) -> float:
-    """BM25's idf: with "+ 1" inside the logarithm, or FTS5's with its floor."""
+    """BM25's idf: with "+ 1" inside the logarithm, without, or FTS5's with its floor; or by N."""
+    if variant == "bm25l":
+        return natural_log((n_docs + 1) / (doc_freq + 0.5))
+    if variant in ("atire", "bm25+"):
+        return natural_log((n_docs + (variant == "bm25+")) / doc_freq) if doc_freq else 0.0
     odds = (n_docs - doc_freq + 0.5) / (doc_freq + 0.5)
     if variant == "fts5":
         value = natural_log(odds)
         return value if value > 0 else 1e-6
-    return natural_log(1 + odds)
+    return natural_log(odds if variant == "robertson" else 1 + odds)
 
 
 def weight(saturated: bool, k1: float, idf_: float, multiplicity: float) -> np.float32:
@@ -55,8 +59,14 @@ def weight(saturated: bool, k1: float, idf_: float, multiplicity: float) -> np.f
 
 
 def length_norm(k1: float, b: float, doc_length: int, mean: float) -> np.float32:
-    """What a document's length adds to the denominator."""
+    """What a document's length adds to the denominator; BM25L's has 1 for k1."""
     return f32(k1 * ((1 - b) + b * doc_length / mean))
+
+
+def long_saturation(tf: np.float32, norm: np.float32, k1: np.float32, delta: np.float32) -> F32:
+    """How much of its weight a term adds to a document under BM25L."""
+    raised = tf / norm + delta
+    return raised / (k1 + raised)
 
 
 def impact(w: np.float32, tf: np.float32, norm: np.float32) -> np.float32:
@@ -93,7 +103,7 @@ def log_lines() -> Iterator[str]:
 def bm25_lines() -> Iterator[str]:
     counts = [(1, 0), (1, 1), (2, 1), (3, 2), (10, 5), (10, 9), (10, 10), (1000, 1), (1000, 37)]
     counts += [(43769, 500), (10**6, 499_999), (10**6, 500_000), (10**6, 10**6), (2**53, 12345)]
-    for variant in ("okapi", "lucene", "fts5"):
+    for variant in ("okapi", "lucene", "fts5", "robertson", "atire", "bm25+", "bm25l"):
         for n_docs, doc_freq in counts:
             yield scalar_line(f"idf_{variant}", (n_docs, doc_freq), idf(variant, n_docs, doc_freq))
     for n_docs, total in [(0, 0), (3, 0), (1, 1), (3, 10), (7, 1000), (10**9, 123_456_789_012)]:
@@ -104,15 +114,31 @@ def bm25_lines() -> Iterator[str]:
             for times in (1.0, 3.0, 0.1):
                 inputs = (k1, idf_, times)
                 yield scalar_line("weight_saturated", inputs, weight(True, *inputs))
-                yield scalar_line("weight_lucene", inputs, weight(False, *inputs))
+                yield scalar_line("weight_plain", inputs, weight(False, *inputs))
+    for delta in (0.0, 0.5, 1.0, 0.1):
+        for idf_ in (idf("bm25+", 1000, 37), idf("bm25+", 10, 10)):
+            for times in (1.0, 3.0, 0.1):
+                yield scalar_line("shift", (delta, idf_, times), f32(idf_ * times * delta))
     for k1, b in [(1.2, 0.75), (0.9, 0.4), (2.0, 1.0), (1.5, 0.0), (0.0, 0.75)]:
         for doc_length, mean in [(0, 1.0), (1, 1.0), (17, 13.7), (4096, 60.25), (2**32 - 2, 1 / 3)]:
             inputs = (k1, b, doc_length, mean)
             yield scalar_line("length_norm", inputs, length_norm(*inputs))
+            yield scalar_line("length_norm_bm25l", inputs[1:], length_norm(1.0, *inputs[1:]))
     for w in (f32(1e-6), f32(0.1), f32(3.3025851), f32(250.7), f32(1e-40)):
         for tf in (1, 2, 7, 1000, 16_777_216):
             for norm in (f32(0), f32(0.3), f32(1.2), f32(1234.567)):
                 yield scalar_line("impact", (float(w), tf, float(norm)), impact(w, f32(tf), norm))
+    for w in (f32(0.1), f32(3.3025851), f32(-2.7)):
+        for tf in (1, 7, 16_777_216):
+            norm, shift = f32(1.2), f32(0.7)
+            inputs = (float(w), float(shift), tf, float(norm))
+            yield scalar_line("plus_impact", inputs, impact(w, f32(tf), norm) + shift)
+    for tf in (1, 2, 7, 1000, 16_777_216):
+        for norm in (f32(0.3), f32(1.2), f32(1234.567), f32(2.0**-32)):
+            for k1, delta in ((f32(1.2), f32(0.5)), (f32(0), f32(0)), (f32(0.9), f32(0.1))):
+                inputs = (tf, float(norm), float(k1), float(delta))
+                result = long_saturation(f32(tf), norm, k1, delta)
+                yield scalar_line("long_saturation", inputs, result)
 
 
 def fusion_lines() -> Iterator[str]:
@@ -123,6 +149,12 @@ def fusion_lines() -> Iterator[str]:
     for score, low, high in [(0, 0, 0), (1, 0, 1), (0.1, 0, 0.3), (-0.2, -0.5, 0.7), (2, 2, 2)]:
         scaled = 1.0 if high == low else (score - low) / (high - low)
         yield scalar_line("minmax_scale", (score, low, high), scaled)
+    for score in (0.0, 1.0, 0.1, -0.2, 7.3):
+        for mean, deviation in ((0.1, 0.0), (0.5, 0.25), (1 / 3, 0.1), (5.0, 1e-9)):
+            scaled = 1.0
+            if deviation:
+                scaled = (score - (mean - 3 * deviation)) / (6 * deviation)
+            yield scalar_line("dbsf_scale", (score, mean, deviation), scaled)
 
 
 def vectors(kind: str, dim: int, rng: np.random.Generator) -> tuple[F32, F32]:

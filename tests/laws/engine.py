@@ -216,8 +216,10 @@ def engine_fusion(chosen: fusion.Fusion) -> object:
         if chosen.weights is None:
             return hr.RRF(rank_constant=chosen.rank_constant)
         return hr.RRF(weights=dict(chosen.weights), rank_constant=chosen.rank_constant)
-    kind = hr.Max if chosen.largest else hr.WeightedSum
     weights = None if chosen.weights is None else dict(chosen.weights)
+    if isinstance(chosen, fusion.Dbsf):
+        return hr.DBSF(weights, complete=chosen.complete)
+    kind = hr.Max if chosen.largest else hr.WeightedSum
     return kind(weights, normalize=chosen.normalize, complete=chosen.complete)
 
 
@@ -228,7 +230,7 @@ def engine_floor(floor: float | Above) -> object:
 
 def engine_bm25(bm25: Bm25) -> "hr.BM25":
     """A variant and its constants."""
-    return hr.BM25(bm25.variant, k1=bm25.k1, b=bm25.b)
+    return hr.BM25(bm25.variant, k1=bm25.k1, b=bm25.b, delta=bm25.delta)
 
 
 # Table of hits -> replies

@@ -8,6 +8,7 @@ must be seen.
 import numpy as np
 from numpy.typing import NDArray
 
+from laws import planted_scoring
 from oracle.arithmetic import F32, inverse_norms
 from oracle.bm25 import Bm25
 from oracle.documents import Above, Call, Hit, Reply, Row, Scope
@@ -371,5 +372,6 @@ LAWS: dict[str, tuple[type[Oracle], ...]] = {
         QueryOrderSum,
         LeftToRightDot,
         UnclampedCosine,
+        *planted_scoring.BUGS,
     ),
 }

@@ -14,7 +14,7 @@ from laws.engine import EngineSubject, schema, table
 from laws.planted import LAWS
 from laws.subject import Make
 from oracle.arithmetic import plain_cosine
-from oracle.bm25 import FTS5, LUCENE, OKAPI
+from oracle.bm25 import LUCENE, OKAPI, PRESETS
 from oracle.corpus import Draw, Mix, draw_query, draw_query_vector, draw_rows
 from oracle.documents import Call, Row, Shape
 from oracle.recall import Oracle
@@ -56,7 +56,7 @@ def test_lexical_lists_over_many_blocks_equal_a_full_sort(
     queries = [Words(" ".join(draw.sample(words, 4))) for _ in range(6)]
     queries += [Words(words[0]), Words(words[-1]), draw_query(draw, words), draw_query(draw, words)]
     scopes = tuple(draw.choice((everyone, frozenset({rows[0].cell}))) for _ in queries)
-    for bm25 in (OKAPI, LUCENE, FTS5, replace(LUCENE, k1=0.0), replace(OKAPI, b=1.0)):
+    for bm25 in (*PRESETS, replace(LUCENE, k1=0.0), replace(OKAPI, b=1.0)):
         call = Call(scopes, texts={"text": tuple(queries)}, limit=limit, bm25=bm25)
         require_oracle(subject, rows, call)
 

@@ -1,5 +1,7 @@
 // fuse() against its plain definition.
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <map>
 
 #include "core/formulas.hpp"
@@ -21,7 +23,8 @@ Example random_example(Rng& rng, Fusion::Kind kind) {
   out.request.lexical.resize(n_arms);  // arms only count here
   out.request.fusion.kind = kind;
   out.request.fusion.rank_constant = 1.0 + rng.below(60);
-  out.request.fusion.minmax = rng.below(2) == 0;
+  out.request.fusion.scale = std::array{Fusion::Scale::kNone, Fusion::Scale::kMinmax,
+                                        Fusion::Scale::kDistribution}[rng.below(std::size_t{3})];
   out.request.fusion.complete = rng.below(2) == 0;
   for (std::size_t a = 0; a < n_arms; ++a)
     out.request.fusion.weights.push_back(rng.below(4) * 0.35);
@@ -69,7 +72,24 @@ double plain_score(Example const& example, std::uint32_t doc) {
     };
     if (!counts(doc)) continue;
     double value = score;
-    if (fusion.minmax) {
+    if (fusion.scale == Fusion::Scale::kDistribution) {
+      std::vector<double> pool;  // the list by rank, then the others by score
+      for (std::uint32_t d : list) pool.push_back(example.pool.scores[d * n_arms + arm]);
+      std::size_t const n_listed = pool.size();
+      for (std::uint32_t d = 0; d < example.pool.docs.size(); ++d) {
+        if (counts(d) && std::find(list.begin(), list.end(), d) == list.end())
+          pool.push_back(example.pool.scores[d * n_arms + arm]);
+      }
+      std::sort(pool.begin() + static_cast<std::ptrdiff_t>(n_listed), pool.end(), std::greater<>());
+      auto const n = static_cast<double>(pool.size());
+      double sum = 0.0;
+      for (double x : pool) sum += x;
+      double const mean = sum / n;
+      double squares = 0.0;
+      for (double x : pool) squares += (x - mean) * (x - mean);
+      double const deviation = std::sqrt(squares / n);
+      value = deviation == 0.0 ? 1.0 : (value - (mean - 3.0 * deviation)) / (6.0 * deviation);
+    } else if (fusion.scale == Fusion::Scale::kMinmax) {
       double low = value;
       double high = value;
       for (std::uint32_t d = 0; d < example.pool.docs.size(); ++d) {

@@ -103,13 +103,22 @@ std::map<std::string, ArithmeticOp> const kOps{
     {"idf_okapi", ArithmeticOp::kIdfOkapi},
     {"idf_lucene", ArithmeticOp::kIdfLucene},
     {"idf_fts5", ArithmeticOp::kIdfFts5},
+    {"idf_robertson", ArithmeticOp::kIdfRobertson},
+    {"idf_atire", ArithmeticOp::kIdfAtire},
+    {"idf_bm25+", ArithmeticOp::kIdfPlus},
+    {"idf_bm25l", ArithmeticOp::kIdfLong},
     {"mean_doc_length", ArithmeticOp::kMeanDocLength},
     {"weight_saturated", ArithmeticOp::kWeightSaturated},
-    {"weight_lucene", ArithmeticOp::kWeightLucene},
+    {"weight_plain", ArithmeticOp::kWeightPlain},
+    {"shift", ArithmeticOp::kShift},
     {"length_norm", ArithmeticOp::kLengthNorm},
+    {"length_norm_bm25l", ArithmeticOp::kLengthNormLong},
     {"impact", ArithmeticOp::kImpact},
+    {"plus_impact", ArithmeticOp::kPlusImpact},
+    {"long_saturation", ArithmeticOp::kLongSaturation},
     {"rrf_term", ArithmeticOp::kRrfTerm},
     {"minmax_scale", ArithmeticOp::kMinmaxScale},
+    {"dbsf_scale", ArithmeticOp::kDbsfScale},
 };
 
 TEST(golden_formulas_have_their_bits) {

@@ -115,7 +115,9 @@ TEST(lexical_block_bounds_cover_every_impact_for_every_option) {
   auto const column = lexical_of(documents);
   LexicalColumn::Parts const& parts = column->parts();
   CHECK(parts.block_begins.size() > 20);
-  for (Bm25Variant variant : {Bm25Variant::kOkapi, Bm25Variant::kLucene, Bm25Variant::kFts5}) {
+  for (Bm25Variant variant :
+       {Bm25Variant::kOkapi, Bm25Variant::kLucene, Bm25Variant::kFts5, Bm25Variant::kRobertson,
+        Bm25Variant::kAtire, Bm25Variant::kPlus, Bm25Variant::kLong}) {
     for (auto [k1, b] : {std::pair(1.2, 0.75), std::pair(0.0, 1.0), std::pair(3.0, 0.0)}) {
       LexicalQuery query;
       query.leaves.push_back({.kind = Leaf::Kind::kTerm,
@@ -123,7 +125,8 @@ TEST(lexical_block_bounds_cover_every_impact_for_every_option) {
                               .offsets = {},
                               .slop = 0,
                               .multiplicity = 1.0});
-      Bm25Query const scorer({variant, k1, b}, query, {6000, 6000 * 5, {700}});
+      Bm25Query const scorer({variant, k1, b, 0.7}, query, {6000, 6000 * 5, {700}});
+      CHECK(scorer.is_positive());
       for (TermId term = 0; term < column->n_terms(); ++term) {
         std::uint64_t const first = parts.block_offsets[term];
         std::uint64_t const last = parts.block_offsets[term + 1];
@@ -135,12 +138,33 @@ TEST(lexical_block_bounds_cover_every_impact_for_every_option) {
           CHECK(end - parts.block_begins[block] <= kBlockSize);
           for (std::uint64_t p = parts.block_begins[block]; p < end; ++p) {
             float const norm = scorer.length_norm(column->doc_length(parts.posting_rows[p]));
-            CHECK(bm25_impact(scorer.weight(0), static_cast<float>(parts.posting_freqs[p]), norm) <=
-                  bound);
+            CHECK(scorer.impact(0, static_cast<float>(parts.posting_freqs[p]), norm) <= bound);
           }
         }
       }
     }
+  }
+}
+
+TEST(lexical_query_is_positive_where_every_term_that_is_held_adds_something) {
+  LexicalQuery query;
+  for (char const* word : {"a", "b"}) {
+    query.leaves.push_back({.kind = Leaf::Kind::kTerm,
+                            .terms = {word},
+                            .offsets = {},
+                            .slop = 0,
+                            .multiplicity = 1.0});
+  }
+  auto const is_positive = [&](Bm25Variant variant, std::int64_t common) {
+    return Bm25Query({variant, 1.2, 0.75, 1.0}, query, {10, 50, {0, common}}).is_positive();
+  };
+  for (Bm25Variant variant : {Bm25Variant::kOkapi, Bm25Variant::kLucene, Bm25Variant::kFts5,
+                              Bm25Variant::kPlus, Bm25Variant::kLong}) {
+    for (std::int64_t common = 0; common <= 10; ++common) CHECK(is_positive(variant, common));
+  }
+  for (std::int64_t common = 0; common <= 10; ++common) {
+    CHECK_EQ(is_positive(Bm25Variant::kRobertson, common), common < 5);
+    CHECK_EQ(is_positive(Bm25Variant::kAtire, common), common < 10);
   }
 }
 

@@ -13,9 +13,9 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from oracle.arithmetic import F32
-from oracle.bm25 import FTS5, LUCENE, OKAPI, Bm25
+from oracle.bm25 import PRESETS, Bm25
 from oracle.documents import Above, Call, Row, Scope, Shape
-from oracle.fusion import Rrf, Weighted
+from oracle.fusion import Dbsf, Fusion, Rrf, Weighted
 from oracle.recall import DEFAULT_DEPTH, Oracle
 from oracle.scope import (
     AllOf,
@@ -292,10 +292,12 @@ def draw_query_vector(draw: Draw, rows: Sequence[Row], arm: str, dim: int) -> F3
 
 
 def draw_bm25(draw: Draw) -> Bm25:
-    """A variant with its usual constants, or with the corners k1 = 0, b = 0, b = 1."""
-    preset = draw.choice((OKAPI, LUCENE, FTS5))
+    """A variant with its usual constants, or with the corners k1 = 0, b = 0, b = 1, delta = 0."""
+    preset = draw.choice(PRESETS)
     if draw.chance(0.7):
         return preset
+    if preset.delta is not None:
+        preset = replace(preset, delta=draw.choice((0.0, 0.5, 1.5)))
     return replace(preset, k1=draw.choice((0.0, 0.9, 2.0)), b=draw.choice((0.0, 0.4, 1.0)))
 
 
@@ -343,7 +345,7 @@ def draw_call(
 
 def draw_fusion(
     draw: Draw, lexical: Sequence[str], dense: Sequence[str], *, alone: bool
-) -> Rrf | Weighted | None:
+) -> Fusion | None:
     """A fusion; None leaves the default. ``alone``: the index has one arm of each kind."""
     arms = (*lexical, *dense)
     if draw.chance(0.35):
@@ -355,6 +357,8 @@ def draw_fusion(
         if alone and len(lexical) == len(dense) == 1 and draw.chance(0.5):
             return Rrf(alpha=draw.choice((0.0, 0.3, 0.5, 1.0)))
         return Rrf(weights=weights, rank_constant=draw.choice((1, 60)))
+    if draw.chance(0.35):
+        return Dbsf(weights=weights, complete=draw.chance(0.7))
     return Weighted(
         weights=weights,
         normalize=draw.choice(("minmax", "none")),

@@ -4,6 +4,7 @@
 for its cut list. All documents of the union are keys of ``scores``; only arms that ran are present.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -77,6 +78,52 @@ class Weighted:
         return absent | {doc: (score - low) / (high - low) for doc, score in known.items()}
 
 
+@dataclass(frozen=True)
+class Dbsf(Weighted):
+    """Distribution-based score fusion: Mazzeschi, 2023. The sum of scores in standard deviations,
+    from 0 at three below the mean to 1 at three above, not clipped.
+    """
+
+    def normalised(
+        self, scores: Mapping[int, float | None], listed: Mapping[int, int]
+    ) -> dict[int, float]:
+        """Scaled scores of one arm; documents are numbered by seq."""
+        absent = dict.fromkeys(scores, 0.0)
+        known = {doc: scores[doc] for doc in self.rank_order(scores, listed)}
+        if not known:
+            return absent
+        mean, deviation = moments(list(known.values()))
+        if deviation == 0:
+            return absent | dict.fromkeys(known, 1.0)
+        low = mean - 3.0 * deviation
+        return absent | {doc: (score - low) / (6.0 * deviation) for doc, score in known.items()}
+
+    def rank_order(
+        self, scores: Mapping[int, float | None], listed: Mapping[int, int]
+    ) -> list[int]:
+        """The arm's list by rank, then the completed others by (score descending, seq ascending):
+        the order in which the moments are summed.
+        """
+        others = [doc for doc, score in scores.items() if score is not None and doc not in listed]
+        others.sort(key=lambda doc: (-scores[doc], doc))
+        return [*sorted(listed, key=listed.__getitem__), *(others if self.complete else ())]
+
+
+def moments(values: list[float]) -> tuple[float, float]:
+    """Mean and standard deviation of the population, in two passes, in the order given."""
+    mean = running_sum(values) / len(values)
+    squares = [(value - mean) * (value - mean) for value in values]
+    return mean, math.sqrt(running_sum(squares) / len(values))
+
+
+def running_sum(values: list[float]) -> float:
+    """The sum from left to right, a rounding each; ``sum`` compensates in later versions."""
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
 Fusion = Rrf | Weighted
 
 
@@ -94,8 +141,5 @@ def fuse(
         if isinstance(fusion, Weighted) and fusion.largest:
             fused[doc] = max(parts)
             continue
-        total = 0.0
-        for part in sorted(parts, reverse=True):
-            total += part
-        fused[doc] = total
+        fused[doc] = running_sum(sorted(parts, reverse=True))
     return fused

@@ -4,15 +4,15 @@ One method for each decision of the specification, so that a planted bug is a su
 method changed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oracle.arithmetic import F32, cosines
-from oracle.bm25 import LUCENE, Bm25, impacts, length_norms, mean_doc_length, weight
+from oracle.bm25 import LUCENE, Bm25, impacts, length_norms, mean_doc_length, shift, weight
 from oracle.documents import Above, Call, Hit, Reply, Row, Scope, Shape
-from oracle.fusion import Fusion, Rrf, alpha_weights, fuse
+from oracle.fusion import Fusion, Ranks, Rrf, Scores, alpha_weights, fuse
 from oracle.scope import Predicate, passes
 from oracle.words import Leaf, Mask, Query, Text, leaves, matched, word_tokens
 
@@ -113,8 +113,9 @@ class Oracle:
             held[leaf] = term_freqs > 0
             doc_freq = int((held[leaf] & counted).sum())
             if doc_freq > 0:
-                worth = weight(bm25, n_docs, doc_freq, multiplicity)
-                scores = scores + impacts(worth, term_freqs, norms)
+                counts = n_docs, doc_freq, multiplicity
+                worth = weight(bm25, *counts), shift(bm25, *counts)
+                scores = scores + impacts(bm25, *worth, term_freqs, norms)
         found = matched(query, held.__getitem__) & np.ones(len(self.rows), bool)
         return np.where(found, scores, np.float32(0)), found
 
@@ -163,6 +164,12 @@ class Oracle:
             given = alpha_weights(fusion.alpha, lexical, dense)
         weights = {arm: given.get(arm, 1.0) for arm in call.arms}
         return {arm: weight for arm, weight in weights.items() if weight != 0.0}
+
+    def fused(
+        self, fusion: Fusion, scores: Scores, ranks: Ranks, weights: Mapping[str, float]
+    ) -> dict[int, float]:
+        """Fused score of every document of the union."""
+        return fuse(fusion, scores, ranks, weights)
 
     def arm_scores(
         self, call: Call, query: int, allowed: Mask, visible: Mask
@@ -218,7 +225,7 @@ class Oracle:
                 if score is not None
             }
         else:
-            final = fuse(fusion, scores, ranks, weights)
+            final = self.fused(fusion, scores, ranks, weights)
         if call.min_fused is not None:
             final = {doc: score for doc, score in final.items() if score >= call.min_fused}
         ties = self.ties()

@@ -139,7 +139,7 @@ RECALL: list[tuple[dict[str, Any], type[hr.HyrecallError], str]] = [
     (
         {**BOTH, "fusion": "rrf"},
         hr.OptionError,
-        "fusion: expected hr.RRF, hr.WeightedSum or hr.Max, got 'rrf'",
+        "fusion: expected hr.RRF, hr.WeightedSum, hr.Max or hr.DBSF, got 'rrf'",
     ),
     (
         {**BOTH, "fusion": hr.RRF({"title": 1.0})},

@@ -31,13 +31,29 @@ MADE: list[tuple[Any, type[hr.HyrecallError], str]] = [
     (
         lambda: hr.BM25("bm25"),
         hr.OptionError,
-        "variant: expected one of ('lucene', 'okapi', 'fts5'), got 'bm25'",
+        "variant: expected one of ('lucene', 'okapi', 'fts5', 'robertson', 'atire', 'bm25+', "
+        "'bm25l'), got 'bm25'",
     ),
     (lambda: hr.BM25(k1=-0.1), hr.OptionError, "k1: expected a number in [0, 1000], got -0.1"),
     (lambda: hr.BM25(k1="1"), hr.DTypeError, "k1: expected a number in [0, 1000], got str '1'"),
     (lambda: hr.BM25(b=1.5), hr.OptionError, "b: expected a number in [0, 1], got 1.5"),
     (lambda: hr.BM25(b=math.nan), hr.OptionError, "b: expected a number in [0, 1], got nan"),
     (lambda: hr.BM25(b=True), hr.DTypeError, "b: expected a number in [0, 1], got bool True"),
+    (
+        lambda: hr.BM25("okapi", delta=1.0),
+        hr.OptionError,
+        "delta: expected None (okapi has none), got 1.0",
+    ),
+    (
+        lambda: hr.BM25("bm25l", delta=-1),
+        hr.OptionError,
+        "delta: expected a number in [0, 1000], got -1",
+    ),
+    (
+        lambda: hr.BM25("bm25+", delta="1"),
+        hr.DTypeError,
+        "delta: expected a number in [0, 1000], got str '1'",
+    ),
     (
         lambda: hr.RRF(["text"]),
         hr.OptionError,
@@ -71,6 +87,12 @@ MADE: list[tuple[Any, type[hr.HyrecallError], str]] = [
         "normalize: expected 'minmax' or 'none', got 'l2'",
     ),
     (lambda: hr.Max(complete=1), hr.DTypeError, "complete: expected a bool, got 1"),
+    (lambda: hr.DBSF(complete=1), hr.DTypeError, "complete: expected a bool, got 1"),
+    (
+        lambda: hr.DBSF({"v": -1}),
+        hr.OptionError,
+        "weights['v']: expected a number in [0, 1e6], got -1",
+    ),
     (lambda: hr.Above(math.inf), hr.OptionError, "Above: expected a finite number, got inf"),
     (lambda: hr.Above(None), hr.DTypeError, "Above: expected a finite number, got NoneType None"),
 ]
@@ -88,9 +110,16 @@ def test_options_are_frozen_and_equal_by_value() -> None:
     assert hr.RRF({"a": 1}) == hr.RRF({"a": 1.0})
     assert hr.RRF() != hr.RRF(rank_constant=1)
     assert hr.WeightedSum() != hr.Max()
+    assert hr.DBSF() != hr.WeightedSum()
+    assert hr.DBSF({"a": 2}) == hr.DBSF({"a": 2.0}, complete=True)
+    assert hr.BM25("bm25+") == hr.BM25("bm25+", delta=1) != hr.BM25("bm25+", delta=0)
+    assert hr.BM25("bm25l").delta == 0.5
+    assert hr.BM25().delta is None
+    assert repr(hr.BM25()) == "BM25(variant='lucene', k1=1.2, b=0.75)"
+    assert repr(hr.BM25("bm25l")) == "BM25(variant='bm25l', k1=1.2, b=0.75, delta=0.5)"
     assert hr.BM25("okapi") == hr.BM25("okapi", k1=1.5)
     assert len({hr.RRF(), hr.RRF(), hr.Max(), hr.BM25(), hr.Above(1)}) == 4
-    for option in (hr.BM25(), hr.RRF(), hr.Max(), hr.Above(0.5)):
+    for option in (hr.BM25(), hr.RRF(), hr.Max(), hr.DBSF(), hr.Above(0.5)):
         with pytest.raises(AttributeError):
             option.weights = None  # type: ignore[union-attr,misc]
 
@@ -126,7 +155,7 @@ def test_normalize_keeps_the_order_and_brings_scores_to_0_1(effort: Effort) -> N
             positive = raw[queries == query] > 0
             assert (here[positive] > 0).all()
         seen.add(type(asked.get("fusion")).__name__)
-    assert seen == {"NoneType", "RRF", "WeightedSum", "Max"}
+    assert seen == {"NoneType", "RRF", "WeightedSum", "Max", "DBSF"}
 
 
 def test_first_in_every_arm_has_the_best_score_possible() -> None:
@@ -137,6 +166,7 @@ def test_first_in_every_arm_has_the_best_score_possible() -> None:
         hr.RRF({"text": 3}, rank_constant=0),
         hr.WeightedSum(),
         hr.Max(),
+        hr.DBSF(),
     ):
         hits = index.recall_one(text="hot", vector=[1, 0], fusion=fusion, normalize=True)
         assert (hits[0].key, hits[0].score) == (0, 1.0)
@@ -164,17 +194,45 @@ def test_normalize_with_one_arm_divides_by_the_lists_best() -> None:
 
 def test_one_hit_and_equal_scores_scale_to_1() -> None:
     index = index_of(["tea", "tea", None], [[1, 0], [2, 0], [3, 0]])
-    for fusion in (hr.WeightedSum(), hr.Max(), hr.WeightedSum(complete=False)):
+    every = (hr.WeightedSum(), hr.Max(), hr.WeightedSum(complete=False))
+    for fusion in (*every, hr.DBSF(), hr.DBSF(complete=False)):
         both = index.recall_one(text="tea", vector=[1, 0], fusion=fusion)
         assert [hit.key for hit in both] == [0, 1, 2]  # ties go by seq
         top = 1.0 if isinstance(fusion, hr.Max) else 2.0
         assert [hit.score for hit in both] == [top, top, 1.0]
     one = index_of(["tea"], [[0, 0]])
-    for fusion in (hr.WeightedSum(), hr.Max()):
+    for fusion in (hr.WeightedSum(), hr.Max(), hr.DBSF()):
         assert [hit.score for hit in one.recall_one(text="tea", vector=[1, 0], fusion=fusion)] == [
             1.0
         ]
         assert len(one.recall_one(text="milk", vector=[1, 0], fusion=fusion)) == 0
+
+
+def test_dbsf_counts_standard_deviations_and_clips_nothing() -> None:
+    cosines = [1.0] + [0.0] * 20  # one of 21: four and a half deviations above the mean
+    index = index_of([None] * 21, [[c, math.sqrt(1 - c * c)] for c in cosines])
+    hits = index.recall_one(vector=[1, 0], fusion=hr.DBSF({"v": 2}), limit=21)
+    mean, deviation = 1 / 21, math.sqrt(20) / 21
+    expected = [2 * (c - (mean - 3 * deviation)) / (6 * deviation) for c in cosines]
+    assert [hit.score for hit in hits] == pytest.approx(expected, rel=1e-12)
+    assert hits[0].score > 2.0
+    scaled = index.recall_one(vector=[1, 0], fusion=hr.DBSF(), limit=21, normalize=True)
+    assert [hit.score for hit in scaled] == pytest.approx([c / expected[0] for c in expected])
+    assert scaled[0].score == 1.0
+
+
+def test_dbsf_takes_its_moments_of_the_union_or_of_the_list() -> None:
+    index = index_of(["tea", "tea tea", "milk"], [[1, 0], [3, 4], [4, 3]])
+    asked: dict[str, Any] = {"text": "tea", "vector": [1, 0], "depth": 2, "limit": 2}
+    whole = index.recall_one(**asked, fusion=hr.DBSF({"text": 1e-6}))
+    by_key = {hit.key: hit for hit in whole}
+    assert by_key.keys() <= {0, 1, 2}
+    cosines = [hit.vector_score for hit in index.recall_one(vector=[1, 0], depth=3)]
+    values = np.array(cosines)
+    z = (values - values.mean() + 3 * values.std()) / (6 * values.std())
+    assert by_key[0].explain().components[1].contribution == pytest.approx(z[0], rel=1e-6)
+    own = index.recall_one(**asked, fusion=hr.DBSF({"text": 1e-6}, complete=False))
+    assert own[0].explain().components[1].contribution == pytest.approx(2 / 3)  # one above the mean
 
 
 def test_null_components_add_0_and_never_win_over_a_negative_cosine() -> None:

@@ -81,8 +81,9 @@ def index(
         list[str] | None,
         typer.Option(
             "--bm25",
-            metavar="[ARM=]VARIANT[:K1[:B]]",
-            help="Default of recalls: lucene:1.2:0.75, okapi, fts5.",
+            metavar="[ARM=]VARIANT[:K1[:B[:DELTA]]]",
+            help="Default of recalls: lucene:1.2:0.75, okapi, fts5, robertson, atire, "
+            "bm25+:1.2:0.75:1.0, bm25l.",
         ),
     ] = None,
     replace: Annotated[

@@ -55,15 +55,16 @@ FusionName: TypeAlias = Annotated[
         "--fusion",
         metavar="HOW",
         help="rrf, rrf:60, rrf:alpha=0.5, rrf:text=2,embedding=1, sum:text=0.7,embedding=0.3, "
-        "sum:none, max. Default with several arms: rrf.",
+        "sum:none, max, dbsf. Default with several arms: rrf.",
     ),
 ]
 Bm25: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--bm25",
-        metavar="[ARM=]VARIANT[:K1[:B]]",
-        help="lucene:1.2:0.75, okapi, fts5; ARM=... for one arm.",
+        metavar="[ARM=]VARIANT[:K1[:B[:DELTA]]]",
+        help="lucene:1.2:0.75, okapi, fts5, robertson, atire, bm25+:1.2:0.75:1.0, bm25l; ARM=... "
+        "for one arm.",
     ),
 ]
 Filters: TypeAlias = Annotated[

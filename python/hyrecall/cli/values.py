@@ -16,7 +16,7 @@ from hyrecall.analyzer import Analyzer
 from hyrecall.errors import HyrecallError, OptionError, ScopeError, error
 from hyrecall.filters import AllOf, Filter, IsNull, NoneOf, NotNull
 from hyrecall.scope import CellTypes, Scope
-from hyrecall.scoring import BM25, RRF, Fusion, Max, WeightedSum
+from hyrecall.scoring import BM25, DBSF, RRF, Fusion, Max, WeightedSum
 
 __all__ = [
     "by_arm",
@@ -71,11 +71,15 @@ def by_arm(
 
 
 def read_bm25(option: str, value: str) -> BM25:
-    """Read ``variant[:k1[:b]]``."""
+    """Read ``variant[:k1[:b[:delta]]]``."""
     variant, *numbers = value.split(":")
-    if len(numbers) > 2:
-        raise error(OptionError, option, "VARIANT[:K1[:B]], as lucene:1.2:0.75", repr(value))
-    constants = {name: number(option, one) for name, one in zip(("k1", "b"), numbers, strict=False)}
+    constants_in_order = ("k1", "b", "delta")
+    if len(numbers) > len(constants_in_order):
+        wish = "VARIANT[:K1[:B[:DELTA]]], as lucene:1.2:0.75"
+        raise error(OptionError, option, wish, repr(value))
+    constants = {
+        name: number(option, one) for name, one in zip(constants_in_order, numbers, strict=False)
+    }
     return _named(option, lambda: BM25(variant, **constants))  # type: ignore[arg-type]
 
 
@@ -90,24 +94,30 @@ def read_analyzer(option: str, value: str, stopwords: str | None = None) -> Anal
 
 
 def read_fusion(option: str, value: str) -> Fusion:
-    """Read ``rrf``, ``rrf:60``, ``rrf:alpha=0.5``, ``sum:text=0.7,embedding=0.3``, ``max:none``.
+    """Read ``rrf``, ``rrf:60``, ``rrf:alpha=0.5``, ``sum:text=0.7,embedding=0.3``, ``max:none``,
+    ``dbsf``.
 
     After the colon, with commas between: a bare number is RRF's rank constant, ``none`` or
-    ``minmax`` the scaling of sum and max, ``complete=no`` their refusal of completion, ``alpha=``
-    RRF's, and any other ``name=number`` the weight of an arm.
+    ``minmax`` the scaling of sum and max, ``complete=no`` the refusal of completion (all but RRF),
+    ``alpha=`` RRF's, and any other ``name=number`` the weight of an arm.
     """
     kind, _, rest = value.partition(":")
-    kinds: dict[str, Callable[..., Fusion]] = {"rrf": RRF, "sum": WeightedSum, "max": Max}
+    kinds: dict[str, Callable[..., Fusion]] = {
+        "rrf": RRF,
+        "sum": WeightedSum,
+        "max": Max,
+        "dbsf": DBSF,
+    }
     made = kinds.get(kind)
     if made is None:
-        raise error(OptionError, option, "rrf, sum or max, with :options", repr(value))
+        raise error(OptionError, option, "rrf, sum, max or dbsf, with :options", repr(value))
     weights: dict[str, float] = {}
     options: dict[str, Any] = {}
     for part in names([rest]):
         name, equals, given = part.partition("=")
         if made is RRF and (name == "alpha" or not equals):
             options[name if equals else "rank_constant"] = number(option, given if equals else part)
-        elif made is not RRF and not equals and part in ("minmax", "none"):
+        elif made in (WeightedSum, Max) and not equals and part in ("minmax", "none"):
             options["normalize"] = part
         elif made is not RRF and name == "complete" and given in ("yes", "no"):
             options["complete"] = given == "yes"

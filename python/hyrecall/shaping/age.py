@@ -62,6 +62,11 @@ class Recency:
         checked = number("exponent", self.exponent, 0.0, 100.0, wish)
         object.__setattr__(self, "exponent", checked)
 
+    @property
+    def by_value(self) -> tuple[tuple[object, float], ...]:
+        """Value and half-life in seconds of each that is named."""
+        return tuple((v, read_duration("half_lives", d)) for v, d in dict(self.half_lives).items())
+
 
 @dataclass(frozen=True, kw_only=True)
 class Composite:

@@ -56,6 +56,11 @@ class Provenance:
         object.__setattr__(self, "weights", checked)
         object.__setattr__(self, "default", number("default", self.default, 0.0, 1e6, wish))
 
+    @property
+    def by_value(self) -> tuple[tuple[object, float], ...]:
+        """Value and weight of each that is named."""
+        return tuple(dict(self.weights).items())
+
 
 @dataclass(frozen=True)
 class Rerank:

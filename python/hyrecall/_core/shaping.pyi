@@ -1,0 +1,79 @@
+"""What happens to the fused pools of a batch."""
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall._core import Snapshot
+
+_Floats = npt.NDArray[np.float64]
+_Ints = npt.NDArray[np.int64]
+_Selected = tuple[_Ints, _Ints]
+
+class Pools:
+    """The candidates of a batch: query q has the entries [offsets[q], offsets[q + 1])."""
+
+    def __init__(
+        self,
+        offsets: _Ints,
+        scores: _Floats,
+        segment: npt.NDArray[np.uint32],
+        row: npt.NDArray[np.uint32],
+    ) -> None: ...
+
+class _Deduped(TypedDict):
+    kept: _Selected
+    duplicates: _Ints
+
+class _Diversified(TypedDict):
+    chosen: _Selected
+    value: _Floats
+    relevance: _Floats
+    similarity: _Floats
+    nearest: _Ints
+
+def order(pools: Pools, ties: Sequence[_Ints], threads: int) -> _Selected:
+    """(offsets, entries) by (score desc, ties asc, place asc)."""
+
+def dedup(
+    pools: Pools,
+    snapshot: Snapshot,
+    column: int,
+    threshold: float,
+    unit: bool,
+    preference: _Ints,
+    threads: int,
+) -> _Deduped: ...
+def diversify(
+    pools: Pools,
+    snapshot: Snapshot,
+    column: int | None,
+    relevance_weight: float,
+    relevance: str,
+    n_wanted: int,
+    tokens: _Ints,
+    budgets: _Ints,
+    threads: int,
+) -> _Diversified: ...
+def exp2(x: float) -> float:
+    """2^x for x <= 0."""
+
+def recency_factors(
+    age: _Floats | float, half_life: _Floats | float, exponent: float
+) -> _Floats: ...
+def composite_sums(
+    recency_weight: float,
+    recency: _Floats | float,
+    importance_weight: float,
+    importance: _Floats | float,
+    relevance_weight: float,
+    relevance: _Floats | float,
+) -> _Floats: ...
+def composite_means(sum: _Floats | float, total_weight: float) -> _Floats: ...  # noqa: A002
+def mmr_value(relevance_weight: float, relevance: float, similarity: float) -> float: ...
+def row_cosine(
+    snapshot: Snapshot, column: int, query: tuple[int, int], other: tuple[int, int]
+) -> float:
+    """Cosine of two rows (segment, row), the first as query; 0 if either has no vector."""

@@ -1,0 +1,72 @@
+"""Whether an index can answer the stages of a call."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.request import IndexFacts, Plan
+from hyrecall.shaping import MMR, Budget, Composite, Dedup, Recency, Rerank, RerankBy
+
+__all__ = ["check_shaping", "text_column", "vector_arm"]
+
+
+def check_shaping(facts: IndexFacts, plan: Plan) -> None:
+    """Check that an index and a plan can answer the stages; before anything is computed."""
+    known = facts.schema.row_columns
+    for tie in plan.tie_break:
+        if tie.column not in known:
+            raise error(OptionError, "tie_break", f"columns of {list(known)}", repr(tie.column))
+    for stage in plan.stages:
+        name = type(stage).__name__
+        for option in ("column", "by", "keep", "time", "rating"):
+            column = getattr(stage, option, None)
+            if column is not None and column not in known:
+                wish = f"a column of {list(known)}"
+                raise error(OptionError, f"{name}.{option}", wish, repr(column))
+        if isinstance(stage, Rerank | Dedup | MMR):
+            arm = vector_arm(facts, stage)
+            if isinstance(stage, Rerank) and arm not in plan.arms:
+                wish = f"an arm that runs ({list(plan.arms)} do)"
+                raise error(OptionError, "Rerank.vector", wish, repr(arm))
+        if isinstance(stage, RerankBy | Budget):
+            text_column(facts, stage)
+        for option in ("column", "time"):
+            column = getattr(stage, option, None)
+            is_time = isinstance(stage, Recency) or option == "time"
+            if is_time and column is not None and not _is_time(facts.row_types[column]):
+                found = facts.row_types[column]
+                raise error(DTypeError, f"{name}.{option}", "a timestamp or date column", found)
+        if isinstance(stage, Composite):
+            kind = facts.row_types[stage.rating]
+            if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+                raise error(DTypeError, "Composite.rating", "a numeric column", kind)
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+
+
+def vector_arm(facts: IndexFacts, stage: Rerank | Dedup | MMR) -> str:
+    """Give the vector arm that a stage reads."""
+    arms = list(facts.schema.vector_arms)
+    argument = f"{type(stage).__name__}.vector"
+    if stage.vector is None and len(arms) != 1:
+        wish = f"one of {arms}" if arms else "an index with a vector arm"
+        raise error(OptionError, argument, wish, "None" if arms else "one without")
+    if stage.vector is not None and stage.vector not in arms:
+        raise error(OptionError, argument, f"one of {arms}", repr(stage.vector))
+    return stage.vector or arms[0]
+
+
+def text_column(facts: IndexFacts, stage: RerankBy | Budget) -> str:
+    """Give the stored text that a stage reads."""
+    stored = facts.schema.row_columns
+    column = stage.column or next(iter(facts.schema.text_columns), None)
+    if column is None or column not in stored:
+        argument = f"{type(stage).__name__}.column"
+        raise error(OptionError, argument, f"a stored column of {list(stored)}", repr(column))
+    kind = facts.row_types[column]
+    if not pa.types.is_large_string(kind):
+        raise error(DTypeError, f"{type(stage).__name__}.column", "a text column", kind)
+    return column

@@ -1,0 +1,25 @@
+"""Memories by the best of their arms, weighed with recency of access and importance."""
+
+from hyrecall.recipe import Dense, Lexical, Recipe, TieBreak
+from hyrecall.scoring import BM25, Max
+from hyrecall.shaping import Composite
+
+hebb = Recipe(
+    name="hebb",
+    arms=(
+        Lexical(phrases=True, max_terms=32, bm25=BM25("fts5", k1=1.2, b=0.75)),
+        Dense(),
+    ),
+    fusion=Max(normalize="none"),
+    shaping=(
+        Composite(
+            # 0.99 an hour: ln 2 / -ln 0.99 hours.
+            time="last_accessed", half_life="248283.23017s", rating="importance",
+            recency=1.0, importance=1.0, relevance=1.0,
+        ),
+    ),
+    tie_break=(TieBreak("id"),),
+    depth=300,
+    on_empty="error",
+    analyzer="porter",
+)  # fmt: skip
