@@ -97,6 +97,8 @@ Entry = Signature | str
 def stub_entries(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, Entry]]:
     for node in body:
         if isinstance(node, ast.FunctionDef):
+            if node.name.startswith("__") and node.name not in ("__init__", "__len__"):
+                continue
             decorators = {d.id for d in node.decorator_list if isinstance(d, ast.Name)}
             if "property" in decorators:
                 yield prefix + node.name, "property"

@@ -374,7 +374,7 @@ class Index:
         return self._state.n_docs
 
     def stats(self) -> dict[str, Any]:
-        """Give sizes and settings, for the index's operator: threads, documents, bytes by part."""
+        """Give sizes and settings: threads, documents, bytes by part."""
         return describe(self._facts, self._state, self._device)
 
     def close(self) -> None:

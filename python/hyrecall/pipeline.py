@@ -92,7 +92,7 @@ def _codes(values: pa.Array, *, descending: bool) -> npt.NDArray[np.int64]:
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.int8())
     order = "descending" if descending else "ascending"
-    ranks = pc.rank(values, sort_keys=order, null_placement="at_end", tiebreaker="min")
+    ranks = pc.rank(values, sort_keys=order, tiebreaker="min")
     return np.asarray(ranks.to_numpy(), np.int64)
 
 

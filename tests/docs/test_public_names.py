@@ -24,7 +24,7 @@ INDEX = {
     ),
     "recall": (
         *("self", "*", "text", "vectors", "scope", "filter", "limit", "offset", "depth", "fusion"),
-        *("min_score", "min_fused", "bm25", "normalize", "columns", "now"),
+        *("min_score", "min_fused", "bm25", "normalize", "shaping", "recipe", "columns", "now"),
     ),
     "recall_one": ("self", "*", "text", "vector", "**options"),
     "arecall": ("self", "**options"),
