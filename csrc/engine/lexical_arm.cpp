@@ -118,6 +118,19 @@ void scan_single_leaf(LexicalColumn const& column, Bm25Query const& query, Impac
   }
 }
 
+// Adds a leaf's impacts to the scores of the rows [base, end), from posting p on; gives the posting
+// after them.
+template <typename Impact>
+std::size_t add_impacts(LexicalColumn const& column, Bm25Query const& query, Impact impact,
+                        LeafPostings const& list, std::size_t p, Row base, Row end, float* scores) {
+  for (; p < list.rows.size() && list.rows[p] < end; ++p) {
+    Row const row = list.rows[p];
+    float const norm = query.length_norm(column.doc_length(row));
+    scores[row - base] += impact(static_cast<float>(list.freqs[p]), norm);
+  }
+  return p;
+}
+
 }  // namespace
 
 Bm25Query::Bm25Query(Bm25 const& params, LexicalQuery const& query,
@@ -196,18 +209,15 @@ void scan_lexical(SegmentView const& view, std::uint32_t segment, LexicalRequest
       Row const end = std::min(range.end, base + kWindowRows);
       for (std::size_t leaf = 0; leaf < postings.size(); ++leaf) {
         LeafPostings const& list = postings[leaf];
-        std::size_t const word = is_bag ? 0 : leaf / 64;
+        std::size_t const first = next[leaf];
+        std::uint64_t* const present =
+            n_words > 0 ? scratch.present.data() + (is_bag ? 0 : leaf / 64) : nullptr;
         query.with_impact(leaf, [&](auto impact) {
-          std::size_t p = next[leaf];
-          for (; p < list.rows.size() && list.rows[p] < end; ++p) {
-            Row const row = list.rows[p];
-            float const norm = query.length_norm(column.doc_length(row));
-            scratch.scores[row - base] += impact(static_cast<float>(list.freqs[p]), norm);
-            if (n_words > 0)
-              scratch.present[(row - base) * n_words + word] |= std::uint64_t{1} << (leaf % 64);
-          }
-          next[leaf] = p;
+          next[leaf] =
+              add_impacts(column, query, impact, list, first, base, end, scratch.scores.data());
         });
+        for (std::size_t p = first; present != nullptr && p < next[leaf]; ++p)
+          present[(list.rows[p] - base) * n_words] |= std::uint64_t{1} << (leaf % 64);
       }
       window.collect(base, end, tiles, tile, scratch, n_words);
       std::fill_n(scratch.scores.begin(), end - base, 0.0f);

@@ -304,7 +304,7 @@ class Hit:
     key, cell, text : object
         The document's key, the tuple of its cell, and its first text column, read when asked.
     bm25_score, vector_score : float or None
-        Of the only lexical arm (>= 0) and the only dense one (cosine); None: not computed.
+        Of the only lexical arm (BM25) and the only dense one (cosine); None: not computed.
     """
 
     _hits: Hits
@@ -362,7 +362,7 @@ class Hit:
 
     @property
     def bm25_score(self) -> float | None:
-        """The score of the only lexical arm (BM25, >= 0)."""
+        """The score of the only lexical arm (BM25; >= 0 but for ``robertson``)."""
         return self._only(tuple(self._hits._facts.schema.text_arms), "bm25_score")
 
     @property

@@ -20,6 +20,18 @@ def test_a_recall_that_finds_nothing_is_done_with_0(run, folder):
     [
         (["delta"], "error: --scope: expected --scope, a cell of (tenant)"),
         (["delta", "--scope", "acme", "--bm25", "best"], "error: --bm25: variant: expected one of"),
+        (
+            ["delta", "--scope", "acme", "--bm25", "okapi:1:1:1"],
+            "error: --bm25: delta: expected None (okapi has none)",
+        ),
+        (
+            ["delta", "--scope", "acme", "--bm25", "bm25l:1:1:1:1"],
+            "error: --bm25: expected VARIANT[:K1[:B[:DELTA]]]",
+        ),
+        (
+            ["delta", "--scope", "acme", "--fusion", "dbsf:none"],
+            "error: --fusion: expected options",
+        ),
         (["delta", "--scope", "acme", "--fusion", "mean"], "error: --fusion: expected rrf, sum"),
         (["delta", "--scope", "acme", "--limit", "-1"], "error: limit: expected an int"),
         (["delta", "--scope", "acme", "--filter", "stars=3"], "error: --filter: expected a JSON"),

@@ -32,6 +32,14 @@ def rows(index, **options):
             {"scope": "acme", "limit": 3, "offset": 2, "bm25": hr.BM25("okapi", k1=2, b=0.5)},
         ),
         (
+            ["--scope", "acme", "--bm25", "bm25+:1.2:0.75:0.5"],
+            {"scope": "acme", "bm25": hr.BM25("bm25+", delta=0.5)},
+        ),
+        (
+            ["--scope", "acme", "--bm25", "robertson"],
+            {"scope": "acme", "bm25": hr.BM25("robertson")},
+        ),
+        (
             ["--scope", "acme", "--min-score", "1.5", "--normalize"],
             {"scope": "acme", "min_score": {"body": 1.5}, "normalize": True},
         ),

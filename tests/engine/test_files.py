@@ -254,6 +254,17 @@ def test_a_schema_comes_back_as_it_was_given(tmp_path: Path, cell: tuple[str, ..
     assert again._facts.row_types == index._facts.row_types
 
 
+def test_a_delta_is_saved_where_the_variant_has_one_and_nowhere_else(tmp_path: Path) -> None:
+    for variant, delta in (("bm25+", 0.25), ("bm25l", 0.5), ("lucene", None)):
+        bm25 = hr.BM25(variant, delta=delta)
+        index = hr.Index.build(table(0, 9), schema(), bm25=bm25)
+        again = saved(index, tmp_path / variant)
+        assert again._facts.bm25 == index._facts.bm25
+        assert bm25 in again._facts.bm25.values()
+        text = (tmp_path / variant / "MANIFEST").read_text()
+        assert ('"delta"' in text) == (delta is not None)
+
+
 def test_a_late_check_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk, "BLOCK_BYTES", 512)
     index = build()

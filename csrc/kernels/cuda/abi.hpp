@@ -6,7 +6,8 @@
 
 namespace hyrecall::cuda {
 
-inline constexpr std::int32_t kAbiVersion = 1;  // raise it whenever anything in this file changes
+// Raise it whenever anything in this file or the numbers of ArithmeticOp change.
+inline constexpr std::int32_t kAbiVersion = 2;
 inline constexpr int kMaxDevices = 64;
 
 // What a call says of itself: code 0 is success, otherwise a cudaError_t and its text.
