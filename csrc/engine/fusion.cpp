@@ -95,7 +95,8 @@ FusedList fuse(Request const& request, Pool const& pool, std::span<std::int32_t 
   for (std::size_t arm = 0; arm < n_arms; ++arm) {
     scales.emplace_back(fusion, pool, ranks, arm, n_arms);
     if (fusion.kind == Fusion::Kind::kRrf) {
-      bests.push_back(rrf_term(fusion.weights[arm], fusion.rank_constant, 1));
+      bool const found = !pool.lists[arm].empty();
+      bests.push_back(found ? rrf_term(fusion.weights[arm], fusion.rank_constant, 1) : 0.0);
     } else if (fusion.kind != Fusion::Kind::kNone) {
       bests.push_back(fusion.weights[arm] * scales[arm].best());
     }

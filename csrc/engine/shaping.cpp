@@ -47,7 +47,7 @@ class Vectors {
   bool has(std::size_t i) const { return columns_[i]->has(rows_[i]); }
 
   // Cosine of entry i, as query, and entry j. 0 if either has no vector.
-  float cosine(std::size_t i, std::size_t j) {
+  float cosine_of(std::size_t i, std::size_t j) {
     if (!has(i) || !has(j)) return 0.0f;
     if (widened_[i].empty()) widened_[i] = columns_[i]->widen(rows_[i]);
     float score;
@@ -72,7 +72,7 @@ QueryDeduped dedup_query(Snapshot const& snapshot, PoolView const& pool, DedupPa
   std::size_t const n = end - begin;
   Vectors vectors(snapshot, pool, params.column, begin, end);
   auto const is_close = [&](std::size_t member, std::size_t entry) {
-    double const cosine = vectors.cosine(member, entry);
+    double const cosine = vectors.cosine_of(member, entry);
     return (params.unit ? (1.0 + cosine) / 2.0 : cosine) > params.threshold;
   };
   std::vector<std::vector<std::size_t>> clusters;
@@ -170,7 +170,7 @@ QueryDiversified diversify_query(Snapshot const& snapshot, PoolView const& pool,
     if (!vectors || !vectors->has(best) || out.chosen.size() == params.n_wanted) continue;
     for (std::size_t i = 0; i < n; ++i) {
       if (is_chosen[i]) continue;
-      double const cosine = vectors->cosine(best, i);
+      double const cosine = vectors->cosine_of(best, i);
       if (cosine > similarity[i]) {
         similarity[i] = cosine;
         nearest[i] = static_cast<std::int64_t>(begin + best);

@@ -227,9 +227,3 @@ def test_what_belongs_to_later_work_is_absent_not_a_stub(name: str) -> None:
 def test_no_module_of_later_work_is_in_the_package() -> None:
     there = {module.name for module in pkgutil.iter_modules(hr.__path__)}
     assert there.isdisjoint(LATER_MODULES)
-
-
-@pytest.mark.parametrize("option", ["recipe", "shaping"])
-def test_options_of_later_work_are_refused_by_name(option: str) -> None:
-    with pytest.raises(TypeError, match=option):
-        hr.Index.recall(None, **{option: None})  # type: ignore[arg-type]

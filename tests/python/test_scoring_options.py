@@ -318,3 +318,19 @@ def test_bm25_options_come_from_the_call_the_arm_or_the_index() -> None:
     changed = index.recall(**both, bm25={"b": hr.BM25("lucene")})
     assert changed.arm_scores("a").equals(index.recall(**both).arm_scores("a"))
     assert not changed.arm_scores("b").equals(index.recall(**both).arm_scores("b"))
+
+
+@pytest.mark.parametrize("fusion", [hr.RRF(), hr.WeightedSum(), hr.Max(), hr.DBSF()], ids=repr)
+def test_the_best_score_possible_leaves_out_arms_that_found_nothing_for_the_query(
+    fusion: hr.RRF,
+) -> None:
+    table = pa.table({"id": [1, 2], "text": ["hot tea", "cold milk"]})
+    schema = hr.Schema(key="id", cell=None, text="text", vector="v")
+    index = hr.Index.build(table, schema, vectors={"v": np.eye(2, dtype=np.float32)})
+    hits = index.recall(
+        text=[None, "hot", "absent"],
+        vectors=np.eye(2, dtype=np.float32)[[0, 0, 0]],
+        normalize=True,
+        fusion=fusion,
+    )
+    assert [one[0].score for one in hits] == [1.0, 1.0, 1.0]
