@@ -240,7 +240,9 @@ class Index:
         Parameters
         ----------
         table, vectors
-            As in :meth:`build`, with the index's types and dimensions.
+            As in :meth:`build`, with the index's dimensions and types: a column of another type is
+            taken where no value changes by the cast (float64 into float32 only what that holds
+            exactly), and a column of nulls only joins any. Vectors are rounded as in ``build``.
 
         Raises
         ------

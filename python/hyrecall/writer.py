@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.analyzer import Analyzer
-from hyrecall.columns import Columns, read_table
+from hyrecall.columns import read_table
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
 from hyrecall.request import IndexFacts
 from hyrecall.schema import Schema, Vector
@@ -127,7 +127,9 @@ def append(
     replace_existing: bool = False,
 ) -> State:
     """Add rows with the next insertion numbers; existing identities are refused or replaced."""
-    columns = _read_more(facts, table, vectors)
+    columns = read_table(
+        table, facts.schema, vectors=vectors, dims=facts.dims, types=facts.row_types
+    )
     if columns.n_rows == 0:
         return state
     schema = facts.schema
@@ -208,36 +210,3 @@ def _state_of(pairs: list[Pair], schema: Schema, next_seq: int) -> State:
     # An index keeps one segment, even an empty one: it knows the columns' types.
     held = settle(pairs, schema) or pairs[:1]
     return State.of([segment for segment, _ in held], [view for _, view in held], next_seq)
-
-
-def _read_more(facts: IndexFacts, table: object, vectors: Mapping[str, object] | None) -> Columns:
-    """Read rows that join the index: they must have its types and dimensions."""
-    columns = read_table(table, facts.schema, vectors=vectors, dims=facts.dims)
-    rows = columns.rows
-    for name, kind in facts.row_types.items():
-        found = rows.schema.field(name).type
-        if found != kind:
-            wish = f"{kind} as the index has"
-            if not _is_akin(found, kind):
-                raise error(DTypeError, name, wish, found)
-            try:
-                cast = rows.column(name).cast(kind)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as fault:
-                raise error(DTypeError, name, wish, f"{found} ({fault})") from None
-            rows = rows.set_column(rows.schema.get_field_index(name), name, cast)
-    return replace(columns, rows=rows)
-
-
-def _is_akin(found: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether values stay what they are under a checked cast; the cell 1 is not the cell "1"."""
-    types = pa.types
-    if types.is_nested(found) or types.is_nested(kind):
-        listed = all(types.is_list(one) or types.is_large_list(one) for one in (found, kind))
-        if not (found.id == kind.id or listed) or found.num_fields != kind.num_fields:
-            return bool(types.is_null(found))
-        return all(
-            _is_akin(found.field(i).type, kind.field(i).type) for i in range(kind.num_fields)
-        )
-    families = (types.is_integer, types.is_floating, types.is_date)
-    same = found.id == kind.id or any(family(found) and family(kind) for family in families)
-    return same or bool(types.is_null(found))
