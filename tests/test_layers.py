@@ -31,7 +31,7 @@ PYTHON_ONLY_IN = {
     "polars": {"hits"},
     "pandas": {"hits"},
     "typer": {"cli"},
-    "rich": {"cli", "hits"},
+    "rich": {"cli", "rich_tables"},
     "pickle": set(),
     "cloudpickle": set(),
     "joblib": set(),
@@ -42,7 +42,7 @@ PYTHON_ONLY_IN = {
 # Modules that have nothing to do with Arrow, so that they can be read without it.
 WITHOUT_PYARROW = {
     "__init__", "_text_functions", "analyzer", "errors", "explain", "filters", "matrices",
-    "queries", "runtime", "scoring", "tensors", "vectors",
+    "queries", "rich_tables", "runtime", "scoring", "tensors", "vectors",
 }  # fmt: skip
 FORBIDDEN_CALLS = re.compile(
     r"\b(eval|exec)\(|torch\.load|allow_pickle=True|np\.load\((?![^)]*allow_pickle=False)|__reduce__|__setstate__"

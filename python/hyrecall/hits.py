@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hyrecall import rich_tables
 from hyrecall.errors import OptionError, error
 from hyrecall.explain import Explanation, explain
 from hyrecall.request import IndexFacts, Plan
@@ -214,6 +215,10 @@ class Hits:
         lines += [f"[{q}] {self[q]!r}" for q in range(min(len(self), 3))]
         return "\n".join(lines + (["..."] if len(self) > 3 else []))
 
+    def __rich__(self) -> Any:
+        """Show the hits of the first queries as tables, where rich is installed."""
+        return rich_tables.of_batch(self)
+
 
 class QueryHits(Sequence["Hit"]):
     """The hits of one query, best first: a sequence of :class:`Hit`.
@@ -262,23 +267,7 @@ class QueryHits(Sequence["Hit"]):
 
     def __rich__(self) -> Any:
         """Show the hits as a table, where rich is installed."""
-        from rich.table import Table
-
-        table = Table(title=f"query {self.query}")
-        facts = self._hits._facts
-        for name in ("rank", "key", "score", *(f"{arm}_score" for arm in self._hits.trace.arms)):
-            table.add_column(name, justify="left" if name == "key" else "right")
-        has_text = (
-            facts.schema.text_columns and facts.schema.text_columns[0] in facts.schema.row_columns
-        )
-        if has_text:
-            table.add_column("text", overflow="fold")
-        for hit in self:
-            parts = [hit.arm_score(arm) for arm in self._hits.trace.arms]
-            shown = ["" if part is None else f"{part:.4f}" for part in parts]
-            cells = [str(hit.rank), str(hit.key), f"{hit.score:.6f}", *shown]
-            table.add_row(*cells, *([str(hit.text)[:160]] if has_text else []))
-        return table
+        return rich_tables.of_query(self)
 
 
 @dataclass(frozen=True, repr=False)
