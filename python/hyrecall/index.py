@@ -107,9 +107,7 @@ class Index:
             or not 0 <= first_seq < 2**62
         ):
             raise error(OptionError, "first_seq", "an int in [0, 2^62)", repr(first_seq))
-        facts, state = writer.build(
-            table, schema, vectors, analyzer or Analyzer(), bm25 or BM25(), count, first_seq
-        )
+        facts, state = writer.build(table, schema, vectors, analyzer, bm25, count, first_seq)
         return cls(facts, state, chosen)
 
     # ---- asking ----

@@ -111,7 +111,7 @@ def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> 
     arms = tuple(arm for arm in facts.arms if arm in texts or arm in vectors)
     arms, weights, notes = _choose_arms(facts, options.fusion, arms)
     lexical = [arm for arm in arms if arm in texts]
-    bm25 = _read_bm25(facts, options.bm25, tuple(texts))
+    bm25 = _read_bm25(facts, options.bm25, lexical)
     if len(arms) > 1 and offset + limit > depth:
         wish = f"<= {depth} (depth)"
         raise error(OptionError, "limit", wish, f"{offset + limit}; pass depth=")

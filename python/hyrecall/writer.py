@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,7 @@ DEAD_SHARE = 0.10
 """A segment with more dead rows than this is rewritten: its overlay would outgrow it."""
 
 Pair = tuple[Segment, _core.SegmentView]
+T_ = TypeVar("T_")
 
 
 def tier(n_rows: int) -> int:
@@ -81,19 +83,14 @@ def build(
     table: object,
     schema: Schema,
     vectors: Mapping[str, object] | None,
-    analyzer: Analyzer,
-    bm25: BM25,
+    analyzer: Analyzer | None,
+    bm25: BM25 | None,
     threads: int,
     first_seq: int,
 ) -> tuple[IndexFacts, State]:
     """Make an index of one segment; analyzer and bm25 serve the arms that name none."""
-    arms = schema.text_arms.items()
-    analyzers = {arm: text.analyzer or analyzer for arm, text in arms}
-    formulas = {arm: text.bm25 or bm25 for arm, text in arms}
-    for given in analyzers.values():
-        _check_type("analyzer", given, Analyzer)
-    for how in formulas.values():
-        _check_type("bm25", how, BM25)
+    analyzers = _of_arms("analyzer", Analyzer, schema, analyzer)
+    formulas = _of_arms("bm25", BM25, schema, bm25)
     columns = read_table(table, schema, vectors=vectors)
     segment = build_segment(columns, schema, analyzers, first_seq=first_seq, threads=threads)
     # Rows that join later take the precision that the first ones had.
@@ -113,9 +110,18 @@ def build(
     return facts, State.of([segment], [view], first_seq + columns.n_rows)
 
 
-def _check_type(argument: str, value: object, kind: type) -> None:
-    if not isinstance(value, kind):
-        raise error(DTypeError, argument, f"an hr.{kind.__name__}", repr(value))
+def _of_arms(option: str, kind: type[T_], schema: Schema, default: T_ | None) -> dict[str, T_]:
+    """Give each text arm its own option or the default; an unused default is refused."""
+    own = {arm: getattr(text, option) for arm, text in schema.text_arms.items()}
+    if default is not None and None not in own.values():
+        wish = f"None (there is no text arm without {option}= of its own)"
+        raise error(OptionError, option, wish, repr(default))
+    plain = kind() if default is None else default
+    made = {arm: plain if given is None else given for arm, given in own.items()}
+    for given in made.values():
+        if not isinstance(given, kind):
+            raise error(DTypeError, option, f"an hr.{kind.__name__}", repr(given))
+    return made
 
 
 def append(

@@ -28,6 +28,7 @@ def test_a_recall_that_finds_nothing_is_done_with_0(run, folder):
         (["--scope", "acme", "--vector", "[1, 2]"], "error: vectors: expected 8 values"),
         (["--scope", "acme", "--vector", "one"], "error: --vector: expected a JSON list"),
         (["--scope", "acme", "--vector", "@absent.json"], "error: absent.json: No such file"),
+        (["delta", "--scope", "acme", "--columns", "stars"], "error: --columns: expected --json"),
         (["--scope", "acme"], "error: text: expected text= or vectors="),
     ],
 )

@@ -45,6 +45,37 @@ def test_build_names_what_is_wrong_with_table_and_schema() -> None:
             hr.Index.build(documents(), schema)
 
 
+def test_a_default_that_no_text_arm_takes_is_refused() -> None:
+    only_vector = hr.Schema(key="id", cell="user", vector="embedding")
+    given = hr.Text("text", analyzer=hr.Analyzer("word"), bm25=hr.BM25("okapi"))
+    all_own = hr.Schema(key="id", cell="user", text={"a": given}, vector="embedding")
+    some_own = hr.Schema(key="id", cell="user", text={"a": given, "b": "text"}, vector="embedding")
+    defaults = {"analyzer": hr.Analyzer("porter"), "bm25": hr.BM25("fts5")}
+    for name, default in defaults.items():
+        for schema in (only_vector, all_own):
+            refused(
+                lambda schema=schema, name=name, default=default: built(schema, **{name: default}),
+                hr.OptionError,
+                f"{name}: expected None (there is no text arm without {name}= of its own), "
+                f"got {default!r}",
+                None,
+            )
+    index = built(some_own, **defaults)
+    assert list(index._facts.analyzers.values()) == [given.analyzer, defaults["analyzer"]]
+    assert list(index._facts.bm25.values()) == [given.bm25, defaults["bm25"]]
+
+
+def test_a_falsy_value_of_another_type_is_no_default() -> None:
+    message = "{0}: expected an hr.{1}, got {2!r}"
+    for name, kind in (("analyzer", "Analyzer"), ("bm25", "BM25")):
+        for bad in ("", {}, 0, False, ()):
+            wanted = message.format(name, kind, bad)
+            refused(lambda n=name, b=bad: built(**{n: b}), hr.DTypeError, wanted, None)
+            arm = hr.Text("text", **{name: bad})  # type: ignore[arg-type]
+            schema = hr.Schema(key="id", cell="user", text=arm, vector="embedding")
+            refused(lambda schema=schema: built(schema), hr.DTypeError, wanted, None)
+
+
 def test_keys_that_come_twice_are_named_with_both_rows() -> None:
     table = documents().set_column(0, "id", pa.array(["a", "b", "a", "c", "d", "e"]))
     message = "id: expected keys unique within a cell, got 'a' in rows 0 and 2"
