@@ -49,7 +49,7 @@ class Index:
     def __init__(self, facts: IndexFacts, state: State, device: str) -> None:
         """Hold a state; use :meth:`build` or :meth:`open`."""
         self._facts = facts
-        self._state = state
+        self._held: State | None = state
         self._device = device
         self._writing = threading.Lock()
         self._closed = False
@@ -175,10 +175,10 @@ class Index:
 
         Notes
         -----
-        Exact: every arm's list equals a full sort. Reads the vectors and posting ranges of the rows
-        in scope, once a block of 16 queries. Formulas and sources: docs/scoring.md.
+        Exact: every arm's list equals a full sort. Reads the vectors of the rows in scope once a
+        block of 16 queries, and each query's posting ranges. Formulas, sources: docs/scoring.md.
         """
-        self._check_open()
+        state = self._state
         options = Options(
             text=text,
             vectors=vectors,
@@ -193,7 +193,7 @@ class Index:
             bm25=bm25,
             normalize=normalize,
         )
-        return run_recall(self._facts, self._state, self._device, options, columns=columns, now=now)
+        return run_recall(self._facts, state, self._device, options, columns=columns, now=now)
 
     def recall_one(
         self, *, text: object = None, vector: object = None, **options: Any
@@ -219,13 +219,26 @@ class Index:
 
     # ---- changing ----
 
+    @property
+    def _state(self) -> State:
+        state = self._held
+        if state is None:
+            raise error(OptionError, "index", "an open index", "a closed one")
+        return state
+
+    @_state.setter
+    def _state(self, state: State) -> None:
+        self._held = state
+        if self._closed:  # by another thread, while this one wrote
+            self._held = None
+
     @contextmanager
-    def _writer(self) -> Iterator[None]:
-        self._check_open()
+    def _writer(self) -> Iterator[State]:
+        _ = self._state  # that it is open comes first
         if not self._writing.acquire(blocking=False):
             raise error(WriterBusyError, "index", "no other writer", "one at work")
         try:
-            yield
+            yield self._state
         finally:
             self._writing.release()
 
@@ -251,8 +264,8 @@ class Index:
         WriterBusyError
             Another thread is writing.
         """
-        with self._writer():
-            self._state = writer.append(self._facts, self._state, table, vectors)
+        with self._writer() as state:
+            self._state = writer.append(self._facts, state, table, vectors)
 
     def upsert(self, table: object, *, vectors: Mapping[str, object] | None = None) -> None:
         """Add the rows of a table, in place of those with the same cell and key.
@@ -261,8 +274,7 @@ class Index:
         another document (delete the old one). A key that comes twice is refused. Parameters, errors
         and cost as :meth:`add`.
         """
-        with self._writer():
-            state = self._state
+        with self._writer() as state:
             self._state = writer.append(self._facts, state, table, vectors, replace_existing=True)
 
     def delete(self, keys: Sequence[object], *, scope: object = None) -> int:
@@ -275,14 +287,14 @@ class Index:
         scope
             As in :meth:`recall`, errors too; a list has one entry per key.
         """
-        with self._writer():
-            self._state, n_deleted = writer.delete(self._facts, self._state, keys, scope)
+        with self._writer() as state:
+            self._state, n_deleted = writer.delete(self._facts, state, keys, scope)
             return n_deleted
 
     def compact(self) -> None:
         """Put all segments into one and drop what was deleted. Replies stay the same."""
-        with self._writer():
-            self._state = writer.compact(self._facts, self._state)
+        with self._writer() as state:
+            self._state = writer.compact(self._facts, state)
 
     # ---- keeping ----
 
@@ -292,12 +304,13 @@ class Index:
         Parameters
         ----------
         path : path-like
-            A folder; made if need be. A reader that holds an older version keeps it.
+            A folder; made if need be. **An index that is already there, this one or another, is
+            replaced**; a reader that holds it open keeps it.
         """
         from hyrecall.files import save_index
 
-        with self._writer():
-            self._state = save_index(Path(path), self._facts, self._state)
+        with self._writer() as state:
+            self._state = save_index(Path(path), self._facts, state)
 
     @classmethod
     def open(
@@ -365,24 +378,23 @@ class Index:
         return describe(self._facts, self._state, self._device)
 
     def close(self) -> None:
-        """Let go of the documents; later calls are refused. Closing twice is fine."""
+        """Let go of the documents; later calls are refused. Closing twice is fine.
+
+        Hits that were given keep the documents of their call.
+        """
         self._closed = True
+        self._held = None
 
     def __enter__(self) -> Index:
         """Use the index in a with statement."""
-        self._check_open()
+        _ = self._state
         return self
 
     def __exit__(self, *exc: object) -> None:
         """Close the index."""
         self.close()
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise error(OptionError, "index", "an open index", "a closed one")
-
     def __repr__(self) -> str:
         """Show size and arms."""
-        return (
-            f"<Index: {len(self)} documents, arms {', '.join(self._facts.arms)}, on {self._device}>"
-        )
+        size = "closed" if self._held is None else f"{self._held.n_docs} documents"
+        return f"<Index: {size}, arms {', '.join(self._facts.arms)}, on {self._device}>"

@@ -1,5 +1,8 @@
 """Every refusal of build, add, upsert, delete and of a closed index."""
 
+import gc
+import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -147,7 +150,7 @@ def test_delete_takes_no_key_for_another_number() -> None:
     assert index.recall_one(text="tea").keys == [0, 1]
 
 
-def test_a_closed_index_refuses_every_call() -> None:
+def test_a_closed_index_refuses_every_call(tmp_path: Path) -> None:
     with built() as index:
         assert len(index) == N
     for call in (
@@ -157,7 +160,40 @@ def test_a_closed_index_refuses_every_call() -> None:
         lambda: index.upsert(documents()),
         lambda: index.delete(["k1"], scope="ana"),
         index.compact,
+        lambda: index.save(tmp_path / "i"),
+        lambda: len(index),
+        index.stats,
         index.__enter__,
     ):
         refused(call, hr.OptionError, "index: expected an open index, got a closed one", None)
     index.close()
+    assert not (tmp_path / "i").exists()
+    assert repr(index) == "<Index: closed, arms text, embedding, on cpu>"
+    assert (index.device, index.schema.key) == ("cpu", "id")
+
+
+def test_a_closed_index_lets_go_of_its_documents_and_given_hits_keep_theirs() -> None:
+    index = built()
+    held = weakref.ref(index._state)
+    hits = index.recall(**TEXT, columns=["text"])
+    index.close()
+    assert held() is not None
+    assert hits.to_arrow().num_rows == hits.n_hits == 3
+    del hits
+    gc.collect()
+    assert held() is None
+
+
+def test_a_write_that_ends_after_the_close_does_not_open_the_index_again() -> None:
+    def closing(text: str) -> list[str]:
+        if text == "last":
+            index.close()
+        return text.split()
+
+    analyzer = hr.Analyzer.from_callable(closing, name="closing", version="1")
+    schema = hr.Schema(key="id", cell=None, text="text")
+    index = hr.Index.build(pa.table({"id": [1], "text": ["tea"]}), schema, analyzer=analyzer)
+    index.add(pa.table({"id": [2], "text": ["last"]}))
+    with pytest.raises(hr.OptionError, match="got a closed one"):
+        len(index)
+    assert index._held is None
