@@ -41,8 +41,8 @@ PYTHON_ONLY_IN = {
 }
 # Modules that have nothing to do with Arrow, so that they can be read without it.
 WITHOUT_PYARROW = {
-    "__init__", "_text_functions", "analyzer", "errors", "explain", "filters", "matrices",
-    "queries", "rich_tables", "runtime", "scoring", "tensors", "vectors",
+    "__init__", "_text_functions", "analyzer", "arguments", "errors", "explain", "filters",
+    "matrices", "queries", "rich_tables", "runtime", "scoring", "tensors", "vectors",
 }  # fmt: skip
 FORBIDDEN_CALLS = re.compile(
     r"\b(eval|exec)\(|torch\.load|allow_pickle=True|np\.load\((?![^)]*allow_pickle=False)|__reduce__|__setstate__"

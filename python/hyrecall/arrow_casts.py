@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from hyrecall.arrow_lists import is_list
+from hyrecall.arrow_values import python_values
 from hyrecall.errors import DTypeError, error
 
 __all__ = ["cast_line", "first_bad", "join_column", "type_nulls"]
@@ -117,7 +118,7 @@ def join_column(
     wish = f"values that {kind}, as the index has, holds exactly"
     remedy = cast_line(name, found, kind).replace("cast", "round", 1)
     is_rounded = pa.types.is_floating(kind)  # what else does not fit, a cast would refuse
-    got = f"{column[row]} {where(row)}"
+    got = f"{python_values(column.slice(row, 1))[0]} {where(row)}"
     raise error(DTypeError, name, wish, got, remedy if is_rounded else "")
 
 

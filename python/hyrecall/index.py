@@ -11,6 +11,7 @@ from typing import Any
 
 from hyrecall import writer
 from hyrecall.analyzer import Analyzer
+from hyrecall.arguments import read_path, whole
 from hyrecall.errors import DTypeError, OptionError, WriterBusyError, error
 from hyrecall.filters import Filter
 from hyrecall.hits import Hits, QueryHits
@@ -101,13 +102,10 @@ class Index:
             raise error(DTypeError, "schema", "an hr.Schema", type(schema).__name__)
         chosen = choose_device(device)
         count = choose_threads(threads)
-        if (
-            isinstance(first_seq, bool)
-            or not isinstance(first_seq, int)
-            or not 0 <= first_seq < 2**62
-        ):
+        first = whole(first_seq)
+        if first is None or not 0 <= first < 2**62:
             raise error(OptionError, "first_seq", "an int in [0, 2^62)", repr(first_seq))
-        facts, state = writer.build(table, schema, vectors, analyzer, bm25, count, first_seq)
+        facts, state = writer.build(table, schema, vectors, analyzer, bm25, count, first)
         return cls(facts, state, chosen)
 
     # ---- asking ----
@@ -180,19 +178,10 @@ class Index:
         """
         state = self._state
         options = Options(
-            text=text,
-            vectors=vectors,
-            scope=scope,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            depth=depth,
-            fusion=fusion,
-            min_score=min_score,
-            min_fused=min_fused,
-            bm25=bm25,
+            text=text, vectors=vectors, scope=scope, filter=filter, limit=limit, offset=offset,
+            depth=depth, fusion=fusion, min_score=min_score, min_fused=min_fused, bm25=bm25,
             normalize=normalize,
-        )
+        )  # fmt: skip
         return run_recall(self._facts, state, self._device, options, columns=columns, now=now)
 
     def recall_one(
@@ -251,9 +240,8 @@ class Index:
         Parameters
         ----------
         table, vectors
-            As in :meth:`build`, with the index's dimensions and types: a column of another type is
-            taken where no value changes by the cast (float64 into float32 only what that holds
-            exactly), and a column of nulls only joins any. Vectors are rounded as in ``build``.
+            As in :meth:`build`, with the index's dimensions and types: a column of a kindred type
+            joins where no value changes by the cast, a column of nulls only joins any.
 
         Raises
         ------
@@ -304,13 +292,13 @@ class Index:
         Parameters
         ----------
         path : path-like
-            A folder; made if need be. **An index that is already there, this one or another, is
-            replaced**; a reader that holds it open keeps it.
+            A folder; made if need be. An index that is already there, this or another, is
+            **replaced**; a reader that holds it open keeps it.
         """
         from hyrecall.files import save_index
 
         with self._writer() as state:
-            self._state = save_index(Path(path), self._facts, state)
+            self._state = save_index(read_path(path), self._facts, state)
 
     @classmethod
     def open(
@@ -353,7 +341,7 @@ class Index:
         chosen = choose_device(device)
         count = choose_threads(threads)
         facts, state = open_index(
-            Path(path), analyzer=analyzer, memory=memory, verify=verify, threads=count
+            read_path(path), analyzer=analyzer, memory=memory, verify=verify, threads=count
         )
         return cls(facts, state, chosen)
 

@@ -139,8 +139,11 @@ def test_a_hit_of_several_arms_has_no_single_score() -> None:
     with pytest.raises(AttributeError, match="the index has 0"):
         _ = hit.vector_score
     assert hit.arm_score("a") == hit.arm_score("b")
-    with pytest.raises(hr.OptionError, match=r"got 'a'$"):  # not stored
+    with pytest.raises(AttributeError, match=r"^the text column 'a' is not stored$"):
         _ = hit.text
+    assert not hasattr(hit, "text")
+    with pytest.raises(hr.OptionError, match=r"got 'a'$"):
+        hit["a"]
     vectors = hr.Schema(key="id", cell=None, vector="v")
     only = hr.Index.build(table, vectors, vectors={"v": np.ones((1, 2), "f")})
     with pytest.raises(AttributeError, match="no text arm"):
@@ -355,6 +358,7 @@ VALUES: list[tuple[pa.DataType, list[Any]]] = [
         [{"a": 1, "b": "x"}, {"a": None, "b": None}, None],
     ),
     (pa.map_(pa.string(), pa.int8()), [[("a", 1)], [], None]),
+    (pa.month_day_nano_interval(), [pa.MonthDayNano([1, 2, 3]), pa.MonthDayNano([0, 0, 0]), None]),
     (pa.dictionary(pa.int8(), pa.string()), ["x", "y", None]),
 ]
 
