@@ -246,7 +246,9 @@ def _key(reader: _Reader, name: str) -> pa.ChunkedArray:
     column = reader.plain(name)
     if column.null_count:
         row = pc.index(column.is_null(), True).as_py()
-        raise error(KeyConflictError, name, "a key in every row", f"null {reader.where(row)}")
+        got = f"null {reader.where(row)}"
+        remedy = f"drop such rows: table.filter(table[{name!r}].is_valid())"
+        raise error(KeyConflictError, name, "a key in every row", got, remedy)
     if pa.types.is_large_string(column.type):
         return _utf8(reader, name, column)
     if pa.types.is_integer(column.type):

@@ -310,9 +310,8 @@ def _predicate(column: str, value: Any) -> Predicate:
 
 def _check_scalar(column: str, value: object) -> None:
     if value is None:
-        raise error(
-            OptionError, column, "a value", "None; for rows without a value use hr.IsNull()"
-        )
+        remedy = "for rows without a value use hr.IsNull()"
+        raise error(OptionError, column, "a value", None, remedy)
     if not isinstance(value, _SCALARS):
         expected = "a str, bool, int, float, date, datetime, time or timedelta"
         raise error(OptionError, column, expected, type(value).__name__)

@@ -111,7 +111,8 @@ def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> 
     bm25 = _read_bm25(facts, options.bm25, lexical)
     if len(arms) > 1 and offset + limit > depth:
         wish = f"<= {depth} (depth)"
-        raise error(OptionError, "limit", wish, f"{offset + limit}; pass depth=")
+        argument = "offset + limit" if offset else "limit"
+        raise error(OptionError, argument, wish, offset + limit, "pass depth=")
     if len(arms) == 1:
         depth = max(depth, offset + limit)
     fusion = options.fusion if options.fusion is not None or len(arms) == 1 else RRF()

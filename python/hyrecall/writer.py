@@ -145,8 +145,8 @@ def append(
     found = segments >= 0
     if not replace_existing and found.any():
         row = int(np.argmax(found))
-        wish = "keys that their cells do not hold yet (upsert replaces)"
-        raise error(KeyConflictError, schema.key, wish, f"{keys[row].as_py()!r} in row {row}")
+        wish, got = "keys that their cells do not hold yet", f"{keys[row].as_py()!r} in row {row}"
+        raise error(KeyConflictError, schema.key, wish, got, "replace it: index.upsert(table)")
     added = build_segment(
         columns, schema, facts.analyzers, first_seq=state.next_seq, threads=facts.threads
     )

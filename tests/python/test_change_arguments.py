@@ -81,7 +81,10 @@ def test_a_falsy_value_of_another_type_is_no_default() -> None:
 
 def test_keys_that_come_twice_are_named_with_both_rows() -> None:
     table = documents().set_column(0, "id", pa.array(["a", "b", "a", "c", "d", "e"]))
-    message = "id: expected keys unique within a cell, got 'a' in rows 0 and 2"
+    message = (
+        "id: expected keys unique within a cell, got 'a' in rows 0 and 2; "
+        "keep one: pa.concat_tables([table[:2], table[3:]])"
+    )
     refused(
         lambda: hr.Index.build(table, hr.Schema(key="id", cell="user", text="text")),
         hr.KeyConflictError,
@@ -104,7 +107,8 @@ def test_add_names_the_key_that_its_cell_holds(index: hr.Index) -> None:
     refused(
         lambda: index.add(moved, vectors={"embedding": VECTORS}),
         hr.KeyConflictError,
-        "id: expected keys that their cells do not hold yet (upsert replaces), got 'k5' in row 1",
+        "id: expected keys that their cells do not hold yet, got 'k5' in row 1; "
+        "replace it: index.upsert(table)",
         None,
     )
 
