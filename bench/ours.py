@@ -44,7 +44,7 @@ def build(
         pa.table(data),
         schema,
         vectors=None if vectors is None else {"embedding": vectors},
-        analyzer=hr.Analyzer("word"),
+        analyzer=None if texts is None else hr.Analyzer("word"),
         device="cpu",
         threads=threads,
     )

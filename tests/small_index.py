@@ -45,5 +45,10 @@ def refused(
     assert caught.value.argument == (argument or message.split(":", 1)[0])  # type: ignore[attr-defined]
 
 
+def said(fault: object) -> str:
+    """The message of an error without the remedy at its end."""
+    return str(fault).removesuffix(f"; {getattr(fault, 'remedy', '')}")
+
+
 TEXT = {"text": ["tea"], "scope": "ana"}
 BOTH = {**TEXT, "vectors": ONE}

@@ -31,7 +31,7 @@ PYTHON_ONLY_IN = {
     "polars": {"hits"},
     "pandas": {"hits"},
     "typer": {"cli"},
-    "rich": {"cli", "hits"},
+    "rich": {"cli", "rich_tables"},
     "ir_measures": {"evaluate"},
     "pytrec_eval": {"evaluate"},
     "scipy": {"evaluate"},
@@ -45,8 +45,8 @@ PYTHON_ONLY_IN = {
 }
 # Modules that have nothing to do with Arrow, so that they can be read without it.
 WITHOUT_PYARROW = {
-    "__init__", "_text_functions", "analyzer", "errors", "explain", "filters", "matrices",
-    "plot", "queries", "runtime", "scoring", "tensors", "vectors",
+    "__init__", "_text_functions", "analyzer", "arguments", "errors", "explain", "filters",
+    "matrices", "plot", "queries", "rich_tables", "runtime", "scoring", "tensors", "vectors",
 }  # fmt: skip
 FORBIDDEN_CALLS = re.compile(
     r"\b(eval|exec)\(|torch\.load|allow_pickle=True|np\.load\((?![^)]*allow_pickle=False)|__reduce__|__setstate__"

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
-from hyrecall.matrices import Array, Mask, SourceDtype, describe_row
+from hyrecall.matrices import Array, Mask, SourceDtype, describe_row, for_rows
 
 __all__ = ["ListRows", "arrow_column", "is_arrow", "is_list", "read_lists"]
 
@@ -84,7 +84,7 @@ def read_lists(
         nothing = np.zeros((len(column), dim), np.float32)
         return ListRows("float32", dim, (nothing,), np.zeros(len(column), np.bool_))
     chunks = [_storage(chunk) for chunk in column.chunks]
-    kind = _storage_type(column.type, argument)
+    kind = _storage_type(column.type, argument, row_name)
     dtype = _value_dtype(kind, argument, bits)
     fixed = kind.list_size if pa.types.is_fixed_size_list(kind) else None
     if fixed is not None and dim not in (None, fixed):
@@ -139,14 +139,21 @@ def _storage(chunk: pa.Array) -> pa.Array:
     return chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk
 
 
-def _storage_type(kind: pa.DataType, argument: str) -> pa.DataType:
+def _storage_type(kind: pa.DataType, argument: str, row_name: str) -> pa.DataType:
     """Unwrap a tensor type; refuse what is no column of rows."""
     if isinstance(kind, pa.FixedShapeTensorType):
         if len(kind.shape) != 1:
             raise error(ShapeError, argument, "tensors of shape (dim,)", f"{tuple(kind.shape)}")
         kind = kind.storage_type
     if not (pa.types.is_fixed_size_list(kind) or is_list(kind)):
-        raise error(DTypeError, argument, "a fixed_size_list or list column of floats", kind)
+        wish, remedy = "a fixed_size_list or list column of floats", ""
+        if pa.types.is_null(kind):
+            remedy = "give them a width: pa.nulls(len(rows), pa.list_(pa.float32(), dim))"
+        elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            remedy = (
+                "read them: pa.array(map(json.loads, rows.to_pylist()), pa.list_(pa.float32()))"
+            )
+        raise error(DTypeError, argument, wish, kind, for_rows(row_name, remedy))
     return kind
 
 
@@ -157,10 +164,10 @@ def _value_dtype(kind: pa.DataType, argument: str, bits: bool) -> SourceDtype:
     if value in _ARROW:
         return _ARROW[value]
     if pa.types.is_uint16(value):
-        fix = "uint16 means bfloat16 only under hr.Vector(column, dtype='bfloat16')"
+        remedy = "uint16 means bfloat16 only under hr.Vector(column, dtype='bfloat16')"
     else:
-        fix = "cast it: pc.cast(column, pa.list_(pa.float32()))"
-    raise error(DTypeError, argument, "float16, float32 or float64 values", f"{value}; {fix}")
+        remedy = "cast it: pc.cast(column, pa.list_(pa.float32()))"
+    raise error(DTypeError, argument, "float16, float32 or float64 values", value, remedy)
 
 
 def _first_length(chunks: list[pa.Array]) -> int | None:
@@ -197,7 +204,9 @@ def _list_rows(
     if len(ragged):
         row = int(ragged[0])
         wish = f"{dim} values in every {place.row_name}"
-        raise error(ShapeError, place.argument, wish, f"{lengths[row]} {place.row(row)}")
+        good = f"pc.equal(pc.list_value_length(rows), {dim})"
+        remedy = for_rows(place.row_name, f"leave such out: pc.if_else({good}, rows, None)")
+        raise error(ShapeError, place.argument, wish, f"{lengths[row]} {place.row(row)}", remedy)
     values = chunk.flatten()  # without the rows that are null
     if values.null_count:
         empty = values.is_null().to_numpy(zero_copy_only=False).reshape(-1, dim)
@@ -216,4 +225,6 @@ def _refuse_nulls(bad: Mask, place: _Place) -> None:
     if bad.any():
         where = place.row(int(bad.argmax()))
         wish = f"no null inside a {place.row_name}'s vector"
-        raise error(OptionError, place.argument, wish, f"one {where}")
+        whole = "[None if v and None in v else v for v in rows.to_pylist()]"
+        remedy = for_rows(place.row_name, f"leave such out: pa.array({whole}, rows.type)")
+        raise error(OptionError, place.argument, wish, f"one {where}", remedy)

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hyrecall.arrow_casts import cast_line, first_bad, join_column, type_nulls
 from hyrecall.arrow_lists import is_list
 from hyrecall.arrow_plain import plain_column
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
@@ -57,6 +59,7 @@ def read_table(
     vectors: Mapping[str, object] | None = None,
     row_name: str = "row",
     dims: Mapping[str, int] | None = None,
+    types: Mapping[str, pa.DataType] | None = None,
 ) -> Columns:
     """Read and check the columns that a schema names.
 
@@ -76,6 +79,9 @@ def read_table(
         What a row is called in messages.
     dims : mapping of str to int, optional
         Dimension that an arm must have, as when rows join an index.
+    types : mapping of str to pyarrow.DataType, optional
+        Type that a row column must have, as when rows join an index: it is cast to it where that
+        changes no value, and a column of nulls only has it.
 
     Returns
     -------
@@ -111,8 +117,10 @@ def read_table(
     """
     given = {} if vectors is None else vectors
     _check_arms(given, schema)
-    reader = _Reader(_take_table(source, schema, given), row_name)
+    reader = _Reader(_take_table(source, schema, given), row_name, types or {})
     rows = {name: _row_column(reader, schema, name) for name in schema.row_columns}
+    for name, kind in reader.types.items():
+        rows[name] = join_column(rows[name], kind, name, reader.where)
     texts = {
         arm: tuple(_text(reader, name) for name in text.columns)
         for arm, text in schema.text_arms.items()
@@ -193,18 +201,29 @@ def _find(found: pa.Schema, schema: Schema, given: Mapping[str, object]) -> list
 class _Reader:
     """The table with its columns in plain form, each made once and shared by all roles."""
 
-    def __init__(self, table: pa.Table, row_name: str) -> None:
+    def __init__(self, table: pa.Table, row_name: str, types: Mapping[str, pa.DataType]) -> None:
         self.table = table
         self.row_name = row_name
+        self.types = types  # of the index that the rows join
         self._plain: dict[str, pa.ChunkedArray] = {}
 
     def plain(self, name: str) -> pa.ChunkedArray:
         if name not in self._plain:
-            self._plain[name] = plain_column(self.table.column(name))
+            column = plain_column(self.table.column(name))
+            kind = self.types.get(name)
+            self._plain[name] = column if kind is None else type_nulls(column, kind)
         return self._plain[name]
 
     def where(self, row: int) -> str:
         return describe_row(self.row_name, row)
+
+    def wrong_type(self, name: str, wish: str, found: pa.DataType, target: str) -> DTypeError:
+        """Refuse a column whose role, or the index that it joins, has other types."""
+        remedy = f"cast it: pc.cast(table[{name!r}], {target})"
+        kind = self.types.get(name)
+        if kind is not None:
+            wish, remedy = f"{kind} as the index has", cast_line(name, found, kind)
+        return error(DTypeError, name, wish, found, remedy)
 
 
 # ---- row columns ----
@@ -227,12 +246,14 @@ def _key(reader: _Reader, name: str) -> pa.ChunkedArray:
     column = reader.plain(name)
     if column.null_count:
         row = pc.index(column.is_null(), True).as_py()
-        raise error(KeyConflictError, name, "a key in every row", f"null {reader.where(row)}")
+        got = f"null {reader.where(row)}"
+        remedy = f"drop such rows: table.filter(table[{name!r}].is_valid())"
+        raise error(KeyConflictError, name, "a key in every row", got, remedy)
     if pa.types.is_large_string(column.type):
         return _utf8(reader, name, column)
     if pa.types.is_integer(column.type):
         return _int64(reader, name, column)
-    raise _wrong_type(name, "a string or integer key", column.type, "pa.string()")
+    raise reader.wrong_type(name, "a string or integer key", column.type, "pa.string()")
 
 
 def _cell(reader: _Reader, name: str) -> pa.ChunkedArray:
@@ -244,7 +265,7 @@ def _cell(reader: _Reader, name: str) -> pa.ChunkedArray:
     if pa.types.is_boolean(column.type):
         return column
     fix = "pa.int64()" if _is_number(column.type) else "pa.string()"
-    raise _wrong_type(name, "a string, integer or boolean cell", column.type, fix)
+    raise reader.wrong_type(name, "a string, integer or boolean cell", column.type, fix)
 
 
 def _attribute(reader: _Reader, name: str) -> pa.ChunkedArray:
@@ -256,7 +277,7 @@ def _attribute(reader: _Reader, name: str) -> pa.ChunkedArray:
     if not _is_scalar(kind):
         fix = "pa.float64()" if pa.types.is_decimal(kind) else "pa.string()"
         wish = "an attribute (boolean, number, string, date, time, duration, or a list of those)"
-        raise _wrong_type(name, wish, column.type, f"pa.list_({fix})" if listed else fix)
+        raise reader.wrong_type(name, wish, column.type, f"pa.list_({fix})" if listed else fix)
     return _utf8(reader, name, column)
 
 
@@ -273,7 +294,8 @@ def _check_cluster(reader: _Reader, name: str) -> None:
     kind = reader.plain(name).type
     types = pa.types
     if not (types.is_integer(kind) or types.is_floating(kind) or _is_date(kind)):
-        raise _wrong_type(name, "a number, date or timestamp to cluster by", kind, "pa.int64()")
+        wish = "a number, date or timestamp to cluster by"
+        raise reader.wrong_type(name, wish, kind, "pa.int64()")
 
 
 def _text(reader: _Reader, name: str) -> pa.ChunkedArray:
@@ -282,11 +304,7 @@ def _text(reader: _Reader, name: str) -> pa.ChunkedArray:
         return column
     if pa.types.is_null(column.type):  # what a column of None only becomes
         return column.cast(pa.large_string())
-    raise _wrong_type(name, "a text column", column.type, "pa.string()")
-
-
-def _wrong_type(name: str, wish: str, kind: pa.DataType, target: str) -> DTypeError:
-    return error(DTypeError, name, wish, f"{kind}; cast it: pc.cast(table[{name!r}], {target})")
+    raise reader.wrong_type(name, "a text column", column.type, "pa.string()")
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -332,20 +350,15 @@ def _utf8(reader: _Reader, name: str, column: pa.ChunkedArray) -> pa.ChunkedArra
         try:
             chunk.validate(full=True)
         except pa.ArrowInvalid as fault:
-            row = reader.where(first_row + _first_invalid(chunk))
+            row = reader.where(first_row + first_bad(len(chunk), partial(_is_valid, chunk)))
             raise error(OptionError, name, "valid UTF-8", f"{fault} {row}") from fault
         first_row += len(chunk)
     return column
 
 
-def _first_invalid(chunk: pa.Array) -> int:
-    """Find the first bad row by halving; the first bad row is in the half that fails."""
-    low, high = 0, len(chunk)
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            chunk.slice(low, middle - low).validate(full=True)
-            low = middle
-        except pa.ArrowInvalid:
-            high = middle
-    return low
+def _is_valid(chunk: pa.Array, start: int, n_rows: int) -> bool:
+    try:
+        chunk.slice(start, n_rows).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True

@@ -2,7 +2,8 @@
 
 All are subclasses of :class:`HyrecallError` *and* of the built-in class a caller would expect
 (``ValueError``, ``TypeError``, ...). The message has the form ``argument: expected X, got Y``;
-``error.argument`` names the argument.
+``error.argument`` names the argument. Where a line of code would mend it, the message ends in
+``; <that line>`` and ``error.remedy`` is the line.
 """
 
 from typing import TypeVar
@@ -53,8 +54,12 @@ class IndexNotFoundError(CorruptIndexError, FileNotFoundError):
 E_ = TypeVar("E_", bound=HyrecallError)
 
 
-def error(kind: type[E_], argument: str, expected: str, got: object) -> E_:
-    """Make an error that says ``argument: expected X, got Y`` and carries ``.argument``."""
-    made = kind(f"{argument}: expected {expected}, got {got}")
+def error(kind: type[E_], argument: str, expected: str, got: object, remedy: str = "") -> E_:
+    """Make an error that says ``argument: expected X, got Y`` and carries ``.argument``.
+
+    A remedy is Python: whoever shows the message to somebody who writes none can leave it out.
+    """
+    made = kind(f"{argument}: expected {expected}, got {got}" + (f"; {remedy}" if remedy else ""))
     made.argument = argument
+    vars(made)["remedy"] = remedy
     return made

@@ -337,8 +337,9 @@ def _analyzers(
         if _has_callable(text.analyzer):
             named = text.analyzer.get("token_function", text.analyzer)
             wish = f"the one with the callable {named['name']!r} version {named['version']!r}"
-            got = "None; callables are not stored, pass it to open(analyzer=)"
-            raise error(OptionError, f"analyzer[{arm!r}]", wish, got)
+            got = "None (callables are not stored)"
+            remedy = "pass it to open(analyzer=)"
+            raise error(OptionError, f"analyzer[{arm!r}]", wish, got, remedy)
         made[arm] = Analyzer.from_dict(text.analyzer)
         if made[arm].hash != text.analyzer_hash:
             got = f"{made[arm].hash} of {made[arm]!r} in this installation; build the index again"

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, NoReturn
 
 import numpy as np
 
+from hyrecall.arguments import listed
 from hyrecall.errors import OptionError, error
 
 __all__ = ["AllOf", "Filter", "IsNull", "NoneOf", "NotNull"]
@@ -165,8 +166,8 @@ class Filter:
         - ``x=(a, b)``: ``a <= x <= b``, both ends inclusive, None for an open end; on a list
           column, an element lies in the range. ``a > b`` matches nothing, ``(None, None)`` every
           value.
-        - ``x=[a, b]`` (list, set, frozenset, NumPy or Arrow array): any of them; an empty one
-          matches nothing.
+        - ``x=[a, b]`` (list, set, frozenset, series, NumPy or Arrow array): any of them; an empty
+          one matches nothing.
         - :class:`NoneOf`, :class:`AllOf` (list columns), :class:`IsNull`, :class:`NotNull`.
 
     Raises
@@ -337,9 +338,8 @@ def _predicate(column: str, value: Any) -> Predicate:
             if end is not None:
                 _check_scalar(column, end)
         return Range(*value)
-    if hasattr(value, "to_pylist"):  # an Arrow array
-        value = value.to_pylist()
-    elif isinstance(value, (set, frozenset)):
+    value = listed(value)
+    if isinstance(value, (set, frozenset)):
         # An order of its own, so that repr and equality do not hang on the hash seed.
         value = sorted(value, key=lambda one: (type(one).__name__, repr(one)))
     if isinstance(value, list) or (isinstance(value, np.ndarray) and value.ndim == 1):
@@ -353,9 +353,8 @@ def _predicate(column: str, value: Any) -> Predicate:
 
 def _check_scalar(column: str, value: object) -> None:
     if value is None:
-        raise error(
-            OptionError, column, "a value", "None; for rows without a value use hr.IsNull()"
-        )
+        remedy = "for rows without a value use hr.IsNull()"
+        raise error(OptionError, column, "a value", None, remedy)
     if not isinstance(value, _SCALARS):
         expected = "a str, bool, int, float, date, datetime, time or timedelta"
         raise error(OptionError, column, expected, type(value).__name__)

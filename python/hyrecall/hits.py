@@ -11,6 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hyrecall import rich_tables
+from hyrecall.arguments import place_in
+from hyrecall.arrow_values import python_values
 from hyrecall.errors import OptionError, error
 from hyrecall.explain import Explanation, explain
 from hyrecall.request import IndexFacts, Plan
@@ -68,7 +71,7 @@ class Hits:
         self._state = state
         self._columns = tuple(columns)
         self._gathered: dict[str, pa.Array] = {}
-        self._lists: dict[str, list[Any]] = {}
+        self._lists: dict[tuple[str, str], list[Any]] = {}
         self.now = now
         self.trace = trace
 
@@ -89,9 +92,7 @@ class Hits:
         """Give the hits of a query, or of several."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"query {index} of {len(self)}")
-        query = index % len(self)
+        query = place_in(len(self), index, "query")
         offsets = self._arrays["offsets"]
         return QueryHits(self, query, int(offsets[query]), int(offsets[query + 1]))
 
@@ -190,8 +191,10 @@ class Hits:
         return polars.from_arrow(self.to_arrow())
 
     def to_list(self) -> list[list[dict[str, Any]]]:
-        """Give a list of dicts per query."""
-        rows = self.to_arrow().to_pylist()
+        """Give a list of dicts per query; values as :meth:`Hit.__getitem__` gives them."""
+        table = self.to_arrow()
+        values = zip(*map(python_values, table.columns), strict=True)
+        rows = [dict(zip(table.column_names, row, strict=True)) for row in values]
         offsets = self._arrays["offsets"]
         return [rows[offsets[q] : offsets[q + 1]] for q in range(len(self))]
 
@@ -205,16 +208,12 @@ class Hits:
 
         return plot_hits(self, query, ax)
 
-    def cached(self, name: str) -> list[Any]:
-        """Give a column as Python values, converted once."""
-        if name not in self._lists:
-            if name.startswith("\0"):
-                kind, arm = name[1:].split("\0")
-                column = self.arm_scores(arm) if kind == "score" else self.arm_ranks(arm)
-            else:
-                column = self.column(name)
-            self._lists[name] = column.to_pylist()
-        return self._lists[name]
+    def cached(self, kind: str, name: str) -> list[Any]:
+        """Give a "row" column, or an arm's "score" or "rank", as Python values, converted once."""
+        if (kind, name) not in self._lists:
+            read = {"row": self.column, "score": self.arm_scores, "rank": self.arm_ranks}[kind]
+            self._lists[kind, name] = python_values(read(name))
+        return self._lists[kind, name]
 
     def __repr__(self) -> str:
         """Show the first hits of the first queries."""
@@ -223,6 +222,10 @@ class Hits:
         ]
         lines += [f"[{q}] {self[q]!r}" for q in range(min(len(self), 3))]
         return "\n".join(lines + (["..."] if len(self) > 3 else []))
+
+    def __rich__(self) -> Any:
+        """Show the hits of the first queries as tables, where rich is installed."""
+        return rich_tables.of_batch(self)
 
 
 class QueryHits(Sequence["Hit"]):
@@ -253,9 +256,7 @@ class QueryHits(Sequence["Hit"]):
         """Give a hit, or several."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"hit {index} of {len(self)}")
-        return Hit(self._hits, self.query, self._begin + index % len(self))
+        return Hit(self._hits, self.query, self._begin + place_in(len(self), index, "hit"))
 
     def __iter__(self) -> Iterator[Hit]:
         """Give each hit."""
@@ -264,7 +265,7 @@ class QueryHits(Sequence["Hit"]):
     @property
     def keys(self) -> list[Any]:
         """The hits' keys, best first."""
-        return self._hits.cached(self._hits._facts.schema.key)[self._begin : self._end]
+        return self._hits.cached("row", self._hits._facts.schema.key)[self._begin : self._end]
 
     def __repr__(self) -> str:
         """Show the hits, a line each."""
@@ -272,23 +273,7 @@ class QueryHits(Sequence["Hit"]):
 
     def __rich__(self) -> Any:
         """Show the hits as a table, where rich is installed."""
-        from rich.table import Table
-
-        table = Table(title=f"query {self.query}")
-        facts = self._hits._facts
-        for name in ("rank", "key", "score", *(f"{arm}_score" for arm in self._hits.trace.arms)):
-            table.add_column(name, justify="left" if name == "key" else "right")
-        has_text = (
-            facts.schema.text_columns and facts.schema.text_columns[0] in facts.schema.row_columns
-        )
-        if has_text:
-            table.add_column("text", overflow="fold")
-        for hit in self:
-            parts = [hit.arm_score(arm) for arm in self._hits.trace.arms]
-            shown = ["" if part is None else f"{part:.4f}" for part in parts]
-            cells = [str(hit.rank), str(hit.key), f"{hit.score:.6f}", *shown]
-            table.add_row(*cells, *([str(hit.text)[:160]] if has_text else []))
-        return table
+        return rich_tables.of_query(self)
 
 
 @dataclass(frozen=True, repr=False)
@@ -337,20 +322,26 @@ class Hit:
         columns = self._hits._facts.schema.text_columns
         if not columns:
             raise AttributeError("the index has no text arm")
+        if columns[0] not in self._hits._facts.schema.row_columns:
+            raise AttributeError(f"the text column {columns[0]!r} is not stored")
         return self[columns[0]]
 
     def __getitem__(self, column: str) -> Any:
-        """Give the value of a key, cell, attribute or stored column."""
-        return self._hits.cached(column)[self._at]
+        """Give the value of a key, cell, attribute or stored column.
+
+        Times are those of ``datetime``; one that is not exact to the microsecond, or out of its
+        range, is a ``numpy.datetime64`` (UTC) or ``numpy.timedelta64``.
+        """
+        return self._hits.cached("row", column)[self._at]
 
     def arm_score(self, arm: str) -> float | None:
         """Give the arm's score; None where it was not computed."""
-        value: float | None = self._hits.cached(f"\0score\0{arm}")[self._at]
+        value: float | None = self._hits.cached("score", arm)[self._at]
         return value
 
     def arm_rank(self, arm: str) -> int | None:
         """Give the arm's rank, from 1; None outside its list."""
-        value: int | None = self._hits.cached(f"\0rank\0{arm}")[self._at]
+        value: int | None = self._hits.cached("rank", arm)[self._at]
         return value
 
     def _only(self, arms: Sequence[str], name: str) -> float | None:

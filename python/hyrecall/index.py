@@ -11,6 +11,7 @@ from typing import Any
 
 from hyrecall import writer
 from hyrecall.analyzer import Analyzer
+from hyrecall.arguments import read_path, whole
 from hyrecall.errors import DTypeError, OptionError, WriterBusyError, error
 from hyrecall.filters import Filter
 from hyrecall.hits import Hits, QueryHits
@@ -51,7 +52,7 @@ class Index:
     def __init__(self, facts: IndexFacts, state: State, device: str) -> None:
         """Hold a state; use :meth:`build` or :meth:`open`."""
         self._facts = facts
-        self._state = state
+        self._held: State | None = state
         self._device = device
         self._writing = threading.Lock()
         self._closed = False
@@ -103,15 +104,10 @@ class Index:
             raise error(DTypeError, "schema", "an hr.Schema", type(schema).__name__)
         chosen = choose_device(device)
         count = choose_threads(threads)
-        if (
-            isinstance(first_seq, bool)
-            or not isinstance(first_seq, int)
-            or not 0 <= first_seq < 2**62
-        ):
+        first = whole(first_seq)
+        if first is None or not 0 <= first < 2**62:
             raise error(OptionError, "first_seq", "an int in [0, 2^62)", repr(first_seq))
-        facts, state = writer.build(
-            table, schema, vectors, analyzer or Analyzer(), bm25 or BM25(), count, first_seq
-        )
+        facts, state = writer.build(table, schema, vectors, analyzer, bm25, count, first)
         return cls(facts, state, chosen)
 
     # ---- asking ----
@@ -187,27 +183,17 @@ class Index:
 
         Notes
         -----
-        Exact: every arm's list equals a full sort. Reads the vectors and posting ranges of the rows
-        in scope, once a block of 16 queries. Formulas and sources: docs/scoring.md.
+        Exact: every arm's list equals a full sort. Reads the vectors of the rows in scope once a
+        block of 16 queries, and each query's posting ranges. Formulas, sources: docs/scoring.md.
         """
-        self._check_open()
+        state = self._state
         options = Options(
-            text=text,
-            vectors=vectors,
-            scope=scope,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            depth=depth,
-            fusion=fusion,
-            min_score=min_score,
-            min_fused=min_fused,
-            bm25=bm25,
-            normalize=normalize,
-            shaping=shaping,
-        )
+            text=text, vectors=vectors, scope=scope, filter=filter, limit=limit, offset=offset,
+            depth=depth, fusion=fusion, min_score=min_score, min_fused=min_fused, bm25=bm25,
+            normalize=normalize, shaping=shaping,
+        )  # fmt: skip
         return run_recall(
-            self._facts, self._state, self._device, options, columns=columns, now=now, recipe=recipe
+            self._facts, state, self._device, options, columns=columns, now=now, recipe=recipe
         )
 
     def recall_one(
@@ -234,13 +220,26 @@ class Index:
 
     # ---- changing ----
 
+    @property
+    def _state(self) -> State:
+        state = self._held
+        if state is None:
+            raise error(OptionError, "index", "an open index", "a closed one")
+        return state
+
+    @_state.setter
+    def _state(self, state: State) -> None:
+        self._held = state
+        if self._closed:  # by another thread, while this one wrote
+            self._held = None
+
     @contextmanager
-    def _writer(self) -> Iterator[None]:
-        self._check_open()
+    def _writer(self) -> Iterator[State]:
+        _ = self._state  # that it is open comes first
         if not self._writing.acquire(blocking=False):
             raise error(WriterBusyError, "index", "no other writer", "one at work")
         try:
-            yield
+            yield self._state
         finally:
             self._writing.release()
 
@@ -253,7 +252,8 @@ class Index:
         Parameters
         ----------
         table, vectors
-            As in :meth:`build`, with the index's types and dimensions.
+            As in :meth:`build`, with the index's dimensions and types: a column of a kindred type
+            joins where no value changes by the cast, a column of nulls only joins any.
 
         Raises
         ------
@@ -264,8 +264,8 @@ class Index:
         WriterBusyError
             Another thread is writing.
         """
-        with self._writer():
-            self._state = writer.append(self._facts, self._state, table, vectors)
+        with self._writer() as state:
+            self._state = writer.append(self._facts, state, table, vectors)
 
     def upsert(self, table: object, *, vectors: Mapping[str, object] | None = None) -> None:
         """Add the rows of a table, in place of those with the same cell and key.
@@ -274,8 +274,7 @@ class Index:
         another document (delete the old one). A key that comes twice is refused. Parameters, errors
         and cost as :meth:`add`.
         """
-        with self._writer():
-            state = self._state
+        with self._writer() as state:
             self._state = writer.append(self._facts, state, table, vectors, replace_existing=True)
 
     def delete(self, keys: Sequence[object], *, scope: object = None) -> int:
@@ -288,14 +287,14 @@ class Index:
         scope
             As in :meth:`recall`, errors too; a list has one entry per key.
         """
-        with self._writer():
-            self._state, n_deleted = writer.delete(self._facts, self._state, keys, scope)
+        with self._writer() as state:
+            self._state, n_deleted = writer.delete(self._facts, state, keys, scope)
             return n_deleted
 
     def compact(self) -> None:
         """Put all segments into one and drop what was deleted. Replies stay the same."""
-        with self._writer():
-            self._state = writer.compact(self._facts, self._state)
+        with self._writer() as state:
+            self._state = writer.compact(self._facts, state)
 
     # ---- keeping ----
 
@@ -305,12 +304,13 @@ class Index:
         Parameters
         ----------
         path : path-like
-            A folder; made if need be. A reader that holds an older version keeps it.
+            A folder; made if need be. An index that is already there, this or another, is
+            **replaced**; a reader that holds it open keeps it.
         """
         from hyrecall.files import save_index
 
-        with self._writer():
-            self._state = save_index(Path(path), self._facts, self._state)
+        with self._writer() as state:
+            self._state = save_index(read_path(path), self._facts, state)
 
     @classmethod
     def open(
@@ -353,7 +353,7 @@ class Index:
         chosen = choose_device(device)
         count = choose_threads(threads)
         facts, state = open_index(
-            Path(path), analyzer=analyzer, memory=memory, verify=verify, threads=count
+            read_path(path), analyzer=analyzer, memory=memory, verify=verify, threads=count
         )
         return cls(facts, state, chosen)
 
@@ -378,24 +378,23 @@ class Index:
         return describe(self._facts, self._state, self._device)
 
     def close(self) -> None:
-        """Let go of the documents; later calls are refused. Closing twice is fine."""
+        """Let go of the documents; later calls are refused. Closing twice is fine.
+
+        Hits that were given keep the documents of their call.
+        """
         self._closed = True
+        self._held = None
 
     def __enter__(self) -> Index:
         """Use the index in a with statement."""
-        self._check_open()
+        _ = self._state
         return self
 
     def __exit__(self, *exc: object) -> None:
         """Close the index."""
         self.close()
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise error(OptionError, "index", "an open index", "a closed one")
-
     def __repr__(self) -> str:
         """Show size and arms."""
-        return (
-            f"<Index: {len(self)} documents, arms {', '.join(self._facts.arms)}, on {self._device}>"
-        )
+        size = "closed" if self._held is None else f"{self._held.n_docs} documents"
+        return f"<Index: {size}, arms {', '.join(self._facts.arms)}, on {self._device}>"

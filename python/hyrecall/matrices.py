@@ -22,6 +22,7 @@ __all__ = [
     "check_rows",
     "convert",
     "describe_row",
+    "for_rows",
     "native",
     "refuse_dtype",
     "source_dtype",
@@ -115,6 +116,11 @@ def describe_row(row_name: str, row: int) -> str:
     return f"in {row_name} {row}"
 
 
+def for_rows(row_name: str, remedy: str) -> str:
+    """Give the remedy for a table's rows; none for queries, which nobody mends by the column."""
+    return "" if row_name == "query" else remedy
+
+
 def check_rows(
     rows: Array,
     source: SourceDtype,
@@ -164,8 +170,12 @@ def check_rows(
             value = rows[part][row, column : column + 1]
             got = float((widen_bfloat16(value) if source == "bfloat16" else value)[0])
             where = describe_row(row_name, first_row + part.start + row)
-            wish = f"values that fit {target}" if np.isfinite(got) else "finite values"
-            raise error(OptionError, argument, wish, f"{got} {where}")
+            wish, line = "finite values", "rows[~np.isfinite(rows).all(axis=1)] = 0"
+            remedy = f"zeros are no vector: {line}"
+            if np.isfinite(got):
+                wish = f"values that fit {target}"
+                remedy = "scale them: rows / np.abs(rows).max(axis=1, keepdims=True)"
+            raise error(OptionError, argument, wish, f"{got} {where}", for_rows(row_name, remedy))
     out.flags.writeable = False
     return out
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any as AnyType
 from typing import TypeAlias
 
+from hyrecall.arguments import plain, whole
 from hyrecall.errors import DTypeError, OptionError, error
 
 __all__ = ["All", "Any", "Boost", "Phrase", "Prefix", "TextQuery", "lower"]
@@ -51,12 +52,10 @@ class Phrase:
     def __post_init__(self) -> None:
         """Check the options."""
         _check_text("Phrase", self.text)
-        if (
-            not isinstance(self.slop, int)
-            or isinstance(self.slop, bool)
-            or not 0 <= self.slop <= _MAX_SLOP
-        ):
+        slop = whole(self.slop)
+        if slop is None or not 0 <= slop <= _MAX_SLOP:
             raise error(OptionError, "slop", f"an int in [0, {_MAX_SLOP}]", repr(self.slop))
+        object.__setattr__(self, "slop", slop)
 
 
 @dataclass(frozen=True)
@@ -169,9 +168,11 @@ class Boost:
     def __post_init__(self) -> None:
         """Check the options."""
         _check_query("Boost", self.query)
-        is_number = isinstance(self.factor, int | float) and not isinstance(self.factor, bool)
-        if not is_number or not 1 / _MAX_BOOST <= self.factor <= _MAX_BOOST:
+        factor = plain(self.factor)
+        is_number = isinstance(factor, int | float) and not isinstance(factor, bool)
+        if not is_number or not 1 / _MAX_BOOST <= factor <= _MAX_BOOST:
             raise error(OptionError, "factor", "a number in [2^-20, 2^20]", repr(self.factor))
+        object.__setattr__(self, "factor", factor)
 
 
 TextQuery: TypeAlias = str | Phrase | Prefix | All | Any | Boost

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -11,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from hyrecall import _core
+from hyrecall.arguments import listed, whole
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.filter_program import compile_filter
 from hyrecall.filters import Filter
@@ -98,12 +98,9 @@ class Plan:
 
 
 def _count(argument: str, value: object, low: int) -> int:
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise error(OptionError, argument, f"an int >= {low}", repr(value)) from None
+    number = whole(value)
+    if number is None:
+        raise error(OptionError, argument, f"an int >= {low}", repr(value))
     if not low <= number < 2**31:
         raise error(OptionError, argument, f"an int in [{low}, 2^31)", number)
     return number
@@ -124,12 +121,13 @@ def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> 
     arms = tuple(arm for arm in facts.arms if arm in texts or arm in vectors)
     arms, weights, notes = _choose_arms(facts, options.fusion, arms)
     lexical = [arm for arm in arms if arm in texts]
-    bm25 = _read_bm25(facts, options.bm25, tuple(texts))
+    bm25 = _read_bm25(facts, options.bm25, lexical)
     stages = check_stages(options.shaping)
     is_shaped = bool(stages or options.tie_break)
     if (len(arms) > 1 or is_shaped) and offset + limit > depth:
         wish = f"<= {depth} (depth)"
-        raise error(OptionError, "limit", wish, f"{offset + limit}; pass depth=")
+        argument = "offset + limit" if offset else "limit"
+        raise error(OptionError, argument, wish, offset + limit, "pass depth=")
     if len(arms) == 1 and not is_shaped:
         depth = max(depth, offset + limit)
     fusion = options.fusion if options.fusion is not None or len(arms) == 1 else RRF()
@@ -205,10 +203,8 @@ def _read_texts(facts: IndexFacts, text: object) -> dict[str, Sequence[object]]:
         raise error(OptionError, "text", "None (the index has no text arm)", type(text).__name__)
     given: Mapping[str, Any] = text if isinstance(text, Mapping) else dict.fromkeys(names, text)
     _known("text", given, names)
+    given = {arm: listed(queries) for arm, queries in given.items()}
     for arm, queries in given.items():
-        if isinstance(queries, pa.Array | pa.ChunkedArray):
-            queries = queries.to_pylist()  # noqa: PLW2901
-            given = {**given, arm: queries}
         is_list = isinstance(queries, Sequence) and not isinstance(queries, str | bytes)
         if not is_list and not (isinstance(queries, np.ndarray) and queries.ndim == 1):
             argument = f"text[{arm!r}]" if isinstance(text, Mapping) else "text"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hyrecall import _core
+from hyrecall.arguments import whole
 from hyrecall.errors import DeviceUnavailableError, OptionError, error
 
 __all__ = [
@@ -121,9 +122,10 @@ def choose_threads(threads: int | None) -> int:
     """Give the thread count: as asked, or what the CPU affinity and the cgroup's quota allow."""
     if threads is None:
         return max(1, min(len(os.sched_getaffinity(0)), _cgroup_cpus()))
-    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= 1024:
+    count = whole(threads)
+    if count is None or not 1 <= count <= 1024:
         raise error(OptionError, "threads", "an int in [1, 1024], or None", repr(threads))
-    return threads
+    return count
 
 
 def _cgroup_cpus() -> int:

@@ -17,7 +17,7 @@ __all__ = ["RESULT_COLUMNS", "Schema", "Text", "Vector", "VectorDtype"]
 VectorDtype: TypeAlias = Literal["float32", "float16", "bfloat16"]
 
 RESULT_COLUMNS = ("query", "rank", "key", "score", "origin")
-"""Columns that every result table has; `<arm>_score` and `<arm>_rank` join them for each arm."""
+"""Names reserved in result tables; `<arm>_score` and `<arm>_rank` join them for each arm."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -245,7 +245,7 @@ class Schema:
 
     def _check_result_columns(self) -> None:
         """Refuse every name that a result table would hold twice."""
-        taken = dict.fromkeys(RESULT_COLUMNS, "a column of every result")
+        taken = dict.fromkeys(RESULT_COLUMNS, "reserved for a column of results")
         for arm in (*self.text_arms, *self.vector_arms):
             taken |= {f"{arm}_{what}": f"the {what} of arm {arm!r}" for what in ("score", "rank")}
         if self.key == "key":  # the column and the result column are one and the same then
@@ -258,13 +258,13 @@ class Schema:
             "stored": self.stored_columns,
         }
         for argument, names in used.items():
-            fix = "rename the column"
+            remedy = ""
             if argument == "stored" and self.stored is None:
-                fix += " or pass stored="
+                remedy = "to index it all the same, pass stored="
             for name in names:
                 if name in taken:
-                    wish = f"no name of a result column ({fix})"
-                    raise error(OptionError, argument, wish, f"{name!r}, {taken[name]}")
+                    wish = "no name of a result column (rename the column)"
+                    raise error(OptionError, argument, wish, f"{name!r}, {taken[name]}", remedy)
 
 
 def _set(schema: Schema, field: str, value: object) -> None:

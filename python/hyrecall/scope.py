@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from hyrecall import _core
+from hyrecall.arguments import plain
 from hyrecall.errors import OptionError, ScopeError, ShapeError, error
 
 __all__ = ["ANY", "CellTypes", "Scope", "ScopeLike", "Scopes", "encode_part"]
@@ -32,6 +33,7 @@ ScopeLike: TypeAlias = "str | int | bool | tuple[Any, ...] | Scope"
 
 def encode_part(value: object, name: str, kind: pa.DataType, argument: str = "scope") -> bytes:
     """Encode one value of a cell tuple as the engine does: a tag and the value."""
+    value = plain(value)
     if value is None:
         return b"\0"
     if pa.types.is_boolean(kind) and isinstance(value, bool):
@@ -152,6 +154,7 @@ class Scopes:
             self.index = [self._number(scope, "scope")] * n
 
     def _number(self, scope: object, argument: str) -> int:
+        scope = plain(scope)
         # What is equal to Python may be another cell (True == 1 == 1.0), also inside a tuple or a
         # Scope: only plain values are known by value, the rest by identity.
         key = (type(scope), scope) if isinstance(scope, str | int) else id(scope)

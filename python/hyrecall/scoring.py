@@ -180,7 +180,8 @@ class RRF:
     Raises
     ------
     OptionError, DTypeError
-        A number out of range, no weight above 0, or weights beside alpha.
+        A number out of range, or weights beside alpha. By recall: no arm of those asked has a
+        weight above 0.
 
     Notes
     -----
@@ -244,7 +245,8 @@ class WeightedSum(_ScoreFusion):
     Parameters
     ----------
     weights : mapping of str to float, optional
-        Arm to weight, in [0, 1e6]; default: 1 for every arm. A weight of 0 leaves the arm out.
+        Arm to weight, in [0, 1e6]; default: 1 for every arm. A weight of 0 leaves the arm out. An
+        arm that is not named has weight 1.
     normalize : {"minmax", "none"}, default "minmax"
         Scale each arm into [0, 1] over the union of the arms' lists, or take scores as they are.
     complete : bool, default True
@@ -254,7 +256,8 @@ class WeightedSum(_ScoreFusion):
     Raises
     ------
     OptionError, DTypeError
-        A weight out of range, none above 0, or another ``normalize``.
+        A weight out of range, or another ``normalize``. By recall: no arm of those asked has a
+        weight above 0.
 
     Notes
     -----
@@ -269,7 +272,7 @@ class WeightedSum(_ScoreFusion):
 
 
 class Max(_ScoreFusion):
-    """Fusion by the largest weighted score of an arm; options as :class:`WeightedSum`.
+    """Fusion by the largest weighted score of an arm; options, errors as :class:`WeightedSum`.
 
     A null component counts as 0. With min-max, scores lie in [0, the largest weight].
 

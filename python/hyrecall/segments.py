@@ -149,7 +149,8 @@ def build_segment(
         first, second = sorted(int(order[row]) for row in made.core.duplicate)
         key = made.column(schema.key)[made.core.duplicate[0]].as_py()
         got = f"{key!r} in {row_name}s {first} and {second}"
-        raise error(KeyConflictError, schema.key, "keys unique within a cell", got)
+        remedy = f"keep one: pa.concat_tables([table[:{second}], table[{second + 1}:]])"
+        raise error(KeyConflictError, schema.key, "keys unique within a cell", got, remedy)
     return made
 
 

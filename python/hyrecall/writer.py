@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.analyzer import Analyzer
-from hyrecall.columns import Columns, read_table
+from hyrecall.columns import read_table
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
 from hyrecall.request import IndexFacts
 from hyrecall.schema import Schema, Vector
@@ -37,6 +38,7 @@ DEAD_SHARE = 0.10
 """A segment with more dead rows than this is rewritten: its overlay would outgrow it."""
 
 Pair = tuple[Segment, _core.SegmentView]
+T_ = TypeVar("T_")
 
 
 def tier(n_rows: int) -> int:
@@ -81,19 +83,14 @@ def build(
     table: object,
     schema: Schema,
     vectors: Mapping[str, object] | None,
-    analyzer: Analyzer,
-    bm25: BM25,
+    analyzer: Analyzer | None,
+    bm25: BM25 | None,
     threads: int,
     first_seq: int,
 ) -> tuple[IndexFacts, State]:
     """Make an index of one segment; analyzer and bm25 serve the arms that name none."""
-    arms = schema.text_arms.items()
-    analyzers = {arm: text.analyzer or analyzer for arm, text in arms}
-    formulas = {arm: text.bm25 or bm25 for arm, text in arms}
-    for given in analyzers.values():
-        _check_type("analyzer", given, Analyzer)
-    for how in formulas.values():
-        _check_type("bm25", how, BM25)
+    analyzers = _of_arms("analyzer", Analyzer, schema, analyzer)
+    formulas = _of_arms("bm25", BM25, schema, bm25)
     columns = read_table(table, schema, vectors=vectors)
     segment = build_segment(columns, schema, analyzers, first_seq=first_seq, threads=threads)
     # Rows that join later take the precision that the first ones had.
@@ -113,9 +110,18 @@ def build(
     return facts, State.of([segment], [view], first_seq + columns.n_rows)
 
 
-def _check_type(argument: str, value: object, kind: type) -> None:
-    if not isinstance(value, kind):
-        raise error(DTypeError, argument, f"an hr.{kind.__name__}", repr(value))
+def _of_arms(option: str, kind: type[T_], schema: Schema, default: T_ | None) -> dict[str, T_]:
+    """Give each text arm its own option or the default; an unused default is refused."""
+    own = {arm: getattr(text, option) for arm, text in schema.text_arms.items()}
+    if default is not None and None not in own.values():
+        wish = f"None (there is no text arm without {option}= of its own)"
+        raise error(OptionError, option, wish, repr(default))
+    plain = kind() if default is None else default
+    made = {arm: plain if given is None else given for arm, given in own.items()}
+    for given in made.values():
+        if not isinstance(given, kind):
+            raise error(DTypeError, option, f"an hr.{kind.__name__}", repr(given))
+    return made
 
 
 def append(
@@ -127,7 +133,9 @@ def append(
     replace_existing: bool = False,
 ) -> State:
     """Add rows with the next insertion numbers; existing identities are refused or replaced."""
-    columns = _read_more(facts, table, vectors)
+    columns = read_table(
+        table, facts.schema, vectors=vectors, dims=facts.dims, types=facts.row_types
+    )
     if columns.n_rows == 0:
         return state
     schema = facts.schema
@@ -137,8 +145,8 @@ def append(
     found = segments >= 0
     if not replace_existing and found.any():
         row = int(np.argmax(found))
-        wish = "keys that their cells do not hold yet (upsert replaces)"
-        raise error(KeyConflictError, schema.key, wish, f"{keys[row].as_py()!r} in row {row}")
+        wish, got = "keys that their cells do not hold yet", f"{keys[row].as_py()!r} in row {row}"
+        raise error(KeyConflictError, schema.key, wish, got, "replace it: index.upsert(table)")
     added = build_segment(
         columns, schema, facts.analyzers, first_seq=state.next_seq, threads=facts.threads
     )
@@ -208,36 +216,3 @@ def _state_of(pairs: list[Pair], schema: Schema, next_seq: int) -> State:
     # An index keeps one segment, even an empty one: it knows the columns' types.
     held = settle(pairs, schema) or pairs[:1]
     return State.of([segment for segment, _ in held], [view for _, view in held], next_seq)
-
-
-def _read_more(facts: IndexFacts, table: object, vectors: Mapping[str, object] | None) -> Columns:
-    """Read rows that join the index: they must have its types and dimensions."""
-    columns = read_table(table, facts.schema, vectors=vectors, dims=facts.dims)
-    rows = columns.rows
-    for name, kind in facts.row_types.items():
-        found = rows.schema.field(name).type
-        if found != kind:
-            wish = f"{kind} as the index has"
-            if not _is_akin(found, kind):
-                raise error(DTypeError, name, wish, found)
-            try:
-                cast = rows.column(name).cast(kind)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as fault:
-                raise error(DTypeError, name, wish, f"{found} ({fault})") from None
-            rows = rows.set_column(rows.schema.get_field_index(name), name, cast)
-    return replace(columns, rows=rows)
-
-
-def _is_akin(found: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether values stay what they are under a checked cast; the cell 1 is not the cell "1"."""
-    types = pa.types
-    if types.is_nested(found) or types.is_nested(kind):
-        listed = all(types.is_list(one) or types.is_large_list(one) for one in (found, kind))
-        if not (found.id == kind.id or listed) or found.num_fields != kind.num_fields:
-            return bool(types.is_null(found))
-        return all(
-            _is_akin(found.field(i).type, kind.field(i).type) for i in range(kind.num_fields)
-        )
-    families = (types.is_integer, types.is_floating, types.is_date)
-    same = found.id == kind.id or any(family(found) and family(kind) for family in families)
-    return same or bool(types.is_null(found))

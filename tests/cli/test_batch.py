@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -178,6 +179,27 @@ def test_a_bad_query_in_a_later_batch_keeps_the_old_file_and_is_found(
     assert "rows 10 to 19 in" in reply.err
     assert output.read_text() == "yesterday's"
     assert [file.name for file in tmp_path.glob("h.*")] == ["h.parquet"]
+
+
+def test_batch_never_writes_over_its_own_queries(run, folder, queries, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(queries, "q.parquet")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "link.parquet").symlink_to("q.parquet")
+    before = (tmp_path / "q.parquet").read_bytes()
+    for given, output in (
+        ("q.parquet", "q.parquet"),
+        ("q.parquet", tmp_path / "sub" / ".." / "q.parquet"),
+        (tmp_path / "q.parquet", "./q.parquet"),
+        ("link.parquet", "q.parquet"),
+    ):
+        reply = run("batch", folder, given, "-o", output, *ALL, "--query-scope", "who")
+        assert reply.code == 1
+        assert reply.err == (
+            f"error: --output: expected another file than the queries', got {str(Path(output))!r}\n"
+        )
+        assert (tmp_path / "q.parquet").read_bytes() == before
+    assert (tmp_path / "link.parquet").is_symlink()
 
 
 def test_an_empty_file_of_queries_is_refused(run, folder, queries, tmp_path):

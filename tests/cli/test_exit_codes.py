@@ -1,8 +1,11 @@
 """stdout is data, stderr is talk, and every documented exit code comes where it should."""
 
 import signal
+from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hyrecall as hr
@@ -40,6 +43,7 @@ def test_a_recall_that_finds_nothing_is_done_with_0(run, folder):
         (["--scope", "acme", "--vector", "[1, 2]"], "error: vectors: expected 8 values"),
         (["--scope", "acme", "--vector", "one"], "error: --vector: expected a JSON list"),
         (["--scope", "acme", "--vector", "@absent.json"], "error: absent.json: No such file"),
+        (["delta", "--scope", "acme", "--columns", "stars"], "error: --columns: expected --json"),
         (["--scope", "acme"], "error: text: expected text= or vectors="),
     ],
 )
@@ -49,6 +53,26 @@ def test_what_is_refused_is_one_line_and_1(run, folder, arguments, line):
     assert reply.out == ""
     (last,) = [one for one in reply.err.splitlines() if not one.startswith("note: ")]
     assert last.startswith(line)
+
+
+def test_a_refusal_ends_without_the_line_of_python_that_mends_it(run, folder, tmp_path):
+    decimals = pa.table({"id": ["a"], "text": ["tea"], "x": [Decimal("1.5")], "v": [[1, 0]]})
+    pq.write_table(decimals, tmp_path / "c.parquet")
+    index = ["index", tmp_path / "c.parquet", "-o", tmp_path / "i", "--no-cell", "--text", "text"]
+    lines = {
+        "error: x: expected a string or integer key, got decimal128(2, 1)": [*index, "--key", "x"],
+        "error: v: expected float16, float32 or float64 values, got int64": [
+            *index, "--key", "id", "--vector", "v",
+        ],
+        "error: offset + limit: expected <= 100 (depth), got 105": [
+            "recall", folder, "tea", "--scope", "acme", "--vector", str([1.0] * 8),
+            "--offset", "95", "--limit", "10",
+        ],
+    }  # fmt: skip
+    for line, arguments in lines.items():
+        reply = run(*arguments)
+        assert reply.code == 1
+        assert reply.err.splitlines()[-1] == line
 
 
 def test_debug_shows_where_an_error_came_from(run, folder):

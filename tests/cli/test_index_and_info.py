@@ -163,6 +163,19 @@ def test_what_index_refuses_names_the_option_and_leaves_no_folder(
     assert not (tmp_path / "index").exists()
 
 
+def test_index_never_writes_over_its_own_corpus(run, table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(table, "corpus.parquet")
+    before = (tmp_path / "corpus.parquet").read_bytes()
+    for output in ("corpus.parquet", tmp_path / "corpus.parquet"):
+        reply = run("index", "corpus.parquet", "-o", output, *ARMS, "--replace")
+        assert reply.code == 1
+        assert reply.err == (
+            f"error: --output: expected a folder beside the corpus, got {str(output)!r}\n"
+        )
+    assert (tmp_path / "corpus.parquet").read_bytes() == before
+
+
 @pytest.mark.parametrize("name", ["corpus.txt", "absent.parquet", "broken.parquet", "broken.jsonl"])
 def test_files_that_cannot_be_read_are_named(run, tmp_path, name):
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 not quite")

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import hyrecall as hr
@@ -106,6 +107,15 @@ def test_the_table_shows_ranks_keys_and_components(run, folder, index):
         assert f"{hit.score:.6f}" in line
         assert f"{hit.bm25_score:.4f}" in line
         assert f"{hit.vector_score:.4f}" in line
+
+
+def test_the_table_takes_no_text_for_markup_or_emoji(run, tmp_path):
+    text = "tea [bold]loud[/bold] :smile: [/x]"
+    table = pa.table({"id": ["[red]k"], "text": [text]})
+    hr.Index.build(table, hr.Schema(key="id", cell=None, text="text")).save(tmp_path / "i")
+    reply = run("recall", tmp_path / "i", "tea")
+    assert text in reply.out
+    assert "[red]k" in reply.out
 
 
 def test_explain_recomputes_the_score(run, folder, index):

@@ -32,7 +32,7 @@ class EngineSubject:
         self.index = hr.Index.build(
             table(shape, rows),
             schema(shape, cluster),
-            analyzer=hr.Analyzer("word"),
+            analyzer=hr.Analyzer("word") if shape.lexical else None,
             device=device,
             threads=threads,
         )

@@ -131,6 +131,13 @@ REFUSED: dict[str, Callable[[], dict[str, object]]] = {
     "a column that is not stored": lambda: {"text": ["ash"], "columns": ("nowhere",)},
     "texts and vectors of two lengths": lambda: {"text": ["ash", "bay"], "vectors": QUERY},
     "bm25 without a lexical arm": lambda: {"vectors": QUERY, "bm25": hr.BM25("okapi")},
+    "bm25 of an arm that alpha leaves out": lambda: {
+        "text": ["ash"], "vectors": QUERY, "fusion": hr.RRF(alpha=1), "bm25": hr.BM25("okapi"),
+    },
+    "bm25 of an arm of weight 0": lambda: {
+        "text": ["ash"], "vectors": QUERY, "fusion": hr.Max({"text": 0}),
+        "bm25": {"text": hr.BM25("okapi")},
+    },
     "an arm that is not there": lambda: {"text": {"nowhere": ["ash"]}},
     "a vector of another dimension": lambda: {"vectors": [[1.0, 0.0, 0.0]]},
     "a vector that is not finite": lambda: {"vectors": [[float("nan"), 0.0]]},

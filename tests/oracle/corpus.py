@@ -340,6 +340,8 @@ def draw_call(
         fusion=draw_fusion(draw, lexical, dense, alone=len(shape.arms) == 2),
         bm25=draw_bm25(draw) if lexical and draw.chance(0.5) else None,
     )
+    if isinstance(call.fusion, Rrf) and call.fusion.alpha == 1:
+        call = replace(call, bm25=None)  # an option of an arm that is left out is refused
     return with_floors(draw, oracle, call) if draw.chance(0.3) else call
 
 

@@ -1,5 +1,8 @@
 """Every refusal of build, add, upsert, delete and of a closed index."""
 
+import gc
+import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,9 +48,43 @@ def test_build_names_what_is_wrong_with_table_and_schema() -> None:
             hr.Index.build(documents(), schema)
 
 
+def test_a_default_that_no_text_arm_takes_is_refused() -> None:
+    only_vector = hr.Schema(key="id", cell="user", vector="embedding")
+    given = hr.Text("text", analyzer=hr.Analyzer("word"), bm25=hr.BM25("okapi"))
+    all_own = hr.Schema(key="id", cell="user", text={"a": given}, vector="embedding")
+    some_own = hr.Schema(key="id", cell="user", text={"a": given, "b": "text"}, vector="embedding")
+    defaults = {"analyzer": hr.Analyzer("porter"), "bm25": hr.BM25("fts5")}
+    for name, default in defaults.items():
+        for schema in (only_vector, all_own):
+            refused(
+                lambda schema=schema, name=name, default=default: built(schema, **{name: default}),
+                hr.OptionError,
+                f"{name}: expected None (there is no text arm without {name}= of its own), "
+                f"got {default!r}",
+                None,
+            )
+    index = built(some_own, **defaults)
+    assert list(index._facts.analyzers.values()) == [given.analyzer, defaults["analyzer"]]
+    assert list(index._facts.bm25.values()) == [given.bm25, defaults["bm25"]]
+
+
+def test_a_falsy_value_of_another_type_is_no_default() -> None:
+    message = "{0}: expected an hr.{1}, got {2!r}"
+    for name, kind in (("analyzer", "Analyzer"), ("bm25", "BM25")):
+        for bad in ("", {}, 0, False, ()):
+            wanted = message.format(name, kind, bad)
+            refused(lambda n=name, b=bad: built(**{n: b}), hr.DTypeError, wanted, None)
+            arm = hr.Text("text", **{name: bad})  # type: ignore[arg-type]
+            schema = hr.Schema(key="id", cell="user", text=arm, vector="embedding")
+            refused(lambda schema=schema: built(schema), hr.DTypeError, wanted, None)
+
+
 def test_keys_that_come_twice_are_named_with_both_rows() -> None:
     table = documents().set_column(0, "id", pa.array(["a", "b", "a", "c", "d", "e"]))
-    message = "id: expected keys unique within a cell, got 'a' in rows 0 and 2"
+    message = (
+        "id: expected keys unique within a cell, got 'a' in rows 0 and 2; "
+        "keep one: pa.concat_tables([table[:2], table[3:]])"
+    )
     refused(
         lambda: hr.Index.build(table, hr.Schema(key="id", cell="user", text="text")),
         hr.KeyConflictError,
@@ -70,7 +107,8 @@ def test_add_names_the_key_that_its_cell_holds(index: hr.Index) -> None:
     refused(
         lambda: index.add(moved, vectors={"embedding": VECTORS}),
         hr.KeyConflictError,
-        "id: expected keys that their cells do not hold yet (upsert replaces), got 'k5' in row 1",
+        "id: expected keys that their cells do not hold yet, got 'k5' in row 1; "
+        "replace it: index.upsert(table)",
         None,
     )
 
@@ -116,7 +154,7 @@ def test_delete_takes_no_key_for_another_number() -> None:
     assert index.recall_one(text="tea").keys == [0, 1]
 
 
-def test_a_closed_index_refuses_every_call() -> None:
+def test_a_closed_index_refuses_every_call(tmp_path: Path) -> None:
     with built() as index:
         assert len(index) == N
     for call in (
@@ -126,7 +164,40 @@ def test_a_closed_index_refuses_every_call() -> None:
         lambda: index.upsert(documents()),
         lambda: index.delete(["k1"], scope="ana"),
         index.compact,
+        lambda: index.save(tmp_path / "i"),
+        lambda: len(index),
+        index.stats,
         index.__enter__,
     ):
         refused(call, hr.OptionError, "index: expected an open index, got a closed one", None)
     index.close()
+    assert not (tmp_path / "i").exists()
+    assert repr(index) == "<Index: closed, arms text, embedding, on cpu>"
+    assert (index.device, index.schema.key) == ("cpu", "id")
+
+
+def test_a_closed_index_lets_go_of_its_documents_and_given_hits_keep_theirs() -> None:
+    index = built()
+    held = weakref.ref(index._state)
+    hits = index.recall(**TEXT, columns=["text"])
+    index.close()
+    assert held() is not None
+    assert hits.to_arrow().num_rows == hits.n_hits == 3
+    del hits
+    gc.collect()
+    assert held() is None
+
+
+def test_a_write_that_ends_after_the_close_does_not_open_the_index_again() -> None:
+    def closing(text: str) -> list[str]:
+        if text == "last":
+            index.close()
+        return text.split()
+
+    analyzer = hr.Analyzer.from_callable(closing, name="closing", version="1")
+    schema = hr.Schema(key="id", cell=None, text="text")
+    index = hr.Index.build(pa.table({"id": [1], "text": ["tea"]}), schema, analyzer=analyzer)
+    index.add(pa.table({"id": [2], "text": ["last"]}))
+    with pytest.raises(hr.OptionError, match="got a closed one"):
+        len(index)
+    assert index._held is None

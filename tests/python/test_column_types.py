@@ -110,7 +110,10 @@ def test_a_null_key_is_refused_with_its_row() -> None:
     ):
         fault = refusal("key", column)
         assert isinstance(fault, KeyConflictError)
-        assert str(fault) == "x: expected a key in every row, got null in row 3"
+        assert str(fault) == (
+            "x: expected a key in every row, got null in row 3; "
+            "drop such rows: table.filter(table['x'].is_valid())"
+        )
     assert "null in row 0" in str(refusal("key", pa.nulls(2)))
 
 

@@ -139,8 +139,11 @@ def test_a_hit_of_several_arms_has_no_single_score() -> None:
     with pytest.raises(AttributeError, match="the index has 0"):
         _ = hit.vector_score
     assert hit.arm_score("a") == hit.arm_score("b")
-    with pytest.raises(hr.OptionError, match=r"got 'a'$"):  # not stored
+    with pytest.raises(AttributeError, match=r"^the text column 'a' is not stored$"):
         _ = hit.text
+    assert not hasattr(hit, "text")
+    with pytest.raises(hr.OptionError, match=r"got 'a'$"):
+        hit["a"]
     vectors = hr.Schema(key="id", cell=None, vector="v")
     only = hr.Index.build(table, vectors, vectors={"v": np.ones((1, 2), "f")})
     with pytest.raises(AttributeError, match="no text arm"):
@@ -234,7 +237,41 @@ def test_the_rich_table_shows_rank_key_scores_and_text(index: hr.Index) -> None:
     table = index.recall(**ASKED)[0].__rich__()
     headers = [str(column.header) for column in table.columns]
     assert headers == ["rank", "key", "score", "text_score", "v_score", "text"]
-    assert [list(column.cells) for column in table.columns][1] == ["a", "b", "c", "e"]
+    assert [str(cell) for cell in table.columns[1].cells] == ["a", "b", "c", "e"]
+
+
+MARKUP = "[bold red]shout[/] [link=http://example.org]here[/link] :warning: \\[x"
+
+
+@needs("rich")
+def test_stored_text_is_no_markup() -> None:
+    from rich.console import Console
+
+    table = pa.table({"id": ["[blink]k[/blink]"], "[red]": [f"tea {MARKUP} [/nonsense]"]})
+    index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="[red]"))
+    hits = index.recall(text=["tea"])
+    for shown in (hits, hits[0]):
+        console = Console(width=200, force_terminal=True, color_system="truecolor")
+        with console.capture() as printed:
+            console.print(shown)
+        for part in (MARKUP, "[/nonsense]", "[blink]k[/blink]", "[red]_score"):
+            assert part in printed.get()
+        assert "example.org\x1b" not in printed.get()
+
+
+@needs("rich")
+def test_a_batch_shows_its_first_queries_in_rich(index: hr.Index) -> None:
+    from rich.console import Console
+
+    for n_queries in (0, 1, 3, 4):
+        console = Console(width=120)
+        with console.capture() as printed:
+            console.print(index.recall(text=["tea"] * n_queries, scope=ACME))
+        shown = printed.get()
+        assert f"{n_queries} queries, {2 * n_queries} hits" in shown
+        titles = [f"query {query}" in shown for query in range(5)]
+        assert titles == [query < min(n_queries, 3) for query in range(5)]
+        assert ("..." in shown) == (n_queries > 3)
 
 
 # ---- the call's snapshot ----
@@ -321,6 +358,7 @@ VALUES: list[tuple[pa.DataType, list[Any]]] = [
         [{"a": 1, "b": "x"}, {"a": None, "b": None}, None],
     ),
     (pa.map_(pa.string(), pa.int8()), [[("a", 1)], [], None]),
+    (pa.month_day_nano_interval(), [pa.MonthDayNano([1, 2, 3]), pa.MonthDayNano([0, 0, 0]), None]),
     (pa.dictionary(pa.int8(), pa.string()), ["x", "y", None]),
 ]
 

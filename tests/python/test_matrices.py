@@ -10,6 +10,7 @@ import pytest
 
 from hyrecall.errors import OptionError
 from hyrecall.matrices import check_rows, native, widen_bfloat16
+from small_index import said
 
 Array = np.ndarray[Any, Any]
 
@@ -80,7 +81,7 @@ def test_a_value_that_overflows_the_target_is_refused(
         return
     with pytest.raises(OptionError) as caught:
         check(rows, "float64", target, first_row=3)
-    assert str(caught.value) == f"v: expected values that fit {target}, got {value} in row 4"
+    assert said(caught.value) == f"v: expected values that fit {target}, got {value} in row 4"
 
 
 def test_subnormal_values_of_every_type_are_kept() -> None:

@@ -128,7 +128,7 @@ RECALL: list[tuple[dict[str, Any], type[hr.HyrecallError], str]] = [
     (
         {**BOTH, "limit": 10, "offset": 91},
         hr.OptionError,
-        "limit: expected <= 100 (depth), got 101; pass depth=",
+        "offset + limit: expected <= 100 (depth), got 101; pass depth=",
     ),
     (
         {**BOTH, "limit": 6, "depth": 5},

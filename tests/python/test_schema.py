@@ -222,8 +222,14 @@ def test_a_key_column_called_key_is_the_result_column_itself() -> None:
     assert schema.row_columns == ("key", "org", "text")
 
 
+def test_a_name_that_only_some_results_have_is_called_reserved() -> None:
+    wanted = "'origin', reserved for a column of results"
+    with pytest.raises(OptionError, match=rf"got {wanted}$"):
+        Schema(key="id", cell=None, text="text", attributes="origin")
+
+
 def test_a_text_column_named_query_needs_another_stored() -> None:
-    with pytest.raises(OptionError, match=r"rename the column or pass stored=\), got 'query'"):
+    with pytest.raises(OptionError, match=r"got 'query', reserved for .+; .+ stored=$"):
         Schema(key="id", cell=None, text="query")
     assert list(Schema(key="id", cell=None, text="query", stored=()).text_arms) == ["query"]
 

@@ -130,6 +130,16 @@ def test_numpy_scalars_are_numbers() -> None:
     assert hr.Above(np.float16(0.5)) == hr.Above(0.5)
 
 
+def test_an_arm_that_is_not_named_has_weight_1_in_every_fusion() -> None:
+    index = index_of(["hot tea", "tea", "milk"], [[1, 0], [1, 1], [0, 1]])
+    for kind in (hr.RRF, hr.WeightedSum, hr.Max):
+        short, full = kind({"text": 3}), kind({"text": 3, "v": 1})
+        asked: dict[str, Any] = {"text": ["hot tea"], "vectors": [[0, 1]]}
+        wanted = index.recall(**asked, fusion=full).to_arrow()
+        assert index.recall(**asked, fusion=short).to_arrow().equals(wanted)
+        assert index.recall(**asked, fusion=kind({"text": 0})).trace.arms == ("v",)
+
+
 # ---- normalize ----
 
 

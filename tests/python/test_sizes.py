@@ -12,6 +12,7 @@ import pytest
 
 import hyrecall as hr
 from laws.effort import Effort
+from small_index import said
 
 F = np.float32
 DIM, N = 3, 8
@@ -179,8 +180,9 @@ def test_other_vectors_are_refused_by_name(
         (asked, lambda: index.recall(vectors=value)),
         (given, lambda: index.add(table(100), vectors={"v": value})),
     ):
-        with pytest.raises(kind, match=f"^{re.escape(message.format(**words))}$") as caught:
+        with pytest.raises(kind) as caught:
             call()
+        assert said(caught.value) == message.format(**words)
         assert caught.value.argument == str(caught.value).split(":")[0]  # type: ignore[attr-defined]
     assert len(index) == N
 

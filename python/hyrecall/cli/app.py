@@ -86,7 +86,9 @@ def _report(fault: BaseException) -> str:
 
 
 def _one_line(fault: BaseException) -> str:
-    return " ".join(str(fault).split())
+    """Give the message without its remedy, which is Python."""
+    text, remedy = str(fault), getattr(fault, "remedy", "")
+    return " ".join((text.replace(f"; {remedy}", "") if remedy else text).split())
 
 
 app = typer.Typer(

@@ -87,6 +87,8 @@ def batch(
     hits.to_arrow(), ordered by (query, rank); query counts from 0 over the whole file, as int64,
     and query_key stands beside it. A query without hits has no row.
     """
+    if output.resolve() == queries.resolve():
+        raise error(OptionError, "--output", "another file than the queries'", repr(str(output)))
     index = Index.open(folder, threads=threads)
     options = recall_options(
         index, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25, filters=filters,

@@ -99,6 +99,8 @@ def index(
     if bool(cell) == no_cell:
         wish = "--cell COLUMN, or --no-cell for a table with one audience"
         raise error(OptionError, "--cell", wish, "both" if cell else "neither")
+    if output.resolve() == corpus.resolve():
+        raise error(OptionError, "--output", "a folder beside the corpus", repr(str(output)))
     _check_output(output, replace=replace)
     schema, embedded = _read_schema(
         key=key, cell=names(cell) or None, text=text, vector=vector, embed=embed,

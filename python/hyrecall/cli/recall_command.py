@@ -65,6 +65,8 @@ def recall(
     threads: Threads = None,
 ) -> None:
     """Answer one query within its scope."""
+    if columns is not None and not as_json:
+        raise error(OptionError, "--columns", "--json beside it (the table shows texts)", "none")
     index = Index.open(folder, threads=threads)
     options = recall_options(
         index, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25, filters=filters,

@@ -29,7 +29,7 @@ def say(message: str) -> None:
 def print_table(table: Table) -> None:
     """Write a table to stdout."""
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDTH_IN_A_FILE
-    Console(file=sys.stdout, width=width, highlight=False, markup=False).print(table)
+    Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False).print(table)
 
 
 def print_json(data: object) -> None:
