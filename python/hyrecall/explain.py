@@ -13,7 +13,7 @@ from hyrecall.scoring import DBSF, RRF, Max
 if TYPE_CHECKING:
     from hyrecall.hits import Hit, Hits
 
-__all__ = ["Component", "Explanation", "Term", "contributions", "explain"]
+__all__ = ["Component", "Explanation", "Place", "Step", "Term", "contributions", "explain"]
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,34 @@ class Component:
 
 
 @dataclass(frozen=True)
+class Step:
+    """What a shaping stage made of a hit's score.
+
+    Attributes
+    ----------
+    stage : str
+    score : float
+        Recomputed, as the stage handed it on.
+    factors : dict of str to float
+        What it computed with.
+    """
+
+    stage: str
+    score: float
+    factors: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A document of a query's lists."""
+
+    query: int
+    segment: int
+    row: int
+    ranks: tuple[int | None, ...]  # by arm that ran
+
+
+@dataclass(frozen=True)
 class Explanation:
     """A hit's score and all it was made of.
 
@@ -90,6 +118,8 @@ class Explanation:
         How the components were joined.
     components : tuple of Component
         One per arm that ran, in the order of ``trace.arms``.
+    steps : tuple of Step
+        One per shaping stage, in the order they ran.
 
     Notes
     -----
@@ -99,6 +129,7 @@ class Explanation:
     score: float
     fusion: str
     components: tuple[Component, ...]
+    steps: tuple[Step, ...] = ()
 
     def __str__(self) -> str:
         """Show it as a few lines."""
@@ -112,6 +143,9 @@ class Explanation:
                 for t in c.terms
                 if t.term_freq
             ]
+        for step in self.steps:
+            given = ", ".join(f"{name} {value:.6g}" for name, value in step.factors.items())
+            lines.append(f"  {step.stage}: score {step.score!r}" + (f", {given}" if given else ""))
         return "\n".join(lines)
 
 
@@ -123,24 +157,41 @@ def explain(hits: Hits, hit: Hit) -> Explanation:
 
 def _explain(hits: Hits, hit: Hit) -> Explanation:
     plan = hits._plan
-    parts: list[dict[str, Any]] = []
     # The query alone, on the snapshot of the call: the same bits as in its batch.
     request = plan.request.slice(hit.query, hit.query + 1)
     execution = _core.Execution(hits._state.snapshot, request)
-    for at, arm in enumerate(plan.arms):
-        is_lexical = at < plan.n_lexical
-        scored = (
-            _lexical(hits, hit, at, arm, execution) if is_lexical else _dense(hits, hit, at, arm)
+
+    def fused(place: Place) -> tuple[float, tuple[Component, ...]]:
+        parts = []
+        for at, arm in enumerate(plan.arms):
+            scored = (
+                _lexical(hits, place, at, arm, execution)
+                if at < plan.n_lexical
+                else _dense(hits, place, at, arm)
+            )
+            parts.append({"arm": arm, "rank": place.ranks[at], **scored})
+        score, added = _fuse(hits, place.query, parts)
+        return score, tuple(
+            Component(contribution=contribution, **part)
+            for part, contribution in zip(parts, added, strict=True)
         )
-        parts.append({"arm": arm, "rank": hit.arm_rank(arm), **scored})
-    score, added = _fuse(hits, hit, parts)
-    components = tuple(
-        Component(contribution=contribution, **part)
-        for part, contribution in zip(parts, added, strict=True)
+
+    arrays = hits._arrays
+    here = Place(
+        hit.query,
+        int(arrays["segment"][hit._at]),
+        int(arrays["row"][hit._at]),
+        tuple(hit.arm_rank(arm) for arm in plan.arms),
     )
-    return Explanation(
-        score, "the arm's score" if plan.fusion is None else repr(plan.fusion), components
-    )
+    score, components = fused(here)
+    steps: tuple[Step, ...] = ()
+    if plan.stages:
+        from hyrecall.explain_stages import explain_stages
+
+        steps = explain_stages(hits, hit._at, here, score, lambda place: fused(place)[0])
+        score = steps[-1].score
+    shown = "the arm's score" if plan.fusion is None else repr(plan.fusion)
+    return Explanation(score, shown, components, steps)
 
 
 def contributions(hits: Hits, hit: Hit) -> list[float]:
@@ -150,14 +201,16 @@ def contributions(hits: Hits, hit: Hit) -> list[float]:
     """
     plan = hits._plan
     known = [{"score": hit.arm_score(arm), "rank": hit.arm_rank(arm)} for arm in plan.arms]
-    _, parts = _fuse(hits, hit, known)
-    best = float(_scales(hits, hit)[-1]) if plan.normalize else 1.0
+    _, parts = _fuse(hits, hit.query, known)
+    best = float(_scales(hits, hit.query)[-1]) if plan.normalize else 1.0
     return [part / best if best > 0 else 0.0 for part in parts]
 
 
-def _lexical(hits: Hits, hit: Hit, at: int, arm: str, execution: _core.Execution) -> dict[str, Any]:
+def _lexical(
+    hits: Hits, place: Place, at: int, arm: str, execution: _core.Execution
+) -> dict[str, Any]:
     plan = hits._plan
-    segment, row = _place(hits, hit)
+    segment, row = place.segment, place.row
     column = hits._state.segments[segment].lexical[arm]
     doc_length = column.doc_length(row)
     leaves = execution.leaves(at, 0)
@@ -189,10 +242,10 @@ def _lexical(hits: Hits, hit: Hit, at: int, arm: str, execution: _core.Execution
     }
 
 
-def _dense(hits: Hits, hit: Hit, at: int, arm: str) -> dict[str, Any]:
-    segment, row = _place(hits, hit)
-    column = hits._state.segments[segment].dense[arm]
-    query = hits._plan.request.query_vector(at - hits._plan.n_lexical, hit.query)[: column.dim]
+def _dense(hits: Hits, place: Place, at: int, arm: str) -> dict[str, Any]:
+    row = place.row
+    column = hits._state.segments[place.segment].dense[arm]
+    query = hits._plan.request.query_vector(at - hits._plan.n_lexical, place.query)[: column.dim]
     math = _core.arithmetic
     inverse_query_norm = math.inverse_norm(query) if len(query) else 0.0
     inverse_norm = float(column.inverse_norms[row])
@@ -209,16 +262,12 @@ def _dense(hits: Hits, hit: Hit, at: int, arm: str) -> dict[str, Any]:
     }
 
 
-def _place(hits: Hits, hit: Hit) -> tuple[int, int]:
-    return int(hits._arrays["segment"][hit._at]), int(hits._arrays["row"][hit._at])
-
-
-def _fuse(hits: Hits, hit: Hit, parts: list[dict[str, Any]]) -> tuple[float, list[float]]:
+def _fuse(hits: Hits, query: int, parts: list[dict[str, Any]]) -> tuple[float, list[float]]:
     """Join the components as csrc/engine/fusion.cpp does; the pool's scales came with the hits."""
     plan = hits._plan
     math = _core.arithmetic
     fusion = plan.fusion
-    scales = _scales(hits, hit)
+    scales = _scales(hits, query)
     added = []
     present = []
     for at, part in enumerate(parts):
@@ -254,5 +303,5 @@ def _fuse(hits: Hits, hit: Hit, parts: list[dict[str, Any]]) -> tuple[float, lis
     return total, added
 
 
-def _scales(hits: Hits, hit: Hit) -> Any:
-    return hits._arrays["scales"].reshape(len(hits), len(hits._plan.arms) * 2 + 1)[hit.query]
+def _scales(hits: Hits, query: int) -> Any:
+    return hits._arrays["scales"].reshape(len(hits), len(hits._plan.arms) * 2 + 1)[query]

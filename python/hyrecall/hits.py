@@ -23,6 +23,19 @@ from hyrecall.trace import Trace
 __all__ = ["Hit", "Hits", "QueryHits", "Trace"]
 
 
+# What stages find out, where they ran: columns of the table of hits.
+STAGE_COLUMNS = (
+    "fused_score", "provenance_weight", "rerank_score", "duplicates", "recency_factor",
+    "recency_score", "importance_score", "relevance_score", "composite_raw", "tokens",
+    "mmr_relevance", "mmr_similarity",
+)  # fmt: skip
+
+
+def _stage_array(values: npt.NDArray[Any]) -> pa.Array:
+    """Give what a stage found out; NaN is null: it was not computed."""
+    return pa.array(values, from_pandas=True)
+
+
 class Hits:
     """The hits of a batch, ordered by (query, rank); ``hits[i]`` are those of query i.
 
@@ -170,6 +183,10 @@ class Hits:
         for arm in self._facts.arms:
             names += [f"{arm}_score", f"{arm}_rank"]
             arrays += [self.arm_scores(arm), self.arm_ranks(arm)]
+        for name in STAGE_COLUMNS:
+            if name in self._arrays:
+                names.append(name)
+                arrays.append(_stage_array(self._arrays[name]))
         for name in self._columns:
             if name not in names:
                 names.append(name)

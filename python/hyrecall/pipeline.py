@@ -130,10 +130,11 @@ class Shaper:
         for name in ("arm_scores", "arm_ranks"):
             entries[name] = entries[name].reshape(-1, n_arms)
         pool = self._break_ties(Pool(offsets, entries))
+        if self._stages:
+            pool = pool.with_arrays(fused_score=pool.score)
         for number, stage in enumerate(self._stages):
             started = time.perf_counter()
             n_in = len(pool)
-            pool = pool.with_arrays(**{f"score_before_{number}": pool.score})
             pool, note = self._run_stage(stage, pool, first_query)
             seconds = time.perf_counter() - started
             self._traces[number] = self._traces[number].plus(n_in, len(pool), seconds * 1e3, note)
@@ -306,9 +307,13 @@ class Shaper:
             budgets,
             self._facts.threads,
         )
-        chosen = pool.take(found["chosen"])
         if mmr is None:
-            return chosen
+            return pool.take(found["chosen"])
+        # Lists are in order, so their ends are their extremes.
+        counts = np.diff(pool.offsets)
+        first, last = (np.repeat(at, counts) for at in (pool.offsets[:-1], pool.offsets[1:] - 1))
+        pool = pool.with_arrays(mmr_high=pool.score[first], mmr_low=pool.score[last])
+        chosen = pool.take(found["chosen"])
         nearest = found["nearest"]
         near = {
             f"mmr_nearest_{name}": np.where(nearest < 0, 0, pool.arrays[name][nearest])

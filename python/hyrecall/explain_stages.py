@@ -1,0 +1,136 @@
+"""What each shaping stage made of a hit's score, recomputed to the last bit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hyrecall import _core
+from hyrecall.ages import age_seconds
+from hyrecall.explain import Place, Step
+from hyrecall.pipeline_checks import vector_arm
+from hyrecall.shaping import (
+    MMR,
+    Budget,
+    Composite,
+    Dedup,
+    Provenance,
+    Recency,
+    Rerank,
+    RerankBy,
+    Stage,
+)
+from hyrecall.shaping.checks import read_duration
+
+if TYPE_CHECKING:
+    from hyrecall.hits import Hits
+
+__all__ = ["explain_stages"]
+
+
+def explain_stages(
+    hits: Hits, at: int, place: Place, fused: float, fused_of: Callable[[Place], float]
+) -> tuple[Step, ...]:
+    """Give a step per stage; ``fused_of`` is the fused score of any document of the query."""
+    steps: list[Step] = []
+    score = fused
+    stages = hits._plan.stages
+    for number, stage in enumerate(stages):
+        factors: dict[str, float] = {}
+        match stage:
+            case Rerank() | RerankBy():
+                donor = _donor(hits, at, place)
+                score = fused_of(donor)
+                for earlier in stages[:number]:
+                    score = _alone(hits, earlier, donor, score, {})
+                given = float(hits._arrays["rerank_score"][at])
+                if not math.isnan(given):
+                    factors["rerank_score"] = given
+            case MMR():
+                score = _mmr(hits, stage, at, place, score, factors)
+            case Dedup():
+                factors["duplicates"] = float(hits._arrays["duplicates"][at])
+            case Budget():
+                if "tokens" in hits._arrays:
+                    factors["tokens"] = float(hits._arrays["tokens"][at])
+            case _:
+                score = _alone(hits, stage, place, score, factors)
+        steps.append(Step(type(stage).__name__, score, factors))
+    return tuple(steps)
+
+
+def _donor(hits: Hits, at: int, place: Place) -> Place:
+    """Give the document that held the place first, whose score it kept."""
+    arrays = hits._arrays
+    n_arms = len(hits._plan.arms)
+    ranks = arrays["place_arm_ranks"].reshape(-1, n_arms)[at]
+    return Place(
+        place.query,
+        int(arrays["place_segment"][at]),
+        int(arrays["place_row"][at]),
+        tuple(int(rank) or None for rank in ranks),
+    )
+
+
+def _value(hits: Hits, place: Place, column: str) -> pa.Array:
+    return hits._state.segments[place.segment].column(column).slice(place.row, 1)
+
+
+def _alone(
+    hits: Hits, stage: Stage, place: Place, score: float, factors: dict[str, float]
+) -> float:
+    """Score a document by a stage that looks at no other document."""
+    native = _core.shaping
+    if isinstance(stage, Provenance):
+        value = _value(hits, place, stage.column)[0].as_py()
+        weight = dict(stage.by_value).get(value, stage.default)
+        factors["weight"] = weight
+        return weight * score
+    if isinstance(stage, Recency):
+        age = age_seconds(_value(hits, place, stage.column), hits.now)
+        half_life = read_duration("half_life", stage.half_life)
+        if stage.by is not None:
+            value = _value(hits, place, stage.by)[0].as_py()
+            half_life = dict(stage.by_value).get(value, half_life)
+        factor = float(native.recency_factors(age, half_life, stage.exponent)[0])
+        factors |= {"age": float(age[0]), "half_life": half_life, "factor": factor}
+        return score * factor
+    if isinstance(stage, Composite):
+        age = age_seconds(_value(hits, place, stage.time), hits.now)
+        half_life = read_duration("half_life", stage.half_life)
+        recency = float(native.recency_factors(age, half_life, 1.0)[0])
+        rating = _value(hits, place, stage.rating)[0].as_py()
+        rating = stage.default if rating is None else float(rating)
+        importance = min(max(rating / stage.scale, 0.0), 1.0)
+        given: Any = native.composite_sums(
+            stage.recency, recency, stage.importance, importance, stage.relevance, score
+        )
+        total = (stage.recency + stage.importance) + stage.relevance
+        factors |= {"recency": recency, "importance": importance, "relevance": score,
+                    "raw": float(given)}  # fmt: skip
+        return float(native.composite_means(given, total))
+    return score
+
+
+def _mmr(
+    hits: Hits, stage: MMR, at: int, place: Place, score: float, factors: dict[str, float]
+) -> float:
+    arrays = hits._arrays
+    high, low = float(arrays["mmr_high"][at]), float(arrays["mmr_low"][at])
+    relevance = score
+    if stage.relevance == "max":
+        relevance = score / high if high > 0 else 0.0
+    elif stage.relevance == "minmax":
+        relevance = _core.arithmetic.minmax_scale(score, low, high)
+    similarity = 0.0
+    if arrays["mmr_has_nearest"][at]:
+        column = list(hits._facts.schema.vector_arms).index(vector_arm(hits._facts, stage))
+        nearest = int(arrays["mmr_nearest_segment"][at]), int(arrays["mmr_nearest_row"][at])
+        similarity = _core.shaping.row_cosine(
+            hits._state.snapshot, column, nearest, (place.segment, place.row)
+        )
+    factors |= {"relevance": relevance, "similarity": similarity}
+    return _core.shaping.mmr_value(stage.relevance_weight, relevance, similarity)
