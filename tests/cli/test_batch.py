@@ -202,14 +202,6 @@ def test_batch_never_writes_over_its_own_queries(run, folder, queries, tmp_path,
     assert (tmp_path / "link.parquet").is_symlink()
 
 
-def test_an_empty_file_of_queries_is_refused(run, folder, queries, tmp_path):
-    pq.write_table(queries.slice(0, 0), tmp_path / "q.parquet")
-    output = tmp_path / "h.parquet"
-    reply = run("batch", folder, tmp_path / "q.parquet", "-o", output, *ALL, "--query-scope", "who")
-    assert reply.code == 1
-    assert "expected at least one query, got none" in reply.err
-
-
 def test_long_stored_texts_make_batches_smaller(run, folder, queries, tmp_path, monkeypatch):
     from hyrecall.cli import batch
 

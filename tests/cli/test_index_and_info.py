@@ -115,6 +115,52 @@ def test_texts_of_json_lines_that_look_like_times_stay_text(run, tmp_path):
     assert (hit["key"], hit["text"]) == (1, "2024-05-01")
 
 
+def test_keys_and_cells_of_json_lines_that_look_like_times_stay_text(run, tmp_path):
+    days = ["2024-05-01", "2024-05-02 10:00:00"]
+    rows = [{"id": day, "org": day, "day": day, "text": "tea"} for day in days]
+    (tmp_path / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = ("--key", "id", "--cell", "org", "--text", "text", "--attribute", "day")
+    made = run("index", tmp_path / "c.jsonl", "-o", tmp_path / "i", *options)
+    assert made.code == 0, made.err
+    asked = ["--scope", days[1], "--filter", '{"day": {"from": "2024-05-02"}}', "--json"]
+    (hit,) = run("recall", tmp_path / "i", "tea", *asked).data["hits"]
+    assert (hit["key"], hit["org"]) == (days[1], days[1])
+    types = run("info", tmp_path / "i", "--json").data["types"]
+    assert (types["id"], types["org"]) == ("large_string", "large_string")
+    assert types["day"].startswith("timestamp")
+
+
+def test_vectors_of_json_lines_may_be_whole_numbers(run, tmp_path):
+    for vectors, wanted in (
+        ([[1, 0], [0, 1]], [1, 2]),
+        ([[1, 0], [0.5, 1]], [1, 2]),
+        ([[1, 0], None], [1]),
+    ):
+        rows = [{"id": at, "v": v} for at, v in enumerate(vectors, start=1)]
+        (tmp_path / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        options = ("--key", "id", "--no-cell", "--vector", "v", "--replace")
+        made = run("index", tmp_path / "c.jsonl", "-o", tmp_path / "i", *options)
+        assert made.code == 0, made.err
+        asked = run("recall", tmp_path / "i", "--vector", "[1, 0]", "--json").data
+        assert [hit["key"] for hit in asked["hits"]] == wanted
+
+
+def test_one_stop_word_is_told_from_the_name_of_a_language(run, table, tmp_path):
+    pq.write_table(table, tmp_path / "c.parquet")
+    options = ("--key", "id", "--no-cell", "--text", "text", "--replace", "--stopwords")
+    for given, words in (("english", "english"), ("amber,", ("amber",)), ("a,b", ("a", "b"))):
+        made = run("index", tmp_path / "c.parquet", "-o", tmp_path / "i", *options, given)
+        assert made.code == 0, made.err
+        analyzer = run("info", tmp_path / "i", "--json").data["analyzer"]["text"]
+        assert analyzer == repr(hr.Analyzer(stopwords=words))
+    reply = run("index", tmp_path / "c.parquet", "-o", tmp_path / "i", *options, "german")
+    assert reply.code == 1
+    assert reply.err == (
+        "error: --stopwords: expected english, or words with commas between "
+        "('german,' is a list of one), got 'german'\n"
+    )
+
+
 def test_an_index_that_is_there_is_replaced_only_when_asked(run, table, tmp_path):
     corpus, output = tmp_path / "corpus.parquet", tmp_path / "index"
     pq.write_table(table, corpus)

@@ -1,5 +1,6 @@
 """hyrecall recall says what Index.recall says."""
 
+import datetime as dt
 import json
 
 import numpy as np
@@ -134,6 +135,46 @@ def test_a_vector_arm_that_is_not_asked_is_told_of(run, folder):
     reply = run("recall", folder, QUERY, "--scope", "acme")
     assert "note: 'embedding': no vector given" in reply.err
     assert "note" not in reply.out
+
+
+def test_times_of_day_are_asked_in_iso_and_durations_only_for_null(run, tmp_path):
+    table = pa.table(
+        {
+            "id": [1, 2, 3],
+            "text": ["tea"] * 3,
+            "at": pa.array([dt.time(8), dt.time(12, 30), None]),
+            "long": pa.array([dt.timedelta(hours=1), None, None]),
+        }
+    )
+    schema = hr.Schema(key="id", cell=None, text="text", attributes=("at", "long"))
+    hr.Index.build(table, schema).save(tmp_path / "i")
+
+    def keys(asked):
+        reply = run("recall", tmp_path / "i", "tea", "--json", "--filter", json.dumps(asked))
+        return [hit["key"] for hit in reply.data["hits"]] if reply.code == 0 else reply.err
+
+    assert keys({"at": "08:00"}) == [1]
+    assert keys({"at": {"from": "09:00:00"}}) == [2]
+    assert keys({"at": ["08:00", "12:30"]}) == [1, 2]
+    assert "error: --filter at: expected an ISO 8601 time, got 'noon'" in keys({"at": "noon"})
+    assert keys({"long": None}) == [2, 3]
+    assert keys({"long": {"null": False}}) == [1]
+    for asked in ("1:00:00", 3600, ["PT1H"], {"from": 1}):
+        assert keys({"long": asked}).startswith("error: --filter long: expected null or ")
+    assert "durations cannot be asked" in " ".join(run("recall", "--help").out.split())
+
+
+def test_json_has_null_where_a_number_is_not_finite(run, tmp_path):
+    values = [float("nan"), float("inf"), 0.5]
+    nested = [{"a": [value]} for value in values]
+    table = pa.table({"id": [1, 2, 3], "text": ["tea"] * 3, "x": values, "y": nested})
+    schema = hr.Schema(key="id", cell=None, text="text", attributes="x", stored=("text", "y"))
+    hr.Index.build(table, schema).save(tmp_path / "i")
+    reply = run("recall", tmp_path / "i", "tea", "--columns", "x,y", "--json")
+    assert "NaN" not in reply.out
+    assert "Infinity" not in reply.out
+    assert [hit["x"] for hit in reply.data["hits"]] == [None, None, 0.5]
+    assert [hit["y"]["a"] for hit in reply.data["hits"]] == [[None], [None], [0.5]]
 
 
 def test_columns_name_what_json_adds(run, folder):

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hyrecall.cli.tables import QueryFile
+from hyrecall.cli.query_files import QueryFile
 from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 from hyrecall.index import Index
@@ -156,20 +156,31 @@ def run(
                 hits = _answer(job, some, first, name)
                 if writer is None:
                     writer = pq.ParquetWriter(partial, hits.schema, compression="zstd")
+                _check_same(writer.schema, hits.schema, name)
                 writer.write_table(hits)
                 begin += some.num_rows
                 first += some.num_rows
                 advance(some.num_rows, hits.num_rows)
                 if hits.nbytes > _REPLY_BYTES:
                     step = max(1, step // 2)
-        if writer is None:
-            raise error(OptionError, name, "at least one query", "none")
+        if writer is None:  # no query: the columns without a row
+            hits = _answer(job, source.empty(), 0, name)
+            writer = pq.ParquetWriter(partial, hits.schema, compression="zstd")
+            writer.write_table(hits)
         writer.close()
         partial.replace(output)
     finally:
         if writer is not None:
             writer.close()
         partial.unlink(missing_ok=True)
+
+
+def _check_same(first: pa.Schema, now: pa.Schema, name: str) -> None:
+    """Refuse keys whose type changes on the way; all other columns have theirs from the index."""
+    for old, new in zip(first, now, strict=True):
+        if old.type != new.type:
+            got = f"{new.type} after {old.type}"
+            raise error(DTypeError, "--query-key", f"keys of one type in {name}", got)
 
 
 def _answer(job: Batch, queries: pa.Table, first: int, name: str) -> pa.Table:

@@ -26,13 +26,13 @@ from hyrecall.cli.options import (
     recall_options,
 )
 from hyrecall.cli.progress import Progress
+from hyrecall.cli.query_files import QueryFile
 from hyrecall.cli.show import say
-from hyrecall.cli.tables import QueryFile
 from hyrecall.cli.values import by_arm, names, read_scope
 from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import OptionError, error
 from hyrecall.index import Index
-from hyrecall.scope import Scope
+from hyrecall.scope import CellTypes, Scope
 
 __all__ = ["batch"]
 
@@ -85,7 +85,8 @@ def batch(
 
     The file is read, answered and written in batches. The output has the columns of
     hits.to_arrow(), ordered by (query, rank); query counts from 0 over the whole file, as int64,
-    and query_key stands beside it. A query without hits has no row.
+    and query_key stands beside it. A query without hits has no row. In CSV and JSON lines keys
+    are text; in CSV a scope column has the type of the index's cells.
     """
     if output.resolve() == queries.resolve():
         raise error(OptionError, "--output", "another file than the queries'", repr(str(output)))
@@ -108,7 +109,7 @@ def batch(
             wish = "--query-text COLUMN, and no --query-vector"
             raise error(OptionError, "--embed", wish, f"{asked.text!r} and {asked.vector!r}")
         say(f"note: {arm!r}: the queries' vectors are the packaged static model's")
-    source = QueryFile(queries, asked.wanted())
+    source = QueryFile(queries, asked.wanted(), _cell_types(index, asked))
     job = Batch(
         index=index,
         asked=asked,
@@ -119,6 +120,15 @@ def batch(
     with Progress(source.n_rows) as progress:
         run(job, source, output, progress.advance, name=str(queries))
     say(f"{progress.summary()}; written to {output}")
+
+
+def _cell_types(index: Index, asked: QueryColumns) -> CellTypes:
+    """Give the types of the columns that have a cell's values, one column for each."""
+    names_of_cells = index.schema.cell_columns
+    if len(asked.scope) != len(names_of_cells):
+        return {}
+    types = index._facts.row_types
+    return {column: types[name] for column, name in zip(asked.scope, names_of_cells, strict=True)}
 
 
 def _check_scope(index: Index, asked: QueryColumns, scope: list[str] | None) -> Scope | None:

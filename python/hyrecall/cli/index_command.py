@@ -75,7 +75,8 @@ def index(
         ),
     ] = None,
     stopwords: Annotated[
-        str | None, typer.Option("--stopwords", metavar="WORDS", help="english, or a,list,of.")
+        str | None,
+        typer.Option("--stopwords", metavar="WORDS", help="english, or a,list,of (one word: de,)."),
     ] = None,
     bm25: Annotated[
         list[str] | None,
@@ -94,7 +95,7 @@ def index(
     """Index a file of documents.
 
     Parquet says what its columns are. In CSV keys, cells and texts are read as text, in JSON lines
-    texts are; the types of other columns are inferred.
+    texts are; the types of other columns are inferred, but a key or cell in JSON is never a time.
     """
     if bool(cell) == no_cell:
         wish = "--cell COLUMN, or --no-cell for a table with one audience"

@@ -72,7 +72,8 @@ Filters: TypeAlias = Annotated[
     typer.Option(
         "--filter",
         metavar="JSON",
-        help='Attributes: {"kind": "note", "day": {"from": "2024-05-01"}, "lang": ["de", "fr"]}.',
+        help='Attributes: {"kind": "note", "day": {"from": "2024-05-01"}, "lang": ["de", "fr"]}. '
+        "Dates and times are ISO 8601; durations cannot be asked.",
     ),
 ]
 MinScore: TypeAlias = Annotated[

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -33,8 +35,21 @@ def print_table(table: Table) -> None:
 
 
 def print_json(data: object) -> None:
-    """Write JSON to stdout; floats keep every bit, what JSON lacks becomes its str."""
-    print(json.dumps(data, ensure_ascii=False, indent=2, default=str))
+    """Write JSON to stdout; floats keep every bit, what JSON lacks becomes its str.
+
+    JSON has no NaN and no infinity: they become null.
+    """
+    shown = _finite(data)
+    print(json.dumps(shown, ensure_ascii=False, indent=2, default=str, allow_nan=False))
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name: _finite(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    is_float = isinstance(data, float | np.floating)
+    return None if is_float and not math.isfinite(data) else data
 
 
 def hits_table(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -89,7 +89,12 @@ def read_analyzer(option: str, value: str, stopwords: str | None = None) -> Anal
         if stopwords is not None:
             raise error(OptionError, "--stopwords", "none beside a tokenizer", repr(stopwords))
         return _named(option, lambda: Analyzer.from_tokenizer(Path(value)))
-    listed: Any = stopwords if stopwords in (None, "english") else names([stopwords or ""])
+    listed: Any = stopwords
+    if stopwords is not None and stopwords != "english":
+        if "," not in stopwords:
+            wish = f"english, or words with commas between ('{stopwords},' is a list of one)"
+            raise error(OptionError, "--stopwords", wish, repr(stopwords))
+        listed = names([stopwords])
     return _named(option, lambda: Analyzer(value, stopwords=listed))
 
 
@@ -178,7 +183,8 @@ def read_filter(values: Sequence[str] | None, types: dict[str, pa.DataType]) -> 
 
     A value asks for equality, a list for any of it, ``{"from": a, "to": b}`` for a range with both
     ends, ``{"not": [...]}`` for none of it, ``{"all": [...]}`` for all of it (list columns), null
-    for a row without a value, ``{"null": false}`` for one with. Dates and times are ISO 8601.
+    for a row without a value, ``{"null": false}`` for one with. Dates and times are ISO 8601;
+    durations have no form here and can only be asked for null.
     """
     made: Filter | None = None
     for value in values or ():
@@ -218,6 +224,9 @@ def _constant(column: str, value: Any, kind: pa.DataType | None) -> Any:
     """JSON has no dates: a str for such a column is one."""
     if kind is not None and (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
         kind = kind.value_type
+    if kind is not None and pa.types.is_duration(kind):
+        wish = 'null or {"null": false} (a duration has no form in JSON)'
+        raise error(OptionError, f"--filter {column}", wish, json.dumps(value))
     if not isinstance(value, str) or kind is None:
         return value
     try:
@@ -225,6 +234,8 @@ def _constant(column: str, value: Any, kind: pa.DataType | None) -> Any:
             return datetime.fromisoformat(value)
         if pa.types.is_date(kind):
             return date.fromisoformat(value)
+        if pa.types.is_time(kind):
+            return time.fromisoformat(value)
     except ValueError:
         raise error(OptionError, f"--filter {column}", "an ISO 8601 time", repr(value)) from None
     return value
