@@ -52,10 +52,10 @@ def explain_stages(
             case MMR():
                 score = _mmr(hits, stage, at, place, score, factors)
             case Dedup():
-                factors["duplicates"] = float(hits._arrays["duplicates"][at])
+                factors["duplicates"] = float(hits._arrays["n_duplicates"][at])
             case Budget():
-                if "tokens" in hits._arrays:
-                    factors["tokens"] = float(hits._arrays["tokens"][at])
+                if "token_estimate" in hits._arrays:
+                    factors["tokens"] = float(hits._arrays["token_estimate"][at])
             case _:
                 score = _alone(hits, stage, place, score, factors)
         steps.append(Step(type(stage).__name__, score, factors))

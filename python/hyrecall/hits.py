@@ -17,18 +17,11 @@ from hyrecall.arrow_values import python_values
 from hyrecall.errors import OptionError, error
 from hyrecall.explain import Explanation, explain
 from hyrecall.request import IndexFacts, Plan
+from hyrecall.schema import STAGE_COLUMNS
 from hyrecall.segments import State, gather
 from hyrecall.trace import Trace
 
 __all__ = ["Hit", "Hits", "QueryHits", "Trace"]
-
-
-# What stages find out, where they ran: columns of the table of hits.
-STAGE_COLUMNS = (
-    "fused_score", "provenance_weight", "rerank_score", "duplicates", "recency_factor",
-    "recency_score", "importance_score", "relevance_score", "composite_raw", "tokens",
-    "mmr_relevance", "mmr_similarity",
-)  # fmt: skip
 
 
 def _stage_array(values: npt.NDArray[Any]) -> pa.Array:

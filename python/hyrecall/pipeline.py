@@ -254,7 +254,7 @@ class Shaper:
             pool.native, self._state.snapshot, column, stage.threshold, stage.scale == "unit",
             preference, self._facts.threads,
         )  # fmt: skip
-        return pool.take(found["kept"]).with_arrays(duplicates=found["duplicates"])
+        return pool.take(found["kept"]).with_arrays(n_duplicates=found["duplicates"])
 
     def _recency(self, stage: Recency, pool: Pool) -> Pool:
         age = age_seconds(self.column(pool, stage.column), self._now)
@@ -293,7 +293,7 @@ class Shaper:
             assert budget is not None
             tokens = self._tokens(budget, pool)
             budgets = np.full(len(pool.offsets) - 1, budget.tokens, np.int64)
-            pool = pool.with_arrays(tokens=tokens)
+            pool = pool.with_arrays(token_estimate=tokens)
         elif mmr is None:
             return pool
         found = _core.shaping.diversify(

@@ -12,11 +12,18 @@ if TYPE_CHECKING:
     from hyrecall.analyzer import Analyzer
     from hyrecall.scoring import BM25
 
-__all__ = ["RESULT_COLUMNS", "Schema", "Text", "Vector", "VectorDtype"]
+__all__ = ["RESULT_COLUMNS", "STAGE_COLUMNS", "Schema", "Text", "Vector", "VectorDtype"]
 
 VectorDtype: TypeAlias = Literal["float32", "float16", "bfloat16"]
 
-RESULT_COLUMNS = ("query", "rank", "key", "score", "origin")
+STAGE_COLUMNS = (
+    "fused_score", "provenance_weight", "rerank_score", "n_duplicates", "recency_factor",
+    "recency_score", "importance_score", "relevance_score", "composite_raw", "token_estimate",
+    "mmr_relevance", "mmr_similarity",
+)  # fmt: skip
+"""What shaping stages find out, where they run: columns of result tables."""
+
+RESULT_COLUMNS = ("query", "rank", "key", "score", "origin", *STAGE_COLUMNS)
 """Names reserved in result tables; `<arm>_score` and `<arm>_rank` join them for each arm."""
 
 

@@ -50,8 +50,15 @@ def test_the_table_of_hits_shows_what_the_stages_found_out() -> None:
     case = corpus(4)
     table = case.ask((hr.Rerank(3), hr.Dedup(0.8), hr.Budget(60), hr.MMR(0.7))).to_arrow()
     assert table.column_names[-6:] == [
-        *("fused_score", "rerank_score", "duplicates", "tokens", "mmr_relevance", "mmr_similarity")
+        *(
+            "fused_score",
+            "rerank_score",
+            "n_duplicates",
+            "token_estimate",
+            "mmr_relevance",
+            "mmr_similarity",
+        )
     ]
-    assert table["duplicates"].to_numpy().sum() > 0
+    assert table["n_duplicates"].to_numpy().sum() > 0
     assert table["rerank_score"].null_count > 0
     assert "fused_score" not in case.ask(()).to_arrow().column_names
