@@ -170,6 +170,15 @@ class Recipe:
         integer("depth", self.depth, 1)
         one_of("on_empty", self.on_empty, ("newest", "empty", "error"))
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it reads: attributes or stored columns of the index, each once."""
+        named = [tie.column for tie in self.tie_break]
+        for stage in self.shaping:
+            options = ("column", "by", "keep", "time", "rating")
+            named += [getattr(stage, one) for one in options if getattr(stage, one, None)]
+        return tuple(dict.fromkeys(named))
+
     def replace(self, **changes: Any) -> Recipe:
         """Give the recipe with some settings changed."""
         return replace(self, **changes)

@@ -102,7 +102,10 @@ def test_a_plot_is_written_and_said_on_stderr(run, small, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["-r", "best"], "error: setting: expected one of bm25, dense, rrf, minmax, got 'best'"),
+        (
+            ["-r", "best"],
+            "error: setting: expected one of bm25, dense, rrf, minmax, default, hebb, ",
+        ),
         (["-r", "rrf", "-r", "rrf"], "error: --setting: expected each name once"),
         (["--split", "left"], "error: split: expected 'even' or 'odd', got 'left'"),
         (["--measures", "ERR@3"], "error: measures: expected nDCG@k"),

@@ -118,8 +118,12 @@ def run_setting(indexes: Indexes, dataset: Dataset, setting: Setting, *, limit: 
     queries = judged["id"].to_pylist()
     if not queries:
         return Run(setting.name, {}, {})
-    options: dict[str, Any] = {"depth": DEPTH, **setting.options}
-    options.setdefault("limit", min(limit, options["depth"]))
+    options: dict[str, Any] = dict(setting.options)
+    recipe = options.get("recipe")
+    if recipe is None:
+        options.setdefault("depth", DEPTH)
+    depth = options.get("depth", getattr(recipe, "depth", DEPTH))
+    options.setdefault("limit", min(limit, depth))
     if "text" in setting.arms:
         options["text"] = judged["text"].to_pylist()
     if "vectors" in setting.arms:

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from typing import Any
 
+from hyrecall import recipes
 from hyrecall.analyzer import Analyzer
 from hyrecall.errors import OptionError, error
+from hyrecall.recipe import Recipe
 from hyrecall.scoring import RRF, WeightedSum
 
 __all__ = ["BUILT_IN", "Setting", "grid", "plain", "read_setting", "with_each", "without_each"]
@@ -90,8 +92,8 @@ def read_setting(name: str) -> Setting:
     Parameters
     ----------
     name : str
-        ``bm25``, ``dense``, ``rrf`` (equal weights, rank constant 60) or ``minmax`` (equal weights,
-        completed).
+        ``bm25``, ``dense``, ``rrf`` (equal weights, rank constant 60), ``minmax`` (equal weights,
+        completed), or a recipe of ``hyrecall.recipes``.
 
     Raises
     ------
@@ -103,8 +105,18 @@ def read_setting(name: str) -> Setting:
     >>> read_setting("bm25").arms
     ('text',)
     """
+    if name in recipes.__all__:
+        recipe: Recipe = getattr(recipes, name)
+        return Setting(
+            name,
+            {"recipe": recipe},
+            analyzer=Analyzer(recipe.analyzer or "unicode"),
+            # The key is a column of every index.
+            attributes=tuple(column for column in recipe.columns if column != "id"),
+        )
     if name not in BUILT_IN:
-        raise error(OptionError, "setting", f"one of {', '.join(BUILT_IN)}", repr(name))
+        known = ", ".join([*BUILT_IN, *recipes.__all__])
+        raise error(OptionError, "setting", f"one of {known}", repr(name))
     return BUILT_IN[name]
 
 
