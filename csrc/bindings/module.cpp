@@ -13,5 +13,6 @@ PYBIND11_MODULE(_core, m) {
   bind_columns(m);
   bind_segment(m);
   bind_recall(m);
+  bind_arms(m);
   bind_device(m);
 }

@@ -1,13 +1,12 @@
 #include "engine/recall.hpp"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "core/error.hpp"
 #include "core/parallel.hpp"
 #include "engine/dense_arm.hpp"
-#include "engine/fusion.hpp"
+#include "engine/listed_arm.hpp"
 
 namespace hyrecall {
 namespace {
@@ -18,13 +17,8 @@ constexpr Row kSliceRows = 16'384;  // a scan is split among threads only above 
 }  // namespace
 
 Execution::Execution(Snapshot const& snapshot, Request const& request)
-    : snapshot_(snapshot), request_(request) {
+    : snapshot_(snapshot), request_(request), scopes_(resolve_scopes(snapshot, request)) {
   std::size_t const n_segments = snapshot.segments.size();
-  scopes_.resize(request.scopes.size());
-  parallel_for(request.scopes.size(), request.threads, [&](int, std::size_t s) {
-    for (auto const& view : snapshot.segments)
-      scopes_[s].push_back(resolve_scope(view->segment(), *request.scopes[s]));
-  });
   postings_.resize(request.lexical.size());
   for (std::size_t arm = 0; arm < request.lexical.size(); ++arm) {
     LexicalRequest const& lexical = request.lexical[arm];
@@ -76,31 +70,20 @@ Statistics Execution::statistics() const {
   return out;
 }
 
-std::vector<Execution::Block> Execution::make_blocks(std::vector<GroupTiles>& tiles) const {
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> groups;
-  for (std::uint32_t q = 0; q < request_.n_queries; ++q)
-    groups[{request_.scope_of[q], request_.filter_of[q]}].push_back(q);
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> keys;
+std::vector<Execution::Block> Execution::make_blocks(Audience const& audience) const {
+  std::vector<std::vector<std::uint32_t>> groups(audience.n_groups());
+  for (std::uint32_t q = 0; q < request_.n_queries; ++q) groups[audience.group_of(q)].push_back(q);
   std::vector<Block> blocks;
-  for (auto const& [key, queries] : groups) {
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    std::vector<std::uint32_t> const& queries = groups[group];
     for (std::size_t begin = 0; begin < queries.size(); begin += kBlockQueries) {
       std::size_t const end = std::min(queries.size(), begin + kBlockQueries);
-      blocks.push_back({keys.size(),
-                        key.first,
+      blocks.push_back({group,
+                        audience.scope_of(group),
                         {queries.begin() + static_cast<std::ptrdiff_t>(begin),
                          queries.begin() + static_cast<std::ptrdiff_t>(end)}});
     }
-    keys.push_back(key);
   }
-  tiles.resize(keys.size());
-  parallel_for(keys.size(), request_.threads, [&](int, std::size_t group) {
-    auto const [scope, filter] = keys[group];
-    for (std::size_t s = 0; s < snapshot_.segments.size(); ++s) {
-      tiles[group].push_back(
-          select_tiles(*snapshot_.segments[s], scopes_[scope][s],
-                       filter == kNone32 ? nullptr : request_.filters[filter].get()));
-    }
-  });
   return blocks;
 }
 
@@ -165,8 +148,8 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
                                 statistics[arm][q]);
     }
   }
-  std::vector<GroupTiles> tiles;
-  std::vector<Block> const blocks = make_blocks(tiles);
+  Audience const audience(snapshot_, request_, scopes_);
+  std::vector<Block> const blocks = make_blocks(audience);
   Row most_rows = 0;
   for (Block const& block : blocks) {
     Row n_rows = 0;
@@ -189,7 +172,7 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
                [&](int worker, std::size_t item) {
                  bool const is_dense = item < n_dense_items;
                  Block const& block = blocks[is_dense ? item / n_slices : item - n_dense_items];
-                 GroupTiles const& group = tiles[block.group];
+                 GroupTiles const& group = audience.tiles(block.group);
                  if (is_dense) {
                    scan_dense_block(block, group, item % n_slices, n_slices, dense);
                  } else {
@@ -205,6 +188,10 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
       auto const first = dense[q].begin() + static_cast<std::ptrdiff_t>(arm * n_slices);
       lists.push_back(
           TopK::join({first, first + static_cast<std::ptrdiff_t>(n_slices)}, request_.depth));
+    }
+    for (ListedRequest const& arm : request_.listed) {
+      lists.push_back(list_candidates(snapshot_, audience, audience.group_of(q), arm.queries[q],
+                                      arm.floor, request_.depth));
     }
     pools[q] = complete(q, std::move(lists), scorers);
   });
@@ -247,7 +234,9 @@ Pool Execution::complete(std::size_t query, ArmLists lists,
     for (std::size_t arm = 0; arm < n_arms; ++arm) {
       float& score = pool.scores[doc * n_arms + arm];
       if (score != kNoScore) continue;
-      if (arm >= n_lexical) {
+      if (arm >= n_lexical + request_.dense.size()) {
+        continue;  // a listed arm says nothing of what it does not list
+      } else if (arm >= n_lexical) {
         score = score_dense(segment, request_.dense[arm - n_lexical], query, d.row);
       } else if (queries_[arm][query]) {
         score = score_lexical(segment, request_.lexical[arm].column, scorers[arm][query],
@@ -294,126 +283,6 @@ Statistics add_statistics(std::span<Statistics const* const> parts) {
     }
   }
   return sum;
-}
-
-namespace {
-
-// One query's candidates of all parts in one pool. An arm's list is cut again, over all parts; what
-// no list keeps is no part of the union.
-class JoinedPool {
- public:
-  // Of one part: its pool as it is, which must outlive this.
-  explicit JoinedPool(Pool const& only) : only_(&only) {}
-  JoinedPool(Pool joined, std::vector<std::uint32_t> part)
-      : joined_(std::move(joined)), part_(std::move(part)) {}
-
-  Pool const& pool() const { return only_ != nullptr ? *only_ : joined_; }
-  std::uint32_t part(std::uint32_t doc) const { return only_ != nullptr ? 0 : part_[doc]; }
-
- private:
-  Pool const* only_ = nullptr;
-  Pool joined_;
-  std::vector<std::uint32_t> part_;  // [n_docs]
-};
-
-JoinedPool join_parts(Request const& request, std::span<std::vector<Pool> const* const> parts,
-                      std::size_t query) {
-  if (parts.size() == 1) return JoinedPool((*parts[0])[query]);
-  std::size_t const n_arms = request.n_arms();
-  struct Place {
-    std::uint32_t part;
-    std::uint32_t doc;
-  };
-  std::vector<std::vector<Place>> lists(n_arms);
-  std::vector<std::vector<std::uint32_t>> number(parts.size());  // where a kept document went
-  for (std::uint32_t part = 0; part < parts.size(); ++part)
-    number[part].resize((*parts[part])[query].docs.size(), kNone32);
-  Pool joined;
-  std::vector<std::uint32_t> part_of;
-  joined.lists.resize(n_arms);
-  for (std::size_t arm = 0; arm < n_arms; ++arm) {
-    auto const pool_of = [&](Place place) -> Pool const& { return (*parts[place.part])[query]; };
-    for (std::uint32_t part = 0; part < parts.size(); ++part) {
-      for (std::uint32_t doc : (*parts[part])[query].lists[arm]) lists[arm].push_back({part, doc});
-    }
-    std::sort(lists[arm].begin(), lists[arm].end(), [&](Place a, Place b) {
-      float const x = pool_of(a).scores[a.doc * n_arms + arm];
-      float const y = pool_of(b).scores[b.doc * n_arms + arm];
-      return x != y ? x > y : pool_of(a).docs[a.doc].seq < pool_of(b).docs[b.doc].seq;
-    });
-    if (lists[arm].size() > request.depth) lists[arm].resize(request.depth);
-    for (Place place : lists[arm]) {
-      std::uint32_t& at = number[place.part][place.doc];
-      if (at == kNone32) {
-        Pool const& from = pool_of(place);
-        at = static_cast<std::uint32_t>(joined.docs.size());
-        joined.docs.push_back(from.docs[place.doc]);
-        part_of.push_back(place.part);
-        auto const first = from.scores.begin() + static_cast<std::ptrdiff_t>(place.doc * n_arms);
-        joined.scores.insert(joined.scores.end(), first,
-                             first + static_cast<std::ptrdiff_t>(n_arms));
-      }
-      joined.lists[arm].push_back(at);
-    }
-  }
-  return {std::move(joined), std::move(part_of)};
-}
-
-void append_hits(Request const& request, JoinedPool const& joined, Hits& hits) {
-  std::size_t const n_arms = request.n_arms();
-  Pool const& pool = joined.pool();
-  std::vector<std::int32_t> const ranks = ranks_of(pool, n_arms);
-  auto const [fused, scales] = fuse(request, pool, ranks);
-  hits.scales.insert(hits.scales.end(), scales.begin(), scales.end());
-  std::size_t const begin = std::min(request.offset, fused.size());
-  std::size_t const end = begin + std::min(request.limit, fused.size() - begin);
-  for (std::size_t i = begin; i < end; ++i) {
-    std::uint32_t const doc = fused[i].doc;
-    hits.part.push_back(joined.part(doc));
-    hits.segment.push_back(pool.docs[doc].segment);
-    hits.row.push_back(pool.docs[doc].row);
-    hits.rank.push_back(static_cast<std::int32_t>(i) + 1);
-    hits.score.push_back(fused[i].score);
-    for (std::size_t arm = 0; arm < n_arms; ++arm) {
-      hits.arm_scores.push_back(pool.scores[doc * n_arms + arm]);
-      hits.arm_ranks.push_back(ranks[doc * n_arms + arm]);
-    }
-  }
-  hits.offsets.push_back(static_cast<std::int64_t>(hits.rank.size()));
-}
-
-template <typename T>
-void append(std::vector<T>& to, std::vector<T> const& from) {
-  to.insert(to.end(), from.begin(), from.end());
-}
-
-constexpr std::size_t kQueriesPerChunk = 64;
-
-}  // namespace
-
-Hits merge(Request const& request, std::span<std::vector<Pool> const* const> parts) {
-  std::vector<Hits> chunks((request.n_queries + kQueriesPerChunk - 1) / kQueriesPerChunk);
-  parallel_for(chunks.size(), request.threads, [&](int, std::size_t chunk) {
-    std::size_t const end = std::min(request.n_queries, (chunk + 1) * kQueriesPerChunk);
-    for (std::size_t q = chunk * kQueriesPerChunk; q < end; ++q) {
-      append_hits(request, join_parts(request, parts, q), chunks[chunk]);
-    }
-  });
-  Hits hits;
-  for (Hits const& chunk : chunks) {
-    std::int64_t const base = hits.offsets.back();
-    for (std::size_t i = 1; i < chunk.offsets.size(); ++i)
-      hits.offsets.push_back(base + chunk.offsets[i]);
-    append(hits.part, chunk.part);
-    append(hits.segment, chunk.segment);
-    append(hits.row, chunk.row);
-    append(hits.rank, chunk.rank);
-    append(hits.score, chunk.score);
-    append(hits.arm_scores, chunk.arm_scores);
-    append(hits.arm_ranks, chunk.arm_ranks);
-    append(hits.scales, chunk.scales);
-  }
-  return hits;
 }
 
 }  // namespace hyrecall
