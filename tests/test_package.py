@@ -62,7 +62,7 @@ def test_the_version_is_one() -> None:
 
 def test_the_package_is_marked_as_typed() -> None:
     assert (PACKAGE / "py.typed").is_file()
-    assert (PACKAGE / "_core.pyi").is_file()
+    assert (PACKAGE / "_core" / "__init__.pyi").is_file()
 
 
 def test_every_public_name_is_there() -> None:
@@ -97,6 +97,8 @@ Entry = Signature | str
 def stub_entries(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, Entry]]:
     for node in body:
         if isinstance(node, ast.FunctionDef):
+            if node.name.startswith("__") and node.name not in ("__init__", "__len__"):
+                continue
             decorators = {d.id for d in node.decorator_list if isinstance(d, ast.Name)}
             if "property" in decorators:
                 yield prefix + node.name, "property"
@@ -128,8 +130,13 @@ def runtime_entries(holder: object, prefix: str = "") -> Iterator[tuple[str, Ent
 
 
 def test_the_stub_names_every_binding_with_its_parameters() -> None:
-    tree = ast.parse((PACKAGE / "_core.pyi").read_text())
-    stub = {k: v for k, v in stub_entries(tree.body) if not k.startswith("_")}
+    stub: dict[str, Entry] = {}
+    for path in (PACKAGE / "_core").glob("*.pyi"):
+        prefix = "" if path.stem == "__init__" else f"{path.stem}."
+        if prefix:
+            stub[path.stem] = "class"
+        entries = stub_entries(ast.parse(path.read_text()).body, prefix)
+        stub |= {k: v for k, v in entries if not k.removeprefix(prefix).startswith("_")}
     assert stub.pop("HyrecallError.argument") == "value"  # set on instances
     bound = dict(runtime_entries(_core))
     assert len(bound) > 100

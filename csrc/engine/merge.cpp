@@ -1,3 +1,4 @@
+// What joins the parts of an index: their statistics, their candidates.
 #include <algorithm>
 
 #include "core/parallel.hpp"
@@ -5,6 +6,23 @@
 #include "engine/recall.hpp"
 
 namespace hyrecall {
+
+Statistics add_statistics(std::span<Statistics const* const> parts) {
+  Statistics sum = *parts.front();
+  for (std::size_t part = 1; part < parts.size(); ++part) {
+    for (std::size_t arm = 0; arm < sum.size(); ++arm) {
+      for (std::size_t q = 0; q < sum[arm].size(); ++q) {
+        QueryStatistics const& one = (*parts[part])[arm][q];
+        sum[arm][q].n_docs += one.n_docs;
+        sum[arm][q].total_length += one.total_length;
+        for (std::size_t leaf = 0; leaf < one.doc_freqs.size(); ++leaf)
+          sum[arm][q].doc_freqs[leaf] += one.doc_freqs[leaf];
+      }
+    }
+  }
+  return sum;
+}
+
 namespace {
 
 // One query's candidates of all parts in one pool. An arm's list is cut again, over all parts; what

@@ -269,20 +269,4 @@ bool Execution::matches(std::size_t arm, std::size_t query, std::uint32_t segmen
       [&](std::uint32_t leaf) { return leaves[leaf].freq_of(row) > 0; });
 }
 
-Statistics add_statistics(std::span<Statistics const* const> parts) {
-  Statistics sum = *parts.front();
-  for (std::size_t part = 1; part < parts.size(); ++part) {
-    for (std::size_t arm = 0; arm < sum.size(); ++arm) {
-      for (std::size_t q = 0; q < sum[arm].size(); ++q) {
-        QueryStatistics const& one = (*parts[part])[arm][q];
-        sum[arm][q].n_docs += one.n_docs;
-        sum[arm][q].total_length += one.total_length;
-        for (std::size_t leaf = 0; leaf < one.doc_freqs.size(); ++leaf)
-          sum[arm][q].doc_freqs[leaf] += one.doc_freqs[leaf];
-      }
-    }
-  }
-  return sum;
-}
-
 }  // namespace hyrecall

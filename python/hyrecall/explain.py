@@ -62,6 +62,8 @@ class Component:
         Of a lexical arm, in the order in which they are summed.
     dot, inverse_norm, inverse_query_norm : float or None
         Of a dense arm: cosine = (dot x inverse_norm) x inverse_query_norm.
+    evidence : object
+        Of an arm of ``arms=``: see :meth:`hyrecall.Hit.evidence`.
     """
 
     arm: str
@@ -75,6 +77,7 @@ class Component:
     dot: float | None = None
     inverse_norm: float | None = None
     inverse_query_norm: float | None = None
+    evidence: Any = None
 
 
 @dataclass(frozen=True)
@@ -127,10 +130,12 @@ def _explain(hits: Hits, hit: Hit) -> Explanation:
     request = plan.request.slice(hit.query, hit.query + 1)
     execution = _core.Execution(hits._state.snapshot, request)
     for at, arm in enumerate(plan.arms):
-        is_lexical = at < plan.n_lexical
-        scored = (
-            _lexical(hits, hit, at, arm, execution) if is_lexical else _dense(hits, hit, at, arm)
-        )
+        if at < plan.n_lexical:
+            scored = _lexical(hits, hit, at, arm, execution)
+        elif arm in plan.extra:  # its score came with the request
+            scored = {"score": hit.arm_score(arm), "evidence": hit.evidence(arm)}
+        else:
+            scored = _dense(hits, hit, at, arm)
         parts.append({"arm": arm, "rank": hit.arm_rank(arm), **scored})
     score, contributions = _fuse(hits, hit, parts)
     components = tuple(

@@ -11,6 +11,7 @@ from typing import Any
 
 from hyrecall import writer
 from hyrecall.analyzer import Analyzer
+from hyrecall.arms.run import Arm
 from hyrecall.errors import DTypeError, OptionError, WriterBusyError, error
 from hyrecall.filters import Filter
 from hyrecall.hits import Hits, QueryHits
@@ -129,6 +130,8 @@ class Index:
         min_fused: float | Above | None = None,
         bm25: BM25 | Mapping[str, BM25] | None = None,
         normalize: bool = False,
+        arms: Sequence[Arm] | Arm = (),
+        candidates: Mapping[str, Sequence[Any]] | None = None,
         columns: Sequence[str] = (),
         now: datetime | None = None,
     ) -> Hits:
@@ -159,6 +162,10 @@ class Index:
         normalize : bool, default False
             Divide by the best score possible (with one arm, by the list's best): scores in [0, 1],
             the order unchanged.
+        arms : arm of hyrecall.arms or sequence of them, default ()
+            More ways to retrieve; a list in ``text`` goes to those that read it too.
+        candidates : mapping of str to sequence, optional
+            What each :class:`hyrecall.arms.Listed` lists, per query.
         columns : sequence of str, default ()
             Row columns that ``to_arrow()`` adds.
         now : datetime, optional
@@ -194,6 +201,8 @@ class Index:
             min_fused=min_fused,
             bm25=bm25,
             normalize=normalize,
+            arms=arms,
+            candidates=candidates,
         )
         return run_recall(self._facts, self._state, self._device, options, columns=columns, now=now)
 

@@ -4,10 +4,14 @@ Arrow columns come as anything with ``__arrow_c_array__``, one chunk each.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict, final
+from typing import Any, Literal, Protocol, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
+
+from hyrecall._core import arithmetic as arithmetic
+from hyrecall._core import arms as arms
+from hyrecall._core import device as device
 
 _Rows: TypeAlias = npt.NDArray[np.uint32]
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -290,6 +294,15 @@ class Request:
         valid: _Bytes,
         floor: _Floor,
     ) -> None: ...
+    def add_listed(
+        self,
+        name: str,
+        offsets: npt.NDArray[np.int64],
+        segment: _Rows,
+        row: _Rows,
+        score: npt.NDArray[np.float32],
+        floor: _Floor,
+    ) -> None: ...
     def set_fusion(
         self,
         *,
@@ -332,69 +345,3 @@ class Execution:
 
 def merge(request: Request, parts: Sequence[Candidates]) -> dict[str, npt.NDArray[Any]]:
     """offsets, part, segment, row, rank, score, arm_scores, arm_ranks, scales: one row a hit."""
-
-# ---- submodules; a class of static functions stands for each, as a stub file has none ----
-
-@final
-class arithmetic:  # noqa: N801
-    """The formulas of docs/scoring.md, bit for bit."""
-
-    class RoundToNearest:
-        def __enter__(self) -> None: ...
-        def __exit__(self, *args: object) -> None: ...
-
-    @staticmethod
-    def isa() -> str: ...
-    @staticmethod
-    def log(x: float) -> float: ...
-    @staticmethod
-    def dots(
-        query: npt.NDArray[np.float32], rows: npt.NDArray[Any], dtype: str = "float32"
-    ) -> npt.NDArray[np.float32]: ...
-    @staticmethod
-    def inverse_norm(row: npt.NDArray[np.float32]) -> float: ...
-    @staticmethod
-    def cosine(dot: float, inverse_row_norm: float, inverse_query_norm: float) -> float: ...
-    @staticmethod
-    def idf(variant: _Variant, n_docs: int, doc_freq: int) -> float: ...
-    @staticmethod
-    def mean_doc_length(n_docs: int, total_length: int) -> float: ...
-    @staticmethod
-    def weight(
-        variant: _Variant, k1: float, b: float, idf: float, multiplicity: float
-    ) -> float: ...
-    @staticmethod
-    def length_norm(k1: float, b: float, doc_length: int, mean_doc_length: float) -> float: ...
-    @staticmethod
-    def impact(weight: float, term_freq: float, length_norm: float) -> float: ...
-    @staticmethod
-    def add(a: float, b: float) -> float: ...
-    @staticmethod
-    def rrf_term(weight: float, rank_constant: float, rank: int) -> float: ...
-    @staticmethod
-    def minmax_scale(score: float, low: float, high: float) -> float: ...
-
-class _DeviceReport(TypedDict):
-    has_library: bool
-    driver_version: int
-    runtime_version: int
-    devices: list[tuple[str, int, int, int, int]]
-    problem: str
-
-@final
-class device:  # noqa: N801
-    """CUDA devices, through libhyrecall_cuda.so."""
-
-    MAX_ARITY: int
-    @staticmethod
-    def describe(folder: str) -> _DeviceReport: ...
-    @staticmethod
-    def formulas(
-        folder: str, ordinal: int, op: str, arguments: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.float64]:
-        """A formula of the golden table on a device, shape (n,)."""
-    @staticmethod
-    def dots(
-        folder: str, ordinal: int, query: npt.NDArray[np.float32], rows: npt.NDArray[np.float32]
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """Canonical dots and inverse norms of float32 rows on a device."""

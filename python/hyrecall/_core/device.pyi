@@ -1,0 +1,26 @@
+"""CUDA devices, through libhyrecall_cuda.so."""
+
+from typing import TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+class _DeviceReport(TypedDict):
+    has_library: bool
+    driver_version: int
+    runtime_version: int
+    devices: list[tuple[str, int, int, int, int]]
+    problem: str
+
+MAX_ARITY: int
+
+def describe(folder: str) -> _DeviceReport: ...
+def formulas(
+    folder: str, ordinal: int, op: str, arguments: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """A formula of the golden table on a device, shape (n,)."""
+
+def dots(
+    folder: str, ordinal: int, query: npt.NDArray[np.float32], rows: npt.NDArray[np.float32]
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Canonical dots and inverse norms of float32 rows on a device."""
