@@ -13,6 +13,22 @@
 
 namespace hyrecall {
 
+// Which keys live in a scope. In a few cells they are looked up in the tables of keys; of many
+// cells they are listed once.
+class LiveKeys {
+ public:
+  LiveKeys(Snapshot const& nodes, std::vector<ScopeRows> scope);
+  bool operator()(KeyValue const& key) const;
+
+ private:
+  static constexpr std::size_t kFewCells = 32;
+
+  Snapshot const& nodes_;
+  std::vector<ScopeRows> scope_;
+  bool is_listed_ = false;
+  std::vector<KeyValue> keys_;  // rising
+};
+
 class Adjacency {
  public:
   // Both requests hold the same queries; their scopes alone are read. Everything must outlive this.
@@ -43,10 +59,14 @@ class Adjacency {
   std::vector<Neighbour> neighbours(std::size_t query, KeyValue const& key) const;
 
  private:
-  Incidence const& graph(std::size_t query) const { return *graphs_[group_of_[query]]; }
+  struct Group {
+    Incidence edges;
+    LiveKeys live;
+  };
+  Group const& group(std::size_t query) const { return *groups_[group_of_[query]]; }
 
-  std::vector<std::uint32_t> group_of_;             // [n_queries]
-  std::vector<std::unique_ptr<Incidence>> graphs_;  // [n distinct (edge scope, node scope)]
+  std::vector<std::uint32_t> group_of_;         // [n_queries]
+  std::vector<std::unique_ptr<Group>> groups_;  // [n distinct (edge scope, node scope)]
 };
 
 }  // namespace hyrecall

@@ -66,8 +66,7 @@ KeyValue value_of(AttributeColumn const& column, std::int64_t code) {
 
 }  // namespace
 
-Incidence::Incidence(Snapshot const& snapshot, std::size_t attribute, GroupTiles const& tiles,
-                     std::function<bool(KeyValue const&)> const& keep) {
+Incidence::Incidence(Snapshot const& snapshot, std::size_t attribute, GroupTiles const& tiles) {
   std::vector<SegmentCodes> read;
   std::vector<AttributeColumn const*> columns;
   for (std::size_t s = 0; s < tiles.size(); ++s) {
@@ -82,19 +81,19 @@ Incidence::Incidence(Snapshot const& snapshot, std::size_t attribute, GroupTiles
     std::inplace_merge(values_.begin(), values_.begin() + n_before, values_.end());
   }
   values_.erase(std::unique(values_.begin(), values_.end()), values_.end());
-  if (keep) std::erase_if(values_, [&](KeyValue const& value) { return !keep(value); });
-
   for_each_row(tiles, [&](std::uint32_t s, Row row) { places_.push_back({s, row}); });
   for (std::size_t s = 0; s < read.size(); ++s) {
-    std::vector<Item> item_of;  // [n distinct], kNone32: not kept
-    for (std::int64_t code : read[s].distinct) item_of.push_back(find(value_of(*columns[s], code)));
+    std::vector<Item> item_of;  // [n distinct]
+    Item item = 0;              // both lists rise: one walk finds all
+    for (std::int64_t code : read[s].distinct) {
+      KeyValue const value = value_of(*columns[s], code);
+      while (values_[item] != value) ++item;
+      item_of.push_back(item);
+    }
     std::size_t begin = 0;
     for (std::size_t end : read[s].row_ends) {
       std::size_t const first = items_.size();
-      for (; begin < end; ++begin) {
-        Item const item = item_of[read[s].numbers[begin]];
-        if (item != kNone32) items_.push_back(item);
-      }
+      for (; begin < end; ++begin) items_.push_back(item_of[read[s].numbers[begin]]);
       auto const own = items_.begin() + static_cast<std::ptrdiff_t>(first);
       std::sort(own, items_.end());
       items_.erase(std::unique(own, items_.end()), items_.end());
@@ -130,30 +129,31 @@ std::uint32_t Incidence::find(Place place) const {
   return static_cast<std::uint32_t>(at - places_.begin());
 }
 
-std::vector<std::uint8_t> Incidence::hops_from(std::span<Item const> sources, int most) const {
+std::vector<std::uint8_t> Incidence::hops_from(std::span<Item const> sources, int most,
+                                               std::function<bool(Item)> const& is_there) const {
   std::vector<std::uint8_t> hops(n_items(), kFar);
+  std::vector<bool> met(n_items(), false);
   std::vector<bool> crossed(n_rows(), false);
   std::vector<Item> reached;
-  for (Item item : sources) {
-    if (hops[item] == 0) continue;
-    hops[item] = 0;
-    reached.push_back(item);
-  }
   std::vector<Item> next;
-  for (int hop = 1; hop <= most && !reached.empty(); ++hop) {
+  auto const reach = [&](Item item, int hop) {
+    if (met[item]) return;
+    met[item] = true;
+    if (is_there && !is_there(item)) return;
+    hops[item] = static_cast<std::uint8_t>(hop);
+    next.push_back(item);
+  };
+  for (Item item : sources) reach(item, 0);
+  for (int hop = 1; hop <= most && !next.empty(); ++hop) {
+    reached.swap(next);
     next.clear();
     for (Item item : reached) {
       for (std::uint32_t row : rows_of(item)) {
         if (crossed[row]) continue;
         crossed[row] = true;
-        for (Item other : items_of(row)) {
-          if (hops[other] != kFar) continue;
-          hops[other] = static_cast<std::uint8_t>(hop);
-          next.push_back(other);
-        }
+        for (Item other : items_of(row)) reach(other, hop);
       }
     }
-    reached.swap(next);
   }
   return hops;
 }

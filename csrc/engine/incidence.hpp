@@ -20,10 +20,9 @@ class Incidence {
   };
   static constexpr std::uint8_t kFar = 255;  // hops to an item that was not reached
 
-  // Over the rows of the tiles; a column without lists has an item a row. keep(value) says which
-  // items count, all without it. The snapshot must outlive this.
-  Incidence(Snapshot const& snapshot, std::size_t attribute, GroupTiles const& tiles,
-            std::function<bool(KeyValue const&)> const& keep = {});
+  // Over the rows of the tiles; a column without lists has an item a row. The snapshot must outlive
+  // this.
+  Incidence(Snapshot const& snapshot, std::size_t attribute, GroupTiles const& tiles);
 
   std::size_t n_rows() const { return places_.size(); }
   std::size_t n_items() const { return values_.size(); }
@@ -42,8 +41,9 @@ class Incidence {
   }
 
   // Hops to every item from the nearest source, at most `most` < kFar: items of one row are one hop
-  // apart.
-  std::vector<std::uint8_t> hops_from(std::span<Item const> sources, int most) const;
+  // apart. is_there(item) is asked once for each item in reach; what is not there is not passed.
+  std::vector<std::uint8_t> hops_from(std::span<Item const> sources, int most,
+                                      std::function<bool(Item)> const& is_there = {}) const;
 
  private:
   void invert();
