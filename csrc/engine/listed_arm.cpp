@@ -23,7 +23,8 @@ class NewestFew {
 
   // Whether a document with this value at most cannot be among them.
   bool is_hopeless(std::int64_t code, bool has_value) const {
-    if (kept_.size() < n_) return n_ == 0;
+    if (n_ == 0) return true;
+    if (kept_.size() < n_) return false;
     NewestDoc const& last = kept_.front();
     return last.has_value && (!has_value || code < last.code);
   }
