@@ -265,7 +265,7 @@ class Graph(GraphReads):
             raise error(OptionError, "hot", "finite scores >= 0", list(scores))
         target_offsets, targets = self.flat_keys("among", among)
         found = adjacency.spread(offsets, keys, scores, target_offsets, targets, hops)
-        return np.split(found, target_offsets[1:-1])
+        return [found[b:e] for b, e in zip(target_offsets, target_offsets[1:], strict=False)]
 
     def neighbours(
         self,
