@@ -7,6 +7,7 @@ namespace hyrecall::bindings {
 
 void bind_analyzer(pybind11::module_& m);
 void bind_arithmetic(pybind11::module_& m);
+void bind_arms(pybind11::module_& m);
 void bind_columns(pybind11::module_& m);
 void bind_device(pybind11::module_& m);
 void bind_errors(pybind11::module_& m);

@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -83,6 +84,29 @@ Fusion::Scale take_scale(std::string const& name) {
   return Fusion::Scale::kNone;
 }
 
+// Query q has the documents from offsets[q] to offsets[q + 1].
+std::vector<std::vector<ListedDoc>> take_listed(std::size_t n_queries,
+                                                Array<std::int64_t> const& offsets,
+                                                Array<std::uint32_t> const& segment,
+                                                Array<std::uint32_t> const& row,
+                                                Array<float> const& score) {
+  std::span<std::int64_t const> const bounds = span_of(offsets);
+  bool const fits = segment.size() == row.size() && score.size() == row.size() &&
+                    bounds.size() == n_queries + 1 && bounds.front() == 0 &&
+                    bounds.back() == row.size();
+  require(fits, "documents of every query");
+  std::vector<std::vector<ListedDoc>> out(n_queries);
+  for (std::size_t q = 0; q < n_queries; ++q) {
+    require(bounds[q] <= bounds[q + 1], "rising offsets");
+    for (std::int64_t i = bounds[q]; i < bounds[q + 1]; ++i) {
+      float const value = score.data()[i];
+      require(std::isfinite(value), "finite scores");
+      out[q].push_back({segment.data()[i], row.data()[i], value});
+    }
+  }
+  return out;
+}
+
 void bind_request(py::module_& m) {
   using OptionalFloor = std::optional<std::pair<double, bool>>;
   py::class_<Request, std::shared_ptr<Request>>(m, "Request")
@@ -158,6 +182,20 @@ void bind_request(py::module_& m) {
             request.dense.push_back(std::move(arm));
           },
           py::arg("column"), py::arg("name"), py::arg("vectors"), py::arg("valid"),
+          py::arg("floor"))
+      .def(
+          "add_listed",
+          [](Request& request, std::string name, Array<std::int64_t> const& offsets,
+             Array<std::uint32_t> const& segment, Array<std::uint32_t> const& row,
+             Array<float> const& score, OptionalFloor const& floor) {
+            ListedRequest arm;
+            FpEnvGuard const fp;  // the floor is rounded to float32 here
+            arm.name = std::move(name);
+            arm.queries = take_listed(request.n_queries, offsets, segment, row, score);
+            arm.floor = take_floor<float>(floor);
+            request.listed.push_back(std::move(arm));
+          },
+          py::arg("name"), py::arg("offsets"), py::arg("segment"), py::arg("row"), py::arg("score"),
           py::arg("floor"))
       .def(
           "set_fusion",

@@ -14,5 +14,6 @@ PYBIND11_MODULE(_core, m) {
   bind_segment(m);
   bind_shaping(m);
   bind_recall(m);
+  bind_arms(m);
   bind_device(m);
 }

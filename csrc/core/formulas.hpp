@@ -268,4 +268,27 @@ HYRECALL_HD inline double mmr_value(double relevance_weight, double relevance, d
   return relevance_weight * relevance - (1.0 - relevance_weight) * similarity;
 }
 
+// ---- listed arms
+// -----------------------------------------------------------------------------------------------
+
+// What place n (from 1) in an ordering is worth where only the order is known, in (0, 1].
+HYRECALL_HD inline double place_score(std::int64_t place) {
+  return 1.0 / static_cast<double>(place);
+}
+
+// How well documents match whose tags the query names, in [0.5, 0.9]: more where the largest of
+// those tags has more documents, up to four.
+HYRECALL_HD inline double tag_relevance(std::int64_t most_documents) {
+  double const w = static_cast<double>(most_documents);
+  double const share = w / (w > 5.0 ? w : 5.0);
+  double const value = 0.5 + 0.5 * share;
+  return value < 0.9 ? value : 0.9;
+}
+
+// What is left of a score after so many hops in a graph: each halves it.
+HYRECALL_HD inline double hop_decay(double score, int hops) {
+  for (int hop = 0; hop < hops; ++hop) score = score * 0.5;
+  return score;
+}
+
 }  // namespace hyrecall

@@ -1,13 +1,12 @@
 #include "engine/recall.hpp"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "core/error.hpp"
 #include "core/parallel.hpp"
 #include "engine/dense_arm.hpp"
-#include "engine/fusion.hpp"
+#include "engine/listed_arm.hpp"
 
 namespace hyrecall {
 namespace {
@@ -18,13 +17,8 @@ constexpr Row kSliceRows = 16'384;  // a scan is split among threads only above 
 }  // namespace
 
 Execution::Execution(Snapshot const& snapshot, Request const& request)
-    : snapshot_(snapshot), request_(request) {
+    : snapshot_(snapshot), request_(request), scopes_(resolve_scopes(snapshot, request)) {
   std::size_t const n_segments = snapshot.segments.size();
-  scopes_.resize(request.scopes.size());
-  parallel_for(request.scopes.size(), request.threads, [&](int, std::size_t s) {
-    for (auto const& view : snapshot.segments)
-      scopes_[s].push_back(resolve_scope(view->segment(), *request.scopes[s]));
-  });
   postings_.resize(request.lexical.size());
   for (std::size_t arm = 0; arm < request.lexical.size(); ++arm) {
     LexicalRequest const& lexical = request.lexical[arm];
@@ -76,31 +70,20 @@ Statistics Execution::statistics() const {
   return out;
 }
 
-std::vector<Execution::Block> Execution::make_blocks(std::vector<GroupTiles>& tiles) const {
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> groups;
-  for (std::uint32_t q = 0; q < request_.n_queries; ++q)
-    groups[{request_.scope_of[q], request_.filter_of[q]}].push_back(q);
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> keys;
+std::vector<Execution::Block> Execution::make_blocks(Audience const& audience) const {
+  std::vector<std::vector<std::uint32_t>> groups(audience.n_groups());
+  for (std::uint32_t q = 0; q < request_.n_queries; ++q) groups[audience.group_of(q)].push_back(q);
   std::vector<Block> blocks;
-  for (auto const& [key, queries] : groups) {
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    std::vector<std::uint32_t> const& queries = groups[group];
     for (std::size_t begin = 0; begin < queries.size(); begin += kBlockQueries) {
       std::size_t const end = std::min(queries.size(), begin + kBlockQueries);
-      blocks.push_back({keys.size(),
-                        key.first,
+      blocks.push_back({group,
+                        audience.scope_of(group),
                         {queries.begin() + static_cast<std::ptrdiff_t>(begin),
                          queries.begin() + static_cast<std::ptrdiff_t>(end)}});
     }
-    keys.push_back(key);
   }
-  tiles.resize(keys.size());
-  parallel_for(keys.size(), request_.threads, [&](int, std::size_t group) {
-    auto const [scope, filter] = keys[group];
-    for (std::size_t s = 0; s < snapshot_.segments.size(); ++s) {
-      tiles[group].push_back(
-          select_tiles(*snapshot_.segments[s], scopes_[scope][s],
-                       filter == kNone32 ? nullptr : request_.filters[filter].get()));
-    }
-  });
   return blocks;
 }
 
@@ -165,8 +148,8 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
                                 statistics[arm][q]);
     }
   }
-  std::vector<GroupTiles> tiles;
-  std::vector<Block> const blocks = make_blocks(tiles);
+  Audience const audience(snapshot_, request_, scopes_);
+  std::vector<Block> const blocks = make_blocks(audience);
   Row most_rows = 0;
   for (Block const& block : blocks) {
     Row n_rows = 0;
@@ -189,7 +172,7 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
                [&](int worker, std::size_t item) {
                  bool const is_dense = item < n_dense_items;
                  Block const& block = blocks[is_dense ? item / n_slices : item - n_dense_items];
-                 GroupTiles const& group = tiles[block.group];
+                 GroupTiles const& group = audience.tiles(block.group);
                  if (is_dense) {
                    scan_dense_block(block, group, item % n_slices, n_slices, dense);
                  } else {
@@ -205,6 +188,10 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
       auto const first = dense[q].begin() + static_cast<std::ptrdiff_t>(arm * n_slices);
       lists.push_back(
           TopK::join({first, first + static_cast<std::ptrdiff_t>(n_slices)}, request_.depth));
+    }
+    for (ListedRequest const& arm : request_.listed) {
+      lists.push_back(list_candidates(snapshot_, audience, audience.group_of(q), arm.queries[q],
+                                      arm.floor, request_.depth));
     }
     pools[q] = complete(q, std::move(lists), scorers);
   });
@@ -247,7 +234,9 @@ Pool Execution::complete(std::size_t query, ArmLists lists,
     for (std::size_t arm = 0; arm < n_arms; ++arm) {
       float& score = pool.scores[doc * n_arms + arm];
       if (score != kNoScore) continue;
-      if (arm >= n_lexical) {
+      if (arm >= n_lexical + request_.dense.size()) {
+        continue;  // a listed arm says nothing of what it does not list
+      } else if (arm >= n_lexical) {
         score = score_dense(segment, request_.dense[arm - n_lexical], query, d.row);
       } else if (queries_[arm][query]) {
         score = score_lexical(segment, request_.lexical[arm].column, scorers[arm][query],

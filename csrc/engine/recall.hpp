@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/audience.hpp"
 #include "engine/lexical_arm.hpp"
 #include "engine/request.hpp"
 
@@ -30,8 +31,6 @@ class Execution {
   }
 
  private:
-  // By segment: the tiles that queries of one scope and filter may see.
-  using GroupTiles = std::vector<std::vector<SelectedTile>>;
   struct Block {  // some queries of a group, that meet each tile together
     std::size_t group;
     std::uint32_t scope;
@@ -40,7 +39,7 @@ class Execution {
   using ArmLists = std::vector<std::vector<Candidate>>;  // [n_arms]
 
   void require_authorised(std::size_t query, std::uint32_t segment, Row row) const;
-  std::vector<Block> make_blocks(std::vector<GroupTiles>& tiles) const;
+  std::vector<Block> make_blocks(Audience const& audience) const;
   std::vector<LeafPostings> const& postings(std::size_t arm, std::size_t query,
                                             std::size_t segment) const {
     return postings_[arm][query][segment];
@@ -56,7 +55,7 @@ class Execution {
 
   Snapshot const& snapshot_;
   Request const& request_;
-  std::vector<std::vector<ScopeRows>> scopes_;                     // [scope][segment]
+  ResolvedScopes scopes_;
   std::vector<std::vector<std::optional<LexicalQuery>>> queries_;  // [lexical arm][query]
   std::vector<std::vector<std::vector<std::vector<LeafPostings>>>>
       postings_;  // [lexical arm][query][segment][leaf]

@@ -41,6 +41,8 @@ Request Request::slice(std::size_t begin, std::size_t end) const {
   for (DenseRequest const& arm : dense) {
     out.dense.push_back({arm.column, arm.name, part_of(arm.queries, begin, end), arm.floor});
   }
+  for (ListedRequest const& arm : listed)
+    out.listed.push_back({arm.name, part_of(arm.queries, begin, end), arm.floor});
   out.depth = depth;
   out.fusion = fusion;
   out.min_fused = min_fused;

@@ -41,6 +41,21 @@ struct DenseRequest {
   Floor<float> floor;
 };
 
+// A document that the caller names, with its score in the arm.
+struct ListedDoc {
+  std::uint32_t segment;
+  Row row;
+  float score;  // finite
+};
+
+// An arm whose candidates come with the request, in any order. What the query may not see is
+// dropped without a word.
+struct ListedRequest {
+  std::string name;
+  std::vector<std::vector<ListedDoc>> queries;  // [n_queries]
+  Floor<float> floor;
+};
+
 struct Fusion {
   enum class Kind : std::uint8_t { kNone, kRrf, kWeightedSum, kMax };
   enum class Scale : std::uint8_t { kNone, kMinmax, kDistribution };
@@ -51,7 +66,7 @@ struct Fusion {
   bool complete = true;          // use scores of documents outside the arm's own list too
 };
 
-// Arms are numbered lexical first, then dense, in the order of these vectors.
+// Arms are numbered lexical first, then dense, then listed, in the order of these vectors.
 struct Request {
   std::size_t n_queries = 0;
   std::vector<std::shared_ptr<Scope const>> scopes;           // distinct
@@ -60,6 +75,7 @@ struct Request {
   std::vector<std::uint32_t> filter_of;                       // [n_queries], kNone32 = none
   std::vector<LexicalRequest> lexical;
   std::vector<DenseRequest> dense;
+  std::vector<ListedRequest> listed;
   std::size_t depth = 100;  // how many documents an arm hands on
   Fusion fusion;
   Floor<double> min_fused;
@@ -68,7 +84,7 @@ struct Request {
   std::size_t offset = 0;
   int threads = 1;
 
-  std::size_t n_arms() const { return lexical.size() + dense.size(); }
+  std::size_t n_arms() const { return lexical.size() + dense.size() + listed.size(); }
   // The queries [begin, end) as a request of their own: a batch of any size runs in pieces, with
   // the same bits.
   Request slice(std::size_t begin, std::size_t end) const;

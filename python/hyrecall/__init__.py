@@ -1,5 +1,6 @@
 """Exact scoped hybrid recall: BM25 and cosine, fused, over Arrow tables and tensor columns."""
 
+from hyrecall import arms
 from hyrecall.analyzer import Analyzer, Token, TokenFunction
 from hyrecall.errors import (
     CorruptIndexError,
@@ -18,6 +19,7 @@ from hyrecall.errors import (
 )
 from hyrecall.explain import Explanation
 from hyrecall.filters import AllOf, Filter, IsNull, NoneOf, NotNull
+from hyrecall.graph import Graph, GraphSchema, Neighbour
 from hyrecall.hits import Hit, Hits, QueryHits
 from hyrecall.index import Index
 from hyrecall.queries import All, Any, Boost, Phrase, Prefix
@@ -61,6 +63,8 @@ __all__ = [
     "Explanation",
     "Filter",
     "Gate",
+    "Graph",
+    "GraphSchema",
     "Hit",
     "Hits",
     "HyrecallError",
@@ -71,6 +75,7 @@ __all__ = [
     "KeyConflictError",
     "Max",
     "MissingExtraError",
+    "Neighbour",
     "NoneOf",
     "NotNull",
     "OptionError",
@@ -94,4 +99,5 @@ __all__ = [
     "WeightedSum",
     "WriterBusyError",
     "__version__",
+    "arms",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,6 +63,8 @@ class Component:
         Of a lexical arm, in the order in which they are summed.
     dot, inverse_norm, inverse_query_norm : float or None
         Of a dense arm: cosine = (dot x inverse_norm) x inverse_query_norm.
+    evidence : object
+        Of an arm of ``arms=``: see :meth:`hyrecall.Hit.evidence`.
     """
 
     arm: str
@@ -76,6 +78,7 @@ class Component:
     dot: float | None = None
     inverse_norm: float | None = None
     inverse_query_norm: float | None = None
+    evidence: Any = None
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,8 @@ class Place:
     segment: int
     row: int
     ranks: tuple[int | None, ...]  # by arm that ran
+    scores: tuple[float | None, ...]  # likewise; read of arms whose scores came with the request
+    evidence: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -164,11 +169,12 @@ def _explain(hits: Hits, hit: Hit) -> Explanation:
     def fused(place: Place) -> tuple[float, tuple[Component, ...]]:
         parts = []
         for at, arm in enumerate(plan.arms):
-            scored = (
-                _lexical(hits, place, at, arm, execution)
-                if at < plan.n_lexical
-                else _dense(hits, place, at, arm)
-            )
+            if at < plan.n_lexical:
+                scored = _lexical(hits, place, at, arm, execution)
+            elif arm in plan.extra:  # its score came with the request
+                scored = {"score": place.scores[at], "evidence": place.evidence.get(arm)}
+            else:
+                scored = _dense(hits, place, at, arm)
             parts.append({"arm": arm, "rank": place.ranks[at], **scored})
         score, added = _fuse(hits, place.query, parts)
         return score, tuple(
@@ -182,6 +188,8 @@ def _explain(hits: Hits, hit: Hit) -> Explanation:
         int(arrays["segment"][hit._at]),
         int(arrays["row"][hit._at]),
         tuple(hit.arm_rank(arm) for arm in plan.arms),
+        tuple(hit.arm_score(arm) for arm in plan.arms),
+        {arm: hit.evidence(arm) for arm in plan.arms if arm in plan.extra},
     )
     score, components = fused(here)
     steps: tuple[Step, ...] = ()

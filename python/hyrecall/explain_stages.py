@@ -67,11 +67,13 @@ def _donor(hits: Hits, at: int, place: Place) -> Place:
     arrays = hits._arrays
     n_arms = len(hits._plan.arms)
     ranks = arrays["place_arm_ranks"].reshape(-1, n_arms)[at]
+    scores = arrays["place_arm_scores"].reshape(-1, n_arms)[at]
     return Place(
         place.query,
         int(arrays["place_segment"][at]),
         int(arrays["place_row"][at]),
         tuple(int(rank) or None for rank in ranks),
+        tuple(None if math.isinf(score) else float(score) for score in scores),
     )
 
 

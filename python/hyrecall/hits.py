@@ -71,15 +71,11 @@ class Hits:
         trace: Trace,
     ) -> None:
         """Take the native arrays; made by :meth:`hyrecall.Index.recall`."""
-        self._arrays = arrays
-        self._plan = plan
-        self._facts = facts
-        self._state = state
+        self._arrays, self._plan, self._facts, self._state = arrays, plan, facts, state
         self._columns = tuple(columns)
         self._gathered: dict[str, pa.Array] = {}
         self._lists: dict[tuple[str, str], list[Any]] = {}
-        self.now = now
-        self.trace = trace
+        self.now, self.trace = now, trace
 
     @property
     def degraded(self) -> bool:
@@ -146,9 +142,13 @@ class Hits:
         values = self._arrays["arm_ranks"].reshape(-1, len(self._plan.arms))[:, at]
         return pa.array(values, pa.int32(), mask=values == 0)
 
+    @property
+    def _arms(self) -> tuple[str, ...]:
+        return (*self._facts.arms, *self._plan.extra)
+
     def _arm(self, arm: str) -> int | None:
-        if arm not in self._facts.arms:
-            raise error(OptionError, "arm", f"an arm of {list(self._facts.arms)}", repr(arm))
+        if arm not in self._arms:
+            raise error(OptionError, "arm", f"an arm of {list(self._arms)}", repr(arm))
         return self._plan.arms.index(arm) if arm in self._plan.arms else None
 
     def to_arrow(self) -> pa.Table:
@@ -173,7 +173,7 @@ class Hits:
             arrays.append(self.column(name))
         names.append("score")
         arrays.append(pa.array(self._arrays["score"]))
-        for arm in self._facts.arms:
+        for arm in self._arms:
             names += [f"{arm}_score", f"{arm}_rank"]
             arrays += [self.arm_scores(arm), self.arm_ranks(arm)]
         for name in STAGE_COLUMNS:
@@ -227,9 +227,8 @@ class Hits:
 
     def __repr__(self) -> str:
         """Show the first hits of the first queries."""
-        lines = [
-            f"<Hits: {len(self)} queries, {self.n_hits} hits, arms {', '.join(self.trace.arms)}>"
-        ]
+        arms = ", ".join(self.trace.arms)
+        lines = [f"<Hits: {len(self)} queries, {self.n_hits} hits, arms {arms}>"]
         lines += [f"[{q}] {self[q]!r}" for q in range(min(len(self), 3))]
         return "\n".join(lines + (["..."] if len(self) > 3 else []))
 
@@ -353,6 +352,18 @@ class Hit:
         """Give the arm's rank, from 1; None outside its list."""
         value: int | None = self._hits.cached("rank", arm)[self._at]
         return value
+
+    def evidence(self, arm: str) -> Any:
+        """Give what speaks for the document in an arm of ``arms=``; None if nothing does.
+
+        Of ``EdgeLexical`` the key of its best edge, of ``Regex`` the first column that matched.
+        """
+        found = self._hits._plan.listed.get(arm)
+        if found is None or self.arm_score(arm) is None:
+            return None
+        arrays = self._hits._arrays
+        at = self._at
+        return found.evidence_of(self.query, int(arrays["segment"][at]), int(arrays["row"][at]))
 
     def _only(self, arms: Sequence[str], name: str) -> float | None:
         if len(arms) != 1:

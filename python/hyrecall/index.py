@@ -12,6 +12,7 @@ from typing import Any
 from hyrecall import writer
 from hyrecall.analyzer import Analyzer
 from hyrecall.arguments import read_path, whole
+from hyrecall.arms.run import Arm
 from hyrecall.errors import DTypeError, OptionError, WriterBusyError, error
 from hyrecall.filters import Filter
 from hyrecall.hits import Hits, QueryHits
@@ -127,6 +128,8 @@ class Index:
         min_fused: float | Above | None = None,
         bm25: BM25 | Mapping[str, BM25] | None = None,
         normalize: bool = False,
+        arms: Sequence[Arm] | Arm = (),
+        candidates: Mapping[str, Sequence[Any]] | None = None,
         shaping: Sequence[Stage] | Stage = (),
         recipe: Recipe | None = None,
         columns: Sequence[str] = (),
@@ -145,22 +148,20 @@ class Index:
             There is no default; an index built with ``cell=None`` takes none.
         filter : Filter or list of Filter or None, optional
             Narrows the reply; statistics stay those of the scope.
-        limit, offset : int, default 10, 0
-            Which part of the list to give.
-        depth : int, default 100
-            How many documents each arm hands to the fusion; with several arms, limit + offset <=
-            depth. With a recipe, 100 stands for the recipe's.
-        fusion : RRF or WeightedSum or Max or DBSF, optional
-            Default: none with one arm, ``RRF()`` with several.
-        min_score : mapping of str to float or Above, optional
-            Least score of an arm, inclusive, in its unit; acts inside the arm.
-        min_fused : float or Above, optional
-            Least fused score (before ``normalize``).
+        limit, offset, depth : int, default 10, 0, 100
+            Which part of the list to give, and how many documents each arm hands on (100 stands for
+            the recipe's, if there is one); with several arms, limit + offset <= depth.
+        fusion : RRF or WeightedSum or Max or DBSF, default none with one arm, else RRF()
+        min_score, min_fused : float or Above, or (the first) mapping of str to those, optional
+            Least score, inclusive, of an arm in its unit and of the fusion before ``normalize``.
         bm25 : BM25 or mapping of str to BM25, optional
             In place of the index's defaults.
         normalize : bool, default False
             Divide by the best score possible (with one arm, by the list's best): scores in [0, 1],
             the order unchanged.
+        arms, candidates : arm of hyrecall.arms or sequence of them; mapping of str to sequence
+            More ways to retrieve, which a list in ``text`` goes to as well; what each
+            :class:`hyrecall.arms.Listed` lists, per query.
         shaping : sequence of stages, default ()
             What happens to the fused list, whole and before it is cut; see :mod:`hyrecall.shaping`.
         recipe : Recipe, optional
@@ -173,8 +174,7 @@ class Index:
         Returns
         -------
         Hits
-            Per query at most ``limit`` hits, by score descending, then seq ascending. An arm's
-            score is a cosine in [-1, 1] or a BM25 >= 0.
+            Per query at most ``limit``, by score descending, then seq ascending.
 
         Raises
         ------
@@ -190,7 +190,7 @@ class Index:
         options = Options(
             text=text, vectors=vectors, scope=scope, filter=filter, limit=limit, offset=offset,
             depth=depth, fusion=fusion, min_score=min_score, min_fused=min_fused, bm25=bm25,
-            normalize=normalize, shaping=shaping,
+            normalize=normalize, arms=arms, candidates=candidates, shaping=shaping,
         )  # fmt: skip
         return run_recall(
             self._facts, state, self._device, options, columns=columns, now=now, recipe=recipe

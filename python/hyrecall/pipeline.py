@@ -237,7 +237,8 @@ class Shaper:
         entries = np.arange(len(pool))
         entries[places] = by_score
         # A place keeps its score. Its first holder explains that score.
-        donors = {f"place_{name}": pool.arrays[name] for name in ("segment", "row", "arm_ranks")}
+        held = ("segment", "row", "arm_ranks", "arm_scores")
+        donors = {f"place_{name}": pool.arrays[name] for name in held}
         moved = pool.with_arrays(rerank_score=np.where(moves, scores, np.nan)).take(
             (pool.offsets, entries)
         )

@@ -36,6 +36,8 @@ def batch_of_one(text: object, vector: object, options: dict[str, Any]) -> dict[
     if "vectors" in options:
         raise TypeError("recall_one() got an unexpected keyword argument 'vectors'; use vector=")
     batch = dict(options)
+    if options.get("candidates") is not None:
+        batch["candidates"] = {name: [one] for name, one in options["candidates"].items()}
     if text is not None:
         batch["text"] = {a: [t] for a, t in text.items()} if isinstance(text, Mapping) else [text]
     if vector is not None:
@@ -66,7 +68,7 @@ def run_recall(
     if recipe is not None:
         options = recipe_options(facts, recipe, options)
     with _core.arithmetic.RoundToNearest():  # weights and floors are computed here
-        plan = make_plan(facts, state.snapshot, options)
+        plan = make_plan(facts, state, options)
     for arm in plan.arms[plan.n_lexical :]:
         for segment in state.segments:
             segment.check(arm)  # does nothing but after open(verify="structure"), once

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.arguments import listed, whole
+from hyrecall.arms.batch import Batch, Candidates
+from hyrecall.arms.run import Arm, add_arms, read_arms, runs, text_readers
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.filter_program import compile_filter
 from hyrecall.filters import Filter
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from hyrecall.queries import TextQuery
     from hyrecall.recipe import TieBreak
     from hyrecall.scoring import Above
+    from hyrecall.segments import State
 
 __all__ = ["Floors", "IndexFacts", "Options", "Plan", "Texts", "make_plan"]
 
@@ -68,6 +71,8 @@ class Options:
     min_fused: object = None
     bm25: BM25 | Mapping[str, BM25] | None = None
     normalize: bool = False
+    arms: object = None
+    candidates: Mapping[str, Sequence[object]] | None = None
     shaping: object = None
     tie_break: tuple[TieBreak, ...] = ()
 
@@ -90,6 +95,8 @@ class Plan:
     offset: int
     stages: tuple[Stage, ...]
     tie_break: tuple[TieBreak, ...]
+    extra: tuple[str, ...] = ()  # arms of the call beside the index's own, running or not
+    listed: Mapping[str, Candidates] = field(default_factory=dict)  # of those that run
 
     @property
     def is_shaped(self) -> bool:
@@ -106,11 +113,13 @@ def _count(argument: str, value: object, low: int) -> int:
     return number
 
 
-def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> Plan:
+def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     """Check every argument once and freeze the batch."""
-    texts = _read_texts(facts, options.text)
+    snapshot = state.snapshot
+    extra = read_arms(facts, options.arms, options.candidates)
+    texts = _read_texts(facts, options.text, text_readers(extra))
     given = _name_vectors(facts, options.vectors)
-    n_queries = _query_count(texts, given)  # before anything of that size is made
+    n_queries = _query_count(texts, given, options, extra)  # before anything of that size is made
     vectors = {
         arm: query_vectors(value, dim=facts.dims[arm], argument=argument)
         for arm, (value, argument) in given.items()
@@ -119,8 +128,10 @@ def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> 
     offset = _count("offset", options.offset, 0)
     depth = _count("depth", options.depth, 1)
     arms = tuple(arm for arm in facts.arms if arm in texts or arm in vectors)
-    arms, weights, notes = _choose_arms(facts, options.fusion, arms)
-    lexical = [arm for arm in arms if arm in texts]
+    ready = [arm for arm in extra if runs(extra[arm], texts, options.candidates)]
+    notes = tuple(f"{arm} did not run: nothing was asked" for arm in extra if arm not in ready)
+    arms, weights, left_out = _choose_arms(facts, options.fusion, (*arms, *ready), tuple(extra))
+    lexical = [arm for arm in arms if arm in facts.schema.text_arms]
     bm25 = _read_bm25(facts, options.bm25, lexical)
     stages = check_stages(options.shaping)
     is_shaped = bool(stages or options.tie_break)
@@ -161,6 +172,11 @@ def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> 
             matrix, valid = vectors[arm]
             present = np.zeros(0, np.uint8) if valid is None else valid.view(np.uint8)
             request.add_dense(column, arm, matrix, present, floors.get(arm))
+    listed = {}
+    if chosen := [extra[arm] for arm in arms if arm in extra]:
+        audience = _core.arms.Audience(snapshot, request)
+        batch = Batch(facts, state, audience, options.scope, n_queries, depth)
+        listed = add_arms(request, batch, chosen, texts, options.candidates, floors)
     request.set_fusion(
         kind=_kind(fusion),
         weights=list(weights),
@@ -171,9 +187,10 @@ def make_plan(facts: IndexFacts, snapshot: _core.Snapshot, options: Options) -> 
         normalize=_bool("normalize", options.normalize),
     )
     n_lexical, normalize = len(lexical), options.normalize
+    notes += (*left_out, *(note for found in listed.values() for note in found.notes))
     return Plan(
         request, n_queries, arms, n_lexical, bm25, fusion, weights, normalize, depth, notes,
-        limit, offset, stages, options.tie_break,
+        limit, offset, stages, options.tie_break, extra=tuple(extra), listed=listed,
     )  # fmt: skip
 
 
@@ -195,10 +212,12 @@ def _known(argument: str, given: Mapping[str, object], arms: Sequence[str]) -> N
             raise error(OptionError, argument, f"arms of {list(arms)}", repr(arm))
 
 
-def _read_texts(facts: IndexFacts, text: object) -> dict[str, Sequence[object]]:
+def _read_texts(
+    facts: IndexFacts, text: object, readers: tuple[str, ...]
+) -> dict[str, Sequence[object]]:
     if text is None:
         return {}
-    names = tuple(facts.schema.text_arms)
+    names = (*facts.schema.text_arms, *readers)
     if not names:
         raise error(OptionError, "text", "None (the index has no text arm)", type(text).__name__)
     given: Mapping[str, Any] = text if isinstance(text, Mapping) else dict.fromkeys(names, text)
@@ -232,12 +251,19 @@ def _name_vectors(facts: IndexFacts, vectors: object) -> dict[str, tuple[Any, st
 
 
 def _query_count(
-    texts: Mapping[str, Sequence[object]], vectors: Mapping[str, tuple[Any, str]]
+    texts: Mapping[str, Sequence[object]],
+    vectors: Mapping[str, tuple[Any, str]],
+    options: Options,
+    extra: Mapping[str, Arm],
 ) -> int:
     counts = {f"text[{arm!r}]": len(queries) for arm, queries in texts.items()}
     for arm, (value, argument) in vectors.items():
         counts[f"vectors[{arm!r}]"] = row_count(value, argument=argument)
+    for arm, lists in (options.candidates or {}).items():
+        counts[f"candidates[{arm!r}]"] = len(lists)
     if not counts:
+        if any(runs(arm, {}, None) for arm in extra.values()):
+            return len(options.scope) if isinstance(options.scope, list) else 1
         raise error(OptionError, "text", "text= or vectors=, or both", "neither")
     (first, n_queries), *rest = counts.items()
     for name, count in rest:
@@ -264,7 +290,7 @@ def _read_bm25(facts: IndexFacts, bm25: object, texts: Sequence[str]) -> dict[st
 
 
 def _choose_arms(
-    facts: IndexFacts, fusion: object, arms: tuple[str, ...]
+    facts: IndexFacts, fusion: object, arms: tuple[str, ...], extra: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[float, ...], tuple[str, ...]]:
     """Give the arms that run, their weights, and what the trace should say of it."""
     if fusion is None:
@@ -273,7 +299,7 @@ def _choose_arms(
         wish = "hr.RRF, hr.WeightedSum, hr.Max or hr.DBSF"
         raise error(OptionError, "fusion", wish, repr(fusion))
     weights = dict(fusion.weights or ())
-    _known("weights", weights, facts.arms)
+    _known("weights", weights, (*facts.arms, *extra))
     for arm, weight in weights.items():
         if weight > 0 and arm not in arms:
             wish = f"no weight for an arm that does not run ({list(arms)} do)"

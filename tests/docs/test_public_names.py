@@ -24,7 +24,8 @@ INDEX = {
     ),
     "recall": (
         *("self", "*", "text", "vectors", "scope", "filter", "limit", "offset", "depth", "fusion"),
-        *("min_score", "min_fused", "bm25", "normalize", "shaping", "recipe", "columns", "now"),
+        *("min_score", "min_fused", "bm25", "normalize", "arms", "candidates"),
+        *("shaping", "recipe", "columns", "now"),
     ),
     "recall_one": ("self", "*", "text", "vector", "**options"),
     "arecall": ("self", "**options"),
@@ -60,6 +61,26 @@ CLASSES = {
     "All": ("*queries",),
     "Any": ("*queries",),
     "Boost": ("query", "factor"),
+    "GraphSchema": ("*", "key", "cell", "text", "participants", "attributes", "stored"),
+}
+ARMS = {
+    "Regex": ("columns", "*", "name", "ignore_case", "on_bad", "pattern"),
+    "Edges": ("graph",),
+    "EdgeLexical": ("graph", "*", "name", "depth"),
+    "Tags": ("column", "*", "name", "depth", "partial", "analyzer"),
+    "Newest": ("column", "*", "name"),
+    "Listed": ("name",),
+    "related": ("hits", "column", "*", "n", "columns"),
+    "newest_rows": ("facts", "state", "request", "column", "n"),
+    "is_pattern": ("text",),
+}
+GRAPH = {
+    "build": ("table", "schema", "*", "nodes", "analyzer", "bm25", "threads"),
+    "open": ("path", "schema", "*", "nodes", "analyzer"),
+    "delete_incident": ("self", "keys", "*", "scope"),
+    "distances": ("self", "hot", "*", "scope", "hops"),
+    "topical": ("self", "hot", "among", "*", "scope", "hops"),
+    "neighbours": ("self", "keys", "*", "scope", "text", "exclude", "n"),
 }
 DEFAULTS = {
     "limit": 10,
@@ -74,7 +95,7 @@ HIT = ("key", "cell", "score", "rank", "text", "bm25_score", "vector_score", "ex
 HITS = ("plot", "to_arrow", "to_pandas", "to_polars", "to_list", "__arrow_c_stream__", "degraded")
 LATER = ("memory", "Memory")
 LATER_MODULES = {"memory", "serve", "distributed"}
-TESTED_BY_VALUE = {"ANY", "__version__"}
+TESTED_BY_VALUE = {"ANY", "__version__", "arms"}
 EVALUATE = {
     "load_dataset": ("folder", "*", "qrels"),
     "Dataset": ("name", "corpus", "queries", "judgements", "classes"),
@@ -118,6 +139,17 @@ def test_a_verb_of_the_index_takes_what_is_documented(name: str) -> None:
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_class_takes_what_is_documented(name: str) -> None:
     assert shape(getattr(hr, name)) == CLASSES[name]
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_a_name_of_arms_takes_what_is_documented(name: str) -> None:
+    assert name in hr.arms.__all__
+    assert shape(getattr(hr.arms, name)) == ARMS[name]
+
+
+@pytest.mark.parametrize("name", GRAPH)
+def test_a_verb_of_a_graph_takes_what_is_documented(name: str) -> None:
+    assert shape(getattr(hr.Graph, name)) == GRAPH[name]
 
 
 @pytest.mark.parametrize("name", EVALUATE)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall._core import arithmetic as arithmetic
+from hyrecall._core import arms as arms
 from hyrecall._core import device as device
 from hyrecall._core import shaping as shaping
 
@@ -284,6 +285,15 @@ class Request:
     ) -> None: ...
     def add_dense(
         self, column: int, name: str, vectors: npt.NDArray[np.float32], valid: _Bytes, floor: _Floor
+    ) -> None: ...
+    def add_listed(
+        self,
+        name: str,
+        offsets: npt.NDArray[np.int64],
+        segment: _Rows,
+        row: _Rows,
+        score: npt.NDArray[np.float32],
+        floor: _Floor,
     ) -> None: ...
     def set_fusion(
         self,

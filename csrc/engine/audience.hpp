@@ -1,0 +1,44 @@
+// Who may see what: the distinct (scope, filter) pairs of a batch, each a group of queries, and the
+// rows of one snapshot that a group may see.
+#pragma once
+
+#include <vector>
+
+#include "engine/request.hpp"
+#include "engine/selection.hpp"
+
+namespace hyrecall {
+
+using ResolvedScopes = std::vector<std::vector<ScopeRows>>;  // [scope][segment]
+ResolvedScopes resolve_scopes(Snapshot const& snapshot, Request const& request);
+
+// By segment: the tiles of rows that a group may see, rising.
+using GroupTiles = std::vector<std::vector<SelectedTile>>;
+
+class Audience {
+ public:
+  Audience(Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes);
+
+  std::size_t n_groups() const { return scope_of_.size(); }
+  std::uint32_t group_of(std::size_t query) const { return group_of_[query]; }
+  std::uint32_t scope_of(std::size_t group) const { return scope_of_[group]; }
+  GroupTiles const& tiles(std::size_t group) const { return tiles_[group]; }
+  // Whether the group may see the row: it lives, is in the scope and passes the filter.
+  bool sees(std::size_t group, std::uint32_t segment, Row row) const;
+
+ private:
+  std::vector<std::uint32_t> group_of_;  // [n_queries]
+  std::vector<std::uint32_t> scope_of_;  // [n_groups]
+  std::vector<GroupTiles> tiles_;        // [n_groups]
+};
+
+// Calls f(segment, row) for every row of the tiles, by segment and row.
+template <typename F>
+void for_each_row(GroupTiles const& tiles, F&& f) {
+  for (std::uint32_t s = 0; s < tiles.size(); ++s) {
+    for (SelectedTile const& selected : tiles[s])
+      for_each_bit(selected.mask, [&](Row i) { f(s, selected.tile * kTileRows + i); });
+  }
+}
+
+}  // namespace hyrecall

@@ -1,0 +1,162 @@
+"""What an arm reads, and what it gives: documents with scores, per query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hyrecall import _core
+from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.scope import Scopes
+
+if TYPE_CHECKING:
+    from hyrecall.request import IndexFacts
+    from hyrecall.segments import State
+
+__all__ = ["Batch", "Candidates", "from_entries", "read_arm_name", "scope_request"]
+
+_NO_FILTER = 2**32 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """One batch of queries on one state, each with its scope and filter.
+
+    Attributes
+    ----------
+    facts, state
+        Of the index.
+    audience : _core.arms.Audience
+        What each query may see: every read of an arm goes through it.
+    scope : object
+        As the caller gave it, for a graph's own index.
+    n_queries, depth : int
+        How many queries, and how many documents an arm hands on.
+    """
+
+    facts: IndexFacts
+    state: State
+    audience: _core.arms.Audience
+    scope: object
+    n_queries: int
+    depth: int
+
+    def attribute(self, argument: str, name: str) -> int:
+        """Give the number of an attribute column."""
+        known = list(self.facts.schema.attributes)
+        if name not in known:
+            raise error(OptionError, argument, f"an attribute column of {known}", repr(name))
+        return known.index(name)
+
+    def seqs(self, segment: npt.NDArray[Any], row: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Give the insertion numbers of rows."""
+        out = np.empty(len(row), np.int64)
+        for number in np.unique(segment):
+            here = segment == number
+            out[here] = self.state.segments[number].core.seqs[row[here]]
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The documents of an arm: query q has the entries offsets[q] to offsets[q + 1], in any order.
+
+    Attributes
+    ----------
+    offsets : ndarray, shape (n_queries + 1,), int64
+    segment, row : ndarray, shape (n_entries,), uint32
+    score : ndarray, shape (n_entries,), float32
+        Finite.
+    evidence : pyarrow.Array, optional
+        Per entry what speaks for it: the key of an edge, the column that matched.
+    notes : tuple of str
+        For the trace.
+    """
+
+    offsets: npt.NDArray[np.int64]
+    segment: npt.NDArray[np.uint32]
+    row: npt.NDArray[np.uint32]
+    score: npt.NDArray[np.float32]
+    evidence: pa.Array | None = None
+    notes: tuple[str, ...] = ()
+
+    def evidence_of(self, query: int, segment: int, row: int) -> Any:
+        """Give the evidence of the best entry of a document; None where there is none."""
+        if self.evidence is None:
+            return None
+        own = slice(int(self.offsets[query]), int(self.offsets[query + 1]))
+        found = np.flatnonzero((self.segment[own] == segment) & (self.row[own] == row))
+        if not len(found):
+            return None
+        best = found[np.argmax(self.score[own][found])]
+        return self.evidence[own.start + int(best)].as_py()
+
+
+def from_entries(
+    n_queries: int,
+    query: npt.NDArray[Any],
+    segment: npt.NDArray[Any],
+    row: npt.NDArray[Any],
+    score: npt.NDArray[Any],
+    evidence: pa.Array | None = None,
+    notes: tuple[str, ...] = (),
+) -> Candidates:
+    """Make candidates of entries in any order; a query's stay in the order given."""
+    order = np.argsort(query, kind="stable")
+    counts = np.bincount(query, minlength=n_queries)
+    return Candidates(
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        segment[order].astype(np.uint32, copy=False),
+        row[order].astype(np.uint32, copy=False),
+        score[order].astype(np.float32, copy=False),
+        None if evidence is None else evidence.take(pa.array(order)),
+        notes,
+    )
+
+
+def scope_request(facts: IndexFacts, state: State, scope: object, n: int) -> _core.Request:
+    """Make a request of n queries without arms: scopes alone."""
+    types = {name: facts.row_types[name] for name in facts.schema.cell_columns}
+    scopes = Scopes(types, state.snapshot)
+    scopes.read(scope, n)
+    return _core.Request(
+        scopes=scopes.distinct,
+        scope_of=scopes.index,
+        filters=[],
+        filter_of=[_NO_FILTER] * n,
+        depth=1,
+        limit=0,
+        offset=0,
+        threads=facts.threads,
+    )
+
+
+def read_arm_name(name: object) -> None:
+    """Check the name of an arm."""
+    if not isinstance(name, str) or not name:
+        raise error(OptionError, "name", "a name for the arm", repr(name))
+
+
+def read_columns(argument: str, columns: object) -> tuple[Any, ...]:
+    """Take a column or a sequence of them."""
+    if isinstance(columns, str) or not isinstance(columns, Sequence):
+        columns = (columns,)
+    if not columns:
+        raise error(OptionError, argument, "at least one column", "none")
+    return tuple(columns)
+
+
+def plain_texts(arm: str, texts: Sequence[object]) -> list[str | None]:
+    """Take queries that an arm reads as plain text; a blank one is none."""
+    out: list[str | None] = []
+    for at, text in enumerate(texts):
+        if text is not None and not isinstance(text, str):
+            wish = f"a str or None (arm {arm!r} reads plain text; pass text={{arm: [...]}})"
+            raise error(DTypeError, f"text[{arm!r}][{at}]", wish, repr(text))
+        out.append(text if text is not None and text.strip() else None)
+    return out

@@ -1,0 +1,81 @@
+"""Documents by the texts of the edges they take part in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from hyrecall.arms.batch import Batch, Candidates, from_entries, read_arm_name
+from hyrecall.errors import OptionError, error
+
+if TYPE_CHECKING:
+    from hyrecall.graph import Graph
+
+__all__ = ["EdgeLexical"]
+
+
+@dataclass(frozen=True)
+class EdgeLexical:
+    """BM25 over the texts of a graph's edges, credited to the documents that take part in them.
+
+    A document's score is that of its best edge among the best ``depth`` edges of the query's scope;
+    ``hit.evidence(name)`` gives that edge's key. Statistics are those of the edges in scope.
+
+    Parameters
+    ----------
+    graph : Graph or str
+        A graph over the index that is asked. A name stands for one that is put in its place before
+        the arm runs, so that the arm is plain data.
+    name : str, default "edges"
+        The arm's name.
+    depth : int, optional
+        How many edges are read; default: the recall's depth.
+
+    Examples
+    --------
+    >>> EdgeLexical("knowledge").name
+    'edges'
+    """
+
+    graph: Graph | str
+    name: str = field(default="edges", kw_only=True)
+    depth: int | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        read_arm_name(self.name)
+        depth = self.depth
+        if depth is not None and (
+            isinstance(depth, bool) or not isinstance(depth, int) or not 1 <= depth < 2**31
+        ):
+            raise error(OptionError, "depth", "an int in [1, 2^31), or None", repr(depth))
+
+    def candidates(self, batch: Batch, texts: Sequence[object]) -> Candidates:
+        """Find the best edges of each query and credit who takes part in them."""
+        from hyrecall.graph import bound_graph
+
+        graph = bound_graph(f"{self.name}.graph", self.graph, batch.facts)
+        hits = graph.best_edges(texts, batch.scope, self.depth or batch.depth)
+        edge, keys = graph.participants(hits.column(graph.participants_column))
+        counts = np.diff(hits._arrays["offsets"])
+        query_of = np.repeat(np.arange(len(hits), dtype=np.uint32), counts)[edge]
+        which, segment, row = batch.audience.locate(keys, query_of)
+        query, edge = query_of[which], edge[which]
+        # Edges come best first: a document's first entry is its best edge.
+        order = np.lexsort((edge, row, segment, query))
+        place = np.stack([query, segment, row])[:, order]
+        is_first = np.ones(len(order), bool)
+        is_first[1:] = (place[:, 1:] != place[:, :-1]).any(axis=0)
+        kept = order[is_first]
+        return from_entries(
+            batch.n_queries,
+            query[kept],
+            segment[kept],
+            row[kept],
+            hits._arrays["arm_scores"][edge[kept]],
+            hits.column(graph.edges.schema.key).take(pa.array(edge[kept])),
+        )

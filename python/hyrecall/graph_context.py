@@ -1,0 +1,114 @@
+"""The neighbourhood of results: which documents are one hop away, and by which edge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall.errors import OptionError, ShapeError, error
+from hyrecall.filters import Filter
+from hyrecall.segments import State, gather
+
+if TYPE_CHECKING:
+    from hyrecall.graph import Graph, Keys, Neighbour
+
+__all__ = ["find_neighbours"]
+
+Found = tuple[list[Any], npt.NDArray[np.uint32], npt.NDArray[np.uint32]]
+
+
+def find_neighbours(
+    graph: Graph,
+    keys: Keys,
+    scope: object,
+    text: Sequence[object] | None,
+    exclude: Keys | None,
+    n: int,
+) -> list[list[tuple[Neighbour, ...]]]:
+    """Find the neighbours of each query's documents, best edge first."""
+    if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= 1000:
+        raise error(OptionError, "n", "an int in [1, 1000]", repr(n))
+    for name, given in (("text", text), ("exclude", exclude)):
+        if given is not None and len(given) != len(keys):
+            raise error(ShapeError, name, f"{len(keys)} queries as keys has", len(given))
+    state = graph.edges._state  # places of edges mean something in one state only
+    offsets, flat = graph.flat_keys("keys", keys)
+    query_of = np.repeat(np.arange(len(keys), dtype=np.uint32), np.diff(offsets))
+    found = graph.adjacency(scope, len(keys), state=state).neighbours(query_of, flat)
+    by_query = [found[begin:end] for begin, end in _spans(offsets)]
+    scores = _edge_scores(graph, state, keys, scope, text, by_query)
+    names = _edge_keys(graph, state, found)
+    out = []
+    for query, (begin, end) in enumerate(_spans(offsets)):
+        hidden = {*keys[query], *(exclude[query] if exclude is not None else ())}
+        out.append(
+            [
+                _best(one, edges, scores[query], hidden, n)
+                for one, edges in zip(found[begin:end], names[begin:end], strict=True)
+            ]
+        )
+    return out
+
+
+def _spans(offsets: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
+    return list(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
+
+
+def _edge_keys(graph: Graph, state: State, found: Sequence[Found]) -> list[list[tuple[Any, int]]]:
+    """Give (key, seq) of every edge found."""
+    segments = state.segments
+    out = []
+    for _, segment, row in found:
+        name = graph.edges.schema.key
+        keys = gather(segments, segment, row, [name]).column(name).to_pylist()
+        seqs = [int(segments[s].core.seqs[r]) for s, r in zip(segment, row, strict=True)]
+        out.append(list(zip(keys, seqs, strict=True)))
+    return out
+
+
+def _edge_scores(
+    graph: Graph,
+    state: State,
+    keys: Keys,
+    scope: object,
+    text: Sequence[object] | None,
+    found: Sequence[Sequence[Found]],
+) -> list[dict[tuple[int, int], float]]:
+    """Give the BM25 of each query's edges that match its text, by place."""
+    counts = [sum(len(row) for _, _, row in one) for one in found]
+    if text is None or not any(counts):
+        return [{} for _ in keys]
+    # A filter leaves the statistics alone: the scores are those of the whole scope's edges.
+    filters = [Filter(**{graph.participants_column: list(one)}) if len(one) else None
+               for one in keys]  # fmt: skip
+    hits = graph.best_edges(list(text), scope, max(counts), state=state, filter=filters)
+    arrays = hits._arrays
+    return [
+        {
+            (int(arrays["segment"][at]), int(arrays["row"][at])): float(arrays["score"][at])
+            for at in range(begin, end)
+        }
+        for begin, end in _spans(arrays["offsets"])
+    ]
+
+
+def _best(
+    found: Found,
+    edges: Sequence[tuple[Any, int]],
+    scores: dict[tuple[int, int], float],
+    hidden: set[Any],
+    n: int,
+) -> tuple[Neighbour, ...]:
+    from hyrecall.graph import Neighbour
+
+    best: dict[Any, tuple[float, int, Any]] = {}
+    for key, segment, row, (edge, seq) in zip(*found, edges, strict=True):
+        score = scores.get((int(segment), int(row)), 0.0)
+        rank = (-score, seq, edge)
+        if key not in hidden and (key not in best or rank[:2] < best[key][:2]):
+            best[key] = rank
+    order = sorted(best, key=lambda key: (best[key][0], key))
+    return tuple(Neighbour(key, best[key][2], -best[key][0] + 0.0) for key in order[:n])

@@ -1,0 +1,338 @@
+"""Listed arms beside text and vectors: fusion, floors, columns, explain, and what is refused."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from hyrecall import arms
+from hyrecall.errors import DTypeError, OptionError, ShapeError
+from small_index import ONE, built, documents, refused
+
+SCHEMA = hr.Schema(
+    key="id", cell="user", text="text", vector="embedding", attributes="kind", stored="text"
+)
+HINTS = arms.Listed("hints")
+
+
+def recall(**options: object) -> hr.Hits:
+    return built().recall(**{"scope": "ana", **options})
+
+
+def test_an_arm_joins_the_fusion_as_others_do() -> None:
+    hits = recall(text=["tea"], vectors=ONE, arms=HINTS, candidates={"hints": [["k1", "k4", "k0"]]})
+    table = hits.to_arrow()
+    assert table.column_names[-6:] == [
+        *("text_score", "text_rank", "embedding_score", "embedding_rank"),
+        *("hints_score", "hints_rank"),
+    ]
+    assert hits.trace.arms == ("text", "embedding", "hints")
+    rows = {row["key"]: row for row in hits.to_list()[0]}
+    assert rows["k1"]["hints_rank"] == 1
+    assert rows["k0"]["hints_score"] == 1 / np.float32(3)
+    # A document outside the list has no score there: no completion, no 0.
+    assert (rows["k2"]["hints_score"], rows["k2"]["hints_rank"]) == (None, None)
+    for row in rows.values():
+        ranks = [row[f"{arm}_rank"] for arm in hits.trace.arms]
+        expected = sorted((1 / (60 + rank) for rank in ranks if rank is not None), reverse=True)
+        assert row["score"] == sum(expected)
+
+
+FUSIONS = [
+    hr.RRF({"hints": 3, "text": 0.5}),
+    hr.WeightedSum({"text": 0.4, "hints": 0.9}),
+    hr.WeightedSum(normalize="none", complete=False),
+    hr.Max({"hints": 2}),
+]
+
+
+@pytest.mark.parametrize("fusion", FUSIONS, ids=repr)
+def test_explain_gives_the_bits_of_every_fusion(fusion: hr.RRF) -> None:
+    hits = recall(
+        text=["tea"], vectors=ONE, arms=(HINTS, arms.Newest("kind")), fusion=fusion,
+        candidates={"hints": [{"k1": 0.3, "k2": -2.5}]}, normalize=True,
+    )  # fmt: skip
+    assert hits.n_hits == 3
+    for hit in hits[0]:
+        explained = hit.explain()
+        assert explained.score == hit.score
+        assert [c.arm for c in explained.components] == ["text", "embedding", "hints", "newest"]
+        assert explained.components[2].score == hit.arm_score("hints")
+
+
+def test_a_floor_acts_inside_the_arm_and_is_rounded_once() -> None:
+    given = {"hints": [{"k0": 0.3, "k1": 0.2, "k2": 0.1}]}
+    for floor, keys in ((0.2, ["k0", "k1"]), (hr.Above(0.2), ["k0"])):
+        hits = recall(arms=HINTS, candidates=given, min_score={"hints": floor})
+        assert hits[0].keys == keys
+
+
+def test_a_key_given_twice_counts_once_with_its_best_score() -> None:
+    (hits,) = recall(arms=HINTS, candidates={"hints": [["k2", "k0", "k2", "k1"]]})
+    assert [(hit.key, hit.score) for hit in hits] == [
+        ("k2", 1.0),
+        ("k0", 0.5),
+        ("k1", 0.25),
+    ]
+    assert repr(hits[0].score) == "1.0"
+
+
+def test_equal_scores_are_ordered_by_seq_and_minus_zero_is_zero() -> None:
+    given = {"hints": [{"k2": -0.0, "k1": 0.0, "k0": -0.0}]}
+    (hits,) = recall(arms=HINTS, candidates=given)
+    assert hits.keys == ["k0", "k1", "k2"]
+    assert str(hits[0].score) == "0.0"
+
+
+def test_depth_cuts_an_arm_and_limit_does_not() -> None:
+    given = {"hints": [["k2", "k0", "k1"]]}
+    hits = recall(text=["tea"], arms=HINTS, candidates=given, depth=2, limit=2)
+    assert sum(rank is not None for rank in hits.arm_ranks("hints").to_pylist()) <= 2
+    one = recall(arms=HINTS, candidates=given, depth=1, limit=3)  # one arm: depth grows along
+    assert one[0].keys == ["k2", "k0", "k1"]
+
+
+def test_an_arm_that_is_asked_nothing_does_not_run_and_the_trace_says_so() -> None:
+    hits = recall(text={"text": ["tea"]}, arms=(HINTS, arms.Regex("text")))
+    assert hits.trace.arms == ("text",)
+    assert hits.trace.notes == (
+        "hints did not run: nothing was asked",
+        "regex did not run: nothing was asked",
+    )
+    table = hits.to_arrow()
+    assert table["hints_score"].null_count == table["regex_rank"].null_count == len(table) > 0
+
+
+def test_an_arm_of_weight_0_is_left_out() -> None:
+    hits = recall(
+        text=["tea"], arms=HINTS, candidates={"hints": [["k1"]]}, fusion=hr.RRF({"hints": 0})
+    )
+    assert hits.trace.arms == ("text",)
+    assert hits.trace.notes == ("hints left out: weight 0",)
+
+
+def test_arms_that_ask_nothing_count_queries_by_their_scopes() -> None:
+    index = built()
+    arm = arms.Newest("kind")
+    assert [one.keys for one in index.recall(arms=arm, scope=["bob", "ana"])] == [
+        ["k3", "k4"],
+        ["k1", "k0", "k2"],
+    ]
+    assert len(index.recall(arms=arm, scope="bob")) == 1
+    assert index.recall_one(arms=arm, scope="bob").keys == ["k3", "k4"]
+
+
+def test_one_query_and_its_async_twin() -> None:
+    index = built()
+    given = {"hints": ["k1", "k0"]}
+    assert index.recall_one(arms=HINTS, candidates=given, scope="ana").keys == ["k1", "k0"]
+    found = asyncio.run(index.arecall_one(arms=HINTS, candidates=given, scope="ana"))
+    assert found.keys == ["k1", "k0"]
+
+
+def test_typed_queries_go_to_text_arms_and_plain_ones_to_arms_that_read_words() -> None:
+    texts = {"text": [hr.Phrase("hot tea")], "regex": ["hot|cold"]}
+    hits = recall(text=texts, arms=arms.Regex("text"))
+    assert hits[0].keys == ["k0", "k1"]
+    refused(
+        lambda: recall(text=[hr.Phrase("hot tea")], arms=arms.Regex("text")),
+        DTypeError,
+        "text['regex'][0]: expected a str or None (arm 'regex' reads plain text; "
+        "pass text={arm: [...]}), got Phrase(text='hot tea', slop=0)",
+        None,
+    )
+
+
+# ---- regex
+
+
+def texts_index(texts: list[str | None], keys: pa.Array | None = None) -> hr.Index:
+    ids = pa.array([f"k{i}" for i in range(len(texts))]) if keys is None else keys
+    return hr.Index.build(
+        pa.table({"id": ids, "text": pa.array(texts, pa.string())}),
+        hr.Schema(key="id", cell=None, text="text"),
+    )
+
+
+def matches(index: hr.Index, text: str | None, **options: object) -> list[object]:
+    columns = options.pop("columns", "text")
+    arm = arms.Regex(columns, **options)
+    return index.recall(text={"regex": [text]}, arms=arm)[0].keys
+
+
+def test_case_line_breaks_and_ends_are_those_of_the_whole_text() -> None:
+    index = texts_index(["Tea", "a\ntea", "TEAÄ", None, ""])
+    assert matches(index, "tea") == ["k0", "k1", "k2"]
+    assert matches(index, "tea", ignore_case=False) == ["k1"]
+    assert matches(index, "^tea") == ["k0", "k2"]
+    assert matches(index, "a.tea") == []
+    assert matches(index, "teaä") == ["k2"]
+    assert matches(index, "^$") == ["k4"]
+
+
+def test_a_blank_or_missing_query_matches_nothing() -> None:
+    index = texts_index(["a", " "])
+    assert matches(index, "") == matches(index, "  ") == matches(index, None) == []
+
+
+def test_integer_keys_are_searched_as_text() -> None:
+    index = texts_index(["a", "b7"], pa.array([70, 8]))
+    assert matches(index, "7", columns=("id", "text")) == [70, 8]
+
+
+def test_a_pattern_of_the_arm_holds_for_every_query() -> None:
+    index = texts_index(["tea", "milk"])
+    hits = index.recall(text={"text": ["milk", "tea"]}, arms=arms.Regex("text", pattern="^m"))
+    assert [[hit.key for hit in one if hit.arm_rank("regex")] for one in hits] == [["k1"], ["k1"]]
+
+
+BAD = ["(", "[", "*a", "a{2,1}", r"(a)\1", "(?=a)", "(?P<x", "\\"]
+
+
+@pytest.mark.parametrize("pattern", BAD)
+def test_c08_a_bad_pattern_is_an_error_that_names_it_or_plain_text(pattern: str) -> None:
+    index = texts_index([f"here: {pattern} .", "nothing"])
+    with pytest.raises(OptionError) as caught:
+        matches(index, pattern)
+    assert caught.value.argument == "text['regex'][0]"
+    assert repr(pattern) in str(caught.value)
+    arm = arms.Regex("text", on_bad="literal")
+    hits = index.recall(text={"regex": [pattern]}, arms=arm)
+    assert hits[0].keys == ["k0"]
+    assert hits.trace.notes == (f"text['regex'][0]: {pattern!r} is no pattern, searched as text",)
+
+
+def test_a_lone_surrogate_is_no_pattern_and_in_no_text() -> None:
+    index = texts_index(["a", "\N{REPLACEMENT CHARACTER}?"])
+    assert matches(index, "\ud800", on_bad="literal") == []
+    with pytest.raises(OptionError):
+        matches(index, "\ud800")
+
+
+def test_what_is_a_pattern_has_a_metacharacter_and_compiles() -> None:
+    assert [arms.is_pattern(text) for text in ("tea", "t.a", "a|b", "(", "", "C++")] == [
+        *(False, True, True, False, False, False),
+    ]
+
+
+def test_c09_a_catastrophic_pattern_is_linear(capsys: pytest.CaptureFixture[str]) -> None:
+    """A matcher that backtracks would not come back."""
+    texts = ["a" * 1000] * 10_000
+    texts[7] += "!"
+    index = texts_index(list(texts))
+    started = time.perf_counter()
+    found = index.recall(text={"regex": ["(a+)+$"]}, arms=arms.Regex("text"), limit=9)[0].keys
+    with capsys.disabled():
+        print(f" (a+)+$ over 10,000 texts: {1e3 * (time.perf_counter() - started):.0f} ms", end="")
+    assert found == [f"k{i}" for i in (*range(7), 8, 9)]
+
+
+# ---- refusals
+
+REFUSED: list[tuple[Callable[[], object], type[hr.HyrecallError], str]] = [
+    (lambda: recall(arms="x"), DTypeError, "arms: expected Regex, Newest"),
+    (lambda: recall(arms=arms.Newest("kind", name="text")), OptionError, "arms: expected names"),
+    (lambda: recall(arms=[HINTS, HINTS]), OptionError, "arms: expected names"),
+    (lambda: recall(arms=HINTS, candidates=[["k0"]]), DTypeError, "candidates: "),
+    (lambda: recall(candidates={"hints": [["k0"]]}), OptionError, "candidates: expected arms of"),
+    (lambda: recall(arms=HINTS, candidates={"hints": "k0"}), DTypeError, "candidates['hints']"),
+    (
+        lambda: recall(arms=HINTS, candidates={"hints": ["k0"]}),
+        DTypeError,
+        "candidates['hints'][0]",
+    ),
+    (lambda: recall(arms=HINTS, candidates={"hints": [[1]]}), DTypeError, "candidates['hints']"),
+    (
+        lambda: recall(arms=HINTS, candidates={"hints": [{"k0": float("nan")}]}),
+        OptionError,
+        "candidates['hints'][0]",
+    ),
+    (
+        lambda: recall(arms=HINTS, candidates={"hints": [{"k0": 1e39}]}),
+        OptionError,
+        "candidates['hints'][0]",
+    ),
+    (
+        lambda: recall(text=["a", "b"], arms=HINTS, candidates={"hints": [[]]}),
+        ShapeError,
+        "candidates['hints']",
+    ),
+    (lambda: recall(arms=HINTS), OptionError, "text: expected text= or vectors="),
+    (lambda: recall(arms=arms.Newest("nope")), OptionError, "newest.column"),
+    (lambda: recall(arms=arms.Newest("text")), OptionError, "newest.column"),
+    (lambda: recall(text=["a"], arms=arms.Tags("kind")), DTypeError, "tags.column"),
+    (lambda: recall(text=["a"], arms=arms.Regex("nope")), OptionError, "regex.columns"),
+    (lambda: recall(text=["a"], arms=arms.Regex("kind")), DTypeError, "regex.columns"),
+    (lambda: recall(text=["a"], arms=arms.EdgeLexical("g")), OptionError, "edges.graph"),
+    (
+        lambda: recall(text=["a"], arms=arms.Regex(arms.Edges("g"))),
+        OptionError,
+        "regex.columns",
+    ),
+    (lambda: recall(text=["a"], fusion=hr.RRF({"hints": 1})), OptionError, "weights"),
+    (lambda: recall(text=["a"]).arm_scores("hints"), OptionError, "arm"),
+    (lambda: arms.related(recall(text=["tea"]), "kind"), DTypeError, "column"),
+    (lambda: arms.Tags("t", depth=6), OptionError, "depth"),
+    (lambda: arms.Tags("t", analyzer="snowball:english"), OptionError, "analyzer"),
+    (lambda: arms.Regex(()), OptionError, "columns"),
+    (lambda: arms.Regex("a", pattern=" "), OptionError, "pattern"),
+    (lambda: arms.Regex("a", on_bad="ignore"), OptionError, "on_bad"),
+    (lambda: arms.Listed(""), OptionError, "name"),
+    (lambda: arms.EdgeLexical("g", depth=0), OptionError, "depth"),
+]
+
+
+@pytest.mark.parametrize("at", range(len(REFUSED)))
+def test_what_cannot_be_answered_is_refused_by_name(at: int) -> None:
+    call, kind, start = REFUSED[at]
+    with pytest.raises(kind) as caught:
+        call()
+    assert str(caught.value).startswith(start)
+    assert "expected" in str(caught.value)
+
+
+def test_an_arm_whose_columns_the_index_has_is_refused() -> None:
+    table = documents().append_column("hints_score", pa.array([1] * 6))
+    schema = hr.Schema(key="id", cell="user", text="text", stored="hints_score")
+    index = hr.Index.build(table, schema)
+    with pytest.raises(OptionError, match="hints_score"):
+        index.recall(text=["tea"], scope="ana", arms=HINTS)
+
+
+def test_what_is_newest_knows_dates_floats_and_their_gaps() -> None:
+    values = {
+        "float": pa.array([1.5, None, float("nan"), float("inf"), -2.0, 1.5]),
+        "date": pa.array([3, None, 1, 9, -4, 3], pa.date32()),
+        "big": pa.array([2**63, None, 1, 2**64 - 1, 0, 2**63], pa.uint64()),
+    }
+    table = pa.table({"id": [f"k{i}" for i in range(6)], "text": ["x"] * 6, **values})
+    index = hr.Index.build(
+        table, hr.Schema(key="id", cell=None, text="text", attributes=tuple(values))
+    )
+    expected = {
+        "float": [("k3", 1.0), ("k0", 0.5), ("k5", 0.5), ("k4", 1 / 3)],
+        "date": [("k3", 1.0), ("k0", 0.5), ("k5", 0.5), ("k2", 1 / 3), ("k4", 0.25)],
+        "big": [("k3", 1.0), ("k0", 0.5), ("k5", 0.5), ("k2", 1 / 3), ("k4", 0.25)],
+    }
+    for column, wanted in expected.items():
+        hits = index.recall(arms=arms.Newest(column))[0]
+        assert [(hit.key, hit.score) for hit in hits] == [
+            (key, float(np.float32(score))) for key, score in wanted
+        ]
+
+
+def test_the_newest_of_many_tiles_are_found_where_they_lie() -> None:
+    rng = np.random.default_rng(4)
+    at = rng.integers(0, 3000, 5000)
+    table = pa.table({"id": np.arange(5000), "text": ["x"] * 5000, "at": at})
+    for cluster in (None, "at"):
+        schema = hr.Schema(key="id", cell=None, text="text", attributes="at", cluster=cluster)
+        index = hr.Index.build(table, schema)
+        index.delete(np.argsort(-at)[:20].tolist())
+        left = sorted((i for i in np.argsort(-at)[20:].tolist()), key=lambda i: (-at[i], i))
+        found = index.recall(arms=arms.Newest("at"), limit=150)[0].keys
+        assert found == left[:150]
