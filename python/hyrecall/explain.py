@@ -183,6 +183,9 @@ def _explain(hits: Hits, hit: Hit) -> Explanation:
         )
 
     arrays = hits._arrays
+    if "from_fill" in arrays and arrays["from_fill"][hit._at]:
+        assert plan.fill is not None
+        return Explanation(hit.score, f"fill, by {plan.fill.column}", ())
     here = Place(
         hit.query,
         int(arrays["segment"][hit._at]),

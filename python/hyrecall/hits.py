@@ -176,6 +176,9 @@ class Hits:
         for arm in self._arms:
             names += [f"{arm}_score", f"{arm}_rank"]
             arrays += [self.arm_scores(arm), self.arm_ranks(arm)]
+        if "from_fill" in self._arrays:
+            names.append("origin")
+            arrays.append(pa.array(np.where(self._arrays["from_fill"], "fill", "hit")))
         for name in STAGE_COLUMNS:
             if name in self._arrays:
                 names.append(name)

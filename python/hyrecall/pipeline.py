@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from hyrecall import _core
 from hyrecall.ages import age_seconds
 from hyrecall.errors import DTypeError, ShapeError, error
+from hyrecall.fill import fill_lists
 from hyrecall.pipeline_checks import text_column, vector_arm
 from hyrecall.request import IndexFacts, Plan
 from hyrecall.rerankers import rerank_scores
@@ -122,14 +123,20 @@ class Shaper:
         """What each stage did so far."""
         return tuple(self._traces)
 
-    def run(self, arrays: dict[str, Array], first_query: int) -> dict[str, Array]:
+    def run(
+        self, arrays: dict[str, Array], request: _core.Request, first_query: int
+    ) -> dict[str, Array]:
         """Shape the native hits of a piece and cut offset and limit."""
         offsets = arrays["offsets"]
         entries = {name: a for name, a in arrays.items() if name not in ("offsets", "scales")}
         n_arms = len(self._plan.arms)
         for name in ("arm_scores", "arm_ranks"):
             entries[name] = entries[name].reshape(-1, n_arms)
-        pool = self._break_ties(Pool(offsets, entries))
+        pool = Pool(offsets, entries)
+        blank = np.isin(np.arange(len(offsets) - 1) + first_query, self._plan.blank)
+        if blank.any():
+            pool = pool.keep(~np.repeat(blank, np.diff(offsets)))
+        pool = self._break_ties(pool)
         if self._stages:
             pool = pool.with_arrays(fused_score=pool.score)
         for number, stage in enumerate(self._stages):
@@ -138,6 +145,8 @@ class Shaper:
             pool, note = self._run_stage(stage, pool, first_query)
             seconds = time.perf_counter() - started
             self._traces[number] = self._traces[number].plus(n_in, len(pool), seconds * 1e3, note)
+        if self._plan.fill is not None:
+            pool = fill_lists(pool, self._facts, self._state, self._plan, request, blank)
         rank = pool.places + 1
         first = self._plan.offset
         pool = pool.with_arrays(rank=rank.astype(np.int32))

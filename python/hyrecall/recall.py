@@ -82,7 +82,7 @@ def run_recall(
         arrays, empty, seconds = _run_piece(state, request, plan.arms[: plan.n_lexical])
         if plan.is_shaped:
             merged = time.perf_counter()
-            arrays = shaper.run(arrays, begin)
+            arrays = shaper.run(arrays, request, begin)
             seconds["shaping"] = time.perf_counter() - merged
         pieces.append(arrays)
         notes += [f"{arm}[{begin + query}] has no indexable token" for arm, query in empty]

@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from hyrecall.arms.listed import Listed, Newest
+from hyrecall.arms.regex import Regex
+from hyrecall.arms.tags import Tags
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.scoring import BM25, DBSF, RRF, Above, Fusion, Max, WeightedSum
 from hyrecall.shaping import Stage, check_stages
 from hyrecall.shaping.checks import integer, number, one_of
 
-__all__ = ["Dense", "Lexical", "Recipe", "TieBreak"]
+__all__ = ["Dense", "Fill", "Lexical", "Recipe", "TieBreak"]
 
 QueryMode: TypeAlias = Literal["any", "all", "and_prefix"]
 OnEmpty: TypeAlias = Literal["newest", "empty", "error"]
@@ -109,7 +112,30 @@ class TieBreak:
     descending: bool = False
 
 
+@dataclass(frozen=True)
+class Fill:
+    """What fills a list below offset + limit: the newest documents of the query's scope.
+
+    They come behind all hits with score 0 and null ranks; ``origin`` says "fill".
+
+    Parameters
+    ----------
+    column : str
+        An attribute of numbers, dates or times; the largest is the newest.
+    when : {"one_arm", "no_match", "always"}, default "one_arm"
+        Where one arm ran or nothing matched, where nothing matched, or always.
+    """
+
+    column: str
+    when: Literal["one_arm", "no_match", "always"] = "one_arm"
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        one_of("when", self.when, ("one_arm", "no_match", "always"))
+
+
 Arm: TypeAlias = Lexical | Dense
+More: TypeAlias = Regex | Tags | Newest | Listed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +147,9 @@ class Recipe:
     name : str
     arms : tuple of Lexical and Dense
         What runs, where the index has it and the query asks for it.
+    more : tuple of Regex, Tags, Newest and Listed of ``hyrecall.arms``
+        What runs beside them, with weight 1.
+    fill : Fill, optional
     fusion : RRF, WeightedSum, Max or DBSF
         Without weights: those of the arms, by which it is weighted.
     shaping : tuple of stages
@@ -130,7 +159,8 @@ class Recipe:
     depth : int, default 100
         How many documents an arm hands on; limit + offset stay within it.
     on_empty : {"newest", "empty", "error"}, default "empty"
-        What a query without a word gets.
+        What a query of blank text gets: the newest documents with score 1 (by ``fill``), nothing,
+        or an error.
     normalize : bool, default False
         Fused scores over the best possible.
     min_fused : float or Above, optional
@@ -147,7 +177,9 @@ class Recipe:
     name: str
     arms: tuple[Arm, ...]
     fusion: Fusion
+    more: tuple[More, ...] = ()
     shaping: tuple[Stage, ...] = ()
+    fill: Fill | None = None
     tie_break: tuple[TieBreak, ...] = ()
     depth: int = 100
     on_empty: OnEmpty = "empty"
@@ -167,6 +199,11 @@ class Recipe:
             raise error(OptionError, "fusion", "no weights (arms have them)", repr(self.fusion))
         object.__setattr__(self, "shaping", check_stages(self.shaping))
         object.__setattr__(self, "tie_break", tuple(self.tie_break))
+        object.__setattr__(self, "more", tuple(self.more))
+        if not all(isinstance(arm, Regex | Tags | Newest | Listed) for arm in self.more):
+            raise error(DTypeError, "more", "Regex, Tags, Newest or Listed", repr(self.more))
+        if self.on_empty == "newest" and self.fill is None:
+            raise error(OptionError, "on_empty", "'newest' with fill=", "no fill")
         integer("depth", self.depth, 1)
         one_of("on_empty", self.on_empty, ("newest", "empty", "error"))
 
@@ -177,6 +214,8 @@ class Recipe:
         for stage in self.shaping:
             options = ("column", "by", "keep", "time", "rating")
             named += [getattr(stage, one) for one in options if getattr(stage, one, None)]
+        named += [arm.column for arm in self.more if isinstance(arm, Tags | Newest)]
+        named += [] if self.fill is None else [self.fill.column]
         return tuple(dict.fromkeys(named))
 
     def replace(self, **changes: Any) -> Recipe:
@@ -204,13 +243,15 @@ class Recipe:
     def explain(self) -> str:
         """Show the pipeline on one screen: a line per part, in the order in which they act."""
         lines = [f"recipe {self.name}"]
-        lines += [f"  arm       {_show(arm)}" for arm in self.arms]
+        lines += [f"  arm       {_show(arm)}" for arm in (*self.arms, *self.more)]
         lines.append(f"  depth     {self.depth} documents an arm")
         lines.append(f"  fusion    {_show(self.fusion)}")
         if self.normalize:
             lines.append("  normalize over the best score possible")
         lines += [f"  tie       {_show(tie)}" for tie in self.tie_break]
         lines += [f"  shaping   {_show(stage)}" for stage in self.shaping]
+        if self.fill is not None:
+            lines.append(f"  fill      {_show(self.fill)}")
         lines.append(f"  on empty  {self.on_empty}")
         return "\n".join(lines)
 
@@ -219,7 +260,23 @@ def _parts() -> dict[str, type[Any]]:
     from hyrecall import shaping
 
     stages = {name: getattr(shaping, name) for name in shaping.__all__ if name[0].isupper()}
-    kinds = (Recipe, Lexical, Dense, TieBreak, BM25, RRF, WeightedSum, Max, DBSF, Above)
+    kinds = (
+        Recipe,
+        Lexical,
+        Dense,
+        TieBreak,
+        Fill,
+        Regex,
+        Tags,
+        Newest,
+        Listed,
+        BM25,
+        RRF,
+        WeightedSum,
+        Max,
+        DBSF,
+        Above,
+    )
     known = {kind.__name__: kind for kind in kinds} | stages
     # A function is no data.
     return {name: kind for name, kind in known.items() if isinstance(kind, type)}

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from hyrecall.arms.run import text_readers
 from hyrecall.errors import OptionError, error
 from hyrecall.queries import All, Boost, Phrase, Prefix, TextQuery
 from hyrecall.queries import Any as AnyOf
@@ -14,7 +15,7 @@ from hyrecall.recipe import Dense, Lexical, Recipe
 from hyrecall.request import IndexFacts, Options
 from hyrecall.scoring import RRF, Fusion
 
-__all__ = ["is_empty", "read_words", "recipe_options"]
+__all__ = ["read_words", "recipe_options"]
 
 _QUOTED = re.compile(r'"([^"]*)"')
 _WORD = re.compile(r"\w+")
@@ -32,20 +33,25 @@ def recipe_options(facts: IndexFacts, recipe: object, options: Options) -> Optio
     if not isinstance(recipe, Recipe):
         raise error(OptionError, "recipe", "an hr.Recipe", repr(recipe))
     plain = Options()
-    for name in ("fusion", "shaping", "min_score", "min_fused", "bm25", "normalize"):
+    for name in ("fusion", "shaping", "arms", "min_score", "min_fused", "bm25", "normalize"):
         if getattr(options, name) not in (getattr(plain, name), ()):
             raise error(OptionError, name, f"none beside recipe= ({recipe.name} has its own)", name)
     _check_analyzer(facts, recipe)
     lexical = _arms(facts, recipe, Lexical, tuple(facts.schema.text_arms))
     dense = _arms(facts, recipe, Dense, tuple(facts.schema.vector_arms))
-    texts = _texts(options.text, lexical, facts)
+    texts = _texts(options.text, lexical, facts, recipe)
     vectors = options.vectors if dense else None
     runs = [*(texts or {}), *(dense if vectors is not None else ())]
     if isinstance(vectors, Mapping):
         vectors = {arm: rows for arm, rows in vectors.items() if arm in dense}
         runs = [*(texts or {}), *vectors]
     chosen = {arm: part for arm, part in {**lexical, **dense}.items() if arm in runs}
-    if texts is None and vectors is None and (options.text, options.vectors) != (None, None):
+    if (
+        texts is None
+        and vectors is None
+        and not recipe.more
+        and (options.text, options.vectors) != (None, None)
+    ):
         wish = f"an index with an arm of {recipe.name}"
         raise error(OptionError, "recipe", wish, f"one with arms {list(facts.arms)}")
     floors = {arm: p.min_score for arm, p in chosen.items() if p.min_score is not None}
@@ -59,11 +65,14 @@ def recipe_options(facts: IndexFacts, recipe: object, options: Options) -> Optio
         fusion=_fusion(recipe, chosen),
         depth=recipe.depth if options.depth == plain.depth else options.depth,
         min_score=floors or None,
-        min_fused=recipe.min_fused if len(chosen) > 1 else None,
+        min_fused=recipe.min_fused if len(chosen) + len(recipe.more) > 1 else None,
         bm25=bm25 or None,
         normalize=recipe.normalize,
         shaping=recipe.shaping,
         tie_break=recipe.tie_break,
+        arms=recipe.more,
+        fill=recipe.fill,
+        blank=_blank(recipe, options.text),
     )
 
 
@@ -94,7 +103,7 @@ def _arms(
 
 
 def _texts(
-    text: object, lexical: Mapping[str, Lexical], facts: IndexFacts
+    text: object, lexical: Mapping[str, Lexical], facts: IndexFacts, recipe: Recipe
 ) -> dict[str, object] | None:
     if text is None or not lexical:
         return None
@@ -108,12 +117,15 @@ def _texts(
         else:
             part = lexical[arm]
             out[arm] = [read_words(q, part) if isinstance(q, str) else q for q in queries]
-    return out
+    # Arms beside them read the words as they are.
+    readers = text_readers({arm.name: arm for arm in recipe.more})
+    plain = text if not isinstance(text, Mapping) else next(iter(text.values()), None)
+    return out | dict.fromkeys(readers, plain)
 
 
 def _fusion(recipe: Recipe, chosen: Mapping[str, Lexical | Dense]) -> Fusion | None:
     weights = {arm: part.weight for arm, part in chosen.items()}
-    if len(chosen) < 2 and all(weight > 0 for weight in weights.values()):
+    if len(chosen) + len(recipe.more) < 2 and all(weight > 0 for weight in weights.values()):
         return None
     if all(weight == 1.0 for weight in weights.values()):
         return recipe.fusion
@@ -127,9 +139,22 @@ def _fusion(recipe: Recipe, chosen: Mapping[str, Lexical | Dense]) -> Fusion | N
     return type(fusion)(weights, **settings)
 
 
-def is_empty(text: object) -> bool:
-    """Whether a query says nothing: None, or text without a word."""
-    return text is None or (isinstance(text, str) and not text.strip())
+def _blank(recipe: Recipe, text: object) -> tuple[int, ...]:
+    """Give the queries of blank text in every arm; a recipe may refuse them."""
+    lists = list(text.values()) if isinstance(text, Mapping) else [text]
+    given = [one for one in lists if isinstance(one, Sequence) and not isinstance(one, str)]
+    if not given or len({len(one) for one in given}) > 1:
+        return ()  # the plan says what is wrong
+    blank = tuple(
+        at for at, query in enumerate(zip(*given, strict=True)) if all(map(_is_blank, query))
+    )
+    if blank and recipe.on_empty == "error":
+        raise error(OptionError, f"text[{blank[0]}]", f"words ({recipe.name})", "blank text")
+    return blank
+
+
+def _is_blank(text: object) -> bool:
+    return isinstance(text, str) and not text.strip()
 
 
 def read_words(text: str, part: Lexical) -> TextQuery | None:

@@ -26,7 +26,7 @@ from hyrecall.tensors import query_vectors, row_count
 if TYPE_CHECKING:
     from hyrecall.analyzer import Analyzer
     from hyrecall.queries import TextQuery
-    from hyrecall.recipe import TieBreak
+    from hyrecall.recipe import Fill, TieBreak
     from hyrecall.scoring import Above
     from hyrecall.segments import State
 
@@ -75,6 +75,8 @@ class Options:
     candidates: Mapping[str, Sequence[object]] | None = None
     shaping: object = None
     tie_break: tuple[TieBreak, ...] = ()
+    fill: Fill | None = None
+    blank: tuple[int, ...] = ()  # queries that get nothing but what fills
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,11 +99,13 @@ class Plan:
     tie_break: tuple[TieBreak, ...]
     extra: tuple[str, ...] = ()  # arms of the call beside the index's own, running or not
     listed: Mapping[str, Candidates] = field(default_factory=dict)  # of those that run
+    fill: Fill | None = None
+    blank: tuple[int, ...] = ()
 
     @property
     def is_shaped(self) -> bool:
         """Whether the request asks for whole lists, which stages then order and cut."""
-        return bool(self.stages or self.tie_break)
+        return bool(self.stages or self.tie_break or self.fill or self.blank)
 
 
 def _count(argument: str, value: object, low: int) -> int:
@@ -134,7 +138,7 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     lexical = [arm for arm in arms if arm in facts.schema.text_arms]
     bm25 = _read_bm25(facts, options.bm25, lexical)
     stages = check_stages(options.shaping)
-    is_shaped = bool(stages or options.tie_break)
+    is_shaped = bool(stages or options.tie_break or options.fill or options.blank)
     if (len(arms) > 1 or is_shaped) and offset + limit > depth:
         wish = f"<= {depth} (depth)"
         argument = "offset + limit" if offset else "limit"
@@ -190,7 +194,7 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     notes += (*left_out, *(note for found in listed.values() for note in found.notes))
     return Plan(
         request, n_queries, arms, n_lexical, bm25, fusion, weights, normalize, depth, notes,
-        limit, offset, stages, options.tie_break, extra=tuple(extra), listed=listed,
+        limit, offset, stages, options.tie_break, extra=tuple(extra), listed=listed, fill=options.fill, blank=options.blank,
     )  # fmt: skip
 
 

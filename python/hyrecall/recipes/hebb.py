@@ -1,5 +1,6 @@
 """Memories by the best of their arms, weighed with recency of access and importance."""
 
+from hyrecall.arms.tags import Tags
 from hyrecall.recipe import Dense, Lexical, Recipe, TieBreak
 from hyrecall.scoring import BM25, Max
 from hyrecall.shaping import Composite
@@ -10,6 +11,7 @@ hebb = Recipe(
         Lexical(phrases=True, max_terms=32, bm25=BM25("fts5", k1=1.2, b=0.75)),
         Dense(),
     ),
+    more=(Tags("tags"),),
     fusion=Max(normalize="none"),
     shaping=(
         Composite(

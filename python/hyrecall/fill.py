@@ -1,0 +1,88 @@
+"""What fills a list that found too little: the newest documents of the query's scope."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall import _core
+from hyrecall.arms.listed import newest_rows
+from hyrecall.request import IndexFacts, Plan
+from hyrecall.segments import State
+
+if TYPE_CHECKING:
+    from hyrecall.pipeline import Pool
+
+__all__ = ["fill_lists"]
+
+Array = npt.NDArray[Any]
+
+
+def fill_lists(
+    pool: Pool, facts: IndexFacts, state: State, plan: Plan, request: _core.Request, blank: Array
+) -> Pool:
+    """Add the newest documents to lists below offset + limit, behind all others.
+
+    A query that says nothing gets them with score 1, any other with 0: it was asked and they do not
+    match, which their score in a text arm says too. ``from_fill`` tells them from hits.
+    """
+    fill = plan.fill
+    assert fill is not None
+    pool = pool.with_arrays(from_fill=np.zeros(len(pool), np.bool_))
+    wanted = plan.offset + plan.limit
+    counts = np.diff(pool.offsets)
+    may = blank | (counts == 0) | (fill.when == "always")
+    if fill.when == "one_arm" and len(plan.arms) == 1:
+        may[:] = True
+    need = np.where(may, np.maximum(wanted - counts, 0), 0)
+    if not need.any():
+        return pool
+    # Fewer than wanted are in the list, so among the newest so many there are enough others.
+    offsets, segment, row = newest_rows(facts, state, request, fill.column, wanted)
+    query = np.repeat(np.arange(len(counts)), np.diff(offsets))
+    held = np.repeat(np.arange(len(counts)), counts)
+    others = ~np.isin(
+        _codes(state, query, segment, row),
+        _codes(state, held, pool.arrays["segment"], pool.arrays["row"]),
+    )
+    query, segment, row = query[others], segment[others], row[others]
+    starts = np.concatenate([[0], np.cumsum(np.bincount(query, minlength=len(counts)))])[:-1]
+    kept = np.arange(len(query)) - starts[query] < need[query]
+    query, segment, row = query[kept], segment[kept], row[kept]
+    added = {name: _missing(array, len(query)) for name, array in pool.arrays.items()}
+    added |= {"segment": segment, "row": row, "from_fill": np.ones(len(query), np.bool_)}
+    added["score"] = np.where(blank[query], 1.0, 0.0)
+    for arm in range(plan.n_lexical):
+        columns = [part.lexical[plan.arms[arm]] for part in state.segments]
+        has_text = np.array(
+            [columns[s].doc_length(int(r)) is not None for s, r in zip(segment, row, strict=True)],
+            np.bool_,
+        )
+        scored = has_text & ~blank[query]
+        added["arm_scores"][:, arm] = np.where(scored, 0.0, added["arm_scores"][:, arm])
+    joined = {name: np.concatenate([pool.arrays[name], added[name]]) for name in added}
+    order = np.argsort(np.concatenate([held, query]), kind="stable")
+    sizes = counts + np.bincount(query, minlength=len(counts))
+    return type(pool)(
+        np.concatenate([[0], np.cumsum(sizes)]), {n: array[order] for n, array in joined.items()}
+    )
+
+
+def _codes(state: State, query: Array, segment: Array, row: Array) -> Array:
+    """Number (query, document) pairs."""
+    sizes = [held.rows.num_rows for held in state.segments]
+    bases = np.concatenate([[0], np.cumsum(sizes)])
+    documents = bases[segment] + row.astype(np.int64)
+    return np.asarray(query * int(bases[-1] + 1) + documents)
+
+
+def _missing(like: Array, n: int) -> Array:
+    """Give n entries of an array's kind that say nothing: minus infinity is a null arm score."""
+    shape = (n, *like.shape[1:])
+    if like.dtype == np.float32:
+        return np.full(shape, -np.inf, np.float32)
+    if like.dtype == np.float64:
+        return np.full(shape, np.nan)
+    return np.zeros(shape, like.dtype)
