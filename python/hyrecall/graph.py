@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -265,7 +266,7 @@ class Graph(GraphReads):
             raise error(OptionError, "hot", "finite scores >= 0", list(scores))
         target_offsets, targets = self.flat_keys("among", among)
         found = adjacency.spread(offsets, keys, scores, target_offsets, targets, hops)
-        return [found[b:e] for b, e in zip(target_offsets, target_offsets[1:], strict=False)]
+        return [found[b:e] for b, e in pairwise(target_offsets)]
 
     def neighbours(
         self,
