@@ -23,7 +23,7 @@ from hyrecall.evaluate import (
 )
 from hyrecall.evaluate.baseline import GATE
 from hyrecall.evaluate.metrics import Scores
-from hyrecall.recipe import TieBreak
+from hyrecall.recipe import Fill, TieBreak
 
 GOLDEN = Path(__file__).parent / "evaluate" / "golden"
 BASELINE = GOLDEN / "baseline.json"
@@ -55,8 +55,10 @@ def setting(name: str) -> Setting:
     if recipe is None:
         return made
     ties = tuple(TieBreak("id") if tie.column == "key" else tie for tie in recipe.tie_break)
-    options = {"recipe": recipe.replace(tie_break=ties), "now": NOW}
-    columns = tuple(column for column in made.attributes if column != "key")
+    fill = recipe.fill and Fill("created_at")  # an episode's time has another name here
+    adapted = recipe.replace(tie_break=ties, fill=fill)
+    options = {"recipe": adapted, "now": NOW}
+    columns = tuple(column for column in adapted.columns if column != "id")
     return replace(made, options=options, attributes=columns)
 
 

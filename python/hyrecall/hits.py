@@ -116,11 +116,8 @@ class Hits:
             table = gather(
                 self._state.segments, self._arrays["segment"], self._arrays["row"], [name]
             )
-            column = (
-                table.column(0)
-                if table.num_columns
-                else pa.chunked_array([], self._facts.row_types[name])
-            )
+            empty = pa.chunked_array([], self._facts.row_types[name])
+            column = table.column(0) if table.num_columns else empty
             self._gathered[name] = (
                 column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from hyrecall.arms.listed import ordered_attribute
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.request import IndexFacts, Plan
 from hyrecall.shaping import MMR, Budget, Composite, Dedup, Recency, Rerank, RerankBy
@@ -14,6 +15,8 @@ __all__ = ["check_shaping", "text_column", "vector_arm"]
 def check_shaping(facts: IndexFacts, plan: Plan) -> None:
     """Check that an index and a plan can answer the stages; before anything is computed."""
     known = facts.schema.row_columns
+    if plan.fill is not None:
+        ordered_attribute("Fill.column", plan.fill.column, facts)
     for tie in plan.tie_break:
         if tie.column not in known:
             raise error(OptionError, "tie_break", f"columns of {list(known)}", repr(tie.column))

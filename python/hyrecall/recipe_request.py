@@ -46,12 +46,8 @@ def recipe_options(facts: IndexFacts, recipe: object, options: Options) -> Optio
         vectors = {arm: rows for arm, rows in vectors.items() if arm in dense}
         runs = [*(texts or {}), *vectors]
     chosen = {arm: part for arm, part in {**lexical, **dense}.items() if arm in runs}
-    if (
-        texts is None
-        and vectors is None
-        and not recipe.more
-        and (options.text, options.vectors) != (None, None)
-    ):
+    asked = options.text is not None or options.vectors is not None
+    if asked and texts is None and vectors is None and not recipe.more:
         wish = f"an index with an arm of {recipe.name}"
         raise error(OptionError, "recipe", wish, f"one with arms {list(facts.arms)}")
     floors = {arm: p.min_score for arm, p in chosen.items() if p.min_score is not None}

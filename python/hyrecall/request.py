@@ -194,7 +194,8 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     notes += (*left_out, *(note for found in listed.values() for note in found.notes))
     return Plan(
         request, n_queries, arms, n_lexical, bm25, fusion, weights, normalize, depth, notes,
-        limit, offset, stages, options.tie_break, extra=tuple(extra), listed=listed, fill=options.fill, blank=options.blank,
+        limit, offset, stages, options.tie_break, extra=tuple(extra), listed=listed,
+        fill=options.fill, blank=options.blank,
     )  # fmt: skip
 
 

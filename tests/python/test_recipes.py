@@ -157,10 +157,11 @@ def test_a_recipe_gives_what_its_options_give() -> None:
 
 def test_a_recipe_runs_the_arms_that_the_call_asks() -> None:
     index = built()
-    only_text = index.recall(text=["replication"], recipe=recipes.loom)
+    loom = recipes.loom.replace(fill=None, on_empty="empty")
+    only_text = index.recall(text=["replication"], recipe=loom)
     assert only_text.trace.arms == ("text",)
     assert [hit.score == hit.bm25_score for hit in only_text[0]] == [True, True]
-    assert index.recall(vectors=EYE[:1], recipe=recipes.loom).trace.arms == ("v",)
+    assert index.recall(vectors=EYE[:1], recipe=loom).trace.arms == ("v",)
 
 
 @pytest.mark.parametrize("descending", [False, True])
@@ -183,6 +184,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"recipe": recipes.loom, "min_score": 0.5}, "min_score: expected none beside recipe="),
     ({"recipe": recipes.l0}, "recipe: expected the analyzer 'unicode61' in arm 'text'"),
     ({"recipe": recipes.honeycomb}, "Recency.column: expected a column of"),
+    ({"recipe": recipes.loom}, "Fill.column: expected an attribute column of"),
     (
         {"recipe": Recipe(name="x", arms=(Dense(arms=("w",)),), fusion=hr.RRF())},
         "recipe: expected arms of ['v'], got 'w'",

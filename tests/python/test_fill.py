@@ -1,0 +1,122 @@
+"""What fills a list that found too little, and what a query of blank text gets."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from hyrecall import recipes
+from hyrecall.recipe import Dense, Fill, Lexical, Recipe
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+TEXTS = [
+    "Postgres replication is configured asynchronously.",
+    "Today's lunch was great.",
+    "We migrated to logical replication on the primary.",
+    "Bob has replication too.",
+    None,
+]
+AGES = [5, 4, 3, 1, None]
+USERS = ["alice", "alice", "alice", "bob", "alice"]
+
+
+def built() -> hr.Index:
+    table = pa.table(
+        {
+            "id": list("abcde"),
+            "user": USERS,
+            "text": TEXTS,
+            "occurred_at": pa.array(
+                [None if age is None else NOW - timedelta(days=age) for age in AGES],
+                pa.timestamp("us", "UTC"),
+            ),
+        }
+    )
+    schema = hr.Schema(key="id", cell="user", text="text", vector="v", attributes="occurred_at")
+    return hr.Index.build(table, schema, vectors={"v": np.eye(5, dtype=np.float32)})
+
+
+def ask(text: Any, *, recipe: Recipe = recipes.loom, **options: Any) -> hr.QueryHits:
+    return built().recall(text=[text], scope="alice", recipe=recipe, **options)[0]
+
+
+def rows(hits: hr.QueryHits) -> list[dict[str, Any]]:
+    names = ["key", "rank", "score", "text_score", "text_rank", "origin"]
+    return hits._hits.to_arrow().select(names).to_pylist()
+
+
+def test_A09_A10_one_arm_is_filled_with_the_newest_of_the_same_scope_at_zero() -> None:
+    found = rows(ask("postgres replication", limit=4))
+    assert [row["key"] for row in found] == ["a", "c", "b", "e"]  # not d, which is bob's
+    assert [row["rank"] for row in found] == [1, 2, 3, 4]
+    assert [row["origin"] for row in found] == ["hit", "hit", "fill", "fill"]
+    assert found[0]["score"] > found[1]["score"] > 0
+    assert [row["score"] for row in found[2:]] == [0.0, 0.0]
+    # It has no word of the query: its BM25 is 0. A document without a text has none.
+    assert [row["text_score"] for row in found[2:]] == [0.0, None]
+    assert [row["text_rank"] for row in found[2:]] == [None, None]
+
+
+def test_A20_blank_text_gives_the_newest_with_score_1_and_no_components() -> None:
+    for text in ("", "  "):
+        found = rows(ask(text, limit=3))
+        assert [row["key"] for row in found] == ["c", "b", "a"]
+        assert {(row["score"], row["text_score"], row["origin"]) for row in found} == {
+            (1.0, None, "fill")
+        }
+
+
+def test_A21_a_query_that_matches_nothing_gives_the_newest_at_zero() -> None:
+    found = rows(ask("zebra", limit=2))
+    assert [(row["key"], row["score"]) for row in found] == [("c", 0.0), ("b", 0.0)]
+
+
+def test_A22_A23_an_unknown_scope_or_a_limit_of_0_gives_nothing() -> None:
+    assert ask("zebra", limit=0).keys == []
+    index = built()
+    assert index.recall(text=["zebra", ""], scope="nobody", recipe=recipes.loom).n_hits == 0
+
+
+def test_two_arms_fill_only_where_nothing_was_found() -> None:
+    index = built()
+    vectors = np.stack([np.eye(5)[0], -np.ones(5)])
+    hits = index.recall(
+        text=["postgres", "zebra"], vectors=vectors, scope="alice", recipe=recipes.loom
+    )
+    assert [one.keys for one in hits] == [["a"], ["c", "b", "a", "e"]]
+
+
+def test_blank_text_leaves_the_vector_unasked() -> None:
+    index = built()
+    one = np.eye(5)[:1]
+    hits = index.recall(text=[" "], vectors=one, scope="alice", recipe=recipes.loom, limit=2)
+    assert hits[0].keys == ["c", "b"]
+    empty = Recipe(name="x", arms=(Lexical(), Dense()), fusion=hr.RRF())
+    assert index.recall(text=[" "], vectors=one, scope="alice", recipe=empty).n_hits == 0
+    strict = empty.replace(on_empty="error")
+    with pytest.raises(hr.OptionError, match=r"text\[0\]: expected words \(x\), got blank text"):
+        index.recall(text=[" "], vectors=one, scope="alice", recipe=strict)
+
+
+@pytest.mark.parametrize("when", ["always", "one_arm", "no_match"])
+def test_pages_of_a_filled_list_join(when: Any) -> None:
+    recipe = recipes.loom.replace(fill=Fill("occurred_at", when=when))
+    whole = ask("replication", limit=4, recipe=recipe).keys
+    assert whole == (["a", "c"] if when == "no_match" else ["a", "c", "b", "e"])
+    paged = [ask("replication", limit=1, offset=at, recipe=recipe).keys for at in range(4)]
+    assert [key for page in paged for key in page] == whole
+
+
+def test_a_filled_row_is_explained_as_one() -> None:
+    hits = ask("postgres", limit=3)
+    made = hits[1].explain()
+    assert (made.score, made.fusion, made.components) == (0.0, "fill, by occurred_at", ())
+    assert hits[0].explain().score == hits[0].score
+
+
+def test_newest_for_blank_text_needs_a_fill() -> None:
+    with pytest.raises(hr.OptionError, match="on_empty: expected 'newest' with fill="):
+        Recipe(name="x", arms=(Lexical(),), fusion=hr.RRF(), on_empty="newest")
