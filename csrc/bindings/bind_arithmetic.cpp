@@ -121,6 +121,9 @@ void bind_arithmetic(py::module_& parent) {
       py::arg("a"), py::arg("b"), guarded);
   m.def("rrf_term", &rrf_term, py::arg("weight"), py::arg("rank_constant"), py::arg("rank"),
         guarded);
+  m.def("best_scale", &best_scale, py::arg("score"), py::arg("high"), guarded);
+  m.def("clip_scale", &clip_scale, py::arg("score"), guarded);
+  m.def("unit_scale", &unit_scale, py::arg("score"), guarded);
   m.def("minmax_scale", &minmax_scale, py::arg("score"), py::arg("low"), py::arg("high"), guarded);
   m.def(
       "dbsf_scale",

@@ -196,6 +196,22 @@ HYRECALL_HD inline double minmax_scale(double score, double low, double high) {
   return high == low ? 1.0 : (score - low) / (high - low);
 }
 
+// Share of the pool's best score, in [0, 1]; 0 where that is not above 0.
+HYRECALL_HD inline double best_scale(double score, double high) {
+  if (!(high > 0.0)) return 0.0;
+  return score > 0.0 ? score / high : 0.0;
+}
+
+// A cosine as a relevance in [0, 1]: its positive part.
+HYRECALL_HD inline double clip_scale(double score) {
+  return score < 0.0 ? 0.0 : score > 1.0 ? 1.0 : score;
+}
+
+// A cosine moved into [0, 1].
+HYRECALL_HD inline double unit_scale(double score) {
+  return (1.0 + score) / 2.0;
+}
+
 struct Moments {
   double mean;
   double deviation;  // of the population, not of a sample

@@ -26,7 +26,7 @@ class ArmScale {
  public:
   ArmScale(Fusion const& fusion, Pool const& pool, std::span<std::int32_t const> ranks,
            std::size_t arm, std::size_t n_arms)
-      : scale_(fusion.scale) {
+      : scale_(fusion.scales[arm]) {
     for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
       std::size_t const at = doc * n_arms + arm;
       if (pool.scores[at] == kNoScore || (!fusion.complete && ranks[at] == 0)) continue;
@@ -47,6 +47,12 @@ class ArmScale {
         return minmax_scale(score, low_, high_);
       case Fusion::Scale::kDistribution:
         return dbsf_scale(score, moments_);
+      case Fusion::Scale::kBest:
+        return best_scale(score, high_);
+      case Fusion::Scale::kClip:
+        return clip_scale(score);
+      case Fusion::Scale::kUnit:
+        return unit_scale(score);
       case Fusion::Scale::kNone:
         break;
     }

@@ -58,11 +58,11 @@ struct ListedRequest {
 
 struct Fusion {
   enum class Kind : std::uint8_t { kNone, kRrf, kWeightedSum, kMax };
-  enum class Scale : std::uint8_t { kNone, kMinmax, kDistribution };
+  enum class Scale : std::uint8_t { kNone, kMinmax, kDistribution, kBest, kClip, kUnit };
   Kind kind = Kind::kNone;      // kNone: exactly one arm, its score is the score
   std::vector<double> weights;  // [n_arms], >= 0
   double rank_constant = 60.0;
-  Scale scale = Scale::kMinmax;  // of each arm's scores over the pool, for sums and maxima
+  std::vector<Scale> scales;  // [n_arms] what its scores are worth in sums and maxima
   bool complete = true;          // use scores of documents outside the arm's own list too
 };
 

@@ -294,8 +294,8 @@ def _fuse(hits: Hits, query: int, parts: list[dict[str, Any]]) -> tuple[float, l
             numbers = scales[2 * at], scales[2 * at + 1]
             if isinstance(fusion, DBSF):
                 score = math.dbsf_scale(score, *numbers)
-            elif fusion.normalize == "minmax":
-                score = math.minmax_scale(score, *numbers)
+            else:
+                score = _scaled(fusion.scale_of(plan.arms[at]), score, *numbers)
             value = weight * score
         added.append(0.0 if value is None else value)
         if value is not None:
@@ -312,6 +312,17 @@ def _fuse(hits: Hits, query: int, parts: list[dict[str, Any]]) -> tuple[float, l
         best = float(scales[-1])
         total = min(max(total / best, 0.0), 1.0) if best > 0 else 0.0
     return total, added
+
+
+def _scaled(scale: str, score: float, low: float, high: float) -> float:
+    """Scale a score as the fusion did."""
+    math = _core.arithmetic
+    if scale == "minmax":
+        return math.minmax_scale(score, low, high)
+    if scale == "best":
+        return math.best_scale(score, high)
+    one = {"clip": math.clip_scale, "unit": math.unit_scale}.get(scale)
+    return score if one is None else one(score)
 
 
 def _scales(hits: Hits, query: int) -> Any:

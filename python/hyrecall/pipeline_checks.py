@@ -7,7 +7,7 @@ import pyarrow as pa
 from hyrecall.arms.listed import ordered_attribute
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.request import IndexFacts, Plan
-from hyrecall.shaping import MMR, Budget, Composite, Dedup, Recency, Rerank, RerankBy
+from hyrecall.shaping import MMR, Budget, Composite, Dedup, Recency, Rerank, RerankBy, Stage
 
 __all__ = ["check_shaping", "text_column", "vector_arm"]
 
@@ -21,33 +21,32 @@ def check_shaping(facts: IndexFacts, plan: Plan) -> None:
         if tie.column not in known:
             raise error(OptionError, "tie_break", f"columns of {list(known)}", repr(tie.column))
     for stage in plan.stages:
-        name = type(stage).__name__
         for option in ("column", "by", "keep", "time", "rating"):
             column = getattr(stage, option, None)
             if column is not None and column not in known:
                 wish = f"a column of {list(known)}"
-                raise error(OptionError, f"{name}.{option}", wish, repr(column))
+                raise error(OptionError, f"{type(stage).__name__}.{option}", wish, repr(column))
+        _check_kinds(facts, stage)
+        if isinstance(stage, RerankBy | Budget):
+            text_column(facts, stage)
         if isinstance(stage, Rerank | Dedup | MMR):
             arm = vector_arm(facts, stage)
             if isinstance(stage, Rerank) and arm not in plan.arms:
                 wish = f"an arm that runs ({list(plan.arms)} do)"
                 raise error(OptionError, "Rerank.vector", wish, repr(arm))
-        if isinstance(stage, RerankBy | Budget):
-            text_column(facts, stage)
-        for option in ("column", "time"):
-            column = getattr(stage, option, None)
-            is_time = isinstance(stage, Recency) or option == "time"
-            if is_time and column is not None and not _is_time(facts.row_types[column]):
-                found = facts.row_types[column]
-                raise error(DTypeError, f"{name}.{option}", "a timestamp or date column", found)
-        if isinstance(stage, Composite):
-            kind = facts.row_types[stage.rating]
-            if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-                raise error(DTypeError, "Composite.rating", "a numeric column", kind)
 
 
-def _is_time(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+def _check_kinds(facts: IndexFacts, stage: Stage) -> None:
+    times = {"Recency.column": stage.column} if isinstance(stage, Recency) else {}
+    if isinstance(stage, Composite):
+        times["Composite.time"] = stage.time
+        kind = facts.row_types[stage.rating]
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            raise error(DTypeError, "Composite.rating", "a numeric column", kind)
+    for argument, column in times.items():
+        kind = facts.row_types[column]
+        if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+            raise error(DTypeError, argument, "a timestamp or date column", kind)
 
 
 def vector_arm(facts: IndexFacts, stage: Rerank | Dedup | MMR) -> str:

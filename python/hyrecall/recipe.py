@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from hyrecall.arms.listed import Listed, Newest
 from hyrecall.arms.regex import Regex
 from hyrecall.arms.tags import Tags
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.scoring import BM25, DBSF, RRF, Above, Fusion, Max, WeightedSum
+from hyrecall.scoring import BM25, DBSF, RRF, Above, Fusion, Max, Scale, WeightedSum
 from hyrecall.shaping import Stage, check_stages
 from hyrecall.shaping.checks import integer, number, one_of
 
@@ -44,6 +44,8 @@ class Lexical:
     weight : float, default 1
     min_score : float or Above, optional
         As in :meth:`hyrecall.Index.recall`.
+    scale : {"minmax", "none", "best", "clip", "unit"}, optional
+        In place of the fusion's ``normalize``, for these arms.
     """
 
     arms: tuple[str, ...] | None = None
@@ -54,6 +56,7 @@ class Lexical:
     bm25: BM25 | None = None
     weight: float = 1.0
     min_score: float | Above | None = None
+    scale: Scale | None = None
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -77,11 +80,14 @@ class Dense:
     weight : float, default 1
     min_score : float or Above, optional
         Least raw cosine.
+    scale : {"minmax", "none", "best", "clip", "unit"}, optional
+        In place of the fusion's ``normalize``, for these arms.
     """
 
     arms: tuple[str, ...] | None = None
     weight: float = 1.0
     min_score: float | Above | None = None
+    scale: Scale | None = None
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -93,6 +99,8 @@ def _check_arm(arm: Lexical | Dense) -> None:
         if isinstance(arm.arms, str) or not all(isinstance(name, str) for name in arm.arms):
             raise error(DTypeError, "arms", "a tuple of names", repr(arm.arms))
         object.__setattr__(arm, "arms", tuple(arm.arms))
+    if arm.scale is not None:
+        one_of("scale", arm.scale, get_args(Scale))
     weight = number("weight", arm.weight, 0.0, 1e6, "a number in [0, 1e6]")
     object.__setattr__(arm, "weight", weight)
 
@@ -197,6 +205,9 @@ class Recipe:
             raise error(DTypeError, "fusion", "a fusion", repr(self.fusion))
         if self.fusion.weights is not None:
             raise error(OptionError, "fusion", "no weights (arms have them)", repr(self.fusion))
+        is_scaled = any(arm.scale is not None for arm in arms)
+        if is_scaled and not isinstance(self.fusion, WeightedSum | Max):
+            raise error(OptionError, "scale", "WeightedSum or Max as fusion", repr(self.fusion))
         object.__setattr__(self, "shaping", check_stages(self.shaping))
         object.__setattr__(self, "tie_break", tuple(self.tie_break))
         object.__setattr__(self, "more", tuple(self.more))

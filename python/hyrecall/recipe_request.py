@@ -13,7 +13,7 @@ from hyrecall.queries import All, Boost, Phrase, Prefix, TextQuery
 from hyrecall.queries import Any as AnyOf
 from hyrecall.recipe import Dense, Lexical, Recipe
 from hyrecall.request import IndexFacts, Options
-from hyrecall.scoring import RRF, Fusion
+from hyrecall.scoring import DBSF, RRF, Fusion
 
 __all__ = ["read_words", "recipe_options"]
 
@@ -120,19 +120,23 @@ def _texts(
 
 
 def _fusion(recipe: Recipe, chosen: Mapping[str, Lexical | Dense]) -> Fusion | None:
-    weights = {arm: part.weight for arm, part in chosen.items()}
-    if len(chosen) + len(recipe.more) < 2 and all(weight > 0 for weight in weights.values()):
-        return None
-    if all(weight == 1.0 for weight in weights.values()):
-        return recipe.fusion
+    """Give the fusion with the arms' own weights and scales."""
     fusion = recipe.fusion
+    given = {arm: part.weight for arm, part in chosen.items()}
+    if len(chosen) + len(recipe.more) < 2 and all(weight > 0 for weight in given.values()):
+        return None
+    weights = given if any(weight != 1.0 for weight in given.values()) else None
     if isinstance(fusion, RRF):
+        if weights is None:
+            return fusion
         if fusion.alpha is not None:
             raise error(OptionError, "recipe", "weights of arms or alpha, not both", "both")
         return RRF(weights, rank_constant=fusion.rank_constant)
-    settings = {name: getattr(fusion, name) for name in ("normalize", "complete")
-                if hasattr(fusion, name)}  # fmt: skip
-    return type(fusion)(weights, **settings)
+    if isinstance(fusion, DBSF):
+        return DBSF(weights, complete=fusion.complete)
+    scales = {arm: part.scale or fusion.scale_of(arm) for arm, part in chosen.items()}
+    scales |= {arm.name: fusion.scale_of(arm.name) for arm in recipe.more}
+    return type(fusion)(weights, normalize=scales, complete=fusion.complete)
 
 
 def _blank(recipe: Recipe, text: object) -> tuple[int, ...]:

@@ -185,7 +185,7 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
         kind=_kind(fusion),
         weights=list(weights),
         rank_constant=fusion.rank_constant if isinstance(fusion, RRF) else 60.0,
-        scale="distribution" if isinstance(fusion, DBSF) else getattr(fusion, "normalize", "none"),
+        scales=[_scale(fusion, arm) for arm in arms],
         complete=getattr(fusion, "complete", True),
         min_fused=read_floor("min_fused", options.min_fused),
         normalize=_bool("normalize", options.normalize),
@@ -197,6 +197,12 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
         limit, offset, stages, options.tie_break, extra=tuple(extra), listed=listed,
         fill=options.fill, blank=options.blank,
     )  # fmt: skip
+
+
+def _scale(fusion: Fusion | None, arm: str) -> str:
+    if isinstance(fusion, WeightedSum | Max):
+        return fusion.scale_of(arm)
+    return "distribution" if isinstance(fusion, DBSF) else "none"
 
 
 def _kind(fusion: Fusion | None) -> str:

@@ -218,25 +218,46 @@ class RRF:
         object.__setattr__(self, "alpha", alpha)
 
 
+Scale: TypeAlias = Literal["minmax", "none", "best", "clip", "unit"]
+
+
+def _scales(normalize: object) -> Scale | tuple[tuple[str, Scale], ...]:
+    known = get_args(Scale)
+    given: dict[str, Any] = (
+        dict(normalize) if isinstance(normalize, Mapping | tuple) else {"": normalize}
+    )
+    for scale in given.values():
+        if scale not in known:
+            raise error(OptionError, "normalize", f"one of {known} or {{arm: one}}", repr(scale))
+    if isinstance(normalize, Mapping | tuple):
+        return tuple(given.items())
+    only: Scale = given[""]
+    return only
+
+
 @dataclass(frozen=True, init=False)
 class _ScoreFusion:
     weights: tuple[tuple[str, float], ...] | None
-    normalize: Literal["minmax", "none"]
+    normalize: Scale | tuple[tuple[str, Scale], ...]
     complete: bool
 
     def __init__(
         self,
         weights: Mapping[str, float] | None = None,
         *,
-        normalize: Literal["minmax", "none"] = "minmax",
+        normalize: Scale | Mapping[str, Scale] = "minmax",
         complete: bool = True,
     ) -> None:
         """Check the options."""
-        if normalize not in ("minmax", "none"):
-            raise error(OptionError, "normalize", "'minmax' or 'none'", repr(normalize))
         object.__setattr__(self, "weights", _weights(weights))
-        object.__setattr__(self, "normalize", normalize)
+        object.__setattr__(self, "normalize", _scales(normalize))
         object.__setattr__(self, "complete", _complete(complete))
+
+    def scale_of(self, arm: str) -> Scale:
+        """How the arm's scores are scaled."""
+        if isinstance(self.normalize, tuple):
+            return dict(self.normalize).get(arm, "minmax")
+        return self.normalize
 
 
 class WeightedSum(_ScoreFusion):
@@ -247,8 +268,10 @@ class WeightedSum(_ScoreFusion):
     weights : mapping of str to float, optional
         Arm to weight, in [0, 1e6]; default: 1 for every arm. A weight of 0 leaves the arm out. An
         arm that is not named has weight 1.
-    normalize : {"minmax", "none"}, default "minmax"
-        Scale each arm into [0, 1] over the union of the arms' lists, or take scores as they are.
+    normalize : {"minmax", "none", "best", "clip", "unit"} or mapping of arm to those
+        "minmax" (the default, also of arms that a mapping leaves out) scales into [0, 1] over the
+        union of the arms' lists, "best" divides by the union's best score, "clip" and "unit" take
+        a cosine's positive part and (1 + cosine) / 2, "none" takes scores as they are.
     complete : bool, default True
         Score every document of the union in every arm that ran. False: a document outside an arm's
         list gets 0 there. A null component always adds 0.

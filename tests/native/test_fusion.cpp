@@ -23,8 +23,11 @@ Example random_example(Rng& rng, Fusion::Kind kind) {
   out.request.lexical.resize(n_arms);  // arms only count here
   out.request.fusion.kind = kind;
   out.request.fusion.rank_constant = 1.0 + rng.below(60);
-  out.request.fusion.scale = std::array{Fusion::Scale::kNone, Fusion::Scale::kMinmax,
-                                        Fusion::Scale::kDistribution}[rng.below(std::size_t{3})];
+  using enum Fusion::Scale;
+  for (std::size_t a = 0; a < n_arms; ++a) {
+    out.request.fusion.scales.push_back(
+        std::array{kNone, kMinmax, kDistribution, kBest, kClip, kUnit}[rng.below(std::size_t{6})]);
+  }
   out.request.fusion.complete = rng.below(2) == 0;
   for (std::size_t a = 0; a < n_arms; ++a)
     out.request.fusion.weights.push_back(rng.below(4) * 0.35);
@@ -72,7 +75,12 @@ double plain_score(Example const& example, std::uint32_t doc) {
     };
     if (!counts(doc)) continue;
     double value = score;
-    if (fusion.scale == Fusion::Scale::kDistribution) {
+    Fusion::Scale const scale = fusion.scales[arm];
+    if (scale == Fusion::Scale::kClip) {
+      value = std::min(std::max(value, 0.0), 1.0);
+    } else if (scale == Fusion::Scale::kUnit) {
+      value = 0.5 * (1.0 + value);
+    } else if (scale == Fusion::Scale::kDistribution) {
       std::vector<double> pool;  // the list by rank, then the others by score
       for (std::uint32_t d : list) pool.push_back(example.pool.scores[d * n_arms + arm]);
       std::size_t const n_listed = pool.size();
@@ -89,7 +97,7 @@ double plain_score(Example const& example, std::uint32_t doc) {
       for (double x : pool) squares += (x - mean) * (x - mean);
       double const deviation = std::sqrt(squares / n);
       value = deviation == 0.0 ? 1.0 : (value - (mean - 3.0 * deviation)) / (6.0 * deviation);
-    } else if (fusion.scale == Fusion::Scale::kMinmax) {
+    } else if (scale == Fusion::Scale::kMinmax || scale == Fusion::Scale::kBest) {
       double low = value;
       double high = value;
       for (std::uint32_t d = 0; d < example.pool.docs.size(); ++d) {
@@ -97,7 +105,11 @@ double plain_score(Example const& example, std::uint32_t doc) {
         low = std::min<double>(low, example.pool.scores[d * n_arms + arm]);
         high = std::max<double>(high, example.pool.scores[d * n_arms + arm]);
       }
-      value = high == low ? 1.0 : (value - low) / (high - low);
+      if (scale == Fusion::Scale::kMinmax) {
+        value = high == low ? 1.0 : (value - low) / (high - low);
+      } else {
+        value = high > 0.0 && value > 0.0 ? value / high : 0.0;
+      }
     }
     parts.push_back(fusion.weights[arm] * value);
   }

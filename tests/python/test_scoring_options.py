@@ -84,7 +84,7 @@ MADE: list[tuple[Any, type[hr.HyrecallError], str]] = [
     (
         lambda: hr.WeightedSum(normalize="l2"),
         hr.OptionError,
-        "normalize: expected 'minmax' or 'none', got 'l2'",
+        "normalize: expected one of ('minmax', 'none', 'best', 'clip', 'unit') or {arm: one}, got 'l2'",
     ),
     (lambda: hr.Max(complete=1), hr.DTypeError, "complete: expected a bool, got 1"),
     (lambda: hr.DBSF(complete=1), hr.DTypeError, "complete: expected a bool, got 1"),
@@ -344,3 +344,39 @@ def test_the_best_score_possible_leaves_out_arms_that_found_nothing_for_the_quer
         fusion=fusion,
     )
     assert [one[0].score for one in hits] == [1.0, 1.0, 1.0]
+
+
+SCALES: dict[str, Any] = {
+    "best": lambda s, low, high: s / high if s > 0 and high > 0 else 0.0,
+    "clip": lambda s, low, high: min(max(s, 0.0), 1.0),
+    "unit": lambda s, low, high: (1 + s) / 2,
+    "none": lambda s, low, high: s,
+    "minmax": lambda s, low, high: (s - low) / (high - low) if high > low else 1.0,
+}
+
+
+@pytest.mark.parametrize("dense", SCALES)
+@pytest.mark.parametrize("lexical", SCALES)
+@pytest.mark.parametrize("kind", [hr.WeightedSum, hr.Max])
+def test_each_arm_may_have_a_scale_of_its_own(kind: Any, lexical: Any, dense: Any) -> None:
+    rng = np.random.default_rng(5)
+    table = pa.table({"id": range(12), "text": ["tea", "milk tea", "tea tea oat", "oat"] * 3})
+    schema = hr.Schema(key="id", cell=None, text="text", vector="v")
+    rows = rng.standard_normal((12, 3)).astype(np.float32)
+    index = hr.Index.build(table, schema, vectors={"v": rows})
+    fusion = kind({"text": 0.4}, normalize={"text": lexical, "v": dense})
+    hits = index.recall_one(text="tea oat", vector=rng.standard_normal(3), fusion=fusion, limit=12)
+    ends = {}
+    for arm in ("text", "v"):
+        scores = [score for hit in hits if (score := hit.arm_score(arm)) is not None]
+        ends[arm] = (min(scores), max(scores))
+    for hit in hits:
+        parts = [
+            0.4 * SCALES[lexical](hit.bm25_score, *ends["text"]),
+            SCALES[dense](hit.vector_score, *ends["v"]),
+        ]
+        expected = max(parts) if kind is hr.Max else sum(sorted(parts, reverse=True))
+        assert hit.score == pytest.approx(expected, rel=1e-12, abs=1e-15)
+        assert hit.explain().score == hit.score
+    # An arm that the mapping leaves out is scaled as by default.
+    assert kind(normalize={"text": lexical}).scale_of("v") == "minmax"

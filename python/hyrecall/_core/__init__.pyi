@@ -301,7 +301,7 @@ class Request:
         kind: str,
         weights: Sequence[float],
         rank_constant: float,
-        scale: str,
+        scales: Sequence[str],
         complete: bool,
         min_fused: _Floor,
         normalize: bool,

@@ -8,8 +8,8 @@ from hyrecall.shaping import Composite
 hebb = Recipe(
     name="hebb",
     arms=(
-        Lexical(phrases=True, max_terms=32, bm25=BM25("fts5", k1=1.2, b=0.75)),
-        Dense(),
+        Lexical(phrases=True, max_terms=32, bm25=BM25("fts5", k1=1.2, b=0.75), scale="best"),
+        Dense(scale="clip"),
     ),
     more=(Tags("tags"),),
     fusion=Max(normalize="none"),
