@@ -84,7 +84,8 @@ MADE: list[tuple[Any, type[hr.HyrecallError], str]] = [
     (
         lambda: hr.WeightedSum(normalize="l2"),
         hr.OptionError,
-        "normalize: expected one of ('minmax', 'none', 'best', 'clip', 'unit') or {arm: one}, got 'l2'",
+        "normalize: expected one of ('minmax', 'none', 'best', 'clip', 'unit') or {arm: one}, "
+        "got 'l2'",
     ),
     (lambda: hr.Max(complete=1), hr.DTypeError, "complete: expected a bool, got 1"),
     (lambda: hr.DBSF(complete=1), hr.DTypeError, "complete: expected a bool, got 1"),
