@@ -63,7 +63,7 @@ struct Fusion {
   std::vector<double> weights;  // [n_arms], >= 0
   double rank_constant = 60.0;
   std::vector<Scale> scales;  // [n_arms] what its scores are worth in sums and maxima
-  bool complete = true;          // use scores of documents outside the arm's own list too
+  bool complete = true;       // use scores of documents outside the arm's own list too
 };
 
 // Arms are numbered lexical first, then dense, then listed, in the order of these vectors.
