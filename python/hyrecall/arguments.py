@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 from pathlib import Path
@@ -9,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from hyrecall.errors import DTypeError, error
+from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = ["listed", "place_in", "plain", "read_path", "whole"]
+__all__ = ["listed", "number", "place_in", "plain", "read_path", "whole"]
 
 
 def plain(value: Any) -> Any:
@@ -27,6 +28,19 @@ def whole(value: Any) -> int | None:
         return operator.index(value)
     except TypeError:
         return None
+
+
+def number(argument: str, value: object, low: float, high: float, wish: str) -> float:
+    """Check a finite number within a range."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise error(DTypeError, argument, wish, f"{type(value).__name__} {value!r}")
+    try:
+        given = float(value)
+    except OverflowError:
+        given = math.inf
+    if not (math.isfinite(given) and low <= given <= high):
+        raise error(OptionError, argument, wish, value)
+    return given
 
 
 def listed(value: Any) -> Any:

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
+from hyrecall.arguments import number
 from hyrecall.arms.listed import Listed, Newest
 from hyrecall.arms.regex import Regex
 from hyrecall.arms.tags import Tags
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.scoring import BM25, DBSF, RRF, Above, Fusion, Max, Scale, WeightedSum
 from hyrecall.shaping import Stage, check_stages
-from hyrecall.shaping.checks import integer, number, one_of
+from hyrecall.shaping.checks import integer, one_of
 
 __all__ = ["Dense", "Fill", "Lexical", "Recipe", "TieBreak"]
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-import numpy as np
-
+from hyrecall.arguments import number
 from hyrecall.errors import DTypeError, OptionError, error
 
 __all__ = ["BM25", "DBSF", "RRF", "Above", "Fusion", "Max", "WeightedSum", "read_floor"]
@@ -16,18 +15,6 @@ __all__ = ["BM25", "DBSF", "RRF", "Above", "Fusion", "Max", "WeightedSum", "read
 Variant: TypeAlias = Literal["lucene", "okapi", "fts5", "robertson", "atire", "bm25+", "bm25l"]
 _DEFAULT_K1 = dict.fromkeys(get_args(Variant), 1.2) | {"okapi": 1.5}
 _DEFAULT_DELTA = {"bm25+": 1.0, "bm25l": 0.5}
-
-
-def _number(argument: str, value: object, low: float, high: float, wish: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise error(DTypeError, argument, wish, f"{type(value).__name__} {value!r}")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not (math.isfinite(number) and low <= number <= high):
-        raise error(OptionError, argument, wish, value)
-    return number
 
 
 @dataclass(frozen=True)
@@ -82,11 +69,11 @@ class BM25:
         if self.variant not in get_args(Variant):
             raise error(OptionError, "variant", f"one of {get_args(Variant)}", repr(self.variant))
         k1 = _DEFAULT_K1[self.variant] if self.k1 is None else self.k1
-        object.__setattr__(self, "k1", _number("k1", k1, 0.0, 1000.0, "a number in [0, 1000]"))
-        object.__setattr__(self, "b", _number("b", self.b, 0.0, 1.0, "a number in [0, 1]"))
+        object.__setattr__(self, "k1", number("k1", k1, 0.0, 1000.0, "a number in [0, 1000]"))
+        object.__setattr__(self, "b", number("b", self.b, 0.0, 1.0, "a number in [0, 1]"))
         if self.variant in _DEFAULT_DELTA:
             delta = _DEFAULT_DELTA[self.variant] if self.delta is None else self.delta
-            delta = _number("delta", delta, 0.0, 1000.0, "a number in [0, 1000]")
+            delta = number("delta", delta, 0.0, 1000.0, "a number in [0, 1000]")
             object.__setattr__(self, "delta", delta)
         elif self.delta is not None:
             raise error(OptionError, "delta", f"None ({self.variant} has none)", repr(self.delta))
@@ -128,7 +115,7 @@ class Above:
     def __post_init__(self) -> None:
         """Check the floor."""
         object.__setattr__(
-            self, "value", _number("Above", self.value, -math.inf, math.inf, "a finite number")
+            self, "value", number("Above", self.value, -math.inf, math.inf, "a finite number")
         )
 
 
@@ -138,7 +125,7 @@ def read_floor(argument: str, floor: object) -> tuple[float, bool] | None:
         return None
     if isinstance(floor, Above):
         return floor.value, True
-    return _number(
+    return number(
         argument, floor, -math.inf, math.inf, "a finite number or hr.Above(number)"
     ), False
 
@@ -149,7 +136,7 @@ def _weights(weights: Mapping[str, float] | None) -> tuple[tuple[str, float], ..
     if not isinstance(weights, Mapping) or not weights:
         raise error(OptionError, "weights", "a mapping {arm: weight}", repr(weights))
     checked = {
-        arm: _number(f"weights[{arm!r}]", w, 0.0, 1e6, "a number in [0, 1e6]")
+        arm: number(f"weights[{arm!r}]", w, 0.0, 1e6, "a number in [0, 1e6]")
         for arm, w in weights.items()
     }
     return tuple(checked.items())
@@ -211,10 +198,10 @@ class RRF:
         wish = "a number in [0, 1e6]"
         object.__setattr__(self, "weights", _weights(weights))
         object.__setattr__(
-            self, "rank_constant", _number("rank_constant", rank_constant, 0.0, 1e6, wish)
+            self, "rank_constant", number("rank_constant", rank_constant, 0.0, 1e6, wish)
         )
         if alpha is not None:
-            alpha = _number("alpha", alpha, 0.0, 1.0, "a number in [0, 1]")
+            alpha = number("alpha", alpha, 0.0, 1.0, "a number in [0, 1]")
         object.__setattr__(self, "alpha", alpha)
 
 

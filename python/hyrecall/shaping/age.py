@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from hyrecall.arguments import number
 from hyrecall.errors import OptionError, error
-from hyrecall.shaping.checks import Duration, column_name, number, read_duration
+from hyrecall.shaping.checks import Duration, column_name, read_duration
 
 __all__ = ["Composite", "Recency"]
 

@@ -7,11 +7,9 @@ import re
 from datetime import timedelta
 from typing import TypeAlias
 
-import numpy as np
-
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = ["Duration", "arm_name", "column_name", "integer", "number", "one_of", "read_duration"]
+__all__ = ["Duration", "arm_name", "column_name", "integer", "one_of", "read_duration"]
 
 Duration: TypeAlias = "str | float | timedelta"
 
@@ -61,16 +59,3 @@ def one_of(argument: str, value: object, known: tuple[str, ...]) -> None:
     """Check a choice."""
     if value not in known:
         raise error(OptionError, argument, f"one of {known}", repr(value))
-
-
-def number(argument: str, value: object, low: float, high: float, wish: str) -> float:
-    """Check a finite number within a range."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise error(DTypeError, argument, wish, f"{type(value).__name__} {value!r}")
-    try:
-        given = float(value)
-    except OverflowError:
-        given = math.inf
-    if not (math.isfinite(given) and low <= given <= high):
-        raise error(OptionError, argument, wish, value)
-    return given

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
+from hyrecall.arguments import number
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.shaping.checks import arm_name, integer, number, one_of
+from hyrecall.shaping.checks import arm_name, integer, one_of
 
 __all__ = ["MMR", "Budget", "Dedup"]
 

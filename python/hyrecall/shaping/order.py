@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
+from hyrecall.arguments import number
 from hyrecall.errors import DTypeError, error
 from hyrecall.shaping.checks import (
     Duration,
     arm_name,
     column_name,
     integer,
-    number,
     read_duration,
 )
 
