@@ -315,15 +315,14 @@ def _choose_arms(
         if weight > 0 and arm not in arms:
             wish = f"no weight for an arm that does not run ({list(arms)} do)"
             raise error(OptionError, "weights", wish, repr(arm))
-    alpha = getattr(fusion, "alpha", None)
-    if alpha is not None:
+    if isinstance(fusion, RRF) and fusion.alpha is not None:
         texts, vectors = tuple(facts.schema.text_arms), tuple(facts.schema.vector_arms)
         if len(texts) != 1 or len(vectors) != 1:
             wish = "an index with one text and one vector arm (else weights=)"
             raise error(OptionError, "alpha", wish, f"{len(texts)} and {len(vectors)}")
         if len(arms) == 1:
             return arms, (1.0,), (f"alpha has no effect: only {arms[0]} runs",)
-        weights = {texts[0]: 2 * (1 - alpha), vectors[0]: 2 * alpha}
+        weights = dict(zip((texts[0], vectors[0]), fusion.shares, strict=True))
     kept = tuple(arm for arm in arms if weights.get(arm, 1.0) > 0)
     if not kept:
         raise error(OptionError, "weights", f"a weight above 0 for one of {list(arms)}", weights)

@@ -163,6 +163,9 @@ class RRF:
         In place of weights, for an index with one lexical and one dense arm: 2 alpha to the dense,
         2 (1 - alpha) to the lexical arm; 0 and 1 leave the other out. When only one of them runs,
         alpha has no effect.
+    alpha_mode : {"weights", "votes"}, default "weights"
+        "votes": as Loom counts, in whole lists. Both arms have one, and where alpha lies more than
+        0.05 from 0.5 the favoured one has max(1, round(8 |alpha - 0.5|)) more.
 
     Raises
     ------
@@ -178,12 +181,13 @@ class RRF:
     Examples
     --------
     >>> RRF(alpha=0.5)
-    RRF(weights=None, rank_constant=60.0, alpha=0.5)
+    RRF(weights=None, rank_constant=60.0, alpha=0.5, alpha_mode='weights')
     """
 
     weights: tuple[tuple[str, float], ...] | None
     rank_constant: float
     alpha: float | None
+    alpha_mode: Literal["weights", "votes"]
 
     def __init__(
         self,
@@ -191,8 +195,12 @@ class RRF:
         *,
         rank_constant: float = 60,
         alpha: float | None = None,
+        alpha_mode: Literal["weights", "votes"] = "weights",
     ) -> None:
         """Check the options."""
+        if alpha_mode not in ("weights", "votes") or (alpha is None and alpha_mode != "weights"):
+            wish = "'weights', or with alpha= 'votes'"
+            raise error(OptionError, "alpha_mode", wish, repr(alpha_mode))
         if weights is not None and alpha is not None:
             raise error(OptionError, "alpha", "weights or alpha, not both", "both")
         wish = "a number in [0, 1e6]"
@@ -203,6 +211,17 @@ class RRF:
         if alpha is not None:
             alpha = number("alpha", alpha, 0.0, 1.0, "a number in [0, 1]")
         object.__setattr__(self, "alpha", alpha)
+        object.__setattr__(self, "alpha_mode", alpha_mode)
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """The weights that alpha gives the lexical and the dense arm."""
+        alpha = 0.5 if self.alpha is None else self.alpha
+        if self.alpha_mode == "weights" or alpha in (0.0, 1.0):
+            return 2 * (1 - alpha), 2 * alpha
+        off = abs(alpha - 0.5)
+        more = float(max(1, round(8 * off))) if off > 0.05 else 0.0
+        return (1.0 + more, 1.0) if alpha < 0.5 else (1.0, 1.0 + more)
 
 
 Scale: TypeAlias = Literal["minmax", "none", "best", "clip", "unit"]

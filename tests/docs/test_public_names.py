@@ -45,7 +45,7 @@ CLASSES = {
     "Vector": ("column", "dtype"),
     "Analyzer": ("name", "*", "stopwords", "token_function"),
     "BM25": ("variant", "k1", "b", "delta"),
-    "RRF": ("weights", "*", "rank_constant", "alpha"),
+    "RRF": ("weights", "*", "rank_constant", "alpha", "alpha_mode"),
     "WeightedSum": ("weights", "*", "normalize", "complete"),
     "Max": ("weights", "*", "normalize", "complete"),
     "DBSF": ("weights", "*", "complete"),

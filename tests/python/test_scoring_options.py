@@ -381,3 +381,33 @@ def test_each_arm_may_have_a_scale_of_its_own(kind: Any, lexical: Any, dense: An
         assert hit.explain().score == hit.score
     # An arm that the mapping leaves out is scaled as by default.
     assert kind(normalize={"text": lexical}).scale_of("v") == "minmax"
+
+
+VOTES = [
+    (0.0, (2.0, 0.0)),
+    (0.1, (4.0, 1.0)),
+    (0.44, (2.0, 1.0)),
+    (0.45, (1.0, 1.0)),
+    (0.5, (1.0, 1.0)),
+    (0.56, (1.0, 2.0)),
+    (0.75, (1.0, 3.0)),
+    (0.95, (1.0, 5.0)),
+    (1.0, (0.0, 2.0)),
+]
+
+
+@pytest.mark.parametrize(("alpha", "shares"), VOTES)
+def test_A16_votes_are_whole_lists(alpha: float, shares: tuple[float, float]) -> None:
+    assert hr.RRF(alpha=alpha, alpha_mode="votes").shares == shares
+    table = pa.table({"id": [1, 2, 3], "text": ["hot tea", "tea", "milk"]})
+    schema = hr.Schema(key="id", cell=None, text="text", vector="v")
+    index = hr.Index.build(table, schema, vectors={"v": np.eye(3, dtype=np.float32)})
+    ask = {"text": "tea", "vector": np.array([0.1, 0.2, 0.9])}
+    voted = index.recall_one(fusion=hr.RRF(alpha=alpha, alpha_mode="votes"), **ask)
+    given = index.recall_one(fusion=hr.RRF({"text": shares[0], "v": shares[1]}), **ask)
+    assert [(h.key, h.score) for h in voted] == [(h.key, h.score) for h in given]
+
+
+def test_votes_need_alpha() -> None:
+    with pytest.raises(hr.OptionError, match="alpha_mode: expected 'weights', or with alpha="):
+        hr.RRF(alpha_mode="votes")
