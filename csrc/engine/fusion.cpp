@@ -26,7 +26,7 @@ class ArmScale {
  public:
   ArmScale(Fusion const& fusion, Pool const& pool, std::span<std::int32_t const> ranks,
            std::size_t arm, std::size_t n_arms)
-      : scale_(fusion.scales[arm]) {
+      : scale_(arm < fusion.scales.size() ? fusion.scales[arm] : Fusion::Scale::kNone) {
     for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
       std::size_t const at = doc * n_arms + arm;
       if (pool.scores[at] == kNoScore || (!fusion.complete && ranks[at] == 0)) continue;
