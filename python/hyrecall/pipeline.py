@@ -227,6 +227,8 @@ class Shaper:
         return self._permuted(pool, np.where(np.isneginf(scores), np.nan, scores), stage.window)
 
     def _rerank_by(self, stage: RerankBy, pool: Pool, first_query: int) -> tuple[Pool, str | None]:
+        if not len(pool):
+            return self._permuted(pool, np.zeros(0), stage.window), None
         inside = pool.places < stage.window
         texts = self.column(pool.keep(inside), text_column(self._facts, stage)).to_pylist()
         counts = np.minimum(np.diff(pool.offsets), stage.window)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -275,3 +276,18 @@ def test_depth_bounds_limit_where_a_stage_runs_even_with_one_arm() -> None:
         case.index.recall(text=["ash"], scope="ana", limit=6, depth=5, shaping=hr.Gate(0))
     with pytest.raises(hr.OptionError, match=r"Rerank\.vector: expected an arm that runs"):
         case.index.recall(text=["ash"], scope="ana", shaping=hr.Rerank())
+
+
+EACH: list[Any] = [*(c[1] for c in ALONE), hr.Rerank(), hr.RerankBy(longest)]
+
+
+@pytest.mark.parametrize("stages", EACH, ids=lambda stages: type(stages).__name__)
+def test_no_queries_and_an_empty_scope_give_nothing(stages: Any) -> None:
+    case = corpus(3)
+    none = case.index.recall(
+        text=[], vectors=np.zeros((0, 8), np.float32), scope=[], shaping=stages, now=NOW
+    )
+    assert (len(none), none.to_arrow().num_rows) == (0, 0)
+    nobody = case.index.recall(text=["ash"], scope=hr.Scope([]), vectors=case.vectors[:1],
+                               shaping=stages, now=NOW)  # fmt: skip
+    assert nobody.to_arrow().num_rows == 0
