@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bindings/bind.hpp"
+#include "bindings/held.hpp"
 #include "bindings/take.hpp"
 #include "core/fp_env.hpp"
 #include "engine/recall.hpp"
@@ -247,13 +248,6 @@ struct HeldCandidates {
   std::vector<Pool> pools;
 };
 
-// Keeps what an Execution refers to.
-struct HeldExecution {
-  std::shared_ptr<Snapshot> snapshot;
-  std::shared_ptr<Request> request;
-  std::unique_ptr<Execution> execution;
-};
-
 void bind_execution(py::module_& m) {
   py::class_<HeldStatistics, std::shared_ptr<HeldStatistics>>(m, "Statistics")
       .def(
@@ -356,6 +350,7 @@ void bind_execution(py::module_& m) {
         out["arm_scores"] = give(std::move(hits.arm_scores));
         out["arm_ranks"] = give(std::move(hits.arm_ranks));
         out["scales"] = give(std::move(hits.scales));
+        out["list_sizes"] = give(std::move(hits.list_sizes));
         return out;
       },
       py::arg("request"), py::arg("parts"));

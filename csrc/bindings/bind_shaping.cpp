@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bindings/bind.hpp"
+#include "bindings/held.hpp"
 #include "bindings/take.hpp"
 #include "core/formulas.hpp"
 #include "core/fp_env.hpp"
@@ -18,7 +19,7 @@ namespace py = pybind11;
 namespace hyrecall::bindings {
 namespace {
 
-// Borrows the arrays of a pool and checks that they fit each other and the snapshot.
+// Borrows the arrays of a pool and checks that they fit each other and the execution.
 class Pools {
  public:
   Pools(Array<std::int64_t> offsets, Array<double> scores, Array<std::uint32_t> segment,
@@ -39,14 +40,20 @@ class Pools {
   std::size_t size() const { return view_.scores.size(); }
   PoolView const& view() const { return view_; }
 
-  void check_rows(Snapshot const& snapshot, std::size_t column) const {
-    for (auto const& segment : snapshot.segments)
-      require(column < segment->segment().p.dense.size(), "a dense column");
-    for (std::size_t i = 0; i < size(); ++i) {
-      require(view_.segment[i] < snapshot.segments.size() &&
-                  view_.row[i] < snapshot.segments[view_.segment[i]]->segment().n_rows(),
-              "rows of the snapshot");
+  // Stages read the vectors of rows: each must be one that its query may see.
+  void check_rows(HeldExecution const& held, std::size_t column) const {
+    require_column(held, column);
+    require(view_.n_queries() == held.request->n_queries, "the queries of the execution");
+    for (std::size_t q = 0; q < view_.n_queries(); ++q) {
+      auto const end = static_cast<std::size_t>(view_.offsets[q + 1]);
+      for (auto i = static_cast<std::size_t>(view_.offsets[q]); i < end; ++i)
+        held.execution->require_authorised(q, view_.segment[i], view_.row[i]);
     }
+  }
+
+  static void require_column(HeldExecution const& held, std::size_t column) {
+    for (auto const& segment : held.snapshot->segments)
+      require(column < segment->segment().p.dense.size(), "a dense column");
   }
 
  private:
@@ -80,9 +87,8 @@ py::tuple order(Pools const& pools, std::vector<Array<std::int64_t>> const& ties
   return give_selected(std::move(ordered));
 }
 
-py::dict dedup(Pools const& pools, std::shared_ptr<Snapshot> const& snapshot, std::size_t column,
-               double threshold, bool unit, Array<std::int64_t> const& preference, int threads) {
-  pools.check_rows(*snapshot, column);
+py::dict dedup(Pools const& pools, HeldExecution const& execution, std::size_t column,
+               double threshold, bool unit, Array<std::int64_t> const& preference) {
   DedupParams const params{column, threshold, unit, span_of(preference)};
   require(params.preference.empty() || params.preference.size() == pools.size(),
           "one preference an entry");
@@ -90,7 +96,8 @@ py::dict dedup(Pools const& pools, std::shared_ptr<Snapshot> const& snapshot, st
   {
     py::gil_scoped_release const nogil;
     FpEnvGuard const fp;
-    found = dedup_pool(*snapshot, pools.view(), params, threads);
+    pools.check_rows(execution, column);
+    found = dedup_pool(*execution.snapshot, pools.view(), params, execution.request->threads);
   }
   py::dict out;
   out["kept"] = give_selected(std::move(found.kept));
@@ -98,12 +105,10 @@ py::dict dedup(Pools const& pools, std::shared_ptr<Snapshot> const& snapshot, st
   return out;
 }
 
-py::dict diversify(Pools const& pools, std::shared_ptr<Snapshot> const& snapshot,
+py::dict diversify(Pools const& pools, HeldExecution const& execution,
                    std::optional<std::size_t> column, double relevance_weight,
                    std::string const& relevance, std::size_t n_wanted,
-                   Array<std::int64_t> const& tokens, Array<std::int64_t> const& budgets,
-                   int threads) {
-  if (column) pools.check_rows(*snapshot, *column);
+                   Array<std::int64_t> const& tokens, Array<std::int64_t> const& budgets) {
   DiversifyParams const params{column.has_value(),    column.value_or(0), relevance_weight,
                                take_scale(relevance), n_wanted,           span_of(tokens),
                                span_of(budgets)};
@@ -114,7 +119,8 @@ py::dict diversify(Pools const& pools, std::shared_ptr<Snapshot> const& snapshot
   {
     py::gil_scoped_release const nogil;
     FpEnvGuard const fp;
-    found = diversify_pool(*snapshot, pools.view(), params, threads);
+    if (column) pools.check_rows(execution, *column);
+    found = diversify_pool(*execution.snapshot, pools.view(), params, execution.request->threads);
   }
   py::dict out;
   out["chosen"] = give_selected(std::move(found.chosen));
@@ -135,11 +141,11 @@ void bind_shaping(py::module_& parent) {
            py::arg("offsets"), py::arg("scores"), py::arg("segment"), py::arg("row"));
   m.def("order", &order, "(offsets, entries) by (score desc, ties asc, place asc).",
         py::arg("pools"), py::arg("ties"), py::arg("threads"));
-  m.def("dedup", &dedup, py::arg("pools"), py::arg("snapshot"), py::arg("column"),
-        py::arg("threshold"), py::arg("unit"), py::arg("preference"), py::arg("threads"));
-  m.def("diversify", &diversify, py::arg("pools"), py::arg("snapshot"), py::arg("column"),
+  m.def("dedup", &dedup, py::arg("pools"), py::arg("execution"), py::arg("column"),
+        py::arg("threshold"), py::arg("unit"), py::arg("preference"));
+  m.def("diversify", &diversify, py::arg("pools"), py::arg("execution"), py::arg("column"),
         py::arg("relevance_weight"), py::arg("relevance"), py::arg("n_wanted"), py::arg("tokens"),
-        py::arg("budgets"), py::arg("threads"));
+        py::arg("budgets"));
 
   py::call_guard<FpEnvGuard> const guarded;
   m.def("exp2", &exp2_negative, "2^x for x <= 0.", py::arg("x"), guarded);
@@ -154,16 +160,20 @@ void bind_shaping(py::module_& parent) {
         py::arg("similarity"), guarded);
   m.def(
       "row_cosine",
-      [](Snapshot const& snapshot, std::size_t column, std::pair<std::uint32_t, Row> const& query,
-         std::pair<std::uint32_t, Row> const& other) {
+      [](HeldExecution const& held, std::size_t column, std::size_t query,
+         std::pair<std::uint32_t, Row> const& one, std::pair<std::uint32_t, Row> const& other) {
+        Pools::require_column(held, column);
+        for (auto const& [segment, row] : {one, other})
+          held.execution->require_authorised(query, segment, row);
         auto const column_of = [&](std::uint32_t segment) -> DenseColumn const& {
-          return *snapshot.segments.at(segment)->segment().p.dense.at(column);
+          return *held.snapshot->segments[segment]->segment().p.dense[column];
         };
-        return row_cosine(column_of(query.first), query.second, column_of(other.first),
-                          other.second);
+        return row_cosine(column_of(one.first), one.second, column_of(other.first), other.second);
       },
-      "Cosine of two rows (segment, row), the first as query; 0 if either has no vector.",
-      py::arg("snapshot"), py::arg("column"), py::arg("query"), py::arg("other"), guarded);
+      "Cosine of two rows (segment, row) that a query may see, the first as query; 0 if either has "
+      "no vector.",
+      py::arg("execution"), py::arg("column"), py::arg("query"), py::arg("one"), py::arg("other"),
+      guarded);
 }
 
 }  // namespace hyrecall::bindings

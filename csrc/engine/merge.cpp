@@ -92,6 +92,8 @@ void append_hits(Request const& request, JoinedPool const& joined, Hits& hits) {
   std::vector<std::int32_t> const ranks = ranks_of(pool, n_arms);
   auto const [fused, scales] = fuse(request, pool, ranks);
   hits.scales.insert(hits.scales.end(), scales.begin(), scales.end());
+  for (auto const& list : pool.lists)
+    hits.list_sizes.push_back(static_cast<std::int32_t>(list.size()));
   std::size_t const begin = std::min(request.offset, fused.size());
   std::size_t const end = begin + std::min(request.limit, fused.size() - begin);
   for (std::size_t i = begin; i < end; ++i) {
@@ -139,6 +141,7 @@ Hits merge(Request const& request, std::span<std::vector<Pool> const* const> par
     append(hits.arm_scores, chunk.arm_scores);
     append(hits.arm_ranks, chunk.arm_ranks);
     append(hits.scales, chunk.scales);
+    append(hits.list_sizes, chunk.list_sizes);
   }
   return hits;
 }

@@ -22,6 +22,9 @@ class Execution {
   // parts.
   std::vector<Pool> candidates(Statistics const& statistics) const;
 
+  // Refuses a row outside the query's scope: what is told of a row is told through here.
+  void require_authorised(std::size_t query, std::uint32_t segment, Row row) const;
+
   // How explain() sees one document of the query's scope: term frequencies of the query's leaves.
   std::vector<std::uint32_t> leaf_freqs(std::size_t arm, std::size_t query, std::uint32_t segment,
                                         Row row) const;
@@ -38,7 +41,6 @@ class Execution {
   };
   using ArmLists = std::vector<std::vector<Candidate>>;  // [n_arms]
 
-  void require_authorised(std::size_t query, std::uint32_t segment, Row row) const;
   std::vector<Block> make_blocks(Audience const& audience) const;
   std::vector<LeafPostings> const& postings(std::size_t arm, std::size_t query,
                                             std::size_t segment) const {

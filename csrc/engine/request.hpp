@@ -123,9 +123,10 @@ struct Hits {
   std::vector<Row> row;
   std::vector<std::int32_t> rank;  // from 1, in the whole list
   std::vector<double> score;
-  std::vector<float> arm_scores;        // [n_hits, n_arms], kNoScore = null
-  std::vector<std::int32_t> arm_ranks;  // [n_hits, n_arms], 0 = outside the arm's list
-  std::vector<double> scales;           // [n_queries, 2 n_arms + 1], see FusedList
+  std::vector<float> arm_scores;         // [n_hits, n_arms], kNoScore = null
+  std::vector<std::int32_t> arm_ranks;   // [n_hits, n_arms], 0 = outside the arm's list
+  std::vector<double> scales;            // [n_queries, 2 n_arms + 1], see FusedList
+  std::vector<std::int32_t> list_sizes;  // [n_queries, n_arms], documents in each arm's list
 };
 
 }  // namespace hyrecall

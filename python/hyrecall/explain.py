@@ -199,7 +199,7 @@ def _explain(hits: Hits, hit: Hit) -> Explanation:
     if plan.stages:
         from hyrecall.explain_stages import explain_stages
 
-        steps = explain_stages(hits, hit._at, here, score, lambda place: fused(place)[0])
+        steps = explain_stages(hits, hit._at, here, score, lambda place: fused(place)[0], execution)
         score = steps[-1].score
     shown = "the arm's score" if plan.fusion is None else repr(plan.fusion)
     return Explanation(score, shown, components, steps)

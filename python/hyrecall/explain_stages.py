@@ -32,9 +32,17 @@ __all__ = ["explain_stages"]
 
 
 def explain_stages(
-    hits: Hits, at: int, place: Place, fused: float, fused_of: Callable[[Place], float]
+    hits: Hits,
+    at: int,
+    place: Place,
+    fused: float,
+    fused_of: Callable[[Place], float],
+    execution: _core.Execution,
 ) -> tuple[Step, ...]:
-    """Give a step per stage; ``fused_of`` is the fused score of any document of the query."""
+    """Give a step per stage; ``fused_of`` is the fused score of any document of the query.
+
+    ``execution`` is that of the query alone.
+    """
     steps: list[Step] = []
     score = fused
     stages = hits._plan.stages
@@ -50,7 +58,7 @@ def explain_stages(
                 if not math.isnan(given):
                     factors["rerank_score"] = given
             case MMR():
-                score = _mmr(hits, stage, at, place, score, factors)
+                score = _mmr(hits, stage, at, place, score, factors, execution)
             case Dedup():
                 factors["duplicates"] = float(hits._arrays["n_duplicates"][at])
             case Budget():
@@ -118,7 +126,13 @@ def _alone(
 
 
 def _mmr(
-    hits: Hits, stage: MMR, at: int, place: Place, score: float, factors: dict[str, float]
+    hits: Hits,
+    stage: MMR,
+    at: int,
+    place: Place,
+    score: float,
+    factors: dict[str, float],
+    execution: _core.Execution,
 ) -> float:
     arrays = hits._arrays
     high, low = float(arrays["mmr_high"][at]), float(arrays["mmr_low"][at])
@@ -132,7 +146,7 @@ def _mmr(
         column = list(hits._facts.schema.vector_arms).index(vector_arm(hits._facts, stage))
         nearest = int(arrays["mmr_nearest_segment"][at]), int(arrays["mmr_nearest_row"][at])
         similarity = _core.shaping.row_cosine(
-            hits._state.snapshot, column, nearest, (place.segment, place.row)
+            execution, column, 0, nearest, (place.segment, place.row)
         )
     factors |= {"relevance": relevance, "similarity": similarity}
     return _core.shaping.mmr_value(stage.relevance_weight, relevance, similarity)

@@ -36,10 +36,13 @@ from hyrecall.shaping import (
 from hyrecall.shaping.checks import read_duration
 from hyrecall.trace import StageTrace
 
-__all__ = ["Pool", "Shaper"]
+__all__ = ["Piece", "Pool", "Shaper"]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
+
+QUERY_ARRAYS = ("offsets", "scales", "list_sizes")
+"""What the native reply says of queries; the rest is an entry a hit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +100,15 @@ def _codes(values: pa.Array, *, descending: bool) -> npt.NDArray[np.int64]:
     return np.asarray(ranks.to_numpy(), np.int64)
 
 
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Some of a call's queries: their execution, its request, and which query is the first."""
+
+    execution: _core.Execution
+    request: _core.Request
+    first_query: int
+
+
 class Shaper:
     """Runs the stages of one call on its pieces; keeps what the trace says of them."""
 
@@ -123,17 +135,15 @@ class Shaper:
         """What each stage did so far."""
         return tuple(self._traces)
 
-    def run(
-        self, arrays: dict[str, Array], request: _core.Request, first_query: int
-    ) -> dict[str, Array]:
+    def run(self, arrays: dict[str, Array], piece: Piece) -> dict[str, Array]:
         """Shape the native hits of a piece and cut offset and limit."""
         offsets = arrays["offsets"]
-        entries = {name: a for name, a in arrays.items() if name not in ("offsets", "scales")}
+        entries = {name: a for name, a in arrays.items() if name not in QUERY_ARRAYS}
         n_arms = len(self._plan.arms)
         for name in ("arm_scores", "arm_ranks"):
             entries[name] = entries[name].reshape(-1, n_arms)
         pool = Pool(offsets, entries)
-        blank = np.isin(np.arange(len(offsets) - 1) + first_query, self._plan.blank)
+        blank = np.isin(np.arange(len(offsets) - 1) + piece.first_query, self._plan.blank)
         if blank.any():
             pool = pool.keep(~np.repeat(blank, np.diff(offsets)))
         pool = self._break_ties(pool)
@@ -142,19 +152,20 @@ class Shaper:
         for number, stage in enumerate(self._stages):
             started = time.perf_counter()
             n_in = len(pool)
-            pool, note = self._run_stage(stage, pool, first_query)
+            pool, note = self._run_stage(stage, pool, piece)
             seconds = time.perf_counter() - started
             self._traces[number] = self._traces[number].plus(n_in, len(pool), seconds * 1e3, note)
         if self._plan.fill is not None:
-            pool = fill_lists(pool, self._facts, self._state, self._plan, request, blank)
+            pool = fill_lists(pool, self._facts, self._state, self._plan, piece.request, blank)
         rank = pool.places + 1
         first = self._plan.offset
         pool = pool.with_arrays(rank=rank.astype(np.int32))
         pool = pool.keep((rank > first) & (rank <= first + self._plan.limit))
         flat = {name: pool.arrays[name].reshape(-1) for name in ("arm_scores", "arm_ranks")}
-        return {**pool.arrays, **flat, "offsets": pool.offsets, "scales": arrays["scales"]}
+        kept = {name: arrays[name] for name in QUERY_ARRAYS}
+        return {**kept, **pool.arrays, **flat, "offsets": pool.offsets}
 
-    def _run_stage(self, stage: Stage, pool: Pool, first_query: int) -> tuple[Pool, str | None]:
+    def _run_stage(self, stage: Stage, pool: Pool, piece: Piece) -> tuple[Pool, str | None]:
         note = None
         match stage:
             case Provenance():
@@ -162,19 +173,19 @@ class Shaper:
             case Rerank():
                 pool = self._rerank(stage, pool)
             case RerankBy():
-                pool, note = self._rerank_by(stage, pool, first_query)
+                pool, note = self._rerank_by(stage, pool, piece.first_query)
             case Dedup():
-                pool = self._dedup(stage, pool)
+                pool = self._dedup(stage, pool, piece)
             case Recency():
                 pool = self._recency(stage, pool)
             case Composite():
                 pool = self._composite(stage, pool)
             case Budget():  # with MMR it bounds what that chooses
                 if not any(isinstance(other, MMR) for other in self._stages):
-                    pool = self._choose(pool, stage, None)
+                    pool = self._choose(pool, piece, stage, None)
             case MMR():
                 budget = next((s for s in self._stages if isinstance(s, Budget)), None)
-                pool = self._choose(pool, budget, stage)
+                pool = self._choose(pool, piece, budget, stage)
             case Gate():
                 pool = pool.keep(pool.score >= stage.min_score)
         return pool, note
@@ -255,7 +266,7 @@ class Shaper:
         )
         return moved.with_arrays(score=pool.score, **donors)
 
-    def _dedup(self, stage: Dedup, pool: Pool) -> Pool:
+    def _dedup(self, stage: Dedup, pool: Pool, piece: Piece) -> Pool:
         preference = np.zeros(0, np.int64)
         if stage.keep is not None:
             pairs = [(value, float(at)) for at, value in enumerate(stage.prefer)]
@@ -263,8 +274,8 @@ class Shaper:
             preference = ranks.astype(np.int64)
         column = self._dense(vector_arm(self._facts, stage))
         found = _core.shaping.dedup(
-            pool.native, self._state.snapshot, column, stage.threshold, stage.scale == "unit",
-            preference, self._facts.threads,
+            pool.native, piece.execution, column, stage.threshold, stage.scale == "unit",
+            preference,
         )  # fmt: skip
         return pool.take(found["kept"]).with_arrays(n_duplicates=found["duplicates"])
 
@@ -298,7 +309,7 @@ class Shaper:
         )
         return self._ordered(scored)
 
-    def _choose(self, pool: Pool, budget: Budget | None, mmr: MMR | None) -> Pool:
+    def _choose(self, pool: Pool, piece: Piece, budget: Budget | None, mmr: MMR | None) -> Pool:
         tokens = budgets = np.zeros(0, np.int64)
         bounded = budget is not None and budget.tokens is not None and budget.tokens > 0
         if bounded:
@@ -310,14 +321,13 @@ class Shaper:
             return pool
         found = _core.shaping.diversify(
             pool.native,
-            self._state.snapshot,
+            piece.execution,
             None if mmr is None else self._dense(vector_arm(self._facts, mmr)),
             1.0 if mmr is None else mmr.relevance_weight,
             "raw" if mmr is None else mmr.relevance,
             self._plan.offset + self._plan.limit,
             tokens,
             budgets,
-            self._facts.threads,
         )
         if mmr is None:
             return pool.take(found["chosen"])

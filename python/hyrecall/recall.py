@@ -13,7 +13,7 @@ import numpy.typing as npt
 from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.hits import Hits
-from hyrecall.pipeline import Shaper
+from hyrecall.pipeline import Piece, Shaper
 from hyrecall.pipeline_checks import check_shaping
 from hyrecall.recipe_request import recipe_options
 from hyrecall.request import IndexFacts, Options, Plan, make_plan
@@ -79,10 +79,10 @@ def run_recall(
     piece = SHAPED_QUERIES if plan.is_shaped else BATCH_QUERIES
     for begin in range(0, plan.n_queries, piece) or (0,):
         request = plan.request.slice(begin, min(begin + piece, plan.n_queries))
-        arrays, empty, seconds = _run_piece(state, request, plan.arms[: plan.n_lexical])
+        execution, arrays, empty, seconds = _run_piece(state, request, plan.arms[: plan.n_lexical])
         if plan.is_shaped:
             merged = time.perf_counter()
-            arrays = shaper.run(arrays, request, begin)
+            arrays = shaper.run(arrays, Piece(execution, request, begin))
             seconds["shaping"] = time.perf_counter() - merged
         pieces.append(arrays)
         notes += [f"{arm}[{begin + query}] has no indexable token" for arm, query in empty]
@@ -123,7 +123,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 def _run_piece(
     state: State, request: _core.Request, lexical: Sequence[str]
-) -> tuple[Arrays, list[tuple[str, int]], dict[str, float]]:
+) -> tuple[_core.Execution, Arrays, list[tuple[str, int]], dict[str, float]]:
     """Take a request through its three steps on one part."""
     started = time.perf_counter()
     execution = _core.Execution(state.snapshot, request)
@@ -138,7 +138,7 @@ def _run_piece(
         "fusion": time.perf_counter() - ranked,
     }
     empty = [(arm, q) for at, arm in enumerate(lexical) for q in execution.empty_queries(at)]
-    return arrays, empty, seconds
+    return execution, arrays, empty, seconds
 
 
 def _join(pieces: Sequence[Arrays]) -> Arrays:

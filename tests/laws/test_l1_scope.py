@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import hyrecall as hr
@@ -37,6 +38,23 @@ NATIVE_DOORS = {
         "matches",
         "leaf_freqs",
     },
+}
+
+# The same among the submodules. Functions of numbers alone meet no document.
+NATIVE_MODULES = {
+    "shaping": {
+        "by an execution": {"dedup", "diversify", "row_cosine"},
+        "no document": {
+            "Pools",
+            "composite_means",
+            "composite_sums",
+            "exp2",
+            "mmr_value",
+            "order",
+            "recency_factors",
+        },
+    },
+    "arms": {"by a request": {"Adjacency", "Audience"}, "no document": {"place_score"}},
 }
 
 NOTHING = dict.fromkeys(("kind", "number", "price", "at", "tags"))
@@ -126,6 +144,60 @@ def test_a_native_execution_tells_nothing_of_rows_outside_its_scope(one_column: 
     for segment, row in ((len(state.segments), 0), (0, 10**6)):
         with pytest.raises(HyrecallError):
             execution.leaf_freqs(0, 0, segment, row)
+
+
+@pytest.mark.parametrize("module", NATIVE_MODULES)
+def test_every_native_function_beside_them_is_known_to_the_law(module: str) -> None:
+    public = {name for name in vars(getattr(_core, module)) if not name.startswith("_")}
+    assert public == set().union(*NATIVE_MODULES[module].values())
+
+
+def test_native_stages_tell_nothing_of_rows_outside_their_scope(
+    make_engine: Callable[..., EngineSubject],
+) -> None:
+    """k0 and k2 are ana's, k1 is bob's; the queries are ana's and bob's."""
+    shape = Shape(dense={"embedding": 2})
+    cells = (("ana",), ("bob",), ("ana",))
+    rows = [
+        Row(f"k{at}", cell, {"text": "ash"}, {"embedding": np.float32([1, at])}, NOTHING)
+        for at, cell in enumerate(cells)
+    ]
+    index = make_engine(shape, rows).index
+    hits = index.recall(text=["ash"] * 2, scope=["ana", "bob"])
+    places = list(zip(hits._arrays["segment"].tolist(), hits._arrays["row"].tolist(), strict=True))
+    first, second, other = places
+    execution = _core.Execution(index._state.snapshot, hits._plan.request)
+
+    def pools(offsets: list[int], rows: list[tuple[int, int]]) -> _core.shaping.Pools:
+        segment, row = (np.array(part, np.uint32) for part in zip(*rows, strict=True))
+        return _core.shaping.Pools(np.array(offsets), np.ones(len(rows)), segment, row)
+
+    none = np.zeros(0, np.int64)
+    stages = (
+        lambda pool: _core.shaping.dedup(pool, execution, 0, 0.9, False, none),
+        lambda pool: _core.shaping.diversify(pool, execution, 0, 0.5, "max", 5, none, none),
+    )
+    for stage in stages:
+        assert stage(pools([0, 2, 3], [first, second, other]))
+        for offsets, seen in (
+            ([0, 1, 2], [other, first]),
+            ([0, 3, 3], places),
+            ([0, 1], [first]),  # of one query
+            ([0, 1, 1], [(0, 10**6)]),
+            ([0, 1, 1], [(10**6, 0)]),
+        ):
+            with pytest.raises(HyrecallError):
+                stage(pools(offsets, seen))
+    cosine = _core.shaping.row_cosine
+    assert 0 < cosine(execution, 0, 0, first, second) < 1
+    for query, one, two in (
+        (0, first, other),
+        (0, other, first),
+        (1, first, other),
+        (2, first, first),
+    ):
+        with pytest.raises(HyrecallError):
+            cosine(execution, 0, query, one, two)
 
 
 def test_a_native_request_cannot_be_made_without_scopes() -> None:

@@ -336,4 +336,4 @@ class Execution:
         """Term frequency of each leaf in a document that this execution returned."""
 
 def merge(request: Request, parts: Sequence[Candidates]) -> dict[str, npt.NDArray[Any]]:
-    """offsets, part, segment, row, rank, score, arm_scores, arm_ranks, scales: one row a hit."""
+    """offsets, part, segment, row, rank, score, arm_scores, arm_ranks, scales, list_sizes."""

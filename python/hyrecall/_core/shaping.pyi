@@ -6,7 +6,7 @@ from typing import TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall._core import Snapshot
+from hyrecall._core import Execution
 
 _Floats = npt.NDArray[np.float64]
 _Ints = npt.NDArray[np.int64]
@@ -39,23 +39,21 @@ def order(pools: Pools, ties: Sequence[_Ints], threads: int) -> _Selected:
 
 def dedup(
     pools: Pools,
-    snapshot: Snapshot,
+    execution: Execution,
     column: int,
     threshold: float,
     unit: bool,
     preference: _Ints,
-    threads: int,
 ) -> _Deduped: ...
 def diversify(
     pools: Pools,
-    snapshot: Snapshot,
+    execution: Execution,
     column: int | None,
     relevance_weight: float,
     relevance: str,
     n_wanted: int,
     tokens: _Ints,
     budgets: _Ints,
-    threads: int,
 ) -> _Diversified: ...
 def exp2(x: float) -> float:
     """2^x for x <= 0."""
@@ -74,6 +72,10 @@ def composite_sums(
 def composite_means(sum: _Floats | float, total_weight: float) -> _Floats: ...  # noqa: A002
 def mmr_value(relevance_weight: float, relevance: float, similarity: float) -> float: ...
 def row_cosine(
-    snapshot: Snapshot, column: int, query: tuple[int, int], other: tuple[int, int]
+    execution: Execution,
+    column: int,
+    query: int,
+    one: tuple[int, int],
+    other: tuple[int, int],
 ) -> float:
-    """Cosine of two rows (segment, row), the first as query; 0 if either has no vector."""
+    """Cosine of two rows (segment, row) that a query may see; 0 if either has no vector."""
