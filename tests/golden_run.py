@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hyrecall import recipes
+from hyrecall.arms import Regex
 from hyrecall.evaluate import (
     Dataset,
     Indexes,
@@ -28,7 +29,8 @@ from hyrecall.recipe import Fill, TieBreak
 GOLDEN = Path(__file__).parent / "evaluate" / "golden"
 BASELINE = GOLDEN / "baseline.json"
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
-NAMES = ("bm25", "dense", "rrf", "minmax", *recipes.__all__)
+PATTERNS = {"hypergraph_regex"}  # no recipe for questions
+NAMES = ("bm25", "dense", "rrf", "minmax", *(n for n in recipes.__all__ if n not in PATTERNS))
 
 
 def golden_set() -> Dataset:
@@ -56,10 +58,19 @@ def setting(name: str) -> Setting:
         return made
     ties = tuple(TieBreak("id") if tie.column == "key" else tie for tie in recipe.tie_break)
     fill = recipe.fill and Fill("created_at")  # an episode's time has another name here
-    adapted = recipe.replace(tie_break=ties, fill=fill)
+    adapted = recipe.replace(
+        tie_break=ties,
+        fill=fill,
+        more=tuple(map(with_columns, recipe.more)),
+        on_no_match=tuple(map(with_columns, recipe.on_no_match)),
+    )
     options = {"recipe": adapted, "now": NOW}
     columns = tuple(column for column in adapted.columns if column != "id")
     return replace(made, options=options, attributes=columns)
+
+
+def with_columns(arm: object) -> object:
+    return replace(arm, columns=("id", "text")) if isinstance(arm, Regex) else arm
 
 
 def score_all(data: Dataset) -> list[Scores]:

@@ -1,6 +1,6 @@
 """Exact scoped hybrid recall: BM25 and cosine, fused, over Arrow tables and tensor columns."""
 
-from hyrecall import arms
+from hyrecall import arms, recipes
 from hyrecall.analyzer import Analyzer, Token, TokenFunction
 from hyrecall.errors import (
     CorruptIndexError,
@@ -17,25 +17,31 @@ from hyrecall.errors import (
     ShapeError,
     WriterBusyError,
 )
+from hyrecall.expansion import Context, SharedTags
 from hyrecall.explain import Explanation
 from hyrecall.filters import AllOf, Filter, IsNull, NoneOf, NotNull
 from hyrecall.graph import Graph, GraphSchema, Neighbour
-from hyrecall.hits import Hit, Hits, QueryHits
+from hyrecall.hit import Hit, QueryHits
+from hyrecall.hits import Hits
 from hyrecall.index import Index
 from hyrecall.queries import All, Any, Boost, Phrase, Prefix
+from hyrecall.recipe import Recipe
 from hyrecall.schema import Schema, Text, Vector
 from hyrecall.scope import ANY, Scope
 from hyrecall.scoring import BM25, DBSF, RRF, Above, Max, WeightedSum
+from hyrecall.session import Session
 from hyrecall.shaping import (
     MMR,
     Budget,
     Composite,
     Dedup,
     Gate,
+    Phase,
     Provenance,
     Recency,
     Rerank,
     RerankBy,
+    SessionSignals,
 )
 from hyrecall.trace import StageTrace, Trace
 
@@ -55,6 +61,7 @@ __all__ = [
     "Boost",
     "Budget",
     "Composite",
+    "Context",
     "CorruptIndexError",
     "DTypeError",
     "Dedup",
@@ -79,17 +86,22 @@ __all__ = [
     "NoneOf",
     "NotNull",
     "OptionError",
+    "Phase",
     "Phrase",
     "Prefix",
     "Provenance",
     "QueryHits",
     "Recency",
+    "Recipe",
     "Rerank",
     "RerankBy",
     "Schema",
     "Scope",
     "ScopeError",
+    "Session",
+    "SessionSignals",
     "ShapeError",
+    "SharedTags",
     "StageTrace",
     "Text",
     "Token",
@@ -100,4 +112,5 @@ __all__ = [
     "WriterBusyError",
     "__version__",
     "arms",
+    "recipes",
 ]

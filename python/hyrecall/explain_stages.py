@@ -6,12 +6,14 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.ages import age_seconds
 from hyrecall.explain import Place, Step
 from hyrecall.pipeline_checks import vector_arm
+from hyrecall.session_signals import phase_of, session_signals, signal_sums
 from hyrecall.shaping import (
     MMR,
     Budget,
@@ -21,6 +23,7 @@ from hyrecall.shaping import (
     Recency,
     Rerank,
     RerankBy,
+    SessionSignals,
     Stage,
 )
 from hyrecall.shaping.checks import read_duration
@@ -59,6 +62,8 @@ def explain_stages(
                     factors["rerank_score"] = given
             case MMR():
                 score = _mmr(hits, stage, at, place, score, factors, execution)
+            case SessionSignals():
+                score = _signals(hits, stage, at, place, score, factors)
             case Dedup():
                 factors["duplicates"] = float(hits._arrays["n_duplicates"][at])
             case Budget():
@@ -123,6 +128,33 @@ def _alone(
                     "raw": float(given)}  # fmt: skip
         return float(native.composite_means(given, total))
     return score
+
+
+def _signals(
+    hits: Hits,
+    stage: SessionSignals,
+    at: int,
+    place: Place,
+    score: float,
+    factors: dict[str, float],
+) -> float:
+    plan = hits._plan
+    best = float(hits._arrays["general_best"][at])
+    general = score / best if best > 0 else 0.0
+    key = _value(hits, place, hits._facts.schema.key)[0].as_py()
+    own = plan.sessions[place.query : place.query + 1]
+    topical, session = session_signals(
+        stage, hits._facts, own, [[key]],
+        scope=plan.scope_of(place.query, place.query + 1), now=hits.now,
+    )  # fmt: skip
+    phase = phase_of(stage, own[0])
+    signals = (np.array([general]), topical, session)
+    factors |= {
+        "general": general, "topical": float(topical[0]), "session": float(session[0]),
+        "general_weight": phase.general, "topical_weight": phase.topical,
+        "session_weight": phase.session,
+    }  # fmt: skip
+    return float(signal_sums([phase], [1], signals)[0])
 
 
 def _mmr(

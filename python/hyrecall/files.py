@@ -35,7 +35,7 @@ from hyrecall.errors import (
     error,
 )
 from hyrecall.manifest import FILE_NAME, MANIFEST, FileEntry, Manifest, SegmentEntry, TextFacts
-from hyrecall.request import IndexFacts
+from hyrecall.plan import IndexFacts
 from hyrecall.schema import Schema, Text
 from hyrecall.scoring import BM25
 from hyrecall.segments import Segment, State, renamed

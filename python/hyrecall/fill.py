@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from hyrecall import _core
 from hyrecall.arms.listed import newest_rows
-from hyrecall.request import IndexFacts, Plan
+from hyrecall.plan import IndexFacts, Plan
 from hyrecall.segments import State
 
 if TYPE_CHECKING:
@@ -21,12 +21,19 @@ Array = npt.NDArray[Any]
 
 
 def fill_lists(
-    pool: Pool, facts: IndexFacts, state: State, plan: Plan, request: _core.Request, blank: Array
+    pool: Pool,
+    facts: IndexFacts,
+    state: State,
+    plan: Plan,
+    request: _core.Request,
+    blank: Array,
+    asked: Array,
 ) -> Pool:
     """Add the newest documents to lists below offset + limit, behind all others.
 
     A query that says nothing gets them with score 1, any other with 0: it was asked and they do not
-    match, which their score in a text arm says too. ``from_fill`` tells them from hits.
+    match, which their score in a text arm says too. ``from_fill`` tells them from hits. Queries
+    that are not ``asked`` get none.
     """
     fill = plan.fill
     assert fill is not None
@@ -36,7 +43,7 @@ def fill_lists(
     may = blank | (counts == 0) | (fill.when == "always")
     if fill.when == "one_arm" and len(plan.arms) == 1:
         may[:] = True
-    need = np.where(may, np.maximum(wanted - counts, 0), 0)
+    need = np.where(may & asked, np.maximum(wanted - counts, 0), 0)
     if not need.any():
         return pool
     # Fewer than wanted are in the list, so among the newest so many there are enough others.

@@ -17,7 +17,7 @@ from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.graph_reads import GraphReads
 from hyrecall.graph_schema import GraphSchema
 from hyrecall.index import Index
-from hyrecall.request import IndexFacts
+from hyrecall.plan import IndexFacts
 from hyrecall.scoring import BM25
 
 __all__ = ["Graph", "GraphSchema", "Neighbour"]

@@ -15,8 +15,8 @@ from hyrecall.arms.batch import Batch, scope_request
 from hyrecall.arms.listed import read_keys
 from hyrecall.hits import Hits
 from hyrecall.index import Index
+from hyrecall.plan import Options
 from hyrecall.recall import run_recall
-from hyrecall.request import Options
 from hyrecall.segments import State, gather
 
 __all__ = ["GraphReads"]

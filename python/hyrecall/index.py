@@ -5,32 +5,24 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from hyrecall import writer
 from hyrecall.analyzer import Analyzer
 from hyrecall.arguments import read_path, whole
-from hyrecall.arms.run import Arm
+from hyrecall.asking import Asking
 from hyrecall.errors import DTypeError, OptionError, WriterBusyError, error
-from hyrecall.filters import Filter
-from hyrecall.hits import Hits, QueryHits
-from hyrecall.recall import batch_of_one, run_recall
-from hyrecall.recipe import Recipe
-from hyrecall.request import Floors, IndexFacts, Options, Texts
+from hyrecall.plan import IndexFacts
 from hyrecall.runtime import choose_device, choose_threads
 from hyrecall.schema import Schema
-from hyrecall.scope import ScopeLike
-from hyrecall.scoring import BM25, Above, Fusion
+from hyrecall.scoring import BM25
 from hyrecall.segments import State, describe
-from hyrecall.shaping import Stage
-from hyrecall.workers import off_loop
 
 __all__ = ["Index"]
 
 
-class Index:
+class Index(Asking):
     """A scoped hybrid index: BM25 and cosine over one table, fused.
 
     Make one with :meth:`build` or :meth:`open`. Any number of threads may recall while one thread
@@ -110,113 +102,6 @@ class Index:
             raise error(OptionError, "first_seq", "an int in [0, 2^62)", repr(first_seq))
         facts, state = writer.build(table, schema, vectors, analyzer, bm25, count, first)
         return cls(facts, state, chosen)
-
-    # ---- asking ----
-
-    def recall(
-        self,
-        *,
-        text: Texts = None,
-        vectors: object = None,
-        scope: ScopeLike | list[Any] | None = None,
-        filter: Filter | list[Filter | None] | None = None,  # noqa: A002
-        limit: int = 10,
-        offset: int = 0,
-        depth: int = 100,
-        fusion: Fusion | None = None,
-        min_score: Floors = None,
-        min_fused: float | Above | None = None,
-        bm25: BM25 | Mapping[str, BM25] | None = None,
-        normalize: bool = False,
-        arms: Sequence[Arm] | Arm = (),
-        candidates: Mapping[str, Sequence[Any]] | None = None,
-        shaping: Sequence[Stage] | Stage = (),
-        recipe: Recipe | None = None,
-        columns: Sequence[str] = (),
-        now: datetime | None = None,
-    ) -> Hits:
-        """Answer a batch of queries, each within its own scope.
-
-        Parameters
-        ----------
-        text : sequence or mapping of str to sequence, optional
-            A str, typed query or None per query, for every text arm, or ``{arm: ...}``.
-        vectors : array or mapping of str to array, shape (n_queries, dim), optional
-            NumPy, torch (CPU or CUDA), DLPack, Arrow, or a list with None for a missing one.
-        scope : cell or Scope or list
-            What each query may see: a list has one entry per query, anything else holds for all.
-            There is no default; an index built with ``cell=None`` takes none.
-        filter : Filter or list of Filter or None, optional
-            Narrows the reply; statistics stay those of the scope.
-        limit, offset, depth : int, default 10, 0, 100
-            Which part of the list to give, and how many documents each arm hands on (100 stands for
-            the recipe's, if there is one); with several arms, limit + offset <= depth.
-        fusion : RRF or WeightedSum or Max or DBSF, default none with one arm, else RRF()
-        min_score, min_fused : float or Above, or (the first) mapping of str to those, optional
-            Least score, inclusive, of an arm in its unit and of the fusion before ``normalize``.
-        bm25 : BM25 or mapping of str to BM25, optional
-            In place of the index's defaults.
-        normalize : bool, default False
-            Divide by the best score possible (with one arm, by the list's best): scores in [0, 1],
-            the order unchanged.
-        arms, candidates : arm of hyrecall.arms or sequence of them; mapping of str to sequence
-            More ways to retrieve, which a list in ``text`` goes to as well; what each
-            :class:`hyrecall.arms.Listed` lists, per query.
-        shaping : sequence of stages, default ()
-            What happens to the fused list, whole and before it is cut; see :mod:`hyrecall.shaping`.
-        recipe : Recipe, optional
-            Fusion, floors, bm25, normalize and shaping as plain data; see ``hyrecall.recipes``.
-        columns : sequence of str, default ()
-            Row columns that ``to_arrow()`` adds.
-        now : datetime, optional
-            The time of the call, echoed in ``hits.now``; naive is UTC.
-
-        Returns
-        -------
-        Hits
-            Per query at most ``limit``, by score descending, then seq ascending.
-
-        Raises
-        ------
-        ScopeError, OptionError, ShapeError, DTypeError
-            The argument is named; no scope is a ScopeError.
-
-        Notes
-        -----
-        Exact: every arm's list equals a full sort. Reads the vectors of the rows in scope once a
-        block of 16 queries, and each query's posting ranges. Formulas, sources: docs/scoring.md.
-        """
-        state = self._state
-        options = Options(
-            text=text, vectors=vectors, scope=scope, filter=filter, limit=limit, offset=offset,
-            depth=depth, fusion=fusion, min_score=min_score, min_fused=min_fused, bm25=bm25,
-            normalize=normalize, arms=arms, candidates=candidates, shaping=shaping,
-        )  # fmt: skip
-        return run_recall(
-            self._facts, state, self._device, options, columns=columns, now=now, recipe=recipe
-        )
-
-    def recall_one(
-        self, *, text: object = None, vector: object = None, **options: Any
-    ) -> QueryHits:
-        """Answer one query.
-
-        Parameters
-        ----------
-        text : str or typed query or mapping of str to those, optional
-        vector : array or mapping of str to array, shape (dim,), optional
-        **options
-            As in :meth:`recall`, errors too; ``scope`` is one scope, never a list.
-        """
-        return self.recall(**batch_of_one(text, vector, options))[0]
-
-    async def arecall(self, **options: Any) -> Hits:
-        """Answer as :meth:`recall` does, off the event loop."""
-        return await off_loop(self.recall, options)
-
-    async def arecall_one(self, **options: Any) -> QueryHits:
-        """Answer as :meth:`recall_one` does, off the event loop."""
-        return await off_loop(self.recall_one, options)
 
     # ---- changing ----
 

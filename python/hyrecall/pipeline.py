@@ -18,9 +18,11 @@ from hyrecall.ages import age_seconds
 from hyrecall.errors import DTypeError, ShapeError, error
 from hyrecall.fill import fill_lists
 from hyrecall.pipeline_checks import text_column, vector_arm
-from hyrecall.request import IndexFacts, Plan
+from hyrecall.plan import IndexFacts, Plan
+from hyrecall.reply_arrays import QUERY_ARRAYS
 from hyrecall.rerankers import rerank_scores
 from hyrecall.segments import State, gather
+from hyrecall.session_signals import phase_of, session_signals, signal_sums
 from hyrecall.shaping import (
     MMR,
     Budget,
@@ -31,6 +33,7 @@ from hyrecall.shaping import (
     Recency,
     Rerank,
     RerankBy,
+    SessionSignals,
     Stage,
 )
 from hyrecall.shaping.checks import read_duration
@@ -40,9 +43,6 @@ __all__ = ["Piece", "Pool", "Shaper"]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
-
-QUERY_ARRAYS = ("offsets", "scales", "list_sizes")
-"""What the native reply says of queries; the rest is an entry a hit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +143,8 @@ class Shaper:
         for name in ("arm_scores", "arm_ranks"):
             entries[name] = entries[name].reshape(-1, n_arms)
         pool = Pool(offsets, entries)
-        blank = np.isin(np.arange(len(offsets) - 1) + piece.first_query, self._plan.blank)
+        n = len(offsets) - 1
+        blank = np.isin(np.arange(n) + piece.first_query, self._plan.blank)
         if blank.any():
             pool = pool.keep(~np.repeat(blank, np.diff(offsets)))
         pool = self._break_ties(pool)
@@ -156,7 +157,9 @@ class Shaper:
             seconds = time.perf_counter() - started
             self._traces[number] = self._traces[number].plus(n_in, len(pool), seconds * 1e3, note)
         if self._plan.fill is not None:
-            pool = fill_lists(pool, self._facts, self._state, self._plan, piece.request, blank)
+            asked = self._plan.asked
+            may = np.ones(n, np.bool_) if asked is None else asked[piece.first_query :][:n]
+            pool = fill_lists(pool, self._facts, self._state, self._plan, piece.request, blank, may)
         rank = pool.places + 1
         first = self._plan.offset
         pool = pool.with_arrays(rank=rank.astype(np.int32))
@@ -186,6 +189,8 @@ class Shaper:
             case MMR():
                 budget = next((s for s in self._stages if isinstance(s, Budget)), None)
                 pool = self._choose(pool, piece, budget, stage)
+            case SessionSignals():
+                pool = self._session_signals(stage, pool, piece)
             case Gate():
                 pool = pool.keep(pool.score >= stage.min_score)
         return pool, note
@@ -306,6 +311,29 @@ class Shaper:
             relevance_score=pool.score,
             composite_raw=raw,
             score=_core.shaping.composite_means(raw, total),
+        )
+        return self._ordered(scored)
+
+    def _session_signals(self, stage: SessionSignals, pool: Pool, piece: Piece) -> Pool:
+        counts = np.diff(pool.offsets)
+        begin = piece.first_query
+        own = slice(begin, begin + len(counts))
+        keys = np.array(self.column(pool, self._facts.schema.key).to_pylist(), object)
+        lists = [list(one) for one in np.split(keys, pool.offsets[1:-1])]
+        topical, session = session_signals(
+            stage, self._facts, self._plan.sessions[own], lists,
+            scope=self._plan.scope_of(own.start, own.stop), now=self._now,
+        )  # fmt: skip
+        # Lists are in order, so their first is their best.
+        best = np.repeat(pool.score[np.minimum(pool.offsets[:-1], len(pool) - 1)], counts)
+        general = np.where(best > 0, pool.score / np.where(best > 0, best, 1.0), 0.0)
+        phases = [phase_of(stage, one) for one in self._plan.sessions[own]]
+        scored = pool.with_arrays(
+            general_score=general,
+            topical_score=topical,
+            session_score=session,
+            general_best=best,
+            score=signal_sums(phases, counts, (general, topical, session)),
         )
         return self._ordered(scored)
 

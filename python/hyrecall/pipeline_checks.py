@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from hyrecall.arms.listed import ordered_attribute
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.request import IndexFacts, Plan
+from hyrecall.plan import IndexFacts, Plan
 from hyrecall.shaping import MMR, Budget, Composite, Dedup, Recency, Rerank, RerankBy, Stage
 
 __all__ = ["check_shaping", "text_column", "vector_arm"]

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.expansion import expand, read_expansion
+from hyrecall.graph_names import bind_graphs
 from hyrecall.hits import Hits
 from hyrecall.pipeline import Piece, Shaper
 from hyrecall.pipeline_checks import check_shaping
-from hyrecall.recipe_request import recipe_options
-from hyrecall.request import IndexFacts, Options, Plan, make_plan
+from hyrecall.plan import IndexFacts, Options, Plan
+from hyrecall.reply_arrays import Arrays, join_pieces, only_queries
+from hyrecall.request import make_plan
 from hyrecall.scope import check_no_list
 from hyrecall.segments import State
 from hyrecall.trace import Trace
@@ -54,7 +54,6 @@ def run_recall(
     *,
     columns: Sequence[str],
     now: datetime | None,
-    recipe: object = None,
 ) -> Hits:
     """Answer a batch on one state; what is read later is read from that state too."""
     started = time.perf_counter()
@@ -65,21 +64,24 @@ def run_recall(
             OptionError, "columns", f"a sequence of columns of {list(known)}", repr(columns)
         )
     asked_at = _utc(now)
-    if recipe is not None:
-        options = recipe_options(facts, recipe, options)
+    options = bind_graphs(options)
+    expansion = read_expansion(options.expansion)
     with _core.arithmetic.RoundToNearest():  # weights and floors are computed here
         plan = make_plan(facts, state, options)
     for arm in plan.arms[plan.n_lexical :]:
         for segment in state.segments:
             segment.check(arm)  # does nothing but after open(verify="structure"), once
     check_shaping(facts, plan)
-    shaper = Shaper(facts, state, plan, now=asked_at, texts=_texts(facts, plan, options.text))
+    texts = _texts(facts, plan, options.text)
+    shaper = Shaper(facts, state, plan, now=asked_at, texts=texts)
     planned = time.perf_counter()
     pieces, notes, steps = [], list(plan.notes), {"plan": planned - started}
     piece = SHAPED_QUERIES if plan.is_shaped else BATCH_QUERIES
     for begin in range(0, plan.n_queries, piece) or (0,):
         request = plan.request.slice(begin, min(begin + piece, plan.n_queries))
         execution, arrays, empty, seconds = _run_piece(state, request, plan.arms[: plan.n_lexical])
+        if plan.asked is not None:
+            arrays = only_queries(arrays, plan.asked[begin : begin + request.n_queries])
         if plan.is_shaped:
             merged = time.perf_counter()
             arrays = shaper.run(arrays, Piece(execution, request, begin))
@@ -98,8 +100,8 @@ def run_recall(
         notes=tuple(notes),
         stages=shaper.traces,
     )
-    return Hits(
-        _join(pieces),
+    hits = Hits(
+        join_pieces(pieces),
         plan=plan,
         facts=facts,
         state=state,
@@ -107,6 +109,11 @@ def run_recall(
         now=asked_at,
         trace=trace,
     )
+    if expansion:
+        began = time.perf_counter()
+        hits._around = expand(expansion, hits, texts, options.scope)
+        trace.milliseconds["expansion"] = (time.perf_counter() - began) * 1e3
+    return hits
 
 
 def _texts(facts: IndexFacts, plan: Plan, text: object) -> list[str | None]:
@@ -116,9 +123,6 @@ def _texts(facts: IndexFacts, plan: Plan, text: object) -> list[str | None]:
     if not isinstance(given, Sequence):
         return [None] * plan.n_queries
     return [one if isinstance(one, str) else None for one in given]
-
-
-Arrays = dict[str, npt.NDArray[Any]]
 
 
 def _run_piece(
@@ -139,15 +143,6 @@ def _run_piece(
     }
     empty = [(arm, q) for at, arm in enumerate(lexical) for q in execution.empty_queries(at)]
     return execution, arrays, empty, seconds
-
-
-def _join(pieces: Sequence[Arrays]) -> Arrays:
-    if len(pieces) == 1:
-        return pieces[0]
-    joined = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
-    counts = [np.diff(piece["offsets"]) for piece in pieces]
-    joined["offsets"] = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
-    return joined
 
 
 def _utc(now: datetime | None) -> datetime:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from hyrecall.arguments import number
+from hyrecall.arms.edges import EdgeLexical
 from hyrecall.arms.listed import Listed, Newest
-from hyrecall.arms.regex import Regex
+from hyrecall.arms.regex import Edges, Regex, without_edges
 from hyrecall.arms.tags import Tags
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.expansion import Context, Expansion, SharedTags, read_expansion
 from hyrecall.scoring import BM25, DBSF, RRF, Above, Fusion, Max, Scale, WeightedSum
 from hyrecall.shaping import Stage, check_stages
 from hyrecall.shaping.checks import integer, one_of
@@ -144,7 +146,8 @@ class Fill:
 
 
 Arm: TypeAlias = Lexical | Dense
-More: TypeAlias = Regex | Tags | Newest | Listed
+More: TypeAlias = Regex | EdgeLexical | Tags | Newest | Listed
+_MORE = "Regex, EdgeLexical, Tags, Newest or Listed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,9 +159,13 @@ class Recipe:
     name : str
     arms : tuple of Lexical and Dense
         What runs, where the index has it and the query asks for it.
-    more : tuple of Regex, Tags, Newest and Listed of ``hyrecall.arms``
-        What runs beside them, with weight 1.
+    more : tuple of Regex, EdgeLexical, Tags, Newest and Listed of ``hyrecall.arms``
+        What runs beside them, with weight 1. Graphs are named, and given by ``graphs=``.
+    on_no_match : tuple of the same
+        What runs instead for a query for which no arm found anything.
     fill : Fill, optional
+    expansion : tuple of Context and SharedTags
+        What is shown beside the hits.
     fusion : RRF, WeightedSum, Max or DBSF
         Without weights: those of the arms, by which it is weighted.
     shaping : tuple of stages
@@ -187,7 +194,9 @@ class Recipe:
     arms: tuple[Arm, ...]
     fusion: Fusion
     more: tuple[More, ...] = ()
+    on_no_match: tuple[More, ...] = ()
     shaping: tuple[Stage, ...] = ()
+    expansion: tuple[Expansion, ...] = ()
     fill: Fill | None = None
     tie_break: tuple[TieBreak, ...] = ()
     depth: int = 100
@@ -199,9 +208,16 @@ class Recipe:
     def __post_init__(self) -> None:
         """Check the options."""
         arms = tuple(self.arms)
-        if not arms or not all(isinstance(arm, Lexical | Dense) for arm in arms):
+        if not all(isinstance(arm, Lexical | Dense) for arm in arms):
             raise error(DTypeError, "arms", "a tuple of Lexical and Dense", repr(self.arms))
         object.__setattr__(self, "arms", arms)
+        for name in ("more", "on_no_match"):
+            given = tuple(getattr(self, name))
+            object.__setattr__(self, name, given)
+            if not all(isinstance(arm, More) for arm in given):
+                raise error(DTypeError, name, _MORE, repr(given))
+        if not arms and not self.more:
+            raise error(OptionError, "arms", "an arm, there or in more", "none")
         if not isinstance(self.fusion, RRF | WeightedSum | Max | DBSF):
             raise error(DTypeError, "fusion", "a fusion", repr(self.fusion))
         if self.fusion.weights is not None:
@@ -211,9 +227,7 @@ class Recipe:
             raise error(OptionError, "scale", "WeightedSum or Max as fusion", repr(self.fusion))
         object.__setattr__(self, "shaping", check_stages(self.shaping))
         object.__setattr__(self, "tie_break", tuple(self.tie_break))
-        object.__setattr__(self, "more", tuple(self.more))
-        if not all(isinstance(arm, Regex | Tags | Newest | Listed) for arm in self.more):
-            raise error(DTypeError, "more", "Regex, Tags, Newest or Listed", repr(self.more))
+        object.__setattr__(self, "expansion", read_expansion(self.expansion))
         if self.on_empty == "newest" and self.fill is None:
             raise error(OptionError, "on_empty", "'newest' with fill=", "no fill")
         integer("depth", self.depth, 1)
@@ -226,13 +240,30 @@ class Recipe:
         for stage in self.shaping:
             options = ("column", "by", "keep", "time", "rating")
             named += [getattr(stage, one) for one in options if getattr(stage, one, None)]
-        named += [arm.column for arm in self.more if isinstance(arm, Tags | Newest)]
+        with_column = Tags | Newest | SharedTags
+        for part in (*self.more, *self.on_no_match, *self.expansion):
+            named += [part.column] if isinstance(part, with_column) else []
+            if isinstance(part, Regex):
+                named += [column for column in part.columns if isinstance(column, str)]
         named += [] if self.fill is None else [self.fill.column]
         return tuple(dict.fromkeys(named))
 
     def replace(self, **changes: Any) -> Recipe:
         """Give the recipe with some settings changed."""
         return replace(self, **changes)
+
+    def without_graphs(self) -> Recipe:
+        """Give the recipe for where there is no graph: what names one is left out."""
+        more, on_no_match = (
+            tuple(without_edges(arm) for arm in arms if not isinstance(arm, EdgeLexical))
+            for arms in (self.more, self.on_no_match)
+        )
+        return self.replace(
+            more=more,
+            on_no_match=on_no_match,
+            shaping=tuple(one for one in self.shaping if getattr(one, "graph", None) is None),
+            expansion=tuple(one for one in self.expansion if not isinstance(one, Context)),
+        )
 
     # ---- as JSON ----
 
@@ -262,8 +293,10 @@ class Recipe:
             lines.append("  normalize over the best score possible")
         lines += [f"  tie       {_show(tie)}" for tie in self.tie_break]
         lines += [f"  shaping   {_show(stage)}" for stage in self.shaping]
+        lines += [f"  no match  {_show(arm)}" for arm in self.on_no_match]
         if self.fill is not None:
             lines.append(f"  fill      {_show(self.fill)}")
+        lines += [f"  beside    {_show(part)}" for part in self.expansion]
         lines.append(f"  on empty  {self.on_empty}")
         return "\n".join(lines)
 
@@ -279,9 +312,13 @@ def _parts() -> dict[str, type[Any]]:
         TieBreak,
         Fill,
         Regex,
+        Edges,
+        EdgeLexical,
         Tags,
         Newest,
         Listed,
+        Context,
+        SharedTags,
         BM25,
         RRF,
         WeightedSum,
@@ -299,9 +336,7 @@ def _settings(part: Any) -> dict[str, Any]:
     out = {}
     for one in fields(part):
         value = getattr(part, one.name)
-        if one.init is False or value is None or value == ():
-            continue
-        if value != one.default:
+        if one.init and value != one.default:
             out[one.name] = value
     return out
 

@@ -7,22 +7,44 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from hyrecall.arms.run import text_readers
 from hyrecall.errors import OptionError, error
+from hyrecall.plan import IndexFacts, Options
 from hyrecall.queries import All, Boost, Phrase, Prefix, TextQuery
 from hyrecall.queries import Any as AnyOf
 from hyrecall.recipe import Dense, Lexical, Recipe
-from hyrecall.request import IndexFacts, Options
 from hyrecall.scoring import DBSF, RRF, Fusion
 
 __all__ = ["read_words", "recipe_options"]
+
+OWNED = (
+    "fusion",
+    "shaping",
+    "arms",
+    "min_score",
+    "min_fused",
+    "bm25",
+    "normalize",
+    "expansion",
+)
+"""Settings that a recipe has, so that a call beside it has not."""
 
 _QUOTED = re.compile(r'"([^"]*)"')
 _WORD = re.compile(r"\w+")
 
 
-def recipe_options(facts: IndexFacts, recipe: object, options: Options) -> Options:
+def recipe_options(
+    facts: IndexFacts,
+    recipe: Recipe,
+    options: Options,
+    asked: npt.NDArray[np.bool_] | None = None,
+) -> Options:
     """Give the options that carry out a recipe; what the call says beside it stays.
+
+    Only the queries of ``asked`` are answered; None: all.
 
     Raises
     ------
@@ -30,10 +52,8 @@ def recipe_options(facts: IndexFacts, recipe: object, options: Options) -> Optio
         A setting of the call that the recipe has too, an arm that the index lacks, another
         analyzer than the recipe is meant for.
     """
-    if not isinstance(recipe, Recipe):
-        raise error(OptionError, "recipe", "an hr.Recipe", repr(recipe))
     plain = Options()
-    for name in ("fusion", "shaping", "arms", "min_score", "min_fused", "bm25", "normalize"):
+    for name in OWNED:
         if getattr(options, name) not in (getattr(plain, name), ()):
             raise error(OptionError, name, f"none beside recipe= ({recipe.name} has its own)", name)
     _check_analyzer(facts, recipe)
@@ -46,8 +66,8 @@ def recipe_options(facts: IndexFacts, recipe: object, options: Options) -> Optio
         vectors = {arm: rows for arm, rows in vectors.items() if arm in dense}
         runs = [*(texts or {}), *vectors]
     chosen = {arm: part for arm, part in {**lexical, **dense}.items() if arm in runs}
-    asked = options.text is not None or options.vectors is not None
-    if asked and texts is None and vectors is None and not recipe.more:
+    says = options.text is not None or options.vectors is not None
+    if says and texts is None and vectors is None and not recipe.more:
         wish = f"an index with an arm of {recipe.name}"
         raise error(OptionError, "recipe", wish, f"one with arms {list(facts.arms)}")
     floors = {arm: p.min_score for arm, p in chosen.items() if p.min_score is not None}
@@ -68,7 +88,9 @@ def recipe_options(facts: IndexFacts, recipe: object, options: Options) -> Optio
         tie_break=recipe.tie_break,
         arms=recipe.more,
         fill=recipe.fill,
-        blank=_blank(recipe, options.text),
+        expansion=recipe.expansion,
+        blank=_blank(recipe, options.text, asked),
+        asked=asked,
     )
 
 
@@ -101,7 +123,8 @@ def _arms(
 def _texts(
     text: object, lexical: Mapping[str, Lexical], facts: IndexFacts, recipe: Recipe
 ) -> dict[str, object] | None:
-    if text is None or not lexical:
+    readers = text_readers({arm.name: arm for arm in recipe.more})
+    if text is None or not (lexical or readers):
         return None
     given = text if isinstance(text, Mapping) else dict.fromkeys(facts.schema.text_arms, text)
     out: dict[str, object] = {}
@@ -114,7 +137,6 @@ def _texts(
             part = lexical[arm]
             out[arm] = [read_words(q, part) if isinstance(q, str) else q for q in queries]
     # Arms beside them read the words as they are.
-    readers = text_readers({arm.name: arm for arm in recipe.more})
     plain = text if not isinstance(text, Mapping) else next(iter(text.values()), None)
     return out | dict.fromkeys(readers, plain)
 
@@ -139,14 +161,16 @@ def _fusion(recipe: Recipe, chosen: Mapping[str, Lexical | Dense]) -> Fusion | N
     return type(fusion)(weights, normalize=scales, complete=fusion.complete)
 
 
-def _blank(recipe: Recipe, text: object) -> tuple[int, ...]:
+def _blank(recipe: Recipe, text: object, asked: npt.NDArray[np.bool_] | None) -> tuple[int, ...]:
     """Give the queries of blank text in every arm; a recipe may refuse them."""
     lists = list(text.values()) if isinstance(text, Mapping) else [text]
     given = [one for one in lists if isinstance(one, Sequence) and not isinstance(one, str)]
     if not given or len({len(one) for one in given}) > 1:
         return ()  # the plan says what is wrong
     blank = tuple(
-        at for at, query in enumerate(zip(*given, strict=True)) if all(map(_is_blank, query))
+        at
+        for at, query in enumerate(zip(*given, strict=True))
+        if all(map(_is_blank, query)) and (asked is None or asked[at])
     )
     if blank and recipe.on_empty == "error":
         raise error(OptionError, f"text[{blank[0]}]", f"words ({recipe.name})", "blank text")

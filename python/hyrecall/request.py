@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import pyarrow as pa
+import numpy.typing as npt
 
 from hyrecall import _core
 from hyrecall.arguments import listed, whole
@@ -16,96 +15,22 @@ from hyrecall.arms.run import Arm, add_arms, read_arms, runs, text_readers
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.filter_program import compile_filter
 from hyrecall.filters import Filter
+from hyrecall.plan import IndexFacts, Options, Plan
 from hyrecall.queries import lower
-from hyrecall.schema import Schema
 from hyrecall.scope import Scopes
 from hyrecall.scoring import BM25, DBSF, RRF, Fusion, Max, WeightedSum, read_floor
-from hyrecall.shaping import Stage, check_stages
+from hyrecall.session_signals import read_sessions
+from hyrecall.shaping import check_stages
 from hyrecall.tensors import query_vectors, row_count
 
 if TYPE_CHECKING:
-    from hyrecall.analyzer import Analyzer
-    from hyrecall.queries import TextQuery
-    from hyrecall.recipe import Fill, TieBreak
-    from hyrecall.scoring import Above
     from hyrecall.segments import State
 
-__all__ = ["Floors", "IndexFacts", "Options", "Plan", "Texts", "make_plan"]
-
-Texts: TypeAlias = "Sequence[TextQuery | None] | Mapping[str, Sequence[TextQuery | None]] | None"
-Floors: TypeAlias = "Mapping[str, float | Above] | float | Above | None"
+__all__ = ["make_plan"]
 
 _NO_FILTER = 2**32 - 1
 
-
-@dataclass(frozen=True, eq=False)
-class IndexFacts:
-    """What a request needs to know of the index beside its documents."""
-
-    schema: Schema
-    analyzers: Mapping[str, Analyzer]
-    bm25: Mapping[str, BM25]
-    dims: Mapping[str, int]
-    row_types: Mapping[str, pa.DataType]
-    threads: int
-
-    @property
-    def arms(self) -> tuple[str, ...]:
-        """Every arm, lexical first, as declared."""
-        return (*self.schema.text_arms, *self.schema.vector_arms)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Options:
-    """The arguments of :meth:`hyrecall.Index.recall`, as given."""
-
-    text: object = None
-    vectors: object = None
-    scope: object = None
-    filter: object = None
-    limit: int = 10
-    offset: int = 0
-    depth: int = 100
-    fusion: Fusion | None = None
-    min_score: object = None
-    min_fused: object = None
-    bm25: BM25 | Mapping[str, BM25] | None = None
-    normalize: bool = False
-    arms: object = None
-    candidates: Mapping[str, Sequence[object]] | None = None
-    shaping: object = None
-    tie_break: tuple[TieBreak, ...] = ()
-    fill: Fill | None = None
-    blank: tuple[int, ...] = ()  # queries that get nothing but what fills
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """A request and what its reply has to say of it; nothing of the caller's is kept."""
-
-    request: _core.Request
-    n_queries: int
-    arms: tuple[str, ...]  # that run, in the request's order
-    n_lexical: int
-    bm25: dict[str, BM25]
-    fusion: Fusion | None  # None: one arm, no fusion
-    weights: tuple[float, ...]
-    normalize: bool
-    depth: int
-    notes: tuple[str, ...]
-    limit: int
-    offset: int
-    stages: tuple[Stage, ...]
-    tie_break: tuple[TieBreak, ...]
-    extra: tuple[str, ...] = ()  # arms of the call beside the index's own, running or not
-    listed: Mapping[str, Candidates] = field(default_factory=dict)  # of those that run
-    fill: Fill | None = None
-    blank: tuple[int, ...] = ()
-
-    @property
-    def is_shaped(self) -> bool:
-        """Whether the request asks for whole lists, which stages then order and cut."""
-        return bool(self.stages or self.tie_break or self.fill or self.blank)
+Matrix: TypeAlias = "tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_] | None]"
 
 
 def _count(argument: str, value: object, low: int) -> int:
@@ -131,6 +56,8 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     limit = _count("limit", options.limit, 0)
     offset = _count("offset", options.offset, 0)
     depth = _count("depth", options.depth, 1)
+    if options.asked is not None:
+        texts, vectors = _only(options.asked, n_queries, texts, vectors)
     arms = tuple(arm for arm in facts.arms if arm in texts or arm in vectors)
     ready = [arm for arm in extra if runs(extra[arm], texts, options.candidates)]
     notes = tuple(f"{arm} did not run: nothing was asked" for arm in extra if arm not in ready)
@@ -170,14 +97,10 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
         native = facts.analyzers[arm].native
         queries = [lower(query, f"text[{i}]") for i, query in enumerate(texts[arm])]
         request.add_lexical(column, arm, bm25[arm].numbers, native, queries, floors.get(arm))
-    for arm in arms:
-        if arm in vectors:
-            column = list(facts.schema.vector_arms).index(arm)
-            matrix, valid = vectors[arm]
-            present = np.zeros(0, np.uint8) if valid is None else valid.view(np.uint8)
-            request.add_dense(column, arm, matrix, present, floors.get(arm))
-    listed = {}
-    if chosen := [extra[arm] for arm in arms if arm in extra]:
+    _add_dense(facts, request, {arm: vectors[arm] for arm in arms if arm in vectors}, floors)
+    chosen = [extra[arm] for arm in arms if arm in extra]
+    listed: dict[str, Candidates] = {}
+    if chosen:
         audience = _core.arms.Audience(snapshot, request)
         batch = Batch(facts, state, audience, options.scope, n_queries, depth)
         listed = add_arms(request, batch, chosen, texts, options.candidates, floors)
@@ -196,7 +119,41 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
         request, n_queries, arms, n_lexical, bm25, fusion, weights, normalize, depth, notes,
         limit, offset, stages, options.tie_break, extra=tuple(extra), listed=listed,
         fill=options.fill, blank=options.blank,
+        sessions=read_sessions(facts, options.session, stages, n_queries),
+        scope=options.scope, asked=options.asked,
     )  # fmt: skip
+
+
+def _add_dense(
+    facts: IndexFacts,
+    request: _core.Request,
+    vectors: Mapping[str, Matrix],
+    floors: Mapping[str, tuple[float, bool] | None],
+) -> None:
+    for arm, (matrix, valid) in vectors.items():
+        column = list(facts.schema.vector_arms).index(arm)
+        present = np.zeros(0, np.uint8) if valid is None else valid.view(np.uint8)
+        request.add_dense(column, arm, matrix, present, floors.get(arm))
+
+
+def _only(
+    asked: npt.NDArray[np.bool_],
+    n_queries: int,
+    texts: dict[str, Sequence[object]],
+    vectors: dict[str, Matrix],
+) -> tuple[dict[str, Sequence[object]], dict[str, Matrix]]:
+    """Leave the other queries without text and vector: no arm spends time on them."""
+    if len(asked) != n_queries:
+        raise error(ShapeError, "recipe", f"{n_queries} entries, one per query", len(asked))
+    kept: dict[str, Sequence[object]] = {
+        arm: [text if one else None for text, one in zip(queries, asked, strict=True)]
+        for arm, queries in texts.items()
+    }
+    masked: dict[str, Matrix] = {
+        arm: (matrix, asked if valid is None else valid & asked)
+        for arm, (matrix, valid) in vectors.items()
+    }
+    return kept, masked
 
 
 def _scale(fusion: Fusion | None, arm: str) -> str:

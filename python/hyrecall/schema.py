@@ -19,7 +19,7 @@ VectorDtype: TypeAlias = Literal["float32", "float16", "bfloat16"]
 STAGE_COLUMNS = (
     "fused_score", "provenance_weight", "rerank_score", "n_duplicates", "recency_factor",
     "recency_score", "importance_score", "relevance_score", "composite_raw", "token_estimate",
-    "mmr_relevance", "mmr_similarity",
+    "mmr_relevance", "mmr_similarity", "general_score", "topical_score", "session_score",
 )  # fmt: skip
 """What shaping stages find out, where they run: columns of result tables."""
 

@@ -18,7 +18,7 @@ from hyrecall.errors import KeyConflictError, ShapeError, error
 from hyrecall.schema import Schema
 
 if TYPE_CHECKING:
-    from hyrecall.request import IndexFacts
+    from hyrecall.plan import IndexFacts
 
 __all__ = [
     "Segment",

@@ -17,7 +17,7 @@ from hyrecall import _core
 from hyrecall.analyzer import Analyzer
 from hyrecall.columns import read_table
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
-from hyrecall.request import IndexFacts
+from hyrecall.plan import IndexFacts
 from hyrecall.schema import Schema, Vector
 from hyrecall.scope import Scopes
 from hyrecall.scoring import BM25

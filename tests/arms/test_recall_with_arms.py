@@ -267,11 +267,11 @@ REFUSED: list[tuple[Callable[[], object], type[hr.HyrecallError], str]] = [
     (lambda: recall(text=["a"], arms=arms.Tags("kind")), DTypeError, "tags.column"),
     (lambda: recall(text=["a"], arms=arms.Regex("nope")), OptionError, "regex.columns"),
     (lambda: recall(text=["a"], arms=arms.Regex("kind")), DTypeError, "regex.columns"),
-    (lambda: recall(text=["a"], arms=arms.EdgeLexical("g")), OptionError, "edges.graph"),
+    (lambda: recall(text=["a"], arms=arms.EdgeLexical("g")), OptionError, "graphs: expected"),
     (
         lambda: recall(text=["a"], arms=arms.Regex(arms.Edges("g"))),
         OptionError,
-        "regex.columns",
+        "graphs: expected",
     ),
     (lambda: recall(text=["a"], fusion=hr.RRF({"hints": 1})), OptionError, "weights"),
     (lambda: recall(text=["a"]).arm_scores("hints"), OptionError, "arm"),

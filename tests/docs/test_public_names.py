@@ -25,7 +25,7 @@ INDEX = {
     "recall": (
         *("self", "*", "text", "vectors", "scope", "filter", "limit", "offset", "depth", "fusion"),
         *("min_score", "min_fused", "bm25", "normalize", "arms", "candidates"),
-        *("shaping", "recipe", "columns", "now"),
+        *("shaping", "session", "expansion", "graphs", "recipe", "columns", "now"),
     ),
     "recall_one": ("self", "*", "text", "vector", "**options"),
     "arecall": ("self", "**options"),
@@ -64,7 +64,7 @@ CLASSES = {
     "GraphSchema": ("*", "key", "cell", "text", "participants", "attributes", "stored"),
 }
 ARMS = {
-    "Regex": ("columns", "*", "name", "ignore_case", "on_bad", "pattern"),
+    "Regex": ("columns", "*", "name", "ignore_case", "on_bad", "pattern", "only_patterns"),
     "Edges": ("graph",),
     "EdgeLexical": ("graph", "*", "name", "depth"),
     "Tags": ("column", "*", "name", "depth", "partial", "analyzer"),
@@ -95,7 +95,7 @@ HIT = ("key", "cell", "score", "rank", "text", "bm25_score", "vector_score", "ex
 HITS = ("plot", "to_arrow", "to_pandas", "to_polars", "to_list", "__arrow_c_stream__", "degraded")
 LATER = ("memory", "Memory")
 LATER_MODULES = {"memory", "serve", "distributed"}
-TESTED_BY_VALUE = {"ANY", "__version__", "arms"}
+TESTED_BY_VALUE = {"ANY", "__version__", "arms", "recipes"}
 EVALUATE = {
     "load_dataset": ("folder", "*", "qrels"),
     "Dataset": ("name", "corpus", "queries", "judgements", "classes"),

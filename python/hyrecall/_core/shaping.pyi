@@ -62,11 +62,11 @@ def recency_factors(
     age: _Floats | float, half_life: _Floats | float, exponent: float
 ) -> _Floats: ...
 def composite_sums(
-    recency_weight: float,
+    recency_weight: _Floats | float,
     recency: _Floats | float,
-    importance_weight: float,
+    importance_weight: _Floats | float,
     importance: _Floats | float,
-    relevance_weight: float,
+    relevance_weight: _Floats | float,
     relevance: _Floats | float,
 ) -> _Floats: ...
 def composite_means(sum: _Floats | float, total_weight: float) -> _Floats: ...  # noqa: A002

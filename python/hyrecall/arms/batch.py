@@ -15,7 +15,7 @@ from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.scope import Scopes
 
 if TYPE_CHECKING:
-    from hyrecall.request import IndexFacts
+    from hyrecall.plan import IndexFacts
     from hyrecall.segments import State
 
 __all__ = ["Batch", "Candidates", "from_entries", "read_arm_name", "scope_request"]

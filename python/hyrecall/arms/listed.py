@@ -15,7 +15,7 @@ from hyrecall.arms.batch import Batch, Candidates, from_entries, read_arm_name
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 
 if TYPE_CHECKING:
-    from hyrecall.request import IndexFacts
+    from hyrecall.plan import IndexFacts
     from hyrecall.segments import State
 
 __all__ = ["Listed", "Newest", "newest_rows", "read_keys"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,9 @@ from hyrecall.segments import gather
 if TYPE_CHECKING:
     from hyrecall.graph import Graph
 
-__all__ = ["Edges", "Regex", "is_pattern"]
+__all__ = ["Edges", "Regex", "is_pattern", "without_edges"]
+
+ArmT = TypeVar("ArmT")
 
 CHUNK_ROWS = 65_536
 """Rows whose text is in memory at a time."""
@@ -71,6 +73,8 @@ class Regex:
         What becomes of a pattern that is none: an error that names it, or a search for it as text.
     pattern : str, optional
         In place of the queries' texts.
+    only_patterns : bool, default False
+        Leave a query alone whose text is no pattern: without a metacharacter, or none RE2 takes.
 
     Raises
     ------
@@ -93,6 +97,7 @@ class Regex:
     ignore_case: bool = field(default=True, kw_only=True)
     on_bad: Literal["error", "literal"] = field(default="error", kw_only=True)
     pattern: str | None = field(default=None, kw_only=True)
+    only_patterns: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -101,8 +106,9 @@ class Regex:
         for column in self.columns:
             if not isinstance(column, str | Edges):
                 raise error(DTypeError, "columns", "column names and arms.Edges", repr(column))
-        if not isinstance(self.ignore_case, bool):
-            raise error(OptionError, "ignore_case", "a bool", repr(self.ignore_case))
+        for option in ("ignore_case", "only_patterns"):
+            if not isinstance(getattr(self, option), bool):
+                raise error(OptionError, option, "a bool", repr(getattr(self, option)))
         if self.on_bad not in ("error", "literal"):
             raise error(OptionError, "on_bad", "'error' or 'literal'", repr(self.on_bad))
         if self.pattern is not None and (
@@ -116,6 +122,8 @@ class Regex:
         patterns = (
             [self.pattern] * batch.n_queries if texts is None else plain_texts(self.name, texts)
         )
+        if self.only_patterns:
+            patterns = [p if p is not None and is_pattern(p) else None for p in patterns]
         matchers: dict[str, Matcher] = {}
         notes = []
         for at, pattern in enumerate(patterns):
@@ -258,6 +266,13 @@ def pattern_fault(pattern: str) -> str | None:
     except (pa.ArrowInvalid, UnicodeEncodeError) as fault:
         return str(fault).removeprefix("Invalid regular expression: ")
     return None
+
+
+def without_edges(arm: ArmT) -> ArmT:
+    """Give an arm without the texts of edges among its columns; another kind of arm as it is."""
+    if not isinstance(arm, Regex):
+        return arm
+    return replace(arm, columns=tuple(c for c in arm.columns if isinstance(c, str)))
 
 
 def is_pattern(text: str) -> bool:

@@ -14,7 +14,7 @@ from hyrecall.arms.tags import Tags
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 
 if TYPE_CHECKING:
-    from hyrecall.request import IndexFacts
+    from hyrecall.plan import IndexFacts
 
 __all__ = ["Arm", "add_arms", "read_arms", "runs", "text_readers"]
 

@@ -17,7 +17,7 @@ from hyrecall.segments import gather
 
 if TYPE_CHECKING:
     from hyrecall.hits import Hits
-    from hyrecall.request import IndexFacts
+    from hyrecall.plan import IndexFacts
 
 __all__ = ["Related", "Tags", "related"]
 
@@ -146,6 +146,9 @@ def related(
     >>> [one.key for one in related(found, "tags")[0]]
     ['b']
     """
+    if len(hits.parts) > 1:
+        given = {id(part): related(part, column, n=n, columns=columns) for part in hits.parts}
+        return [given[id(hits.part_of(query))][query] for query in range(len(hits))]
     facts, state = hits._facts, hits._state
     attribute = tag_attribute("column", column, facts)
     if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= 1000:

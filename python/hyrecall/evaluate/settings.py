@@ -93,7 +93,7 @@ def read_setting(name: str) -> Setting:
     ----------
     name : str
         ``bm25``, ``dense``, ``rrf`` (equal weights, rank constant 60), ``minmax`` (equal weights,
-        completed), or a recipe of ``hyrecall.recipes``.
+        completed), or a recipe of ``hyrecall.recipes``, without what needs a graph.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def read_setting(name: str) -> Setting:
     ('text',)
     """
     if name in recipes.__all__:
-        recipe: Recipe = getattr(recipes, name)
+        recipe: Recipe = getattr(recipes, name).without_graphs()
         return Setting(
             name,
             {"recipe": recipe},

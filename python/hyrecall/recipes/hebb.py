@@ -1,6 +1,7 @@
 """Memories by the best of their arms, weighed with recency of access and importance."""
 
 from hyrecall.arms.tags import Tags
+from hyrecall.expansion import SharedTags
 from hyrecall.recipe import Dense, Lexical, Recipe, TieBreak
 from hyrecall.scoring import BM25, Max
 from hyrecall.shaping import Composite
@@ -20,6 +21,7 @@ hebb = Recipe(
             recency=1.0, importance=1.0, relevance=1.0,
         ),
     ),
+    expansion=(SharedTags("tags", n=5),),
     tie_break=(TieBreak("id"),),
     depth=300,
     on_empty="error",

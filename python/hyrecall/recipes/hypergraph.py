@@ -1,14 +1,54 @@
-"""Nodes of a graph by words of their descriptions and by cosine from 0.35 on."""
+"""Nodes of a graph by four arms, weighed with what the conversation met and shown in context.
 
+Give the graph by its role: ``recall(recipe=hypergraph, graphs={"graph": ...}, session=...)``.
+"""
+
+from hyrecall.arms.edges import EdgeLexical
+from hyrecall.arms.regex import Edges, Regex
+from hyrecall.expansion import Context
 from hyrecall.recipe import Dense, Lexical, Recipe, TieBreak
 from hyrecall.scoring import RRF
+from hyrecall.shaping import Phase, SessionSignals
 
 hypergraph = Recipe(
     name="hypergraph",
     arms=(Lexical(), Dense(min_score=0.35)),
+    more=(
+        EdgeLexical("graph"),
+        Regex(("key", "description", Edges("graph"), "data"), only_patterns=True),
+    ),
+    on_no_match=(
+        Regex(("key", "description", Edges("graph"), "data"), on_bad="literal"),
+    ),
     fusion=RRF(rank_constant=60),
+    shaping=(
+        SessionSignals(
+            "graph",
+            half_life="1800s",
+            hops=3,
+            n_hot=10,
+            min_hot=0.05,
+            phases=(
+                Phase("early", 0, general=0.8, topical=0.1, session=0.1),
+                Phase("mid", 3, general=0.6, topical=0.2, session=0.2),
+                Phase("deep", 10, general=0.5, topical=0.25, session=0.25),
+            ),
+        ),
+    ),
+    expansion=(Context("graph", top=5, n=3),),
     tie_break=(TieBreak("key"),),
     depth=250,
-    normalize=True,
+    on_empty="error",
+)  # fmt: skip
+
+# What the query says is a pattern, and nothing else runs.
+hypergraph_regex = Recipe(
+    name="hypergraph_regex",
+    arms=(),
+    more=(Regex(("key", "description", Edges("graph"), "data")),),
+    fusion=RRF(rank_constant=60),
+    expansion=(Context("graph", top=5, n=3),),
+    tie_break=(TieBreak("key"),),
+    depth=250,
     on_empty="error",
 )

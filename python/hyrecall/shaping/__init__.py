@@ -1,7 +1,8 @@
 """What may happen to the fused list, as plain data; :mod:`hyrecall.pipeline` carries it out.
 
-Stages run in one order: provenance, rerank, dedup, recency or composite, budget and MMR, gate. Each
-takes the list in the order the stage before left it and hands on a score that is never undone.
+Stages run in one order: provenance, rerank, dedup, recency or composite or session signals, budget
+and MMR, gate. Each takes the list in the order the stage before left it and hands on a score that
+is never undone.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from hyrecall.errors import OptionError, error
 from hyrecall.shaping.age import Composite, Recency
 from hyrecall.shaping.choice import MMR, Budget, Dedup
 from hyrecall.shaping.order import Gate, Provenance, Rerank, RerankBy
+from hyrecall.shaping.signals import Phase, SessionSignals
 
 __all__ = [
     "MMR",
@@ -21,18 +23,41 @@ __all__ = [
     "Composite",
     "Dedup",
     "Gate",
+    "Phase",
     "Provenance",
     "Recency",
     "Rerank",
     "RerankBy",
+    "SessionSignals",
     "Stage",
     "check_stages",
 ]
 
 Stage: TypeAlias = (
-    Provenance | Rerank | RerankBy | Dedup | Recency | Composite | Budget | MMR | Gate
+    Provenance
+    | Rerank
+    | RerankBy
+    | Dedup
+    | Recency
+    | Composite
+    | SessionSignals
+    | Budget
+    | MMR
+    | Gate
 )
-_KINDS = (Provenance, Rerank, RerankBy, Dedup, Recency, Composite, Budget, MMR, Gate)
+_KINDS = (
+    Provenance,
+    Rerank,
+    RerankBy,
+    Dedup,
+    Recency,
+    Composite,
+    SessionSignals,
+    Budget,
+    MMR,
+    Gate,
+)
+_ORDER = "provenance, rerank, dedup, recency or composite or session signals, budget and MMR, gate"
 
 
 def check_stages(shaping: object) -> tuple[Stage, ...]:
@@ -51,6 +76,6 @@ def check_stages(shaping: object) -> tuple[Stage, ...]:
     for earlier, later in pairwise(shaping):
         pair = {type(earlier), type(later)} == {Budget, MMR}
         if earlier.phase > later.phase or (earlier.phase == later.phase and not pair):
-            order = "provenance, rerank, dedup, recency or composite, budget and MMR, gate"
-            raise error(OptionError, "shaping", f"at most one of each, in the order {order}", names)
+            wish = f"at most one of each, in the order {_ORDER}"
+            raise error(OptionError, "shaping", wish, names)
     return tuple(shaping)

@@ -1,0 +1,157 @@
+"""How an index is asked: a batch, or one query, now or off the event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from hyrecall.arms.run import Arm
+from hyrecall.expansion import Expansion
+from hyrecall.filters import Filter
+from hyrecall.hit import QueryHits
+from hyrecall.hits import Hits
+from hyrecall.plan import Floors, IndexFacts, Options, Texts
+from hyrecall.recall import batch_of_one, run_recall
+from hyrecall.recipe import Recipe
+from hyrecall.recipe_recall import recall_by_recipe
+from hyrecall.scope import ScopeLike
+from hyrecall.scoring import BM25, Above, Fusion
+from hyrecall.segments import State
+from hyrecall.session import Session
+from hyrecall.shaping import Stage
+from hyrecall.workers import off_loop
+
+if TYPE_CHECKING:
+    from hyrecall.graph import Graph
+
+__all__ = ["Asking"]
+
+
+class Asking:
+    """The reading side of :class:`hyrecall.Index`."""
+
+    _facts: IndexFacts
+    _device: str
+
+    @property
+    def _state(self) -> State:
+        raise NotImplementedError
+
+    def recall(
+        self,
+        *,
+        text: Texts = None,
+        vectors: object = None,
+        scope: ScopeLike | list[Any] | None = None,
+        filter: Filter | list[Filter | None] | None = None,  # noqa: A002
+        limit: int = 10,
+        offset: int = 0,
+        depth: int = 100,
+        fusion: Fusion | None = None,
+        min_score: Floors = None,
+        min_fused: float | Above | None = None,
+        bm25: BM25 | Mapping[str, BM25] | None = None,
+        normalize: bool = False,
+        arms: Sequence[Arm] | Arm = (),
+        candidates: Mapping[str, Sequence[Any]] | None = None,
+        shaping: Sequence[Stage] | Stage = (),
+        session: Session | list[Session | None] | None = None,
+        expansion: Sequence[Expansion] | Expansion = (),
+        graphs: Mapping[str, Graph] | None = None,
+        recipe: Recipe | list[Recipe] | None = None,
+        columns: Sequence[str] = (),
+        now: datetime | None = None,
+    ) -> Hits:
+        """Answer a batch of queries, each within its own scope.
+
+        Parameters
+        ----------
+        text : sequence or mapping of str to sequence, optional
+            A str, typed query or None per query, for every text arm, or ``{arm: ...}``.
+        vectors : array or mapping of str to array, shape (n_queries, dim), optional
+            NumPy, torch (CPU or CUDA), DLPack, Arrow, or a list with None for a missing one.
+        scope : cell or Scope or list
+            What each query may see: a list has one entry per query, anything else holds for all.
+            There is no default; an index built with ``cell=None`` takes none.
+        filter : Filter or list of Filter or None, optional
+            Narrows the reply; statistics stay those of the scope.
+        limit, offset, depth : int, default 10, 0, 100
+            Which part of the list to give, and how many documents each arm hands on (100 stands for
+            the recipe's, if there is one); with several arms, limit + offset <= depth.
+        fusion : RRF or WeightedSum or Max or DBSF, default none with one arm, else RRF()
+        min_score, min_fused : float or Above, or (the first) mapping of str to those, optional
+            Least score, inclusive, of an arm in its unit and of the fusion before ``normalize``.
+        bm25 : BM25 or mapping of str to BM25, optional
+            In place of the index's defaults.
+        normalize : bool, default False
+            Divide by the best score possible (with one arm, by the list's best): scores in [0, 1],
+            the order unchanged.
+        arms, candidates : arm of hyrecall.arms or sequence of them; mapping of str to sequence
+            More ways to retrieve, which a list in ``text`` goes to as well; what each
+            :class:`hyrecall.arms.Listed` lists, per query.
+        shaping : sequence of stages, default ()
+            What happens to the fused list, whole and before it is cut; see :mod:`hyrecall.shaping`.
+        session : Session or list of Session or None, optional
+            What each conversation met before, for :class:`hyrecall.SessionSignals`.
+        expansion : Context or SharedTags or both, default ()
+            What to show beside the hits.
+        graphs : mapping of str to Graph, optional
+            Those that arms, stages and expansion name.
+        recipe : Recipe or list of Recipe, optional
+            Arms, fusion, floors, bm25, normalize, shaping and expansion as plain data; see
+            ``hyrecall.recipes``. A list has one entry per query.
+        columns : sequence of str, default ()
+            Row columns that ``to_arrow()`` adds.
+        now : datetime, optional
+            The time of the call, echoed in ``hits.now``; naive is UTC.
+
+        Returns
+        -------
+        Hits
+            Per query at most ``limit``, by score descending, then seq ascending.
+
+        Raises
+        ------
+        ScopeError, OptionError, ShapeError, DTypeError
+            The argument is named; no scope is a ScopeError.
+
+        Notes
+        -----
+        Exact: every arm's list equals a full sort. Reads the vectors of the rows in scope once a
+        block of 16 queries, and each query's posting ranges. Formulas, sources: docs/scoring.md.
+        """
+        state = self._state
+        options = Options(
+            text=text, vectors=vectors, scope=scope, filter=filter, limit=limit, offset=offset,
+            depth=depth, fusion=fusion, min_score=min_score, min_fused=min_fused, bm25=bm25,
+            normalize=normalize, arms=arms, candidates=candidates, shaping=shaping,
+            session=session, expansion=expansion, graphs=graphs,
+        )  # fmt: skip
+        if recipe is not None:
+            return recall_by_recipe(
+                self._facts, state, self._device, options, recipe, columns=columns, now=now
+            )
+        return run_recall(self._facts, state, self._device, options, columns=columns, now=now)
+
+    def recall_one(
+        self, *, text: object = None, vector: object = None, **options: Any
+    ) -> QueryHits:
+        """Answer one query.
+
+        Parameters
+        ----------
+        text : str or typed query or mapping of str to those, optional
+        vector : array or mapping of str to array, shape (dim,), optional
+        **options
+            As in :meth:`recall`, errors too; ``scope`` is one scope, never a list.
+        """
+        return self.recall(**batch_of_one(text, vector, options))[0]
+
+    async def arecall(self, **options: Any) -> Hits:
+        """Answer as :meth:`recall` does, off the event loop."""
+        return await off_loop(self.recall, options)
+
+    async def arecall_one(self, **options: Any) -> QueryHits:
+        """Answer as :meth:`recall_one` does, off the event loop."""
+        return await off_loop(self.recall_one, options)

@@ -1,0 +1,125 @@
+"""What a reply shows beside its hits: neighbours in a graph, documents with the same tags."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from hyrecall.errors import DTypeError, error
+from hyrecall.shaping.checks import column_name, integer
+
+if TYPE_CHECKING:
+    from hyrecall.arms.tags import Related
+    from hyrecall.graph import Graph, Neighbour
+    from hyrecall.hits import Hits
+
+__all__ = ["Around", "Context", "Expansion", "SharedTags", "expand", "read_expansion"]
+
+
+@dataclass(frozen=True)
+class Context:
+    """The neighbours of the first hits, none of them a hit: ``hit.context``.
+
+    Parameters
+    ----------
+    graph : Graph or str
+        Over the index that is asked, or its name in ``graphs=``.
+    top : int, default 5
+        Of so many hits.
+    n : int, default 3
+        At most so many each, in [1, 1000]: by BM25 of the edge between, then key.
+
+    Examples
+    --------
+    >>> Context("graph").n
+    3
+    """
+
+    graph: Graph | str
+    top: int = field(default=5, kw_only=True)
+    n: int = field(default=3, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        integer("top", self.top, 1)
+        integer("n", self.n, 1)
+
+
+@dataclass(frozen=True)
+class SharedTags:
+    """Documents that share tags with the hits, none of them a hit: ``hits[q].related``.
+
+    Parameters
+    ----------
+    column : str
+        An attribute column of strings or lists of strings.
+    n : int, default 5
+        At most so many per query, in [1, 1000]: most shared tags first, then seq.
+
+    Examples
+    --------
+    >>> SharedTags("tags").n
+    5
+    """
+
+    column: str
+    n: int = field(default=5, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        column_name("column", self.column)
+        integer("n", self.n, 1)
+
+
+Expansion: TypeAlias = Context | SharedTags
+
+
+@dataclass(frozen=True, eq=False)
+class Around:
+    """What was found.
+
+    Attributes
+    ----------
+    context : sequence of sequence
+        Per query, of its first hits.
+    related : sequence of sequence
+        Per query.
+    """
+
+    context: Sequence[Sequence[tuple[Neighbour, ...]]]
+    related: Sequence[Sequence[Related]]
+
+
+def read_expansion(given: object) -> tuple[Expansion, ...]:
+    """Take ``expansion=``: one, several, or none."""
+    if given is None:
+        return ()
+    parts = given if isinstance(given, tuple | list) else (given,)
+    for part in parts:
+        if not isinstance(part, Context | SharedTags):
+            raise error(DTypeError, "expansion", "hr.Context or hr.SharedTags", repr(part))
+    kinds = [type(part) for part in parts]
+    if len(set(kinds)) < len(kinds):
+        raise error(DTypeError, "expansion", "each kind once", kinds)
+    return tuple(parts)
+
+
+def expand(
+    parts: Sequence[Expansion], hits: Hits, texts: Sequence[str | None], scope: object
+) -> Around:
+    """Look around the hits of a reply, within its scopes and snapshot."""
+    from hyrecall.arms.tags import related
+    from hyrecall.graph import bound_graph
+
+    context: Sequence[Sequence[tuple[Neighbour, ...]]] = [() for _ in hits]
+    near: Sequence[Sequence[Related]] = [[] for _ in hits]
+    for part in parts:
+        if isinstance(part, SharedTags):
+            near = related(hits, part.column, n=part.n)
+            continue
+        graph = bound_graph("Context.graph", part.graph, hits._facts)
+        keys = [one.keys for one in hits]
+        top = [one[: part.top] for one in keys]
+        context = graph.neighbours(top, scope=scope, text=list(texts), exclude=keys, n=part.n)
+    return Around(context, near)

@@ -1,0 +1,206 @@
+"""One query's hits, and one hit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, overload
+
+from hyrecall import rich_tables
+from hyrecall.arguments import place_in
+from hyrecall.explain import Explanation, explain
+
+if TYPE_CHECKING:
+    from hyrecall.arms.tags import Related
+    from hyrecall.graph import Neighbour
+    from hyrecall.hits import Hits
+    from hyrecall.shaping import Phase
+
+__all__ = ["Hit", "QueryHits"]
+
+
+class QueryHits(Sequence["Hit"]):
+    """The hits of one query, best first: a sequence of :class:`Hit`.
+
+    Attributes
+    ----------
+    query : int
+        Which query of the batch.
+    """
+
+    def __init__(self, hits: Hits, query: int, begin: int, end: int) -> None:
+        """Take the rows [begin, end) of the batch's hits."""
+        self._hits = hits
+        self.query = query
+        self._begin = begin
+        self._end = end
+
+    def __len__(self) -> int:
+        """Give the number of hits."""
+        return self._end - self._begin
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Hit]: ...
+    def __getitem__(self, index: int | slice) -> Hit | list[Hit]:
+        """Give a hit, or several."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        return Hit(self._hits, self.query, self._begin + place_in(len(self), index, "hit"))
+
+    def __iter__(self) -> Iterator[Hit]:
+        """Give each hit."""
+        return (Hit(self._hits, self.query, at) for at in range(self._begin, self._end))
+
+    @property
+    def keys(self) -> list[Any]:
+        """The hits' keys, best first."""
+        return self._hits.cached("row", self._hits._facts.schema.key)[self._begin : self._end]
+
+    @property
+    def n_candidates(self) -> dict[str, int]:
+        """How many documents each arm that ran put into its list."""
+        arms = self._hits._plan.arms
+        sizes = self._hits._arrays["list_sizes"].reshape(-1, len(arms))[self.query]
+        return dict(zip(arms, sizes.tolist(), strict=True))
+
+    @property
+    def phase(self) -> Phase | None:
+        """The weights that ``SessionSignals`` took; None: the stage did not run."""
+        return self._hits._plan.phase_of(self.query)
+
+    @property
+    def related(self) -> list[Related]:
+        """Documents beside the hits: those that ``expansion=SharedTags`` found."""
+        around = self._hits._around
+        return [] if around is None else list(around.related[self.query])
+
+    def __repr__(self) -> str:
+        """Show the hits, a line each."""
+        return "\n".join(repr(hit) for hit in self[:10]) or "no hits"
+
+    def __rich__(self) -> Any:
+        """Show the hits as a table, where rich is installed."""
+        return rich_tables.of_query(self)
+
+
+@dataclass(frozen=True, repr=False)
+class Hit:
+    """One document of a query's reply.
+
+    Attributes
+    ----------
+    rank : int
+        Place in the whole list, from 1.
+    score : float
+        What the list is ordered by: the fused score, or the only arm's.
+    key, cell, text : object
+        The document's key, the tuple of its cell, and its first text column, read when asked.
+    bm25_score, vector_score : float or None
+        Of the only lexical arm (BM25) and the only dense one (cosine); None: not computed.
+    """
+
+    _hits: Hits
+    query: int
+    _at: int
+
+    @property
+    def rank(self) -> int:
+        """Place in the whole list, from 1."""
+        return int(self._hits._arrays["rank"][self._at])
+
+    @property
+    def score(self) -> float:
+        """What the list is ordered by."""
+        return float(self._hits._arrays["score"][self._at])
+
+    @property
+    def key(self) -> Any:
+        """The document's key."""
+        return self[self._hits._facts.schema.key]
+
+    @property
+    def cell(self) -> tuple[Any, ...]:
+        """The document's cell, a value per cell column."""
+        return tuple(self[name] for name in self._hits._facts.schema.cell_columns)
+
+    @property
+    def text(self) -> Any:
+        """The first text column, read when asked."""
+        columns = self._hits._facts.schema.text_columns
+        if not columns:
+            raise AttributeError("the index has no text arm")
+        if columns[0] not in self._hits._facts.schema.row_columns:
+            raise AttributeError(f"the text column {columns[0]!r} is not stored")
+        return self[columns[0]]
+
+    def __getitem__(self, column: str) -> Any:
+        """Give the value of a key, cell, attribute or stored column.
+
+        Times are those of ``datetime``; one that is not exact to the microsecond, or out of its
+        range, is a ``numpy.datetime64`` (UTC) or ``numpy.timedelta64``.
+        """
+        return self._hits.cached("row", column)[self._at]
+
+    def arm_score(self, arm: str) -> float | None:
+        """Give the arm's score; None where it was not computed."""
+        value: float | None = self._hits.cached("score", arm)[self._at]
+        return value
+
+    def arm_rank(self, arm: str) -> int | None:
+        """Give the arm's rank, from 1; None outside its list."""
+        value: int | None = self._hits.cached("rank", arm)[self._at]
+        return value
+
+    @property
+    def context(self) -> tuple[Neighbour, ...]:
+        """Its neighbours in a graph: those that ``expansion=Context`` found."""
+        around = self._hits._around
+        place = self._at - int(self._hits._offsets()[self.query])
+        shown = () if around is None else around.context[self.query]
+        return shown[place] if place < len(shown) else ()
+
+    def evidence(self, arm: str) -> Any:
+        """Give what speaks for the document in an arm of ``arms=``; None if nothing does.
+
+        Of ``EdgeLexical`` the key of its best edge, of ``Regex`` the first column that matched.
+        """
+        found = self._hits._plan.listed.get(arm)
+        if found is None or self.arm_score(arm) is None:
+            return None
+        arrays = self._hits._arrays
+        at = self._at
+        return found.evidence_of(self.query, int(arrays["segment"][at]), int(arrays["row"][at]))
+
+    def _only(self, arms: Sequence[str], name: str) -> float | None:
+        if len(arms) != 1:
+            raise AttributeError(
+                f"{name} needs exactly one such arm, the index has {len(arms)}; use arm_score(arm)"
+            )
+        return self.arm_score(arms[0])
+
+    @property
+    def bm25_score(self) -> float | None:
+        """The score of the only lexical arm (BM25; >= 0 but for ``robertson``)."""
+        return self._only(tuple(self._hits._facts.schema.text_arms), "bm25_score")
+
+    @property
+    def vector_score(self) -> float | None:
+        """The score of the only dense arm (cosine, in [-1, 1])."""
+        return self._only(tuple(self._hits._facts.schema.vector_arms), "vector_score")
+
+    def explain(self) -> Explanation:
+        """Recompute the score from the integers and vectors it was made of.
+
+        Returns
+        -------
+        Explanation
+            Its ``score`` equals ``hit.score`` to the last bit.
+        """
+        return explain(self._hits, self)
+
+    def __repr__(self) -> str:
+        """Show rank, key, score and components."""
+        parts = [f"{arm}={self.arm_score(arm)!r}" for arm in self._hits.trace.arms]
+        return f"Hit(rank={self.rank}, key={self.key!r}, score={self.score!r}, {', '.join(parts)})"

@@ -1,0 +1,121 @@
+"""The replies of several recipes to parts of one batch, as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hyrecall.arguments import place_in
+from hyrecall.hit import QueryHits
+from hyrecall.hits import Hits
+from hyrecall.trace import Trace
+
+__all__ = ["JoinedHits"]
+
+
+class JoinedHits(Hits):
+    """Hits of a batch of which each query is answered by one of several parts.
+
+    Columns of one part only, an arm's score say, are null in the others.
+    """
+
+    def __init__(self, parts: Sequence[Hits], part_of: npt.NDArray[np.int64]) -> None:
+        """Take replies to the whole batch, each empty but for its queries."""
+        first = parts[0]
+        super().__init__(
+            {},
+            plan=first._plan,
+            facts=first._facts,
+            state=first._state,
+            columns=first._columns,
+            now=first.now,
+            trace=_trace([part.trace for part in parts]),
+        )
+        self._parts = tuple(parts)
+        self._part_of = part_of
+
+    @property
+    def parts(self) -> tuple[Hits, ...]:
+        """The replies it is made of."""
+        return self._parts
+
+    def part_of(self, query: int) -> Hits:
+        """Give the reply that holds a query's hits."""
+        return self._parts[int(self._part_of[query])]
+
+    def _query(self, index: int) -> QueryHits:
+        query = place_in(len(self), index, "query")
+        return self.part_of(query)._query(query)
+
+    @property
+    def n_hits(self) -> int:
+        """Hits of all queries together."""
+        return sum(part.n_hits for part in self._parts)
+
+    def _offsets(self) -> npt.NDArray[np.int64]:
+        return np.concatenate([[0], np.cumsum([len(one) for one in self])])
+
+    def column(self, name: str) -> pa.Array:
+        """Give a row column (key, cell, attribute or stored) of every hit, in order."""
+        return self._in_order([part.column(name) for part in self._parts])
+
+    def arm_scores(self, arm: str) -> pa.Array:
+        """Give an arm's score of every hit, float32; null where it was not computed."""
+        return self._in_order([_known(part, arm, pa.float32()) for part in self._parts])
+
+    def arm_ranks(self, arm: str) -> pa.Array:
+        """Give an arm's rank of every hit, int32 from 1; null outside the arm's list."""
+        return self._in_order([_known(part, arm, pa.int32()) for part in self._parts])
+
+    def to_arrow(self) -> pa.Table:
+        """Give all hits as a table, as :meth:`Hits.to_arrow`."""
+        tables = [part.to_arrow() for part in self._parts]
+        joined = pa.concat_tables(tables, promote_options="default")
+        # Columns in the order of a single reply: those of results before those asked for.
+        widest = max(tables, key=lambda table: table.num_columns).column_names
+        last = [name for name in self._columns if name in widest]
+        names = [name for name in joined.column_names if name not in last]
+        return joined.select([*names, *last]).take(pa.array(self._order()))
+
+    def _in_order(self, columns: Sequence[pa.Array]) -> pa.Array:
+        return pa.concat_arrays(columns).take(pa.array(self._order()))
+
+    def _order(self) -> npt.NDArray[np.int64]:
+        """Give the places of the parts' hits, one part behind the other, by query."""
+        queries = [
+            np.repeat(np.arange(len(self)), np.diff(part._arrays["offsets"]))
+            for part in self._parts
+        ]
+        return np.argsort(np.concatenate(queries), kind="stable")
+
+
+def _known(part: Hits, arm: str, kind: pa.DataType) -> pa.Array:
+    if arm not in part._arms:
+        return pa.nulls(part.n_hits, kind)
+    return part.arm_scores(arm) if kind == pa.float32() else part.arm_ranks(arm)
+
+
+def _trace(traces: Sequence[Trace]) -> Trace:
+    """Add up what the parts say; arms and stages stand in the order of the parts."""
+    milliseconds: dict[str, float] = {}
+    for trace in traces:
+        for step, spent in trace.milliseconds.items():
+            milliseconds[step] = milliseconds.get(step, 0.0) + spent
+
+    def each(name: str) -> tuple[Any, ...]:
+        return tuple(dict.fromkeys(one for trace in traces for one in getattr(trace, name)))
+
+    return Trace(
+        device=traces[0].device,
+        n_queries=traces[0].n_queries,
+        arms=each("arms"),
+        depth=max(trace.depth for trace in traces),
+        milliseconds=milliseconds,
+        degraded=each("degraded"),
+        notes=each("notes"),
+        stages=tuple(stage for trace in traces for stage in trace.stages),
+    )

@@ -1,0 +1,116 @@
+"""What a call asks, what the index is, and what the two make together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hyrecall import _core
+from hyrecall.arms.batch import Candidates
+from hyrecall.schema import Schema
+from hyrecall.scoring import BM25, Fusion
+from hyrecall.session import Session
+from hyrecall.session_signals import phase_of
+from hyrecall.shaping import Phase, SessionSignals, Stage
+
+if TYPE_CHECKING:
+    from hyrecall.analyzer import Analyzer
+    from hyrecall.queries import TextQuery
+    from hyrecall.recipe import Fill, TieBreak
+    from hyrecall.scoring import Above
+
+__all__ = ["Floors", "IndexFacts", "Options", "Plan", "Texts"]
+
+Texts: TypeAlias = "Sequence[TextQuery | None] | Mapping[str, Sequence[TextQuery | None]] | None"
+Floors: TypeAlias = "Mapping[str, float | Above] | float | Above | None"
+
+
+@dataclass(frozen=True, eq=False)
+class IndexFacts:
+    """What a request needs to know of the index beside its documents."""
+
+    schema: Schema
+    analyzers: Mapping[str, Analyzer]
+    bm25: Mapping[str, BM25]
+    dims: Mapping[str, int]
+    row_types: Mapping[str, pa.DataType]
+    threads: int
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Every arm, lexical first, as declared."""
+        return (*self.schema.text_arms, *self.schema.vector_arms)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Options:
+    """The arguments of :meth:`hyrecall.Index.recall`, as given."""
+
+    text: object = None
+    vectors: object = None
+    scope: object = None
+    filter: object = None
+    limit: int = 10
+    offset: int = 0
+    depth: int = 100
+    fusion: Fusion | None = None
+    min_score: object = None
+    min_fused: object = None
+    bm25: BM25 | Mapping[str, BM25] | None = None
+    normalize: bool = False
+    arms: object = None
+    candidates: Mapping[str, Sequence[object]] | None = None
+    shaping: object = None
+    session: object = None
+    graphs: object = None  # by the names that arms, stages and expansion give them
+    expansion: object = None
+    tie_break: tuple[TieBreak, ...] = ()
+    fill: Fill | None = None
+    blank: tuple[int, ...] = ()  # queries that get nothing but what fills
+    asked: npt.NDArray[np.bool_] | None = None  # the only queries that get a reply
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A request and what its reply has to say of it; nothing of the caller's is kept."""
+
+    request: _core.Request
+    n_queries: int
+    arms: tuple[str, ...]  # that run, in the request's order
+    n_lexical: int
+    bm25: dict[str, BM25]
+    fusion: Fusion | None  # None: one arm, no fusion
+    weights: tuple[float, ...]
+    normalize: bool
+    depth: int
+    notes: tuple[str, ...]
+    limit: int
+    offset: int
+    stages: tuple[Stage, ...]
+    tie_break: tuple[TieBreak, ...]
+    extra: tuple[str, ...] = ()  # arms of the call beside the index's own, running or not
+    listed: Mapping[str, Candidates] = field(default_factory=dict)  # of those that run
+    fill: Fill | None = None
+    blank: tuple[int, ...] = ()
+    sessions: tuple[Session | None, ...] = ()
+    scope: object = None  # as given, for graphs
+    asked: npt.NDArray[np.bool_] | None = None
+
+    def phase_of(self, query: int) -> Phase | None:
+        """Give the weights of a query's signals; None where no stage weighs them."""
+        stage = next((one for one in self.stages if isinstance(one, SessionSignals)), None)
+        return None if stage is None else phase_of(stage, self.sessions[query])
+
+    def scope_of(self, begin: int, end: int) -> object:
+        """Give the scopes of some queries, as given."""
+        return self.scope[begin:end] if isinstance(self.scope, list) else self.scope
+
+    @property
+    def is_shaped(self) -> bool:
+        """Whether the request asks for whole lists, which stages then order and cut."""
+        return bool(self.stages or self.tie_break or self.fill or self.blank)

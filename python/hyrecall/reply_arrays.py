@@ -1,0 +1,45 @@
+"""The arrays of a reply: some of them an entry a hit, some an entry a query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["QUERY_ARRAYS", "Arrays", "join_pieces", "only_queries"]
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+QUERY_ARRAYS = ("offsets", "scales", "list_sizes")
+"""What the native reply says of queries; the rest is an entry a hit."""
+
+
+def only_queries(arrays: Arrays, asked: npt.NDArray[np.bool_]) -> Arrays:
+    """Drop the hits of the other queries, which then have none."""
+    counts = np.diff(arrays["offsets"])
+    kept = np.repeat(asked, counts)
+    out = {"offsets": np.concatenate([[0], np.cumsum(np.where(asked, counts, 0))])}
+    for name, array in arrays.items():
+        if name == "offsets":
+            continue
+        if name in QUERY_ARRAYS:
+            rows = array.reshape(len(counts), -1)
+            out[name] = np.where(asked[:, None], rows, 0).reshape(array.shape)
+        elif len(kept):
+            rows = array.reshape(len(kept), -1)[kept]
+            out[name] = rows.reshape(-1, *array.shape[1:])
+        else:
+            out[name] = array
+    return out
+
+
+def join_pieces(pieces: Sequence[Arrays]) -> Arrays:
+    """Put the replies to the pieces of a batch back to back."""
+    if len(pieces) == 1:
+        return pieces[0]
+    joined = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+    counts = [np.diff(piece["offsets"]) for piece in pieces]
+    joined["offsets"] = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
+    return joined
