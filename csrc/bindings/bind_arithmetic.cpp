@@ -124,6 +124,8 @@ void bind_arithmetic(py::module_& parent) {
   m.def("best_scale", &best_scale, py::arg("score"), py::arg("high"), guarded);
   m.def("clip_scale", &clip_scale, py::arg("score"), guarded);
   m.def("unit_scale", &unit_scale, py::arg("score"), guarded);
+  m.def("dense_share", &dense_share, py::arg("balance"), py::arg("mean_lexical"),
+        py::arg("mean_dense"), guarded);
   m.def("minmax_scale", &minmax_scale, py::arg("score"), py::arg("low"), py::arg("high"), guarded);
   m.def(
       "dbsf_scale",

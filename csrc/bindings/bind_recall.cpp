@@ -205,20 +205,21 @@ void bind_request(py::module_& m) {
           "set_fusion",
           [](Request& request, std::string const& kind, std::vector<double> weights,
              double rank_constant, std::vector<std::string> const& scales, bool complete,
-             OptionalFloor const& min_fused, bool normalize) {
+             std::optional<double> balance, OptionalFloor const& min_fused, bool normalize) {
             require(weights.size() == request.n_arms(), "one weight an arm");
             require(scales.size() == request.n_arms(), "one scale an arm");
             std::vector<Fusion::Scale> taken;
             for (std::string const& scale : scales) taken.push_back(take_scale(scale));
             request.fusion = {take_fusion(kind), std::move(weights), rank_constant,
-                              std::move(taken), complete};
+                              std::move(taken),  complete,           balance};
             require(request.fusion.kind != Fusion::Kind::kNone || request.n_arms() == 1,
                     "a fusion for several arms");
             request.min_fused = take_floor<double>(min_fused);
             request.normalize = normalize;
           },
           py::kw_only(), py::arg("kind"), py::arg("weights"), py::arg("rank_constant"),
-          py::arg("scales"), py::arg("complete"), py::arg("min_fused"), py::arg("normalize"))
+          py::arg("scales"), py::arg("complete"), py::arg("balance"), py::arg("min_fused"),
+          py::arg("normalize"))
       .def(
           "slice",
           [](Request const& request, std::size_t begin, std::size_t end) {

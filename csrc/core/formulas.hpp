@@ -196,6 +196,13 @@ HYRECALL_HD inline double minmax_scale(double score, double low, double high) {
   return high == low ? 1.0 : (score - low) / (high - low);
 }
 
+// How much the dense arms of a balanced sum weigh, in [0, 1]; the lexical ones have the rest. The
+// means are those of the scaled scores over the pool.
+HYRECALL_HD inline double dense_share(double balance, double mean_lexical, double mean_dense) {
+  double const share = (balance + mean_lexical) - mean_dense;
+  return share < 0.0 ? 0.0 : share > 1.0 ? 1.0 : share;
+}
+
 // Share of the pool's best score, in [0, 1]; 0 where that is not above 0.
 HYRECALL_HD inline double best_scale(double score, double high) {
   if (!(high > 0.0)) return 0.0;

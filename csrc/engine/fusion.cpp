@@ -63,6 +63,7 @@ class ArmScale {
     if (scale_ == Fusion::Scale::kDistribution) return {moments_.mean, moments_.deviation};
     return {low_, high_};
   }
+  bool any() const { return any_; }
   // The most a document can get here: what normalize divides by.
   double best() const { return any_ ? std::max((*this)(high_), 0.0) : 0.0; }
 
@@ -73,6 +74,46 @@ class ArmScale {
   double high_ = 0.0;
   Moments moments_{0.0, 0.0};
 };
+
+// The weights of one query. With a balance those of the lexical and of the dense arms are shares of
+// 1: what tells candidates apart counts, and an arm whose candidates all score near its best does
+// not tell them apart.
+std::vector<double> weights_of(Request const& request, Pool const& pool,
+                               std::span<std::int32_t const> ranks,
+                               std::vector<ArmScale> const& scales) {
+  Fusion const& fusion = request.fusion;
+  std::vector<double> weights = fusion.weights;
+  std::size_t const n_arms = request.n_arms();
+  weights.resize(n_arms, 1.0);
+  if (!fusion.balance) return weights;
+  std::size_t const n_lexical = request.lexical.size(), n_dense = request.dense.size();
+  if (n_lexical == 0 || n_dense == 0) return weights;
+  struct Kind {
+    std::size_t begin, end;
+    double weight = 0.0;  // of its arms that scored something
+    double mean = 0.0;    // of their scaled scores, an arm as its weight
+  };
+  Kind lexical{0, n_lexical}, dense{n_lexical, n_lexical + n_dense};
+  for (Kind* kind : {&lexical, &dense}) {
+    for (std::size_t arm = kind->begin; arm < kind->end; ++arm)
+      if (scales[arm].any()) kind->weight += weights[arm];
+    for (std::size_t arm = kind->begin; arm < kind->end; ++arm) {
+      weights[arm] = kind->weight > 0.0 ? weights[arm] / kind->weight : 0.0;
+      if (!scales[arm].any()) continue;
+      double sum = 0.0;
+      std::vector<double> const scores =
+          scores_in_rank_order(pool, ranks, arm, n_arms, fusion.complete);
+      for (double score : scores) sum += scales[arm](score);
+      kind->mean += weights[arm] * (sum / static_cast<double>(scores.size()));
+    }
+  }
+  double share = dense_share(*fusion.balance, lexical.mean, dense.mean);
+  if (lexical.weight == 0.0) share = 1.0;
+  if (dense.weight == 0.0) share = 0.0;
+  for (std::size_t arm = 0; arm < n_lexical; ++arm) weights[arm] *= 1.0 - share;
+  for (std::size_t arm = dense.begin; arm < dense.end; ++arm) weights[arm] *= share;
+  return weights;
+}
 
 double sum_largest_first(std::vector<double>& contributions) {
   std::sort(contributions.begin(), contributions.end(), std::greater<>());
@@ -97,14 +138,16 @@ FusedList fuse(Request const& request, Pool const& pool, std::span<std::int32_t 
   Fusion const& fusion = request.fusion;
   std::size_t const n_arms = request.n_arms();
   std::vector<ArmScale> scales;
+  for (std::size_t arm = 0; arm < n_arms; ++arm)
+    scales.emplace_back(fusion, pool, ranks, arm, n_arms);
+  std::vector<double> const weights = weights_of(request, pool, ranks, scales);
   std::vector<double> bests;  // per arm, the largest contribution possible
   for (std::size_t arm = 0; arm < n_arms; ++arm) {
-    scales.emplace_back(fusion, pool, ranks, arm, n_arms);
     if (fusion.kind == Fusion::Kind::kRrf) {
       bool const found = !pool.lists[arm].empty();
-      bests.push_back(found ? rrf_term(fusion.weights[arm], fusion.rank_constant, 1) : 0.0);
+      bests.push_back(found ? rrf_term(weights[arm], fusion.rank_constant, 1) : 0.0);
     } else if (fusion.kind != Fusion::Kind::kNone) {
-      bests.push_back(fusion.weights[arm] * scales[arm].best());
+      bests.push_back(weights[arm] * scales[arm].best());
     }
   }
   std::vector<FusedDoc> fused;
@@ -115,9 +158,9 @@ FusedList fuse(Request const& request, Pool const& pool, std::span<std::int32_t 
       std::size_t const at = doc * n_arms + arm;
       if (fusion.kind == Fusion::Kind::kRrf) {
         if (ranks[at] > 0)
-          contributions.push_back(rrf_term(fusion.weights[arm], fusion.rank_constant, ranks[at]));
+          contributions.push_back(rrf_term(weights[arm], fusion.rank_constant, ranks[at]));
       } else if (pool.scores[at] != kNoScore && (fusion.complete || ranks[at] > 0)) {
-        double const weight = fusion.kind == Fusion::Kind::kNone ? 1.0 : fusion.weights[arm];
+        double const weight = fusion.kind == Fusion::Kind::kNone ? 1.0 : weights[arm];
         contributions.push_back(weight * (fusion.kind == Fusion::Kind::kNone
                                               ? static_cast<double>(pool.scores[at])
                                               : scales[arm](pool.scores[at])));
@@ -157,6 +200,7 @@ FusedList fuse(Request const& request, Pool const& pool, std::span<std::int32_t 
     auto const [first, second] = scale.numbers();
     pool_scales.insert(pool_scales.end(), {first, second});
   }
+  pool_scales.insert(pool_scales.end(), weights.begin(), weights.end());
   pool_scales.push_back(best);
   return {std::move(fused), std::move(pool_scales)};
 }

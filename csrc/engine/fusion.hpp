@@ -16,8 +16,8 @@ struct FusedDoc {
 struct FusedList {
   std::vector<FusedDoc> docs;
   // What explain() needs to scale again: lowest and highest score of each arm in the pool (their
-  // mean and deviation where the scale is by distribution), then what normalize divided by.
-  // [2 n_arms + 1]
+  // mean and deviation where the scale is by distribution), then the arms' weights, then what
+  // normalize divided by. [3 n_arms + 1]
   std::vector<double> scales;
 };
 

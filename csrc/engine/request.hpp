@@ -64,6 +64,8 @@ struct Fusion {
   double rank_constant = 60.0;
   std::vector<Scale> scales;  // [n_arms] what its scores are worth in sums and maxima
   bool complete = true;       // use scores of documents outside the arm's own list too
+  // Of a sum: each query's weights of its lexical and dense arms come from its candidates.
+  std::optional<double> balance;
 };
 
 // Arms are numbered lexical first, then dense, then listed, in the order of these vectors.
@@ -125,7 +127,7 @@ struct Hits {
   std::vector<double> score;
   std::vector<float> arm_scores;         // [n_hits, n_arms], kNoScore = null
   std::vector<std::int32_t> arm_ranks;   // [n_hits, n_arms], 0 = outside the arm's list
-  std::vector<double> scales;            // [n_queries, 2 n_arms + 1], see FusedList
+  std::vector<double> scales;            // [n_queries, 3 n_arms + 1], see FusedList
   std::vector<std::int32_t> list_sizes;  // [n_queries, n_arms], documents in each arm's list
 };
 

@@ -282,7 +282,7 @@ def _fuse(hits: Hits, query: int, parts: list[dict[str, Any]]) -> tuple[float, l
     added = []
     present = []
     for at, part in enumerate(parts):
-        weight = plan.weights[at]
+        weight = float(scales[2 * len(parts) + at])
         score, rank = part["score"], part["rank"]
         if fusion is None:
             value = score
@@ -326,4 +326,4 @@ def _scaled(scale: str, score: float, low: float, high: float) -> float:
 
 
 def _scales(hits: Hits, query: int) -> Any:
-    return hits._arrays["scales"].reshape(len(hits), len(hits._plan.arms) * 2 + 1)[query]
+    return hits._arrays["scales"].reshape(len(hits), len(hits._plan.arms) * 3 + 1)[query]

@@ -325,7 +325,7 @@ class Shaper:
             scope=self._plan.scope_of(own.start, own.stop), now=self._now,
         )  # fmt: skip
         # Lists are in order, so their first is their best.
-        best = np.repeat(pool.score[np.minimum(pool.offsets[:-1], len(pool) - 1)], counts)
+        best = pool.score[np.repeat(pool.offsets[:-1], counts)]
         general = np.where(best > 0, pool.score / np.where(best > 0, best, 1.0), 0.0)
         phases = [phase_of(stage, one) for one in self._plan.sessions[own]]
         scored = pool.with_arrays(

@@ -16,7 +16,7 @@ from hyrecall.plan import IndexFacts, Options
 from hyrecall.queries import All, Boost, Phrase, Prefix, TextQuery
 from hyrecall.queries import Any as AnyOf
 from hyrecall.recipe import Dense, Lexical, Recipe
-from hyrecall.scoring import DBSF, RRF, Fusion
+from hyrecall.scoring import DBSF, RRF, Fusion, Max, WeightedSum
 
 __all__ = ["read_words", "recipe_options"]
 
@@ -158,7 +158,10 @@ def _fusion(recipe: Recipe, chosen: Mapping[str, Lexical | Dense]) -> Fusion | N
         return DBSF(weights, complete=fusion.complete)
     scales = {arm: part.scale or fusion.scale_of(arm) for arm, part in chosen.items()}
     scales |= {arm.name: fusion.scale_of(arm.name) for arm in recipe.more}
-    return type(fusion)(weights, normalize=scales, complete=fusion.complete)
+    if isinstance(fusion, WeightedSum):
+        complete, balance = fusion.complete, fusion.balance
+        return WeightedSum(weights, normalize=scales, complete=complete, balance=balance)
+    return Max(weights, normalize=scales, complete=fusion.complete)
 
 
 def _blank(recipe: Recipe, text: object, asked: npt.NDArray[np.bool_] | None) -> tuple[int, ...]:

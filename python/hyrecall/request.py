@@ -110,6 +110,7 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
         rank_constant=fusion.rank_constant if isinstance(fusion, RRF) else 60.0,
         scales=[_scale(fusion, arm) for arm in arms],
         complete=getattr(fusion, "complete", True),
+        balance=getattr(fusion, "balance", None),
         min_fused=read_floor("min_fused", options.min_fused),
         normalize=_bool("normalize", options.normalize),
     )

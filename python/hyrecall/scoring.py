@@ -266,6 +266,7 @@ class _ScoreFusion:
         return self.normalize
 
 
+@dataclass(frozen=True, init=False)
 class WeightedSum(_ScoreFusion):
     """Fusion by the weighted sum of the arms' scores.
 
@@ -281,12 +282,18 @@ class WeightedSum(_ScoreFusion):
     complete : bool, default True
         Score every document of the union in every arm that ran. False: a document outside an arm's
         list gets 0 there. A null component always adds 0.
+    balance : float, optional
+        In [0, 2], with min-max. Weighs the arms anew for each query: dense arms together have
+        balance + mean lexical score - mean dense score, at least 0 and at most 1, and lexical arms
+        the rest; ``weights`` share it out among several of a kind. The means are those of the
+        scaled scores over the union: an arm whose candidates all score near its best tells little
+        apart and counts less, one that scored nothing not at all. Other arms keep their weights.
 
     Raises
     ------
     OptionError, DTypeError
-        A weight out of range, or another ``normalize``. By recall: no arm of those asked has a
-        weight above 0.
+        A weight or balance out of range, or another ``normalize``. By recall: no arm of those
+        asked has a weight above 0.
 
     Notes
     -----
@@ -295,9 +302,29 @@ class WeightedSum(_ScoreFusion):
 
     Examples
     --------
-    >>> WeightedSum({"text": 0.7, "embedding": 0.3})
-    WeightedSum(weights=(('text', 0.7), ('embedding', 0.3)), normalize='minmax', complete=True)
+    >>> WeightedSum({"text": 0.7, "embedding": 0.3}).weights
+    (('text', 0.7), ('embedding', 0.3))
     """
+
+    balance: float | None
+
+    def __init__(
+        self,
+        weights: Mapping[str, float] | None = None,
+        *,
+        normalize: Scale | Mapping[str, Scale] = "minmax",
+        complete: bool = True,
+        balance: float | None = None,
+    ) -> None:
+        """Check the options."""
+        super().__init__(weights, normalize=normalize, complete=complete)
+        if balance is not None:
+            balance = number("balance", balance, 0.0, 2.0, "a number in [0, 2]")
+            given = self.normalize
+            scales = {scale for _, scale in given} if isinstance(given, tuple) else {given}
+            if scales != {"minmax"}:
+                raise error(OptionError, "balance", "min-max scales", repr(normalize))
+        object.__setattr__(self, "balance", balance)
 
 
 class Max(_ScoreFusion):

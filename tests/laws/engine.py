@@ -219,8 +219,10 @@ def engine_fusion(chosen: fusion.Fusion) -> object:
     weights = None if chosen.weights is None else dict(chosen.weights)
     if isinstance(chosen, fusion.Dbsf):
         return hr.DBSF(weights, complete=chosen.complete)
-    kind = hr.Max if chosen.largest else hr.WeightedSum
-    return kind(weights, normalize=chosen.normalize, complete=chosen.complete)
+    options = {"normalize": chosen.normalize, "complete": chosen.complete}
+    if chosen.largest:
+        return hr.Max(weights, **options)
+    return hr.WeightedSum(weights, **options, balance=chosen.balance)
 
 
 def engine_floor(floor: float | Above) -> object:

@@ -1,14 +1,14 @@
 """Planted bugs of BM25's variants and of distribution-based fusion: what others compute instead."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from oracle.arithmetic import F32
 from oracle.bm25 import Bm25, shift
-from oracle.fusion import Dbsf, Fusion, Ranks, Scores, moments
+from oracle.fusion import Dbsf, Fusion, Ranks, Scores, Weighted, moments
 from oracle.recall import Oracle
 from oracle.words import Mask, Query
 
@@ -114,6 +114,51 @@ class ListMoments(_OtherDbsf):
             return sorted(listed, key=listed.__getitem__)
 
 
+class _OtherWeighted(Oracle):
+    """A balanced sum with another definition in its place."""
+
+    kind: type[Weighted]
+
+    def fused(
+        self, fusion: Fusion, scores: Scores, ranks: Ranks, weights: Mapping[str, float]
+    ) -> dict[int, float]:
+        if type(fusion) is Weighted and fusion.balance is not None:
+            fusion = self.kind(fusion.weights, fusion.normalize, balance=fusion.balance,
+                               complete=fusion.complete)  # fmt: skip
+        return super().fused(fusion, scores, ranks, weights)
+
+
+class BalanceTurnedRound(_OtherWeighted):
+    """The arm that tells little apart counts more."""
+
+    class kind(Weighted):  # noqa: N801
+        def share(self, means: Sequence[float | None]) -> float:
+            if None in means:
+                return super().share(means)
+            lexical, dense = means
+            return super().share((dense, lexical))
+
+
+class BalanceOfLists(_OtherWeighted):
+    """The means are those of each arm's own list, though the union is completed."""
+
+    class kind(Weighted):  # noqa: N801
+        def rank_order(
+            self, scores: Mapping[int, float | None], listed: Mapping[int, int]
+        ) -> list[int]:
+            return sorted(listed, key=listed.__getitem__)
+
+
+class BalanceUncut(_OtherWeighted):
+    """A share may lie below 0 or above 1."""
+
+    class kind(Weighted):  # noqa: N801
+        def share(self, means: Sequence[float | None]) -> float:
+            if None in means:
+                return super().share(means)
+            return (self.balance + means[0]) - means[1]
+
+
 BUGS: tuple[type[Oracle], ...] = (
     MatchIsPositive,
     FlooredRobertson,
@@ -123,4 +168,7 @@ BUGS: tuple[type[Oracle], ...] = (
     SampleDeviation,
     PoolOrderMoments,
     ListMoments,
+    BalanceTurnedRound,
+    BalanceOfLists,
+    BalanceUncut,
 )

@@ -361,12 +361,15 @@ def draw_fusion(
         return Rrf(weights=weights, rank_constant=draw.choice((1, 60)))
     if draw.chance(0.35):
         return Dbsf(weights=weights, complete=draw.chance(0.7))
-    return Weighted(
+    made = Weighted(
         weights=weights,
         normalize=draw.choice(("minmax", "none")),
         complete=draw.chance(0.7),
         largest=draw.chance(0.3),
     )
+    if made.normalize == "minmax" and not made.largest and draw.chance(0.5):
+        return replace(made, balance=draw.choice((0.0, 0.5, 0.85, 1.2)))
+    return made
 
 
 def with_floors(draw: Draw, oracle: Oracle, call: Call) -> Call:

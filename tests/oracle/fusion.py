@@ -5,7 +5,7 @@ for its cut list. All documents of the union are keys of ``scores``; only arms t
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 Scores = Mapping[str, Mapping[int, float | None]]
@@ -48,6 +48,7 @@ class Weighted:
     normalize: str = "minmax"
     complete: bool = True
     largest: bool = False
+    balance: float | None = None
 
     def contributions(
         self, scores: Scores, ranks: Ranks, weights: Mapping[str, float]
@@ -77,6 +78,48 @@ class Weighted:
             return absent | dict.fromkeys(known, 1.0)
         return absent | {doc: (score - low) / (high - low) for doc, score in known.items()}
 
+    def rank_order(
+        self, scores: Mapping[int, float | None], listed: Mapping[int, int]
+    ) -> list[int]:
+        """The arm's list by rank, then the completed others by (score descending, seq ascending):
+        the order in which the moments are summed.
+        """
+        others = [doc for doc, score in scores.items() if score is not None and doc not in listed]
+        others.sort(key=lambda doc: (-scores[doc], doc))
+        return [*sorted(listed, key=listed.__getitem__), *(others if self.complete else ())]
+
+    def balanced(
+        self, scores: Scores, ranks: Ranks, weights: Mapping[str, float], dense: Sequence[str]
+    ) -> dict[str, float]:
+        """The weights of one query: dense arms share balance + mean lexical - mean dense of their
+        scaled scores, cut into [0, 1], lexical arms the rest.
+        """
+        kinds = [[arm for arm in scores if (arm in dense) == side] for side in (False, True)]
+        if self.balance is None or not all(kinds):
+            return dict(weights)
+        out, means = {}, []
+        for arms in kinds:
+            orders = {arm: self.rank_order(scores[arm], ranks[arm]) for arm in arms}
+            total = running_sum([weights[arm] for arm in arms if orders[arm]])
+            out |= {arm: weights[arm] / total if total else 0.0 for arm in arms}
+            mean = 0.0
+            for arm in (arm for arm in arms if orders[arm]):
+                scaled = self.normalised(scores[arm], ranks[arm])
+                values = [scaled[doc] for doc in orders[arm]]
+                mean += out[arm] * (running_sum(values) / len(values))
+            means.append(mean if total else None)
+        share = self.share(means)
+        return {arm: out[arm] * (share if arm in dense else 1.0 - share) for arm in out}
+
+    def share(self, means: Sequence[float | None]) -> float:
+        """What the dense arms together weigh."""
+        lexical, dense = means
+        if dense is None:
+            return 0.0
+        if lexical is None:
+            return 1.0
+        return min(max((self.balance + lexical) - dense, 0.0), 1.0)
+
 
 @dataclass(frozen=True)
 class Dbsf(Weighted):
@@ -97,16 +140,6 @@ class Dbsf(Weighted):
             return absent | dict.fromkeys(known, 1.0)
         low = mean - 3.0 * deviation
         return absent | {doc: (score - low) / (6.0 * deviation) for doc, score in known.items()}
-
-    def rank_order(
-        self, scores: Mapping[int, float | None], listed: Mapping[int, int]
-    ) -> list[int]:
-        """The arm's list by rank, then the completed others by (score descending, seq ascending):
-        the order in which the moments are summed.
-        """
-        others = [doc for doc, score in scores.items() if score is not None and doc not in listed]
-        others.sort(key=lambda doc: (-scores[doc], doc))
-        return [*sorted(listed, key=listed.__getitem__), *(others if self.complete else ())]
 
 
 def moments(values: list[float]) -> tuple[float, float]:

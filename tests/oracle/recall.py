@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from oracle.arithmetic import F32, cosines
 from oracle.bm25 import LUCENE, Bm25, impacts, length_norms, mean_doc_length, shift, weight
 from oracle.documents import Above, Call, Hit, Reply, Row, Scope, Shape
-from oracle.fusion import Fusion, Ranks, Rrf, Scores, alpha_weights, fuse
+from oracle.fusion import Fusion, Ranks, Rrf, Scores, Weighted, alpha_weights, fuse
 from oracle.scope import Predicate, passes
 from oracle.words import Leaf, Mask, Query, Text, leaves, matched, word_tokens
 
@@ -169,6 +169,8 @@ class Oracle:
         self, fusion: Fusion, scores: Scores, ranks: Ranks, weights: Mapping[str, float]
     ) -> dict[int, float]:
         """Fused score of every document of the union."""
+        if isinstance(fusion, Weighted):
+            weights = fusion.balanced(scores, ranks, weights, tuple(self.shape.dense))
         return fuse(fusion, scores, ranks, weights)
 
     def arm_scores(

@@ -303,6 +303,7 @@ class Request:
         rank_constant: float,
         scales: Sequence[str],
         complete: bool,
+        balance: float | None,
         min_fused: _Floor,
         normalize: bool,
     ) -> None: ...
