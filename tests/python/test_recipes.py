@@ -157,7 +157,7 @@ def test_a_recipe_gives_what_its_options_give() -> None:
 
 def test_a_recipe_runs_the_arms_that_the_call_asks() -> None:
     index = built()
-    loom = recipes.loom.replace(fill=None, on_empty="empty")
+    loom = recipes.loom.replace(fill=None, tie_break=(), on_empty="empty")
     only_text = index.recall(text=["replication"], recipe=loom)
     assert only_text.trace.arms == ("text",)
     assert [hit.score == hit.bm25_score for hit in only_text[0]] == [True, True]
