@@ -164,6 +164,21 @@ def test_a_recipe_runs_the_arms_that_the_call_asks() -> None:
     assert index.recall(vectors=EYE[:1], recipe=loom).trace.arms == ("v",)
 
 
+@pytest.mark.parametrize(("alpha", "runs"), [(0.0, "text"), (1.0, "v")])
+def test_an_arm_without_weight_takes_its_floor_and_constants_with_it(
+    alpha: float, runs: str
+) -> None:
+    arms = (Lexical(bm25=hr.BM25("okapi")), Dense(min_score=0.5))
+    by_alpha = Recipe(name="x", arms=arms, fusion=hr.RRF(alpha=alpha))
+    weights = {"text": Lexical(bm25=hr.BM25("okapi"), weight=1 - alpha),
+               "v": Dense(min_score=0.5, weight=alpha)}  # fmt: skip
+    by_weight = Recipe(name="x", arms=tuple(weights.values()), fusion=hr.WeightedSum())
+    for recipe in (by_alpha, by_weight):
+        hits = built().recall(text=["replication"], vectors=EYE[:1], recipe=recipe)
+        assert hits.trace.arms == (runs,)
+        assert hits[0].keys == (["a", "b"] if runs == "text" else ["a"])
+
+
 @pytest.mark.parametrize("descending", [False, True])
 def test_tie_break_columns_decide_before_the_insertion_number(*, descending: bool) -> None:
     ties = (TieBreak("priority", descending=descending), TieBreak("id", descending=True))
