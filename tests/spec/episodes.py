@@ -63,6 +63,7 @@ class Stores:
     first: list[int]
     texts: list[str]
     vectors: Matrix
+    hours_ago: list[float]
     queries: list[str]
     query_vectors: Matrix
 
@@ -93,19 +94,20 @@ def stores(n_stores: int, *, seed: int, largest: int = 30, dim: int = 6) -> Stor
     texts = [" ".join(rng.choice(WORDS, rng.integers(1, 9))) for _ in range(n)]
     users = [f"s{at}" for at in range(n_stores)]
     vectors, query_vectors = (_vectors(rng, rows, dim) for rows in (n, n_stores))
+    hours_ago = rng.integers(0, 5, n).astype(float).tolist()
     table = pa.table(
         {
             "id": np.arange(n),
             "user": np.repeat(users, sizes),
             "text": texts,
             "kind": ["episodic"] * n,
-            "occurred_at": times(rng.integers(0, 5, n).astype(float)),
+            "occurred_at": times(hours_ago),
         }
     )
     index = hr.Index.build(table, SCHEMA, vectors={"v": vectors}, analyzer=hr.Analyzer("word"))
     queries = [" ".join(rng.choice(WORDS, rng.integers(1, 5))) for _ in users]
     first = [0, *np.cumsum(sizes).tolist()]
-    return Stores(index, users, first, texts, vectors, queries, query_vectors)
+    return Stores(index, users, first, texts, vectors, hours_ago, queries, query_vectors)
 
 
 def _vectors(rng: np.random.Generator, n: int, dim: int) -> Matrix:

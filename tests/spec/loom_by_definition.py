@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -60,6 +61,4 @@ def assert_same_order(found: Sequence[int], expected: Ranking) -> None:
     """The same order wherever the expected scores differ."""
     score = dict(expected)
     got = [score[at] for at in found]
-    assert got == sorted(got, reverse=True) or all(
-        a >= b or math.isclose(a, b, rel_tol=1e-9) for a, b in zip(got, got[1:], strict=False)
-    )
+    assert all(a > b or math.isclose(a, b, rel_tol=1e-9) for a, b in pairwise(got))
