@@ -22,17 +22,38 @@ LATER: dict[Place, str] = {
 
 
 class Outcomes:
-    """A pytest plugin that keeps how each test function went, all its parameters together."""
+    """A pytest plugin: runs the tests that name a row, and keeps how each function went, all its
+    parameters together.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: set[str]) -> None:
+        self.wanted = wanted
         self.by_test: dict[str, set[str]] = defaultdict(set)
+
+    @staticmethod
+    def test_of(node: str) -> str:
+        """``path::name`` from this folder."""
+        path, *names = node.split("[", maxsplit=1)[0].split("::")
+        return "::".join([Path(path).resolve().relative_to(TESTS).as_posix(), *names])
+
+    def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
+        """Leave the other tests of the files out."""
+        others = [item for item in items if self.test_of(item.nodeid) not in self.wanted]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in set(others)]
+
+    def pytest_collectreport(self, report: Any) -> None:
+        """Keep that a whole file was skipped or could not be read."""
+        if report.outcome != "passed":
+            file = self.test_of(report.nodeid)
+            for test in self.wanted:
+                if test.startswith(f"{file}::"):
+                    self.by_test[test].add(report.outcome)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Keep a report: of the call, or of a setup or teardown that did not pass."""
         if report.when == "call" or report.outcome != "passed":
-            path, _, name = report.nodeid.split("[")[0].rpartition("::")
-            place = Path(path).resolve().relative_to(TESTS).as_posix()
-            self.by_test[f"{place}::{name}"].add(report.outcome)
+            self.by_test[self.test_of(report.nodeid)].add(report.outcome)
 
     def verdict(self, test: str) -> str:
         """One word for a test function."""
@@ -54,10 +75,11 @@ def verdict_of(row: Row, verdicts: list[str]) -> str:
 def main(options: list[str]) -> int:
     """Run, print, and give the exit code."""
     named = named_tests(TESTS)
-    places = {f"{TESTS / test}" for tests in named.values() for test in tests}
-    outcomes = Outcomes()
+    wanted = {test for tests in named.values() for test in tests}
+    files = {str(TESTS / test.split("::")[0]) for test in wanted}
+    outcomes = Outcomes(wanted)
     quiet = ["-q", "--no-header", "--no-summary", "-p", "no:cacheprovider"]
-    pytest.main([*quiet, *options, *sorted(places)], plugins=[outcomes])
+    pytest.main([*quiet, *options, *sorted(files)], plugins=[outcomes])
     bad = 0
     for row in sorted(ROWS, key=lambda row: row.place != "index"):
         verdicts = {test: outcomes.verdict(test) for test in named.get(row.name, [])}

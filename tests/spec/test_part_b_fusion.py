@@ -90,7 +90,7 @@ def test_B11_the_largest_and_sums_of_scores(
     assert hits.n_hits > 2000
     for one in hits:
         arms = {arm: {hit.key: hit.arm_score(arm) for hit in one} for arm in ("text", "v")}
-        expected = reference(arms, kind, scaled)
+        expected = reference(arms, kind, scaled=scaled)
         assert {hit.key: hit.score for hit in one} == pytest.approx(expected, rel=1e-12)
         assert [hit.score for hit in one] == sorted((h.score for h in one), reverse=True)
 
