@@ -51,13 +51,16 @@ def golden_set() -> Dataset:
 
 
 def setting(name: str) -> Setting:
-    """A setting by name, at the set's own time; nodes are known by their id here."""
+    """A setting by name, at the set's own time."""
     made = read_setting(name)
     recipe = made.options.get("recipe")
     if recipe is None:
         return made
-    ties = tuple(TieBreak("id") if tie.column == "key" else tie for tie in recipe.tie_break)
-    fill = recipe.fill and Fill("created_at")  # an episode's time has another name here
+    names = {"key": "id", "occurred_at": "created_at"}  # nodes and episodes have these names here
+    ties = tuple(
+        TieBreak(names.get(tie.column, tie.column), tie.descending) for tie in recipe.tie_break
+    )
+    fill = recipe.fill and Fill(names[recipe.fill.column])
     adapted = recipe.replace(
         tie_break=ties,
         fill=fill,

@@ -70,15 +70,17 @@ def recipe_options(
     if says and texts is None and vectors is None and not recipe.more:
         wish = f"an index with an arm of {recipe.name}"
         raise error(OptionError, "recipe", wish, f"one with arms {list(facts.arms)}")
-    floors = {arm: p.min_score for arm, p in chosen.items() if p.min_score is not None}
+    fusion = _fusion(recipe, chosen)
+    weighed = {arm: part for arm, part in chosen.items() if _weight(fusion, arm, part) > 0}
+    floors = {arm: p.min_score for arm, p in weighed.items() if p.min_score is not None}
     bm25 = {
-        arm: p.bm25 for arm, p in chosen.items() if isinstance(p, Lexical) and p.bm25 is not None
+        arm: p.bm25 for arm, p in weighed.items() if isinstance(p, Lexical) and p.bm25 is not None
     }
     return replace(
         options,
         text=texts,
         vectors=vectors,
-        fusion=_fusion(recipe, chosen),
+        fusion=fusion,
         depth=recipe.depth if options.depth == plain.depth else options.depth,
         min_score=floors or None,
         min_fused=recipe.min_fused if len(chosen) + len(recipe.more) > 1 else None,
@@ -162,6 +164,13 @@ def _fusion(recipe: Recipe, chosen: Mapping[str, Lexical | Dense]) -> Fusion | N
         complete, balance = fusion.complete, fusion.balance
         return WeightedSum(weights, normalize=scales, complete=complete, balance=balance)
     return Max(weights, normalize=scales, complete=fusion.complete)
+
+
+def _weight(fusion: Fusion | None, arm: str, part: Lexical | Dense) -> float:
+    """Give an arm's weight; at 0 it does not run, and has neither floor nor constants."""
+    if isinstance(fusion, RRF) and fusion.alpha is not None:
+        return fusion.shares[isinstance(part, Dense)]
+    return 1.0 if fusion is None else dict(fusion.weights or ()).get(arm, 1.0)
 
 
 def _blank(recipe: Recipe, text: object, asked: npt.NDArray[np.bool_] | None) -> tuple[int, ...]:

@@ -158,11 +158,26 @@ def test_a_recipe_gives_what_its_options_give() -> None:
 
 def test_a_recipe_runs_the_arms_that_the_call_asks() -> None:
     index = built()
-    loom = recipes.loom.replace(fill=None, on_empty="empty")
+    loom = recipes.loom.replace(fill=None, tie_break=(), on_empty="empty")
     only_text = index.recall(text=["replication"], recipe=loom)
     assert only_text.trace.arms == ("text",)
     assert [hit.score == hit.bm25_score for hit in only_text[0]] == [True, True]
     assert index.recall(vectors=EYE[:1], recipe=loom).trace.arms == ("v",)
+
+
+@pytest.mark.parametrize(("alpha", "runs"), [(0.0, "text"), (1.0, "v")])
+def test_an_arm_without_weight_takes_its_floor_and_constants_with_it(
+    alpha: float, runs: str
+) -> None:
+    arms = (Lexical(bm25=hr.BM25("okapi")), Dense(min_score=0.5))
+    by_alpha = Recipe(name="x", arms=arms, fusion=hr.RRF(alpha=alpha))
+    weights = {"text": Lexical(bm25=hr.BM25("okapi"), weight=1 - alpha),
+               "v": Dense(min_score=0.5, weight=alpha)}  # fmt: skip
+    by_weight = Recipe(name="x", arms=tuple(weights.values()), fusion=hr.WeightedSum())
+    for recipe in (by_alpha, by_weight):
+        hits = built().recall(text=["replication"], vectors=EYE[:1], recipe=recipe)
+        assert hits.trace.arms == (runs,)
+        assert hits[0].keys == (["a", "b"] if runs == "text" else ["a"])
 
 
 @pytest.mark.parametrize("descending", [False, True])

@@ -76,7 +76,6 @@ class Indexes:
                 text={"text": Text(*title, "text")},
                 vector="embedding" if self._has_vectors else (),
                 attributes=setting.attributes,
-                stored=(),
             )
             self._built[which] = Index.build(
                 self._corpus, schema, analyzer=setting.analyzer, **self._how

@@ -1,6 +1,6 @@
 """Episodes by BM25 Okapi and cosine, joined by reciprocal ranks."""
 
-from hyrecall.recipe import Dense, Fill, Lexical, Recipe
+from hyrecall.recipe import Dense, Fill, Lexical, Recipe, TieBreak
 from hyrecall.scoring import BM25, RRF, Above
 
 loom = Recipe(
@@ -11,6 +11,7 @@ loom = Recipe(
         Dense(min_score=Above(0.0)),
     ),
     fusion=RRF(alpha=0.5),
+    tie_break=(TieBreak("occurred_at", descending=True), TieBreak("id")),
     fill=Fill("occurred_at"),
     on_empty="newest",
 )
