@@ -263,7 +263,7 @@ class Shaper:
             preference = ranks.astype(np.int64)
         column = self._dense(vector_arm(self._facts, stage))
         found = _core.shaping.dedup(
-            pool.native, self._state.snapshot, column, stage.threshold, stage.scale == "unit",
+            pool.native, self._state.snapshot, column, stage.limit, stage.scale == "unit",
             preference, self._facts.threads,
         )  # fmt: skip
         return pool.take(found["kept"]).with_arrays(n_duplicates=found["duplicates"])
