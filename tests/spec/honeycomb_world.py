@@ -15,7 +15,7 @@ from hyrecall.recipe import Dense, Lexical, Recipe
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 SOURCES = ("memory", "summary", "session")
 CELL = ("org", "workspace", "source", "agent", "visibility")
-DIM = 16
+DIM = 32
 QUERY = np.eye(DIM, dtype=np.float32)[0]
 honeycomb = recipes.honeycomb
 PROVENANCE, DEDUP, RECENCY = honeycomb.shaping
@@ -53,10 +53,13 @@ def towards(cosine: float, axis: int) -> list[float]:
     return out
 
 
+def padded(vector: Sequence[float]) -> list[float]:
+    return [*vector, *[0.0] * (DIM - len(vector))]
+
+
 def matrix(rows: Sequence[Row]) -> Any:
-    """A zero row has no vector."""
-    given = [[0.0] * DIM if row.vector is None else list(row.vector) for row in rows]
-    return np.array(given, np.float32).reshape(len(rows), -1)
+    """A zero row has no vector; a short vector has zeros at its end."""
+    return np.array([padded(row.vector or ()) for row in rows], np.float32)
 
 
 def table(rows: Sequence[Row], sources: Sequence[str] = SOURCES) -> pa.Table:
@@ -94,7 +97,7 @@ def within(**parts: Any) -> Any:
 def ask(
     index: hr.Index,
     text: object = "tea",
-    vector: object = None,
+    vector: Any = None,
     *,
     recipe: Recipe = honeycomb,
     **options: Any,
@@ -106,7 +109,7 @@ def ask(
     if vector is not None:
         dense = [part.arms for part in recipe.arms if isinstance(part, Dense)]
         named = dense[0] if dense and dense[0] else ("vector",)
-        options["vectors"] = {arm: np.array([vector], np.float32) for arm in named}
+        options["vectors"] = {arm: np.array([padded(vector)], np.float32) for arm in named}
     return index.recall(recipe=recipe, **options)
 
 
