@@ -17,7 +17,7 @@ HOUR = timedelta(hours=1)
 DIM = 4
 QUERY = [1.0, 0.0, 0.0, 0.0]
 hebb = recipes.hebb
-(COMPOSITE,) = hebb.shaping
+COMPOSITE = next(stage for stage in hebb.shaping if isinstance(stage, hr.Composite))
 WORDS = ("deploy", "green", "blue", "cluster", "coffee", "beans", "meeting", "notes")
 TAGS = ("deploy", "cluster", "coffee", "office", "garden", "music", "travel", "health")
 
@@ -110,7 +110,7 @@ def show() -> str:
     for depth in range(1, 6):
         recipe = hebb.replace(more=(hr.arms.Tags("tags", depth=depth),))
         for tag in range(0, 60, 5):
-            hits = search(index, f"t{tag} t{tag + 1}", recipe=recipe, limit=40)
+            hits = search(index, f"t{tag} t{tag + 1}", recipe=recipe, limit=90)
             out.append(repr([(hit.key, hit.score) for hit in hits[0]]))
             out.append(repr(hr.arms.related(hits, "tags")))
     return "\n".join(out)

@@ -18,7 +18,8 @@ CELL = ("org", "workspace", "source", "agent", "visibility")
 DIM = 32
 QUERY = np.eye(DIM, dtype=np.float32)[0]
 honeycomb = recipes.honeycomb
-PROVENANCE, DEDUP, RECENCY = honeycomb.shaping
+STAGES = {type(stage): stage for stage in honeycomb.shaping}
+PROVENANCE, DEDUP, RECENCY = (STAGES[kind] for kind in (hr.Provenance, hr.Dedup, hr.Recency))
 SEMANTIC = ("memory_vector", "session_vector")
 PER_TABLE = honeycomb.replace(
     arms=(Lexical(), Dense(arms=SEMANTIC)),

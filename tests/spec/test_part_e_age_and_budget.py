@@ -171,23 +171,24 @@ def test_E30_mmr_prefers_what_is_new_and_lambda_one_keeps_the_order() -> None:
     index = build(rows)
     relevance = {"one": 1.0, "two": 0.98, "three": 0.97, "other": 0.70}
 
-    def chosen(weight: float, scale: float = 1.0) -> hr.Hits:
+    def chosen(weight: float, given: dict[str, float], scale: float = 1.0) -> hr.QueryHits:
         return index.recall(
             arms=arms.Listed("given"),
-            candidates={"given": [{key: score * scale for key, score in relevance.items()}]},
+            candidates={"given": [{key: score * scale for key, score in given.items()}]},
             shaping=hr.MMR(weight),
             scope=within(),
-        )
+        )[0]
 
-    hits = chosen(0.7)
-    assert hits[0].keys[:2] == ["one", "other"]
-    assert hits[0][0].score == pytest.approx(0.7)
-    assert hits[0][1].score == pytest.approx(0.7 * 0.70 - 0.3 * 0.1, abs=1e-6)  # .46
-    assert hits[0][2].key == "two"
-    assert hits[0][2].score == pytest.approx(0.7 * 0.98 - 0.3 * 1.0, abs=1e-6)  # .386
-    # Relevance is over the best, so the scale of the scores does not shift the balance.
-    assert chosen(0.7, 0.016)[0].keys == hits[0].keys
-    assert chosen(1.0)[0].keys == list(relevance)
+    # Relevance is over the best: scores as small as those of RRF do not shift the balance.
+    for scale in (1.0, 0.016):
+        hits = chosen(0.7, relevance, scale)
+        assert hits.keys == ["one", "other", "two", "three"]
+        values = [0.7, 0.7 * 0.70 - 0.3 * 0.1, 0.7 * 0.98 - 0.3, 0.7 * 0.97 - 0.3]
+        assert [round(value, 3) for value in values] == [0.7, 0.46, 0.386, 0.379]
+        assert [hit.score for hit in hits] == pytest.approx(values, abs=1e-6)
+        # What is new but hardly relevant stays behind the clones.
+        assert chosen(0.7, relevance | {"other": 0.2}, scale).keys == list(relevance)
+        assert chosen(1.0, relevance, scale).keys == list(relevance)
 
 
 def test_E30_an_opposite_vector_counts_as_no_similarity() -> None:
