@@ -279,9 +279,8 @@ class Shaper:
             preference = ranks.astype(np.int64)
         column = self._dense(vector_arm(self._facts, stage))
         found = _core.shaping.dedup(
-            pool.native, piece.execution, column, stage.threshold, stage.scale == "unit",
-            preference,
-        )  # fmt: skip
+            pool.native, piece.execution, column, stage.limit, stage.scale == "unit", preference
+        )
         return pool.take(found["kept"]).with_arrays(n_duplicates=found["duplicates"])
 
     def _recency(self, stage: Recency, pool: Pool) -> Pool:

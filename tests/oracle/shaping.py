@@ -7,6 +7,8 @@ list holds (document, score) in order. Cosines come from the checked dot.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from hyrecall._core import arithmetic
 
 Doc = Mapping[str, Any]
@@ -46,11 +48,12 @@ def dedup(
     ranked: Ranked, threshold: float, *, unit: bool, preference: Callable[[Doc], int]
 ) -> Ranked:
     """Keep one document of each cluster, in the order of the list."""
+    limit = np.float32(2 * threshold - 1 if unit else threshold)
     clusters: list[list[int]] = []
     for at, (doc, _) in enumerate(ranked):
         for members in clusters:
             cosines = [similarity(ranked[m][0], doc) for m in members]
-            if any(((1 + c) / 2 if unit else c) > threshold for c in cosines):
+            if any(c > limit for c in cosines):
                 members.append(at)
                 break
         else:

@@ -179,6 +179,18 @@ def test_neutral_stages_leave_the_list_to_the_last_bit() -> None:
         assert case.ask(stage).to_arrow().select(plain.column_names).equals(plain), stage
 
 
+@pytest.mark.parametrize("stage", [hr.Dedup(0.8), hr.Dedup(0.9, scale="unit")], ids=repr)
+def test_a_cosine_that_equals_the_threshold_is_not_above_it(stage: hr.Dedup) -> None:
+    table = pa.table({"id": ["a", "equal", "above"], "text": ["x"] * 3})
+    schema = hr.Schema(key="id", cell=None, text="text", vector="v")
+    rows = np.array([[5, 0], [4, 3], [4, -2.999]], np.float32)
+    index = hr.Index.build(table, schema, vectors={"v": rows})
+    hits = index.recall_one(text="x", vector=rows[0], shaping=stage)
+    cosines = {hit.key: hit.vector_score for hit in index.recall_one(vector=rows[0])}
+    assert cosines["equal"] == float(np.float32(0.8)) < cosines["above"]
+    assert hits.keys == ["a", "equal"]
+
+
 def test_half_lives_by_class() -> None:
     case = corpus(5)
     stage = hr.Recency("at", half_life="30d", by="source", half_lives={"session": "10h"})

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
+import numpy as np
+
 from hyrecall.arguments import number
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.shaping.checks import arm_name, integer, one_of
@@ -27,7 +29,8 @@ class Dedup:
     threshold : float
         Of the cosine, in [-1, 1].
     scale : {"raw", "unit"}, default "raw"
-        "unit": the threshold is one of (1 + cosine) / 2, in [0, 1].
+        "unit": the threshold is one of (1 + cosine) / 2, in [0, 1]. As a cosine it is rounded to
+        float32 once, so a cosine that equals it is not above it.
     vector : str, optional
         The vector arm whose rows are compared; needed where there are several.
     keep : str, optional
@@ -65,6 +68,13 @@ class Dedup:
         if (self.keep is None) != (not self.prefer):
             raise error(OptionError, "keep", "keep= and prefer= together", "one of them")
         object.__setattr__(self, "prefer", tuple(self.prefer))
+
+    @property
+    def limit(self) -> float:
+        """The threshold, in its scale, at the cosine of float32 that is nearest to it."""
+        if self.scale == "raw":
+            return float(np.float32(self.threshold))
+        return (1.0 + float(np.float32(2.0 * self.threshold - 1.0))) / 2.0
 
 
 @dataclass(frozen=True)
