@@ -71,6 +71,8 @@ def corpus(seed: int) -> Corpus:
         names.index("at"), "at", table["at"].cast(pa.timestamp("us", "UTC"))
     ).set_column(names.index("rating"), "rating", table["rating"].cast(pa.int64()))
     order = rng.permutation(n)
+    for seq, key in enumerate(order.tolist()):
+        docs[key]["seq"] = seq
     cut = n // 2
     index = hr.Index.build(table.take(order[:cut]), SCHEMA, vectors={"v": rows[order[:cut]]})
     index.add(table.take(order[cut:]), vectors={"v": rows[order[cut:]]})

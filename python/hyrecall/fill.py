@@ -13,7 +13,7 @@ from hyrecall.plan import IndexFacts, Plan
 from hyrecall.segments import State
 
 if TYPE_CHECKING:
-    from hyrecall.pipeline import Pool
+    from hyrecall.pools import Pool
 
 __all__ = ["fill_lists"]
 

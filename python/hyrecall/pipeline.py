@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +17,10 @@ from hyrecall.errors import DTypeError, ShapeError, error
 from hyrecall.fill import fill_lists
 from hyrecall.pipeline_checks import text_column, vector_arm
 from hyrecall.plan import IndexFacts, Plan
+from hyrecall.pools import Array, Floats, Piece, Pool, order_codes, tie_ranks
 from hyrecall.reply_arrays import QUERY_ARRAYS
 from hyrecall.rerankers import rerank_scores
-from hyrecall.segments import State, gather
+from hyrecall.segments import State, gather, seqs_of
 from hyrecall.session_signals import phase_of, session_signals, signal_sums
 from hyrecall.shaping import (
     MMR,
@@ -39,74 +38,7 @@ from hyrecall.shaping import (
 from hyrecall.shaping.checks import read_duration
 from hyrecall.trace import StageTrace
 
-__all__ = ["Piece", "Pool", "Shaper"]
-
-Array = npt.NDArray[Any]
-Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Pool:
-    """The lists of a batch back to back: query q has the entries offsets[q] to offsets[q + 1].
-
-    ``arrays`` holds an array per entry: segment, row, score, arm_scores, arm_ranks, and what the
-    stages found out.
-    """
-
-    offsets: npt.NDArray[np.int64]
-    arrays: dict[str, Array]
-
-    def __len__(self) -> int:
-        """Give the number of entries."""
-        return len(self.arrays["row"])
-
-    @property
-    def score(self) -> Floats:
-        """What the lists are ordered by."""
-        return self.arrays["score"]
-
-    @property
-    def native(self) -> _core.shaping.Pools:
-        """Give the pool as native stages take it."""
-        a = self.arrays
-        return _core.shaping.Pools(self.offsets, a["score"], a["segment"], a["row"])
-
-    @property
-    def places(self) -> npt.NDArray[np.int64]:
-        """Each entry's place in its list, from 0."""
-        return np.arange(len(self)) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
-
-    def with_arrays(self, **arrays: Array) -> Pool:
-        """Give the pool with arrays added or replaced."""
-        return replace(self, arrays={**self.arrays, **arrays})
-
-    def take(self, selected: tuple[Array, Array]) -> Pool:
-        """Give the entries named by (offsets, entries), in that order."""
-        offsets, entries = selected
-        return Pool(offsets, {name: array[entries] for name, array in self.arrays.items()})
-
-    def keep(self, mask: npt.NDArray[np.bool_]) -> Pool:
-        """Give the entries of the mask, in their order."""
-        kept = np.concatenate([[0], np.cumsum(mask)])
-        return self.take((kept[self.offsets], np.flatnonzero(mask)))
-
-
-def _codes(values: pa.Array, *, descending: bool) -> npt.NDArray[np.int64]:
-    """Number values by their order, equal ones alike; nulls come last."""
-    if pa.types.is_boolean(values.type):
-        values = values.cast(pa.int8())
-    order = "descending" if descending else "ascending"
-    ranks = pc.rank(values, sort_keys=order, tiebreaker="min")
-    return np.asarray(ranks.to_numpy(), np.int64)
-
-
-@dataclass(frozen=True, eq=False)
-class Piece:
-    """Some of a call's queries: their execution, its request, and which query is the first."""
-
-    execution: _core.Execution
-    request: _core.Request
-    first_query: int
+__all__ = ["Shaper"]
 
 
 class Shaper:
@@ -149,7 +81,9 @@ class Shaper:
             pool = pool.keep(~np.repeat(blank, np.diff(offsets)))
         pool = self._break_ties(pool)
         if self._stages:
-            pool = pool.with_arrays(fused_score=pool.score)
+            seqs = seqs_of(self._state.segments, pool.arrays["segment"], pool.arrays["row"])
+            ranks = tie_ranks(self._tie_codes(pool), seqs)
+            pool = pool.with_arrays(fused_score=pool.score, tie_rank=ranks)
         for number, stage in enumerate(self._stages):
             started = time.perf_counter()
             n_in = len(pool)
@@ -206,15 +140,19 @@ class Shaper:
         """Order equal scores by the columns that decide; the insertion number decides last."""
         if not self._plan.tie_break:
             return pool
-        ties = [
-            _codes(self.column(pool, tie.column), descending=tie.descending)
-            for tie in self._plan.tie_break
-        ]
+        ties = self._tie_codes(pool)
         return pool.take(_core.shaping.order(pool.native, ties, self._facts.threads))
 
+    def _tie_codes(self, pool: Pool) -> list[Array]:
+        return [
+            order_codes(self.column(pool, tie.column), descending=tie.descending, prefer=tie.prefer)
+            for tie in self._plan.tie_break
+        ]
+
     def _ordered(self, pool: Pool) -> Pool:
-        """Order by score; equal scores keep their places."""
-        return pool.take(_core.shaping.order(pool.native, [], self._facts.threads))
+        """Order by score; ties as the fused list's, or by place where a rerank chose the places."""
+        ties = pool.arrays["tie_rank"]
+        return pool.take(_core.shaping.order(pool.native, [ties], self._facts.threads))
 
     def _by_value(
         self, pool: Pool, column: str, pairs: Sequence[tuple[object, float]], default: float
@@ -269,7 +207,7 @@ class Shaper:
         moved = pool.with_arrays(rerank_score=np.where(moves, scores, np.nan)).take(
             (pool.offsets, entries)
         )
-        return moved.with_arrays(score=pool.score, **donors)
+        return moved.with_arrays(score=pool.score, tie_rank=pool.places, **donors)
 
     def _dedup(self, stage: Dedup, pool: Pool, piece: Piece) -> Pool:
         preference = np.zeros(0, np.int64)

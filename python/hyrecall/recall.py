@@ -12,9 +12,10 @@ from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.expansion import expand, read_expansion
 from hyrecall.graph_names import bind_graphs
 from hyrecall.hits import Hits
-from hyrecall.pipeline import Piece, Shaper
+from hyrecall.pipeline import Shaper
 from hyrecall.pipeline_checks import check_shaping
 from hyrecall.plan import IndexFacts, Options, Plan
+from hyrecall.pools import Piece
 from hyrecall.reply_arrays import Arrays, join_pieces, only_queries
 from hyrecall.request import make_plan
 from hyrecall.scope import check_no_list

@@ -117,10 +117,19 @@ class TieBreak:
     column : str
     descending : bool, default False
         The largest value first. Nulls come last either way.
+    prefer : tuple, optional
+        In place of the order of values: these first, in this order; any others are alike.
     """
 
     column: str
     descending: bool = False
+    prefer: tuple[object, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        object.__setattr__(self, "prefer", tuple(self.prefer))
+        if self.prefer and self.descending:
+            raise error(OptionError, "prefer", "prefer or descending, not both", "both")
 
 
 @dataclass(frozen=True)

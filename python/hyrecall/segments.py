@@ -212,6 +212,15 @@ def merge_segments(
     return segment_from_parts(rows, seqs, schema, lexical, dense, directory)
 
 
+def seqs_of(segments: Sequence[Segment], source: Rows, row: Rows) -> npt.NDArray[np.int64]:
+    """Give the insertion numbers of the rows (source[i], row[i])."""
+    out = np.empty(len(row), np.int64)
+    for number in np.unique(source):
+        here = source == number
+        out[here] = segments[number].core.seqs[row[here]]
+    return out
+
+
 def gather(segments: Sequence[Segment], source: Rows, row: Rows, names: Sequence[str]) -> pa.Table:
     """Give columns of the rows (source[i], row[i]), in that order, one chunk each."""
     tables = [segment.rows.select(list(names)) for segment in segments]

@@ -63,3 +63,50 @@ def test_a_real_set_gives_the_figures_of_the_reference(
     scores = score_setting(indexes, dataset, setting, measures=MEASURES)
     expected = dict(zip(MEASURES, REFERENCE[which][name], strict=True))
     assert scores.means == pytest.approx(expected, abs=0.0005)
+
+
+# The default recipe: nDCG@10 over all queries that it must reach, by analyzer, and the arms' best
+# k1 and b on the odd half, found by a grid over k1 .4 to 2 and b .1 to 1.
+DEFAULT = {
+    "locomo": {"english": 0.49, "unicode": 0.473},
+    "scifact": {"english": 0.73, "unicode": 0.712},
+    "cranfield": {"english": 0.425, "unicode": 0.419},
+}
+BEST_BM25 = {
+    ("locomo", "english"): hr.BM25(k1=0.6, b=0.1),
+    ("locomo", "unicode"): hr.BM25(k1=0.7, b=0.1),
+    ("scifact", "english"): hr.BM25(k1=2.0, b=0.9),
+    ("scifact", "unicode"): hr.BM25(k1=0.7, b=1.0),
+}
+ANALYZERS = {
+    "english": hr.Analyzer("snowball:english", stopwords="english"),
+    "unicode": hr.Analyzer("unicode"),
+}
+
+
+@pytest.mark.parametrize("analyzer", ANALYZERS)
+def test_the_default_recipe_reaches_its_figures(
+    loaded: tuple[str, Dataset, Indexes], analyzer: str
+) -> None:
+    which, dataset, indexes = loaded
+    setting = replace(read_setting("default"), analyzer=ANALYZERS[analyzer])
+    scores = score_setting(indexes, dataset, setting, measures=("nDCG@10",))
+    assert scores.means["nDCG@10"] >= DEFAULT[which][analyzer]
+
+
+@pytest.mark.parametrize("analyzer", ANALYZERS)
+def test_the_default_recipe_beats_the_better_arm_on_the_half_it_was_not_chosen_on(
+    loaded: tuple[str, Dataset, Indexes], analyzer: str
+) -> None:
+    which, dataset, indexes = loaded
+    if (which, analyzer) not in BEST_BM25:
+        pytest.skip(f"{which}: no margin is claimed")
+    odd = dataset.split("odd")
+
+    def score(name: str, **options: object) -> float:
+        setting = replace(read_setting(name), analyzer=ANALYZERS[analyzer])
+        made = setting.but(name, **options) if options else setting
+        return score_setting(indexes, odd, made, measures=("nDCG@10",)).means["nDCG@10"]
+
+    best = max(score("bm25", bm25=BEST_BM25[which, analyzer]), score("dense"))
+    assert score("default") >= best + 0.02

@@ -46,7 +46,7 @@ CLASSES = {
     "Analyzer": ("name", "*", "stopwords", "token_function"),
     "BM25": ("variant", "k1", "b", "delta"),
     "RRF": ("weights", "*", "rank_constant", "alpha", "alpha_mode"),
-    "WeightedSum": ("weights", "*", "normalize", "complete"),
+    "WeightedSum": ("weights", "*", "normalize", "complete", "balance"),
     "Max": ("weights", "*", "normalize", "complete"),
     "DBSF": ("weights", "*", "complete"),
     "Above": ("value",),

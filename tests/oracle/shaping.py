@@ -24,9 +24,9 @@ def similarity(a: Doc, b: Doc) -> float:
     return float(arithmetic.cosine(dot, arithmetic.inverse_norm(y), arithmetic.inverse_norm(x)))
 
 
-def by_score(ranked: Ranked) -> Ranked:
-    """Order by score; equal scores keep their order."""
-    return sorted(ranked, key=lambda pair: -pair[1])
+def by_score(ranked: Ranked, *, by_place: bool = False) -> Ranked:
+    """Order by score; equal scores by insertion, or after a rerank by their places."""
+    return sorted(ranked, key=lambda pair: (-pair[1], 0 if by_place else pair[0]["seq"]))
 
 
 def provenance(ranked: Ranked, weight: Callable[[Doc], float]) -> Ranked:
@@ -63,7 +63,12 @@ def dedup(
 
 
 def recency(
-    ranked: Ranked, age: Callable[[Doc], float | None], half_life: float, exponent: float
+    ranked: Ranked,
+    age: Callable[[Doc], float | None],
+    half_life: float,
+    exponent: float,
+    *,
+    by_place: bool = False,
 ) -> Ranked:
     """Multiply scores by 0.5 ^ (exponent x age / half_life)."""
 
@@ -71,7 +76,9 @@ def recency(
         seconds = age(doc)
         return 1.0 if seconds is None or seconds <= 0 else 0.5 ** (exponent * seconds / half_life)
 
-    return by_score([(doc, score * factor(doc)) for doc, score in ranked])
+    if all(factor(doc) == 1.0 for doc, _ in ranked):
+        return ranked
+    return by_score([(doc, score * factor(doc)) for doc, score in ranked], by_place=by_place)
 
 
 def composite(

@@ -213,3 +213,27 @@ def test_what_does_not_fit_is_refused(options: dict[str, Any], message: str) -> 
     with pytest.raises(hr.HyrecallError) as caught:
         built().recall(text=["lunch"], vectors=EYE[:1], **options)
     assert str(caught.value).startswith(message)
+
+
+def test_a_tie_after_a_stage_goes_by_the_recipes_tie_break() -> None:
+    """Session text comes first in the fused list; with no weight at all both score 0."""
+    texts = ["tea tea", "tea and milk and more", "tea"]
+    table = pa.table({"id": [1, 2, 3], "text": texts, "source": ["session", "summary", None]})
+    index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="text", attributes="source"))
+    plain = Recipe(name="plain", arms=(Lexical(),), fusion=hr.RRF())
+    before = index.recall_one(text="tea", recipe=plain).keys
+    assert before.index(1) < before.index(2)
+    weights = hr.Provenance("source", {"session": 0.0, "summary": 0.0}, default=0.0)
+    orders = {
+        (): [1, 2, 3],
+        (TieBreak("source", prefer=("summary", "session")),): [2, 1, 3],
+        (TieBreak("source"),): [1, 2, 3],
+        (TieBreak("source", descending=True),): [2, 1, 3],
+        (TieBreak("source", prefer=("session",)),): [1, 2, 3],
+        (TieBreak("source", prefer=("memory",)), TieBreak("id", descending=True)): [3, 2, 1],
+    }
+    for ties, expected in orders.items():
+        recipe = plain.replace(shaping=(weights,), tie_break=ties)
+        assert index.recall_one(text="tea", recipe=recipe).keys == expected
+    with pytest.raises(hr.OptionError, match="prefer: expected prefer or descending, not both"):
+        TieBreak("source", descending=True, prefer=("memory",))

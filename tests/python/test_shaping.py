@@ -118,7 +118,7 @@ def test_all_stages_together_run_in_their_order() -> None:
             r = oracle.provenance(case.before(query), lambda doc: WEIGHTS.get(doc["source"], 1.0))
             r = oracle.rerank(r, lambda doc, c=cosine: c[doc["id"]], 20)
             r = oracle.dedup(r, 0.9, unit=False, preference=lambda doc: 0)
-            r = oracle.recency(r, age, 432000.0, 1)
+            r = oracle.recency(r, age, 432000.0, 1, by_place=True)
             r = oracle.choose(r, 40, weight=0.7, relevance="max", budget=200, tokens=tokens)
             check(hits, [pair for pair in r if pair[1] >= -0.5])
         traced = [trace.stage for trace in reply.trace.stages]

@@ -13,6 +13,7 @@ import pyarrow as pa
 from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.scope import Scopes
+from hyrecall.segments import seqs_of
 
 if TYPE_CHECKING:
     from hyrecall.plan import IndexFacts
@@ -55,11 +56,7 @@ class Batch:
 
     def seqs(self, segment: npt.NDArray[Any], row: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Give the insertion numbers of rows."""
-        out = np.empty(len(row), np.int64)
-        for number in np.unique(segment):
-            here = segment == number
-            out[here] = self.state.segments[number].core.seqs[row[here]]
-        return out
+        return seqs_of(self.state.segments, segment, row)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,6 @@ honeycomb = Recipe(
         Dedup(0.9, scale="unit", keep="source", prefer=("memory", "summary", "session")),
         Recency("created_at", half_life="36500d"),
     ),
-    tie_break=(TieBreak("source"), TieBreak("id")),
+    tie_break=(TieBreak("source", prefer=("memory", "summary", "session")), TieBreak("id")),
     depth=600,
 )

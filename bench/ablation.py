@@ -1,0 +1,86 @@
+"""What each part of the default recipe earns: it alone changed, all else as it is.
+
+    python -m bench.ablation [--split odd] DATA...
+
+prints a table for docs/evaluation.md; ``golden`` among DATA is the committed set. Each cell is a
+mean and its p against the first line, by the paired randomisation test.
+"""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import hyrecall as hr
+from hyrecall.evaluate import Dataset, Indexes, Setting, ablate, load_dataset, read_setting
+from hyrecall.recipe import Dense, Lexical
+
+ANALYZERS = {
+    "default": hr.Analyzer("unicode"),
+    "English": hr.Analyzer("snowball:english", stopwords="english"),
+}
+MEASURE = "nDCG@10"
+
+
+def settings(analyzer: hr.Analyzer) -> list[Setting]:
+    """The default recipe, and each part of it off, or one more on."""
+    base = replace(read_setting("default"), analyzer=analyzer)
+    recipe = base.options["recipe"]
+    fixed = hr.WeightedSum()
+    changes = {
+        "weights .5/.5 for all queries": {"fusion": fixed},
+        "BM25 1.2/.75": {"arms": (Lexical(), Dense())},
+        "both": {"fusion": fixed, "arms": (Lexical(), Dense())},
+        "without completion": {"fusion": hr.WeightedSum(balance=0.85, complete=False)},
+        "RRF": {"fusion": hr.RRF()},
+        "depth 1,000": {"depth": 1000},
+        "lexical arm alone": {"arms": recipe.arms[:1]},
+        "dense arm alone": {"arms": recipe.arms[1:]},
+        "and rerank by cosine": {"shaping": (hr.Rerank(),)},
+        "and dedup .9": {"shaping": (hr.Dedup(0.9),)},
+        "and MMR .7": {"shaping": (hr.MMR(0.7),)},
+    }
+    made = [replace(base, name="default")]
+    made += [base.but(name, recipe=recipe.replace(**change)) for name, change in changes.items()]
+    return made
+
+
+def column(dataset: Dataset, analyzer: hr.Analyzer) -> dict[str, str]:
+    """Give each setting's cell on one set."""
+    study = ablate(Indexes(dataset), dataset, settings(analyzer), measures=(MEASURE,))
+    cells = {study.settings[0].name: f"{study.scores[0].means[MEASURE]:.4f}"}
+    for setting, (comparison,) in zip(study.settings[1:], study.comparisons, strict=True):
+        sure = f"{comparison.p_value:.3f}".removeprefix("0")
+        cells[setting.name] = f"{comparison.after:.4f} ({comparison.difference:+.4f}, {sure})"
+    return cells
+
+
+def load(name: str) -> Dataset:
+    """Load a folder, or the committed set."""
+    if name != "golden":
+        return load_dataset(Path(name))
+    from tests.golden_run import golden_set
+
+    return golden_set()
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", nargs="+")
+    parser.add_argument("--split", choices=("even", "odd"))
+    given = parser.parse_args()
+    columns = {}
+    for name in given.data:
+        dataset = load(name)
+        if given.split is not None:
+            dataset = dataset.split(given.split)
+        for label, analyzer in ANALYZERS.items():
+            columns[f"{dataset.name}, {label}"] = column(dataset, analyzer)
+    print("| | " + " | ".join(columns) + " |")
+    print("|---|" + "---|" * len(columns))
+    for name in next(iter(columns.values())):
+        print(f"| {name} | " + " | ".join(cells[name] for cells in columns.values()) + " |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""The lists of a batch while stages work on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hyrecall import _core
+
+__all__ = ["Array", "Floats", "Piece", "Pool", "order_codes", "tie_ranks"]
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """The lists of a batch back to back: query q has the entries offsets[q] to offsets[q + 1].
+
+    ``arrays`` holds an array per entry: segment, row, score, arm_scores, arm_ranks, and what the
+    stages found out.
+    """
+
+    offsets: npt.NDArray[np.int64]
+    arrays: dict[str, Array]
+
+    def __len__(self) -> int:
+        """Give the number of entries."""
+        return len(self.arrays["row"])
+
+    @property
+    def score(self) -> Floats:
+        """What the lists are ordered by."""
+        return self.arrays["score"]
+
+    @property
+    def native(self) -> _core.shaping.Pools:
+        """Give the pool as native stages take it."""
+        a = self.arrays
+        return _core.shaping.Pools(self.offsets, a["score"], a["segment"], a["row"])
+
+    @property
+    def places(self) -> npt.NDArray[np.int64]:
+        """Each entry's place in its list, from 0."""
+        return np.arange(len(self)) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
+
+    def with_arrays(self, **arrays: Array) -> Pool:
+        """Give the pool with arrays added or replaced."""
+        return replace(self, arrays={**self.arrays, **arrays})
+
+    def take(self, selected: tuple[Array, Array]) -> Pool:
+        """Give the entries named by (offsets, entries), in that order."""
+        offsets, entries = selected
+        return Pool(offsets, {name: array[entries] for name, array in self.arrays.items()})
+
+    def keep(self, mask: npt.NDArray[np.bool_]) -> Pool:
+        """Give the entries of the mask, in their order."""
+        kept = np.concatenate([[0], np.cumsum(mask)])
+        return self.take((kept[self.offsets], np.flatnonzero(mask)))
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Some of a call's queries: their execution, its request, and which query is the first."""
+
+    execution: _core.Execution
+    request: _core.Request
+    first_query: int
+
+
+def order_codes(
+    values: pa.Array, *, descending: bool, prefer: Sequence[object] = ()
+) -> npt.NDArray[np.int64]:
+    """Number values by their order, equal ones alike; preferred ones come first, nulls last."""
+    if prefer:
+        place = pc.index_in(values, pa.array(list(prefer), values.type))
+        return np.asarray(place.fill_null(len(prefer)).to_numpy(), np.int64)
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.int8())
+    order = "descending" if descending else "ascending"
+    ranks = pc.rank(values, sort_keys=order, tiebreaker="min")
+    return np.asarray(ranks.to_numpy(), np.int64)
+
+
+def tie_ranks(codes: Sequence[Array], seqs: Array) -> npt.NDArray[np.int64]:
+    """Number entries by (codes[0], codes[1], ..., seq): what decides between equal scores."""
+    order = np.lexsort((seqs, *reversed(codes)))
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    return ranks
