@@ -41,7 +41,8 @@ class Hits:
     now : datetime
         The time the call was made at, as given by ``now=`` or taken once.
     degraded : bool
-        Whether an arm that was asked did not run; the reasons are in ``trace.degraded``.
+        Whether an arm or a stage that was asked did not run; the reasons are in
+        ``trace.degraded``.
 
     Notes
     -----
@@ -82,7 +83,7 @@ class Hits:
 
     @property
     def degraded(self) -> bool:
-        """Whether an arm that was asked did not run."""
+        """Whether an arm or a stage that was asked did not run."""
         return bool(self.trace.degraded)
 
     def __len__(self) -> int:

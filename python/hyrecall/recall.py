@@ -97,7 +97,7 @@ def run_recall(
         arms=plan.arms,
         depth=plan.depth,
         milliseconds={step: seconds * 1e3 for step, seconds in steps.items()},
-        degraded=(),
+        degraded=tuple(note for stage in shaper.traces for note in stage.notes),
         notes=tuple(notes),
         stages=shaper.traces,
     )

@@ -56,7 +56,8 @@ class Trace:
     milliseconds : dict of str to float
         Wall time of each step.
     degraded : tuple of str
-        Reasons why an arm that was asked did not run; empty: none.
+        Reasons why an arm or a stage that was asked did not run; empty: none. Only such a reply may
+        depend on a clock.
     notes : tuple of str
         What a caller may want to know: an arm left out, a text without an indexable token.
     stages : tuple of StageTrace

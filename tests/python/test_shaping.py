@@ -253,6 +253,8 @@ def test_a_reranker_that_fails_or_hangs_keeps_the_order(function: Any, note: str
     assert [one.keys for one in hits] == [one.keys for one in case.ask(())]
     (trace,) = hits.trace.stages
     assert trace.notes == (f"RerankBy kept the order: {note}",)
+    assert hits.degraded
+    assert hits.trace.degraded == trace.notes
 
 
 # ---- what is refused ----
