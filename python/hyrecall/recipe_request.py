@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hyrecall.analyzer import Analyzer
 from hyrecall.arms.run import text_readers
 from hyrecall.errors import OptionError, error
 from hyrecall.plan import IndexFacts, Options
@@ -101,7 +102,8 @@ def _check_analyzer(facts: IndexFacts, recipe: Recipe) -> None:
         return
     for arm, analyzer in facts.analyzers.items():
         if analyzer.name != recipe.analyzer:
-            wish = f"the analyzer {recipe.analyzer!r} in arm {arm!r}"
+            wanted = Analyzer(recipe.analyzer)
+            wish = f"the analyzer {recipe.analyzer!r} ({wanted.hash}) in arm {arm!r}"
             raise error(OptionError, "recipe", wish, f"{analyzer.name!r} ({analyzer.hash})")
 
 
