@@ -198,7 +198,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"recipe": recipes.loom, "fusion": hr.RRF()}, "fusion: expected none beside recipe="),
     ({"recipe": recipes.loom, "shaping": hr.Gate(0)}, "shaping: expected none beside recipe="),
     ({"recipe": recipes.loom, "min_score": 0.5}, "min_score: expected none beside recipe="),
-    ({"recipe": recipes.l0}, "recipe: expected the analyzer 'unicode61' in arm 'text'"),
+    ({"recipe": recipes.l0}, "recipe: expected the analyzer 'unicode61' ("),
     ({"recipe": recipes.honeycomb}, "Recency.column: expected a column of"),
     ({"recipe": recipes.loom}, "Fill.column: expected an attribute column of"),
     (
