@@ -26,6 +26,7 @@ __all__ = [
     "build_segment",
     "describe",
     "gather",
+    "gather_column",
     "merge_segments",
     "segment_from_parts",
 ]
@@ -210,6 +211,14 @@ def merge_segments(
         for arm in schema.vector_arms
     }
     return segment_from_parts(rows, seqs, schema, lexical, dense, directory)
+
+
+def gather_column(segments: Sequence[Segment], source: Rows, row: Rows, name: str) -> pa.Array:
+    """Give one column of the rows (source[i], row[i]), in that order."""
+    if len(segments) == 1:
+        return segments[0].column(name).take(pa.array(row))
+    column = gather(segments, source, row, [name]).column(0)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def seqs_of(segments: Sequence[Segment], source: Rows, row: Rows) -> npt.NDArray[np.int64]:
