@@ -68,7 +68,9 @@ class Episodes:
                 "user": [USER] * self.n + ["bob"] * others,
                 "description": texts,
                 "data": pa.nulls(n, pa.string()),
-                "tags": pa.ListArray.from_arrays(pa.array(np.arange(n + 1, dtype=np.int32) * 2), tags),
+                "tags": pa.ListArray.from_arrays(
+                    pa.array(np.arange(n + 1, dtype=np.int32) * 2), tags
+                ),
                 "importance": rng.integers(0, 11, n).astype(np.float64),
                 "pinned": rng.random(n) < 0.05,
                 "source": rng.choice(("memory", "summary", "session"), n),

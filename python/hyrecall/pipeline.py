@@ -83,10 +83,6 @@ class Shaper:
         if blank.any():
             pool = pool.keep(~np.repeat(blank, np.diff(offsets)))
         pool = self._break_ties(pool)
-        if self._stages:
-            seqs = seqs_of(self._state.segments, pool.arrays["segment"], pool.arrays["row"])
-            ranks = tie_ranks(self._tie_codes(pool), seqs)
-            pool = pool.with_arrays(fused_score=pool.score, tie_rank=ranks)
         for number, stage in enumerate(self._stages):
             started = time.perf_counter()
             n_in = len(pool)
@@ -134,22 +130,21 @@ class Shaper:
 
     def column(self, pool: Pool, name: str) -> pa.Array:
         """Give a row column of every entry."""
-        return gather_column(
-            self._state.segments, pool.arrays["segment"], pool.arrays["row"], name
-        )
+        return gather_column(self._state.segments, pool.arrays["segment"], pool.arrays["row"], name)
 
     def _break_ties(self, pool: Pool) -> Pool:
         """Order equal scores by the columns that decide; the insertion number decides last."""
-        if not self._plan.tie_break:
-            return pool
-        ties = self._tie_codes(pool)
-        return pool.take(_core.shaping.order(pool.native, ties, self._facts.threads))
-
-    def _tie_codes(self, pool: Pool) -> list[Array]:
-        return [
+        ties = [
             order_codes(self.column(pool, tie.column), descending=tie.descending, prefer=tie.prefer)
             for tie in self._plan.tie_break
         ]
+        if self._stages:  # which break their ties so too
+            seqs = seqs_of(self._state.segments, pool.arrays["segment"], pool.arrays["row"])
+            ranks = tie_ranks(ties, seqs)
+            pool = pool.with_arrays(fused_score=pool.score, tie_rank=ranks)
+        if not ties:
+            return pool
+        return pool.take(_core.shaping.order(pool.native, ties, self._facts.threads))
 
     def _ordered(self, pool: Pool) -> Pool:
         """Order by score; ties as the fused list's, or by place where a rerank chose the places."""

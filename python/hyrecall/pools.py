@@ -57,7 +57,9 @@ class Pool:
     def take(self, selected: tuple[Array, Array]) -> Pool:
         """Give the entries named by (offsets, entries), in that order."""
         offsets, entries = selected
-        return Pool(offsets, {name: array[entries] for name, array in self.arrays.items()})
+        return Pool(
+            offsets, {name: array.take(entries, axis=0) for name, array in self.arrays.items()}
+        )
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> Pool:
         """Give the entries of the mask, in their order."""

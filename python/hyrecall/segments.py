@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,8 +72,11 @@ class Segment:
 
     def column(self, name: str) -> pa.Array:
         """Give a row column as one array."""
-        column = self.rows.column(name)
-        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        return self._arrays[name]
+
+    @cached_property
+    def _arrays(self) -> dict[str, pa.Array]:
+        return {name: one_array(self.rows.column(name)) for name in self.rows.column_names}
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,8 +221,7 @@ def gather_column(segments: Sequence[Segment], source: Rows, row: Rows, name: st
     """Give one column of the rows (source[i], row[i]), in that order."""
     if len(segments) == 1:
         return segments[0].column(name).take(pa.array(row))
-    column = gather(segments, source, row, [name]).column(0)
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return one_array(gather(segments, source, row, [name]).column(0))
 
 
 def seqs_of(segments: Sequence[Segment], source: Rows, row: Rows) -> npt.NDArray[np.int64]:
