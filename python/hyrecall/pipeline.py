@@ -79,8 +79,9 @@ class Shaper:
             entries[name] = entries[name].reshape(-1, n_arms)
         pool = Pool(offsets, entries)
         n = len(offsets) - 1
-        blank = np.isin(np.arange(n) + piece.first_query, self._plan.blank)
-        if blank.any():
+        blank = np.zeros(n, np.bool_)
+        if self._plan.blank:
+            blank = np.isin(np.arange(n) + piece.first_query, self._plan.blank)
             pool = pool.keep(~np.repeat(blank, np.diff(offsets)))
         pool = self._break_ties(pool)
         for number, stage in enumerate(self._stages):

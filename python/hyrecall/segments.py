@@ -26,6 +26,7 @@ __all__ = [
     "State",
     "build_segment",
     "describe",
+    "document_numbers",
     "gather",
     "gather_column",
     "merge_segments",
@@ -224,8 +225,19 @@ def gather_column(segments: Sequence[Segment], source: Rows, row: Rows, name: st
     return one_array(gather(segments, source, row, [name]).column(0))
 
 
+def document_numbers(
+    segments: Sequence[Segment], query: npt.NDArray[Any], source: Rows, row: Rows
+) -> npt.NDArray[np.int64]:
+    """Number (query, document) pairs: equal ones alike, in the order (query, source, row)."""
+    bases = np.cumsum([0, *(segment.rows.num_rows for segment in segments)])
+    documents = bases[source] + row.astype(np.int64)
+    return np.asarray(query.astype(np.int64) * int(bases[-1]) + documents)
+
+
 def seqs_of(segments: Sequence[Segment], source: Rows, row: Rows) -> npt.NDArray[np.int64]:
     """Give the insertion numbers of the rows (source[i], row[i])."""
+    if len(segments) == 1:
+        return np.asarray(segments[0].core.seqs[row], np.int64)
     out = np.empty(len(row), np.int64)
     for number in np.unique(source):
         here = source == number
