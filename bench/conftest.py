@@ -34,6 +34,7 @@ class Size:
     text_queries: int
     hybrid: tuple[int, int]  # documents, dim
     life: tuple[int, int, int, int]  # documents, dim, adds, deletes
+    recipes: tuple[int, int]  # memories of one user, dim
 
 
 SIZES = {
@@ -47,6 +48,7 @@ SIZES = {
         text_queries=50,
         hybrid=(2_000, 64),
         life=(20_000, 64, 2_000, 400),
+        recipes=(2_000, 64),
     ),
     "small": Size(
         name="small",
@@ -58,6 +60,7 @@ SIZES = {
         text_queries=1_000,
         hybrid=(100_000, 384),
         life=(100_000, 384, 10_000, 2_000),
+        recipes=(10_000, 384),
     ),
     "full": Size(
         name="full",
@@ -69,6 +72,7 @@ SIZES = {
         text_queries=1_000,
         hybrid=(1_000_000, 384),
         life=(1_000_000, 384, 100_000, 20_000),
+        recipes=(10_000, 384),
     ),
 }
 

@@ -12,6 +12,7 @@ from hyrecall.shaping.checks import column_name, integer
 if TYPE_CHECKING:
     from hyrecall.arms.tags import Related
     from hyrecall.graph import Graph, Neighbour
+    from hyrecall.graph_reach import Reaches
     from hyrecall.hits import Hits
 
 __all__ = ["Around", "Context", "Expansion", "SharedTags", "expand", "read_expansion"]
@@ -106,11 +107,12 @@ def read_expansion(given: object) -> tuple[Expansion, ...]:
 
 
 def expand(
-    parts: Sequence[Expansion], hits: Hits, texts: Sequence[str | None], scope: object
+    parts: Sequence[Expansion], hits: Hits, texts: Sequence[str | None], reaches: Reaches
 ) -> Around:
     """Look around the hits of a reply, within its scopes and snapshot."""
     from hyrecall.arms.tags import related
     from hyrecall.graph import bound_graph
+    from hyrecall.graph_context import find_neighbours
 
     context: Sequence[Sequence[tuple[Neighbour, ...]]] = [() for _ in hits]
     near: Sequence[Sequence[Related]] = [[] for _ in hits]
@@ -121,5 +123,7 @@ def expand(
         graph = bound_graph("Context.graph", part.graph, hits._facts)
         keys = [one.keys for one in hits]
         top = [one[: part.top] for one in keys]
-        context = graph.neighbours(top, scope=scope, text=list(texts), exclude=keys, n=part.n)
+        reach = reaches.of(graph, 0, len(hits))
+        scope = hits._plan.scope
+        context = find_neighbours(graph, reach, top, scope, list(texts), keys, part.n)
     return Around(context, near)

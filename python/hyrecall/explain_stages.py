@@ -12,6 +12,7 @@ import pyarrow as pa
 from hyrecall import _core
 from hyrecall.ages import age_seconds
 from hyrecall.explain import Place, Step
+from hyrecall.graph_reach import Reaches
 from hyrecall.pipeline_checks import vector_arm
 from hyrecall.session_signals import phase_of, session_signals, signal_sums
 from hyrecall.shaping import (
@@ -141,11 +142,12 @@ def _signals(
     plan = hits._plan
     best = float(hits._arrays["general_best"][at])
     general = score / best if best > 0 else 0.0
-    key = _value(hits, place, hits._facts.schema.key)[0].as_py()
-    own = plan.sessions[place.query : place.query + 1]
+    key = _value(hits, place, hits._facts.schema.key)
+    query = place.query
+    own = plan.sessions[query : query + 1]
     topical, session = session_signals(
-        stage, hits._facts, own, [[key]],
-        scope=plan.scope_of(place.query, place.query + 1), now=hits.now,
+        stage, hits._facts, own, np.array([0, 1]), key,
+        reach=lambda graph: Reaches(plan.scope).of(graph, query, query + 1), now=hits.now,
     )  # fmt: skip
     phase = phase_of(stage, own[0])
     signals = (np.array([general]), topical, session)

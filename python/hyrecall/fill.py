@@ -10,7 +10,7 @@ import numpy.typing as npt
 from hyrecall import _core
 from hyrecall.arms.listed import newest_rows
 from hyrecall.plan import IndexFacts, Plan
-from hyrecall.segments import State
+from hyrecall.segments import State, document_numbers
 
 if TYPE_CHECKING:
     from hyrecall.pools import Pool
@@ -51,8 +51,8 @@ def fill_lists(
     query = np.repeat(np.arange(len(counts)), np.diff(offsets))
     held = np.repeat(np.arange(len(counts)), counts)
     others = ~np.isin(
-        _codes(state, query, segment, row),
-        _codes(state, held, pool.arrays["segment"], pool.arrays["row"]),
+        document_numbers(state.segments, query, segment, row),
+        document_numbers(state.segments, held, pool.arrays["segment"], pool.arrays["row"]),
     )
     query, segment, row = query[others], segment[others], row[others]
     starts = np.concatenate([[0], np.cumsum(np.bincount(query, minlength=len(counts)))])[:-1]
@@ -75,14 +75,6 @@ def fill_lists(
     return type(pool)(
         np.concatenate([[0], np.cumsum(sizes)]), {n: array[order] for n, array in joined.items()}
     )
-
-
-def _codes(state: State, query: Array, segment: Array, row: Array) -> Array:
-    """Number (query, document) pairs."""
-    sizes = [held.rows.num_rows for held in state.segments]
-    bases = np.concatenate([[0], np.cumsum(sizes)])
-    documents = bases[segment] + row.astype(np.int64)
-    return np.asarray(query * int(bases[-1] + 1) + documents)
 
 
 def _missing(like: Array, n: int) -> Array:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from hyrecall.analyzer import Analyzer
 from hyrecall.arms.listed import read_keys
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
+from hyrecall.graph_reach import Reach
 from hyrecall.graph_reads import GraphReads
 from hyrecall.graph_schema import GraphSchema
 from hyrecall.index import Index
@@ -297,9 +298,11 @@ class Graph(GraphReads):
         list of list of tuple of Neighbour
             Per query and key, by score of the edge descending, then key.
         """
-        from hyrecall.graph_context import find_neighbours
+        from hyrecall.graph_context import check_surroundings, find_neighbours
 
-        return find_neighbours(self, keys, scope, text, exclude, n)
+        check_surroundings(len(keys), text, exclude, n)
+        reach = Reach.of(self, scope, len(keys))
+        return find_neighbours(self, reach, keys, scope, text, exclude, n)
 
     def __repr__(self) -> str:
         """Show its size."""

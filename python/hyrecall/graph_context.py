@@ -10,18 +10,31 @@ import numpy.typing as npt
 
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.filters import Filter
-from hyrecall.segments import State, gather
+from hyrecall.segments import State, gather_column, seqs_of
 
 if TYPE_CHECKING:
     from hyrecall.graph import Graph, Keys, Neighbour
+    from hyrecall.graph_reach import Reach
 
-__all__ = ["find_neighbours"]
+__all__ = ["check_surroundings", "find_neighbours"]
 
 Found = tuple[list[Any], npt.NDArray[np.uint32], npt.NDArray[np.uint32]]
 
 
+def check_surroundings(
+    n_queries: int, text: Sequence[object] | None, exclude: Keys | None, n: object
+) -> None:
+    """Check what is asked beside the keys."""
+    if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= 1000:
+        raise error(OptionError, "n", "an int in [1, 1000]", repr(n))
+    for name, given in (("text", text), ("exclude", exclude)):
+        if given is not None and len(given) != n_queries:
+            raise error(ShapeError, name, f"{n_queries} queries as keys has", len(given))
+
+
 def find_neighbours(
     graph: Graph,
+    reach: Reach,
     keys: Keys,
     scope: object,
     text: Sequence[object] | None,
@@ -29,18 +42,12 @@ def find_neighbours(
     n: int,
 ) -> list[list[tuple[Neighbour, ...]]]:
     """Find the neighbours of each query's documents, best edge first."""
-    if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= 1000:
-        raise error(OptionError, "n", "an int in [1, 1000]", repr(n))
-    for name, given in (("text", text), ("exclude", exclude)):
-        if given is not None and len(given) != len(keys):
-            raise error(ShapeError, name, f"{len(keys)} queries as keys has", len(given))
-    state = graph.edges._state  # places of edges mean something in one state only
     offsets, flat = graph.flat_keys("keys", keys)
     query_of = np.repeat(np.arange(len(keys), dtype=np.uint32), np.diff(offsets))
-    found = graph.adjacency(scope, len(keys), state=state).neighbours(query_of, flat)
+    found = reach.adjacency.neighbours(query_of, flat)
     by_query = [found[begin:end] for begin, end in _spans(offsets)]
-    scores = _edge_scores(graph, state, keys, scope, text, by_query)
-    names = _edge_keys(graph, state, found)
+    scores = _edge_scores(graph, reach.state, keys, scope, text, by_query)
+    names = _edge_keys(graph, reach.state, found)
     out = []
     for query, (begin, end) in enumerate(_spans(offsets)):
         hidden = {*keys[query], *(exclude[query] if exclude is not None else ())}
@@ -59,14 +66,14 @@ def _spans(offsets: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
 
 def _edge_keys(graph: Graph, state: State, found: Sequence[Found]) -> list[list[tuple[Any, int]]]:
     """Give (key, seq) of every edge found."""
-    segments = state.segments
-    out = []
-    for _, segment, row in found:
-        name = graph.edges.schema.key
-        keys = gather(segments, segment, row, [name]).column(name).to_pylist()
-        seqs = [int(segments[s].core.seqs[r]) for s, r in zip(segment, row, strict=True)]
-        out.append(list(zip(keys, seqs, strict=True)))
-    return out
+    if not found:
+        return []
+    segment, row = (np.concatenate([one[part] for one in found]) for part in (1, 2))
+    keys = gather_column(state.segments, segment, row, graph.edges.schema.key).to_pylist()
+    seqs = seqs_of(state.segments, segment, row).tolist()
+    named = list(zip(keys, seqs, strict=True))
+    ends = np.cumsum([0, *(len(one) for one, _, _ in found)])
+    return [named[begin:end] for begin, end in _spans(ends)]
 
 
 def _edge_scores(

@@ -24,6 +24,8 @@ def bind_graphs(options: Options) -> Options:
         A name without a graph, a graph that nothing names.
     """
     graphs = options.graphs
+    if graphs is None and not (options.arms or options.shaping or options.expansion):
+        return options
     if graphs is not None and not isinstance(graphs, Mapping):
         raise error(DTypeError, "graphs", "{name: hr.Graph}", type(graphs).__name__)
     binder = _Binder(graphs or {})

@@ -83,8 +83,10 @@ class GraphReads:
         """Give (which edge, key) of every participant of a column of lists."""
         which = pc.list_parent_indices(column).to_numpy().astype(np.int64)
         keys = pc.list_flatten(column)
-        present = keys.is_valid().to_numpy(zero_copy_only=False)
-        return which[present], keys.filter(pa.array(present)).cast(self.key_type)
+        if keys.null_count:
+            present = keys.is_valid().to_numpy(zero_copy_only=False)
+            which, keys = which[present], keys.filter(pa.array(present))
+        return which, keys.cast(self.key_type)
 
     def participants_where(
         self, batch: Batch, query: int, matches: Callable[[Any], npt.NDArray[np.bool_]]

@@ -20,7 +20,7 @@ from hyrecall.hit import Hit, QueryHits
 from hyrecall.plan import IndexFacts, Plan
 from hyrecall.reply_arrays import only_queries
 from hyrecall.schema import STAGE_COLUMNS
-from hyrecall.segments import State, gather
+from hyrecall.segments import State, gather_column
 from hyrecall.trace import Trace
 
 __all__ = ["Hit", "Hits", "QueryHits", "Trace"]
@@ -139,13 +139,8 @@ class Hits:
             known = list(self._facts.schema.row_columns)
             raise error(OptionError, "columns", f"columns of {known}", repr(name))
         if name not in self._gathered:
-            table = gather(
-                self._state.segments, self._arrays["segment"], self._arrays["row"], [name]
-            )
-            empty = pa.chunked_array([], self._facts.row_types[name])
-            column = table.column(0) if table.num_columns else empty
-            self._gathered[name] = (
-                column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+            self._gathered[name] = gather_column(
+                self._state.segments, self._arrays["segment"], self._arrays["row"], name
             )
         return self._gathered[name]
 

@@ -15,12 +15,13 @@ from hyrecall import _core
 from hyrecall.ages import age_seconds
 from hyrecall.errors import DTypeError, ShapeError, error
 from hyrecall.fill import fill_lists
+from hyrecall.graph_reach import Reaches
 from hyrecall.pipeline_checks import text_column, vector_arm
 from hyrecall.plan import IndexFacts, Plan
 from hyrecall.pools import Array, Floats, Piece, Pool, order_codes, tie_ranks
 from hyrecall.reply_arrays import QUERY_ARRAYS
 from hyrecall.rerankers import rerank_scores
-from hyrecall.segments import State, gather, seqs_of
+from hyrecall.segments import State, gather_column, seqs_of
 from hyrecall.session_signals import phase_of, session_signals, signal_sums
 from hyrecall.shaping import (
     MMR,
@@ -52,6 +53,7 @@ class Shaper:
         *,
         now: datetime,
         texts: Sequence[str | None],
+        reaches: Reaches,
     ) -> None:
         """Take what the stages may need; ``texts`` are the queries' own, for rerankers."""
         self._facts = facts
@@ -60,6 +62,7 @@ class Shaper:
         self._stages = plan.stages
         self._now = now
         self._texts = texts
+        self._reaches = reaches
         self._traces = [StageTrace(type(s).__name__, 0, 0, 0.0, ()) for s in plan.stages]
 
     @property
@@ -76,14 +79,11 @@ class Shaper:
             entries[name] = entries[name].reshape(-1, n_arms)
         pool = Pool(offsets, entries)
         n = len(offsets) - 1
-        blank = np.isin(np.arange(n) + piece.first_query, self._plan.blank)
-        if blank.any():
+        blank = np.zeros(n, np.bool_)
+        if self._plan.blank:
+            blank = np.isin(np.arange(n) + piece.first_query, self._plan.blank)
             pool = pool.keep(~np.repeat(blank, np.diff(offsets)))
         pool = self._break_ties(pool)
-        if self._stages:
-            seqs = seqs_of(self._state.segments, pool.arrays["segment"], pool.arrays["row"])
-            ranks = tie_ranks(self._tie_codes(pool), seqs)
-            pool = pool.with_arrays(fused_score=pool.score, tie_rank=ranks)
         for number, stage in enumerate(self._stages):
             started = time.perf_counter()
             n_in = len(pool)
@@ -131,23 +131,21 @@ class Shaper:
 
     def column(self, pool: Pool, name: str) -> pa.Array:
         """Give a row column of every entry."""
-        segments, a = self._state.segments, pool.arrays
-        table = gather(segments, a["segment"], a["row"], [name])
-        column = table.column(0)
-        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        return gather_column(self._state.segments, pool.arrays["segment"], pool.arrays["row"], name)
 
     def _break_ties(self, pool: Pool) -> Pool:
         """Order equal scores by the columns that decide; the insertion number decides last."""
-        if not self._plan.tie_break:
-            return pool
-        ties = self._tie_codes(pool)
-        return pool.take(_core.shaping.order(pool.native, ties, self._facts.threads))
-
-    def _tie_codes(self, pool: Pool) -> list[Array]:
-        return [
+        ties = [
             order_codes(self.column(pool, tie.column), descending=tie.descending, prefer=tie.prefer)
             for tie in self._plan.tie_break
         ]
+        if self._stages:  # which break their ties so too
+            seqs = seqs_of(self._state.segments, pool.arrays["segment"], pool.arrays["row"])
+            ranks = tie_ranks(ties, seqs)
+            pool = pool.with_arrays(fused_score=pool.score, tie_rank=ranks)
+        if not ties:
+            return pool
+        return pool.take(_core.shaping.order(pool.native, ties, self._facts.threads))
 
     def _ordered(self, pool: Pool) -> Pool:
         """Order by score; ties as the fused list's, or by place where a rerank chose the places."""
@@ -255,11 +253,10 @@ class Shaper:
         counts = np.diff(pool.offsets)
         begin = piece.first_query
         own = slice(begin, begin + len(counts))
-        keys = np.array(self.column(pool, self._facts.schema.key).to_pylist(), object)
-        lists = [list(one) for one in np.split(keys, pool.offsets[1:-1])]
         topical, session = session_signals(
-            stage, self._facts, self._plan.sessions[own], lists,
-            scope=self._plan.scope_of(own.start, own.stop), now=self._now,
+            stage, self._facts, self._plan.sessions[own], pool.offsets,
+            self.column(pool, self._facts.schema.key),
+            reach=lambda graph: self._reaches.of(graph, own.start, own.stop), now=self._now,
         )  # fmt: skip
         # Lists are in order, so their first is their best.
         best = pool.score[np.repeat(pool.offsets[:-1], counts)]

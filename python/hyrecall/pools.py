@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -52,12 +52,14 @@ class Pool:
 
     def with_arrays(self, **arrays: Array) -> Pool:
         """Give the pool with arrays added or replaced."""
-        return replace(self, arrays={**self.arrays, **arrays})
+        return Pool(self.offsets, {**self.arrays, **arrays})
 
     def take(self, selected: tuple[Array, Array]) -> Pool:
         """Give the entries named by (offsets, entries), in that order."""
         offsets, entries = selected
-        return Pool(offsets, {name: array[entries] for name, array in self.arrays.items()})
+        return Pool(
+            offsets, {name: array.take(entries, axis=0) for name, array in self.arrays.items()}
+        )
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> Pool:
         """Give the entries of the mask, in their order."""

@@ -11,6 +11,7 @@ from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.expansion import expand, read_expansion
 from hyrecall.graph_names import bind_graphs
+from hyrecall.graph_reach import Reaches
 from hyrecall.hits import Hits
 from hyrecall.pipeline import Shaper
 from hyrecall.pipeline_checks import check_shaping
@@ -74,7 +75,8 @@ def run_recall(
             segment.check(arm)  # does nothing but after open(verify="structure"), once
     check_shaping(facts, plan)
     texts = _texts(facts, plan, options.text)
-    shaper = Shaper(facts, state, plan, now=asked_at, texts=texts)
+    reaches = Reaches(plan.scope)
+    shaper = Shaper(facts, state, plan, now=asked_at, texts=texts, reaches=reaches)
     planned = time.perf_counter()
     pieces, notes, steps = [], list(plan.notes), {"plan": planned - started}
     piece = SHAPED_QUERIES if plan.is_shaped else BATCH_QUERIES
@@ -112,7 +114,7 @@ def run_recall(
     )
     if expansion:
         began = time.perf_counter()
-        hits._around = expand(expansion, hits, texts, options.scope)
+        hits._around = expand(expansion, hits, texts, reaches)
         trace.milliseconds["expansion"] = (time.perf_counter() - began) * 1e3
     return hits
 

@@ -51,8 +51,10 @@ def recall_by_recipe(
         hits = run_recall(facts, state, device, made, columns=columns, now=at)
         parts.append(hits)
         answers.append(np.ones(len(hits), np.bool_) if asked is None else asked)
+        if not one.on_no_match:
+            continue
         unanswered = answers[-1] & ~_found(hits)
-        if one.on_no_match and unanswered.any():
+        if unanswered.any():
             fallback = one.replace(arms=(), more=one.on_no_match, on_no_match=())
             made = recipe_options(facts, fallback, options, unanswered)
             parts.append(run_recall(facts, state, device, made, columns=columns, now=at))

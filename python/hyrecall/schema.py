@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 from hyrecall.errors import OptionError, error
@@ -204,7 +205,7 @@ class Schema:
         """The columns that hits can return beside key, cells and attributes."""
         return self.text_columns if self.stored is None else cast("tuple[str, ...]", self.stored)
 
-    @property
+    @cached_property
     def row_columns(self) -> tuple[str, ...]:
         """The columns kept per row: key, cells, attributes, cluster, stored; each once."""
         cluster = () if self.cluster is None else (self.cluster,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,9 @@ __all__ = [
     "State",
     "build_segment",
     "describe",
+    "document_numbers",
     "gather",
+    "gather_column",
     "merge_segments",
     "segment_from_parts",
 ]
@@ -70,8 +73,11 @@ class Segment:
 
     def column(self, name: str) -> pa.Array:
         """Give a row column as one array."""
-        column = self.rows.column(name)
-        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        return self._arrays[name]
+
+    @cached_property
+    def _arrays(self) -> dict[str, pa.Array]:
+        return {name: one_array(self.rows.column(name)) for name in self.rows.column_names}
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,8 +218,26 @@ def merge_segments(
     return segment_from_parts(rows, seqs, schema, lexical, dense, directory)
 
 
+def gather_column(segments: Sequence[Segment], source: Rows, row: Rows, name: str) -> pa.Array:
+    """Give one column of the rows (source[i], row[i]), in that order."""
+    if len(segments) == 1:
+        return segments[0].column(name).take(pa.array(row))
+    return one_array(gather(segments, source, row, [name]).column(0))
+
+
+def document_numbers(
+    segments: Sequence[Segment], query: npt.NDArray[Any], source: Rows, row: Rows
+) -> npt.NDArray[np.int64]:
+    """Number (query, document) pairs: equal ones alike, in the order (query, source, row)."""
+    bases = np.cumsum([0, *(segment.rows.num_rows for segment in segments)])
+    documents = bases[source] + row.astype(np.int64)
+    return np.asarray(query.astype(np.int64) * int(bases[-1]) + documents)
+
+
 def seqs_of(segments: Sequence[Segment], source: Rows, row: Rows) -> npt.NDArray[np.int64]:
     """Give the insertion numbers of the rows (source[i], row[i])."""
+    if len(segments) == 1:
+        return np.asarray(segments[0].core.seqs[row], np.int64)
     out = np.empty(len(row), np.int64)
     for number in np.unique(source):
         here = source == number

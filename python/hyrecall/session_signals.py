@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from hyrecall import _core
 from hyrecall.arms.listed import read_keys
@@ -18,6 +21,8 @@ from hyrecall.shaping import Phase, SessionSignals, Stage
 from hyrecall.shaping.checks import read_duration
 
 if TYPE_CHECKING:
+    from hyrecall.graph import Graph
+    from hyrecall.graph_reach import Reach
     from hyrecall.plan import IndexFacts
 
 __all__ = ["phase_of", "read_sessions", "session_signals", "signal_sums"]
@@ -56,9 +61,10 @@ def session_signals(
     stage: SessionSignals,
     facts: IndexFacts,
     sessions: Sessions,
-    keys: Sequence[Sequence[Any]],
+    offsets: npt.NDArray[np.int64],
+    keys: pa.Array,
     *,
-    scope: object,
+    reach: Callable[[Graph], Reach],
     now: datetime,
 ) -> tuple[Floats, Floats]:
     """Give (topical, session) of documents, per query back to back.
@@ -70,27 +76,32 @@ def session_signals(
         Of the index that is asked.
     sessions : tuple of Session or None
         Per query.
-    keys : sequence of sequence
-        Per query the documents.
-    scope : object
-        As in :meth:`hyrecall.Index.recall`.
+    offsets, keys : ndarray, pyarrow.Array
+        Query q has the documents keys[offsets[q]:offsets[q + 1]].
+    reach : callable
+        Gives a graph as these queries see it.
     now : datetime
         Of the call.
     """
     half_life = read_duration("half_life", stage.half_life)
     warmth = [_session_scores(one, now, half_life) for one in sessions]
-    session = np.array(
-        [warm.get(key, 0.0) for warm, own in zip(warmth, keys, strict=True) for key in own],
-        np.float64,
-    )
+    session = np.zeros(len(keys))
+    for (begin, end), warm in zip(pairwise(offsets.tolist()), warmth, strict=True):
+        if warm:
+            met = read_keys("session.accessed", list(warm), facts)
+            at = pc.index_in(keys.slice(begin, end - begin), met).fill_null(-1).to_numpy()
+            session[begin:end] = np.where(at < 0, 0.0, np.array(list(warm.values()))[at])
     if stage.graph is None or not any(warmth):
         return np.zeros(len(session)), session
     from hyrecall.graph import bound_graph
 
     graph = bound_graph("SessionSignals.graph", stage.graph, facts)
     hot = [_hot(stage, warm) for warm in warmth]
-    topical = graph.topical(hot, keys, scope=scope, hops=stage.hops)
-    return np.concatenate([np.zeros(0), *topical]), session
+    hot_offsets, hot_keys = graph.flat_keys("hot", [list(one) for one in hot])
+    scores = np.array([score for one in hot for score in one.values()], np.float64)
+    found = reach(graph).adjacency
+    topical = found.spread(hot_offsets, hot_keys, scores, offsets, keys, stage.hops)
+    return topical, session
 
 
 def signal_sums(phases: Sequence[Phase], counts: Any, signals: Sequence[Floats]) -> Floats:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -197,6 +197,9 @@ def _from_arrow(value: Any, dim: int, argument: str) -> Queries:
 def _from_rows(rows: Sequence[object], dim: int, argument: str) -> Queries:
     if any(isinstance(row, int | float | np.number) for row in rows):
         raise error(ShapeError, argument, f"shape (n_queries, {dim})", f"({len(rows)},)")
+    plain = [row for row in rows if _is_plain(row, dim)]
+    if plain and len(plain) == len(rows):
+        return _float32(np.stack(plain), "float32", None, argument), None
     # Every element type widens to float64 exactly, so that the one rounding comes at the end.
     values = np.zeros((len(rows), dim), np.float64)
     valid = np.ones(len(rows), np.bool_)
@@ -213,6 +216,11 @@ def _from_rows(rows: Sequence[object], dim: int, argument: str) -> Queries:
             values[i] = widen_bfloat16(native(array)) if dtype == "bfloat16" else array
     queries = _float32(values, "float64", None, argument)
     return queries, None if valid.all() else valid
+
+
+def _is_plain(row: object, dim: int) -> TypeGuard[Array]:
+    """Whether a row is as the engine takes it."""
+    return type(row) is np.ndarray and row.dtype == np.float32 and row.shape == (dim,)
 
 
 def _row(row: object, argument: str, where: str) -> tuple[Array, SourceDtype]:

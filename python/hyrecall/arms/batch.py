@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hyrecall.plan import IndexFacts
     from hyrecall.segments import State
 
-__all__ = ["Batch", "Candidates", "from_entries", "read_arm_name", "scope_request"]
+__all__ = ["Batch", "Candidates", "from_entries", "no_candidates", "read_arm_name", "scope_request"]
 
 _NO_FILTER = 2**32 - 1
 
@@ -104,16 +104,25 @@ def from_entries(
     notes: tuple[str, ...] = (),
 ) -> Candidates:
     """Make candidates of entries in any order; a query's stay in the order given."""
-    order = np.argsort(query, kind="stable")
+    if (query[1:] < query[:-1]).any():
+        order = np.argsort(query, kind="stable")
+        query, segment, row, score = (one[order] for one in (query, segment, row, score))
+        evidence = None if evidence is None else evidence.take(pa.array(order))
     counts = np.bincount(query, minlength=n_queries)
     return Candidates(
         np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        segment[order].astype(np.uint32, copy=False),
-        row[order].astype(np.uint32, copy=False),
-        score[order].astype(np.float32, copy=False),
-        None if evidence is None else evidence.take(pa.array(order)),
+        segment.astype(np.uint32, copy=False),
+        row.astype(np.uint32, copy=False),
+        score.astype(np.float32, copy=False),
+        evidence,
         notes,
     )
+
+
+def no_candidates(n_queries: int) -> Candidates:
+    """Give the candidates of an arm that found nothing."""
+    rows = np.zeros(0, np.uint32)
+    return Candidates(np.zeros(n_queries + 1, np.int64), rows, rows, np.zeros(0, np.float32))
 
 
 def scope_request(facts: IndexFacts, state: State, scope: object, n: int) -> _core.Request:

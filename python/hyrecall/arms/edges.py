@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from hyrecall.arms.batch import Batch, Candidates, from_entries, read_arm_name
 from hyrecall.errors import OptionError, error
+from hyrecall.segments import document_numbers
 
 if TYPE_CHECKING:
     from hyrecall.graph import Graph
@@ -65,12 +66,10 @@ class EdgeLexical:
         query_of = np.repeat(np.arange(len(hits), dtype=np.uint32), counts)[edge]
         which, segment, row = batch.audience.locate(keys, query_of)
         query, edge = query_of[which], edge[which]
-        # Edges come best first: a document's first entry is its best edge.
-        order = np.lexsort((edge, row, segment, query))
-        place = np.stack([query, segment, row])[:, order]
-        is_first = np.ones(len(order), bool)
-        is_first[1:] = (place[:, 1:] != place[:, :-1]).any(axis=0)
-        kept = order[is_first]
+        # Edges come best first, and so do their participants: a document's first entry is its
+        # best edge.
+        documents = document_numbers(batch.state.segments, query, segment, row)
+        kept = np.unique(documents, return_index=True)[1]
         return from_entries(
             batch.n_queries,
             query[kept],

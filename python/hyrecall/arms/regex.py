@@ -17,6 +17,7 @@ from hyrecall.arms.batch import (
     Batch,
     Candidates,
     from_entries,
+    no_candidates,
     plain_texts,
     read_arm_name,
     read_columns,
@@ -131,6 +132,8 @@ class Regex:
                 argument = f"text[{self.name!r}][{at}]" if self.pattern is None else "pattern"
                 matchers[pattern], note = self._matcher(argument, pattern)
                 notes += [note] if note else []
+        if not matchers:
+            return no_candidates(batch.n_queries)
         groups = batch.audience.group_of
         query: list[npt.NDArray[Any]] = []
         found: list[Found] = []

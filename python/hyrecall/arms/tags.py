@@ -13,7 +13,7 @@ from hyrecall import _core
 from hyrecall.analyzer import Analyzer
 from hyrecall.arms.batch import Batch, Candidates, plain_texts, read_arm_name
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.segments import gather
+from hyrecall.segments import gather_column
 
 if TYPE_CHECKING:
     from hyrecall.hits import Hits
@@ -163,8 +163,10 @@ def related(
     offsets, segment, row, shared = audience.related(
         attribute, arrays["offsets"].astype(np.int64), arrays["segment"], arrays["row"], n
     )
-    table = gather(state.segments, segment, row, list(dict.fromkeys(named)))
-    values = {name: table.column(name).to_pylist() for name in table.column_names}
+    values = {
+        name: gather_column(state.segments, segment, row, name).to_pylist()
+        for name in dict.fromkeys(named)
+    }
     made = [
         Related(
             values[facts.schema.key][at],
