@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -318,7 +319,7 @@ class Shaper:
         begin = piece.first_query
         own = slice(begin, begin + len(counts))
         keys = np.array(self.column(pool, self._facts.schema.key).to_pylist(), object)
-        lists = [list(one) for one in np.split(keys, pool.offsets[1:-1])]
+        lists = [list(keys[first:last]) for first, last in pairwise(pool.offsets)]
         topical, session = session_signals(
             stage, self._facts, self._plan.sessions[own], lists,
             scope=self._plan.scope_of(own.start, own.stop), now=self._now,
