@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,9 @@ from hyrecall.errors import DTypeError, OptionError, error
 
 if TYPE_CHECKING:
     from hyrecall.plan import Options
+    from hyrecall.recipe import Recipe
 
-__all__ = ["bind_graphs"]
+__all__ = ["bind_graphs", "bind_recipes"]
 
 
 def bind_graphs(options: Options) -> Options:
@@ -23,12 +24,9 @@ def bind_graphs(options: Options) -> Options:
     OptionError
         A name without a graph, a graph that nothing names.
     """
-    graphs = options.graphs
-    if graphs is None and not (options.arms or options.shaping or options.expansion):
+    if options.graphs is None and not (options.arms or options.shaping or options.expansion):
         return options
-    if graphs is not None and not isinstance(graphs, Mapping):
-        raise error(DTypeError, "graphs", "{name: hr.Graph}", type(graphs).__name__)
-    binder = _Binder(graphs or {})
+    binder = _Binder(options.graphs)
     bound = replace(
         options,
         arms=binder.each(options.arms),
@@ -36,16 +34,45 @@ def bind_graphs(options: Options) -> Options:
         expansion=binder.each(options.expansion),
         graphs=None,
     )
-    for name in graphs or ():
-        if name not in binder.used:
-            raise error(OptionError, "graphs", f"graphs that are named ({binder.used})", repr(name))
+    binder.check_used()
+    return bound
+
+
+def bind_recipes(recipes: Iterable[Recipe], graphs: object) -> list[Recipe]:
+    """Put graphs in the place of names, in the recipes of one batch.
+
+    Raises
+    ------
+    OptionError
+        A name without a graph, a graph that none of the recipes names.
+    """
+    binder = _Binder(graphs)
+    bound = [
+        one.replace(
+            more=binder.each(one.more),
+            on_no_match=binder.each(one.on_no_match),
+            shaping=binder.each(one.shaping),
+            expansion=binder.each(one.expansion),
+        )
+        for one in recipes
+    ]
+    binder.check_used()
     return bound
 
 
 class _Binder:
-    def __init__(self, graphs: Mapping[str, Any]) -> None:
-        self._graphs = graphs
+    def __init__(self, graphs: object) -> None:
+        if graphs is not None and not isinstance(graphs, Mapping):
+            raise error(DTypeError, "graphs", "{name: hr.Graph}", type(graphs).__name__)
+        self._graphs: Mapping[str, Any] = graphs or {}
         self.used: list[str] = []
+
+    def check_used(self) -> None:
+        """Refuse a graph that nothing names."""
+        for name in self._graphs:
+            if name not in self.used:
+                wish = f"graphs that are named ({self.used})"
+                raise error(OptionError, "graphs", wish, repr(name))
 
     def each(self, parts: Any) -> Any:
         """Bind one part or a sequence of them; what is neither is left to its own check."""

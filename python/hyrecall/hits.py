@@ -179,6 +179,14 @@ class Hits:
             ``<arm>_score`` float32 and ``<arm>_rank`` int32 (null where not computed or outside the
             arm's list), then the columns asked for; ordered by (query, rank).
         """
+        table = self._results()
+        for name in self._columns:
+            if name not in table.column_names:
+                table = table.append_column(name, self.column(name))
+        return table
+
+    def _results(self) -> pa.Table:
+        """Give what a recall finds out of its hits."""
         counts = np.diff(self._arrays["offsets"])
         names = ["query", "rank", "key"]
         arrays: list[pa.Array] = [
@@ -201,10 +209,6 @@ class Hits:
             if name in self._arrays:
                 names.append(name)
                 arrays.append(_stage_array(self._arrays[name]))
-        for name in self._columns:
-            if name not in names:
-                names.append(name)
-                arrays.append(self.column(name))
         return pa.table(dict(zip(names, arrays, strict=True)))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:

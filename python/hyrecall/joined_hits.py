@@ -65,21 +65,28 @@ class JoinedHits(Hits):
 
     def arm_scores(self, arm: str) -> pa.Array:
         """Give an arm's score of every hit, float32; null where it was not computed."""
-        return self._in_order([_known(part, arm, pa.float32()) for part in self._parts])
+        return self._of_arm(arm, pa.float32())
 
     def arm_ranks(self, arm: str) -> pa.Array:
         """Give an arm's rank of every hit, int32 from 1; null outside the arm's list."""
-        return self._in_order([_known(part, arm, pa.int32()) for part in self._parts])
+        return self._of_arm(arm, pa.int32())
 
-    def to_arrow(self) -> pa.Table:
-        """Give all hits as a table, as :meth:`Hits.to_arrow`."""
-        tables = [part.to_arrow() for part in self._parts]
+    def _of_arm(self, arm: str, kind: pa.DataType) -> pa.Array:
+        self._arm(arm)  # refuses an arm that no part knows
+        return self._in_order([_known(part, arm, kind) for part in self._parts])
+
+    def only(self, asked: npt.NDArray[np.bool_]) -> Hits:
+        """Give the reply to some of the queries; the others have no hits in it."""
+        return JoinedHits([part.only(asked) for part in self._parts], self._part_of)
+
+    @property
+    def _arms(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(arm for part in self._parts for arm in part._arms))
+
+    def _results(self) -> pa.Table:
+        tables = [part._results() for part in self._parts]
         joined = pa.concat_tables(tables, promote_options="default")
-        # Columns in the order of a single reply: those of results before those asked for.
-        widest = max(tables, key=lambda table: table.num_columns).column_names
-        last = [name for name in self._columns if name in widest]
-        names = [name for name in joined.column_names if name not in last]
-        return joined.select([*names, *last]).take(pa.array(self._order()))
+        return joined.take(pa.array(self._order()))
 
     def _in_order(self, columns: Sequence[pa.Array]) -> pa.Array:
         return pa.concat_arrays(columns).take(pa.array(self._order()))

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
 import numpy.typing as npt
 
+from hyrecall.arms.listed import Listed
+from hyrecall.arms.run import runs, text_readers
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.graph_names import bind_recipes
 from hyrecall.hits import Hits
 from hyrecall.joined_hits import JoinedHits
 from hyrecall.plan import IndexFacts, Options
 from hyrecall.recall import run_recall
-from hyrecall.recipe import Recipe
+from hyrecall.recipe import More, Recipe
 from hyrecall.recipe_request import recipe_options
 from hyrecall.segments import State
+from hyrecall.shaping import SessionSignals
 
 __all__ = ["recall_by_recipe"]
 
@@ -44,20 +49,26 @@ def recall_by_recipe(
         Not a recipe; another number of recipes than queries.
     """
     at = datetime.now(UTC) if now is None else now  # one time for all parts
+    chosen = _by_recipe(recipe)
+    recipes = bind_recipes([one for one, _ in chosen], options.graphs)
+    shares = _Shares(replace(options, graphs=None), recipes)
     parts: list[Hits] = []
     answers: list[npt.NDArray[np.bool_]] = []
-    for one, asked in _by_recipe(recipe):
-        made = recipe_options(facts, one, options, asked)
-        hits = run_recall(facts, state, device, made, columns=columns, now=at)
+
+    def run(one: Recipe, asked: npt.NDArray[np.bool_] | None) -> Hits:
+        made = recipe_options(facts, one, shares.of(one), asked)
+        return run_recall(facts, state, device, made, columns=columns, now=at)
+
+    for one, (_, asked) in zip(recipes, chosen, strict=True):
+        hits = run(one, asked)
         parts.append(hits)
         answers.append(np.ones(len(hits), np.bool_) if asked is None else asked)
         if not one.on_no_match:
             continue
         unanswered = answers[-1] & ~_found(hits)
-        if unanswered.any():
+        if unanswered.any() and shares.asks(one.on_no_match):
             fallback = one.replace(arms=(), more=one.on_no_match, on_no_match=())
-            made = recipe_options(facts, fallback, options, unanswered)
-            parts.append(run_recall(facts, state, device, made, columns=columns, now=at))
+            parts.append(run(fallback, unanswered))
             answers.append(unanswered)
     if len(parts) == 1:
         return parts[0]
@@ -90,8 +101,41 @@ def _by_recipe(recipe: object) -> list[tuple[Recipe, npt.NDArray[np.bool_] | Non
     return [(one, np.array(number) == at) for at, one in enumerate(distinct)]
 
 
+class _Shares:
+    """What of a call is for which of its recipes: one that does not read a part does not see it."""
+
+    def __init__(self, options: Options, recipes: Sequence[Recipe]) -> None:
+        self._options = options
+        arms = [arm for one in recipes for arm in (*one.more, *one.on_no_match)]
+        # A setting for none of them stays, and is refused as it would be without recipes.
+        self._listed = {arm.name for arm in arms if isinstance(arm, Listed)}
+        self._has_signals = any(_weighs_sessions(one) for one in recipes)
+
+    def of(self, recipe: Recipe) -> Options:
+        """Give the call as one recipe sees it."""
+        session, candidates = self._options.session, self._options.candidates
+        if self._has_signals and not _weighs_sessions(recipe):
+            session = None
+        if isinstance(candidates, Mapping):
+            own = {arm.name for arm in recipe.more}
+            others = self._listed - own
+            candidates = {name: lists for name, lists in candidates.items() if name not in others}
+        return replace(self._options, session=session, candidates=candidates or None)
+
+    def asks(self, arms: Sequence[More]) -> bool:
+        """Whether the call gives any of these arms what it needs."""
+        given = self._options
+        readers = text_readers({arm.name: arm for arm in arms})
+        texts = {} if given.text is None else dict.fromkeys(readers)
+        return any(runs(arm, texts, given.candidates) for arm in arms)
+
+
+def _weighs_sessions(recipe: Recipe) -> bool:
+    return any(isinstance(stage, SessionSignals) for stage in recipe.shaping)
+
+
 def _found(hits: Hits) -> npt.NDArray[np.bool_]:
     """Say of each query whether an arm found anything, or whether it asked nothing."""
-    sizes = hits._arrays["list_sizes"].reshape(len(hits), -1)
+    sizes = hits._arrays["list_sizes"].reshape(len(hits), len(hits._plan.arms))
     blank = np.isin(np.arange(len(hits)), hits._plan.blank)
     return np.asarray((sizes > 0).any(axis=1) | blank)

@@ -184,7 +184,7 @@ def _blank(recipe: Recipe, text: object, asked: npt.NDArray[np.bool_] | None) ->
     blank = tuple(
         at
         for at, query in enumerate(zip(*given, strict=True))
-        if all(map(_is_blank, query)) and (asked is None or asked[at])
+        if all(map(_is_blank, query)) and (asked is None or asked[at : at + 1].any())
     )
     if blank and recipe.on_empty == "error":
         raise error(OptionError, f"text[{blank[0]}]", f"words ({recipe.name})", "blank text")

@@ -104,7 +104,7 @@ ROWS: tuple[Row, ...] = (
     Row("C13", "index", "the topical score by hops"),
     Row("C14", "index", "three signals in one sum"),
     Row("C15", "index", "phases of a session"),
-    Row("C16", "memory", "what is recorded as accessed"),
+    Row("C16", "index", "what is recorded as accessed"),
     Row("C17", "index", "a hot node is no candidate by itself"),
     Row("C18", "index", "context around the first results"),
     Row("C19", "service", "the response"),

@@ -227,6 +227,42 @@ def test_F10_relevance_lies_in_0_and_1_on_every_path() -> None:
     assert clipped > 100
 
 
+def test_F18_up_to_five_related_memories_none_of_them_a_result_all_in_scope(effort: Effort) -> None:
+    assert hebb.expansion == (hr.SharedTags("tags", n=5),)
+    memories = [
+        Memory("found", "deploy today", tags=("cluster", "office")),
+        Memory("too", "deploy on friday", tags=("music",)),
+        *(Memory(f"one{at}", tags=("cluster",)) for at in range(6)),
+        Memory("both", tags=("office", "cluster", "garden")),
+        Memory("step", tags=("garden",)),  # two steps
+        Memory("away", "deploy", tags=("cluster", "office"), partition="work"),
+    ]
+    index = build(memories)
+    (hits,) = search(index, "deploy")
+    assert set(hits.keys) == {"found", "too"}
+    found = [(one.key, one.shared) for one in hits.related]
+    assert found == [("both", 2), ("one0", 1), ("one1", 1), ("one2", 1), ("one3", 1)]
+    (away,) = search(index, "deploy", scope="work")
+    assert (away.keys, away.related) == (["away"], [])
+    (wide,) = search(index, "deploy", scope=hr.Scope(["home", "work"]), limit=1)
+    assert not {one.key for one in wide.related} & set(wide.keys)
+    n_related = 0
+    for seed in range(effort.cases(quick=10, full=200)):
+        made = random_memories(np.random.default_rng(seed), 60)
+        made = [replace(m, partition="work") if at % 3 == 0 else m for at, m in enumerate(made)]
+        tags = {m.id: set(m.tags) for m in made}
+        index = build(made)
+        for (one,) in (search(index, word, limit=2) for word in WORDS):
+            known = set().union(*(tags[key] for key in one.keys))
+            shared = {m.id: len(known & tags[m.id]) for m in made
+                      if m.partition == "home" and m.id not in one.keys}  # fmt: skip
+            best = sorted((key for key in shared if shared[key]), key=lambda key: -shared[key])
+            assert [(r.key, r.shared) for r in one.related] == [(k, shared[k]) for k in best[:5]]
+            assert all(r.cell == ("home",) for r in one.related)
+            n_related += len(one.related)
+    assert n_related > 200
+
+
 ODD = [
     "*", '"', "'", "NOT", "AND OR NOT", "NEAR(a b)", "NEAR(deploy, 5", "deploy*", "^deploy", "a:b",
     "text:deploy", "-deploy", "+deploy", "(deploy", ")", "{deploy}", "[deploy]", "deploy~2",

@@ -41,7 +41,8 @@ hypergraph = Recipe(
     on_empty="error",
 )  # fmt: skip
 
-# What the query says is a pattern, and nothing else runs.
+# What the query says is a pattern, and nothing else runs. Matches of one column are equal until
+# their keys are compared, so the arm hands on all of them.
 hypergraph_regex = Recipe(
     name="hypergraph_regex",
     arms=(),
@@ -49,6 +50,6 @@ hypergraph_regex = Recipe(
     fusion=RRF(rank_constant=60),
     expansion=(Context("graph", top=5, n=3),),
     tie_break=(TieBreak("key"),),
-    depth=250,
+    depth=1_000_000,
     on_empty="error",
 )
