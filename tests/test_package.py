@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 import hyrecall
@@ -188,4 +189,4 @@ def test_what_is_no_device_is_refused(named: object) -> None:
 def test_a_device_call_without_a_library_names_the_device(tmp_path: Path) -> None:
     assert _core.device.describe(str(tmp_path))["problem"].startswith("libhyrecall_cuda.so")
     with pytest.raises(DeviceUnavailableError, match=r"got cuda:2: libhyrecall_cuda\.so could not"):
-        _core.device.formulas(str(tmp_path), 2, "log", [[1.0, 0.0, 0.0, 0.0]])  # type: ignore[arg-type]
+        _core.device.formulas(str(tmp_path), 2, "log", np.ones((1, _core.device.MAX_ARITY)))

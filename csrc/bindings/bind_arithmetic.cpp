@@ -2,7 +2,9 @@
 // documents.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +20,18 @@ namespace py = pybind11;
 
 namespace hyrecall::bindings {
 namespace {
+
+double formula(std::string const& op, std::vector<double> const& numbers) {
+  ArithmeticOp const taken = take_op(op);
+  double arguments[kMaxArity] = {};
+  if (numbers.size() > kMaxArity) {
+    throw Error(ErrorCode::kShape, "numbers",
+                "expected <= " + std::to_string(kMaxArity) + " numbers, got " +
+                    std::to_string(numbers.size()));
+  }
+  std::copy(numbers.begin(), numbers.end(), arguments);
+  return evaluate(taken, arguments);
+}
 
 // What the engine chooses once for many postings (Bm25Query::with_impact), for one.
 float impact(Bm25Numbers const& bm25, float weight, float shift, float term_freq,
@@ -72,6 +86,8 @@ void bind_arithmetic(py::module_& parent) {
   // explain() computes afresh what the engine computed under such a guard.
   py::call_guard<FpEnvGuard> const guarded;
   m.def("isa", [] { return std::string(cpu::dot_kernels().name); }, "The instruction set in use.");
+  m.def("formula", &formula, "A formula of the golden table on float64 numbers.", py::arg("op"),
+        py::arg("numbers"), guarded);
   m.def("log", &natural_log, py::arg("x"), guarded);
   m.def("dots", &dots, py::arg("query"), py::arg("rows"), py::arg("dtype") = "float32", guarded);
   m.def(

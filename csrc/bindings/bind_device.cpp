@@ -3,9 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <array>
 #include <string>
-#include <utility>
 
 #include "bindings/bind.hpp"
 #include "bindings/take.hpp"
@@ -15,37 +13,6 @@ namespace py = pybind11;
 
 namespace hyrecall::bindings {
 namespace {
-
-constexpr std::array<std::pair<char const*, ArithmeticOp>, kArithmeticOps> kOps{{
-    {"log", ArithmeticOp::kLog},
-    {"cosine", ArithmeticOp::kCosine},
-    {"idf_okapi", ArithmeticOp::kIdfOkapi},
-    {"idf_lucene", ArithmeticOp::kIdfLucene},
-    {"idf_fts5", ArithmeticOp::kIdfFts5},
-    {"idf_robertson", ArithmeticOp::kIdfRobertson},
-    {"idf_atire", ArithmeticOp::kIdfAtire},
-    {"idf_bm25+", ArithmeticOp::kIdfPlus},
-    {"idf_bm25l", ArithmeticOp::kIdfLong},
-    {"mean_doc_length", ArithmeticOp::kMeanDocLength},
-    {"weight_saturated", ArithmeticOp::kWeightSaturated},
-    {"weight_plain", ArithmeticOp::kWeightPlain},
-    {"shift", ArithmeticOp::kShift},
-    {"length_norm", ArithmeticOp::kLengthNorm},
-    {"length_norm_bm25l", ArithmeticOp::kLengthNormLong},
-    {"impact", ArithmeticOp::kImpact},
-    {"plus_impact", ArithmeticOp::kPlusImpact},
-    {"long_saturation", ArithmeticOp::kLongSaturation},
-    {"rrf_term", ArithmeticOp::kRrfTerm},
-    {"minmax_scale", ArithmeticOp::kMinmaxScale},
-    {"dbsf_scale", ArithmeticOp::kDbsfScale},
-}};
-
-ArithmeticOp take_op(std::string const& name) {
-  for (auto const& [known, op] : kOps) {
-    if (name == known) return op;
-  }
-  throw Error(ErrorCode::kOption, "op", "expected the name of a formula, got " + name);
-}
 
 py::dict describe(std::string const& folder) {
   device::Report report;

@@ -12,8 +12,8 @@ PYBIND11_MODULE(_core, m) {
   bind_filter(m);
   bind_columns(m);
   bind_segment(m);
-  bind_shaping(m);
   bind_recall(m);
+  bind_shaping(m);
   bind_arms(m);
   bind_device(m);
 }

@@ -16,6 +16,7 @@
 #include "core/error.hpp"
 #include "core/formulas.hpp"
 #include "engine/columns.hpp"
+#include "kernels/arithmetic_op.hpp"
 
 namespace hyrecall::bindings {
 
@@ -224,6 +225,14 @@ inline Bm25Variant take_variant(std::string const& name) {
 inline Bm25 take_bm25(Bm25Numbers const& numbers) {
   auto const& [variant, k1, b, delta] = numbers;
   return {take_variant(variant), k1, b, delta};
+}
+
+// A formula of the golden table.
+inline ArithmeticOp take_op(std::string const& name) {
+  for (auto const& [known, op] : kArithmeticOps) {
+    if (name == known) return op;
+  }
+  throw Error(ErrorCode::kOption, "op", "expected the name of a formula, got " + name);
 }
 
 }  // namespace hyrecall::bindings

@@ -29,10 +29,66 @@ enum class ArithmeticOp : std::int32_t {
   kRrfTerm,          // weight, rank_constant, rank
   kMinmaxScale,      // score, low, high
   kDbsfScale,        // score, mean, deviation
+  kLongImpact,       // weight, term_freq, length_norm, k1, delta
+  kBestScale,        // score, high
+  kClipScale,        // score
+  kUnitScale,        // score
+  kDenseShare,       // balance, mean_lexical, mean_dense
+  kMean,             // n, then n values, at most kMaxArity - 1
+  kDeviation,        // n, then n values, at most kMaxArity - 1
+  kExp2,             // x
+  kRecencyFactor,    // age, half_life, exponent
+  kCompositeSum,     // weight and signal: recency, importance, relevance
+  kCompositeMean,    // sum, total_weight
+  kMmrValue,         // relevance_weight, relevance, similarity
+  kPlaceScore,       // place
+  kTagRelevance,     // most_documents
+  kHopDecay,         // score, hops
 };
 
-inline constexpr int kArithmeticOps = 21;
-inline constexpr int kMaxArity = 4;
+struct NamedOp {
+  char const* name;  // in tests/golden/arithmetic.csv
+  ArithmeticOp op;
+};
+inline constexpr NamedOp kArithmeticOps[] = {
+    {"log", ArithmeticOp::kLog},
+    {"cosine", ArithmeticOp::kCosine},
+    {"idf_okapi", ArithmeticOp::kIdfOkapi},
+    {"idf_lucene", ArithmeticOp::kIdfLucene},
+    {"idf_fts5", ArithmeticOp::kIdfFts5},
+    {"idf_robertson", ArithmeticOp::kIdfRobertson},
+    {"idf_atire", ArithmeticOp::kIdfAtire},
+    {"idf_bm25+", ArithmeticOp::kIdfPlus},
+    {"idf_bm25l", ArithmeticOp::kIdfLong},
+    {"mean_doc_length", ArithmeticOp::kMeanDocLength},
+    {"weight_saturated", ArithmeticOp::kWeightSaturated},
+    {"weight_plain", ArithmeticOp::kWeightPlain},
+    {"shift", ArithmeticOp::kShift},
+    {"length_norm", ArithmeticOp::kLengthNorm},
+    {"length_norm_bm25l", ArithmeticOp::kLengthNormLong},
+    {"impact", ArithmeticOp::kImpact},
+    {"plus_impact", ArithmeticOp::kPlusImpact},
+    {"long_saturation", ArithmeticOp::kLongSaturation},
+    {"rrf_term", ArithmeticOp::kRrfTerm},
+    {"minmax_scale", ArithmeticOp::kMinmaxScale},
+    {"dbsf_scale", ArithmeticOp::kDbsfScale},
+    {"long_impact", ArithmeticOp::kLongImpact},
+    {"best_scale", ArithmeticOp::kBestScale},
+    {"clip_scale", ArithmeticOp::kClipScale},
+    {"unit_scale", ArithmeticOp::kUnitScale},
+    {"dense_share", ArithmeticOp::kDenseShare},
+    {"mean", ArithmeticOp::kMean},
+    {"deviation", ArithmeticOp::kDeviation},
+    {"exp2", ArithmeticOp::kExp2},
+    {"recency_factor", ArithmeticOp::kRecencyFactor},
+    {"composite_sum", ArithmeticOp::kCompositeSum},
+    {"composite_mean", ArithmeticOp::kCompositeMean},
+    {"mmr_value", ArithmeticOp::kMmrValue},
+    {"place_score", ArithmeticOp::kPlaceScore},
+    {"tag_relevance", ArithmeticOp::kTagRelevance},
+    {"hop_decay", ArithmeticOp::kHopDecay},
+};
+inline constexpr int kMaxArity = 6;
 
 HYRECALL_HD inline double evaluate(ArithmeticOp op, double const* x) {
   auto const integer = [x](int i) { return static_cast<std::int64_t>(x[i]); };
@@ -82,6 +138,36 @@ HYRECALL_HD inline double evaluate(ArithmeticOp op, double const* x) {
       return minmax_scale(x[0], x[1], x[2]);
     case ArithmeticOp::kDbsfScale:
       return dbsf_scale(x[0], {x[1], x[2]});
+    case ArithmeticOp::kLongImpact:
+      return bm25_long_impact(single(0), single(1), single(2), single(3), single(4));
+    case ArithmeticOp::kBestScale:
+      return best_scale(x[0], x[1]);
+    case ArithmeticOp::kClipScale:
+      return clip_scale(x[0]);
+    case ArithmeticOp::kUnitScale:
+      return unit_scale(x[0]);
+    case ArithmeticOp::kDenseShare:
+      return dense_share(x[0], x[1], x[2]);
+    case ArithmeticOp::kMean:
+      return moments(x + 1, static_cast<std::size_t>(x[0])).mean;
+    case ArithmeticOp::kDeviation:
+      return moments(x + 1, static_cast<std::size_t>(x[0])).deviation;
+    case ArithmeticOp::kExp2:
+      return exp2_negative(x[0]);
+    case ArithmeticOp::kRecencyFactor:
+      return recency_factor(x[0], x[1], x[2]);
+    case ArithmeticOp::kCompositeSum:
+      return composite_sum(x[0], x[1], x[2], x[3], x[4], x[5]);
+    case ArithmeticOp::kCompositeMean:
+      return composite_mean(x[0], x[1]);
+    case ArithmeticOp::kMmrValue:
+      return mmr_value(x[0], x[1], x[2]);
+    case ArithmeticOp::kPlaceScore:
+      return place_score(integer(0));
+    case ArithmeticOp::kTagRelevance:
+      return tag_relevance(integer(0));
+    case ArithmeticOp::kHopDecay:
+      return hop_decay(x[0], static_cast<int>(x[1]));
   }
   return 0.0;
 }

@@ -12,7 +12,7 @@ from typing import get_args
 import numpy as np
 
 from golden.table import Case, read
-from hyrecall._core import arithmetic
+from hyrecall._core import arithmetic, arms, shaping
 from hyrecall.scoring import Variant
 
 PLAIN = ("lucene", "robertson")  # no factor k1 + 1
@@ -23,6 +23,7 @@ def idf(variant: str, n_docs: float, doc_freq: float) -> float:
     return arithmetic.idf(variant, int(n_docs), int(doc_freq))
 
 
+# How the package evaluates a formula, where it does; the others have no other way than their name.
 FORMULAS: dict[str, Callable[..., float]] = {
     "log": arithmetic.log,
     "cosine": arithmetic.cosine,
@@ -57,6 +58,19 @@ FORMULAS: dict[str, Callable[..., float]] = {
     "rrf_term": lambda weight, constant, rank: arithmetic.rrf_term(weight, constant, int(rank)),
     "minmax_scale": arithmetic.minmax_scale,
     "dbsf_scale": arithmetic.dbsf_scale,
+    "long_impact": lambda weight, tf, norm, k1, delta: arithmetic.impact(
+        ("bm25l", k1, 0.75, delta), weight, 0.0, tf, norm
+    ),
+    "best_scale": arithmetic.best_scale,
+    "clip_scale": arithmetic.clip_scale,
+    "unit_scale": arithmetic.unit_scale,
+    "dense_share": arithmetic.dense_share,
+    "exp2": shaping.exp2,
+    "recency_factor": shaping.recency_factors,
+    "composite_sum": shaping.composite_sums,
+    "composite_mean": shaping.composite_means,
+    "mmr_value": shaping.mmr_value,
+    "place_score": lambda place: arms.place_score(int(place)),
 }
 
 
@@ -77,7 +91,10 @@ def found_bits(case: Case) -> str:
     if case.op == "inverse_norm":
         norm = np.float32(arithmetic.inverse_norm(case.row))
         return f"{norm.view(np.uint32):08x}"
-    return struct.pack(">d", FORMULAS[case.op](*case.numbers)).hex()
+    found = arithmetic.formula(case.op, case.numbers)
+    if case.op in FORMULAS:
+        found = same([found, FORMULAS[case.op](*case.numbers)])
+    return struct.pack(">d", found).hex()
 
 
 def main() -> None:

@@ -6,7 +6,6 @@ moved: saved scores of users move with them.
 
 import io
 import math
-import struct
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,8 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from golden.table import PATH, widen, write_bits
+from golden import exact
+from golden.table import PATH, scalar_line, widen, write_bits
 from oracle.arithmetic import plain_cosine, plain_dot, plain_sum_of_squares
 
 F32 = NDArray[np.float32]
@@ -80,12 +80,6 @@ def cosine(dot: np.float32, inverse_row: np.float32, inverse_query: np.float32) 
     return min(max(value, f32(-1)), f32(1)) + f32(0)
 
 
-def scalar_line(op: str, inputs: tuple[float, ...], result: float) -> str:
-    """One line of a scalar formula."""
-    bits = [struct.pack(">d", x).hex() for x in (*inputs, float(result))]
-    return f"{op},,{' '.join(bits[:-1])},{bits[-1]}"
-
-
 def log_lines() -> Iterator[str]:
     near_one = [1 + sign * 2.0**-e for e in (1, 2, 5, 10, 20, 30, 40, 52) for sign in (1, -1)]
     root = math.sqrt(2)
@@ -97,6 +91,7 @@ def log_lines() -> Iterator[str]:
         *(1e-300, 1e-6, 0.1, 1 / 3, 1.1, 1.5, math.e, 3.0, 7.0, 10.0, 1e6, 12345.678, 1e300),
     ]
     for x in values:
+        assert abs(natural_log(x) - exact.true_log(x)) <= math.ulp(exact.true_log(x))
         yield scalar_line("log", (x,), natural_log(x))
 
 
@@ -225,7 +220,7 @@ def table() -> str:
     """Give the whole table as text."""
     out = io.StringIO()
     out.write("op,dtype,inputs,expected\n")
-    for lines in (log_lines, bm25_lines, fusion_lines, dot_lines, corner_lines):
+    for lines in (log_lines, bm25_lines, fusion_lines, exact.lines, dot_lines, corner_lines):
         out.writelines(f"{line}\n" for line in lines())
     return out.getvalue()
 

@@ -10,6 +10,7 @@ most significant digit first.
 """
 
 import csv
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +64,12 @@ def write_bits(values: NDArray[np.generic]) -> str:
     """Turn floats, or the bits of 16-bit types, into hex digits."""
     kind = np.dtype(f"u{values.dtype.itemsize}")
     return values.view(kind).astype(kind.newbyteorder(">")).tobytes().hex()
+
+
+def scalar_line(op: str, inputs: tuple[float, ...], result: float) -> str:
+    """One line of a scalar formula."""
+    bits = [struct.pack(">d", x).hex() for x in (*inputs, float(result))]
+    return f"{op},,{' '.join(bits[:-1])},{bits[-1]}"
 
 
 def widen(bits: NDArray[np.uint16], dtype: str) -> NDArray[np.float32]:

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import platform
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 import hyrecall
-from golden import make
+from golden import exact, make
 from golden.check import found_bits
 from golden.table import PATH, Case, read
 from hyrecall import _core
@@ -25,6 +26,14 @@ NEEDED_FLAGS = {
     "scalar": set(),
     "avx2": {"avx2", "fma", "f16c"},
     "avx512": {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512dq"},
+}
+
+CSRC = Path(__file__).parents[2] / "csrc"
+# Functions of formulas.hpp that no scalar line calls, and why.
+WITHOUT_A_SCALAR_LINE = {
+    "fold_lanes": "the lines of dot and inverse_norm are folded by it",
+    "row_norm": "the lines of inverse_norm go through it: it takes a row",
+    "inverse_norm": "has lines of its own: they hold rows",
 }
 
 
@@ -57,7 +66,7 @@ def test_every_instruction_set_gives_the_golden_bits(isa: str) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["isa"] == isa  # the override took
-    assert found["n_cases"] > 400
+    assert found["n_cases"] > 900
     assert found["wrong"] == []
 
 
@@ -89,6 +98,33 @@ def test_an_unknown_instruction_set_is_refused_by_name() -> None:
 
 def test_the_committed_table_is_what_its_definitions_give() -> None:
     assert PATH.read_text() == make.table()
+
+
+def test_every_formula_of_host_and_device_is_in_the_table() -> None:
+    formulas = (CSRC / "core" / "formulas.hpp").read_text()
+    declared = set(re.findall(r"^HYRECALL_HD inline \w+ (\w+)\(", formulas, re.MULTILINE))
+    assert len(declared) == len(re.findall("^HYRECALL_HD", formulas, re.MULTILINE))
+    ops = (CSRC / "kernels" / "arithmetic_op.hpp").read_text()
+    evaluated = set(re.findall(r"      return (\w+)\(", ops))
+    assert evaluated <= declared
+    assert declared - evaluated == set(WITHOUT_A_SCALAR_LINE)
+    # Each operation is evaluated, has a name, and under it lines.
+    named = dict(re.findall(r'\{"([^"]+)", ArithmeticOp::(\w+)\}', ops))
+    assert len(set(named.values())) == len(named) == ops.count("case ArithmeticOp::")
+    assert {case.op for case in read()} == set(named) | {"dot", "inverse_norm"}
+
+
+def test_exp2_stays_within_one_ulp_of_80_digits_on_5_000_values() -> None:
+    rng = np.random.default_rng(12)
+    spans = rng.choice([1.0, 1.0, 10.0, 100.0, 1074.0], 5_000)
+    wrong = 0
+    for x in (-rng.uniform(0, 1, 5_000) * spans).tolist():
+        found = _core.shaping.exp2(x)
+        assert found == exact.exp2(x)
+        expected = exact.true_exp2(x)
+        assert abs(found - expected) <= math.ulp(expected)
+        wrong += found != expected
+    assert wrong < 1_000  # nine in ten are the nearest float64
 
 
 def test_one_wrong_bit_is_found() -> None:
@@ -153,4 +189,4 @@ def test_the_device_gives_the_golden_bits() -> None:
             result = _core.device.formulas(folder, ordinal, case.op, arguments)
             found = f"{result.view(np.uint64)[0]:016x}"
         assert found == case.expected, case
-    assert n_checked > 400
+    assert n_checked > 900

@@ -37,6 +37,11 @@ inline StringColumn column_of(std::vector<std::optional<std::string>> const& val
   return {strings_of(filled), {std::move(bits), 0}};
 }
 
+inline std::string encoded(std::string const& cell) {
+  std::vector<CellPart> const parts{column_of(std::vector<std::string>{cell})};
+  return encode_cell(parts, 0);
+}
+
 inline IntColumn ints_of(std::vector<std::int64_t> values) {
   return {std::move(values), {}};
 }

@@ -18,9 +18,12 @@ struct Example {
 
 Example random_example(Rng& rng, Fusion::Kind kind) {
   Example out;
-  std::size_t const n_arms = 1 + rng.below(std::size_t{3});
   std::size_t const n_docs = rng.below(std::size_t{25});
-  out.request.lexical.resize(n_arms);  // arms only count here
+  // Arms only count here: lexical, dense and listed ones, at least one.
+  out.request.lexical.resize(rng.below(std::size_t{3}));
+  out.request.dense.resize(rng.below(std::size_t{3}));
+  out.request.listed.resize(rng.below(std::size_t{2}) + (out.request.n_arms() == 0 ? 1 : 0));
+  std::size_t const n_arms = out.request.n_arms();
   out.request.fusion.kind = kind;
   out.request.fusion.rank_constant = 1.0 + rng.below(60);
   using enum Fusion::Scale;
@@ -31,12 +34,13 @@ Example random_example(Rng& rng, Fusion::Kind kind) {
   out.request.fusion.complete = rng.below(2) == 0;
   for (std::size_t a = 0; a < n_arms; ++a)
     out.request.fusion.weights.push_back(rng.below(4) * 0.35);
+  std::size_t const mute = rng.below(3 * n_arms);  // often an arm scores nothing
   for (std::size_t d = 0; d < n_docs; ++d) {
     out.pool.docs.push_back(
         {static_cast<Seq>(rng.below(1000) * 32 + static_cast<Seq>(d)), 0, static_cast<Row>(d)});
     for (std::size_t a = 0; a < n_arms; ++a) {
-      out.pool.scores.push_back(rng.below(5) == 0 ? kNoScore
-                                                  : static_cast<float>(rng.below(9)) - 3.0f);
+      bool const is_missing = a == mute || rng.below(5) == 0;
+      out.pool.scores.push_back(is_missing ? kNoScore : static_cast<float>(rng.below(9)) - 3.0f);
     }
   }
   for (std::size_t a = 0; a < n_arms; ++a) {
@@ -54,64 +58,108 @@ Example random_example(Rng& rng, Fusion::Kind kind) {
   return out;
 }
 
+// The documents whose score in an arm counts: its list by rank, then the others by score.
+std::vector<std::uint32_t> counted(Example const& example, std::size_t arm) {
+  std::size_t const n_arms = example.request.n_arms();
+  auto const score = [&](std::uint32_t d) { return example.pool.scores[d * n_arms + arm]; };
+  std::vector<std::uint32_t> docs = example.pool.lists[arm];
+  auto const n_listed = static_cast<std::ptrdiff_t>(docs.size());
+  for (std::uint32_t d = 0; example.request.fusion.complete && d < example.pool.docs.size(); ++d) {
+    bool const is_listed =
+        std::find(docs.begin(), docs.begin() + n_listed, d) != docs.begin() + n_listed;
+    if (score(d) != kNoScore && !is_listed) docs.push_back(d);
+  }
+  std::sort(docs.begin() + n_listed, docs.end(),
+            [&](std::uint32_t x, std::uint32_t y) { return score(x) > score(y); });
+  return docs;
+}
+
+// What the scores of `counted` are worth in an arm, in the same order.
+std::vector<double> scaled(Example const& example, std::size_t arm) {
+  std::vector<double> values;
+  for (std::uint32_t d : counted(example, arm))
+    values.push_back(example.pool.scores[d * example.request.n_arms() + arm]);
+  auto const n = static_cast<double>(values.size());
+  double low = INFINITY, high = -INFINITY, sum = 0.0, squares = 0.0;
+  for (double x : values) {
+    low = std::min(low, x);
+    high = std::max(high, x);
+    sum += x;
+  }
+  double const mean = sum / n;
+  for (double x : values) squares += (x - mean) * (x - mean);
+  double const deviation = std::sqrt(squares / n);
+  for (double& x : values) {
+    switch (example.request.fusion.scales[arm]) {
+      case Fusion::Scale::kClip:
+        x = std::min(std::max(x, 0.0), 1.0);
+        break;
+      case Fusion::Scale::kUnit:
+        x = 0.5 * (1.0 + x);
+        break;
+      case Fusion::Scale::kDistribution:
+        x = deviation == 0.0 ? 1.0 : (x - (mean - 3.0 * deviation)) / (6.0 * deviation);
+        break;
+      case Fusion::Scale::kMinmax:
+        x = high == low ? 1.0 : (x - low) / (high - low);
+        break;
+      case Fusion::Scale::kBest:
+        x = high > 0.0 && x > 0.0 ? x / high : 0.0;
+        break;
+      case Fusion::Scale::kNone:
+        break;
+    }
+  }
+  return values;
+}
+
+// The arms' weights. With a balance the dense arms share clamp(balance + mean lexical - mean
+// dense), the lexical ones the rest, each kind by its weights; an arm that scored nothing has no
+// part in it, and a kind that scored nothing leaves all to the other.
+std::vector<double> plain_weights(Example const& example) {
+  Request const& request = example.request;
+  std::vector<double> weights = request.fusion.weights;
+  std::size_t const n_lexical = request.lexical.size(), n_dense = request.dense.size();
+  if (!request.fusion.balance || n_lexical == 0 || n_dense == 0) return weights;
+  auto const is_lexical = [&](std::size_t arm) { return arm < n_lexical; };
+  double of_kind[2] = {0.0, 0.0}, mean[2] = {0.0, 0.0};  // dense, lexical
+  for (std::size_t arm = 0; arm < n_lexical + n_dense; ++arm) {
+    if (!counted(example, arm).empty()) of_kind[is_lexical(arm)] += weights[arm];
+  }
+  for (std::size_t arm = 0; arm < n_lexical + n_dense; ++arm) {
+    double const all = of_kind[is_lexical(arm)];
+    weights[arm] = all > 0.0 ? weights[arm] / all : 0.0;
+    std::vector<double> const values = scaled(example, arm);
+    double sum = 0.0;
+    for (double x : values) sum += x;
+    if (!values.empty())
+      mean[is_lexical(arm)] += weights[arm] * (sum / static_cast<double>(values.size()));
+  }
+  double share = std::min(std::max(*request.fusion.balance + mean[1] - mean[0], 0.0), 1.0);
+  if (of_kind[1] == 0.0) share = 1.0;
+  if (of_kind[0] == 0.0) share = 0.0;
+  for (std::size_t arm = 0; arm < n_lexical + n_dense; ++arm)
+    weights[arm] *= is_lexical(arm) ? 1.0 - share : share;
+  return weights;
+}
+
 // The score of one document by the words of docs/scoring.md.
 double plain_score(Example const& example, std::uint32_t doc) {
   Fusion const& fusion = example.request.fusion;
   std::size_t const n_arms = example.request.n_arms();
+  std::vector<double> const weights = plain_weights(example);
   std::vector<double> parts;
   for (std::size_t arm = 0; arm < n_arms; ++arm) {
-    std::vector<std::uint32_t> const& list = example.pool.lists[arm];
-    auto const place = std::find(list.begin(), list.end(), doc);
-    float const score = example.pool.scores[doc * n_arms + arm];
-    if (fusion.kind == Fusion::Kind::kRrf) {
-      if (place == list.end()) continue;
-      parts.push_back(fusion.weights[arm] /
-                      (fusion.rank_constant + static_cast<double>(place - list.begin() + 1)));
-      continue;
+    bool const by_rank = fusion.kind == Fusion::Kind::kRrf;
+    std::vector<std::uint32_t> const docs =
+        by_rank ? example.pool.lists[arm] : counted(example, arm);
+    auto const place = std::find(docs.begin(), docs.end(), doc) - docs.begin();
+    if (place == static_cast<std::ptrdiff_t>(docs.size())) continue;
+    if (by_rank) {
+      parts.push_back(weights[arm] / (fusion.rank_constant + static_cast<double>(place + 1)));
+    } else {
+      parts.push_back(weights[arm] * scaled(example, arm)[static_cast<std::size_t>(place)]);
     }
-    auto const counts = [&](std::uint32_t d) {
-      bool const listed = std::find(list.begin(), list.end(), d) != list.end();
-      return example.pool.scores[d * n_arms + arm] != kNoScore && (fusion.complete || listed);
-    };
-    if (!counts(doc)) continue;
-    double value = score;
-    Fusion::Scale const scale = fusion.scales[arm];
-    if (scale == Fusion::Scale::kClip) {
-      value = std::min(std::max(value, 0.0), 1.0);
-    } else if (scale == Fusion::Scale::kUnit) {
-      value = 0.5 * (1.0 + value);
-    } else if (scale == Fusion::Scale::kDistribution) {
-      std::vector<double> pool;  // the list by rank, then the others by score
-      for (std::uint32_t d : list) pool.push_back(example.pool.scores[d * n_arms + arm]);
-      std::size_t const n_listed = pool.size();
-      for (std::uint32_t d = 0; d < example.pool.docs.size(); ++d) {
-        if (counts(d) && std::find(list.begin(), list.end(), d) == list.end())
-          pool.push_back(example.pool.scores[d * n_arms + arm]);
-      }
-      std::sort(pool.begin() + static_cast<std::ptrdiff_t>(n_listed), pool.end(), std::greater<>());
-      auto const n = static_cast<double>(pool.size());
-      double sum = 0.0;
-      for (double x : pool) sum += x;
-      double const mean = sum / n;
-      double squares = 0.0;
-      for (double x : pool) squares += (x - mean) * (x - mean);
-      double const deviation = std::sqrt(squares / n);
-      value = deviation == 0.0 ? 1.0 : (value - (mean - 3.0 * deviation)) / (6.0 * deviation);
-    } else if (scale == Fusion::Scale::kMinmax || scale == Fusion::Scale::kBest) {
-      double low = value;
-      double high = value;
-      for (std::uint32_t d = 0; d < example.pool.docs.size(); ++d) {
-        if (!counts(d)) continue;
-        low = std::min<double>(low, example.pool.scores[d * n_arms + arm]);
-        high = std::max<double>(high, example.pool.scores[d * n_arms + arm]);
-      }
-      if (scale == Fusion::Scale::kMinmax) {
-        value = high == low ? 1.0 : (value - low) / (high - low);
-      } else {
-        value = high > 0.0 && value > 0.0 ? value / high : 0.0;
-      }
-    }
-    parts.push_back(fusion.weights[arm] * value);
   }
   std::sort(parts.rbegin(), parts.rend());
   if (fusion.kind == Fusion::Kind::kMax) {
@@ -143,6 +191,31 @@ TEST(fuse_equals_the_plain_definition) {
       }
     }
   }
+}
+
+TEST(fuse_with_a_balance_weighs_each_query_by_what_its_arms_tell_apart) {
+  Rng rng(16);
+  std::size_t n_between = 0;
+  for (int round = 0; round < 1500; ++round) {
+    Example example = random_example(rng, Fusion::Kind::kWeightedSum);
+    Request& request = example.request;
+    request.fusion.balance = std::array{0.0, 0.3, 0.5, 1.0, 2.0}[rng.below(std::size_t{5})];
+    std::fill(request.fusion.scales.begin(), request.fusion.scales.end(), Fusion::Scale::kMinmax);
+    std::size_t const n_arms = request.n_arms();
+    auto const ranks = ranks_of(example.pool, n_arms);
+    FusedList const fused = fuse(request, example.pool, ranks);
+    std::vector<double> const weights = plain_weights(example);
+    CHECK(std::equal(weights.begin(), weights.end(),
+                     fused.scales.end() - 1 - static_cast<std::ptrdiff_t>(n_arms)));
+    for (FusedDoc const& one : fused.docs) CHECK_EQ(one.score, plain_score(example, one.doc));
+    if (request.lexical.empty() || request.dense.empty()) continue;
+    double lexical = 0.0, dense = 0.0;
+    for (std::size_t arm = 0; arm < request.lexical.size(); ++arm) lexical += weights[arm];
+    for (std::size_t arm = 0; arm < request.dense.size(); ++arm)
+      dense += weights[request.lexical.size() + arm];
+    n_between += lexical > 0.1 && dense > 0.1;
+  }
+  CHECK(n_between > 100);
 }
 
 TEST(fuse_normalised_keeps_the_order_and_stays_in_the_unit_interval) {

@@ -43,7 +43,7 @@ std::vector<Line> read_table() {
     CHECK_EQ(fields.size(), 4u);
     lines.push_back({fields[0], fields[1], split(fields[2], ' '), fields[3]});
   }
-  CHECK(lines.size() > 400);
+  CHECK(lines.size() > 900);
   return lines;
 }
 
@@ -97,29 +97,12 @@ float dot_of(Line const& line, cpu::DotKernels const& kernels) {
   return score;
 }
 
-std::map<std::string, ArithmeticOp> const kOps{
-    {"log", ArithmeticOp::kLog},
-    {"cosine", ArithmeticOp::kCosine},
-    {"idf_okapi", ArithmeticOp::kIdfOkapi},
-    {"idf_lucene", ArithmeticOp::kIdfLucene},
-    {"idf_fts5", ArithmeticOp::kIdfFts5},
-    {"idf_robertson", ArithmeticOp::kIdfRobertson},
-    {"idf_atire", ArithmeticOp::kIdfAtire},
-    {"idf_bm25+", ArithmeticOp::kIdfPlus},
-    {"idf_bm25l", ArithmeticOp::kIdfLong},
-    {"mean_doc_length", ArithmeticOp::kMeanDocLength},
-    {"weight_saturated", ArithmeticOp::kWeightSaturated},
-    {"weight_plain", ArithmeticOp::kWeightPlain},
-    {"shift", ArithmeticOp::kShift},
-    {"length_norm", ArithmeticOp::kLengthNorm},
-    {"length_norm_bm25l", ArithmeticOp::kLengthNormLong},
-    {"impact", ArithmeticOp::kImpact},
-    {"plus_impact", ArithmeticOp::kPlusImpact},
-    {"long_saturation", ArithmeticOp::kLongSaturation},
-    {"rrf_term", ArithmeticOp::kRrfTerm},
-    {"minmax_scale", ArithmeticOp::kMinmaxScale},
-    {"dbsf_scale", ArithmeticOp::kDbsfScale},
-};
+ArithmeticOp op_of(std::string const& name) {
+  for (auto const& [known, op] : kArithmeticOps) {
+    if (name == known) return op;
+  }
+  throw Failure("no formula has the name " + name);
+}
 
 TEST(golden_formulas_have_their_bits) {
   std::map<std::string, int> seen;
@@ -128,11 +111,12 @@ TEST(golden_formulas_have_their_bits) {
     double arguments[kMaxArity] = {};
     for (std::size_t i = 0; i < line.inputs.size(); ++i)
       arguments[i] = std::bit_cast<double>(bits_of(line.inputs[i]));
-    CHECK_EQ(std::bit_cast<std::uint64_t>(evaluate(kOps.at(line.op), arguments)),
-             bits_of(line.expected));
+    auto const found = std::bit_cast<std::uint64_t>(evaluate(op_of(line.op), arguments));
+    CHECK_EQ(line.op + " " + std::to_string(found),
+             line.op + " " + std::to_string(bits_of(line.expected)));
     seen[line.op] += 1;
   }
-  CHECK_EQ(seen.size(), static_cast<std::size_t>(kArithmeticOps));
+  CHECK_EQ(seen.size(), std::size(kArithmeticOps));
 }
 
 TEST(golden_dots_have_their_bits_on_every_instruction_set) {

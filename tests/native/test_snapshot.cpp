@@ -14,11 +14,6 @@
 namespace hyrecall::testing {
 namespace {
 
-std::string encoded(std::string const& cell) {
-  std::vector<CellPart> const parts{column_of(std::vector<std::string>{cell})};
-  return encode_cell(parts, 0);
-}
-
 Request request_of(std::vector<std::string> const& texts, std::vector<std::string> const& cells,
                    int threads) {
   Request request;

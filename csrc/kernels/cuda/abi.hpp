@@ -7,7 +7,7 @@
 namespace hyrecall::cuda {
 
 // Raise it whenever anything in this file or the numbers of ArithmeticOp change.
-inline constexpr std::int32_t kAbiVersion = 2;
+inline constexpr std::int32_t kAbiVersion = 3;
 inline constexpr int kMaxDevices = 64;
 
 // What a call says of itself: code 0 is success, otherwise a cudaError_t and its text.

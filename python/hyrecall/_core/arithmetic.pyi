@@ -1,5 +1,6 @@
 """The formulas of docs/scoring.md, bit for bit."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ class RoundToNearest:
     def __exit__(self, *args: object) -> None: ...
 
 def isa() -> str: ...
+def formula(op: str, numbers: Sequence[float]) -> float:
+    """A formula of the golden table."""
+
 def log(x: float) -> float: ...
 def dots(
     query: npt.NDArray[np.float32], rows: npt.NDArray[Any], dtype: str = "float32"

@@ -1,0 +1,204 @@
+// Hops in a graph of two tables against plain definitions: documents are nodes, the other table's
+// lists of keys are edges.
+#include <algorithm>
+#include <cmath>
+
+#include "engine/adjacency.hpp"
+#include "native/check.hpp"
+#include "native/world.hpp"
+
+namespace hyrecall::testing {
+namespace {
+
+using Key = std::variant<std::string, std::int64_t>;  // as KeyValue, but it owns its string
+
+KeyValue borrow(Key const& key) {
+  if (auto const* const text = std::get_if<std::string>(&key)) return std::string_view(*text);
+  return std::get<std::int64_t>(key);
+}
+
+Key own(KeyValue const& key) {
+  if (auto const* const text = std::get_if<std::string_view>(&key)) return std::string(*text);
+  return std::get<std::int64_t>(key);
+}
+
+struct Graph {
+  bool has_text_keys;
+  World nodes;
+  World edges;
+  Asked node_asked;
+  Asked edge_asked;
+
+  Key key(std::int64_t number) const { return has_text_keys ? Key(key_name(number)) : Key(number); }
+  // The keys that a query sees live, and the participants of each edge that it sees, by edge.
+  std::set<Key> live(std::size_t q) const {
+    std::set<Key> out;
+    for (Doc const& doc : nodes.docs) {
+      if (node_asked.in_scope(q, doc)) out.insert(key(doc.key));
+    }
+    return out;
+  }
+  std::vector<std::pair<Doc const*, std::set<Key>>> seen_edges(std::size_t q) const {
+    std::vector<std::pair<Doc const*, std::set<Key>>> out;
+    for (Doc const& edge : edges.docs) {
+      if (!edge_asked.in_scope(q, edge)) continue;
+      out.emplace_back(&edge, std::set<Key>{});
+      for (std::int64_t member : edge.members) out.back().second.insert(key(member));
+    }
+    return out;
+  }
+};
+
+constexpr std::int64_t kKeys = 25;
+constexpr std::size_t kQueries = 5;
+
+Graph random_graph(Rng& rng) {
+  WorldOptions options;
+  options.has_text_keys = rng.below(2) == 0;
+  options.n_keys = kKeys;
+  options.n_cells = rng.below(4) == 0 ? 60 : 4;  // sixty: live keys are listed, not looked up
+  options.max_rows = 80;
+  World nodes = random_world(rng, options);
+  Asked node_asked = random_asked(rng, options.n_cells, kQueries, 3, 1 + rng.below(3));
+  options.n_cells = 3;
+  options.max_rows = 25;
+  options.n_segments = 2;
+  World edges = random_world(rng, options);
+  Asked edge_asked = random_asked(rng, options.n_cells, kQueries, 3, 1 + rng.below(3));
+  return {options.has_text_keys, std::move(nodes), std::move(edges), std::move(node_asked),
+          std::move(edge_asked)};
+}
+
+// Keys of nodes, of nothing, and of the other type.
+std::vector<Key> random_keys(Rng& rng, Graph const& graph, std::size_t n) {
+  std::vector<Key> out;
+  for (; n > 0; --n) out.push_back(graph.key(rng.below(kKeys + 3)));
+  if (rng.below(5) == 0) out.push_back(graph.has_text_keys ? Key(std::int64_t{1}) : Key("k1"));
+  return out;
+}
+
+std::vector<KeyValue> borrowed(std::vector<Key> const& keys) {
+  std::vector<KeyValue> out;
+  for (Key const& key : keys) out.push_back(borrow(key));
+  return out;
+}
+
+// Hops from the nearest source to every node within `most`, a wave at a time.
+std::map<Key, int> plain_hops(Graph const& graph, std::size_t q, std::vector<Key> const& sources,
+                              int most) {
+  auto const edges = graph.seen_edges(q);
+  std::set<Key> const live = graph.live(q);
+  std::map<Key, int> hops;
+  for (Key const& source : sources) {
+    bool const takes_part = std::any_of(
+        edges.begin(), edges.end(), [&](auto const& edge) { return edge.second.contains(source); });
+    if (takes_part && live.contains(source)) hops[source] = 0;
+  }
+  for (int hop = 1; hop <= most; ++hop) {
+    std::map<Key, int> const before = hops;
+    for (auto const& [edge, members] : edges) {
+      bool const is_reached = std::any_of(members.begin(), members.end(),
+                                          [&](Key const& key) { return before.contains(key); });
+      if (!is_reached) continue;
+      for (Key const& key : members) {
+        if (live.contains(key)) hops.emplace(key, hop);
+      }
+    }
+  }
+  return hops;
+}
+
+struct Built {
+  Graph graph;
+  Adjacency adjacency;
+
+  explicit Built(Rng& rng)
+      : graph(random_graph(rng)),
+        adjacency(graph.edges.snapshot, graph.edge_asked.request, kMembers, graph.nodes.snapshot,
+                  graph.node_asked.request) {}
+};
+
+TEST(adjacency_distances_are_hops_over_the_edges_and_nodes_that_are_seen) {
+  Rng rng(51);
+  std::size_t n_far = 0;
+  for (int round = 0; round < 200; ++round) {
+    Built const built(rng);
+    CHECK_EQ(built.adjacency.n_queries(), kQueries);
+    for (std::size_t q = 0; q < kQueries; ++q) {
+      std::vector<Key> const sources = random_keys(rng, built.graph, rng.below(std::size_t{4}));
+      int const most = rng.below(6);
+      auto const found = built.adjacency.distances(q, borrowed(sources), most);
+      std::map<Key, int> const expected = plain_hops(built.graph, q, sources, most);
+      CHECK_EQ(found.size(), expected.size());
+      auto at = expected.begin();  // by key, as they must come
+      for (Adjacency::Hop const& one : found) {
+        CHECK(own(one.key) == at->first);
+        CHECK_EQ(one.hops, at->second);
+        n_far += one.hops > 1;
+        ++at;
+      }
+    }
+  }
+  CHECK(n_far > 200);
+}
+
+TEST(adjacency_spread_is_the_largest_score_halved_at_each_hop) {
+  Rng rng(52);
+  std::size_t n_spread = 0;
+  for (int round = 0; round < 200; ++round) {
+    Built const built(rng);
+    for (std::size_t q = 0; q < kQueries; ++q) {
+      std::vector<Key> const sources = random_keys(rng, built.graph, rng.below(std::size_t{4}));
+      std::vector<Key> const targets = random_keys(rng, built.graph, rng.below(std::size_t{30}));
+      std::vector<double> scores;
+      for (std::size_t i = 0; i < sources.size(); ++i) scores.push_back(rng.unit());
+      int const most = rng.below(5);
+      auto const found =
+          built.adjacency.spread(q, borrowed(sources), scores, borrowed(targets), most);
+      CHECK_EQ(found.size(), targets.size());
+      std::vector<double> expected(targets.size(), 0.0);
+      for (std::size_t s = 0; s < sources.size(); ++s) {
+        std::map<Key, int> const hops = plain_hops(built.graph, q, {sources[s]}, most);
+        for (std::size_t t = 0; t < targets.size(); ++t) {
+          auto const at = hops.find(targets[t]);
+          if (at != hops.end())
+            expected[t] = std::max(expected[t], std::ldexp(scores[s], -at->second));
+          if (targets[t] == sources[s]) expected[t] = std::max(expected[t], scores[s]);
+        }
+      }
+      CHECK(found == expected);
+      n_spread += static_cast<std::size_t>(
+          std::count_if(found.begin(), found.end(), [](double score) { return score > 0.0; }));
+    }
+  }
+  CHECK(n_spread > 1000);
+}
+
+TEST(adjacency_neighbours_have_a_row_for_each_edge_between) {
+  Rng rng(53);
+  std::size_t n_found = 0;
+  for (int round = 0; round < 100; ++round) {
+    Built const built(rng);
+    for (std::size_t q = 0; q < kQueries; ++q) {
+      std::set<Key> const live = built.graph.live(q);
+      for (Key const& key : random_keys(rng, built.graph, 10)) {
+        std::vector<std::tuple<Key, std::uint32_t, Row>> expected, found;
+        for (auto const& [edge, members] : built.graph.seen_edges(q)) {
+          if (!members.contains(key) || !live.contains(key)) continue;
+          for (Key const& other : members) {
+            if (other != key && live.contains(other))
+              expected.emplace_back(other, edge->segment, edge->row);
+          }
+        }
+        for (auto const& one : built.adjacency.neighbours(q, borrow(key)))
+          found.emplace_back(own(one.key), one.edge.segment, one.edge.row);
+        CHECK(found == expected);
+        n_found += found.size();
+      }
+    }
+  }
+  CHECK(n_found > 1000);
+}
+
+}  // namespace
+}  // namespace hyrecall::testing
