@@ -72,6 +72,7 @@ class Options:
     tie_break: tuple[TieBreak, ...] = ()
     fill: Fill | None = None
     blank: tuple[int, ...] = ()  # queries that get nothing but what fills
+    n_queries: int | None = None  # where no arm reads what says so
     asked: npt.NDArray[np.bool_] | None = None  # the only queries that get a reply
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import Any
 
@@ -93,6 +93,7 @@ def recipe_options(
         fill=recipe.fill,
         expansion=recipe.expansion,
         blank=_blank(recipe, options.text, asked),
+        n_queries=_n_queries(options, asked),
         asked=asked,
     )
 
@@ -189,6 +190,18 @@ def _blank(recipe: Recipe, text: object, asked: npt.NDArray[np.bool_] | None) ->
     if blank and recipe.on_empty == "error":
         raise error(OptionError, f"text[{blank[0]}]", f"words ({recipe.name})", "blank text")
     return blank
+
+
+def _n_queries(options: Options, asked: npt.NDArray[np.bool_] | None) -> int | None:
+    """Count what the call asks, whether or not the recipe has an arm that reads it."""
+    for given in (options.text, options.vectors):
+        lists = list(given.values()) if isinstance(given, Mapping) else [given]
+        for one in lists[:1]:
+            if isinstance(one, str | bytes) or getattr(one, "shape", None) == ():
+                continue  # no list: the plan says what is wrong with it
+            if isinstance(one, Sized):
+                return len(one)
+    return None if asked is None else len(asked)
 
 
 def _is_blank(text: object) -> bool:

@@ -232,6 +232,8 @@ def _query_count(
         counts[f"candidates[{arm!r}]"] = len(lists)
     if not counts:
         if any(runs(arm, {}, None) for arm in extra.values()):
+            if options.n_queries is not None:
+                return options.n_queries
             return len(options.scope) if isinstance(options.scope, list) else 1
         raise error(OptionError, "text", "text= or vectors=, or both", "neither")
     (first, n_queries), *rest = counts.items()
