@@ -136,8 +136,8 @@ def test_native_code_drops_listed_rows_that_the_query_may_not_see() -> None:
     score = np.linspace(1, 2, len(row), dtype=np.float32)
     request.add_listed("x", np.array([0, len(row)]), segment, row, score, None)
     request.set_fusion(
-        kind="none", weights=[1.0], rank_constant=60.0, scales=["none"], complete=True, balance=None,
-        min_fused=None, normalize=False,
+        kind="none", weights=[1.0], rank_constant=60.0, scales=["none"], complete=True,
+        balance=None, min_fused=None, normalize=False,
     )  # fmt: skip
     execution = _core.Execution(state.snapshot, request)
     found = _core.merge(request, [execution.candidates(execution.statistics())])
