@@ -9,7 +9,7 @@ import pytest
 import hyrecall as hr
 from hyrecall import arms
 from hyrecall.arms import EdgeLexical, Listed, Newest, Regex
-from hyrecall.recipe import Dense, Lexical, Recipe
+from hyrecall.recipe import Dense, Fill, Lexical, Recipe
 from several_recipes import DIM, NOW, RECIPES, World, asks, world
 
 ONE = np.ones((1, DIM), np.float32)
@@ -139,6 +139,15 @@ def test_one_recipe_fills_and_the_others_do_not(here: World) -> None:
     assert {hit.score for hit in hits[0]} == {0.0}
     assert 0 < len(hits[3]) < n
     assert hits[2].keys[: len(hits[3])] == ask(here, ["oak"], WORDS, limit=len(hits[3]))[0].keys
+
+
+def test_what_filled_a_list_goes_where_something_else_is_found(here: World) -> None:
+    recipe = FALLBACK.replace(fill=Fill("at", when="no_match"))
+    hits = ask(here, ["ak", "nowhere", "oak"], recipe, limit=4)
+    origins = hits.to_arrow().select(["query", "rank", "origin"]).to_pylist()
+    assert [row["origin"] for row in origins] == ["hit"] * 4 + ["fill"] * 4 + ["hit"] * 4
+    assert [row["rank"] for row in origins] == [1, 2, 3, 4] * 3
+    assert hits.n_hits == len(hits.to_arrow()) == 12
 
 
 # ---- what only some of the recipes read

@@ -124,7 +124,8 @@ def test_C13_ten_nodes_are_hot_and_none_below_a_twentieth() -> None:
     names = "abcdefghijkl"
     edges = [Edge(at, (name, name.upper())) for at, name in enumerate(names)]
     world = build(named(names + names.upper()), edges)
-    session = hr.Session({name: ago(60.0 * at) for at, name in enumerate(names)})
+    times = {name: ago(60.0 * at) for at, name in enumerate(names)}
+    session = hr.Session(dict(reversed(times.items())))
     found = topical(world, session)
     warm = {name: 2 ** (-60.0 * at / 1800) for at, name in enumerate(names)}
     assert {name: found[name.upper()] for name in names} == pytest.approx(
@@ -242,14 +243,14 @@ def test_C16_only_what_was_returned_is_recorded_and_only_afterwards() -> None:
         [*named("abcdef"), Node("out", "oak"), Node("other", "elm")],
         [Edge(1, ("a", "out"), "oak"), Edge(2, ("b", "other"))],
     )
-    before = hr.Session({"f": ago(600)}, 2)
+    before = hr.Session({"other": ago(600)}, 2)
     hits = world.recall(["node"], session=before, limit=3)
     shown = {one.key for hit in hits[0] for one in hit.context}
     after = before.after(hits[0].keys, now=hits.now)
     assert shown == {"out", "other"}
     assert after.n_recalls == 3
-    assert dict(after.accessed) == {"f": ago(600), **dict.fromkeys(hits[0].keys, NOW)}
-    assert before == hr.Session({"f": ago(600)}, 2)  # nothing is written while recalling
+    assert dict(after.accessed) == {"other": ago(600), **dict.fromkeys(hits[0].keys, NOW)}
+    assert before == hr.Session({"other": ago(600)}, 2)  # nothing is written while recalling
 
 
 def boosted(
