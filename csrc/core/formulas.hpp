@@ -249,7 +249,7 @@ HYRECALL_HD inline double dbsf_scale(double score, Moments const& pool) {
 // ---- shaping
 // --------------------------------------------------------------------------------------------------
 
-// 2^x for x <= 0; exact at integers, 0 below -1074. x = n + r with |r| <= 1/2, and 2^r =
+// 2^x for x <= 0; exact at integers, 0 from -1074.5 on. x = n + r with |r| <= 1/2, and 2^r =
 // e^(r ln 2) = 1 + y (1 + y/2 (1 + y/3 (...))); |y| < 0.347, so thirteen terms pass 2^-56.
 HYRECALL_HD inline double exp2_negative(double x) {
   if (!(x > -1074.5)) return 0.0;

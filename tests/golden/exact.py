@@ -196,6 +196,7 @@ def age_lines() -> Iterator[str]:
         *half,
         *(n + r for n in (1, 10, 1022) for r in half),
         *(0.1, 0.25, 1 / 3, 0.75, 1 / 7, math.pi, 17.3, 100.7, 500.25, 999.999),
+        *(0.47, 0.49, 3.495),  # the last term of the series shows
         *(TINY, NORMAL, ULP / 4, ULP / 2, ULP, 1e-9, 1e-4),
         *(1022.25, 1023.75, 1050.3, 1072.5, 1073.3, 1073.5, 1073.75),  # subnormal results
         *(1074.25, math.nextafter(1074.5, 0), 1074.5, 1075.0, 1e4, LARGEST, math.inf, math.nan),

@@ -144,7 +144,13 @@ TEST(shaping_dedup_keeps_one_entry_of_each_cluster) {
     World const world = random_world(rng, random_options(rng));
     Pools const pools = random_pools(rng, world);
     bool const unit = rng.below(2) == 0;
-    double const threshold = std::array{0.98, 0.9, 0.5, 0.0, -0.5}[rng.below(std::size_t{5})];
+    double threshold = std::array{0.98, 0.9, 0.5, 0.0, -0.5}[rng.below(std::size_t{5})];
+    if (rng.below(2) == 0 && pools.size() > 0) {
+      // The cosine of two entries themselves, which is not above it; the other way round may be.
+      Doc const &a = *pools.docs[rng.below(pools.size())], &b = *pools.docs[0];
+      double const cosine = plain_cosine(a, b);
+      threshold = unit ? (1.0 + cosine) / 2.0 : cosine;
+    }
     std::vector<std::int64_t> preference;
     if (rng.below(2) == 0) preference = random_ranks(rng, pools.size(), 3);
     DedupParams const params{0, threshold, unit, preference};
