@@ -90,6 +90,12 @@ inline constexpr NamedOp kArithmeticOps[] = {
 };
 inline constexpr int kMaxArity = 6;
 
+// How many of the arguments after the first a formula over several numbers takes.
+HYRECALL_HD inline std::size_t count_of(double n) {
+  constexpr double kMost = kMaxArity - 1;
+  return n >= 1.0 ? static_cast<std::size_t>(n < kMost ? n : kMost) : 1;
+}
+
 HYRECALL_HD inline double evaluate(ArithmeticOp op, double const* x) {
   auto const integer = [x](int i) { return static_cast<std::int64_t>(x[i]); };
   auto const single = [x](int i) { return static_cast<float>(x[i]); };
@@ -149,9 +155,9 @@ HYRECALL_HD inline double evaluate(ArithmeticOp op, double const* x) {
     case ArithmeticOp::kDenseShare:
       return dense_share(x[0], x[1], x[2]);
     case ArithmeticOp::kMean:
-      return moments(x + 1, static_cast<std::size_t>(x[0])).mean;
+      return moments(x + 1, count_of(x[0])).mean;
     case ArithmeticOp::kDeviation:
-      return moments(x + 1, static_cast<std::size_t>(x[0])).deviation;
+      return moments(x + 1, count_of(x[0])).deviation;
     case ArithmeticOp::kExp2:
       return exp2_negative(x[0]);
     case ArithmeticOp::kRecencyFactor:

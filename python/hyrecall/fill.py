@@ -26,14 +26,16 @@ def fill_lists(
     state: State,
     plan: Plan,
     request: _core.Request,
+    first_query: int,
     blank: Array,
     asked: Array,
+    before: Pool,
 ) -> Pool:
     """Add the newest documents to lists below offset + limit, behind all others.
 
     A query that says nothing gets them with score 1, any other with 0: it was asked and they do not
     match, which their score in a text arm says too. ``from_fill`` tells them from hits. Queries
-    that are not ``asked`` get none.
+    that are not ``asked`` get none, and nothing of the list ``before`` the stages comes back.
     """
     fill = plan.fill
     assert fill is not None
@@ -41,18 +43,22 @@ def fill_lists(
     wanted = plan.offset + plan.limit
     counts = np.diff(pool.offsets)
     may = blank | (counts == 0) | (fill.when == "always")
-    if fill.when == "one_arm" and len(plan.arms) == 1:
-        may[:] = True
+    assert plan.asks is not None
+    asks = plan.asks[first_query : first_query + len(counts)]
+    if fill.when == "one_arm":
+        may |= asks.sum(axis=1) == 1
     need = np.where(may & asked, np.maximum(wanted - counts, 0), 0)
     if not need.any():
         return pool
-    # Fewer than wanted are in the list, so among the newest so many there are enough others.
-    offsets, segment, row = newest_rows(facts, state, request, fill.column, wanted)
+    # Among the newest so many there are enough that were in no list.
+    most = wanted + int(np.diff(before.offsets).max(initial=0))
+    offsets, segment, row = newest_rows(facts, state, request, fill.column, most)
     query = np.repeat(np.arange(len(counts)), np.diff(offsets))
     held = np.repeat(np.arange(len(counts)), counts)
+    found = np.repeat(np.arange(len(counts)), np.diff(before.offsets))
     others = ~np.isin(
         document_numbers(state.segments, query, segment, row),
-        document_numbers(state.segments, held, pool.arrays["segment"], pool.arrays["row"]),
+        document_numbers(state.segments, found, before.arrays["segment"], before.arrays["row"]),
     )
     query, segment, row = query[others], segment[others], row[others]
     starts = np.concatenate([[0], np.cumsum(np.bincount(query, minlength=len(counts)))])[:-1]
@@ -67,7 +73,7 @@ def fill_lists(
             [columns[s].doc_length(int(r)) is not None for s, r in zip(segment, row, strict=True)],
             np.bool_,
         )
-        scored = has_text & ~blank[query]
+        scored = has_text & ~blank[query] & asks[query, arm]
         added["arm_scores"][:, arm] = np.where(scored, 0.0, added["arm_scores"][:, arm])
     joined = {name: np.concatenate([pool.arrays[name], added[name]]) for name in added}
     order = np.argsort(np.concatenate([held, query]), kind="stable")

@@ -83,7 +83,7 @@ class Shaper:
         if self._plan.blank:
             blank = np.isin(np.arange(n) + piece.first_query, self._plan.blank)
             pool = pool.keep(~np.repeat(blank, np.diff(offsets)))
-        pool = self._break_ties(pool)
+        pool = before = self._break_ties(pool)
         for number, stage in enumerate(self._stages):
             started = time.perf_counter()
             n_in = len(pool)
@@ -93,7 +93,10 @@ class Shaper:
         if self._plan.fill is not None:
             asked = self._plan.asked
             may = np.ones(n, np.bool_) if asked is None else asked[piece.first_query :][:n]
-            pool = fill_lists(pool, self._facts, self._state, self._plan, piece.request, blank, may)
+            pool = fill_lists(
+                pool, self._facts, self._state, self._plan, piece.request, piece.first_query,
+                blank, may, before,
+            )  # fmt: skip
         rank = pool.places + 1
         first = self._plan.offset
         pool = pool.with_arrays(rank=rank.astype(np.int32))

@@ -17,6 +17,8 @@ def check_shaping(facts: IndexFacts, plan: Plan) -> None:
     known = facts.schema.row_columns
     if plan.fill is not None:
         ordered_attribute("Fill.column", plan.fill.column, facts)
+        if any(isinstance(stage, Budget) and stage.tokens for stage in plan.stages):
+            raise error(OptionError, "fill", "none beside a Budget, which it would exceed", "both")
     for tie in plan.tie_break:
         if tie.column not in known:
             raise error(OptionError, "tie_break", f"columns of {list(known)}", repr(tie.column))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hyrecall.recipe import Fill, TieBreak
     from hyrecall.scoring import Above
 
-__all__ = ["Floors", "IndexFacts", "Options", "Plan", "Texts"]
+__all__ = ["Floors", "IndexFacts", "Options", "Plan", "Texts", "is_shaped"]
 
 Texts: TypeAlias = "Sequence[TextQuery | None] | Mapping[str, Sequence[TextQuery | None]] | None"
 Floors: TypeAlias = "Mapping[str, float | Above] | float | Above | None"
@@ -72,6 +72,8 @@ class Options:
     tie_break: tuple[TieBreak, ...] = ()
     fill: Fill | None = None
     blank: tuple[int, ...] = ()  # queries that get nothing but what fills
+    said: object = None  # the texts as the caller gave them, where a recipe reads them its way
+    notes: tuple[str, ...] = ()  # for the trace
     n_queries: int | None = None  # where no arm reads what says so
     asked: npt.NDArray[np.bool_] | None = None  # the only queries that get a reply
 
@@ -101,6 +103,7 @@ class Plan:
     sessions: tuple[Session | None, ...] = ()
     scope: object = None  # as given, for graphs
     asked: npt.NDArray[np.bool_] | None = None
+    asks: npt.NDArray[np.bool_] | None = None  # [n_queries, n_arms], where lists are filled
 
     def phase_of(self, query: int) -> Phase | None:
         """Give the weights of a query's signals; None where no stage weighs them."""
@@ -114,4 +117,9 @@ class Plan:
     @property
     def is_shaped(self) -> bool:
         """Whether the request asks for whole lists, which stages then order and cut."""
-        return bool(self.stages or self.tie_break or self.fill or self.blank)
+        return is_shaped(self.stages, self.tie_break, self.fill)
+
+
+def is_shaped(stages: object, tie_break: object, fill: object) -> bool:
+    """Whether lists are asked for whole, to be ordered and cut afterwards."""
+    return bool(stages or tie_break or fill)

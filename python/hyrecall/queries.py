@@ -9,7 +9,7 @@ from typing import TypeAlias
 from hyrecall.arguments import plain, whole
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = ["All", "Any", "Boost", "Phrase", "Prefix", "TextQuery", "lower"]
+__all__ = ["All", "Any", "Boost", "Phrase", "Prefix", "TextQuery", "lower", "words_of"]
 
 _MAX_SLOP = 1000
 _MAX_BOOST = 2.0**20
@@ -194,6 +194,25 @@ def lower(query: object, argument: str, depth: int = 0) -> AnyType:
     if isinstance(query, Boost):
         return ("boost", float(query.factor), lower(query.query, argument, depth + 1))
     raise _not_a_query(argument, query)
+
+
+def words_of(query: object) -> str | None:
+    """Give a query's words, for what reads plain text; None: it has none.
+
+    Examples
+    --------
+    >>> words_of(All(Phrase("green tea"), Boost("milk", 2.0), Prefix("oat")))
+    'green tea milk oat'
+    """
+    if isinstance(query, str):
+        return query
+    if isinstance(query, Phrase | Prefix):
+        return query.text
+    if isinstance(query, Boost):
+        return words_of(query.query)
+    if isinstance(query, _Group):
+        return " ".join(words_of(one) or "" for one in query.queries)
+    return None
 
 
 def _check_text(argument: str, text: object) -> None:

@@ -7,7 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
+
 from hyrecall import _core
+from hyrecall.arguments import listed
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.expansion import expand, read_expansion
 from hyrecall.graph_names import bind_graphs
@@ -17,6 +20,7 @@ from hyrecall.pipeline import Shaper
 from hyrecall.pipeline_checks import check_shaping
 from hyrecall.plan import IndexFacts, Options, Plan
 from hyrecall.pools import Piece
+from hyrecall.queries import words_of
 from hyrecall.reply_arrays import Arrays, join_pieces, only_queries
 from hyrecall.request import make_plan
 from hyrecall.scope import check_no_list
@@ -74,7 +78,7 @@ def run_recall(
         for segment in state.segments:
             segment.check(arm)  # does nothing but after open(verify="structure"), once
     check_shaping(facts, plan)
-    texts = _texts(facts, plan, options.text)
+    texts = _texts(facts, plan, options.text if options.said is None else options.said)
     reaches = Reaches(plan.scope)
     shaper = Shaper(facts, state, plan, now=asked_at, texts=texts, reaches=reaches)
     planned = time.perf_counter()
@@ -85,6 +89,9 @@ def run_recall(
         execution, arrays, empty, seconds = _run_piece(state, request, plan.arms[: plan.n_lexical])
         if plan.asked is not None:
             arrays = only_queries(arrays, plan.asked[begin : begin + request.n_queries])
+        if plan.blank and not plan.is_shaped:
+            own = np.isin(np.arange(begin, begin + request.n_queries), plan.blank)
+            arrays = only_queries(arrays, ~own)
         if plan.is_shaped:
             merged = time.perf_counter()
             arrays = shaper.run(arrays, Piece(execution, request, begin))
@@ -121,11 +128,10 @@ def run_recall(
 
 def _texts(facts: IndexFacts, plan: Plan, text: object) -> list[str | None]:
     """Give the queries' own words, for rerankers; None where there are none to hand over."""
-    arms = list(facts.schema.text_arms)
-    given = text.get(arms[0]) if isinstance(text, Mapping) and arms else text
-    if not isinstance(given, Sequence):
-        return [None] * plan.n_queries
-    return [one if isinstance(one, str) else None for one in given]
+    if isinstance(text, Mapping):
+        text = next((text[arm] for arm in facts.schema.text_arms if arm in text), None)
+    given = [None] * plan.n_queries if text is None else listed(text)
+    return [words_of(one) for one in given]
 
 
 def _run_piece(

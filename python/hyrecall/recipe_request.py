@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.analyzer import Analyzer
+from hyrecall.arguments import listed
 from hyrecall.arms.run import text_readers
 from hyrecall.errors import OptionError, error
 from hyrecall.plan import IndexFacts, Options
@@ -57,9 +58,11 @@ def recipe_options(
     for name in OWNED:
         if getattr(options, name) not in (getattr(plain, name), ()):
             raise error(OptionError, name, f"none beside recipe= ({recipe.name} has its own)", name)
-    _check_analyzer(facts, recipe)
     lexical = _arms(facts, recipe, Lexical, tuple(facts.schema.text_arms))
     dense = _arms(facts, recipe, Dense, tuple(facts.schema.vector_arms))
+    _check_analyzer(facts, recipe, lexical)
+    options = replace(options, text=_as_lists(options.text))
+    _check_names(facts, recipe, options)
     texts = _texts(options.text, lexical, facts, recipe)
     vectors = options.vectors if dense else None
     runs = [*(texts or {}), *(dense if vectors is not None else ())]
@@ -93,15 +96,58 @@ def recipe_options(
         fill=recipe.fill,
         expansion=recipe.expansion,
         blank=_blank(recipe, options.text, asked),
+        said=options.text,
+        notes=_unused(recipe, fusion, chosen),
         n_queries=_n_queries(options, asked),
         asked=asked,
     )
 
 
-def _check_analyzer(facts: IndexFacts, recipe: Recipe) -> None:
+def _as_lists(text: object) -> object:
+    """Give texts of any library as lists, arm by arm; what is no list is left to the plan."""
+    if isinstance(text, Mapping):
+        return {arm: _as_lists(queries) for arm, queries in text.items()}
+    given = listed(text)
+    return given.tolist() if isinstance(given, np.ndarray) and given.ndim == 1 else given
+
+
+def _check_names(facts: IndexFacts, recipe: Recipe, options: Options) -> None:
+    """Check the arms that a call names; one that the recipe leaves out is no error."""
+    readers = text_readers({arm.name: arm for arm in (*recipe.more, *recipe.on_no_match)})
+    known = {
+        "text": (*facts.schema.text_arms, *readers),
+        "vectors": tuple(facts.schema.vector_arms),
+    }
+    for argument, arms in known.items():
+        given = getattr(options, argument)
+        for arm in given if isinstance(given, Mapping) else ():
+            if arm not in arms:
+                raise error(OptionError, argument, f"arms of {list(arms)}", repr(arm))
+
+
+def _unused(
+    recipe: Recipe, fusion: Fusion | None, chosen: Mapping[str, Lexical | Dense]
+) -> tuple[str, ...]:
+    """Say what has no effect because one arm runs and nothing is fused."""
+    if fusion is not None:
+        return ()
+    settings = {
+        "min_fused": recipe.min_fused is not None,
+        "balance": getattr(recipe.fusion, "balance", None) is not None,
+        "weight": any(part.weight != 1.0 for part in chosen.values()),
+        "scale": any(part.scale is not None for part in chosen.values()),
+    }
+    only = ", ".join([*chosen, *(arm.name for arm in recipe.more)])
+    return tuple(
+        f"{name} has no effect: only {only} runs" for name, is_set in settings.items() if is_set
+    )
+
+
+def _check_analyzer(facts: IndexFacts, recipe: Recipe, lexical: Mapping[str, Lexical]) -> None:
     if recipe.analyzer is None:
         return
-    for arm, analyzer in facts.analyzers.items():
+    for arm in lexical:
+        analyzer = facts.analyzers[arm]
         if analyzer.name != recipe.analyzer:
             wanted = Analyzer(recipe.analyzer)
             wish = f"the analyzer {recipe.analyzer!r} ({wanted.hash}) in arm {arm!r}"
@@ -141,9 +187,9 @@ def _texts(
         else:
             part = lexical[arm]
             out[arm] = [read_words(q, part) if isinstance(q, str) else q for q in queries]
-    # Arms beside them read the words as they are.
+    # Arms beside them read the words as they are: their own, or those of the first arm named.
     plain = text if not isinstance(text, Mapping) else next(iter(text.values()), None)
-    return out | dict.fromkeys(readers, plain)
+    return out | {arm: given.get(arm, plain) for arm in readers}
 
 
 def _fusion(recipe: Recipe, chosen: Mapping[str, Lexical | Dense]) -> Fusion | None:

@@ -15,7 +15,7 @@ from hyrecall.arms.run import Arm, add_arms, read_arms, runs, text_readers
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.filter_program import compile_filter
 from hyrecall.filters import Filter
-from hyrecall.plan import IndexFacts, Options, Plan
+from hyrecall.plan import IndexFacts, Options, Plan, is_shaped
 from hyrecall.queries import lower
 from hyrecall.scope import Scopes
 from hyrecall.scoring import BM25, DBSF, RRF, Fusion, Max, WeightedSum, read_floor
@@ -65,12 +65,12 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     lexical = [arm for arm in arms if arm in facts.schema.text_arms]
     bm25 = _read_bm25(facts, options.bm25, lexical)
     stages = check_stages(options.shaping)
-    is_shaped = bool(stages or options.tie_break or options.fill or options.blank)
-    if (len(arms) > 1 or is_shaped) and offset + limit > depth:
+    shaped = is_shaped(stages, options.tie_break, options.fill)
+    if (len(arms) > 1 or shaped) and offset + limit > depth:
         wish = f"<= {depth} (depth)"
         argument = "offset + limit" if offset else "limit"
         raise error(OptionError, argument, wish, offset + limit, "pass depth=")
-    if len(arms) == 1 and not is_shaped:
+    if len(arms) == 1 and not shaped:
         depth = max(depth, offset + limit)
     fusion = options.fusion if options.fusion is not None or len(arms) == 1 else RRF()
     floors = _read_floors(options.min_score, arms)
@@ -88,8 +88,8 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
         filters=filters,
         filter_of=filter_of,
         depth=depth,
-        limit=depth * len(arms) if is_shaped else limit,
-        offset=0 if is_shaped else offset,
+        limit=depth * len(arms) if shaped else limit,
+        offset=0 if shaped else offset,
         threads=facts.threads,
     )
     for arm in lexical:
@@ -116,13 +116,37 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     )
     n_lexical, normalize = len(lexical), options.normalize
     notes += (*left_out, *(note for found in listed.values() for note in found.notes))
+    notes += (*options.notes, *_balance_notes(fusion, n_lexical, len(vectors.keys() & set(arms))))
     return Plan(
         request, n_queries, arms, n_lexical, bm25, fusion, weights, normalize, depth, notes,
         limit, offset, stages, options.tie_break, extra=tuple(extra), listed=listed,
         fill=options.fill, blank=options.blank,
         sessions=read_sessions(facts, options.session, stages, n_queries),
         scope=options.scope, asked=options.asked,
+        asks=None if options.fill is None else _asks(arms, n_queries, texts, vectors),
     )  # fmt: skip
+
+
+def _balance_notes(fusion: Fusion | None, n_lexical: int, n_dense: int) -> tuple[str, ...]:
+    if getattr(fusion, "balance", None) is None or (n_lexical and n_dense):
+        return ()
+    return ("balance has no effect: arms of one kind run",)
+
+
+def _asks(
+    arms: Sequence[str],
+    n_queries: int,
+    texts: Mapping[str, Sequence[object]],
+    vectors: Mapping[str, Matrix],
+) -> npt.NDArray[np.bool_]:
+    """Say of each query which arms it asks something; a zero vector asks nothing."""
+    out = np.ones((n_queries, len(arms)), np.bool_)
+    for at, arm in enumerate(arms):
+        if arm in vectors:
+            out[:, at] = vectors[arm][0].any(axis=1)
+        elif arm in texts:
+            out[:, at] = [text is not None for text in texts[arm]]
+    return out
 
 
 def _add_dense(

@@ -32,7 +32,10 @@ def rerank_scores(
     worker = ThreadPoolExecutor(1, thread_name_prefix="hyrecall-rerank")
     try:
         for at, (query, one) in enumerate(zip(queries, texts, strict=True)):
-            if query is None or not one:
+            if not one:
+                continue
+            if query is None:
+                faults["no text"] = faults.get("no text", 0) + 1
                 continue
             left = deadline - time.monotonic()
             call = worker.submit(_call, stage, query, [text or "" for text in one])
