@@ -64,12 +64,14 @@ class Outcomes:
 
 
 def verdict_of(row: Row, verdicts: list[str]) -> str:
-    """One word for a row: one failing test is a failing row."""
+    """Say how a row stands: one failing test is a failing row, a skipped one leaves it partly shown."""
     if "FAIL" in verdicts:
         return "FAIL"
-    if "pass" in verdicts:
-        return "pass"
-    return "missing" if row.place == "index" else LATER[row.place]
+    if row.place != "index":
+        return LATER[row.place]
+    if "pass" not in verdicts:
+        return "missing"
+    return "pass" if set(verdicts) == {"pass"} else "partly"
 
 
 def main(options: list[str]) -> int:
