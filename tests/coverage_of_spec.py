@@ -64,7 +64,7 @@ class Outcomes:
 
 
 def verdict_of(row: Row, verdicts: list[str]) -> str:
-    """Say how a row stands: one failing test is a failing row, a skipped one leaves it partly shown."""
+    """Say how a row stands: a failing test fails it, a skipped one leaves it partly shown."""
     if "FAIL" in verdicts:
         return "FAIL"
     if row.place != "index":

@@ -12,7 +12,7 @@ namespace hyrecall {
 namespace {
 
 constexpr std::size_t kBlockQueries = 16;  // queries that meet a tile while it is in cache
-constexpr Row kSliceRows = 16'384;  // a scan is split among threads only above this many rows each
+constexpr Row kSliceRows = 4'096;  // a scan is split among threads only above this many rows each
 
 }  // namespace
 
