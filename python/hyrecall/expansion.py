@@ -111,7 +111,6 @@ def expand(
 ) -> Around:
     """Look around the hits of a reply, within its scopes and snapshot."""
     from hyrecall.arms.tags import related
-    from hyrecall.graph import bound_graph
     from hyrecall.graph_context import find_neighbours
 
     context: Sequence[Sequence[tuple[Neighbour, ...]]] = [() for _ in hits]
@@ -120,10 +119,8 @@ def expand(
         if isinstance(part, SharedTags):
             near = related(hits, part.column, n=part.n)
             continue
-        graph = bound_graph("Context.graph", part.graph, hits._facts)
         keys = [one.keys for one in hits]
         top = [one[: part.top] for one in keys]
-        reach = reaches.of(graph, 0, len(hits))
-        scope = hits._plan.scope
-        context = find_neighbours(graph, reach, top, scope, list(texts), keys, part.n)
+        reach = reaches.of(part.graph, 0, len(hits))
+        context = find_neighbours(reach, top, hits._plan.scope, list(texts), keys, part.n)
     return Around(context, near)

@@ -17,9 +17,11 @@ from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.graph_reach import Reach
 from hyrecall.graph_reads import GraphReads
 from hyrecall.graph_schema import GraphSchema
+from hyrecall.graph_states import BoundGraph
 from hyrecall.index import Index
 from hyrecall.plan import IndexFacts
 from hyrecall.scoring import BM25
+from hyrecall.segments import State
 
 __all__ = ["Graph", "GraphSchema", "Neighbour"]
 
@@ -188,7 +190,7 @@ class Graph(GraphReads):
             How many edges there were.
         """
         wanted = read_keys("keys", list(keys), self._nodes._facts)
-        found = self.incident(wanted, scope)
+        found = self._bound().incident(wanted, scope)
         columns = [self._edges.schema.key, *self._edges.schema.cell_columns]
         values = [found.column(name).to_pylist() for name in columns]
         if not self._edges.schema.cell_columns:
@@ -225,7 +227,7 @@ class Graph(GraphReads):
             without an edge is not there.
         """
         read_hops(hops)
-        adjacency = self.adjacency(scope, len(hot))
+        adjacency = self._bound().adjacency(scope, len(hot))
         offsets, keys = self.flat_keys("hot", hot)
         return [
             dict(zip(near, far, strict=True))
@@ -260,7 +262,7 @@ class Graph(GraphReads):
         read_hops(hops)
         if len(hot) != len(among):
             raise error(ShapeError, "among", f"{len(hot)} queries as hot has", len(among))
-        adjacency = self.adjacency(scope, len(hot))
+        adjacency = self._bound().adjacency(scope, len(hot))
         offsets, keys = self.flat_keys("hot", [list(one) for one in hot])
         scores = np.array([score for one in hot for score in one.values()], np.float64)
         if not (np.isfinite(scores) & (scores >= 0)).all():
@@ -301,8 +303,12 @@ class Graph(GraphReads):
         from hyrecall.graph_context import check_surroundings, find_neighbours
 
         check_surroundings(len(keys), text, exclude, n)
-        reach = Reach.of(self, scope, len(keys))
-        return find_neighbours(self, reach, keys, scope, text, exclude, n)
+        reach = Reach.of(self._bound(), scope, len(keys))
+        return find_neighbours(reach, keys, scope, text, exclude, n)
+
+    def _bound(self, nodes: State | None = None) -> BoundGraph:
+        """Hold its edges as they are now, over a state of the nodes; default: today's."""
+        return BoundGraph(self, self._edges._state, nodes or self._nodes._state)
 
     def __repr__(self) -> str:
         """Show its size."""
@@ -315,7 +321,7 @@ def read_hops(hops: object) -> None:
         raise error(OptionError, "hops", f"an int in [0, {MOST_HOPS}]", repr(hops))
 
 
-def bound_graph(argument: str, graph: object, facts: IndexFacts) -> Graph:
+def check_graph(argument: str, graph: object, facts: IndexFacts) -> Graph:
     """Give the graph of an arm; it must be there, and over the index that is asked."""
     if not isinstance(graph, Graph):
         raise error(OptionError, argument, "an hr.Graph in place of its name", repr(graph))

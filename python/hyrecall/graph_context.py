@@ -10,11 +10,12 @@ import numpy.typing as npt
 
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.filters import Filter
-from hyrecall.segments import State, gather_column, seqs_of
+from hyrecall.segments import gather_column, seqs_of
 
 if TYPE_CHECKING:
-    from hyrecall.graph import Graph, Keys, Neighbour
+    from hyrecall.graph import Keys, Neighbour
     from hyrecall.graph_reach import Reach
+    from hyrecall.graph_states import BoundGraph
 
 __all__ = ["check_surroundings", "find_neighbours"]
 
@@ -33,7 +34,6 @@ def check_surroundings(
 
 
 def find_neighbours(
-    graph: Graph,
     reach: Reach,
     keys: Keys,
     scope: object,
@@ -42,12 +42,13 @@ def find_neighbours(
     n: int,
 ) -> list[list[tuple[Neighbour, ...]]]:
     """Find the neighbours of each query's documents, best edge first."""
-    offsets, flat = graph.flat_keys("keys", keys)
+    bound = reach.bound
+    offsets, flat = bound.graph.flat_keys("keys", keys)
     query_of = np.repeat(np.arange(len(keys), dtype=np.uint32), np.diff(offsets))
     found = reach.adjacency.neighbours(query_of, flat)
     by_query = [found[begin:end] for begin, end in _spans(offsets)]
-    scores = _edge_scores(graph, reach.state, keys, scope, text, by_query)
-    names = _edge_keys(graph, reach.state, found)
+    scores = _edge_scores(bound, keys, scope, text, by_query)
+    names = _edge_keys(bound, found)
     out = []
     for query, (begin, end) in enumerate(_spans(offsets)):
         hidden = {*keys[query], *(exclude[query] if exclude is not None else ())}
@@ -64,21 +65,21 @@ def _spans(offsets: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
     return list(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
 
 
-def _edge_keys(graph: Graph, state: State, found: Sequence[Found]) -> list[list[tuple[Any, int]]]:
+def _edge_keys(bound: BoundGraph, found: Sequence[Found]) -> list[list[tuple[Any, int]]]:
     """Give (key, seq) of every edge found."""
     if not found:
         return []
     segment, row = (np.concatenate([one[part] for one in found]) for part in (1, 2))
-    keys = gather_column(state.segments, segment, row, graph.edges.schema.key).to_pylist()
-    seqs = seqs_of(state.segments, segment, row).tolist()
+    segments = bound.edges.segments
+    keys = gather_column(segments, segment, row, bound.graph.edges.schema.key).to_pylist()
+    seqs = seqs_of(segments, segment, row).tolist()
     named = list(zip(keys, seqs, strict=True))
     ends = np.cumsum([0, *(len(one) for one, _, _ in found)])
     return [named[begin:end] for begin, end in _spans(ends)]
 
 
 def _edge_scores(
-    graph: Graph,
-    state: State,
+    bound: BoundGraph,
     keys: Keys,
     scope: object,
     text: Sequence[object] | None,
@@ -89,9 +90,9 @@ def _edge_scores(
     if text is None or not any(counts):
         return [{} for _ in keys]
     # A filter leaves the statistics alone: the scores are those of the whole scope's edges.
-    filters = [Filter(**{graph.participants_column: list(one)}) if len(one) else None
-               for one in keys]  # fmt: skip
-    hits = graph.best_edges(list(text), scope, max(counts), state=state, filter=filters)
+    column = bound.graph.participants_column
+    filters = [Filter(**{column: list(one)}) if len(one) else None for one in keys]
+    hits = bound.best_edges(list(text), scope, max(counts), filter=filters)
     arrays = hits._arrays
     return [
         {

@@ -1,28 +1,32 @@
-"""Graphs in place of their names: a recipe is plain data and names a graph by its role."""
+"""The graphs of a call: put in the place of their names, and held as they are at one moment."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hyrecall.arms.regex import Edges
+from hyrecall.arms.edges import EdgeLexical
+from hyrecall.arms.regex import Edges, Regex
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.expansion import Context
+from hyrecall.shaping import SessionSignals
 
 if TYPE_CHECKING:
-    from hyrecall.plan import Options
+    from hyrecall.plan import IndexFacts, Options
     from hyrecall.recipe import Recipe
+    from hyrecall.segments import State
 
-__all__ = ["bind_graphs", "bind_recipes"]
+__all__ = ["bind_graphs", "bind_recipes", "hold_graphs", "parts_of_recipes"]
 
 
-def bind_graphs(options: Options) -> Options:
-    """Put graphs in the place of names, in arms, stages and expansion.
+def bind_graphs(facts: IndexFacts, state: State, options: Options) -> Options:
+    """Put graphs in the place of names, in arms, stages and expansion, and hold them.
 
     Raises
     ------
     OptionError
-        A name without a graph, a graph that nothing names.
+        A name without a graph, a graph that nothing names, one over another index.
     """
     if options.graphs is None and not (options.arms or options.shaping or options.expansion):
         return options
@@ -35,7 +39,7 @@ def bind_graphs(options: Options) -> Options:
         graphs=None,
     )
     binder.check_used()
-    return bound
+    return hold_graphs(facts, state, bound, _parts_of_options(bound))
 
 
 def bind_recipes(recipes: Iterable[Recipe], graphs: object) -> list[Recipe]:
@@ -58,6 +62,66 @@ def bind_recipes(recipes: Iterable[Recipe], graphs: object) -> list[Recipe]:
     ]
     binder.check_used()
     return bound
+
+
+def hold_graphs(
+    facts: IndexFacts, state: State, options: Options, parts: Iterable[object]
+) -> Options:
+    """Hold each graph of some arms, stages and expansions as it is now, and a copy of the scope.
+
+    So all parts of a call, and the explanations of its reply, read the same, whatever is written
+    meanwhile. What the options hold already stays.
+
+    Parameters
+    ----------
+    facts, state
+        Of the index that is asked: the graphs' nodes are read in this state.
+    options : Options
+    parts : iterable
+        Without names of graphs.
+
+    Raises
+    ------
+    OptionError
+        No graph, or one over another index.
+    """
+    from hyrecall.graph import check_graph
+
+    held = dict(options.bound)
+    for part in parts:
+        for argument, given in _graphs_of(part):
+            graph = check_graph(argument, given, facts)
+            if graph not in held:
+                held[graph] = graph._bound(state)
+    scope = list(options.scope) if isinstance(options.scope, list) else options.scope
+    return replace(options, scope=scope, bound=held)
+
+
+def _parts_of_options(options: Options) -> Iterator[object]:
+    """Give what may have a graph, in the order in which it runs."""
+    for parts in (options.arms, options.shaping, options.expansion):
+        yield from parts if isinstance(parts, tuple | list) else (parts,)
+
+
+def parts_of_recipes(recipes: Iterable[Recipe]) -> Iterator[object]:
+    """Give what may have a graph."""
+    for one in recipes:
+        yield from (*one.more, *one.on_no_match, *one.shaping, *one.expansion)
+
+
+def _graphs_of(part: object) -> Iterator[tuple[str, object]]:
+    """Give each graph with what messages call it."""
+    match part:
+        case EdgeLexical():
+            yield f"{part.name}.graph", part.graph
+        case Regex():
+            for column in part.columns:
+                if isinstance(column, Edges):
+                    yield f"{part.name}.columns", column.graph
+        case SessionSignals() if part.graph is not None:
+            yield "SessionSignals.graph", part.graph
+        case Context():
+            yield "Context.graph", part.graph
 
 
 class _Binder:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hyrecall import _core
-from hyrecall.segments import State
+from hyrecall.scope import scope_of
 
 if TYPE_CHECKING:
-    from hyrecall.graph_reads import GraphReads
+    from hyrecall.graph_states import BoundGraph, BoundGraphs
 
 __all__ = ["Reach", "Reaches"]
 
@@ -20,34 +20,35 @@ class Reach:
 
     Attributes
     ----------
-    state : State
-        Of the edges: their places mean something in this one only.
+    bound : BoundGraph
+        The places of edges mean something in its state only.
     adjacency : _core.arms.Adjacency
         Of these queries.
     """
 
-    state: State
+    bound: BoundGraph
     adjacency: _core.arms.Adjacency
 
     @staticmethod
-    def of(graph: GraphReads, scope: object, n: int) -> Reach:
+    def of(bound: BoundGraph, scope: object, n: int) -> Reach:
         """Read a graph for n queries."""
-        state = graph.edges._state
-        return Reach(state, graph.adjacency(scope, n, state=state))
+        return Reach(bound, bound.adjacency(scope, n))
 
 
 class Reaches:
     """The reach of each graph that a call asks, made when it is first asked."""
 
-    def __init__(self, scope: object) -> None:
-        """Take the scope of the call, as given."""
+    def __init__(self, graphs: BoundGraphs, scope: object) -> None:
+        """Take the graphs and the scope of the call."""
+        self._graphs = graphs
         self._scope = scope
-        self._made: dict[tuple[GraphReads, int, int], Reach] = {}
+        self._made: dict[tuple[BoundGraph, int, int], Reach] = {}
 
-    def of(self, graph: GraphReads, begin: int, end: int) -> Reach:
+    def of(self, graph: object, begin: int, end: int) -> Reach:
         """Give a graph's reach for the queries [begin, end)."""
-        made = self._made.get((graph, begin, end))
+        bound = self._graphs[graph]
+        made = self._made.get((bound, begin, end))
         if made is None:
-            scope = self._scope[begin:end] if isinstance(self._scope, list) else self._scope
-            made = self._made[graph, begin, end] = Reach.of(graph, scope, end - begin)
+            own = scope_of(self._scope, begin, end)
+            made = self._made[bound, begin, end] = Reach.of(bound, own, end - begin)
         return made

@@ -46,7 +46,8 @@ class Hits:
 
     Notes
     -----
-    Hits keep the snapshot they were read from: columns that are read later are those of the call.
+    Hits keep the snapshot they were read from, and those of the graphs: columns that are read later
+    are those of the call, and so is what a hit explains.
     They have length, items, slices and iteration as a sequence has, but are none by name: polars
     would take a ``Sequence`` item by item and not see the table.
 

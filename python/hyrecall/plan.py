@@ -20,6 +20,7 @@ from hyrecall.shaping import Phase, SessionSignals, Stage
 
 if TYPE_CHECKING:
     from hyrecall.analyzer import Analyzer
+    from hyrecall.graph_states import BoundGraphs
     from hyrecall.queries import TextQuery
     from hyrecall.recipe import Fill, TieBreak
     from hyrecall.scoring import Above
@@ -68,6 +69,7 @@ class Options:
     shaping: object = None
     session: object = None
     graphs: object = None  # by the names that arms, stages and expansion give them
+    bound: BoundGraphs = field(default_factory=dict)  # the states of those that are bound already
     expansion: object = None
     tie_break: tuple[TieBreak, ...] = ()
     fill: Fill | None = None
@@ -101,7 +103,8 @@ class Plan:
     fill: Fill | None = None
     blank: tuple[int, ...] = ()
     sessions: tuple[Session | None, ...] = ()
-    scope: object = None  # as given, for graphs
+    scope: object = None  # for graphs; a list is the plan's own
+    bound: BoundGraphs = field(default_factory=dict)
     asked: npt.NDArray[np.bool_] | None = None
     asks: npt.NDArray[np.bool_] | None = None  # [n_queries, n_arms], where lists are filled
 
@@ -109,10 +112,6 @@ class Plan:
         """Give the weights of a query's signals; None where no stage weighs them."""
         stage = next((one for one in self.stages if isinstance(one, SessionSignals)), None)
         return None if stage is None else phase_of(stage, self.sessions[query])
-
-    def scope_of(self, begin: int, end: int) -> object:
-        """Give the scopes of some queries, as given."""
-        return self.scope[begin:end] if isinstance(self.scope, list) else self.scope
 
     @property
     def is_shaped(self) -> bool:

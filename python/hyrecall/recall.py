@@ -70,7 +70,7 @@ def run_recall(
             OptionError, "columns", f"a sequence of columns of {list(known)}", repr(columns)
         )
     asked_at = _utc(now)
-    options = bind_graphs(options)
+    options = bind_graphs(facts, state, options)
     expansion = read_expansion(options.expansion)
     with _core.arithmetic.RoundToNearest():  # weights and floors are computed here
         plan = make_plan(facts, state, options)
@@ -79,7 +79,7 @@ def run_recall(
             segment.check(arm)  # does nothing but after open(verify="structure"), once
     check_shaping(facts, plan)
     texts = _texts(facts, plan, options.text if options.said is None else options.said)
-    reaches = Reaches(plan.scope)
+    reaches = Reaches(plan.bound, plan.scope)
     shaper = Shaper(facts, state, plan, now=asked_at, texts=texts, reaches=reaches)
     planned = time.perf_counter()
     pieces, notes, steps = [], list(plan.notes), {"plan": planned - started}

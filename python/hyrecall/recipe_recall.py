@@ -12,7 +12,7 @@ import numpy.typing as npt
 from hyrecall.arms.listed import Listed
 from hyrecall.arms.run import runs, text_readers
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.graph_names import bind_recipes
+from hyrecall.graph_names import bind_recipes, hold_graphs, parts_of_recipes
 from hyrecall.hits import Hits
 from hyrecall.joined_hits import JoinedHits
 from hyrecall.plan import IndexFacts, Options
@@ -51,7 +51,8 @@ def recall_by_recipe(
     at = datetime.now(UTC) if now is None else now  # one time for all parts
     chosen = _by_recipe(recipe)
     recipes = bind_recipes([one for one, _ in chosen], options.graphs)
-    shares = _Shares(replace(options, graphs=None), recipes)
+    held = hold_graphs(facts, state, options, parts_of_recipes(recipes))
+    shares = _Shares(replace(held, graphs=None), recipes)
     parts: list[Hits] = []
     answers: list[npt.NDArray[np.bool_]] = []
 

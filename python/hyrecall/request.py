@@ -102,7 +102,7 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     listed: dict[str, Candidates] = {}
     if chosen:
         audience = _core.arms.Audience(snapshot, request)
-        batch = Batch(facts, state, audience, options.scope, n_queries, depth)
+        batch = Batch(facts, state, audience, options.scope, options.bound, n_queries, depth)
         listed = add_arms(request, batch, chosen, texts, options.candidates, floors)
     request.set_fusion(
         kind=_kind(fusion),
@@ -122,7 +122,7 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
         limit, offset, stages, options.tie_break, extra=tuple(extra), listed=listed,
         fill=options.fill, blank=options.blank,
         sessions=read_sessions(facts, options.session, stages, n_queries),
-        scope=options.scope, asked=options.asked,
+        scope=options.scope, bound=options.bound, asked=options.asked,
         asks=None if options.fill is None else _asks(arms, n_queries, texts, vectors),
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ from hyrecall import _core
 from hyrecall.arguments import plain
 from hyrecall.errors import OptionError, ScopeError, ShapeError, error
 
-__all__ = ["ANY", "CellTypes", "Scope", "ScopeLike", "Scopes", "encode_part"]
+__all__ = ["ANY", "CellTypes", "Scope", "ScopeLike", "Scopes", "encode_part", "scope_of"]
 
 
 class _Any(Enum):
@@ -197,6 +197,11 @@ class Scopes:
             for name, kind in self._types.items()
         ]
         return self._snapshot.matching(parts)
+
+
+def scope_of(scope: object, begin: int, end: int) -> object:
+    """Give the scopes of the queries [begin, end) of a batch: a list has one for each."""
+    return scope[begin:end] if isinstance(scope, list) else scope
 
 
 def check_no_list(scope: object) -> None:

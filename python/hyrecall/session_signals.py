@@ -21,7 +21,6 @@ from hyrecall.shaping import Phase, SessionSignals, Stage
 from hyrecall.shaping.checks import read_duration
 
 if TYPE_CHECKING:
-    from hyrecall.graph import Graph
     from hyrecall.graph_reach import Reach
     from hyrecall.plan import IndexFacts
 
@@ -64,7 +63,7 @@ def session_signals(
     offsets: npt.NDArray[np.int64],
     keys: pa.Array,
     *,
-    reach: Callable[[Graph], Reach],
+    reach: Callable[[object], Reach],
     now: datetime,
 ) -> tuple[Floats, Floats]:
     """Give (topical, session) of documents, per query back to back.
@@ -93,14 +92,11 @@ def session_signals(
             session[begin:end] = np.where(at < 0, 0.0, np.array(list(warm.values()))[at])
     if stage.graph is None or not any(warmth):
         return np.zeros(len(session)), session
-    from hyrecall.graph import bound_graph
-
-    graph = bound_graph("SessionSignals.graph", stage.graph, facts)
+    near = reach(stage.graph)
     hot = [_hot(stage, warm) for warm in warmth]
-    hot_offsets, hot_keys = graph.flat_keys("hot", [list(one) for one in hot])
+    hot_offsets, hot_keys = near.bound.graph.flat_keys("hot", [list(one) for one in hot])
     scores = np.array([score for one in hot for score in one.values()], np.float64)
-    found = reach(graph).adjacency
-    topical = found.spread(hot_offsets, hot_keys, scores, offsets, keys, stage.hops)
+    topical = near.adjacency.spread(hot_offsets, hot_keys, scores, offsets, keys, stage.hops)
     return topical, session
 
 

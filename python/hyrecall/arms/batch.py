@@ -16,6 +16,7 @@ from hyrecall.scope import Scopes
 from hyrecall.segments import seqs_of
 
 if TYPE_CHECKING:
+    from hyrecall.graph_states import BoundGraphs
     from hyrecall.plan import IndexFacts
     from hyrecall.segments import State
 
@@ -35,7 +36,9 @@ class Batch:
     audience : _core.arms.Audience
         What each query may see: every read of an arm goes through it.
     scope : object
-        As the caller gave it, for a graph's own index.
+        As the caller gave it, for a graph's own index; a list is the call's own.
+    graphs : mapping of Graph to BoundGraph
+        Of the call.
     n_queries, depth : int
         How many queries, and how many documents an arm hands on.
     """
@@ -44,6 +47,7 @@ class Batch:
     state: State
     audience: _core.arms.Audience
     scope: object
+    graphs: BoundGraphs
     n_queries: int
     depth: int
 

@@ -57,10 +57,9 @@ class EdgeLexical:
 
     def candidates(self, batch: Batch, texts: Sequence[object]) -> Candidates:
         """Find the best edges of each query and credit who takes part in them."""
-        from hyrecall.graph import bound_graph
-
-        graph = bound_graph(f"{self.name}.graph", self.graph, batch.facts)
-        hits = graph.best_edges(texts, batch.scope, self.depth or batch.depth)
+        bound = batch.graphs[self.graph]
+        graph = bound.graph
+        hits = bound.best_edges(texts, batch.scope, self.depth or batch.depth)
         edge, keys = graph.participants(hits.column(graph.participants_column))
         counts = np.diff(hits._arrays["offsets"])
         query_of = np.repeat(np.arange(len(hits), dtype=np.uint32), counts)[edge]

@@ -232,8 +232,8 @@ def _edge_mask(
     row: npt.NDArray[Any],
 ) -> Mask:
     """Tell which of a group's rows take part in an edge whose text matches."""
-    assert not isinstance(column.graph, str)
-    keys = column.graph.participants_where(batch, query, lambda text: _mask(matcher(text)))
+    bound = batch.graphs[column.graph]
+    keys = bound.participants_where(batch, query, lambda text: _mask(matcher(text)))
     _, s, r = batch.audience.locate(keys, np.full(len(keys), query, np.uint32))
     shift = np.uint64(32)
     own = (segment.astype(np.uint64) << shift) | row
@@ -246,9 +246,6 @@ def check_columns(arm: Regex, batch: Batch) -> None:
     argument = f"{arm.name}.columns"
     for column in arm.columns:
         if isinstance(column, Edges):
-            from hyrecall.graph import bound_graph
-
-            bound_graph(argument, column.graph, facts)
             continue
         if column not in facts.schema.row_columns:
             known = [name for name in facts.schema.row_columns if _is_text(facts.row_types[name])]
