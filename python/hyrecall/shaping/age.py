@@ -98,7 +98,7 @@ class Composite:
     scale : float, default 10
         The highest rating.
     default : float, default 5
-        The rating of documents without one.
+        The rating of documents without one: null or NaN.
 
     Examples
     --------
