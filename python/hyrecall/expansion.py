@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Around", "Context", "Expansion", "SharedTags", "expand", "read_expansion"]
 
+MOST_BESIDE = 1000
+
 
 @dataclass(frozen=True)
 class Context:
@@ -31,6 +33,11 @@ class Context:
     n : int, default 3
         At most so many each, in [1, 1000]: by BM25 of the edge between, then key.
 
+    Raises
+    ------
+    OptionError
+        A number out of range.
+
     Examples
     --------
     >>> Context("graph").n
@@ -43,8 +50,8 @@ class Context:
 
     def __post_init__(self) -> None:
         """Check the options."""
-        integer("top", self.top, 1)
-        integer("n", self.n, 1)
+        object.__setattr__(self, "top", integer("top", self.top, 1))
+        object.__setattr__(self, "n", integer("n", self.n, 1, MOST_BESIDE))
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,13 @@ class SharedTags:
     n : int, default 5
         At most so many per query, in [1, 1000]: most shared tags first, then seq.
 
+    Raises
+    ------
+    OptionError
+        A number out of range.
+    DTypeError
+        A column that is no name.
+
     Examples
     --------
     >>> SharedTags("tags").n
@@ -70,7 +84,7 @@ class SharedTags:
     def __post_init__(self) -> None:
         """Check the options."""
         column_name("column", self.column)
-        integer("n", self.n, 1)
+        object.__setattr__(self, "n", integer("n", self.n, 1, MOST_BESIDE))
 
 
 Expansion: TypeAlias = Context | SharedTags

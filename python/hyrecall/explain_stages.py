@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.ages import age_seconds
+from hyrecall.ages import age_seconds, importances
 from hyrecall.explain import Place, Step
 from hyrecall.graph_reach import Reaches
 from hyrecall.pipeline_checks import vector_arm
+from hyrecall.pools import by_value
 from hyrecall.session_signals import phase_of, session_signals, signal_sums
 from hyrecall.shaping import (
     MMR,
@@ -101,16 +102,16 @@ def _alone(
     """Score a document by a stage that looks at no other document."""
     native = _core.shaping
     if isinstance(stage, Provenance):
-        value = _value(hits, place, stage.column)[0].as_py()
-        weight = dict(stage.by_value).get(value, stage.default)
+        values = _value(hits, place, stage.column)
+        weight = float(by_value(values, stage.by_value, stage.default, stage.column)[0])
         factors["weight"] = weight
         return weight * score
     if isinstance(stage, Recency):
         age = age_seconds(_value(hits, place, stage.column), hits.now)
         half_life = read_duration("half_life", stage.half_life)
         if stage.by is not None:
-            value = _value(hits, place, stage.by)[0].as_py()
-            half_life = dict(stage.by_value).get(value, half_life)
+            values = _value(hits, place, stage.by)
+            half_life = float(by_value(values, stage.by_value, half_life, stage.by)[0])
         factor = float(native.recency_factors(age, half_life, stage.exponent)[0])
         factors |= {"age": float(age[0]), "half_life": half_life, "factor": factor}
         return score * factor
@@ -118,9 +119,8 @@ def _alone(
         age = age_seconds(_value(hits, place, stage.time), hits.now)
         half_life = read_duration("half_life", stage.half_life)
         recency = float(native.recency_factors(age, half_life, 1.0)[0])
-        rating = _value(hits, place, stage.rating)[0].as_py()
-        rating = stage.default if rating is None else float(rating)
-        importance = min(max(rating / stage.scale, 0.0), 1.0)
+        ratings = _value(hits, place, stage.rating)
+        importance = float(importances(ratings, stage.default, stage.scale)[0])
         given: Any = native.composite_sums(
             stage.recency, recency, stage.importance, importance, stage.relevance, score
         )

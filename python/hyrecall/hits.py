@@ -111,15 +111,43 @@ class Hits:
 
     @property
     def parts(self) -> tuple[Hits, ...]:
-        """The replies it is made of: several where the queries of a batch had several recipes."""
+        """The replies it is made of: several where the queries of a batch had several recipes.
+
+        Returns
+        -------
+        tuple of Hits
+            Each with all queries of the batch; a query has hits in one of them at most.
+        """
         return (self,)
 
     def part_of(self, query: int) -> Hits:
-        """Give the part that holds a query's hits."""
+        """Give the part that holds a query's hits.
+
+        Parameters
+        ----------
+        query : int
+            In [0, n_queries).
+
+        Returns
+        -------
+        Hits
+            One of :attr:`parts`.
+        """
         return self
 
     def only(self, asked: npt.NDArray[np.bool_]) -> Hits:
-        """Give the reply to some of the queries; the others have no hits in it."""
+        """Give the reply to some of the queries; the others have no hits in it.
+
+        Parameters
+        ----------
+        asked : ndarray of bool, shape (n_queries,)
+            Which.
+
+        Returns
+        -------
+        Hits
+            With the same queries, snapshot and trace.
+        """
         hits = copy(self)
         hits._arrays = only_queries(self._arrays, asked)
         hits._gathered, hits._lists = {}, {}

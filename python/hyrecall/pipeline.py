@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hyrecall import _core
-from hyrecall.ages import age_seconds
+from hyrecall.ages import age_seconds, importances
 from hyrecall.errors import DTypeError, ShapeError, error
 from hyrecall.fill import fill_lists
 from hyrecall.graph_reach import Reaches
 from hyrecall.pipeline_checks import text_column, vector_arm
 from hyrecall.plan import IndexFacts, Plan
-from hyrecall.pools import Array, Floats, Piece, Pool, order_codes, tie_ranks
+from hyrecall.pools import Array, Floats, Piece, Pool, by_value, order_codes, tie_ranks
 from hyrecall.reply_arrays import QUERY_ARRAYS
 from hyrecall.rerankers import rerank_scores
 from hyrecall.segments import State, gather_column, seqs_of
@@ -159,17 +159,7 @@ class Shaper:
         self, pool: Pool, column: str, pairs: Sequence[tuple[object, float]], default: float
     ) -> Floats:
         """Give each entry the number that belongs to its value in a column."""
-        values = self.column(pool, column)
-        out = np.full(len(pool), default)
-        for value, number in pairs:
-            try:
-                wanted = pa.scalar(value, values.type)
-            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as fault:
-                wish = f"values of {values.type} as in {column!r}"
-                raise error(DTypeError, "shaping", wish, repr(value)) from fault
-            same = pc.equal(values, wanted).fill_null(False)
-            out[same.to_numpy(zero_copy_only=False)] = number
-        return out
+        return by_value(self.column(pool, column), pairs, default, column)
 
     def _provenance(self, stage: Provenance, pool: Pool) -> Pool:
         weight = self._by_value(pool, stage.column, stage.by_value, stage.default)
@@ -237,8 +227,7 @@ class Shaper:
         age = age_seconds(self.column(pool, stage.time), self._now)
         half_life = read_duration("half_life", stage.half_life)
         recency = _core.shaping.recency_factors(age, half_life, 1.0)
-        ratings = self.column(pool, stage.rating).cast(pa.float64()).fill_null(stage.default)
-        importance = np.clip(ratings.to_numpy() / stage.scale, 0.0, 1.0)
+        importance = importances(self.column(pool, stage.rating), stage.default, stage.scale)
         raw = _core.shaping.composite_sums(
             stage.recency, recency, stage.importance, importance, stage.relevance, pool.score
         )

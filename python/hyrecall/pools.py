@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hyrecall import _core
+from hyrecall.errors import DTypeError, error
 
-__all__ = ["Array", "Floats", "Piece", "Pool", "order_codes", "tie_ranks"]
+__all__ = ["Array", "Floats", "Piece", "Pool", "by_value", "order_codes", "tie_ranks"]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -76,12 +77,35 @@ class Piece:
     first_query: int
 
 
+NO_VALUE = (pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError)
+
+
+def by_value(
+    values: pa.Array, pairs: Sequence[tuple[object, float]], default: float, column: str
+) -> Floats:
+    """Give each value of a column the number that belongs to it, compared as the column's type."""
+    out = np.full(len(values), default)
+    for value, number in pairs:
+        try:
+            same = pc.equal(values, pa.scalar(value, values.type)).fill_null(False)
+        except NO_VALUE as fault:
+            wish = f"values of {values.type} as in {column!r}"
+            raise error(DTypeError, "shaping", wish, repr(value)) from fault
+        out[same.to_numpy(zero_copy_only=False)] = number
+    return out
+
+
 def order_codes(
     values: pa.Array, *, descending: bool, prefer: Sequence[object] = ()
 ) -> npt.NDArray[np.int64]:
     """Number values by their order, equal ones alike; preferred ones come first, nulls last."""
     if prefer:
-        place = pc.index_in(values, pa.array(list(prefer), values.type))
+        try:
+            first = pa.array(list(prefer), values.type)
+            place = pc.index_in(values, first)
+        except NO_VALUE as fault:
+            wish = f"values of {values.type} to prefer, as in its column"
+            raise error(DTypeError, "tie_break", wish, repr(prefer)) from fault
         return np.asarray(place.fill_null(len(prefer)).to_numpy(), np.int64)
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.int8())

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from hyrecall import _core
+from hyrecall.ages import utc
 from hyrecall.arguments import listed
-from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.errors import OptionError, error
 from hyrecall.expansion import expand, read_expansion
 from hyrecall.graph_names import bind_graphs
 from hyrecall.graph_reach import Reaches
@@ -42,7 +43,7 @@ def batch_of_one(text: object, vector: object, options: dict[str, Any]) -> dict[
     if "vectors" in options:
         raise TypeError("recall_one() got an unexpected keyword argument 'vectors'; use vector=")
     batch = dict(options)
-    if options.get("candidates") is not None:
+    if isinstance(options.get("candidates"), Mapping):  # anything else is refused by its type
         batch["candidates"] = {name: [one] for name, one in options["candidates"].items()}
     if text is not None:
         batch["text"] = {a: [t] for a, t in text.items()} if isinstance(text, Mapping) else [text]
@@ -157,6 +158,4 @@ def _run_piece(
 def _utc(now: datetime | None) -> datetime:
     if now is None:
         return datetime.now(UTC)
-    if not isinstance(now, datetime):
-        raise error(DTypeError, "now", "a datetime", type(now).__name__)
-    return now.replace(tzinfo=UTC) if now.tzinfo is None else now
+    return utc("now", now)

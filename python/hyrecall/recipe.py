@@ -3,160 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
-from hyrecall.arguments import number
 from hyrecall.arms.edges import EdgeLexical
 from hyrecall.arms.listed import Listed, Newest
 from hyrecall.arms.regex import Edges, Regex, without_edges
 from hyrecall.arms.tags import Tags
-from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 from hyrecall.expansion import Context, Expansion, SharedTags, read_expansion
-from hyrecall.scoring import BM25, DBSF, RRF, Above, Fusion, Max, Scale, WeightedSum
+from hyrecall.recipe_parts import Dense, Fill, Lexical, TieBreak, plain_floor
+from hyrecall.scoring import BM25, DBSF, RRF, Above, Fusion, Max, WeightedSum
 from hyrecall.shaping import Stage, check_stages
-from hyrecall.shaping.checks import integer, one_of
+from hyrecall.shaping.checks import boolean, integer, one_of, text
 
 __all__ = ["Dense", "Fill", "Lexical", "Recipe", "TieBreak"]
 
-QueryMode: TypeAlias = Literal["any", "all", "and_prefix"]
 OnEmpty: TypeAlias = Literal["newest", "empty", "error"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Lexical:
-    """The text arms of an index in a recipe.
-
-    Parameters
-    ----------
-    arms : tuple of str, optional
-        Which; default: all.
-    mode : {"any", "all", "and_prefix"}, default "any"
-        How a query's words join: any of them, all of them, or all of them as beginnings of words
-        (a word with punctuation then is a phrase). Only plain text is read so; typed queries stay.
-    phrases : bool, default False
-        Words in double quotes must be adjacent, and where there are any, documents without are out.
-    max_terms : int, optional
-        Words after these are cut from a query.
-    stopwords : tuple of str, default ()
-        Words left out of a query (not out of documents), in any case; a query of nothing else
-        keeps them.
-    bm25 : BM25, optional
-        In place of the index's.
-    weight : float, default 1
-    min_score : float or Above, optional
-        As in :meth:`hyrecall.Index.recall`.
-    scale : {"minmax", "none", "best", "clip", "unit"}, optional
-        In place of the fusion's ``normalize``, for these arms.
-    """
-
-    arms: tuple[str, ...] | None = None
-    mode: QueryMode = "any"
-    phrases: bool = False
-    max_terms: int | None = None
-    stopwords: tuple[str, ...] = ()
-    bm25: BM25 | None = None
-    weight: float = 1.0
-    min_score: float | Above | None = None
-    scale: Scale | None = None
-
-    def __post_init__(self) -> None:
-        """Check the options."""
-        one_of("mode", self.mode, ("any", "all", "and_prefix"))
-        _check_arm(self)
-        if self.max_terms is not None:
-            integer("max_terms", self.max_terms, 1)
-        object.__setattr__(self, "stopwords", tuple(self.stopwords))
-        if self.bm25 is not None and not isinstance(self.bm25, BM25):
-            raise error(DTypeError, "bm25", "an hr.BM25", repr(self.bm25))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Dense:
-    """The vector arms of an index in a recipe.
-
-    Parameters
-    ----------
-    arms : tuple of str, optional
-        Which; default: all.
-    weight : float, default 1
-    min_score : float or Above, optional
-        Least raw cosine.
-    scale : {"minmax", "none", "best", "clip", "unit"}, optional
-        In place of the fusion's ``normalize``, for these arms.
-    """
-
-    arms: tuple[str, ...] | None = None
-    weight: float = 1.0
-    min_score: float | Above | None = None
-    scale: Scale | None = None
-
-    def __post_init__(self) -> None:
-        """Check the options."""
-        _check_arm(self)
-
-
-def _check_arm(arm: Lexical | Dense) -> None:
-    if arm.arms is not None:
-        if isinstance(arm.arms, str) or not all(isinstance(name, str) for name in arm.arms):
-            raise error(DTypeError, "arms", "a tuple of names", repr(arm.arms))
-        object.__setattr__(arm, "arms", tuple(arm.arms))
-    if arm.scale is not None:
-        one_of("scale", arm.scale, get_args(Scale))
-    weight = number("weight", arm.weight, 0.0, 1e6, "a number in [0, 1e6]")
-    object.__setattr__(arm, "weight", weight)
-
-
-@dataclass(frozen=True)
-class TieBreak:
-    """A column that decides between equal fused scores.
-
-    Parameters
-    ----------
-    column : str
-    descending : bool, default False
-        The largest value first. Nulls come last either way.
-    prefer : tuple, optional
-        In place of the order of values: these first, in this order; any others are alike.
-    """
-
-    column: str
-    descending: bool = False
-    prefer: tuple[object, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Check the options."""
-        object.__setattr__(self, "prefer", tuple(self.prefer))
-        if self.prefer and self.descending:
-            raise error(OptionError, "prefer", "prefer or descending, not both", "both")
-
-
-@dataclass(frozen=True)
-class Fill:
-    """What fills a list below offset + limit: the newest documents of the query's scope.
-
-    They come behind all hits with score 0 and null ranks; ``origin`` says "fill".
-
-    Parameters
-    ----------
-    column : str
-        An attribute of numbers, dates or times; the largest is the newest.
-    when : {"one_arm", "no_match", "always"}, default "one_arm"
-        Where one arm ran or nothing matched, where nothing matched, or always.
-    """
-
-    column: str
-    when: Literal["one_arm", "no_match", "always"] = "one_arm"
-
-    def __post_init__(self) -> None:
-        """Check the options."""
-        one_of("when", self.when, ("one_arm", "no_match", "always"))
 
 
 Arm: TypeAlias = Lexical | Dense
 More: TypeAlias = Regex | EdgeLexical | Tags | Newest | Listed
-_MORE = "Regex, EdgeLexical, Tags, Newest or Listed"
+_MORE = "Regex, EdgeLexical, Tags, Newest and Listed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,6 +61,13 @@ class Recipe:
     analyzer : str, optional
         The analyzer that the recipe is meant for; another one is refused.
 
+    Raises
+    ------
+    OptionError
+        Settings that do not go together, a number out of range, stages out of order.
+    DTypeError
+        A part or a setting of another type.
+
     Examples
     --------
     >>> recipe = Recipe(name="mine", arms=(Lexical(), Dense(min_score=0.35)), fusion=RRF())
@@ -216,15 +92,11 @@ class Recipe:
 
     def __post_init__(self) -> None:
         """Check the options."""
-        arms = tuple(self.arms)
-        if not all(isinstance(arm, Lexical | Dense) for arm in arms):
-            raise error(DTypeError, "arms", "a tuple of Lexical and Dense", repr(self.arms))
-        object.__setattr__(self, "arms", arms)
+        text("name", self.name)
+        arms = self._take("arms", Lexical | Dense, "Lexical and Dense")
         for name in ("more", "on_no_match"):
-            given = tuple(getattr(self, name))
-            object.__setattr__(self, name, given)
-            if not all(isinstance(arm, More) for arm in given):
-                raise error(DTypeError, name, _MORE, repr(given))
+            self._take(name, More, _MORE)
+        self._take("tie_break", TieBreak, "TieBreak")
         if not arms and not self.more:
             raise error(OptionError, "arms", "an arm, there or in more", "none")
         if not isinstance(self.fusion, RRF | WeightedSum | Max | DBSF):
@@ -234,13 +106,33 @@ class Recipe:
         is_scaled = any(arm.scale is not None for arm in arms)
         if is_scaled and not isinstance(self.fusion, WeightedSum | Max):
             raise error(OptionError, "scale", "WeightedSum or Max as fusion", repr(self.fusion))
+        if getattr(self.fusion, "balance", None) is not None:
+            for arm in arms:
+                if arm.scale not in (None, "minmax"):
+                    wish = "'minmax' (the fusion has a balance)"
+                    raise error(OptionError, "scale", wish, repr(arm.scale))
         object.__setattr__(self, "shaping", check_stages(self.shaping))
-        object.__setattr__(self, "tie_break", tuple(self.tie_break))
         object.__setattr__(self, "expansion", read_expansion(self.expansion))
+        if self.fill is not None and not isinstance(self.fill, Fill):
+            raise error(DTypeError, "fill", "a Fill, or None", repr(self.fill))
+        one_of("on_empty", self.on_empty, ("newest", "empty", "error"))
         if self.on_empty == "newest" and self.fill is None:
             raise error(OptionError, "on_empty", "'newest' with fill=", "no fill")
-        integer("depth", self.depth, 1)
-        one_of("on_empty", self.on_empty, ("newest", "empty", "error"))
+        object.__setattr__(self, "depth", integer("depth", self.depth, 1))
+        object.__setattr__(self, "normalize", boolean("normalize", self.normalize))
+        object.__setattr__(self, "min_fused", plain_floor("min_fused", self.min_fused))
+        if self.analyzer is not None:
+            text("analyzer", self.analyzer)
+
+    def _take(self, name: str, kind: Any, wish: str) -> tuple[Any, ...]:
+        """Take a setting of several parts; one alone is a tuple of one."""
+        given = getattr(self, name)
+        parts = (given,) if isinstance(given, kind) else given
+        is_sequence = isinstance(parts, Sequence)
+        if not is_sequence or not all(isinstance(one, kind) for one in parts):
+            raise error(DTypeError, name, f"a tuple of {wish}", repr(given))
+        object.__setattr__(self, name, tuple(parts))
+        return tuple(parts)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -264,7 +156,11 @@ class Recipe:
     def without_graphs(self) -> Recipe:
         """Give the recipe for where there is no graph: what names one is left out."""
         more, on_no_match = (
-            tuple(without_edges(arm) for arm in arms if not isinstance(arm, EdgeLexical))
+            tuple(
+                kept
+                for arm in arms
+                if not isinstance(arm, EdgeLexical) and (kept := without_edges(arm)) is not None
+            )
             for arms in (self.more, self.on_no_match)
         )
         return self.replace(
@@ -283,9 +179,11 @@ class Recipe:
     @classmethod
     def from_json(cls, text: str) -> Recipe:
         """Read :meth:`to_json`'s form; what is unknown or missing is refused by name."""
+        if not isinstance(text, str | bytes):
+            raise error(DTypeError, "recipe", "JSON, a str", repr(text))
         try:
             data = json.loads(text)
-        except json.JSONDecodeError as fault:
+        except (ValueError, RecursionError) as fault:  # no UTF-8, too, is a ValueError
             raise error(OptionError, "recipe", "JSON", fault) from None
         made = _from_data(data, "recipe")
         if not isinstance(made, cls):
@@ -295,11 +193,15 @@ class Recipe:
     def explain(self) -> str:
         """Show the pipeline on one screen: a line per part, in the order in which they act."""
         lines = [f"recipe {self.name}"]
+        if self.analyzer is not None:
+            lines.append(f"  analyzer  {self.analyzer}")
         lines += [f"  arm       {_show(arm)}" for arm in (*self.arms, *self.more)]
         lines.append(f"  depth     {self.depth} documents an arm")
         lines.append(f"  fusion    {_show(self.fusion)}")
         if self.normalize:
             lines.append("  normalize over the best score possible")
+        if self.min_fused is not None:
+            lines.append(f"  min fused {self.min_fused!r}")
         lines += [f"  tie       {_show(tie)}" for tie in self.tie_break]
         lines += [f"  shaping   {_show(stage)}" for stage in self.shaping]
         lines += [f"  no match  {_show(arm)}" for arm in self.on_no_match]
@@ -372,7 +274,8 @@ def _from_data(data: Any, where: str) -> Any:
     if not isinstance(data, Mapping):
         return data
     known = _parts()
-    kind = known.get(data.get("kind", ""))
+    name = data.get("kind")
+    kind = known.get(name) if isinstance(name, str) else None
     if kind is None:
         raise error(OptionError, where, f"a kind of {sorted(known)}", repr(data.get("kind")))
     names = {one.name for one in fields(kind) if one.init}
@@ -383,5 +286,7 @@ def _from_data(data: Any, where: str) -> Any:
     settings = {name: _from_data(value, f"{where}.{name}") for name, value in given.items()}
     try:
         return kind(**settings)
-    except TypeError as fault:
+    except HyrecallError:
+        raise
+    except (TypeError, ValueError) as fault:
         raise error(OptionError, where, f"the settings of {kind.__name__}", fault) from None

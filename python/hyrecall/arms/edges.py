@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from hyrecall.arms.batch import Batch, Candidates, from_entries, read_arm_name
-from hyrecall.errors import OptionError, error
 from hyrecall.segments import document_numbers
+from hyrecall.shaping.checks import integer
 
 if TYPE_CHECKING:
     from hyrecall.graph import Graph
@@ -49,11 +49,8 @@ class EdgeLexical:
     def __post_init__(self) -> None:
         """Check the options."""
         read_arm_name(self.name)
-        depth = self.depth
-        if depth is not None and (
-            isinstance(depth, bool) or not isinstance(depth, int) or not 1 <= depth < 2**31
-        ):
-            raise error(OptionError, "depth", "an int in [1, 2^31), or None", repr(depth))
+        if self.depth is not None:
+            object.__setattr__(self, "depth", integer("depth", self.depth, 1))
 
     def candidates(self, batch: Batch, texts: Sequence[object]) -> Candidates:
         """Find the best edges of each query and credit who takes part in them."""

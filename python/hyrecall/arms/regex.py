@@ -268,11 +268,15 @@ def pattern_fault(pattern: str) -> str | None:
     return None
 
 
-def without_edges(arm: ArmT) -> ArmT:
-    """Give an arm without the texts of edges among its columns; another kind of arm as it is."""
+def without_edges(arm: ArmT) -> ArmT | None:
+    """Give an arm without the texts of edges among its columns; None: it searches nothing else.
+
+    Another kind of arm stays as it is.
+    """
     if not isinstance(arm, Regex):
         return arm
-    return replace(arm, columns=tuple(c for c in arm.columns if isinstance(c, str)))
+    columns = tuple(column for column in arm.columns if isinstance(column, str))
+    return replace(arm, columns=columns) if columns else None
 
 
 def is_pattern(text: str) -> bool:

@@ -14,6 +14,7 @@ from hyrecall.analyzer import Analyzer
 from hyrecall.arms.batch import Batch, Candidates, plain_texts, read_arm_name
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.segments import gather_column
+from hyrecall.shaping.checks import integer
 
 if TYPE_CHECKING:
     from hyrecall.hits import Hits
@@ -69,9 +70,7 @@ class Tags:
     def __post_init__(self) -> None:
         """Check the options."""
         read_arm_name(self.name)
-        is_int = isinstance(self.depth, int) and not isinstance(self.depth, bool)
-        if not is_int or not 0 <= self.depth <= MOST_HOPS:
-            raise error(OptionError, "depth", f"an int in [0, {MOST_HOPS}]", repr(self.depth))
+        object.__setattr__(self, "depth", integer("depth", self.depth, 0, MOST_HOPS))
         if not isinstance(self.partial, bool):
             raise error(OptionError, "partial", "a bool", repr(self.partial))
         if self.analyzer not in _PRESETS:
@@ -151,8 +150,7 @@ def related(
         return [given[id(hits.part_of(query))][query] for query in range(len(hits))]
     facts, state = hits._facts, hits._state
     attribute = tag_attribute("column", column, facts)
-    if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= 1000:
-        raise error(OptionError, "n", "an int in [1, 1000]", repr(n))
+    n = integer("n", n, 1, 1000)
     named = [facts.schema.key, *facts.schema.cell_columns, *columns]
     for name in columns:
         if name not in facts.schema.row_columns:

@@ -8,7 +8,13 @@ from typing import ClassVar
 
 from hyrecall.arguments import number
 from hyrecall.errors import OptionError, error
-from hyrecall.shaping.checks import Duration, column_name, read_duration
+from hyrecall.shaping.checks import (
+    Duration,
+    column_name,
+    plain_duration,
+    plain_pairs,
+    read_duration,
+)
 
 __all__ = ["Composite", "Recency"]
 
@@ -52,11 +58,14 @@ class Recency:
     def __post_init__(self) -> None:
         """Check the options."""
         column_name("column", self.column)
-        read_duration("half_life", self.half_life)
-        pairs = tuple(dict(self.half_lives).items())
-        for value, duration in pairs:
-            read_duration(f"half_lives[{value!r}]", duration)
+        object.__setattr__(self, "half_life", plain_duration("half_life", self.half_life))
+        pairs = tuple(
+            (value, plain_duration(f"half_lives[{value!r}]", duration))
+            for value, duration in plain_pairs("half_lives", self.half_lives)
+        )
         object.__setattr__(self, "half_lives", pairs)
+        if self.by is not None:
+            column_name("by", self.by)
         if (self.by is None) != (not pairs):
             raise error(OptionError, "by", "by= and half_lives= together", "one of them")
         wish = "a number in [0, 100]"
@@ -89,7 +98,7 @@ class Composite:
     scale : float, default 10
         The highest rating.
     default : float, default 5
-        The rating of documents without one.
+        The rating of documents without one: null or NaN.
 
     Examples
     --------
@@ -112,7 +121,7 @@ class Composite:
         """Check the options."""
         column_name("time", self.time)
         column_name("rating", self.rating)
-        read_duration("half_life", self.half_life)
+        object.__setattr__(self, "half_life", plain_duration("half_life", self.half_life))
         for name, low in (
             ("recency", 0.0), ("importance", 0.0), ("relevance", 0.0), ("scale", 1e-6),
             ("default", 0.0),

@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import numpy as np
+
+from hyrecall.arguments import plain, whole
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = ["Duration", "arm_name", "column_name", "integer", "one_of", "read_duration"]
+__all__ = [
+    "Duration",
+    "arm_name",
+    "boolean",
+    "column_name",
+    "integer",
+    "names",
+    "one_of",
+    "plain_duration",
+    "plain_pairs",
+    "plain_values",
+    "read_duration",
+    "text",
+]
 
 Duration: TypeAlias = "str | float | timedelta"
 
@@ -26,13 +43,22 @@ def read_duration(argument: str, value: object) -> float:
         if match is None:
             raise error(OptionError, argument, wish, repr(value))
         seconds = float(match[1]) * _UNITS[match[2]]
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        seconds = float(value)
+    elif isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        try:
+            seconds = float(value)
+        except OverflowError:
+            seconds = math.inf
     else:
         raise error(DTypeError, argument, wish, type(value).__name__)
     if not (math.isfinite(seconds) and seconds > 0):
         raise error(OptionError, argument, wish, repr(value))
     return seconds
+
+
+def plain_duration(argument: str, value: object) -> str | float:
+    """Check a duration and give it as JSON has it: text as it is, anything else in seconds."""
+    seconds = read_duration(argument, value)
+    return value if isinstance(value, str) else seconds
 
 
 def column_name(argument: str, value: object) -> str:
@@ -48,11 +74,57 @@ def arm_name(value: object) -> None:
         raise error(DTypeError, "vector", "the name of a vector arm", type(value).__name__)
 
 
-def integer(argument: str, value: object, low: int) -> int:
-    """Check an int of at least ``low``."""
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value < 2**31:
-        raise error(OptionError, argument, f"an int in [{low}, 2^31)", repr(value))
+def integer(argument: str, value: object, low: int, high: int = 2**31 - 1) -> int:
+    """Give an integer of any library within [low, high] as an int."""
+    given = whole(value)
+    if given is None or not low <= given <= high:
+        end = "2^31)" if high == 2**31 - 1 else f"{high}]"
+        raise error(OptionError, argument, f"an int in [{low}, {end}", repr(value))
+    return given
+
+
+def boolean(argument: str, value: object) -> bool:
+    """Check a bool, or NumPy's."""
+    given = plain(value)
+    if not isinstance(given, bool):
+        raise error(DTypeError, argument, "a bool", repr(value))
+    return given
+
+
+def text(argument: str, value: object) -> str:
+    """Check a str."""
+    if not isinstance(value, str):
+        raise error(DTypeError, argument, "a str", repr(value))
     return value
+
+
+def names(argument: str, value: object, wish: str = "a tuple of names") -> tuple[str, ...]:
+    """Give strings as a tuple; one string alone is none: it would fall into letters."""
+    given = value if isinstance(value, Iterable) and not isinstance(value, str | bytes) else (None,)
+    found = tuple(given)
+    if not all(isinstance(one, str) for one in found):
+        raise error(DTypeError, argument, wish, repr(value))
+    return found
+
+
+def plain_values(argument: str, value: object) -> tuple[Any, ...]:
+    """Give the values of a column as a tuple, NumPy's scalars as Python's own."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise error(DTypeError, argument, "a tuple of values", repr(value))
+    return tuple(_plain_value(one) for one in value)
+
+
+def plain_pairs(argument: str, value: object) -> tuple[tuple[Any, Any], ...]:
+    """Give a mapping of a column's values, or its pairs, as pairs; the last of equal ones holds."""
+    try:
+        return tuple({_plain_value(one): to for one, to in dict(value).items()}.items())  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        raise error(DTypeError, argument, "a mapping of values", repr(value)) from None
+
+
+def _plain_value(value: Any) -> Any:
+    # NumPy's times count in units that Python's do not have.
+    return value if isinstance(value, np.datetime64 | np.timedelta64) else plain(value)
 
 
 def one_of(argument: str, value: object, known: tuple[str, ...]) -> None:

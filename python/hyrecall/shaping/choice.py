@@ -10,7 +10,7 @@ import numpy as np
 
 from hyrecall.arguments import number
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.shaping.checks import arm_name, integer, one_of
+from hyrecall.shaping.checks import arm_name, column_name, integer, one_of, plain_values
 
 __all__ = ["MMR", "Budget", "Dedup"]
 
@@ -65,9 +65,11 @@ class Dedup:
         checked = number("threshold", self.threshold, low, 1.0, wish)
         object.__setattr__(self, "threshold", checked)
         arm_name(self.vector)
+        object.__setattr__(self, "prefer", plain_values("prefer", self.prefer))
         if (self.keep is None) != (not self.prefer):
             raise error(OptionError, "keep", "keep= and prefer= together", "one of them")
-        object.__setattr__(self, "prefer", tuple(self.prefer))
+        if self.keep is not None:
+            column_name("keep", self.keep)
 
     @property
     def limit(self) -> float:
@@ -108,7 +110,9 @@ class Budget:
     def __post_init__(self) -> None:
         """Check the options."""
         if self.tokens is not None:
-            integer("tokens", self.tokens, -(2**31))
+            object.__setattr__(self, "tokens", integer("tokens", self.tokens, -(2**31)))
+        if self.column is not None:
+            column_name("column", self.column)
         if self.estimate is not None and not callable(self.estimate):
             raise error(DTypeError, "estimate", "a callable", type(self.estimate).__name__)
 

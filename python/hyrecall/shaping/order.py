@@ -14,7 +14,8 @@ from hyrecall.shaping.checks import (
     arm_name,
     column_name,
     integer,
-    read_duration,
+    plain_duration,
+    plain_pairs,
 )
 
 __all__ = ["Gate", "Provenance", "Rerank", "RerankBy"]
@@ -51,7 +52,7 @@ class Provenance:
         """Check the options."""
         column_name("column", self.column)
         wish = "a number in [0, 1e6]"
-        pairs = tuple(dict(self.weights).items())
+        pairs = plain_pairs("weights", self.weights)
         checked = tuple((v, number(f"weights[{v!r}]", w, 0.0, 1e6, wish)) for v, w in pairs)
         object.__setattr__(self, "weights", checked)
         object.__setattr__(self, "default", number("default", self.default, 0.0, 1e6, wish))
@@ -88,7 +89,7 @@ class Rerank:
 
     def __post_init__(self) -> None:
         """Check the options."""
-        integer("window", self.window, 1)
+        object.__setattr__(self, "window", integer("window", self.window, 1))
         arm_name(self.vector)
 
 
@@ -125,8 +126,10 @@ class RerankBy:
         """Check the options."""
         if not callable(self.function):
             raise error(DTypeError, "function", "a callable", type(self.function).__name__)
-        integer("window", self.window, 1)
-        read_duration("timeout", self.timeout)
+        object.__setattr__(self, "window", integer("window", self.window, 1))
+        if self.column is not None:
+            column_name("column", self.column)
+        object.__setattr__(self, "timeout", plain_duration("timeout", self.timeout))
 
 
 @dataclass(frozen=True)

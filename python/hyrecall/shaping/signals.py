@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hyrecall.arguments import number
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.shaping.checks import Duration, integer, read_duration
+from hyrecall.shaping.checks import Duration, integer, plain_duration, text
 
 if TYPE_CHECKING:
     from hyrecall.graph import Graph
@@ -30,6 +30,13 @@ class Phase:
         How many recalls came before, at least.
     general, topical, session : float
         Weights in [0, 1]; together 1.
+
+    Raises
+    ------
+    OptionError
+        A weight out of range, weights that do not add up to 1, or a first below 0.
+    DTypeError
+        A name that is no str, or a weight that is no number.
     """
 
     name: str
@@ -40,7 +47,8 @@ class Phase:
 
     def __post_init__(self) -> None:
         """Check the weights."""
-        integer("first", self.first, 0)
+        text("name", self.name)
+        object.__setattr__(self, "first", integer("first", self.first, 0))
         for weight in ("general", "topical", "session"):
             value = number(weight, getattr(self, weight), 0.0, 1.0, "a number in [0, 1]")
             object.__setattr__(self, weight, value)
@@ -79,6 +87,18 @@ class SessionSignals:
         By recalls before this one, the first from 0 on. Default: early .8/.1/.1, from 3 mid
         .6/.2/.2, from 10 deep .5/.25/.25.
 
+    Raises
+    ------
+    OptionError
+        A number out of range, phases that do not rise from 0 on, or no graph where topical weighs.
+    DTypeError
+        A setting of another type.
+
+    Notes
+    -----
+    A session knows documents by key: one that lies in several cells of the query's scope was met
+    in all of them, as :class:`hyrecall.Graph` takes keys too.
+
     Examples
     --------
     >>> SessionSignals("graph").phase_of(4).name
@@ -96,10 +116,9 @@ class SessionSignals:
 
     def __post_init__(self) -> None:
         """Check the options."""
-        read_duration("half_life", self.half_life)
-        if integer("hops", self.hops, 0) > MOST_HOPS:
-            raise error(OptionError, "hops", f"an int in [0, {MOST_HOPS}]", self.hops)
-        integer("n_hot", self.n_hot, 0)
+        object.__setattr__(self, "half_life", plain_duration("half_life", self.half_life))
+        object.__setattr__(self, "hops", integer("hops", self.hops, 0, MOST_HOPS))
+        object.__setattr__(self, "n_hot", integer("n_hot", self.n_hot, 0))
         checked = number("min_hot", self.min_hot, 0.0, 1.0, "a number in [0, 1]")
         object.__setattr__(self, "min_hot", checked)
         phases = self.phases

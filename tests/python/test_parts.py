@@ -1,0 +1,239 @@
+"""The parts of a recipe refuse by name what they cannot be, and keep the rest as plain data."""
+
+from collections.abc import Callable
+from dataclasses import MISSING, fields, replace
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from hyrecall import arms
+from hyrecall.recipe import Dense, Fill, Lexical, Recipe, TieBreak
+from small_index import built, refused
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+PLAIN = Recipe(name="plain", arms=(Lexical(),), fusion=hr.RRF())
+BALANCED = hr.WeightedSum(balance=0.5)
+
+
+def made(**options: Any) -> Recipe:
+    return PLAIN.replace(**options)
+
+
+REFUSED: list[tuple[Callable[[], object], type[hr.HyrecallError], str]] = [
+    (lambda: Lexical(stopwords="the"), hr.DTypeError,  # type: ignore[arg-type]
+     "stopwords: expected a tuple of words, got 'the'"),
+    (lambda: Lexical(stopwords=(1,)), hr.DTypeError,  # type: ignore[arg-type]
+     "stopwords: expected a tuple of words, got (1,)"),
+    (lambda: Lexical(stopwords=3), hr.DTypeError,  # type: ignore[arg-type]
+     "stopwords: expected a tuple of words, got 3"),
+    (lambda: Lexical(phrases="no"), hr.DTypeError,  # type: ignore[arg-type]
+     "phrases: expected a bool, got 'no'"),
+    (lambda: Lexical(arms=5), hr.DTypeError,  # type: ignore[arg-type]
+     "arms: expected a tuple of names, got 5"),
+    (lambda: Dense(min_score="x"), hr.DTypeError,  # type: ignore[arg-type]
+     "min_score: expected a finite number or hr.Above(number), got str 'x'"),
+    (lambda: Dense(min_score=float("nan")), hr.OptionError,
+     "min_score: expected a finite number or hr.Above(number), got nan"),
+    (lambda: TieBreak(3), hr.DTypeError,  # type: ignore[arg-type]
+     "column: expected the name of a column, got int"),
+    (lambda: TieBreak("a", descending="no"), hr.DTypeError,  # type: ignore[arg-type]
+     "descending: expected a bool, got 'no'"),
+    (lambda: TieBreak("a", prefer="xy"), hr.DTypeError,  # type: ignore[arg-type]
+     "prefer: expected a tuple of values, got 'xy'"),
+    (lambda: Fill(None), hr.DTypeError,  # type: ignore[arg-type]
+     "column: expected the name of a column, got NoneType"),
+    (lambda: hr.Dedup(0.9, keep="a", prefer="xy"), hr.DTypeError,
+     "prefer: expected a tuple of values, got 'xy'"),
+    (lambda: hr.Provenance("a", "xy"), hr.DTypeError,  # type: ignore[arg-type]
+     "weights: expected a mapping of values, got 'xy'"),
+    (lambda: hr.Recency("a", by=3, half_lives={"x": 1}), hr.DTypeError,  # type: ignore[arg-type]
+     "by: expected the name of a column, got int"),
+    (lambda: hr.Phase(None, 0, 1, 0, 0), hr.DTypeError,  # type: ignore[arg-type]
+     "name: expected a str, got None"),
+    (lambda: made(name=None), hr.DTypeError, "name: expected a str, got None"),
+    (lambda: made(normalize="no"), hr.DTypeError, "normalize: expected a bool, got 'no'"),
+    (lambda: made(fill="at"), hr.DTypeError, "fill: expected a Fill, or None, got 'at'"),
+    (lambda: made(analyzer=5), hr.DTypeError, "analyzer: expected a str, got 5"),
+    (lambda: made(tie_break="id"), hr.DTypeError,
+     "tie_break: expected a tuple of TieBreak, got 'id'"),
+    (lambda: made(tie_break=("id",)), hr.DTypeError,
+     "tie_break: expected a tuple of TieBreak, got ('id',)"),
+    (lambda: made(arms=5), hr.DTypeError, "arms: expected a tuple of Lexical and Dense, got 5"),
+    (lambda: made(more="regex"), hr.DTypeError,
+     "more: expected a tuple of Regex, EdgeLexical, Tags, Newest and Listed, got 'regex'"),
+    (lambda: made(min_fused="x"), hr.DTypeError,
+     "min_fused: expected a finite number or hr.Above(number), got str 'x'"),
+    (lambda: made(fusion=BALANCED, arms=(Lexical(scale="minmax"), Dense(scale="unit"))),
+     hr.OptionError, "scale: expected 'minmax' (the fusion has a balance), got 'unit'"),
+    (lambda: hr.SharedTags("tags", n=1001), hr.OptionError,
+     "n: expected an int in [1, 1000], got 1001"),
+    (lambda: hr.Context("graph", n=1001), hr.OptionError,
+     "n: expected an int in [1, 1000], got 1001"),
+    (lambda: Recipe.from_json(None), hr.DTypeError,  # type: ignore[arg-type]
+     "recipe: expected JSON, a str, got None"),
+    (lambda: hr.Session(["a"]), hr.DTypeError,  # type: ignore[arg-type]
+     "accessed: expected a mapping of key to datetime, got ['a']"),
+    (lambda: hr.Session({"a": NOW, 1: NOW}), hr.DTypeError,
+     "accessed: expected keys that are all str or all int, got int 1"),
+    (lambda: hr.Session({"a": NOW}).after([1], now=NOW), hr.DTypeError,
+     "keys: expected keys that are all str or all int, got int 1"),
+    (lambda: hr.Session({1.5: NOW}), hr.DTypeError,
+     "accessed: expected keys that are all str or all int, got float 1.5"),
+    (lambda: hr.Session().after("abc", now=NOW), hr.DTypeError,
+     "keys: expected a sequence of keys, got 'abc'"),
+    (lambda: hr.Session().after(["a"], now="x"), hr.DTypeError,  # type: ignore[arg-type]
+     "now: expected a datetime, got str"),
+    (lambda: built().recall_one(text="tea", scope="ana", arms=arms.Listed("a"), candidates=["a"]),
+     hr.DTypeError, "candidates: expected {arm: a list with one entry per query}, got list"),
+    (lambda: built().recall(text=["tea"], scope="ana", recipe=made(
+        tie_break=TieBreak("kind", prefer=("x",)))), hr.DTypeError,
+     "tie_break: expected values of int64 to prefer, as in its column, got ('x',)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "kind", "message"), REFUSED, ids=[one[2] for one in REFUSED])
+def test_what_a_part_cannot_be_is_refused_by_name(
+    call: Callable[[], object], kind: type[hr.HyrecallError], message: str
+) -> None:
+    refused(call, kind, message, None)
+
+
+@pytest.mark.parametrize("kind", ['["x"]', "5", "null", '{"kind": "RRF"}'])
+def test_a_kind_that_is_no_name_is_refused(kind: str) -> None:
+    with pytest.raises(hr.OptionError, match=r"recipe: expected a kind of"):
+        Recipe.from_json(f'{{"kind": {kind}}}')
+
+
+@pytest.mark.parametrize("text", ['{"kind": "Provenance", "column": "a", "weights": "xy"}',
+                                  '{"kind": "WeightedSum", "normalize": ["x"]}',
+                                  b"\xff", "[" * 100_000])  # fmt: skip
+def test_json_never_fails_otherwise_than_by_name(text: Any) -> None:
+    with pytest.raises(hr.HyrecallError):
+        Recipe.from_json(text)
+
+
+def test_one_part_alone_is_a_tuple_of_one() -> None:
+    newest, tie = arms.Newest("at"), TieBreak("id")
+    recipe = Recipe(
+        name="one", arms=Lexical(), fusion=hr.RRF(), more=newest, on_no_match=newest,
+        tie_break=tie, expansion=hr.SharedTags("tags"), shaping=hr.Gate(0),
+    )  # type: ignore[arg-type]  # fmt: skip
+    assert (recipe.arms, recipe.more, recipe.on_no_match) == ((Lexical(),), (newest,), (newest,))
+    assert (recipe.tie_break, recipe.shaping) == ((tie,), (hr.Gate(0),))
+
+
+def test_a_balance_takes_arms_that_are_scaled_by_min_max() -> None:
+    parts = (Lexical(scale="minmax"), Dense())
+    assert made(fusion=BALANCED, arms=parts).arms == parts
+
+
+ONE = np.int64(1)
+TENTH = np.float32(0.1)
+
+
+def with_every_kind() -> Recipe:
+    return Recipe(
+        name="numpy",
+        arms=(
+            Lexical(phrases=np.True_, max_terms=ONE, weight=TENTH, min_score=TENTH),  # type: ignore[arg-type]
+            Dense(min_score=np.float32(0.3), weight=ONE),  # type: ignore[arg-type]
+        ),
+        fusion=hr.RRF(rank_constant=np.float64(7)),
+        more=(arms.Tags("tags", depth=ONE), arms.EdgeLexical("graph", depth=ONE)),  # type: ignore[arg-type]
+        shaping=(
+            hr.Provenance("n", {ONE: TENTH}, default=TENTH),  # type: ignore[arg-type]
+            hr.Rerank(ONE),  # type: ignore[arg-type]
+            hr.Dedup(TENTH, keep="n", prefer=(ONE, TENTH, np.str_("x"))),  # type: ignore[arg-type]
+            hr.Recency(
+                "at", half_life=timedelta(hours=1.5), by="n",
+                half_lives={ONE: timedelta(days=1), np.int64(2): np.float32(9), 3: "30d"},
+            ),
+            hr.Budget(ONE),  # type: ignore[arg-type]
+            hr.MMR(TENTH),  # type: ignore[arg-type]
+            hr.Gate(TENTH),  # type: ignore[arg-type]
+        ),
+        expansion=(hr.Context("graph", top=ONE, n=ONE), hr.SharedTags("tags", n=ONE)),  # type: ignore[arg-type]
+        fill=Fill("at"),
+        tie_break=(TieBreak("n", prefer=(ONE, TENTH)), TieBreak("id", descending=np.True_)),  # type: ignore[arg-type]
+        depth=np.int32(5),
+        normalize=np.True_,
+        min_fused=TENTH,
+        analyzer="porter",
+    )  # type: ignore[arg-type]  # fmt: skip
+
+
+def with_signals() -> Recipe:
+    stage = hr.SessionSignals(
+        "graph", half_life=timedelta(minutes=3), hops=ONE, n_hot=ONE, min_hot=TENTH,  # type: ignore[arg-type]
+        phases=(hr.Phase("all", np.int64(0), TENTH, 0, 1 - float(TENTH)),),  # type: ignore[arg-type]
+    )  # fmt: skip
+    return made(shaping=stage)
+
+
+def with_composite() -> Recipe:
+    stage = hr.Composite(time="at", half_life=timedelta(hours=2), rating="n", scale=ONE)  # type: ignore[arg-type]
+    return made(shaping=stage)
+
+
+@pytest.mark.parametrize("make", [with_every_kind, with_signals, with_composite])
+def test_numbers_and_durations_of_any_library_go_through_json(make: Callable[[], Recipe]) -> None:
+    recipe = make()
+    back = Recipe.from_json(recipe.to_json())
+    assert back == recipe
+    assert "np." not in repr(recipe).replace(repr(np.str_("x")), "")
+    assert back.to_json() == recipe.to_json()
+
+
+def test_a_duration_becomes_seconds_and_a_text_stays() -> None:
+    by_type = [hr.Recency("at", half_life=given).half_life  # type: ignore[arg-type]
+               for given in (timedelta(hours=1.5), np.int64(9), "30d", 7)]  # fmt: skip
+    assert by_type == [5400.0, 9.0, "30d", 7.0]
+
+
+OTHER = {
+    "name": "other", "arms": (Dense(weight=0.123),), "fusion": hr.Max(complete=False),
+    "more": (arms.Newest("seen"),), "on_no_match": (arms.Newest("made"),),
+    "shaping": (hr.Gate(0.25),), "expansion": (hr.SharedTags("words"),), "fill": Fill("filled"),
+    "tie_break": (TieBreak("tied"),), "depth": 77, "on_empty": "error", "normalize": True,
+    "min_fused": hr.Above(0.625), "analyzer": "porter",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_every_setting_that_is_no_default_is_shown(name: str) -> None:
+    assert set(OTHER) == {one.name for one in fields(Recipe)}
+    changed = made(**{name: OTHER[name]})
+    assert changed.explain() != PLAIN.explain()
+    default = next(one.default for one in fields(Recipe) if one.name == name)
+    assert OTHER[name] != default or default is MISSING
+
+
+def test_floor_and_analyzer_stand_on_the_screen() -> None:
+    shown = made(min_fused=0.5, analyzer="porter").explain().splitlines()
+    assert {"  min fused 0.5", "  analyzer  porter"} <= set(shown)
+
+
+def test_without_graphs_a_pattern_over_edges_alone_is_no_arm() -> None:
+    edges, both = arms.Regex(arms.Edges("g")), arms.Regex(("key", arms.Edges("g")), name="both")
+    kept = made(more=(edges, both), on_no_match=(edges,)).without_graphs()
+    assert kept.more == (replace(both, columns=("key",)),)
+    assert kept.on_no_match == ()
+
+
+def test_a_session_takes_keys_and_times_in_any_form() -> None:
+    before = hr.Session({np.int64(1): datetime(2025, 12, 31, 23)}, n_recalls=np.int64(2))  # type: ignore[arg-type]
+    after = before.after(pa.array([2, 3]), now=NOW)
+    assert after == hr.Session({2: NOW, 3: NOW, 1: NOW - timedelta(hours=1)}, 3)
+    assert list(after.accessed) == [2, 3, 1]
+    assert before.after(np.array([7]), now=NOW).n_recalls == 3
+
+
+@pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=5)), timezone(-timedelta(hours=5))])
+@pytest.mark.parametrize("now", [datetime.min, datetime.max])
+def test_a_session_lives_at_the_ends_of_time(now: datetime, zone: timezone) -> None:
+    at = now.replace(tzinfo=zone)
+    assert hr.Session().after(["b", "a"], now=at) == hr.Session({"a": at, "b": at}, 1)
