@@ -140,7 +140,12 @@ def test_an_interrupt_is_130(run, folder, monkeypatch):
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(hr.Index, "stats", interrupt)
-    reply = run("info", folder)
+    # Under nohup, say, the signal is ignored from the start and Python sets no handler of its own.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        reply = run("info", folder)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert reply.code == 130
     assert reply.err == "interrupted\n"
 
