@@ -33,10 +33,7 @@ class Asking:
 
     _facts: IndexFacts
     _device: str
-
-    @property
-    def _state(self) -> State:
-        raise NotImplementedError
+    _state: State  # what a reader sees, at the moment it asks
 
     def recall(
         self,
