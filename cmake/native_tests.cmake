@@ -12,7 +12,30 @@ set_target_properties(hyrecall_cuda_wrong_abi PROPERTIES
   OUTPUT_NAME hyrecall_cuda LIBRARY_OUTPUT_DIRECTORY ${HYRECALL_WRONG_ABI_FOLDER})
 add_dependencies(hyrecall_native_tests hyrecall_cuda_wrong_abi)
 
+# libhyrecall_cuda.so without CUDA: the same sources, with threads as fibers (tests/emulator). One file each that
+# includes a .cu file, so that the host's compiler takes it.
+file(GLOB HYRECALL_CUDA_FILES CONFIGURE_DEPENDS csrc/kernels/cuda/*.cu)
+set(HYRECALL_EMULATED_SOURCES)
+foreach(file ${HYRECALL_CUDA_FILES})
+  get_filename_component(name ${file} NAME_WE)
+  set(wrapper ${CMAKE_BINARY_DIR}/emulated/sources/${name}.cpp)
+  file(GENERATE OUTPUT ${wrapper} CONTENT "#include \"kernels/cuda/${name}.cu\"\n")
+  list(APPEND HYRECALL_EMULATED_SOURCES ${wrapper})
+endforeach()
+file(GLOB HYRECALL_EMULATOR_SOURCES CONFIGURE_DEPENDS tests/emulator/*.cpp)
+add_library(hyrecall_cuda_emulated MODULE ${HYRECALL_EMULATED_SOURCES} ${HYRECALL_EMULATOR_SOURCES})
+target_link_libraries(hyrecall_cuda_emulated PRIVATE hyrecall_options Threads::Threads)
+target_include_directories(hyrecall_cuda_emulated PRIVATE ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR}/tests/emulator)
+target_compile_definitions(hyrecall_cuda_emulated PRIVATE HYRECALL_EMULATED)
+# Unknown to the host's compiler: pragmas of nvcc.
+target_compile_options(hyrecall_cuda_emulated PRIVATE -Wno-unknown-pragmas)
+set(HYRECALL_EMULATED_FOLDER ${CMAKE_BINARY_DIR}/emulated)
+set_target_properties(hyrecall_cuda_emulated PROPERTIES
+  OUTPUT_NAME hyrecall_cuda LIBRARY_OUTPUT_DIRECTORY ${HYRECALL_EMULATED_FOLDER})
+add_dependencies(hyrecall_native_tests hyrecall_cuda_emulated)
+
 target_compile_definitions(hyrecall_native_tests PRIVATE
   HYRECALL_GOLDEN_TABLE="${CMAKE_SOURCE_DIR}/tests/golden/arithmetic.csv"
-  HYRECALL_WRONG_ABI_FOLDER="${HYRECALL_WRONG_ABI_FOLDER}")
+  HYRECALL_WRONG_ABI_FOLDER="${HYRECALL_WRONG_ABI_FOLDER}"
+  HYRECALL_EMULATED_FOLDER="${HYRECALL_EMULATED_FOLDER}")
 add_test(NAME native COMMAND hyrecall_native_tests)

@@ -5,10 +5,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 
 #include "core/error.hpp"
 #include "core/fork_mutex.hpp"
-#include "kernels/cuda/abi.hpp"
+#include "kernels/device_library.hpp"
 
 namespace hyrecall::device {
 namespace {
@@ -54,6 +55,8 @@ Loaded const& library(std::string const& folder) {
   return by_folder->emplace(folder, std::move(loaded)).first->second;
 }
 
+}  // namespace
+
 cuda::Api const& require_library(std::string const& folder, int ordinal) {
   Loaded const& loaded = library(folder);
   if (loaded.api == nullptr) {
@@ -66,14 +69,14 @@ cuda::Api const& require_library(std::string const& folder, int ordinal) {
 
 void check(cuda::Status const& status, int ordinal) {
   if (status.code == 0) return;
+  if (status.code == cuda::kInternalFault) require(false, status.text);
+  if (status.code == cuda::kHostMemory) throw std::bad_alloc();
   ErrorCode const code =
       status.code == kOutOfMemory ? ErrorCode::kDeviceMemory : ErrorCode::kDeviceUnavailable;
   throw Error(
       code, "device",
       "expected cuda:" + std::to_string(ordinal) + " to answer, got " + std::string(status.text));
 }
-
-}  // namespace
 
 Report describe(std::string const& folder) {
   Report report;

@@ -4,13 +4,23 @@
 
 #include <cstdint>
 
+#include "core/zone.hpp"
+#include "kernels/dense_batch.hpp"
+#include "kernels/dense_rows.hpp"
+#include "kernels/front_plane.hpp"
+#include "kernels/tile_filter.hpp"
+
 namespace hyrecall::cuda {
 
-// Raise it whenever anything in this file or the numbers of ArithmeticOp change.
-inline constexpr std::int32_t kAbiVersion = 3;
+// Raise it whenever anything in this file, in kernels/dense_batch.hpp or the numbers of
+// ArithmeticOp change.
+inline constexpr std::int32_t kAbiVersion = 4;
 inline constexpr int kMaxDevices = 64;
 
-// What a call says of itself: code 0 is success, otherwise a cudaError_t and its text.
+// What a call says of itself: code 0 is success, above 0 a cudaError_t, below 0 one of these; and
+// its text.
+inline constexpr std::int32_t kHostMemory = -1;
+inline constexpr std::int32_t kInternalFault = -2;
 struct Status {
   std::int32_t code;
   char text[252];
@@ -55,12 +65,102 @@ struct DotParams {
   std::int32_t reserved;
 };
 
+// An array in host memory.
+template <typename T>
+struct HostArray {
+  T const* data;
+  std::uint64_t n;
+};
+
+// One attribute column of a segment, as engine/attributes.hpp has it.
+struct AttributeParams {
+  HostArray<std::int64_t> codes;
+  HostArray<std::int64_t> offsets;  // empty: one value a row
+  HostArray<std::uint64_t> valid;   // empty: every row has a value
+  HostArray<Zone> zones;
+};
+
+// One dense column of a segment.
+struct ColumnParams {
+  RowType type;
+  std::uint32_t dim;
+  std::uint8_t const* rows;    // [n_rows, dim] of type
+  float const* inverse_norms;  // [n_rows], 0: no vector
+};
+
+struct SegmentParams {
+  std::int32_t device;
+  std::uint32_t n_rows;
+  std::int64_t const* seqs;  // [n_rows]
+  HostArray<AttributeParams> attributes;
+  HostArray<ColumnParams> columns;
+};
+
+// A segment as one snapshot sees it.
+struct ViewParams {
+  void* segment;
+  std::uint64_t const* live;  // [2 * n_tiles]; null: every row lives
+};
+
+// One dense column of all segments of a snapshot. The views must outlive it.
+struct TableParams {
+  std::int32_t device;
+  std::uint32_t column;
+  HostArray<void*> views;
+};
+
+// A batch on a table: see kernels/dense_job.hpp for what the arrays mean.
+struct SearchParams {
+  void* table;
+  DenseBatch batch;  // pointers into host memory
+  std::uint64_t n_ranges;
+  std::uint64_t n_groups;
+  std::uint64_t n_runs;
+  std::uint64_t n_cohorts;
+  std::uint64_t n_panels;
+  std::uint64_t n_panel_queries;
+  std::uint64_t n_panel_groups;
+  std::uint64_t n_visit_begins;
+  HostArray<SegmentFilter> filters;  // [n_filters, n_segments]
+  HostArray<TileTest> tests;
+  HostArray<std::int64_t> codes;
+  float const* queries;         // [n_queries, dim] host
+  float const* floors;          // [n_queries]
+  std::uint8_t const* strict;   // [n_queries]
+  std::uint32_t const* depths;  // [n_queries] at most depth
+  std::uint32_t depth;
+  std::uint32_t capacity;
+  FrontPlane plane;
+
+  std::uint32_t* counts;     // [n_queries]         out
+  float* scores;             // [n_queries, depth]  out
+  std::uint32_t* slots;      // [n_queries, depth]  out; sorted up to kMostSorted rows
+  std::uint32_t* overflows;  // [n_queries]         out: 1 = the answer is not whole
+  float* thresholds;         // [n_queries]         out: no row of a lower score belongs to it
+};
+
+struct Usage {
+  std::uint64_t bytes;  // of device memory
+};
+
 struct Api {
   std::int32_t abi_version;  // first, so that any version can read it
   std::int32_t reserved;
   Status (*describe)(DeviceTable* out);
   Status (*formulas)(FormulaParams const* params);
   Status (*dots)(DotParams const* params);
+  // Handles; destroying one that is null does nothing.
+  Status (*create_segment)(SegmentParams const* params, void** out);
+  Status (*create_view)(ViewParams const* params, void** out);
+  Status (*create_table)(TableParams const* params, void** out);
+  void (*destroy_segment)(void* segment);
+  void (*destroy_view)(void* view);
+  void (*destroy_table)(void* table);
+  Status (*usage)(void const* segment, Usage* out);
+  // What panels the device's kernels take, rising; gives how many.
+  Status (*widths)(std::int32_t device, std::uint32_t* out, std::uint32_t* n);
+  // Any number of threads at once. Nothing is lost if it fails.
+  Status (*search)(SearchParams const* params);
 };
 
 }  // namespace hyrecall::cuda

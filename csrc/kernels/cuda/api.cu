@@ -2,6 +2,8 @@
 #include <cstring>
 
 #include "kernels/cuda/arithmetic.cuh"
+#include "kernels/cuda/search.cuh"
+#include "kernels/cuda/segment.cuh"
 #include "kernels/cuda/status.cuh"
 
 namespace hyrecall::cuda {
@@ -19,7 +21,8 @@ Status describe(DeviceTable* out) {
     if (cudaError_t const error = cudaGetDeviceProperties(&properties, i); error != cudaSuccess)
       return status_of(error);
     DeviceProperties& device = out->devices[i];
-    std::strncpy(device.name, properties.name, sizeof device.name - 1);
+    std::memcpy(device.name, properties.name, sizeof device.name);
+    device.name[sizeof device.name - 1] = 0;
     device.major = properties.major;
     device.minor = properties.minor;
     device.memory_bytes = properties.totalGlobalMem;
@@ -29,7 +32,13 @@ Status describe(DeviceTable* out) {
   return {};
 }
 
-constexpr Api kApi{kAbiVersion, 0, &describe, &run_formulas, &run_dots};
+constexpr Api kApi{kAbiVersion,      0,
+                   &describe,        &run_formulas,
+                   &run_dots,        &create_segment,
+                   &create_view,     &create_table,
+                   &destroy_segment, &destroy_view,
+                   &destroy_table,   &measure_usage,
+                   &panel_widths,    &search};
 
 }  // namespace
 }  // namespace hyrecall::cuda

@@ -1,13 +1,24 @@
-// From CUDA's errors to the Status of abi.hpp, and memory that frees itself.
+// CUDA's errors: thrown inside the library, a Status of abi.hpp at its border.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cstdio>
+#include <exception>
+#include <new>
+#include <utility>
 
 #include "kernels/cuda/abi.hpp"
 
 namespace hyrecall::cuda {
+
+struct CudaError {
+  cudaError_t code;
+};
+
+inline void check(cudaError_t error) {
+  if (error != cudaSuccess) throw CudaError{error};
+}
 
 inline Status status_of(cudaError_t error) {
   Status status{};
@@ -19,32 +30,60 @@ inline Status status_of(cudaError_t error) {
   return status;
 }
 
-// n elements on the current device; data is null when error() is set.
+// Runs a function of the border: no exception leaves the library.
+template <typename Function>
+Status guarded(Function&& function) {
+  try {
+    function();
+    return {};
+  } catch (CudaError const& error) {
+    return status_of(error.code);
+  } catch (std::bad_alloc const&) {
+    Status status{};
+    status.code = kHostMemory;
+    std::snprintf(status.text, sizeof status.text, "the host is out of memory");
+    return status;
+  } catch (std::exception const& error) {
+    Status status{};
+    status.code = kInternalFault;
+    std::snprintf(status.text, sizeof status.text, "%s", error.what());
+    return status;
+  }
+}
+
+// n elements on the current device, freed with their owner.
 template <typename T>
 class DeviceArray {
  public:
-  explicit DeviceArray(std::size_t n) : bytes_(n * sizeof(T)) {
-    error_ = cudaMalloc(&data_, bytes_ > 0 ? bytes_ : 1);
+  DeviceArray() = default;
+  explicit DeviceArray(std::size_t n) : n_(n) {
+    void* data = nullptr;
+    check(cudaMalloc(&data, n > 0 ? n * sizeof(T) : 1));
+    data_ = static_cast<T*>(data);
   }
+  DeviceArray(T const* from, std::size_t n) : DeviceArray(n) { upload(from); }
   ~DeviceArray() { cudaFree(data_); }
-  DeviceArray(DeviceArray const&) = delete;
-  DeviceArray& operator=(DeviceArray const&) = delete;
+  DeviceArray(DeviceArray&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), n_(std::exchange(other.n_, 0)) {}
+  DeviceArray& operator=(DeviceArray&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(n_, other.n_);
+    return *this;
+  }
 
-  T* data() const { return static_cast<T*>(data_); }
-  cudaError_t upload(T const* from) {
-    if (error_ == cudaSuccess) error_ = cudaMemcpy(data_, from, bytes_, cudaMemcpyHostToDevice);
-    return error_;
+  T* data() const { return data_; }
+  std::size_t size() const { return n_; }
+  std::size_t bytes() const { return n_ * sizeof(T); }
+  void upload(T const* from) {
+    if (n_ > 0) check(cudaMemcpy(data_, from, bytes(), cudaMemcpyHostToDevice));
   }
-  cudaError_t download(T* to) {
-    if (error_ == cudaSuccess) error_ = cudaMemcpy(to, data_, bytes_, cudaMemcpyDeviceToHost);
-    return error_;
+  void download(T* to) const {
+    if (n_ > 0) check(cudaMemcpy(to, data_, bytes(), cudaMemcpyDeviceToHost));
   }
-  cudaError_t error() const { return error_; }
 
  private:
-  void* data_ = nullptr;
-  std::size_t bytes_;
-  cudaError_t error_;
+  T* data_ = nullptr;
+  std::size_t n_ = 0;
 };
 
 }  // namespace hyrecall::cuda

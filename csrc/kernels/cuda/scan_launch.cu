@@ -1,0 +1,68 @@
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "kernels/cuda/scan_launch.cuh"
+#include "kernels/cuda/status.cuh"
+
+namespace hyrecall::cuda {
+namespace {
+
+std::span<ScanKernel const> kernels_for(FrontPlane plane) {
+  switch (plane) {
+    case FrontPlane::kFloat16:
+      return generic_float16_kernels();
+    case FrontPlane::kBFloat16:
+      return generic_bfloat16_kernels();
+    default:
+      return generic_int8_kernels();
+  }
+}
+
+}  // namespace
+
+Scanner::Scanner(int device, std::span<ScanKernel const> kernels) {
+  cudaDeviceProp properties;
+  check(cudaGetDeviceProperties(&properties, device));
+  check(cudaFuncSetAttribute(finish, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(select_bytes() + kMostSorted * kSortedBytes)));
+  for (ScanKernel const& one : kernels) {
+    if (one.shared_bytes > properties.sharedMemPerBlockOptin) continue;
+    check(cudaFuncSetAttribute(one.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(one.shared_bytes)));
+    int per_multiprocessor = 0;
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        &per_multiprocessor, one.kernel, static_cast<int>(one.n_threads), one.shared_bytes));
+    launches_.push_back({one, static_cast<unsigned>(properties.multiProcessorCount *
+                                                    std::max(per_multiprocessor, 1))});
+  }
+}
+
+Scanner const& Scanner::of_device(int device, FrontPlane plane) {
+  // Never destroyed: CUDA may be gone before static objects are.
+  static auto* const made = new std::map<std::pair<int, FrontPlane>, std::unique_ptr<Scanner>>;
+  static auto* const mutex = new std::mutex;
+  std::lock_guard const lock(*mutex);
+  auto& scanner = (*made)[{device, plane}];
+  if (scanner == nullptr) scanner.reset(new Scanner(device, kernels_for(plane)));
+  return *scanner;
+}
+
+std::uint32_t Scanner::widths(std::uint32_t* out) const {
+  for (std::size_t i = 0; i < launches_.size(); ++i) out[i] = launches_[i].scan.width;
+  return static_cast<std::uint32_t>(launches_.size());
+}
+
+cudaError_t Scanner::scan(DenseJob const* job, std::uint32_t width, std::uint32_t width_number,
+                          std::uint32_t stage, cudaStream_t stream) const {
+  for (Launch const& one : launches_) {
+    if (one.scan.width != width) continue;
+    return launch(one.scan.kernel, one.n_ctas, one.scan.n_threads, one.scan.shared_bytes, stream,
+                  job, width_number, stage);
+  }
+  return cudaErrorInvalidValue;
+}
+
+}  // namespace hyrecall::cuda

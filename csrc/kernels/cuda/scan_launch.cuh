@@ -1,0 +1,45 @@
+// Which kernels scan on a device, and how they are launched.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/cuda/kernels.cuh"
+
+namespace hyrecall::cuda {
+
+// A compiled scan for panels of one width.
+struct ScanKernel {
+  std::uint32_t width;
+  void (*kernel)(DenseJob const* job, std::uint32_t width_number, std::uint32_t stage);
+  unsigned n_threads;
+  std::size_t shared_bytes;
+};
+
+// Of any device from compute capability 8.0 on, by rising width.
+std::span<ScanKernel const> generic_int8_kernels();
+std::span<ScanKernel const> generic_float16_kernels();
+std::span<ScanKernel const> generic_bfloat16_kernels();
+
+class Scanner {
+ public:
+  // Made once; HYRECALL_CUDA_KERNELS=generic forbids those made for one architecture.
+  static Scanner const& of_device(int device, FrontPlane plane);
+
+  // Writes the widths, rising, and gives how many; at most kMaxWidths.
+  std::uint32_t widths(std::uint32_t* out) const;
+  cudaError_t scan(DenseJob const* job, std::uint32_t width, std::uint32_t width_number,
+                   std::uint32_t stage, cudaStream_t stream) const;
+
+ private:
+  struct Launch {
+    ScanKernel scan;
+    unsigned n_ctas;  // as many as run at once: each takes its share of the visits
+  };
+  Scanner(int device, std::span<ScanKernel const> kernels);
+
+  std::vector<Launch> launches_;
+};
+
+}  // namespace hyrecall::cuda

@@ -1,0 +1,250 @@
+// What:   lays a batch out in one block of memory, copies it to the device in one piece, runs the
+//         kernels, copies the results back in one piece and waits once.
+// In/Out: SearchParams, checked by kernels/dense_device.cpp.
+// Launch: the kernels of kernels.cuh and scan.cuh; recorded once per size of batch and replayed.
+// Cost:   a copy each way, 4 + 2 x stages launches.
+// Oracle: the CPU path, bit for bit (tests/laws with --device cuda:0; tests/emulator without one).
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "kernels/cuda/kernels.cuh"
+#include "kernels/cuda/scan_launch.cuh"
+#include "kernels/cuda/search.cuh"
+#include "kernels/cuda/segment.cuh"
+#include "kernels/cuda/workspace.cuh"
+
+namespace hyrecall::cuda {
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+constexpr std::size_t kMostGraphs = 64;  // a workspace records, before it forgets them all
+
+// Lays arrays one after another. Twice over the same arrays: first without memory, for the size.
+class Layout {
+ public:
+  Layout(std::uint8_t* host, std::uint8_t* device) : host_(host), device_(device) {}
+
+  std::size_t bytes() const { return bytes_; }
+  // Room for n elements; where they lie on the device.
+  template <typename T>
+  T* room(std::size_t n) {
+    std::size_t const at = bytes_;
+    bytes_ = (bytes_ + n * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+    return device_ == nullptr ? nullptr : reinterpret_cast<T*>(device_ + at);
+  }
+  // The same, filled from the host.
+  template <typename T>
+  T const* copy(T const* from, std::size_t n) {
+    if (host_ != nullptr && n > 0) std::memcpy(host_ + bytes_, from, n * sizeof(T));
+    return room<T>(n);
+  }
+
+ private:
+  std::uint8_t* host_;
+  std::uint8_t* device_;
+  std::size_t bytes_ = 0;
+};
+
+struct Places {
+  std::size_t input_bytes;   // of the job and what it brings
+  std::size_t result_bytes;  // at result_begin
+  std::size_t result_begin;
+  std::size_t all_bytes;
+};
+
+// Room for n bytes where so many are wanted; it must not move with the size of a batch, or it could
+// not be recorded.
+void pad(Layout& layout, std::size_t used, std::size_t room) {
+  if (room > used) layout.room<std::uint8_t>(room - used);
+}
+
+// Lays out a job; with memory, writes it too. The job itself stands at the beginning.
+Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_t* host,
+               std::uint8_t* device, Rooms const& rooms) {
+  Layout layout(host, device);
+  std::size_t const n = params.batch.n_queries;
+  DenseJob job{};
+  DenseJob const* const job_at = layout.room<DenseJob>(1);
+  (void)job_at;
+  job.batch = params.batch;
+  job.batch.ranges = layout.copy(params.batch.ranges, params.n_ranges);
+  job.batch.groups = layout.copy(params.batch.groups, params.n_groups);
+  job.batch.runs = layout.copy(params.batch.runs, params.n_runs);
+  job.batch.cohorts = layout.copy(params.batch.cohorts, params.n_cohorts);
+  job.batch.panels = layout.copy(params.batch.panels, params.n_panels);
+  job.batch.panel_queries = layout.copy(params.batch.panel_queries, params.n_panel_queries);
+  job.batch.panel_places = layout.copy(params.batch.panel_places, params.n_panel_queries);
+  job.batch.panel_groups = layout.copy(params.batch.panel_groups, params.n_panel_groups);
+  job.batch.visit_begins = layout.copy(params.batch.visit_begins, params.n_visit_begins);
+  job.filters = layout.copy(params.filters.data, params.filters.n);
+  job.tests = layout.copy(params.tests.data, params.tests.n);
+  job.codes = layout.copy(params.codes.data, params.codes.n);
+  job.queries = layout.copy(params.queries, n * table.dim);
+  job.floors = layout.copy(params.floors, n);
+  job.strict = layout.copy(params.strict, n);
+  job.depths = layout.copy(params.depths, n);
+  Places places{};
+  places.input_bytes = layout.bytes();
+  pad(layout, places.input_bytes, rooms.input_bytes);
+
+  places.result_begin = layout.bytes();
+  job.result_counts = layout.room<std::uint32_t>(n);
+  job.overflows = layout.room<std::uint32_t>(n);
+  job.thresholds = layout.room<float>(n);
+  job.result_scores = layout.room<float>(n * params.depth);
+  job.result_slots = layout.room<std::uint32_t>(n * params.depth);
+  places.result_bytes = layout.bytes() - places.result_begin;
+  pad(layout, places.result_bytes, rooms.result_bytes);
+
+  job.segments = table.segments.data();
+  job.segment_tiles = table.segment_tiles.data();
+  job.n_segments = table.n_segments;
+  job.dim = table.dim;
+  job.row_pitch = table.row_pitch;
+  job.code_pitch = table.code_pitch;
+  job.row_type = table.type;
+  job.plane = params.plane;
+  bool const is_int8 = params.plane == FrontPlane::kInt8;
+  job.greatest_residual = is_int8 ? table.greatest_residual : 0.0f;
+  job.front_pitch = is_int8 ? table.code_pitch : table.row_pitch;
+  job.depth = params.depth;
+  job.capacity = params.capacity;
+
+  job.front_queries = layout.room<std::uint8_t>(n * job.front_pitch);
+  job.inverse_query_norms = layout.room<float>(n);
+  job.query_scales = layout.room<float>(n);
+  job.bounds = layout.room<QueryBound>(n);
+  job.cuts = layout.room<float>(n);
+  job.counts = layout.room<std::uint32_t>(n);
+  job.pivots = layout.room<std::uint32_t>(n);
+  job.candidates = layout.room<std::uint64_t>(n * params.capacity);
+  job.score_keys = layout.room<std::uint32_t>(n * params.capacity);
+  places.all_bytes = layout.bytes();
+  if (host != nullptr) std::memcpy(host, &job, sizeof job);
+  return places;
+}
+
+unsigned n_ctas(std::size_t n, unsigned per_cta) {
+  return static_cast<unsigned>((n + per_cta - 1) / per_cta);
+}
+
+// CTAs that share the candidates of a query when they are scored: enough for a single query to keep
+// the device busy.
+unsigned rescore_ctas(std::size_t n_queries) {
+  return static_cast<unsigned>(std::clamp<std::size_t>(512 / n_queries, 1, 64));
+}
+
+void run_kernels(DenseJob const* job, GraphKey const& key, DenseBatch const& batch,
+                 Scanner const& scanner, cudaStream_t stream) {
+  unsigned const n = key.n_queries;
+  std::size_t const scratch = select_bytes();
+  check(launch(prepare_queries, n_ctas(n, kQueryThreads / 32), kQueryThreads, 0, stream, job));
+  for (std::uint32_t stage = 0; stage < key.n_stages; ++stage) {
+    for (std::uint32_t w = 0; w < batch.n_widths; ++w)
+      check(scanner.scan(job, batch.widths[w].width, w, stage, stream));
+    check(launch(cut_candidates, n, kSelectThreads, scratch, stream, job));
+  }
+  dim3 const grid(rescore_ctas(n), n);
+  check(launch(rescore, grid, kRescoreThreads, 0, stream, job, 0u));
+  check(launch(tighten, n, kSelectThreads, scratch, stream, job));
+  check(launch(rescore, grid, kRescoreThreads, 0, stream, job, 1u));
+  check(launch(finish, n, kSelectThreads, scratch + key.sorted_rows * kSortedBytes, stream, job));
+}
+
+// Copies in, kernels, copies out: one submission.
+void record(Workspace& workspace, GraphKey const& key, Places const& places,
+            DenseBatch const& batch, Scanner const& scanner) {
+  cudaStream_t const stream = workspace.stream;
+  std::uint8_t* const memory = workspace.memory.data();
+  check(cudaMemcpyAsync(memory, workspace.input.data(), key.rooms.input_bytes,
+                        cudaMemcpyHostToDevice, stream));
+  run_kernels(reinterpret_cast<DenseJob const*>(memory), key, batch, scanner, stream);
+  check(cudaMemcpyAsync(workspace.results.data(), memory + places.result_begin,
+                        key.rooms.result_bytes, cudaMemcpyDeviceToHost, stream));
+}
+
+cudaGraphExec_t find_graph(Workspace& workspace, GraphKey const& key, Places const& places,
+                           DenseBatch const& batch, Scanner const& scanner) {
+  auto const found = workspace.graphs.find(key);
+  if (found != workspace.graphs.end()) return found->second;
+  if (workspace.graphs.size() >= kMostGraphs) workspace.forget_graphs();
+  check(cudaStreamBeginCapture(workspace.stream, cudaStreamCaptureModeThreadLocal));
+  cudaGraph_t graph = nullptr;
+  try {
+    record(workspace, key, places, batch, scanner);
+  } catch (CudaError const&) {
+    cudaStreamEndCapture(workspace.stream, &graph);
+    cudaGraphDestroy(graph);
+    throw;
+  }
+  check(cudaStreamEndCapture(workspace.stream, &graph));
+  cudaGraphExec_t made = nullptr;
+  cudaError_t const error = cudaGraphInstantiate(&made, graph);
+  cudaGraphDestroy(graph);
+  check(error);
+  return workspace.graphs.emplace(key, made).first->second;
+}
+
+void run_search(SearchParams const& params) {
+  auto const& table = *static_cast<ColumnTable const*>(params.table);
+  std::size_t const n = params.batch.n_queries;
+  if (n == 0) return;
+  check(cudaSetDevice(table.device));
+  Scanner const& scanner = Scanner::of_device(table.device, params.plane);
+  // Sizes are rounded up, so that batches of about the same size are one recorded sequence.
+  Rooms rooms{};
+  Places places = lay_out(params, table, nullptr, nullptr, rooms);
+  rooms = {std::bit_ceil(places.input_bytes), std::bit_ceil(places.result_bytes)};
+  places = lay_out(params, table, nullptr, nullptr, rooms);
+  GraphKey key{};
+  key.rooms = rooms;
+  key.n_queries = static_cast<std::uint32_t>(std::bit_ceil(n));
+  key.n_stages = params.batch.n_stages;
+  for (std::uint32_t w = 0; w < params.batch.n_widths; ++w)
+    key.widths =
+        key.widths << 8 | static_cast<std::uint32_t>(std::bit_width(params.batch.widths[w].width));
+  key.sorted_rows = sorted_rows(params.depth);
+  key.plane = static_cast<std::int32_t>(params.plane);
+
+  WorkspacePool& pool = WorkspacePool::of_device(table.device);
+  WorkspacePool::Loan const workspace = pool.borrow();
+  try {
+    workspace->reserve(rooms, places.all_bytes);
+  } catch (CudaError const& error) {
+    if (error.code != cudaErrorMemoryAllocation) throw;
+    cudaGetLastError();
+    pool.clear_idle();
+    workspace->reserve(rooms, places.all_bytes);
+  }
+  lay_out(params, table, workspace->input.data(), workspace->memory.data(), rooms);
+  check(cudaGraphLaunch(find_graph(*workspace, key, places, params.batch, scanner),
+                        workspace->stream));
+  check(cudaStreamSynchronize(workspace->stream));
+
+  std::uint8_t const* from = workspace->results.data();
+  auto const take = [&](auto* to, std::size_t count) {
+    std::memcpy(to, from, count * sizeof *to);
+    from += (count * sizeof *to + kAlignment - 1) / kAlignment * kAlignment;
+  };
+  take(params.counts, n);
+  take(params.overflows, n);
+  take(params.thresholds, n);
+  take(params.scores, n * params.depth);
+  take(params.slots, n * params.depth);
+}
+
+}  // namespace
+
+Status search(SearchParams const* params) {
+  return guarded([&] { run_search(*params); });
+}
+
+Status panel_widths(std::int32_t device, std::uint32_t* out, std::uint32_t* n) {
+  return guarded([&] {
+    check(cudaSetDevice(device));
+    *n = Scanner::of_device(device, FrontPlane::kInt8).widths(out);
+  });
+}
+
+}  // namespace hyrecall::cuda

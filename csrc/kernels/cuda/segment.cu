@@ -1,0 +1,192 @@
+// What:   segments, views and tables of the device; the int8 plane of a column is made here.
+// In/Out: SegmentParams, ViewParams, TableParams: host arrays, checked by kernels/dense_device.cpp.
+// Launch: make_codes: a warp a row.
+// Cost:   an upload of every row; the plane reads each row three times, mostly from cache.
+// Oracle: quantize_row of kernels/front_plane.hpp on the host, bit for bit.
+#include <algorithm>
+#include <memory>
+
+#include "kernels/cuda/segment.cuh"
+#include "kernels/cuda/warp_math.cuh"
+
+namespace hyrecall::cuda {
+namespace {
+
+constexpr unsigned kCodeThreads = 256;
+
+// greatest: bits of the greatest residual; they rise with it, as it is never negative.
+__global__ void __launch_bounds__(kCodeThreads)
+    make_codes(std::uint8_t const* rows, RowType type, std::uint32_t n_rows, std::uint32_t dim,
+               std::uint32_t row_pitch, std::uint32_t code_pitch, std::uint8_t* codes,
+               float* scales, float* residuals, std::uint32_t* greatest) {
+  std::uint32_t const n_warps = gridDim.x * (kCodeThreads / kLanes);
+  std::uint32_t const first = blockIdx.x * (kCodeThreads / kLanes) + threadIdx.x / kLanes;
+  for (std::uint32_t row = first; row < n_rows; row += n_warps) {
+    std::uint8_t const* const at = rows + std::size_t{row} * row_pitch;
+    auto const element = [=](std::uint32_t i) { return row_value(at, type, i); };
+    double const norm = norm_by_warp(dim, [=](std::uint32_t i) { return double{element(i)}; });
+    Int8Row const made =
+        quantize_by_warp(dim, code_pitch, element, norm,
+                         reinterpret_cast<std::int8_t*>(codes + std::size_t{row} * code_pitch));
+    if (lane_id() != 0) continue;
+    scales[row] = made.scale;
+    residuals[row] = made.residual;
+    std::uint32_t bits;
+    memcpy(&bits, &made.residual, sizeof bits);
+    atomicMax(greatest, bits);
+  }
+}
+
+DeviceColumn make_column(ColumnParams const& from, std::uint32_t n_rows) {
+  DeviceColumn out;
+  out.type = from.type;
+  out.dim = from.dim;
+  std::uint32_t const row_bytes = from.dim * item_bytes(from.type);
+  out.row_pitch = plane_pitch(row_bytes);
+  out.code_pitch = plane_pitch(from.dim);
+  out.rows = DeviceArray<std::uint8_t>(std::size_t{n_rows} * out.row_pitch);
+  if (out.row_pitch != row_bytes)  // the first pass multiplies the padding: it must be 0
+    check(cudaMemsetAsync(out.rows.data(), 0, out.rows.bytes(), nullptr));
+  if (n_rows > 0) {
+    check(cudaMemcpy2DAsync(out.rows.data(), out.row_pitch, from.rows, row_bytes, row_bytes, n_rows,
+                            cudaMemcpyHostToDevice, nullptr));
+  }
+  out.inverse_norms = {from.inverse_norms, n_rows};
+  out.codes = DeviceArray<std::uint8_t>(std::size_t{n_rows} * out.code_pitch);
+  out.scales = DeviceArray<float>(n_rows);
+  out.residuals = DeviceArray<float>(n_rows);
+  std::uint32_t bits = 0;
+  DeviceArray<std::uint32_t> const greatest(&bits, 1);
+  if (n_rows > 0) {
+    unsigned const warps = kCodeThreads / kLanes;
+    unsigned const grid = std::min((n_rows + warps - 1) / warps, 1u << 14);
+    check(launch(make_codes, grid, kCodeThreads, 0, nullptr,
+                 static_cast<std::uint8_t const*>(out.rows.data()), out.type, n_rows, out.dim,
+                 out.row_pitch, out.code_pitch, out.codes.data(), out.scales.data(),
+                 out.residuals.data(), greatest.data()));
+  }
+  greatest.download(&bits);  // waits for the kernel: it says whether it failed
+  std::memcpy(&out.greatest_residual, &bits, sizeof bits);
+  std::uint32_t const n_tiles = (n_rows + kTileRows - 1) / kTileRows;
+  std::vector<std::uint64_t> present(2 * std::size_t{n_tiles}, 0);
+  for (std::uint32_t row = 0; row < n_rows; ++row) {
+    if (from.inverse_norms[row] != 0.0f) present[row / 64] |= std::uint64_t{1} << row % 64;
+  }
+  out.present = {present.data(), present.size()};
+  return out;
+}
+
+DeviceAttribute make_attribute(AttributeParams const& from) {
+  DeviceAttribute out;
+  out.codes = {from.codes.data, from.codes.n};
+  out.offsets = {from.offsets.data, from.offsets.n};
+  out.valid = {from.valid.data, from.valid.n};
+  out.zones = {from.zones.data, from.zones.n};
+  return out;
+}
+
+}  // namespace
+
+std::size_t DeviceSegmentData::bytes() const {
+  std::size_t total = seqs.bytes() + attribute_views.bytes();
+  for (DeviceAttribute const& one : attributes) {
+    total += one.codes.bytes() + one.offsets.bytes() + one.valid.bytes() + one.zones.bytes();
+  }
+  for (DeviceColumn const& one : columns) {
+    total += one.rows.bytes() + one.inverse_norms.bytes() + one.codes.bytes() + one.scales.bytes() +
+             one.residuals.bytes() + one.present.bytes();
+  }
+  return total;
+}
+
+Status create_segment(SegmentParams const* params, void** out) {
+  return guarded([&] {
+    check(cudaSetDevice(params->device));
+    auto made = std::make_unique<DeviceSegmentData>();
+    made->device = params->device;
+    made->n_rows = params->n_rows;
+    made->seqs = {params->seqs, params->n_rows};
+    std::vector<AttributeView> views;
+    for (std::uint64_t i = 0; i < params->attributes.n; ++i) {
+      AttributeParams const& from = params->attributes.data[i];
+      DeviceAttribute one = make_attribute(from);
+      views.push_back({one.codes.data(), from.offsets.n > 0 ? one.offsets.data() : nullptr,
+                       from.valid.n > 0 ? one.valid.data() : nullptr, one.zones.data(),
+                       params->n_rows});
+      made->attributes.push_back(std::move(one));
+    }
+    made->attribute_views = {views.data(), views.size()};
+    for (std::uint64_t i = 0; i < params->columns.n; ++i)
+      made->columns.push_back(make_column(params->columns.data[i], params->n_rows));
+    check(cudaStreamSynchronize(nullptr));  // searches run on streams of their own
+    *out = made.release();
+  });
+}
+
+Status create_view(ViewParams const* params, void** out) {
+  return guarded([&] {
+    auto const& segment = *static_cast<DeviceSegmentData const*>(params->segment);
+    auto made = std::make_unique<DeviceView>(DeviceView{&segment, {}});
+    if (params->live != nullptr) {
+      check(cudaSetDevice(segment.device));
+      std::size_t const n_words = 2 * std::size_t{segment.n_tiles()};
+      std::vector<std::uint64_t> words(n_words);
+      for (DeviceColumn const& column : segment.columns) {
+        column.present.download(words.data());
+        for (std::size_t i = 0; i < n_words; ++i) words[i] &= params->live[i];
+        made->live.emplace_back(words.data(), n_words);
+      }
+    }
+    check(cudaStreamSynchronize(nullptr));  // searches run on streams of their own
+    *out = made.release();
+  });
+}
+
+Status create_table(TableParams const* params, void** out) {
+  return guarded([&] {
+    check(cudaSetDevice(params->device));
+    auto made = std::make_unique<ColumnTable>();
+    made->device = params->device;
+    std::vector<DenseSegment> segments;
+    std::vector<std::uint32_t> tiles;
+    std::uint32_t first_tile = 0;
+    for (std::uint64_t i = 0; i < params->views.n; ++i) {
+      auto const& view = *static_cast<DeviceView const*>(params->views.data[i]);
+      DeviceSegmentData const& from = *view.segment;
+      DeviceColumn const& column = from.columns.at(params->column);
+      made->dim = column.dim;
+      made->type = column.type;
+      made->row_pitch = column.row_pitch;
+      made->code_pitch = column.code_pitch;
+      made->greatest_residual = std::max(made->greatest_residual, column.greatest_residual);
+      segments.push_back({first_tile, from.n_rows, view.live_words(params->column),
+                          from.seqs.data(), from.attribute_views.data(), column.rows.data(),
+                          column.inverse_norms.data(), column.codes.data(), column.scales.data(),
+                          column.residuals.data()});
+      tiles.push_back(first_tile);
+      first_tile += from.n_tiles();
+    }
+    made->n_segments = static_cast<std::uint32_t>(segments.size());
+    made->segments = {segments.data(), segments.size()};
+    made->segment_tiles = {tiles.data(), tiles.size()};
+    check(cudaStreamSynchronize(nullptr));  // searches run on streams of their own
+    *out = made.release();
+  });
+}
+
+void destroy_segment(void* segment) {
+  delete static_cast<DeviceSegmentData*>(segment);
+}
+void destroy_view(void* view) {
+  delete static_cast<DeviceView*>(view);
+}
+void destroy_table(void* table) {
+  delete static_cast<ColumnTable*>(table);
+}
+
+Status measure_usage(void const* segment, Usage* out) {
+  out->bytes = static_cast<DeviceSegmentData const*>(segment)->bytes();
+  return {};
+}
+
+}  // namespace hyrecall::cuda

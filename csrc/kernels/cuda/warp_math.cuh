@@ -1,0 +1,94 @@
+// The canonical sums of core/formulas.hpp by a warp: lane j of the warp is lane j of the
+// definition, so the bits are the host's.
+#pragma once
+
+#include "core/formulas.hpp"
+#include "kernels/cuda/primitives.cuh"
+#include "kernels/dense_job.hpp"
+
+namespace hyrecall::cuda {
+
+static_assert(kLanes == 32, "a warp is the 32 lanes of the definition");
+
+// fold_lanes: all lanes call it, lane 0 has the sum.
+template <typename T>
+__device__ inline T fold_warp(T value) {
+  for (unsigned width = kLanes / 2; width >= 1; width /= 2) {
+    T const other = shuffle_down(value, width);
+    value = value + other;
+  }
+  return value;
+}
+
+__device__ inline float row_value(std::uint8_t const* row, RowType type, std::uint32_t i) {
+  switch (type) {
+    case RowType::kFloat16:
+      return float16_value(reinterpret_cast<std::uint16_t const*>(row)[i]);
+    case RowType::kBFloat16:
+      return bfloat16_value(reinterpret_cast<std::uint16_t const*>(row)[i]);
+    default:
+      return reinterpret_cast<float const*>(row)[i];
+  }
+}
+
+// The canonical dot of a row and a query; lane 0 has it. The definition pads with +0, and fma(0, 0,
+// x) is x but for a sum of -0, which the padding makes +0.
+__device__ inline float dot_by_warp(std::uint8_t const* row, RowType type, float const* query,
+                                    std::uint32_t dim) {
+  float sum = 0.0f;
+  std::uint32_t const lane = lane_id();
+#pragma unroll 4
+  for (std::uint32_t base = 0; base < dim; base += kLanes) {
+    std::uint32_t const i = base + lane;
+    float const x = i < dim ? row_value(row, type, i) : 0.0f;
+    float const q = i < dim ? query[i] : 0.0f;
+    sum = fma_rn(x, q, sum);
+  }
+  return fold_warp(sum);
+}
+
+// row_norm of element(i); every lane has it.
+template <typename Element>
+__device__ inline double norm_by_warp(std::uint32_t dim, Element&& element) {
+  double sum = 0.0;
+  for (std::uint32_t i = lane_id(); i < dim; i += kLanes) {
+    double const x = element(i);
+    sum = sum + x * x;
+  }
+  return sqrt(shuffle(fold_warp(sum), 0));
+}
+
+// An int8 plane's copy of a vector: the codes go to `codes` (code_pitch bytes, those past dim 0),
+// every lane gets scale and residual. As quantize_row on the host.
+template <typename Element>
+__device__ inline Int8Row quantize_by_warp(std::uint32_t dim, std::uint32_t code_pitch,
+                                           Element&& element, double norm, std::int8_t* codes) {
+  std::uint32_t const lane = lane_id();
+  double most = 0.0;
+  for (std::uint32_t i = lane; norm != 0.0 && i < dim; i += kLanes) {
+    double const unit = unit_value(element(i), norm);
+    double const size = unit < 0.0 ? -unit : unit;
+    most = size > most ? size : most;
+  }
+  for (unsigned width = kLanes / 2; width >= 1; width /= 2) {
+    double const other = shuffle_down(most, width);
+    most = other > most ? other : most;
+  }
+  most = shuffle(most, 0);
+  float const scale = most == 0.0 ? 0.0f : int8_scale(most);
+  double sum = 0.0;
+  for (std::uint32_t i = lane; i < code_pitch; i += kLanes) {
+    std::int8_t code = 0;
+    if (scale != 0.0f && i < dim) {
+      double const unit = unit_value(element(i), norm);
+      code = int8_code(unit, scale);
+      double const left = left_over(unit, int8_value(code, scale));
+      sum = sum + left * left;
+    }
+    codes[i] = code;
+  }
+  float const residual = residual_up(shuffle(fold_warp(sum), 0), dim);
+  return {scale, scale == 0.0f ? 0.0f : residual};
+}
+
+}  // namespace hyrecall::cuda

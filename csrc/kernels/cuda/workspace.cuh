@@ -1,0 +1,112 @@
+// Memory and a stream for one search at a time; a device has a few, and searches take turns.
+#pragma once
+
+#include <compare>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "kernels/cuda/status.cuh"
+
+namespace hyrecall::cuda {
+
+// Host memory that the device reads and writes by itself.
+class PinnedBytes {
+ public:
+  PinnedBytes() = default;
+  ~PinnedBytes() { cudaFreeHost(data_); }
+  PinnedBytes(PinnedBytes const&) = delete;
+  PinnedBytes& operator=(PinnedBytes const&) = delete;
+
+  std::uint8_t* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  void reserve(std::size_t bytes) {
+    if (bytes <= size_) return;
+    cudaFreeHost(std::exchange(data_, nullptr));
+    size_ = 0;
+    void* data = nullptr;
+    check(cudaHostAlloc(&data, bytes, cudaHostAllocDefault));
+    data_ = static_cast<std::uint8_t*>(data);
+    size_ = bytes;
+  }
+
+ private:
+  std::uint8_t* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// Sizes of what is copied to the device and back, rounded up.
+struct Rooms {
+  std::size_t input_bytes;
+  std::size_t result_bytes;
+  friend auto operator<=>(Rooms const&, Rooms const&) = default;
+};
+
+// What a recorded sequence of kernels depends on, beside the addresses of its workspace.
+struct GraphKey {
+  Rooms rooms;
+  std::uint32_t n_queries;
+  std::uint32_t n_stages;
+  std::uint32_t widths;  // a bit a width
+  std::uint32_t sorted_rows;
+  std::int32_t plane;
+  friend auto operator<=>(GraphKey const&, GraphKey const&) = default;
+};
+
+struct Workspace {
+  Workspace();
+  ~Workspace();
+  Workspace(Workspace const&) = delete;
+  Workspace& operator=(Workspace const&) = delete;
+
+  // Room for a search. What was recorded for other addresses is forgotten.
+  void reserve(Rooms const& rooms, std::size_t device_bytes);
+  // Gives all memory back.
+  void clear();
+  void forget_graphs();
+
+  cudaStream_t stream = nullptr;
+  PinnedBytes input;
+  PinnedBytes results;
+  DeviceArray<std::uint8_t> memory;
+  std::map<GraphKey, cudaGraphExec_t> graphs;
+};
+
+// The workspaces of a device. A search borrows one; when all are lent it waits.
+class WorkspacePool {
+ public:
+  static WorkspacePool& of_device(int device);
+
+  class Loan {
+   public:
+    Loan(WorkspacePool& pool, Workspace* workspace) : pool_(pool), workspace_(workspace) {}
+    ~Loan() { pool_.give_back(workspace_); }
+    Loan(Loan const&) = delete;
+    Loan& operator=(Loan const&) = delete;
+    Workspace& operator*() const { return *workspace_; }
+    Workspace* operator->() const { return workspace_; }
+
+   private:
+    WorkspacePool& pool_;
+    Workspace* workspace_;
+  };
+  Loan borrow() { return {*this, take()}; }
+  // Frees the memory of those that nobody uses: another search needs it.
+  void clear_idle();
+
+ private:
+  // Enough that copies, kernels and the host's part of several searches overlap.
+  static constexpr std::size_t kMost = 4;
+
+  Workspace* take();
+  void give_back(Workspace* workspace);
+
+  std::mutex mutex_;
+  std::condition_variable returned_;
+  std::vector<std::unique_ptr<Workspace>> all_;
+  std::vector<Workspace*> idle_;
+};
+
+}  // namespace hyrecall::cuda

@@ -1,0 +1,270 @@
+#include "kernels/dense_device.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "core/error.hpp"
+#include "kernels/dense_planner.hpp"
+#include "kernels/device_library.hpp"
+
+namespace hyrecall::device {
+namespace {
+
+constexpr std::size_t kMostQueries = 1024;  // at a time: some 100 MB of candidates
+// Candidates of all queries of a piece in which some are to keep every row.
+constexpr std::size_t kRepairCandidates = std::size_t{1} << 24;
+
+template <typename T>
+cuda::HostArray<T> array(std::span<T const> from) {
+  return {from.data(), from.size()};
+}
+
+// From here on a tile's rows meet so many queries that reading twice the bytes costs less than the
+// weaker candidates of the int8 plane.
+constexpr double kManyQueries = 128.0;
+
+FrontPlane choose_plane(RowType type, DensePlan const& plan) {
+  char const* const forced = std::getenv("HYRECALL_FRONT_PLANE");
+  if (forced != nullptr && std::strcmp(forced, "int8") == 0) return FrontPlane::kInt8;
+  bool const is_forced = forced != nullptr && std::strcmp(forced, "rows") == 0;
+  if (type == RowType::kFloat32) return FrontPlane::kInt8;
+  if (!is_forced && plan.queries_per_tile() < kManyQueries) return FrontPlane::kInt8;
+  return type == RowType::kFloat16 ? FrontPlane::kFloat16 : FrontPlane::kBFloat16;
+}
+
+// Some queries of a batch, with the least score that can still be among their best.
+struct Piece {
+  std::vector<std::uint32_t> queries;
+  std::vector<float> floors;
+  std::vector<std::uint8_t> strict;
+  std::uint32_t capacity = 0;  // 0: as choose_tuning says
+
+  Piece part(std::size_t begin, std::size_t end) const {
+    auto const cut = [&](auto const& all) {
+      return std::remove_cvref_t<decltype(all)>{all.begin() + static_cast<std::ptrdiff_t>(begin),
+                                                all.begin() + static_cast<std::ptrdiff_t>(end)};
+    };
+    return {cut(queries), cut(floors), cut(strict), capacity};
+  }
+};
+
+class Searcher {
+ public:
+  Searcher(DeviceTable const& table, DenseSearch const& batch)
+      : table_(table), batch_(batch), api_(require_library(table.folder(), table.ordinal())) {
+    found_.rows.resize(batch.group_of.size());
+    std::uint32_t n = 0;
+    std::uint32_t widths[kMaxWidths] = {};
+    check(api_.widths(table.ordinal(), widths, &n), table.ordinal());
+    widths_.assign(widths, widths + n);
+  }
+
+  DenseFound run() {
+    Piece all;
+    for (std::uint32_t q = 0; q < batch_.group_of.size(); ++q) {
+      if (batch_.group_of[q] == kNone32 || batch_.depths[q] == 0) continue;
+      all.queries.push_back(q);
+      all.floors.push_back(batch_.floors[q]);
+      all.strict.push_back(batch_.strict[q]);
+    }
+    for (std::size_t begin = 0; begin < all.queries.size(); begin += kMostQueries)
+      run_piece(all.part(begin, std::min(all.queries.size(), begin + kMostQueries)));
+    return std::move(found_);
+  }
+
+ private:
+  // Halves what does not fit.
+  void run_piece(Piece const& piece) {
+    Piece lost;
+    try {
+      lost = run_whole(piece);
+    } catch (Error const& error) {
+      std::size_t const n = piece.queries.size();
+      if (error.code() != ErrorCode::kDeviceMemory || n == 1) throw;
+      run_piece(piece.part(0, n / 2));
+      run_piece(piece.part(n / 2, n));
+      return;
+    }
+    repair(lost);
+  }
+
+  // Queries whose candidates overflowed (rows about as near as the last that is wanted, by the
+  // thousand) search again with room for every row that they may see.
+  void repair(Piece const& lost) {
+    for (std::size_t i = 0; i < lost.queries.size();) {
+      std::size_t const room = rows_in_scope(lost.queries[i]);
+      std::size_t end = i + 1;
+      std::size_t capacity = room;
+      for (; end < lost.queries.size(); ++end) {
+        std::size_t const larger = std::max(capacity, rows_in_scope(lost.queries[end]));
+        if (larger * (end + 1 - i) > kRepairCandidates) break;
+        capacity = larger;
+      }
+      Piece piece = lost.part(i, end);
+      piece.capacity = static_cast<std::uint32_t>(capacity);
+      run_piece(piece);
+      i = end;
+    }
+  }
+
+  std::size_t rows_in_scope(std::uint32_t query) const {
+    std::size_t n = 0;
+    for (SlotRange const& range : batch_.scopes[batch_.group_scopes[batch_.group_of[query]]])
+      n += range.end - range.begin;
+    return std::max<std::size_t>(n, 1);
+  }
+
+  // One pass on the device; gives the queries that lost candidates, with thresholds for another.
+  Piece run_whole(Piece const& piece) {
+    std::size_t const n = piece.queries.size();
+    std::uint32_t depth = 0;
+    std::vector<std::uint32_t> group_of, depths;
+    std::vector<float> queries;
+    for (std::uint32_t q : piece.queries) {
+      group_of.push_back(batch_.group_of[q]);
+      depths.push_back(batch_.depths[q]);
+      depth = std::max(depth, batch_.depths[q]);
+      auto const row = batch_.queries.subspan(std::size_t{q} * table_.dim(), table_.dim());
+      queries.insert(queries.end(), row.begin(), row.end());
+    }
+    DenseTuning tuning = choose_tuning(n, depth);
+    if (piece.capacity != 0) {
+      tuning.capacity = piece.capacity;
+      tuning.seed_tiles = std::numeric_limits<std::uint32_t>::max();
+    }
+    DensePlan const plan(
+        {batch_.scopes, batch_.group_scopes, batch_.group_filters, group_of, widths_, tuning});
+    std::vector<std::uint32_t> counts(n), slots(n * depth), overflows(n);
+    std::vector<float> scores(n * depth), thresholds(n);
+    cuda::SearchParams params{};
+    params.table = table_.handle();
+    params.batch = plan.batch();
+    params.n_ranges = plan.ranges.size();
+    params.n_groups = plan.groups.size();
+    params.n_runs = plan.runs.size();
+    params.n_cohorts = plan.cohorts.size();
+    params.n_panels = plan.panels.size();
+    params.n_panel_queries = plan.panel_queries.size();
+    params.n_panel_groups = plan.panel_groups.size();
+    params.n_visit_begins = plan.visit_begins.size();
+    params.filters = array(batch_.filters);
+    params.tests = array(batch_.tests);
+    params.codes = array(batch_.codes);
+    params.queries = queries.data();
+    params.floors = piece.floors.data();
+    params.strict = piece.strict.data();
+    params.depths = depths.data();
+    params.depth = depth;
+    params.capacity = tuning.capacity;
+    params.plane = choose_plane(table_.type(), plan);
+    params.counts = counts.data();
+    params.scores = scores.data();
+    params.slots = slots.data();
+    params.overflows = overflows.data();
+    params.thresholds = thresholds.data();
+    check(api_.search(&params), table_.ordinal());
+    found_.is_sorted = found_.is_sorted && depth <= kMostSorted;
+
+    Piece lost;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (overflows[i] != 0) {
+        bool const is_floor = thresholds[i] <= piece.floors[i];
+        lost.queries.push_back(piece.queries[i]);
+        lost.floors.push_back(is_floor ? piece.floors[i] : thresholds[i]);
+        lost.strict.push_back(is_floor ? piece.strict[i] : 0);
+        continue;
+      }
+      std::vector<FoundRow>& rows = found_.rows[piece.queries[i]];
+      rows.clear();
+      for (std::size_t k = i * depth; k < i * depth + counts[i]; ++k)
+        rows.push_back({scores[k], slots[k]});
+    }
+    require(piece.capacity == 0 || lost.queries.empty(), "room for every candidate");
+    return lost;
+  }
+
+  DeviceTable const& table_;
+  DenseSearch const& batch_;
+  cuda::Api const& api_;
+  std::vector<std::uint32_t> widths_;
+  DenseFound found_;
+};
+
+}  // namespace
+
+DeviceSegment::DeviceSegment(std::string const& folder, int ordinal,
+                             std::span<std::int64_t const> seqs,
+                             std::span<AttributeArrays const> attributes,
+                             std::span<ColumnArrays const> columns)
+    : folder_(folder), ordinal_(ordinal), n_rows_(static_cast<std::uint32_t>(seqs.size())) {
+  std::vector<cuda::AttributeParams> attribute_params;
+  for (AttributeArrays const& one : attributes) {
+    attribute_params.push_back(
+        {array(one.codes), array(one.offsets), array(one.valid), array(one.zones)});
+  }
+  std::vector<cuda::ColumnParams> column_params;
+  for (ColumnArrays const& one : columns)
+    column_params.push_back({one.type, one.dim, one.rows, one.inverse_norms});
+  cuda::SegmentParams const params{ordinal,
+                                   n_rows_,
+                                   seqs.data(),
+                                   {attribute_params.data(), attribute_params.size()},
+                                   {column_params.data(), column_params.size()}};
+  check(require_library(folder, ordinal).create_segment(&params, &handle_), ordinal);
+}
+
+DeviceSegment::~DeviceSegment() {
+  if (handle_ != nullptr) require_library(folder_, ordinal_).destroy_segment(handle_);
+}
+
+std::uint64_t DeviceSegment::bytes() const {
+  cuda::Usage usage{};
+  check(require_library(folder_, ordinal_).usage(handle_, &usage), ordinal_);
+  return usage.bytes;
+}
+
+DeviceView::DeviceView(std::shared_ptr<DeviceSegment const> segment,
+                       std::span<std::uint64_t const> live)
+    : segment_(std::move(segment)) {
+  cuda::ViewParams const params{segment_->handle(), live.empty() ? nullptr : live.data()};
+  check(require_library(segment_->folder(), segment_->ordinal()).create_view(&params, &handle_),
+        segment_->ordinal());
+}
+
+DeviceView::~DeviceView() {
+  if (handle_ != nullptr)
+    require_library(segment_->folder(), segment_->ordinal()).destroy_view(handle_);
+}
+
+DeviceTable::DeviceTable(std::vector<std::shared_ptr<DeviceView const>> views, std::uint32_t column,
+                         RowType type, std::uint32_t dim)
+    : views_(std::move(views)), type_(type), dim_(dim) {
+  require(!views_.empty(), "a table of at least one segment");
+  std::vector<void*> handles;
+  std::uint64_t slot = 0;
+  for (auto const& view : views_) {
+    handles.push_back(view->handle());
+    first_slots_.push_back(static_cast<std::uint32_t>(slot));
+    slot += (std::uint64_t{view->segment()->n_rows()} + kTileRows - 1) / kTileRows * kTileRows;
+  }
+  if (slot >= kNone32) {
+    throw Error(ErrorCode::kOption, "device",
+                "expected at most " + std::to_string(kNone32 - 1) + " rows on one device, got " +
+                    std::to_string(slot));
+  }
+  cuda::TableParams const params{ordinal(), column, {handles.data(), handles.size()}};
+  check(require_library(folder(), ordinal()).create_table(&params, &handle_), ordinal());
+}
+
+DeviceTable::~DeviceTable() {
+  if (handle_ != nullptr) require_library(folder(), ordinal()).destroy_table(handle_);
+}
+
+DenseFound search(DeviceTable const& table, DenseSearch const& batch) {
+  return Searcher(table, batch).run();
+}
+
+}  // namespace hyrecall::device

@@ -1,0 +1,351 @@
+#include "emulator/fibers.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#define EMULATOR_ASAN 1
+#else
+#define EMULATOR_ASAN 0
+#endif
+
+// void emulator_switch(void** save, void* load): callee-saved registers of the System V ABI.
+asm(R"(
+.text
+.globl emulator_switch
+.hidden emulator_switch
+.type emulator_switch, @function
+emulator_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+.size emulator_switch, .-emulator_switch
+)");
+extern "C" void emulator_switch(void** save, void* load);
+
+namespace emulator {
+namespace {
+
+constexpr std::size_t kStackBytes = 96 * 1024;
+constexpr unsigned kNamedBarriers = 16;
+
+struct Copy {
+  void* to;
+  void const* from;
+  std::size_t bytes;
+  std::size_t filled;  // of bytes; the rest is 0
+};
+
+struct Fiber {
+  void* stack = nullptr;
+  void* sp = nullptr;
+  void* asan_frame = nullptr;
+  bool is_done = true;
+  std::uint64_t const volatile* wait_word = nullptr;
+  std::uint64_t wait_value = 0;
+  char const* why = "";
+  Place place;
+  unsigned warp = 0;
+  unsigned lane = 0;
+  std::uint64_t collectives = 0;
+  std::deque<std::vector<Copy>> groups;  // committed
+  std::vector<Copy> open;
+};
+
+struct Warp {
+  alignas(16) unsigned char values[2][kWarpSize * kMostExchanged];
+  unsigned n_arrived = 0;
+  std::uint64_t generation = 0;
+};
+
+struct Barrier {
+  unsigned n_arrived = 0;
+  unsigned n_expected = 0;
+  std::uint64_t generation = 0;
+};
+
+struct Cta {
+  Cta() = default;
+  Cta(Cta const&) = delete;
+  Cta& operator=(Cta const&) = delete;
+  ~Cta() {
+    for (Fiber const& fiber : fibers) {
+      if (fiber.stack != nullptr) munmap(fiber.stack, kStackBytes);
+    }
+  }
+
+  std::vector<Fiber> fibers;
+  std::vector<Warp> warps;
+  Barrier barriers[kNamedBarriers];
+  unsigned char* shared = nullptr;
+  std::size_t shared_bytes = 0;
+  std::function<void()> const* body = nullptr;
+  Fiber* running = nullptr;
+  void* scheduler_sp = nullptr;
+  void* scheduler_asan_frame = nullptr;
+  void const* scheduler_stack = nullptr;
+  std::size_t scheduler_stack_bytes = 0;
+};
+
+thread_local std::unique_ptr<Cta> t_cta;
+
+Cta& cta() {
+  if (t_cta == nullptr) t_cta = std::make_unique<Cta>();
+  return *t_cta;
+}
+
+void to_scheduler(bool is_last) {
+  Cta& c = cta();
+  Fiber& self = *c.running;
+#if EMULATOR_ASAN
+  __sanitizer_start_switch_fiber(is_last ? nullptr : &self.asan_frame, c.scheduler_stack,
+                                 c.scheduler_stack_bytes);
+#endif
+  (void)is_last;
+  emulator_switch(&self.sp, c.scheduler_sp);
+#if EMULATOR_ASAN
+  __sanitizer_finish_switch_fiber(self.asan_frame, nullptr, nullptr);
+#endif
+}
+
+void enter() {
+  Cta& c = cta();
+#if EMULATOR_ASAN
+  __sanitizer_finish_switch_fiber(nullptr, &c.scheduler_stack, &c.scheduler_stack_bytes);
+#endif
+  (*c.body)();
+  Fiber& self = *c.running;
+  // On a device they may land after the CTA has gone.
+  bool has_copies = !self.open.empty();
+  for (std::vector<Copy> const& group : self.groups) has_copies |= !group.empty();
+  if (has_copies) fault("a thread left with cp.async copies that it did not wait for");
+  self.groups.clear();
+  self.is_done = true;
+  to_scheduler(true);
+  std::abort();
+}
+
+void resume(Fiber& fiber) {
+  Cta& c = cta();
+  c.running = &fiber;
+#if EMULATOR_ASAN
+  __sanitizer_start_switch_fiber(&c.scheduler_asan_frame, fiber.stack, kStackBytes);
+#endif
+  emulator_switch(&c.scheduler_sp, fiber.sp);
+#if EMULATOR_ASAN
+  __sanitizer_finish_switch_fiber(c.scheduler_asan_frame, nullptr, nullptr);
+#endif
+  c.running = nullptr;
+}
+
+void prepare(Fiber& fiber) {
+  if (fiber.stack == nullptr) {
+    fiber.stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (fiber.stack == MAP_FAILED) fault("no memory for a fiber's stack");
+  }
+  // As emulator_switch leaves it: six registers, then the address to return to; the stack is
+  // 16-byte aligned plus 8 when a function begins.
+  auto** top = reinterpret_cast<void**>(static_cast<char*>(fiber.stack) + kStackBytes) - 3;
+  *--top = reinterpret_cast<void*>(&enter);
+  for (int i = 0; i < 6; ++i) *--top = nullptr;
+  fiber.sp = top;
+  fiber.is_done = false;
+  fiber.wait_word = nullptr;
+  fiber.collectives = 0;
+}
+
+std::uint64_t seed() {
+  static std::uint64_t const value = [] {
+    char const* const text = std::getenv("HYRECALL_EMULATOR_SEED");
+    return text != nullptr ? std::strtoull(text, nullptr, 10) : 1;
+  }();
+  return value;
+}
+
+// 0 is CUDA's likely order; another seed shuffles the threads anew between waits, so that a missing
+// barrier shows.
+void run_cta(Index3 block_dim, std::mt19937_64& rng) {
+  Cta& c = cta();
+  unsigned const n = block_dim.x * block_dim.y * block_dim.z;
+  std::vector<unsigned> order(n);
+  std::iota(order.begin(), order.end(), 0u);
+  unsigned n_done = 0;
+  while (n_done < n) {
+    if (seed() != 0) {
+      // Warps in a new order, and every other one backwards: cheaper than a full shuffle.
+      unsigned const turn = static_cast<unsigned>(rng() % n);
+      std::rotate(order.begin(), order.begin() + turn, order.end());
+      if ((rng() & 1) != 0) std::reverse(order.begin(), order.end());
+    }
+    bool progressed = false;
+    for (unsigned i : order) {
+      Fiber& fiber = c.fibers[i];
+      if (fiber.is_done) continue;
+      if (fiber.wait_word != nullptr && *fiber.wait_word == fiber.wait_value) continue;
+      fiber.wait_word = nullptr;
+      resume(fiber);
+      progressed = true;
+      if (fiber.is_done) n_done += 1;
+    }
+    if (!progressed) fault("deadlock: every thread waits");
+  }
+}
+
+}  // namespace
+
+void fault(char const* what) {
+  Cta& c = cta();
+  std::fprintf(stderr, "emulator: %s\n", what);
+  unsigned shown = 0;
+  for (Fiber const& fiber : c.fibers) {
+    if (fiber.is_done || shown++ == 40) continue;
+    std::fprintf(stderr, "  block %u,%u thread %u: %s\n", fiber.place.block.x, fiber.place.block.y,
+                 fiber.place.thread.x, fiber.wait_word != nullptr ? fiber.why : "runs");
+  }
+  std::abort();
+}
+
+Place const& here() {
+  Cta& c = cta();
+  if (c.running == nullptr) fault("device code runs outside a kernel");
+  return c.running->place;
+}
+
+unsigned char* dynamic_shared() {
+  return cta().shared;
+}
+std::size_t dynamic_shared_bytes() {
+  return cta().shared_bytes;
+}
+
+void run_grid(Index3 grid, Index3 block, std::size_t shared_bytes,
+              std::function<void()> const& body) {
+  unsigned const n = block.x * block.y * block.z;
+  if (n == 0 || n > kMaxThreads || n % kWarpSize != 0) fault("a CTA of 32 to 1024 threads, warps");
+  if (shared_bytes > kMaxDynamicShared) fault("more shared memory than there is");
+  Cta& c = cta();
+  if (c.running != nullptr) fault("a kernel starts a kernel");
+  if (c.fibers.size() < n) c.fibers.resize(n);
+  for (std::size_t i = n; i < c.fibers.size(); ++i) c.fibers[i].is_done = true;
+  c.warps.resize(n / kWarpSize);
+  c.body = &body;
+  // Exactly as many bytes as asked for, at an address that a sanitizer guards; 1,024-byte aligned
+  // as the swizzled copies want it.
+  auto* const shared = static_cast<unsigned char*>(
+      std::aligned_alloc(1024, (shared_bytes + 1023) / 1024 * 1024 + 1024));
+  c.shared = shared;
+  c.shared_bytes = shared_bytes;
+  std::mt19937_64 rng(seed());
+  std::vector<std::uint64_t> blocks(std::size_t{grid.x} * grid.y * grid.z);
+  std::iota(blocks.begin(), blocks.end(), std::uint64_t{0});
+  if (seed() != 0) std::shuffle(blocks.begin(), blocks.end(), rng);
+  for (std::uint64_t const b : blocks) {
+    std::memset(shared, 0xCD, shared_bytes);
+    for (Barrier& barrier : c.barriers) barrier = {};
+    for (Warp& warp : c.warps) warp.n_arrived = 0;
+    for (unsigned i = 0; i < n; ++i) {
+      Fiber& fiber = c.fibers[i];
+      prepare(fiber);
+      fiber.warp = i / kWarpSize;
+      fiber.lane = i % kWarpSize;
+      fiber.place.thread = {i % block.x, i / block.x % block.y, i / block.x / block.y};
+      fiber.place.block = {static_cast<unsigned>(b % grid.x),
+                           static_cast<unsigned>(b / grid.x % grid.y),
+                           static_cast<unsigned>(b / grid.x / grid.y)};
+      fiber.place.block_dim = block;
+      fiber.place.grid_dim = grid;
+    }
+    run_cta(block, rng);
+    for (Warp const& warp : c.warps) {
+      if (warp.n_arrived != 0) fault("a collective that not all lanes came to");
+    }
+  }
+  std::free(shared);
+  c.shared = nullptr;
+}
+
+void wait_while_equal(std::uint64_t const volatile* word, std::uint64_t value, char const* why) {
+  Fiber& self = *cta().running;
+  self.why = why;
+  // At least one turn for the others, so that orders differ.
+  self.wait_word = word;
+  self.wait_value = value;
+  while (*word == value) to_scheduler(false);
+  self.wait_word = nullptr;
+}
+
+void named_barrier(unsigned id, unsigned n_threads) {
+  if (id >= kNamedBarriers) fault("a barrier number below 16");
+  Barrier& barrier = cta().barriers[id];
+  if (barrier.n_arrived == 0) barrier.n_expected = n_threads;
+  if (barrier.n_expected != n_threads) fault("a barrier with two numbers of threads");
+  if (++barrier.n_arrived == n_threads) {
+    barrier.n_arrived = 0;
+    barrier.generation += 1;
+    return;
+  }
+  wait_while_equal(&barrier.generation, barrier.generation, "barrier");
+}
+
+void const* exchange(void const* value, std::size_t bytes, std::size_t stride) {
+  if (bytes > stride || stride > kMostExchanged) fault("a value too large to exchange");
+  Fiber& self = *cta().running;
+  Warp& warp = cta().warps[self.warp];
+  // Two sets of slots: a lane may be one collective ahead of the slowest reader, never two.
+  unsigned char* const slots = warp.values[self.collectives % 2];
+  std::memcpy(slots + self.lane * stride, value, bytes);
+  self.collectives += 1;
+  if (++warp.n_arrived == kWarpSize) {
+    warp.n_arrived = 0;
+    warp.generation += 1;
+  } else {
+    wait_while_equal(&warp.generation, warp.generation, "warp collective");
+  }
+  return slots;
+}
+
+void queue_copy(void* to, void const* from, std::size_t bytes, std::size_t filled) {
+  cta().running->open.push_back({to, from, bytes, filled});
+}
+
+void commit_copies() {
+  Fiber& self = *cta().running;
+  self.groups.push_back(std::move(self.open));
+  self.open.clear();
+}
+
+void wait_copies(unsigned n_left) {
+  Fiber& self = *cta().running;
+  while (self.groups.size() > n_left) {
+    for (Copy const& copy : self.groups.front()) {
+      std::memcpy(copy.to, copy.from, copy.filled);
+      std::memset(static_cast<char*>(copy.to) + copy.filled, 0, copy.bytes - copy.filled);
+    }
+    self.groups.pop_front();
+  }
+}
+
+}  // namespace emulator

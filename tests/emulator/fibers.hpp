@@ -1,0 +1,53 @@
+// Threads of one CTA as fibers of one host thread: they run one at a time, and change only where
+// CUDA threads wait for one another.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace emulator {
+
+struct Index3 {
+  unsigned x = 1, y = 1, z = 1;
+};
+
+inline constexpr unsigned kWarpSize = 32;
+inline constexpr unsigned kMaxThreads = 1024;
+inline constexpr std::size_t kMaxDynamicShared = 227 * 1024;  // sm_90's most
+
+// Where the running fiber stands.
+struct Place {
+  Index3 thread, block, block_dim, grid_dim;
+};
+Place const& here();
+
+// The CTA's dynamic shared memory: as large as the launch said, filled with a pattern before each
+// CTA.
+unsigned char* dynamic_shared();
+std::size_t dynamic_shared_bytes();
+
+// Runs the body as every thread of every CTA, in an order that changes with HYRECALL_EMULATOR_SEED.
+// A fault (a deadlock, a lane that left a collective) prints what waited and aborts.
+void run_grid(Index3 grid, Index3 block, std::size_t shared_bytes,
+              std::function<void()> const& body);
+
+// The running fiber waits until *word != value.
+void wait_while_equal(std::uint64_t const volatile* word, std::uint64_t value, char const* why);
+
+// bar.sync id, n_threads.
+void named_barrier(unsigned id, unsigned n_threads);
+
+// All 32 lanes of the warp come here with a value each; gives the warp's values, valid until the
+// lane's next collective.
+void const* exchange(void const* value, std::size_t bytes, std::size_t stride);
+inline constexpr std::size_t kMostExchanged = 1024;
+
+[[noreturn]] void fault(char const* what);
+
+// cp.async: copies that take place when the thread waits for their group.
+void queue_copy(void* to, void const* from, std::size_t bytes, std::size_t filled);
+void commit_copies();
+void wait_copies(unsigned n_left);
+
+}  // namespace emulator

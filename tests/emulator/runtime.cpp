@@ -1,0 +1,282 @@
+// The host side of the stand-in: memory, streams, events, graphs.
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "emulator/cuda_runtime.h"
+
+namespace emulator {
+
+using Work = std::function<void()>;
+
+struct Stream {
+  std::vector<Work> queue;
+  std::size_t n_done = 0;
+  std::vector<Work>* capture = nullptr;
+
+  void drain(std::size_t end) {
+    while (n_done < end && n_done < queue.size()) {
+      Work const work = std::move(queue[n_done]);
+      n_done += 1;  // first: the work may wait for this very stream
+      work();
+    }
+    if (n_done == queue.size()) {
+      queue.clear();
+      base += n_done;
+      n_done = 0;
+    }
+  }
+  std::size_t base = 0;  // number of the first entry of queue
+};
+
+struct Event {
+  Stream* stream = nullptr;
+  std::size_t number = 0;  // entries of the stream before it
+};
+
+struct Graph {
+  std::vector<Work> work;
+};
+
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+std::mutex g_mutex;
+std::map<void*, std::size_t> g_sizes;
+std::size_t g_allocated = 0;
+std::atomic<std::size_t> g_limit{0};
+thread_local int t_device = 0;
+
+cudaError_t allocate(void** out, std::size_t bytes, bool is_device) {
+  std::lock_guard const lock(g_mutex);
+  if (is_device && g_limit != 0 && g_allocated + bytes > g_limit) return cudaErrorMemoryAllocation;
+  // Not rounded up, so that a sanitizer sees a read past the end.
+  if (posix_memalign(out, kAlignment, bytes > 0 ? bytes : 1) != 0) return cudaErrorMemoryAllocation;
+  std::memset(*out, 0xFF, bytes);  // NaN as a float, out of bounds as a number
+  if (is_device) {
+    g_sizes[*out] = bytes;
+    g_allocated += bytes;
+  }
+  return cudaSuccess;
+}
+
+}  // namespace
+
+void limit_memory(std::size_t bytes) {
+  g_limit = bytes;
+}
+std::size_t allocated_bytes() {
+  std::lock_guard const lock(g_mutex);
+  return g_allocated;
+}
+
+cudaError_t enqueue(Stream* stream, Work work) {
+  if (stream == nullptr) {
+    work();
+  } else if (stream->capture != nullptr) {
+    stream->capture->push_back(std::move(work));
+  } else {
+    stream->queue.push_back(std::move(work));
+  }
+  return cudaSuccess;
+}
+
+cudaError_t check_launch(dim3 grid, dim3 block, std::size_t shared_bytes) {
+  bool const fits = grid.x > 0 && grid.y > 0 && grid.z > 0 && grid.y <= 65'535 &&
+                    block.x * block.y * block.z <= kMaxThreads && shared_bytes <= kMaxDynamicShared;
+  return fits ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+}  // namespace emulator
+
+using emulator::enqueue;
+
+char const* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "cudaSuccess";
+    case cudaErrorMemoryAllocation:
+      return "cudaErrorMemoryAllocation";
+    case cudaErrorInvalidDevice:
+      return "cudaErrorInvalidDevice";
+    case cudaErrorNotReady:
+      return "cudaErrorNotReady";
+    default:
+      return "cudaErrorInvalidValue";
+  }
+}
+char const* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInvalidDevice:
+      return "invalid device ordinal";
+    case cudaErrorNotReady:
+      return "device not ready";
+    default:
+      return "invalid argument";
+  }
+}
+cudaError_t cudaGetLastError() {
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceCount(int* n) {
+  *n = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int) {
+  *out = {};
+  std::snprintf(out->name, sizeof out->name, "emulator");
+  char const* const compute = std::getenv("HYRECALL_EMULATOR_COMPUTE");
+  bool const is_hopper = compute != nullptr && std::strcmp(compute, "9.0") == 0;
+  out->major = is_hopper ? 9 : 8;
+  out->minor = 0;
+  out->totalGlobalMem = std::size_t{1} << 32;
+  out->multiProcessorCount = 3;  // so that CTAs take several turns
+  out->sharedMemPerBlockOptin = is_hopper ? 227 * 1024 : 99 * 1024;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  if (device != 0) return cudaErrorInvalidDevice;
+  emulator::t_device = device;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = emulator::t_device;
+  return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
+  *total_bytes = std::size_t{1} << 32;
+  *free_bytes = *total_bytes - emulator::allocated_bytes();
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** out, std::size_t bytes) {
+  return emulator::allocate(out, bytes, true);
+}
+cudaError_t cudaFree(void* data) {
+  if (data == nullptr) return cudaSuccess;
+  std::lock_guard const lock(emulator::g_mutex);
+  auto const found = emulator::g_sizes.find(data);
+  if (found == emulator::g_sizes.end()) return cudaErrorInvalidValue;
+  emulator::g_allocated -= found->second;
+  emulator::g_sizes.erase(found);
+  std::free(data);
+  return cudaSuccess;
+}
+cudaError_t cudaHostAlloc(void** out, std::size_t bytes, unsigned) {
+  return emulator::allocate(out, bytes, false);
+}
+cudaError_t cudaFreeHost(void* data) {
+  std::free(data);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes, cudaMemcpyKind,
+                            cudaStream_t stream) {
+  return enqueue(stream, [=] {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  });
+}
+cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, void const* from,
+                              std::size_t from_pitch, std::size_t width, std::size_t height,
+                              cudaMemcpyKind, cudaStream_t stream) {
+  if (width > to_pitch || width > from_pitch) return cudaErrorInvalidValue;
+  return enqueue(stream, [=] {
+    for (std::size_t i = 0; i < height; ++i) {
+      std::memcpy(static_cast<char*>(to) + i * to_pitch,
+                  static_cast<char const*>(from) + i * from_pitch, width);
+    }
+  });
+}
+cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
+  return enqueue(stream, [=] {
+    if (bytes > 0) std::memset(to, value, bytes);
+  });
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned) {
+  *out = new emulator::Stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  cudaStreamSynchronize(stream);
+  delete stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (stream == nullptr) return cudaSuccess;
+  if (stream->capture != nullptr) return cudaErrorInvalidValue;
+  stream->drain(stream->queue.size());
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned) {
+  *out = new emulator::Event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  event->stream = stream;
+  if (stream != nullptr) event->number = stream->base + stream->queue.size();
+  return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  emulator::Stream* const stream = event->stream;
+  if (stream != nullptr && event->number > stream->base)
+    stream->drain(event->number - stream->base);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  emulator::Event const recorded = *event;
+  return enqueue(stream, [recorded] {
+    emulator::Event copy = recorded;
+    cudaEventSynchronize(&copy);
+  });
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  if (stream == nullptr || stream->capture != nullptr) return cudaErrorInvalidValue;
+  stream->capture = new std::vector<emulator::Work>;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* out) {
+  if (stream->capture == nullptr) return cudaErrorInvalidValue;
+  *out = new emulator::Graph{std::move(*stream->capture)};
+  delete std::exchange(stream->capture, nullptr);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long) {
+  *out = new emulator::Graph(*graph);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+  for (emulator::Work const& work : graph->work) enqueue(stream, work);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
