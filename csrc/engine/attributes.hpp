@@ -8,31 +8,16 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <variant>
 
 #include "core/buffer.hpp"
 #include "core/types.hpp"
+#include "core/zone.hpp"
 
 namespace hyrecall {
 
 enum class CodeKind : std::uint8_t { kInteger, kFloat, kText };
-
-// NaN is a value (not null) that compares with nothing. It lies above code(+inf), outside every
-// range with an end.
-inline constexpr std::int64_t kNanCode = std::numeric_limits<std::int64_t>::max();
-
-// What a tile of rows holds. A *comparable* element is any but NaN; a scalar row is its only
-// element.
-struct Zone {
-  std::int64_t min = std::numeric_limits<std::int64_t>::max();  // over comparable elements; min >
-                                                                // max: there are none
-  std::int64_t max = std::numeric_limits<std::int64_t>::min();
-  std::uint8_t n_null = 0;  // rows without a value
-  std::uint8_t n_nan = 0;   // rows that hold a NaN
-  std::uint8_t n_bare = 0;  // rows without a comparable element: null, NaN, an empty list
-};
 
 struct AttributeColumn {
   CodeKind kind = CodeKind::kInteger;

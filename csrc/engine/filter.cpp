@@ -122,6 +122,14 @@ BoundFilter::Node BoundFilter::bind(FilterProgram const& program,
   bool const reads_text = program.kind == Kind::kTextBetween || program.kind == Kind::kTextAnyOf;
   require(program.kind == Kind::kIsNull || reads_text == (column.kind == CodeKind::kText),
           "a filter made for this column's type");
+  Node node = bind_test(program, column);
+  node.place = program.column;
+  return node;
+}
+
+BoundFilter::Node BoundFilter::bind_test(FilterProgram const& program,
+                                         AttributeColumn const& column) {
+  using Kind = FilterProgram::Kind;
   Strings const& dictionary = column.dictionary;
   switch (program.kind) {
     case Kind::kCodesBetween:

@@ -12,13 +12,10 @@
 #include <vector>
 
 #include "core/types.hpp"
+#include "core/zone.hpp"
 #include "engine/attributes.hpp"
 
 namespace hyrecall {
-
-// What a zone map says of the rows of a tile. It is sound: kNone and kAll are never wrong, kSome is
-// no promise.
-enum class ZoneAnswer : std::uint8_t { kNone, kSome, kAll };
 
 // A tree. On list columns a test holds when one element passes it.
 struct FilterProgram {
@@ -46,6 +43,19 @@ struct FilterProgram {
 
 class BoundFilter {
  public:
+  // The program as these columns understand it: strings are ranks, tests that hold nowhere are a
+  // kOr of nothing.
+  struct Node {
+    enum class Kind : std::uint8_t { kBetween, kAnyOf, kIsNull, kAnd, kOr, kNot };
+    Kind kind = Kind::kAnd;
+    AttributeColumn const* column = nullptr;
+    std::uint32_t place = 0;  // of the column among those given
+    std::int64_t low = 0;
+    std::int64_t high = 0;
+    std::vector<std::int64_t> codes;  // rising, distinct, at least two
+    std::vector<Node> children;
+  };
+
   // The columns of one segment in the program's order; they must outlive the filter, the program
   // need not.
   BoundFilter(FilterProgram const& program, std::span<AttributeColumn const* const> columns,
@@ -58,19 +68,12 @@ class BoundFilter {
   // doubt.
   TileMask evaluate(Row tile) const;
 
- private:
-  struct Node {
-    enum class Kind : std::uint8_t { kBetween, kAnyOf, kIsNull, kAnd, kOr, kNot };
-    Kind kind = Kind::kAnd;
-    AttributeColumn const* column = nullptr;
-    std::int64_t low = 0;
-    std::int64_t high = 0;
-    std::vector<std::int64_t> codes;  // rising, distinct, at least two
-    std::vector<Node> children;
-  };
+  Node const& root() const { return root_; }
 
+ private:
   static Node bind(FilterProgram const& program, std::span<AttributeColumn const* const> columns,
                    Row n_rows);
+  static Node bind_test(FilterProgram const& program, AttributeColumn const& column);
   static Node bind_between(AttributeColumn const& column, std::int64_t low, std::int64_t high);
   static Node bind_any_of(AttributeColumn const& column, std::vector<std::int64_t> codes);
   static ZoneAnswer answer(Node const& node, Row tile);

@@ -132,8 +132,8 @@ float round_query(FrontPlane plane, std::size_t dim, Element&& element, double n
 HYRECALL_HD inline float front_score(std::int32_t dot, float row_scale, float query_scale) {
   return static_cast<float>(dot) * row_scale * query_scale;
 }
-HYRECALL_HD inline float front_score(float dot, float inverse_row_norm) {
-  return dot * inverse_row_norm;
+HYRECALL_HD inline float front_score(float dot, float row_inverse) {
+  return dot * row_inverse;
 }
 
 // |s - c| <= canonical_slack(dim).
