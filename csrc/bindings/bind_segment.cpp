@@ -10,6 +10,7 @@
 
 #include "bindings/bind.hpp"
 #include "bindings/take.hpp"
+#include "engine/device_snapshot.hpp"
 #include "engine/merge_order.hpp"
 #include "engine/segment.hpp"
 #include "engine/selection.hpp"
@@ -67,6 +68,25 @@ void bind_snapshot(py::module_& m) {
           },
           "Where each (cell, key) lives: segment (-1 = nowhere) and row.", py::arg("cell_parts"),
           py::arg("keys"))
+      .def(
+          "placed",
+          [](Snapshot const& snapshot, std::string const& folder, int ordinal,
+             std::shared_ptr<Snapshot> const& previous) {
+            auto out = std::make_shared<Snapshot>(snapshot);
+            py::gil_scoped_release const nogil;
+            out->device = std::make_shared<DeviceSnapshot>(
+                folder, ordinal, snapshot, previous == nullptr ? nullptr : previous->device.get());
+            return out;
+          },
+          "The same documents with their dense columns on a CUDA device; what `previous` has there "
+          "is shared.",
+          py::arg("folder"), py::arg("ordinal"), py::arg("previous").none(true))
+      .def_property_readonly(
+          "device_bytes",
+          [](Snapshot const& snapshot) {
+            return snapshot.device == nullptr ? 0 : snapshot.device->bytes();
+          },
+          "Bytes of device memory that its segments take; 0 on the CPU.")
       .def(
           "locate_keys",
           [](Snapshot const& snapshot, py::object const& keys,

@@ -17,25 +17,27 @@ ResolvedScopes resolve_scopes(Snapshot const& snapshot, Request const& request) 
   return scopes;
 }
 
-Audience::Audience(Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes) {
+QueryGroups::QueryGroups(Request const& request) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> numbers;
   for (std::size_t q = 0; q < request.n_queries; ++q)
     numbers[{request.scope_of[q], request.filter_of[q]}] = 0;
-  std::vector<std::uint32_t> filters;
   for (auto& [pair, number] : numbers) {
-    number = static_cast<std::uint32_t>(scope_of_.size());
-    scope_of_.push_back(pair.first);
-    filters.push_back(pair.second);
+    number = static_cast<std::uint32_t>(scope_of.size());
+    scope_of.push_back(pair.first);
+    filter_of.push_back(pair.second);
   }
   for (std::size_t q = 0; q < request.n_queries; ++q)
-    group_of_.push_back(numbers[{request.scope_of[q], request.filter_of[q]}]);
-  tiles_.resize(scope_of_.size());
+    group_of.push_back(numbers[{request.scope_of[q], request.filter_of[q]}]);
+}
+
+Audience::Audience(Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes)
+    : groups_(request), tiles_(groups_.scope_of.size()) {
   parallel_for(tiles_.size(), request.threads, [&](int, std::size_t group) {
-    FilterProgram const* const filter =
-        filters[group] == kNone32 ? nullptr : request.filters[filters[group]].get();
+    std::uint32_t const number = groups_.filter_of[group];
+    FilterProgram const* const filter = number == kNone32 ? nullptr : request.filters[number].get();
     for (std::size_t s = 0; s < snapshot.segments.size(); ++s) {
       tiles_[group].push_back(
-          select_tiles(*snapshot.segments[s], scopes[scope_of_[group]][s], filter));
+          select_tiles(*snapshot.segments[s], scopes[groups_.scope_of[group]][s], filter));
     }
   });
 }

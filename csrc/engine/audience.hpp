@@ -12,6 +12,15 @@ namespace hyrecall {
 using ResolvedScopes = std::vector<std::vector<ScopeRows>>;  // [scope][segment]
 ResolvedScopes resolve_scopes(Snapshot const& snapshot, Request const& request);
 
+// The distinct (scope, filter) pairs of a batch.
+struct QueryGroups {
+  explicit QueryGroups(Request const& request);
+
+  std::vector<std::uint32_t> group_of;   // [n_queries]
+  std::vector<std::uint32_t> scope_of;   // [n_groups]
+  std::vector<std::uint32_t> filter_of;  // [n_groups], kNone32 = none
+};
+
 // By segment: the tiles of rows that a group may see, rising.
 using GroupTiles = std::vector<std::vector<SelectedTile>>;
 
@@ -19,17 +28,16 @@ class Audience {
  public:
   Audience(Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes);
 
-  std::size_t n_groups() const { return scope_of_.size(); }
-  std::uint32_t group_of(std::size_t query) const { return group_of_[query]; }
-  std::uint32_t scope_of(std::size_t group) const { return scope_of_[group]; }
+  std::size_t n_groups() const { return groups_.scope_of.size(); }
+  std::uint32_t group_of(std::size_t query) const { return groups_.group_of[query]; }
+  std::uint32_t scope_of(std::size_t group) const { return groups_.scope_of[group]; }
   GroupTiles const& tiles(std::size_t group) const { return tiles_[group]; }
   // Whether the group may see the row: it lives, is in the scope and passes the filter.
   bool sees(std::size_t group, std::uint32_t segment, Row row) const;
 
  private:
-  std::vector<std::uint32_t> group_of_;  // [n_queries]
-  std::vector<std::uint32_t> scope_of_;  // [n_groups]
-  std::vector<GroupTiles> tiles_;        // [n_groups]
+  QueryGroups groups_;
+  std::vector<GroupTiles> tiles_;  // [n_groups]
 };
 
 // Calls f(segment, row) for every row of the tiles, by segment and row.

@@ -6,6 +6,7 @@
 #include "core/error.hpp"
 #include "core/parallel.hpp"
 #include "engine/dense_arm.hpp"
+#include "engine/device_snapshot.hpp"
 #include "engine/listed_arm.hpp"
 
 namespace hyrecall {
@@ -88,8 +89,7 @@ std::vector<Execution::Block> Execution::make_blocks(Audience const& audience) c
 }
 
 void Execution::scan_dense_block(Block const& block, GroupTiles const& group, std::size_t slice,
-                                 std::size_t n_slices,
-                                 std::vector<std::vector<std::vector<Candidate>>>& out) const {
+                                 std::size_t n_slices, Lists& out) const {
   std::size_t const n_arms = request_.dense.size();
   std::vector<TopK> best(n_arms * block.queries.size(), TopK(request_.depth));
   for (std::uint32_t s = 0; s < snapshot_.segments.size(); ++s) {
@@ -113,8 +113,7 @@ void Execution::scan_dense_block(Block const& block, GroupTiles const& group, st
 
 void Execution::scan_lexical_block(Block const& block, GroupTiles const& group,
                                    std::vector<std::vector<Bm25Query>>& scorers,
-                                   LexicalScratch& scratch,
-                                   std::vector<std::vector<std::vector<Candidate>>>& out) const {
+                                   LexicalScratch& scratch, Lists& out) const {
   std::size_t const n_arms = request_.lexical.size();
   std::vector<TopK> best(n_arms * block.queries.size(), TopK(request_.depth));
   for (std::uint32_t s = 0; s < snapshot_.segments.size(); ++s) {
@@ -148,7 +147,44 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
                                 statistics[arm][q]);
     }
   }
-  Audience const audience(snapshot_, request_, scopes_);
+  Lists dense(request_.n_queries);
+  Lists lexical(request_.n_queries, std::vector<std::vector<Candidate>>(n_lexical));
+  bool const is_on_device = snapshot_.device != nullptr;
+  std::optional<Audience> audience;  // a device finds a dense arm's rows by itself
+  std::size_t n_slices = 1;
+  if (n_lexical > 0 || !request_.listed.empty() || !is_on_device) {
+    audience.emplace(snapshot_, request_, scopes_);
+    n_slices = scan_on_host(*audience, scorers, lexical, dense);
+  }
+  if (is_on_device && n_dense > 0) {
+    QueryGroups const groups(request_);
+    for (DenseRequest const& arm : request_.dense) {
+      auto lists = snapshot_.device->scan(snapshot_, request_, arm, scopes_, groups);
+      for (std::size_t q = 0; q < request_.n_queries; ++q) dense[q].push_back(std::move(lists[q]));
+    }
+  }
+
+  std::vector<Pool> pools(request_.n_queries);
+  parallel_for(request_.n_queries, request_.threads, [&](int, std::size_t q) {
+    ArmLists lists = std::move(lexical[q]);
+    for (std::size_t arm = 0; arm < n_dense; ++arm) {
+      auto const first = dense[q].begin() + static_cast<std::ptrdiff_t>(arm * n_slices);
+      lists.push_back(
+          TopK::join({first, first + static_cast<std::ptrdiff_t>(n_slices)}, request_.depth));
+    }
+    for (ListedRequest const& arm : request_.listed) {
+      lists.push_back(list_candidates(snapshot_, *audience, audience->group_of(q), arm.queries[q],
+                                      arm.floor, request_.depth));
+    }
+    pools[q] = complete(q, std::move(lists), scorers);
+  });
+  return pools;
+}
+
+std::size_t Execution::scan_on_host(Audience const& audience,
+                                    std::vector<std::vector<Bm25Query>>& scorers, Lists& lexical,
+                                    Lists& dense) const {
+  std::size_t const n_dense = snapshot_.device == nullptr ? request_.dense.size() : 0;
   std::vector<Block> const blocks = make_blocks(audience);
   Row most_rows = 0;
   for (Block const& block : blocks) {
@@ -162,12 +198,10 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
   if (n_dense > 0 && blocks.size() < threads) {
     n_slices = std::clamp<std::size_t>(most_rows / kSliceRows, 1, threads);
   }
-  using Lists = std::vector<std::vector<std::vector<Candidate>>>;
-  Lists dense(request_.n_queries, std::vector<std::vector<Candidate>>(n_dense * n_slices));
-  Lists lexical(request_.n_queries, std::vector<std::vector<Candidate>>(n_lexical));
+  for (auto& lists : dense) lists.resize(n_dense * n_slices);
   std::vector<LexicalScratch> scratch(threads);
   std::size_t const n_dense_items = n_dense > 0 ? blocks.size() * n_slices : 0;
-  std::size_t const n_lexical_items = n_lexical > 0 ? blocks.size() : 0;
+  std::size_t const n_lexical_items = request_.lexical.empty() ? 0 : blocks.size();
   parallel_for(n_dense_items + n_lexical_items, request_.threads,
                [&](int worker, std::size_t item) {
                  bool const is_dense = item < n_dense_items;
@@ -180,22 +214,7 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
                                       scratch[static_cast<std::size_t>(worker)], lexical);
                  }
                });
-
-  std::vector<Pool> pools(request_.n_queries);
-  parallel_for(request_.n_queries, request_.threads, [&](int, std::size_t q) {
-    ArmLists lists = std::move(lexical[q]);
-    for (std::size_t arm = 0; arm < n_dense; ++arm) {
-      auto const first = dense[q].begin() + static_cast<std::ptrdiff_t>(arm * n_slices);
-      lists.push_back(
-          TopK::join({first, first + static_cast<std::ptrdiff_t>(n_slices)}, request_.depth));
-    }
-    for (ListedRequest const& arm : request_.listed) {
-      lists.push_back(list_candidates(snapshot_, audience, audience.group_of(q), arm.queries[q],
-                                      arm.floor, request_.depth));
-    }
-    pools[q] = complete(q, std::move(lists), scorers);
-  });
-  return pools;
+  return n_slices;
 }
 
 Pool Execution::complete(std::size_t query, ArmLists lists,

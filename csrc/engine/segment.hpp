@@ -100,9 +100,12 @@ class SegmentView {
   DeadStatistics dead_;
 };
 
+class DeviceSnapshot;
+
 // All that a reader sees: immutable, shared, replaced as a whole by the writer.
 struct Snapshot {
   std::vector<std::shared_ptr<SegmentView const>> segments;
+  std::shared_ptr<DeviceSnapshot const> device{};  // the same on a CUDA device; null: on the CPU
 
   std::int64_t n_docs() const {
     std::int64_t n = 0;

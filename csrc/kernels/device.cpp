@@ -15,7 +15,12 @@ namespace hyrecall::device {
 namespace {
 
 constexpr char const* kLibrary = "libhyrecall_cuda.so";
-constexpr int kOutOfMemory = 2;  // cudaErrorMemoryAllocation
+constexpr int kLeastDriver = 13000;  // CUDA 13.0, r580: what the library is built with
+constexpr int kOutOfMemory = 2;      // cudaErrorMemoryAllocation
+
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
 
 struct Loaded {
   cuda::Api const* api = nullptr;
@@ -93,7 +98,11 @@ Report describe(std::string const& folder) {
     report.devices.push_back(
         {found.name, found.major, found.minor, found.memory_bytes, found.n_multiprocessors});
   }
-  if (status.code != 0) {
+  if (table->driver_version != 0 && table->driver_version < kLeastDriver) {
+    report.devices.clear();
+    report.problem = "the CUDA driver is of version " + version_text(table->driver_version) +
+                     ", expected " + version_text(kLeastDriver) + " (r580) or later";
+  } else if (status.code != 0) {
     report.problem = (table->driver_version == 0 ? "no CUDA driver is installed: " : "") +
                      std::string(status.text);
   } else if (report.devices.empty()) {

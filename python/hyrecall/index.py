@@ -14,7 +14,8 @@ from hyrecall.arguments import read_path, whole
 from hyrecall.asking import Asking
 from hyrecall.errors import DTypeError, OptionError, WriterBusyError, error
 from hyrecall.plan import IndexFacts
-from hyrecall.runtime import choose_device, choose_threads
+from hyrecall.placing import place, settle_on
+from hyrecall.runtime import check_device, choose_threads
 from hyrecall.schema import Schema
 from hyrecall.scoring import BM25
 from hyrecall.segments import State, describe
@@ -45,8 +46,7 @@ class Index(Asking):
     def __init__(self, facts: IndexFacts, state: State, device: str) -> None:
         """Hold a state; use :meth:`build` or :meth:`open`."""
         self._facts = facts
-        self._held: State | None = state
-        self._device = device
+        self._device, self._held = settle_on(device, state)
         self._writing = threading.Lock()
         self._closed = False
 
@@ -80,7 +80,9 @@ class Index(Asking):
         bm25 : BM25, default BM25("lucene")
             For text arms that name none; a default only, since the index holds integers.
         device : {"auto", "cpu", "cuda:N"}, default "auto"
-            Only "auto" may choose.
+            Where vectors are searched; texts are on the CPU. Only "auto" may choose: cuda:0 where
+            there is one and the vectors are large enough to gain by it and fit, else the CPU. The
+            replies are the same to the last bit. :attr:`device` says which.
         threads : int, optional
             At most so many at work, in [1, 1024]; default: what affinity and cgroup allow.
         first_seq : int, default 0
@@ -92,16 +94,18 @@ class Index(Asking):
             A column that the schema cannot take; the message names row and remedy.
         KeyConflictError
             A null key, or one that comes twice in a cell.
+        DeviceUnavailableError, DeviceMemoryError
+            The named CUDA device is not there, or has no room.
         """
         if not isinstance(schema, Schema):
             raise error(DTypeError, "schema", "an hr.Schema", type(schema).__name__)
-        chosen = choose_device(device)
+        check_device(device)
         count = choose_threads(threads)
         first = whole(first_seq)
         if first is None or not 0 <= first < 2**62:
             raise error(OptionError, "first_seq", "an int in [0, 2^62)", repr(first_seq))
         facts, state = writer.build(table, schema, vectors, analyzer, bm25, count, first)
-        return cls(facts, state, chosen)
+        return cls(facts, state, device)
 
     # ---- changing ----
 
@@ -114,7 +118,7 @@ class Index(Asking):
 
     @_state.setter
     def _state(self, state: State) -> None:
-        self._held = state
+        self._held = place(self._device, state, self._held)
         if self._closed:  # by another thread, while this one wrote
             self._held = None
 
@@ -235,12 +239,12 @@ class Index(Asking):
         """
         from hyrecall.files import open_index
 
-        chosen = choose_device(device)
+        check_device(device)
         count = choose_threads(threads)
         facts, state = open_index(
             read_path(path), analyzer=analyzer, memory=memory, verify=verify, threads=count
         )
-        return cls(facts, state, chosen)
+        return cls(facts, state, device)
 
     # ---- knowing ----
 

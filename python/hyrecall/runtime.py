@@ -13,12 +13,16 @@ from hyrecall.errors import DeviceUnavailableError, OptionError, error
 __all__ = [
     "CudaReport",
     "DeviceInfo",
-    "choose_device",
+    "check_device",
     "choose_threads",
     "cuda_library_folder",
     "cuda_report",
     "devices",
+    "ordinal_of",
 ]
+
+LEAST_COMPUTE = (8, 0)
+"""Ampere: asynchronous copies, and bfloat16 on the matrix units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +74,11 @@ class CudaReport:
 
 
 def cuda_library_folder() -> str:
-    """Give the folder where ``libhyrecall_cuda.so`` lies if this build has it."""
-    return str(Path(_core.__file__).parent)
+    """Give the folder where ``libhyrecall_cuda.so`` lies if this build has it.
+
+    ``HYRECALL_CUDA_LIBRARY`` names another.
+    """
+    return os.environ.get("HYRECALL_CUDA_LIBRARY") or str(Path(_core.__file__).parent)
 
 
 def cuda_report() -> CudaReport:
@@ -136,31 +143,34 @@ def _cgroup_cpus() -> int:
         return 1024
 
 
-def choose_device(device: str) -> str:
-    """Give the device an index runs on; only ``"auto"`` may choose.
+def ordinal_of(device: str) -> int:
+    """Give the N of "cuda:N"."""
+    return int(device.partition(":")[2])
+
+
+def check_device(device: str) -> None:
+    """Refuse a name that is none, or of a device that is not there.
 
     Raises
     ------
     DeviceUnavailableError
-        A CUDA device is named: this version recalls on the CPU. The message names the device and
-        says what is missing.
+        The CUDA device that is named is not there; the message names it and says what is missing.
     OptionError
         ``device`` is not a name of a device.
     """
     if device in ("cpu", "auto"):
-        return "cpu"
+        return
     kind, _, number = device.partition(":") if isinstance(device, str) else ("", "", "")
-    if kind == "cuda" and number.isascii() and number.isdecimal():
-        got = f"{device}: {_why_not(int(number))}"
-        raise error(DeviceUnavailableError, "device", "a device that can recall", got)
-    raise error(OptionError, "device", "'cpu', 'cuda:N' or 'auto'", repr(device))
-
-
-def _why_not(ordinal: int) -> str:
+    if kind != "cuda" or not (number.isascii() and number.isdecimal()):
+        raise error(OptionError, "device", "'cpu', 'cuda:N' or 'auto'", repr(device))
     report = cuda_report()
-    if report.problem:
-        return report.problem
-    if ordinal >= len(report.devices):
-        return f"there is no such device, only {', '.join(d.device for d in report.devices)}"
-    name = report.devices[ordinal].name
-    return f"{name} is there, but this version recalls on the CPU (device='cpu' or 'auto')"
+    wish = "a CUDA device"
+    if int(number) >= len(report.devices):
+        there = ", ".join(found.device for found in report.devices)
+        why = report.problem or f"there is no such device, only {there}"
+        raise error(DeviceUnavailableError, "device", wish, f"{device}: {why}")
+    found = report.devices[int(number)]
+    if found.compute_capability < LEAST_COMPUTE:
+        wish += " of compute capability 8.0 or later"
+        got = f"{device}: {found.name} of {'.'.join(map(str, found.compute_capability))}"
+        raise error(DeviceUnavailableError, "device", wish, got)

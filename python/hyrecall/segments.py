@@ -284,6 +284,7 @@ def describe(facts: IndexFacts, state: State, device: str) -> dict[str, Any]:
         "n_dead": sum(view.n_dead for view in state.views),
         "n_segments": len(state.segments),
         "next_seq": state.next_seq,
+        "device_bytes": state.snapshot.device_bytes,
         "dims": dict(facts.dims),
         "analyzers": {arm: analyzer.hash for arm, analyzer in facts.analyzers.items()},
         "segments": [

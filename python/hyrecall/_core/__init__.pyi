@@ -234,6 +234,11 @@ class Snapshot:
     def __init__(self, views: Sequence[SegmentView]) -> None: ...
     @property
     def n_docs(self) -> int: ...
+    @property
+    def device_bytes(self) -> int:
+        """Bytes of device memory that its segments take; 0 on the CPU."""
+    def placed(self, folder: str, ordinal: int, previous: Snapshot | None) -> Snapshot:
+        """The same documents with their dense columns on a CUDA device."""
     def locate_rows(
         self, cell_parts: list[_ArrowArray], keys: _ArrowArray
     ) -> tuple[npt.NDArray[np.int32], _Rows]:

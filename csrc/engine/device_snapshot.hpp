@@ -1,0 +1,39 @@
+// A snapshot's dense columns on a CUDA device, and the dense arm there.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/audience.hpp"
+#include "engine/topk.hpp"
+#include "kernels/dense_device.hpp"
+
+namespace hyrecall {
+
+class DeviceSnapshot {
+ public:
+  // Uploads what `previous` (may be null) does not hold: a segment, or which of its rows live. What
+  // no snapshot holds any more is freed. Throws kDeviceUnavailable or kDeviceMemory.
+  DeviceSnapshot(std::string const& folder, int ordinal, Snapshot const& snapshot,
+                 DeviceSnapshot const* previous);
+
+  // Each query's best `depth` rows of one dense arm, as the CPU finds them, bit for bit.
+  std::vector<std::vector<Candidate>> scan(Snapshot const& snapshot, Request const& request,
+                                           DenseRequest const& arm, ResolvedScopes const& scopes,
+                                           QueryGroups const& groups) const;
+
+  // Of device memory, shared with other snapshots or not.
+  std::uint64_t bytes() const;
+
+ private:
+  struct Held {
+    std::shared_ptr<SegmentView const> view;
+    std::shared_ptr<device::DeviceView const> on_device;
+  };
+
+  std::vector<Held> held_;
+  std::vector<std::shared_ptr<device::DeviceTable const>> tables_;  // by dense column
+};
+
+}  // namespace hyrecall
