@@ -19,7 +19,8 @@ Status describe(DeviceTable* out) {
     if (cudaError_t const error = cudaGetDeviceProperties(&properties, i); error != cudaSuccess)
       return status_of(error);
     DeviceProperties& device = out->devices[i];
-    std::strncpy(device.name, properties.name, sizeof device.name - 1);
+    static_assert(sizeof device.name == sizeof properties.name);
+    std::memcpy(device.name, properties.name, sizeof device.name);
     device.major = properties.major;
     device.minor = properties.minor;
     device.memory_bytes = properties.totalGlobalMem;
