@@ -30,8 +30,8 @@ if(HYRECALL_BUILD_CUDA)
   endif()
   # What ptxas -v says goes to cuda_resources.txt in the build folder: tests/kernels reads it.
   set(HYRECALL_RESOURCE_REPORT ${Python_EXECUTABLE} ${CMAKE_SOURCE_DIR}/cmake/resource_report.py)
-  set_target_properties(hyrecall_cuda PROPERTIES
-    CUDA_COMPILER_LAUNCHER "${HYRECALL_RESOURCE_REPORT};${CMAKE_CUDA_COMPILER_LAUNCHER}")
+  set_property(TARGET hyrecall_cuda PROPERTY
+    CUDA_COMPILER_LAUNCHER ${HYRECALL_RESOURCE_REPORT} ${CMAKE_CUDA_COMPILER_LAUNCHER})
   add_custom_command(TARGET hyrecall_cuda POST_BUILD
     COMMAND ${HYRECALL_RESOURCE_REPORT} --join ${CMAKE_BINARY_DIR}/cuda_resources.txt $<TARGET_OBJECTS:hyrecall_cuda>
     BYPRODUCTS ${CMAKE_BINARY_DIR}/cuda_resources.txt
