@@ -11,7 +11,6 @@ import pyarrow as pa
 
 import hyrecall as hr
 from bench import THREADS
-from bench.corpus import Floats
 
 Reply = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
 
@@ -19,14 +18,15 @@ Reply = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
 def build(
     n: int,
     *,
-    vectors: Floats | None = None,
+    vectors: object = None,
     texts: pa.Array | None = None,
     columns: dict[str, npt.NDArray[np.int64]] | None = None,
     cell: str | None = None,
     cluster: str | None = None,
     threads: int = THREADS,
+    device: str = "cpu",
 ) -> hr.Index:
-    """Index rows whose key is their number."""
+    """Index rows whose key is their number; ``vectors`` is an array or a torch tensor."""
     columns = columns or {}
     data: dict[str, Any] = {"id": np.arange(n, dtype=np.int64), **columns}
     if texts is not None:
@@ -45,7 +45,7 @@ def build(
         schema,
         vectors=None if vectors is None else {"embedding": vectors},
         analyzer=None if texts is None else hr.Analyzer("word"),
-        device="cpu",
+        device=device,
         threads=threads,
     )
 

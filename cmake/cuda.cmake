@@ -24,7 +24,18 @@ if(HYRECALL_BUILD_CUDA)
   # The device gives the host's bits: no contraction, IEEE division and roots, denormals kept.
   target_compile_options(hyrecall_cuda PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false -prec-div=true -prec-sqrt=true -ftz=false -Xfatbin=-compress-all
-      -Xcompiler=-ffp-contract=off -Xcompiler=-Wall>)
+      -Xcompiler=-ffp-contract=off -Xcompiler=-Wall -Xptxas=-v>)
+  if(HYRECALL_WERROR)
+    target_compile_options(hyrecall_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
+  endif()
+  # What ptxas -v says goes to cuda_resources.txt in the build folder: tests/kernels reads it.
+  set(HYRECALL_RESOURCE_REPORT ${Python_EXECUTABLE} ${CMAKE_SOURCE_DIR}/cmake/resource_report.py)
+  set_property(TARGET hyrecall_cuda PROPERTY
+    CUDA_COMPILER_LAUNCHER ${HYRECALL_RESOURCE_REPORT} ${CMAKE_CUDA_COMPILER_LAUNCHER})
+  add_custom_command(TARGET hyrecall_cuda POST_BUILD
+    COMMAND ${HYRECALL_RESOURCE_REPORT} --join ${CMAKE_BINARY_DIR}/cuda_resources.txt $<TARGET_OBJECTS:hyrecall_cuda>
+    BYPRODUCTS ${CMAKE_BINARY_DIR}/cuda_resources.txt
+    COMMAND_EXPAND_LISTS VERBATIM)
   install(TARGETS hyrecall_cuda LIBRARY DESTINATION hyrecall)
   if(HYRECALL_IN_TREE)
     set_target_properties(hyrecall_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_SOURCE_DIR}/python/hyrecall)

@@ -7,6 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # for `import oracle` and `import laws`
 
+from hyrecall.runtime import cuda_report
 from laws.effort import Effort
 
 
@@ -24,6 +25,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="engine",
         help="what the laws are tried on; the oracle itself, to check the checks (default: engine)",
     )
+    parser.addoption(
+        "--device",
+        action="append",
+        metavar="NAME",
+        help="a device to try conformance on, cpu or cuda:N; may come twice (default: cpu)",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Try what takes a device on each that is asked for."""
+    if "device" in metafunc.fixturenames:
+        devices = metafunc.config.getoption("--device") or ["cpu"]
+        metafunc.parametrize("device", devices, indirect=True)
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +46,12 @@ def effort(request: pytest.FixtureRequest) -> Effort:
     return Effort(full=request.config.getoption("--laws") == "full")
 
 
-@pytest.fixture(params=["cpu"])
+@pytest.fixture
 def device(request: pytest.FixtureRequest) -> str:
-    """Every device on which conformance is tested."""
-    return str(request.param)
+    """Every device on which conformance is tested; one that is not there is skipped by name."""
+    name = str(request.param)
+    if name.startswith("cuda:"):
+        report = cuda_report()
+        if name not in {found.device for found in report.devices}:
+            pytest.skip(f"{name}: {report.problem or 'this machine has fewer devices'}")
+    return name

@@ -58,7 +58,7 @@ class EngineSubject:
             again = object.__new__(EngineSubject)
             again.shape = self.shape
             # In memory: the folder is gone when this returns.
-            again.index = hr.Index.open(path, memory="ram")
+            again.index = hr.Index.open(path, memory="ram", device=self.index.device)
         return again
 
     def hits(self, call: Call) -> "hr.Hits":

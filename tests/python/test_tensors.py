@@ -308,21 +308,6 @@ def test_torch_is_not_imported() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
 
 
-def test_tensors_on_a_device_are_copied_on_the_current_stream() -> None:
-    torch = torch_or_skip()
-    if not torch.cuda.is_available():
-        pytest.skip("torch sees no CUDA device")
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        value = torch.zeros(1 << 12, 256, device="cuda")
-        for _ in range(50):
-            value += 1
-        queries, _ = query_vectors(value, dim=256)
-    assert (queries == 50).all()
-    half, _ = query_vectors(torch.tensor(ROWS).bfloat16().cuda(), dim=2)
-    assert np.array_equal(half, ROWS)
-
-
 @given(
     rows=st.lists(st.none() | st.tuples(*[st.floats(-60000, 60000, width=16)] * 3), max_size=12),
     cut=st.integers(0, 12),

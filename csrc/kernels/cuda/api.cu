@@ -21,8 +21,9 @@ Status describe(DeviceTable* out) {
     if (cudaError_t const error = cudaGetDeviceProperties(&properties, i); error != cudaSuccess)
       return status_of(error);
     DeviceProperties& device = out->devices[i];
+    static_assert(sizeof device.name == sizeof properties.name);
     std::memcpy(device.name, properties.name, sizeof device.name);
-    device.name[sizeof device.name - 1] = 0;
+
     device.major = properties.major;
     device.minor = properties.minor;
     device.memory_bytes = properties.totalGlobalMem;

@@ -1,0 +1,193 @@
+"""What bench/device.sh found, as device.json and device.md.
+
+    python -m bench.device_report OUTDIR --device cuda:0 --size full --command "bench/device.sh x"
+
+Reads steps.tsv, limits.json and cases.json of the folder; what a step did not write is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+Entry = dict[str, Any]
+
+
+def said_by(*command: str) -> str:
+    """Give the first line a command prints; nothing where it fails or is missing."""
+    try:
+        done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return (done.stdout.splitlines() or [""])[0].strip()
+
+
+def processor() -> str:
+    """Give the name of this machine's processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+def commit() -> str:
+    """Give the commit, with a mark where files differ from it."""
+    found = said_by("git", "rev-parse", "HEAD")
+    is_changed = bool(said_by("git", "status", "--porcelain", "--untracked-files=no"))
+    return (found or os.environ.get("COMMIT", "unknown")) + (" + changes" if is_changed else "")
+
+
+def versions() -> dict[str, str]:
+    """Give the versions of what took part."""
+    found = {"python": platform.python_version()}
+    for package in ("hyrecall", "numpy", "pyarrow", "torch", "triton"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def facts(device: str, size: str, command: str) -> Entry:
+    """Say where, when and of what the numbers are."""
+    driver = compiler = ""
+    name = processor()
+    if device.startswith("cuda:"):
+        asked = ("--query-gpu=name,memory.total,driver_version", "--format=csv,noheader")
+        name, _, driver = said_by("nvidia-smi", *asked, f"--id={device[5:]}").rpartition(", ")
+        compiler = said_by("sh", "-c", "nvcc --version | tail -n 1")
+    return {
+        "device": device,
+        "name": name or "unknown",
+        "driver": driver or None,
+        "compiler": compiler or None,
+        "cores": os.cpu_count(),
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        "commit": commit(),
+        "command": command,
+        "size": size,
+        "versions": versions(),
+    }
+
+
+def read(path: Path, otherwise: Any) -> Any:
+    """Read JSON; give ``otherwise`` where a step did not write it."""
+    return json.loads(path.read_text()) if path.is_file() else otherwise
+
+
+def steps(path: Path) -> list[Entry]:
+    """Read what became of each step."""
+    lines = path.read_text().splitlines() if path.is_file() else []
+    names = ("step", "result", "seconds", "last_line")
+    return [dict(zip(names, line.split("\t", 3), strict=True)) for line in lines]
+
+
+def ratio(entry: Entry) -> float | None:
+    """Divide the fastest rival that counts by ours."""
+    rivals = [r["median_ms"] for r in entry.get("rivals", {}).values() if r.get("counts")]
+    return min(rivals) / entry["ours"]["median_ms"] if rivals else None
+
+
+def is_met(entry: Entry) -> bool | None:
+    """Say whether the targets are met, which are those of one H100 at full size."""
+    if "ours" not in entry:
+        return None
+    held = []
+    if entry.get("target_ms"):
+        held.append(entry["ours"]["median_ms"] <= entry["target_ms"])
+    if entry.get("target_ratio") and (found := ratio(entry)):
+        held.append(found >= entry["target_ratio"])
+    if entry.get("target_throughput"):
+        held.append(entry["throughput"] >= entry["target_throughput"])
+    return all(held) if held else None
+
+
+def row(entry: Entry, *, has_targets: bool) -> str:
+    """Give a line of the table."""
+    if "ours" not in entry:
+        return f"| {entry['case']} | {entry.get('error', 'not run')[:100]} | | | | | |"
+    ours = entry["ours"]
+    floor = entry.get("floor_ms")
+    share = f"{floor:.3f} ({floor / ours['median_ms']:.0%})" if floor else ""
+    best = ratio(entry)
+    rivals = "; ".join(
+        f"{name} {r['median_ms']:.3g}" if "median_ms" in r else f"{name}: {r['error'][:60]}"
+        for name, r in entry["rivals"].items()
+    )
+    if "throughput" in entry:
+        rivals = f"one thread {entry['one_thread']['median_ms']:.3g}"
+        best = entry["throughput"]
+    wish = ", ".join(
+        text
+        for text in (
+            f"<= {entry['target_ms']} ms" if entry.get("target_ms") else "",
+            f">= {entry['target_ratio']}x" if entry.get("target_ratio") else "",
+            f">= {entry['target_throughput']}x" if entry.get("target_throughput") else "",
+        )
+        if text
+    )
+    verdict = {True: "met", False: "missed", None: ""}[is_met(entry)] if has_targets else ""
+    return (
+        f"| {entry['case']}, {entry['dtype']} | {ours['median_ms']:.3f} ({ours['min_ms']:.3f} to "
+        f"{ours['p90_ms']:.3f}, {ours['rounds']}) | {share} | {rivals} | "
+        f"{f'{best:.2f}x' if best else ''} | {wish} | {verdict} |"
+    )
+
+
+def markdown(found: Entry) -> str:
+    """Show everything for people."""
+    about = found["facts"]
+    lines = [f"# {about['name']}, {about['date']}", ""]
+    lines += [f"- {name}: {value}" for name, value in about.items() if value and name != "name"]
+    if found["limits"]:
+        limits = found["limits"]
+        lines.append(
+            f"- limits: {limits['bandwidth_gb_s']} GB/s, {limits['rate_tflop_s']} TFLOP/s "
+            f"({limits['how']})"
+        )
+    lines += ["", "| step | result | s | last line |", "|---|---|---|---|"]
+    for one in found["steps"]:
+        last = one["last_line"][:120].replace("|", "/")
+        lines.append(f"| {one['step']} | {one['result']} | {one['seconds']} | {last} |")
+    if found["cases"]:
+        shape = next((e for e in found["cases"] if "rows" in e), None)
+        if shape:
+            lines += ["", f"{shape['rows']:,} rows x {shape['dim']}, k={shape['k']}; milliseconds."]
+        titles = ("case", "ours (min to p90, calls)", "floor", "others", "ratio", "target", "")
+        lines += ["", f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+        has_targets = about["size"] == "full" and about["device"] != "cpu"
+        lines += [row(entry, has_targets=has_targets) for entry in found["cases"]]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Write both files and print the one for people."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--device", required=True)
+    parser.add_argument("--size", required=True)
+    parser.add_argument("--command", required=True)
+    options = parser.parse_args()
+    found = {
+        "facts": facts(options.device, options.size, options.command),
+        "steps": steps(options.out / "steps.tsv"),
+        "limits": read(options.out / "limits.json", None),
+        "cases": read(options.out / "cases.json", []),
+    }
+    (options.out / "device.json").write_text(json.dumps(found, indent=1) + "\n")
+    (options.out / "device.md").write_text(markdown(found))
+    print(markdown(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""The CUDA library's machine code, where cuobjdump and nvdisasm are at hand."""
+
+from pathlib import Path
+
+import pytest
+
+from kernels.cuda_build import library_or_skip
+from kernels.cuda_sass import Code, contents, disassemble, find_tools, parse
+from kernels.test_cuda_resources import ALLOWED
+
+ON_TENSOR_CORES = "scan_rows_sm90"
+LOCAL = {"LDL", "STL"}
+TENSOR = {"HGMMA", "IGMMA"}
+
+PLANTED = """
+	code for sm_90a
+		Function : _Z14scan_rows_sm90Pf
+        /*0000*/                   LDC R1, c[0x0][0x28] ;    /* 0x00000a00ff017b82 */
+                                                             /* 0x000fe20000000800 */
+        /*0010*/              @!P0 STL.128 [R1], R4 ;        /* 0x0000000401007387 */
+        /*0020*/              @UP1 UMOV UR4, URZ ;           /* 0x0000003f00047c82 */
+        /*0030*/                   HGMMA.64x8x16.F32 R24, gdesc[UR4], RZ ;  /* 0x00000000041879f0 */
+"""
+
+
+@pytest.fixture(scope="module")
+def tools() -> Path:
+    found = find_tools()
+    if found is None:
+        pytest.skip("cuobjdump and nvdisasm: not both at hand")
+    return found
+
+
+@pytest.fixture(scope="module")
+def code(tools: Path) -> Code:
+    return disassemble(tools, library_or_skip())
+
+
+def test_the_library_holds_code_for_both_architectures_and_portable_ptx(tools: Path) -> None:
+    assert contents(tools, library_or_skip()) == {"sm_80", "sm_90a", "sm_80.ptx"}
+
+
+def test_no_kernel_reads_or_writes_local_memory(code: Code) -> None:
+    local = {name.partition("<")[0] for (name, _), counts in code.items() if LOCAL & set(counts)}
+    assert local == set(ALLOWED)  # which shows as well that such instructions are seen
+
+
+def test_hopper_kernels_run_on_its_tensor_cores(code: Code) -> None:
+    named = {k: v for k, v in code.items() if k[0].startswith(ON_TENSOR_CORES) and k[1] == "sm_90a"}
+    if not named:
+        pytest.skip(f"no kernel of this library is called {ON_TENSOR_CORES}...")
+    assert [name for (name, _), counts in named.items() if not TENSOR & set(counts)] == []
+
+
+def test_the_listing_is_read_line_by_line() -> None:
+    ((kernel, counts),) = parse(PLANTED.splitlines()).items()
+    assert kernel == ("scan_rows_sm90", "sm_90a")
+    assert counts == {"LDC": 1, "STL": 1, "UMOV": 1, "HGMMA": 1}
