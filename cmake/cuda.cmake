@@ -23,7 +23,8 @@ if(HYRECALL_BUILD_CUDA)
   target_include_directories(hyrecall_cuda PRIVATE ${CMAKE_SOURCE_DIR}/csrc)
   # The device gives the host's bits: no contraction, IEEE division and roots, denormals kept.
   target_compile_options(hyrecall_cuda PRIVATE
-    $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false -prec-div=true -prec-sqrt=true -ftz=false -Xfatbin=-compress-all
+    # constexpr functions of core/types.hpp run on the device too.
+    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -fmad=false -prec-div=true -prec-sqrt=true -ftz=false -Xfatbin=-compress-all
       -Xcompiler=-ffp-contract=off -Xcompiler=-Wall -Xptxas=-v>)
   if(HYRECALL_WERROR)
     target_compile_options(hyrecall_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)

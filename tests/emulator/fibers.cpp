@@ -109,11 +109,17 @@ struct Cta {
   std::size_t scheduler_stack_bytes = 0;
 };
 
-thread_local std::unique_ptr<Cta> t_cta;
+// Reached at every step, so by the cheapest kind of thread-local variable there is.
+__attribute__((tls_model("initial-exec"))) thread_local Cta* t_cta = nullptr;
 
-Cta& cta() {
-  if (t_cta == nullptr) t_cta = std::make_unique<Cta>();
-  return *t_cta;
+Cta& make_cta() {
+  thread_local Cta owned;
+  t_cta = &owned;
+  return owned;
+}
+
+inline Cta& cta() {
+  return t_cta != nullptr ? *t_cta : make_cta();
 }
 
 void to_scheduler(bool is_last) {

@@ -29,7 +29,7 @@ GIVES_NO_DOCUMENT = {"compact", "save", "open", "stats", "close"}
 # Native callables that meet the documents of a snapshot: they name cells or scopes, or belong
 # to an execution, whose request holds the scopes.
 NATIVE_DOORS = {
-    "Snapshot": {"locate_rows", "locate_keys", "matching"},
+    "Snapshot": {"locate_rows", "locate_keys", "matching", "placed"},
     "Execution": {
         "statistics",
         "candidates",

@@ -26,6 +26,7 @@ std::span<ScanKernel const> kernels_for(FrontPlane plane) {
 Scanner::Scanner(int device, std::span<ScanKernel const> kernels) {
   cudaDeviceProp properties;
   check(cudaGetDeviceProperties(&properties, device));
+  n_multiprocessors_ = static_cast<unsigned>(properties.multiProcessorCount);
   check(cudaFuncSetAttribute(finish, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(select_bytes() + kMostSorted * kSortedBytes)));
   for (ScanKernel const& one : kernels) {
@@ -35,8 +36,8 @@ Scanner::Scanner(int device, std::span<ScanKernel const> kernels) {
     int per_multiprocessor = 0;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
         &per_multiprocessor, one.kernel, static_cast<int>(one.n_threads), one.shared_bytes));
-    launches_.push_back({one, static_cast<unsigned>(properties.multiProcessorCount *
-                                                    std::max(per_multiprocessor, 1))});
+    launches_.push_back(
+        {one, n_multiprocessors_ * static_cast<unsigned>(std::max(per_multiprocessor, 1))});
   }
 }
 

@@ -29,6 +29,7 @@ class Scanner {
 
   // Writes the widths, rising, and gives how many; at most kMaxWidths.
   std::uint32_t widths(std::uint32_t* out) const;
+  unsigned n_multiprocessors() const { return n_multiprocessors_; }
   cudaError_t scan(DenseJob const* job, std::uint32_t width, std::uint32_t width_number,
                    std::uint32_t stage, cudaStream_t stream) const;
 
@@ -40,6 +41,7 @@ class Scanner {
   Scanner(int device, std::span<ScanKernel const> kernels);
 
   std::vector<Launch> launches_;
+  unsigned n_multiprocessors_;
 };
 
 }  // namespace hyrecall::cuda

@@ -131,8 +131,8 @@ unsigned n_ctas(std::size_t n, unsigned per_cta) {
 
 // CTAs that share the candidates of a query when they are scored: enough for a single query to keep
 // the device busy.
-unsigned rescore_ctas(std::size_t n_queries) {
-  return static_cast<unsigned>(std::clamp<std::size_t>(512 / n_queries, 1, 64));
+unsigned rescore_ctas(unsigned n_queries, Scanner const& scanner) {
+  return std::clamp(4 * scanner.n_multiprocessors() / n_queries, 1u, 64u);
 }
 
 void run_kernels(DenseJob const* job, GraphKey const& key, DenseBatch const& batch,
@@ -145,7 +145,7 @@ void run_kernels(DenseJob const* job, GraphKey const& key, DenseBatch const& bat
       check(scanner.scan(job, batch.widths[w].width, w, stage, stream));
     check(launch(cut_candidates, n, kSelectThreads, scratch, stream, job));
   }
-  dim3 const grid(rescore_ctas(n), n);
+  dim3 const grid(rescore_ctas(n, scanner), n);
   check(launch(rescore, grid, kRescoreThreads, 0, stream, job, 0u));
   check(launch(tighten, n, kSelectThreads, scratch, stream, job));
   check(launch(rescore, grid, kRescoreThreads, 0, stream, job, 1u));
