@@ -46,6 +46,8 @@ struct Panel {
   std::uint32_t n_queries;    // at most its cohort's width
   std::uint32_t group_begin;  // into panel_groups
   std::uint32_t n_groups;
+  std::uint32_t plane_begin;  // its first place among the panels' queries, each panel as wide as it
+  std::uint32_t width;        // may be
 };
 
 // Cohorts of one width: those of each width stand together.
@@ -75,6 +77,8 @@ struct DenseBatch {
   std::uint32_t n_stages;
   std::uint32_t growth;
   std::uint32_t n_queries;
+  std::uint32_t n_panels;
+  std::uint32_t n_plane_queries;  // the widths of all panels
 };
 
 // A panel at a tile.

@@ -19,9 +19,9 @@ struct DenseSegment {
   std::uint64_t const* live;        // [2 * n_tiles] rows that live and have a vector
   std::int64_t const* seqs;         // [n_rows]
   AttributeView const* attributes;  // [n_attributes]
-  std::uint8_t const* rows;         // [n_rows, row_pitch] as given
+  std::uint8_t const* rows;         // as given: float32 [n_rows, dim]; 16-bit types a tiled plane
   float const* inverse_norms;       // [n_rows]
-  std::uint8_t const* codes;        // [n_rows, code_pitch] the int8 plane
+  std::uint8_t const* codes;        // the int8 plane, tiled
   float const* scales;              // [n_rows]
   float const* residuals;           // [n_rows]
 };
@@ -33,13 +33,10 @@ struct DenseJob {
   std::uint32_t const* segment_tiles;  // [n_segments] their first_tile
   std::uint32_t n_segments;
   std::uint32_t dim;
-  std::uint32_t row_pitch;   // bytes, a multiple of 16
-  std::uint32_t code_pitch;  // bytes, a multiple of 16
   RowType row_type;
-  FrontPlane plane;           // what the first pass reads
-  float greatest_residual;    // of any row in that plane
-  std::uint32_t front_pitch;  // of that plane and of the queries in it
-  std::uint32_t reserved;
+  FrontPlane plane;            // what the first pass reads
+  float greatest_residual;     // of any row in that plane
+  std::uint32_t front_chunks;  // of a row of that plane and of a query in it
 
   SegmentFilter const* filters;  // [n_filters, n_segments]
   TileTest const* tests;
@@ -53,7 +50,7 @@ struct DenseJob {
   std::uint32_t capacity;  // candidates a query may have
 
   // Made by kernels.
-  std::uint8_t* front_queries;   // [n_queries, front_pitch]
+  std::uint8_t* front_queries;   // by panel and chunk a block of `width` queries; see Panel
   float* inverse_query_norms;    // [n_queries]
   float* query_scales;           // [n_queries] 1 in 16-bit planes
   QueryBound* bounds;            // [n_queries]
@@ -68,6 +65,11 @@ struct DenseJob {
   float* result_scores;          // [n_queries, depth]
   std::uint32_t* result_slots;   // [n_queries, depth]
 };
+
+// Where a panel's queries begin, in bytes: a block of its width a chunk.
+HYRECALL_HD inline std::size_t queries_of_panel(DenseJob const& job, Panel const& panel) {
+  return std::size_t{panel.plane_begin} * job.front_chunks * kChunkBytes;
+}
 
 HYRECALL_HD inline DenseSegment const& segment_of_tile(DenseJob const& job, std::uint32_t tile) {
   return job.segments[find_run(job.segment_tiles, job.n_segments, tile)];

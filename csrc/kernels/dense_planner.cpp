@@ -209,6 +209,9 @@ void DensePlan::add_cohort(std::span<Interval const> intervals,
   cohort.panel_begin = static_cast<std::uint32_t>(panels.size());
   for (std::size_t begin = 0; begin < queries.size(); begin += width) {
     Panel panel{};
+    panel.plane_begin = n_plane_queries;
+    panel.width = width;
+    n_plane_queries += width;
     panel.query_begin = static_cast<std::uint32_t>(panel_queries.size());
     panel.group_begin = static_cast<std::uint32_t>(panel_groups.size());
     for (std::uint32_t q :
@@ -277,6 +280,8 @@ DenseBatch DensePlan::batch() const {
   out.n_stages = n_stages;
   out.growth = growth;
   out.n_queries = n_queries;
+  out.n_panels = static_cast<std::uint32_t>(panels.size());
+  out.n_plane_queries = n_plane_queries;
   return out;
 }
 

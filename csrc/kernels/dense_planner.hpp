@@ -49,6 +49,7 @@ class DensePlan {
   std::uint32_t growth = 2;
   std::uint32_t n_queries = 0;
   std::uint32_t n_tiles = 0;  // read, each once a cohort
+  std::uint32_t n_plane_queries = 0;
 
  private:
   struct Interval {  // tiles [begin, end) with one set of scopes over them

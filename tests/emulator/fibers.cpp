@@ -55,7 +55,6 @@ struct Copy {
   void* to;
   void const* from;
   std::size_t bytes;
-  std::size_t filled;  // of bytes; the rest is 0
 };
 
 struct Fiber {
@@ -333,8 +332,8 @@ void const* exchange(void const* value, std::size_t bytes, std::size_t stride) {
   return slots;
 }
 
-void queue_copy(void* to, void const* from, std::size_t bytes, std::size_t filled) {
-  cta().running->open.push_back({to, from, bytes, filled});
+void queue_copy(void* to, void const* from, std::size_t bytes) {
+  cta().running->open.push_back({to, from, bytes});
 }
 
 void commit_copies() {
@@ -347,8 +346,7 @@ void wait_copies(unsigned n_left) {
   Fiber& self = *cta().running;
   while (self.groups.size() > n_left) {
     for (Copy const& copy : self.groups.front()) {
-      std::memcpy(copy.to, copy.from, copy.filled);
-      std::memset(static_cast<char*>(copy.to) + copy.filled, 0, copy.bytes - copy.filled);
+      std::memcpy(copy.to, copy.from, copy.bytes);
     }
     self.groups.pop_front();
   }

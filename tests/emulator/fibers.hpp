@@ -46,7 +46,7 @@ inline constexpr std::size_t kMostExchanged = 1024;
 [[noreturn]] void fault(char const* what);
 
 // cp.async: copies that take place when the thread waits for their group.
-void queue_copy(void* to, void const* from, std::size_t bytes, std::size_t filled);
+void queue_copy(void* to, void const* from, std::size_t bytes);
 void commit_copies();
 void wait_copies(unsigned n_left);
 

@@ -66,12 +66,12 @@ inline float fma_rn(float a, float b, float c) {
 }
 
 // In shared memory, 16-byte aligned at both ends, as cp.async demands.
-inline void async_copy(void* to, void const* from, unsigned filled) {
+inline void async_copy(void* to, void const* from) {
   auto const place = static_cast<std::size_t>(static_cast<unsigned char*>(to) - shared_memory());
   if (place + 16 > emulator::dynamic_shared_bytes()) emulator::fault("a copy past shared memory");
-  if (place % 16 != 0 || (filled > 0 && reinterpret_cast<std::uintptr_t>(from) % 16 != 0))
+  if (place % 16 != 0 || reinterpret_cast<std::uintptr_t>(from) % 16 != 0)
     emulator::fault("a copy that is not aligned");
-  emulator::queue_copy(to, from, 16, filled);
+  emulator::queue_copy(to, from, 16);
 }
 inline void commit_copies() {
   emulator::commit_copies();

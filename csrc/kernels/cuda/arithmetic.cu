@@ -25,8 +25,7 @@ __global__ void measure_rows(float const* query, float const* rows, std::int64_t
       (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) / kLanes;
   if (row >= n_rows) return;  // a whole warp leaves: its lanes share the row
   float const* const at = rows + row * dim;
-  float const dot =
-      dot_by_warp(reinterpret_cast<std::uint8_t const*>(at), RowType::kFloat32, query, dim);
+  float const dot = dot_by_warp(dim, query, [at](std::uint32_t i) { return at[i]; });
   double const norm = norm_by_warp(dim, [at](std::uint32_t i) { return double{at[i]}; });
   if (lane_id() != 0) return;
   dots[row] = dot;

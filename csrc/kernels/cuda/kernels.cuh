@@ -11,6 +11,7 @@ inline constexpr unsigned kRescoreThreads = 256;
 inline constexpr unsigned kSelectThreads = 256;
 
 __global__ void prepare_queries(DenseJob const* job);
+__global__ void fill_panels(DenseJob const* job);
 // per stage: scan_rows (scan.cuh), then
 __global__ void cut_candidates(DenseJob const* job);
 // at the end:

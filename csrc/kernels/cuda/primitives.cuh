@@ -63,12 +63,10 @@ __device__ __forceinline__ float fma_rn(float a, float b, float c) {
   return __fmaf_rn(a, b, c);
 }
 
-// Copies 16 bytes from global to shared memory, of which the first `filled` are read and the rest
-// become 0.
-__device__ __forceinline__ void async_copy(void* to, void const* from, unsigned filled) {
+// Copies 16 bytes from global to shared memory.
+__device__ __forceinline__ void async_copy(void* to, void const* from) {
   auto const shared = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(shared), "l"(from),
-               "r"(filled));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(shared), "l"(from));
 }
 __device__ __forceinline__ void commit_copies() {
   asm volatile("cp.async.commit_group;\n" ::);

@@ -1,6 +1,7 @@
 // What:   queries as the first pass reads them, and the start of every query's search.
-// In/Out: DenseJob: queries, floors; front_queries, query_scales, bounds, thresholds, cuts, counts.
-// Launch: a warp a query.
+// In/Out: DenseJob: queries, floors; query_scales, bounds, thresholds, cuts, counts; and
+//         front_queries: each query in every panel that holds it.
+// Launch: prepare_queries: a warp a query. fill_panels: any grid, a warp a place of a panel.
 // Cost:   n_queries x dim x 4 bytes; of no account.
 // Oracle: kernels/front_plane.hpp on the host, bit for bit.
 #include "kernels/cuda/kernels.cuh"
@@ -8,38 +9,33 @@
 
 namespace hyrecall::cuda {
 
+namespace {
+
+// A unit query in the front plane; store(i, value) gets codes or bits.
+template <typename Store>
+__device__ Int8Row convert(DenseJob const& job, float const* values, double norm, Store&& store) {
+  auto const element = [values](std::uint32_t i) { return values[i]; };
+  if (job.plane == FrontPlane::kInt8) return quantize_by_warp(job.dim, element, norm, store);
+  return {1.0f, round_by_warp(job.plane, job.dim, element, norm, store)};
+}
+
+__device__ double norm_of_query(DenseJob const& job, float const* values) {
+  return norm_by_warp(job.dim, [values](std::uint32_t i) { return double{values[i]}; });
+}
+
+}  // namespace
+
 __global__ void __launch_bounds__(kQueryThreads) prepare_queries(DenseJob const* job_at) {
   DenseJob const& job = *job_at;
   std::uint32_t const query = blockIdx.x * (kQueryThreads / kLanes) + threadIdx.x / kLanes;
   if (query >= job.batch.n_queries) return;  // the whole warp
   float const* const values = job.queries + std::size_t{query} * job.dim;
-  auto const element = [values](std::uint32_t i) { return values[i]; };
-  double const norm = norm_by_warp(job.dim, [&](std::uint32_t i) { return double{values[i]}; });
-  std::uint8_t* const to = job.front_queries + std::size_t{query} * job.front_pitch;
-  float scale = 1.0f;
-  float residual = 0.0f;
-  if (job.plane == FrontPlane::kInt8) {
-    Int8Row const made = quantize_by_warp(job.dim, job.front_pitch, element, norm,
-                                          reinterpret_cast<std::int8_t*>(to));
-    scale = made.scale;
-    residual = made.residual;
-  } else {
-    bool const is_half = job.plane == FrontPlane::kFloat16;
-    auto* const out = reinterpret_cast<std::uint16_t*>(to);
-    double sum = 0.0;
-    for (std::uint32_t i = lane_id(); i < job.front_pitch / 2; i += kLanes) {
-      double const unit = norm == 0.0 || i >= job.dim ? 0.0 : unit_value(values[i], norm);
-      std::uint16_t const bits = is_half ? float16_bits(unit) : bfloat16_bits(unit);
-      out[i] = bits;
-      double const left = left_over(unit, is_half ? float16_value(bits) : bfloat16_value(bits));
-      sum = sum + left * left;
-    }
-    residual = residual_up(shuffle(fold_warp(sum), 0), job.dim);
-  }
+  double const norm = norm_of_query(job, values);
+  Int8Row const made = convert(job, values, norm, [](std::uint32_t, auto) {});
   if (lane_id() != 0) return;
-  QueryBound const bound = query_bound(job.plane, job.dim, residual);
+  QueryBound const bound = query_bound(job.plane, job.dim, made.residual);
   job.inverse_query_norms[query] = inverse_norm(norm);
-  job.query_scales[query] = scale;
+  job.query_scales[query] = made.scale;
   job.bounds[query] = bound;
   // A query without a direction is missing: nothing reaches it.
   float const least = norm == 0.0 ? __builtin_inff() : job.floors[query];
@@ -48,6 +44,36 @@ __global__ void __launch_bounds__(kQueryThreads) prepare_queries(DenseJob const*
   job.counts[query] = 0;
   job.overflows[query] = 0;
   job.pivots[query] = 0;
+}
+
+// Places of a panel that no query has become 0.
+__global__ void __launch_bounds__(kQueryThreads) fill_panels(DenseJob const* job_at) {
+  DenseJob const& job = *job_at;
+  std::uint32_t const n_warps = gridDim.x * (kQueryThreads / kLanes);
+  std::uint32_t const first = blockIdx.x * (kQueryThreads / kLanes) + threadIdx.x / kLanes;
+  for (std::uint32_t place = first; place < job.batch.n_plane_queries; place += n_warps) {
+    std::uint32_t low = 0;  // the panel it is in
+    for (std::uint32_t high = job.batch.n_panels; high - low > 1;) {
+      std::uint32_t const middle = low + (high - low) / 2;
+      (job.batch.panels[middle].plane_begin <= place ? low : high) = middle;
+    }
+    Panel const panel = job.batch.panels[low];
+    std::uint32_t const column = place - panel.plane_begin;
+    std::uint8_t* const to = job.front_queries + queries_of_panel(job, panel);
+    auto const store = [&](std::uint32_t i, auto value) {
+      std::uint32_t const byte = i * sizeof value;
+      std::size_t const block = std::size_t{byte / kChunkBytes} * panel.width * kChunkBytes;
+      memcpy(to + block + place_in_block(column, byte % kChunkBytes), &value, sizeof value);
+    };
+    if (column < panel.n_queries) {
+      float const* const values =
+          job.queries + std::size_t{job.batch.panel_queries[panel.query_begin + column]} * job.dim;
+      convert(job, values, norm_of_query(job, values), store);
+    } else {
+      for (std::uint32_t i = lane_id(); i < job.front_chunks * kChunkBytes; i += kLanes)
+        store(i, std::uint8_t{0});
+    }
+  }
 }
 
 }  // namespace hyrecall::cuda

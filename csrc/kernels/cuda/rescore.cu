@@ -2,7 +2,7 @@
 // In/Out: DenseJob: candidates; score_keys. First those at or above the query's pivot, then of the
 //         rest those that can still be among the best; the others get 0.
 // Launch: grid (CTAs a query, queries); a warp takes every n-th candidate of its query.
-// Cost:   row_pitch bytes a candidate, read at random: a few hundred rows a query.
+// Cost:   a row's bytes a candidate, read at random: a few hundred rows a query.
 // Oracle: tests/golden for the arithmetic, the CPU path for whole replies; bit for bit.
 #include "kernels/cuda/kernels.cuh"
 #include "kernels/cuda/warp_math.cuh"
@@ -35,8 +35,9 @@ __global__ void __launch_bounds__(kRescoreThreads, 4)
         continue;
       }
     }
-    float const dot = dot_by_warp(segment.rows + std::size_t{row} * job.row_pitch, job.row_type,
-                                  job.queries + std::size_t{query} * job.dim, job.dim);
+    float const dot = dot_by_warp(
+        job.dim, job.queries + std::size_t{query} * job.dim,
+        [&](std::uint32_t at) { return row_value(segment.rows, job.row_type, job.dim, row, at); });
     if (lane_id() == 0) {
       job.score_keys[base + i] =
           score_key(cosine(dot, segment.inverse_norms[row], job.inverse_query_norms[query]));

@@ -3,7 +3,8 @@
 //         of sm_80 and later; candidates are rows whose upper bound reaches their query's cut.
 // In/Out: DenseJob; a stage and a width class of its batch. Appends to candidates and counts.
 // Launch: any grid of kScanThreads; CTA b takes visits b, b + grid, ...; ScanShape::kSharedBytes.
-// Cost:   every row of the stage's tiles is read once a cohort: n_rows x front_pitch bytes, and
+// Cost:   every row of the stage's tiles is read once a cohort: n_rows x front_chunks x 128 bytes,
+// and
 //         2 x n_rows x dim x width operations. Bound by memory until a panel has some 200 queries.
 // Oracle: every row with a canonical score of at least its query's threshold is a candidate
 //         (tests/emulator). Derivation: docs/kernels/dense.md.
@@ -15,8 +16,6 @@
 namespace hyrecall::cuda {
 
 inline constexpr std::uint32_t kScanThreads = 256;
-inline constexpr std::uint32_t kChunkBytes = 128;  // of a row, at a time
-inline constexpr std::uint32_t kPieces = kChunkBytes / 16;
 
 // kWidth queries of a panel: 8, 32 or 64.
 template <int kWidth>
@@ -46,38 +45,24 @@ struct ScanShape {
   static constexpr std::size_t kSharedBytes = sizeof(Shared);
 };
 
-// Where 16 bytes of a row lie in its chunk: the eight rows of a matrix then lie in different banks.
-__device__ inline std::uint32_t place_of(std::uint32_t row, std::uint32_t piece) {
-  return row * kChunkBytes + (piece ^ (row % 8)) * 16;
-}
-
+// Both planes lie in memory as they do in shared memory, so pieces keep their places.
 template <int kWidth>
 __device__ inline void load_chunk(DenseJob const& job, typename ScanShape<kWidth>::Shared& shared,
                                   std::uint32_t visit_number, std::uint32_t chunk,
                                   std::uint32_t slot) {
   QueuedVisit const visit = shared.queue.visits[visit_number];
   DenseSegment const& own = job.segments[visit.segment];
-  Panel const panel = job.batch.panels[visit.panel];
-  std::uint32_t const pitch = job.front_pitch;
-  std::uint8_t const* const plane = job.plane == FrontPlane::kInt8 ? own.codes : own.rows;
-  std::uint32_t const first = (visit.tile - own.first_tile) * kTileRows;
-  unsigned char* const rows = shared.stages[slot];
-  for (std::uint32_t i = threadIdx.x; i < kTileRows * kPieces; i += kScanThreads) {
-    std::uint32_t const row = i / kPieces;
-    std::uint32_t const byte = chunk * kChunkBytes + i % kPieces * 16;
-    bool const is_there = first + row < own.n_rows && byte < pitch;
-    std::size_t const at = is_there ? std::size_t{first + row} * pitch + byte : 0;
-    async_copy(rows + place_of(row, i % kPieces), plane + at, is_there ? 16 : 0);
-  }
-  unsigned char* const queries = rows + kTileRows * kChunkBytes;
-  for (std::uint32_t i = threadIdx.x; i < kWidth * kPieces; i += kScanThreads) {
-    std::uint32_t const column = i / kPieces;
-    std::uint32_t const byte = chunk * kChunkBytes + i % kPieces * 16;
-    bool const is_there = column < panel.n_queries && byte < pitch;
-    std::size_t const query = is_there ? job.batch.panel_queries[panel.query_begin + column] : 0;
-    std::size_t const at = is_there ? query * pitch + byte : 0;
-    async_copy(queries + place_of(column, i % kPieces), job.front_queries + at, is_there ? 16 : 0);
-  }
+  std::size_t const block = std::size_t{visit.tile - own.first_tile} * job.front_chunks + chunk;
+  std::uint8_t const* const rows =
+      (job.plane == FrontPlane::kInt8 ? own.codes : own.rows) + block * (kTileRows * kChunkBytes);
+  unsigned char* const to = shared.stages[slot];
+  for (std::uint32_t i = threadIdx.x; i < kTileRows * kPieces; i += kScanThreads)
+    async_copy(to + i * kPieceBytes, rows + i * kPieceBytes);
+  std::uint8_t const* const queries = job.front_queries +
+                                      queries_of_panel(job, job.batch.panels[visit.panel]) +
+                                      std::size_t{chunk} * (kWidth * kChunkBytes);
+  for (std::uint32_t i = threadIdx.x; i < kWidth * kPieces; i += kScanThreads)
+    async_copy(to + kTileRows * kChunkBytes + i * kPieceBytes, queries + i * kPieceBytes);
 }
 
 // The panel's queries as the test of scores wants them, and the masks of its groups.
@@ -117,12 +102,13 @@ __device__ inline void multiply_chunk(
 #pragma unroll
     for (int m = 0; m < Shape::kRowBlocks; ++m) {
       std::uint32_t const row = first_row + 16 * m + lane % 8 + matrix % 2 * 8;
-      load_matrices(rows[m], stage + place_of(row, 2 * step + matrix / 2));
+      load_matrices(rows[m], stage + place_in_block(row, (2 * step + matrix / 2) * kPieceBytes));
     }
     if constexpr (Shape::kQueryBlocks == 1) {
       // One load serves this step's 32 bytes and the next's.
       std::uint32_t both[4];
-      load_matrices(both, queries + place_of(first_query + lane % 8, step / 2 * 4 + matrix));
+      load_matrices(both, queries + place_in_block(first_query + lane % 8,
+                                                   (step / 2 * 4 + matrix) * kPieceBytes));
       std::uint32_t const own[2] = {both[step % 2 * 2], both[step % 2 * 2 + 1]};
 #pragma unroll
       for (int m = 0; m < Shape::kRowBlocks; ++m) multiply(Kind{}, sums[m][0], rows[m], own);
@@ -131,7 +117,7 @@ __device__ inline void multiply_chunk(
       for (int n = 0; n < Shape::kQueryBlocks; n += 2) {
         std::uint32_t pair[4];
         std::uint32_t const query = first_query + 8 * n + lane % 8 + matrix / 2 * 8;
-        load_matrices(pair, queries + place_of(query, 2 * step + matrix % 2));
+        load_matrices(pair, queries + place_in_block(query, (2 * step + matrix % 2) * kPieceBytes));
         std::uint32_t const low[2] = {pair[0], pair[1]};
         std::uint32_t const high[2] = {pair[2], pair[3]};
 #pragma unroll
@@ -233,7 +219,7 @@ __global__ void __launch_bounds__(kScanThreads, 2)
   std::uint32_t const warp = threadIdx.x / kWarp;
   std::uint32_t const first_row = warp / Shape::kWarpsAcross * (Shape::kRowBlocks * 16);
   std::uint32_t const first_query = warp % Shape::kWarpsAcross * (Shape::kQueryBlocks * 8);
-  std::uint32_t const n_chunks = (job.front_pitch + kChunkBytes - 1) / kChunkBytes;
+  std::uint32_t const n_chunks = job.front_chunks;
   Sum sums[Shape::kRowBlocks][Shape::kQueryBlocks][4] = {};
   if (threadIdx.x == 0) shared.queue.next = 0;
   while (true) {

@@ -17,8 +17,8 @@
 namespace hyrecall::cuda {
 namespace {
 
-constexpr std::size_t kAlignment = 256;
-constexpr std::size_t kMostGraphs = 64;  // a workspace records, before it forgets them all
+constexpr std::size_t kAlignment = 1024;  // of a block of queries, as the matrix units want it
+constexpr std::size_t kMostGraphs = 64;   // a workspace records, before it forgets them all
 
 // Lays arrays one after another. Twice over the same arrays: first without memory, for the size.
 class Layout {
@@ -101,17 +101,16 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.segment_tiles = table.segment_tiles.data();
   job.n_segments = table.n_segments;
   job.dim = table.dim;
-  job.row_pitch = table.row_pitch;
-  job.code_pitch = table.code_pitch;
   job.row_type = table.type;
   job.plane = params.plane;
   bool const is_int8 = params.plane == FrontPlane::kInt8;
   job.greatest_residual = is_int8 ? table.greatest_residual : 0.0f;
-  job.front_pitch = is_int8 ? table.code_pitch : table.row_pitch;
+  job.front_chunks = chunks_of(is_int8 ? table.dim : table.dim * item_bytes(table.type));
   job.depth = params.depth;
   job.capacity = params.capacity;
 
-  job.front_queries = layout.room<std::uint8_t>(n * job.front_pitch);
+  job.front_queries = layout.room<std::uint8_t>(std::size_t{params.batch.n_plane_queries} *
+                                                job.front_chunks * kChunkBytes);
   job.inverse_query_norms = layout.room<float>(n);
   job.query_scales = layout.room<float>(n);
   job.bounds = layout.room<QueryBound>(n);
@@ -140,6 +139,7 @@ void run_kernels(DenseJob const* job, GraphKey const& key, DenseBatch const& bat
   unsigned const n = key.n_queries;
   std::size_t const scratch = select_bytes();
   check(launch(prepare_queries, n_ctas(n, kQueryThreads / 32), kQueryThreads, 0, stream, job));
+  check(launch(fill_panels, scanner.n_multiprocessors(), kQueryThreads, 0, stream, job));
   for (std::uint32_t stage = 0; stage < key.n_stages; ++stage) {
     for (std::uint32_t w = 0; w < batch.n_widths; ++w)
       check(scanner.scan(job, batch.widths[w].width, w, stage, stream));

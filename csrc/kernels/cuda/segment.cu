@@ -1,6 +1,6 @@
 // What:   segments, views and tables of the device; the int8 plane of a column is made here.
 // In/Out: SegmentParams, ViewParams, TableParams: host arrays, checked by kernels/dense_device.cpp.
-// Launch: make_codes: a warp a row.
+// Launch: tile_rows, make_codes: any grid, a warp a row.
 // Cost:   an upload of every row; the plane reads each row three times, mostly from cache.
 // Oracle: quantize_row of kernels/front_plane.hpp on the host, bit for bit.
 #include <algorithm>
@@ -12,23 +12,43 @@
 namespace hyrecall::cuda {
 namespace {
 
-constexpr unsigned kCodeThreads = 256;
+constexpr unsigned kRowThreads = 256;
+
+// Rows of 16-bit values as given become a tiled plane; a warp a row, those past the end are 0.
+__global__ void __launch_bounds__(kRowThreads)
+    tile_rows(std::uint16_t const* from, std::uint32_t n_rows, std::uint32_t dim,
+              std::uint8_t* plane) {
+  std::uint32_t const n_warps = gridDim.x * (kRowThreads / kLanes);
+  std::uint32_t const first = blockIdx.x * (kRowThreads / kLanes) + threadIdx.x / kLanes;
+  std::uint32_t const n_chunks = chunks_of(2 * dim);
+  std::uint32_t const n_all = (n_rows + kTileRows - 1) / kTileRows * kTileRows;
+  for (std::uint32_t row = first; row < n_all; row += n_warps) {
+    for (std::uint32_t i = lane_id(); i < n_chunks * (kChunkBytes / 2); i += kLanes) {
+      std::uint16_t const value =
+          row < n_rows && i < dim ? from[std::size_t{row} * dim + i] : std::uint16_t{0};
+      *reinterpret_cast<std::uint16_t*>(plane + place_in_plane(row, 2 * i, n_chunks)) = value;
+    }
+  }
+}
 
 // greatest: bits of the greatest residual; they rise with it, as it is never negative.
-__global__ void __launch_bounds__(kCodeThreads)
+__global__ void __launch_bounds__(kRowThreads)
     make_codes(std::uint8_t const* rows, RowType type, std::uint32_t n_rows, std::uint32_t dim,
-               std::uint32_t row_pitch, std::uint32_t code_pitch, std::uint8_t* codes,
-               float* scales, float* residuals, std::uint32_t* greatest) {
-  std::uint32_t const n_warps = gridDim.x * (kCodeThreads / kLanes);
-  std::uint32_t const first = blockIdx.x * (kCodeThreads / kLanes) + threadIdx.x / kLanes;
-  for (std::uint32_t row = first; row < n_rows; row += n_warps) {
-    std::uint8_t const* const at = rows + std::size_t{row} * row_pitch;
-    auto const element = [=](std::uint32_t i) { return row_value(at, type, i); };
-    double const norm = norm_by_warp(dim, [=](std::uint32_t i) { return double{element(i)}; });
-    Int8Row const made =
-        quantize_by_warp(dim, code_pitch, element, norm,
-                         reinterpret_cast<std::int8_t*>(codes + std::size_t{row} * code_pitch));
-    if (lane_id() != 0) continue;
+               std::uint8_t* codes, float* scales, float* residuals, std::uint32_t* greatest) {
+  std::uint32_t const n_warps = gridDim.x * (kRowThreads / kLanes);
+  std::uint32_t const first = blockIdx.x * (kRowThreads / kLanes) + threadIdx.x / kLanes;
+  std::uint32_t const n_chunks = chunks_of(dim);
+  std::uint32_t const n_all = (n_rows + kTileRows - 1) / kTileRows * kTileRows;
+  for (std::uint32_t row = first; row < n_all; row += n_warps) {
+    auto const store = [=](std::uint32_t i, std::int8_t code) {
+      codes[place_in_plane(row, i, n_chunks)] = static_cast<std::uint8_t>(code);
+    };
+    auto const element = [=](std::uint32_t i) { return row_value(rows, type, dim, row, i); };
+    bool const is_there = row < n_rows;
+    double const norm =
+        is_there ? norm_by_warp(dim, [=](std::uint32_t i) { return double{element(i)}; }) : 0.0;
+    Int8Row const made = quantize_by_warp(dim, element, norm, store);
+    if (lane_id() != 0 || !is_there) continue;
     scales[row] = made.scale;
     residuals[row] = made.residual;
     std::uint32_t bits;
@@ -41,30 +61,26 @@ DeviceColumn make_column(ColumnParams const& from, std::uint32_t n_rows) {
   DeviceColumn out;
   out.type = from.type;
   out.dim = from.dim;
-  std::uint32_t const row_bytes = from.dim * item_bytes(from.type);
-  out.row_pitch = plane_pitch(row_bytes);
-  out.code_pitch = plane_pitch(from.dim);
-  out.rows = DeviceArray<std::uint8_t>(std::size_t{n_rows} * out.row_pitch);
-  if (out.row_pitch != row_bytes)  // the first pass multiplies the padding: it must be 0
-    check(cudaMemsetAsync(out.rows.data(), 0, out.rows.bytes(), nullptr));
-  if (n_rows > 0) {
-    check(cudaMemcpy2DAsync(out.rows.data(), out.row_pitch, from.rows, row_bytes, row_bytes, n_rows,
-                            cudaMemcpyHostToDevice, nullptr));
+  unsigned const grid = std::clamp(n_rows / (kRowThreads / kLanes), 1u, 1u << 14);
+  std::size_t const n_bytes = std::size_t{n_rows} * from.dim * item_bytes(from.type);
+  DeviceArray<std::uint8_t> given(from.rows, n_bytes);
+  if (from.type == RowType::kFloat32) {
+    out.rows = std::move(given);
+  } else {
+    out.rows = DeviceArray<std::uint8_t>(plane_bytes(n_rows, chunks_of(2 * from.dim)));
+    check(launch(tile_rows, grid, kRowThreads, 0, nullptr,
+                 reinterpret_cast<std::uint16_t const*>(given.data()), n_rows, out.dim,
+                 out.rows.data()));
   }
   out.inverse_norms = {from.inverse_norms, n_rows};
-  out.codes = DeviceArray<std::uint8_t>(std::size_t{n_rows} * out.code_pitch);
+  out.codes = DeviceArray<std::uint8_t>(plane_bytes(n_rows, chunks_of(from.dim)));
   out.scales = DeviceArray<float>(n_rows);
   out.residuals = DeviceArray<float>(n_rows);
   std::uint32_t bits = 0;
   DeviceArray<std::uint32_t> const greatest(&bits, 1);
-  if (n_rows > 0) {
-    unsigned const warps = kCodeThreads / kLanes;
-    unsigned const grid = std::min((n_rows + warps - 1) / warps, 1u << 14);
-    check(launch(make_codes, grid, kCodeThreads, 0, nullptr,
-                 static_cast<std::uint8_t const*>(out.rows.data()), out.type, n_rows, out.dim,
-                 out.row_pitch, out.code_pitch, out.codes.data(), out.scales.data(),
-                 out.residuals.data(), greatest.data()));
-  }
+  check(launch(make_codes, grid, kRowThreads, 0, nullptr,
+               static_cast<std::uint8_t const*>(out.rows.data()), out.type, n_rows, out.dim,
+               out.codes.data(), out.scales.data(), out.residuals.data(), greatest.data()));
   greatest.download(&bits);  // waits for the kernel: it says whether it failed
   std::memcpy(&out.greatest_residual, &bits, sizeof bits);
   std::uint32_t const n_tiles = (n_rows + kTileRows - 1) / kTileRows;
@@ -156,8 +172,6 @@ Status create_table(TableParams const* params, void** out) {
       DeviceColumn const& column = from.columns.at(params->column);
       made->dim = column.dim;
       made->type = column.type;
-      made->row_pitch = column.row_pitch;
-      made->code_pitch = column.code_pitch;
       made->greatest_residual = std::max(made->greatest_residual, column.greatest_residual);
       segments.push_back({first_tile, from.n_rows, view.live_words(params->column),
                           from.seqs.data(), from.attribute_views.data(), column.rows.data(),

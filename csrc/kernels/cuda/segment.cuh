@@ -11,11 +11,9 @@ namespace hyrecall::cuda {
 struct DeviceColumn {
   RowType type = RowType::kFloat32;
   std::uint32_t dim = 0;
-  std::uint32_t row_pitch = 0;
-  std::uint32_t code_pitch = 0;
-  DeviceArray<std::uint8_t> rows;    // [n_rows, row_pitch]
+  DeviceArray<std::uint8_t> rows;    // see DenseSegment
   DeviceArray<float> inverse_norms;  // [n_rows]
-  DeviceArray<std::uint8_t> codes;   // [n_rows, code_pitch]
+  DeviceArray<std::uint8_t> codes;   // tiled
   DeviceArray<float> scales;         // [n_rows]
   DeviceArray<float> residuals;      // [n_rows]
   float greatest_residual = 0.0f;
@@ -56,8 +54,6 @@ struct ColumnTable {
   DeviceArray<std::uint32_t> segment_tiles;
   std::uint32_t n_segments = 0;
   std::uint32_t dim = 0;
-  std::uint32_t row_pitch = 0;
-  std::uint32_t code_pitch = 0;
   RowType type = RowType::kFloat32;
   float greatest_residual = 0.0f;
 };

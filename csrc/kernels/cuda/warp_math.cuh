@@ -20,27 +20,26 @@ __device__ inline T fold_warp(T value) {
   return value;
 }
 
-__device__ inline float row_value(std::uint8_t const* row, RowType type, std::uint32_t i) {
-  switch (type) {
-    case RowType::kFloat16:
-      return float16_value(reinterpret_cast<std::uint16_t const*>(row)[i]);
-    case RowType::kBFloat16:
-      return bfloat16_value(reinterpret_cast<std::uint16_t const*>(row)[i]);
-    default:
-      return reinterpret_cast<float const*>(row)[i];
-  }
+// Element i of a row as it was given.
+__device__ inline float row_value(std::uint8_t const* rows, RowType type, std::uint32_t dim,
+                                  std::uint32_t row, std::uint32_t i) {
+  if (type == RowType::kFloat32)
+    return reinterpret_cast<float const*>(rows)[std::size_t{row} * dim + i];
+  std::uint16_t const bits = *reinterpret_cast<std::uint16_t const*>(
+      rows + place_in_plane(row, 2 * i, chunks_of(2 * dim)));
+  return type == RowType::kFloat16 ? float16_value(bits) : bfloat16_value(bits);
 }
 
-// The canonical dot of a row and a query; lane 0 has it. The definition pads with +0, and fma(0, 0,
-// x) is x but for a sum of -0, which the padding makes +0.
-__device__ inline float dot_by_warp(std::uint8_t const* row, RowType type, float const* query,
-                                    std::uint32_t dim) {
+// The canonical dot of element(i) and a query; lane 0 has it. The definition pads with +0, and
+// fma(0, 0, x) is x but for a sum of -0, which the padding makes +0.
+template <typename Element>
+__device__ inline float dot_by_warp(std::uint32_t dim, float const* query, Element&& element) {
   float sum = 0.0f;
   std::uint32_t const lane = lane_id();
 #pragma unroll 4
   for (std::uint32_t base = 0; base < dim; base += kLanes) {
     std::uint32_t const i = base + lane;
-    float const x = i < dim ? row_value(row, type, i) : 0.0f;
+    float const x = i < dim ? element(i) : 0.0f;
     float const q = i < dim ? query[i] : 0.0f;
     sum = fma_rn(x, q, sum);
   }
@@ -58,11 +57,11 @@ __device__ inline double norm_by_warp(std::uint32_t dim, Element&& element) {
   return sqrt(shuffle(fold_warp(sum), 0));
 }
 
-// An int8 plane's copy of a vector: the codes go to `codes` (code_pitch bytes, those past dim 0),
-// every lane gets scale and residual. As quantize_row on the host.
-template <typename Element>
-__device__ inline Int8Row quantize_by_warp(std::uint32_t dim, std::uint32_t code_pitch,
-                                           Element&& element, double norm, std::int8_t* codes) {
+// An int8 plane's copy of a vector: store(i, code) for every i of its chunks, 0 from dim on; every
+// lane gets scale and residual. As quantize_row on the host.
+template <typename Element, typename Store>
+__device__ inline Int8Row quantize_by_warp(std::uint32_t dim, Element&& element, double norm,
+                                           Store&& store) {
   std::uint32_t const lane = lane_id();
   double most = 0.0;
   for (std::uint32_t i = lane; norm != 0.0 && i < dim; i += kLanes) {
@@ -77,7 +76,7 @@ __device__ inline Int8Row quantize_by_warp(std::uint32_t dim, std::uint32_t code
   most = shuffle(most, 0);
   float const scale = most == 0.0 ? 0.0f : int8_scale(most);
   double sum = 0.0;
-  for (std::uint32_t i = lane; i < code_pitch; i += kLanes) {
+  for (std::uint32_t i = lane; i < chunks_of(dim) * kChunkBytes; i += kLanes) {
     std::int8_t code = 0;
     if (scale != 0.0f && i < dim) {
       double const unit = unit_value(element(i), norm);
@@ -85,10 +84,26 @@ __device__ inline Int8Row quantize_by_warp(std::uint32_t dim, std::uint32_t code
       double const left = left_over(unit, int8_value(code, scale));
       sum = sum + left * left;
     }
-    codes[i] = code;
+    store(i, code);
   }
   float const residual = residual_up(shuffle(fold_warp(sum), 0), dim);
   return {scale, scale == 0.0f ? 0.0f : residual};
+}
+
+// A 16-bit plane's copy of a unit vector likewise: store(i, bits); gives the residual.
+template <typename Element, typename Store>
+__device__ inline float round_by_warp(FrontPlane plane, std::uint32_t dim, Element&& element,
+                                      double norm, Store&& store) {
+  bool const is_half = plane == FrontPlane::kFloat16;
+  double sum = 0.0;
+  for (std::uint32_t i = lane_id(); i < chunks_of(2 * dim) * (kChunkBytes / 2); i += kLanes) {
+    double const unit = norm == 0.0 || i >= dim ? 0.0 : unit_value(element(i), norm);
+    std::uint16_t const bits = is_half ? float16_bits(unit) : bfloat16_bits(unit);
+    double const left = left_over(unit, is_half ? float16_value(bits) : bfloat16_value(bits));
+    sum = sum + left * left;
+    store(i, bits);
+  }
+  return residual_up(shuffle(fold_warp(sum), 0), dim);
 }
 
 }  // namespace hyrecall::cuda
