@@ -340,16 +340,21 @@ def _read_filters(
         raise error(ShapeError, "filter", f"{n_queries} entries, one per query", len(each))
     types = {name: facts.row_types[name] for name in facts.schema.attributes}
     numbers: dict[Filter, int] = {}
+    met: dict[int, int] = {}  # the same by identity, which costs less than a hash of values
     programs: list[_core.FilterProgram] = []
     index = []
     for one in each:
         if one is None:
             index.append(_NO_FILTER)
             continue
+        if id(one) in met:
+            index.append(met[id(one)])
+            continue
         if not isinstance(one, Filter):
             raise error(OptionError, "filter", "an hr.Filter, None, or a list of them", repr(one))
         if one not in numbers:
             numbers[one] = len(programs)
             programs.append(compile_filter(one, types))
+        met[id(one)] = numbers[one]
         index.append(numbers[one])
     return programs, index

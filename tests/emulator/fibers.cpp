@@ -71,6 +71,8 @@ struct Fiber {
   std::uint64_t collectives = 0;
   std::deque<std::vector<Copy>> groups;  // committed
   std::vector<Copy> open;
+  std::deque<std::vector<std::function<void()>>> product_groups;  // committed
+  std::vector<std::function<void()>> open_products;
 };
 
 struct Warp {
@@ -101,6 +103,7 @@ struct Cta {
   unsigned char* shared = nullptr;
   std::size_t shared_bytes = 0;
   std::function<void()> const* body = nullptr;
+  std::vector<std::function<void()>> landing;  // block copies under way
   Fiber* running = nullptr;
   void* scheduler_sp = nullptr;
   void* scheduler_asan_frame = nullptr;
@@ -147,6 +150,8 @@ void enter() {
   for (std::vector<Copy> const& group : self.groups) has_copies |= !group.empty();
   if (has_copies) fault("a thread left with cp.async copies that it did not wait for");
   self.groups.clear();
+  if (!self.open_products.empty() || !self.product_groups.empty())
+    fault("a thread left with products that it did not wait for");
   self.is_done = true;
   to_scheduler(true);
   std::abort();
@@ -214,6 +219,13 @@ void run_cta(Index3 block_dim, std::mt19937_64& rng) {
       resume(fiber);
       progressed = true;
       if (fiber.is_done) n_done += 1;
+    }
+    if (!c.landing.empty() && (!progressed || (rng() & 3) == 0)) {
+      auto const one = c.landing.begin() + static_cast<std::ptrdiff_t>(rng() % c.landing.size());
+      std::function<void()> const land = std::move(*one);
+      c.landing.erase(one);
+      land();
+      continue;
     }
     if (!progressed) fault("deadlock: every thread waits");
   }
@@ -284,6 +296,7 @@ void run_grid(Index3 grid, Index3 block, std::size_t shared_bytes,
       fiber.place.grid_dim = grid;
     }
     run_cta(block, rng);
+    if (!c.landing.empty()) fault("a CTA ended before its block copies had landed");
     for (Warp const& warp : c.warps) {
       if (warp.n_arrived != 0) fault("a collective that not all lanes came to");
     }
@@ -349,6 +362,28 @@ void wait_copies(unsigned n_left) {
       std::memcpy(copy.to, copy.from, copy.bytes);
     }
     self.groups.pop_front();
+  }
+}
+
+void land_later(std::function<void()> copy) {
+  cta().landing.push_back(std::move(copy));
+}
+
+void queue_product(std::function<void()> product) {
+  cta().running->open_products.push_back(std::move(product));
+}
+
+void commit_products() {
+  Fiber& self = *cta().running;
+  self.product_groups.push_back(std::move(self.open_products));
+  self.open_products.clear();
+}
+
+void wait_products(unsigned n_left) {
+  Fiber& self = *cta().running;
+  while (self.product_groups.size() > n_left) {
+    for (auto const& product : self.product_groups.front()) product();
+    self.product_groups.pop_front();
   }
 }
 

@@ -50,4 +50,12 @@ void queue_copy(void* to, void const* from, std::size_t bytes);
 void commit_copies();
 void wait_copies(unsigned n_left);
 
+// cp.async.bulk: happens at some time that no thread chooses.
+void land_later(std::function<void()> copy);
+
+// wgmma: products that are made when the thread waits for their group.
+void queue_product(std::function<void()> product);
+void commit_products();
+void wait_products(unsigned n_left);
+
 }  // namespace emulator

@@ -66,7 +66,12 @@ def test_every_kernel_is_in_the_report_for_each_architecture(report: Report) -> 
     compiled = {(k.plain_name, k.architecture) for k in report.kernels}
     wanted = kernels_in_sources()
     assert {"measure_rows", "scan_rows"} <= wanted
-    assert compiled == {(name, of) for name in wanted for of in ARCHITECTURES}
+    assert compiled == {
+        (name, of)
+        for name in wanted
+        for of in ARCHITECTURES
+        if of == "sm_90a" or not name.endswith("_sm90")  # Hopper's own have no other code
+    }
 
 
 def test_no_kernel_keeps_anything_in_local_memory(report: Report) -> None:

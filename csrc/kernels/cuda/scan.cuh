@@ -10,8 +10,7 @@
 //         (tests/emulator). Derivation: docs/kernels/dense.md.
 #pragma once
 
-#include "kernels/cuda/visits.cuh"
-#include "kernels/score_key.hpp"
+#include "kernels/cuda/candidates.cuh"
 
 namespace hyrecall::cuda {
 
@@ -29,17 +28,9 @@ struct ScanShape {
   // with 99 KB of shared memory still fits.
   static constexpr int kStages = kWidth == 64 ? 3 : 4;
 
-  struct Constants {  // of the visit's panel
-    TileMask masks[kWidth];
-    float cuts[kWidth];
-    float scales[kWidth];
-    float factors[kWidth];
-    std::uint32_t queries[kWidth];
-    std::uint32_t places[kWidth];  // of the query's group among the panel's
-  };
   struct Shared {
     unsigned char stages[kStages][kStageBytes];
-    Constants constants;
+    PanelConstants<kWidth> constants;
     VisitQueue queue;
   };
   static constexpr std::size_t kSharedBytes = sizeof(Shared);
@@ -63,28 +54,6 @@ __device__ inline void load_chunk(DenseJob const& job, typename ScanShape<kWidth
                                       std::size_t{chunk} * (kWidth * kChunkBytes);
   for (std::uint32_t i = threadIdx.x; i < kWidth * kPieces; i += kScanThreads)
     async_copy(to + kTileRows * kChunkBytes + i * kPieceBytes, queries + i * kPieceBytes);
-}
-
-// The panel's queries as the test of scores wants them, and the masks of its groups.
-template <int kWidth>
-__device__ inline void load_constants(DenseJob const& job, QueuedVisit const& visit,
-                                      typename ScanShape<kWidth>::Constants& to) {
-  Panel const panel = job.batch.panels[visit.panel];
-  for (std::uint32_t column = threadIdx.x; column < kWidth; column += kScanThreads) {
-    bool const is_there = column < panel.n_queries;
-    std::uint32_t const at = panel.query_begin + column;
-    std::uint32_t const query = is_there ? job.batch.panel_queries[at] : 0;
-    to.queries[column] = query;
-    to.places[column] = is_there ? job.batch.panel_places[at] : 0;
-    to.cuts[column] = is_there ? job.cuts[query] : __builtin_inff();
-    to.scales[column] = is_there ? job.query_scales[query] : 0.0f;
-    to.factors[column] = is_there ? job.bounds[query].per_residual : 0.0f;
-  }
-  if (visit.tile_class == TileClass::kFull) return;
-  for (std::uint32_t i = threadIdx.x / kWarp; i < panel.n_groups; i += kScanThreads / kWarp) {
-    TileMask const mask = group_mask(job, visit, job.batch.panel_groups[panel.group_begin + i]);
-    if (lane_id() == 0) to.masks[i] = mask;
-  }
 }
 
 // sums += one chunk. A warp's rows begin at first_row, its queries at first_query.
@@ -130,83 +99,6 @@ __device__ inline void multiply_chunk(
   }
 }
 
-// A score that reaches its cut becomes a candidate, if its query may see the row. Lanes of a warp
-// that hold the same query (those with equal lane mod 4) append together.
-template <int kWidth>
-__device__ inline void append(DenseJob const& job,
-                              typename ScanShape<kWidth>::Constants const& constants, bool is_full,
-                              bool reaches, float score, std::uint32_t tile, std::uint32_t row,
-                              std::uint32_t column) {
-  if (reaches && !is_full) reaches = constants.masks[constants.places[column]].test(row);
-  std::uint32_t const lane = lane_id();
-  std::uint32_t const mine = ballot(reaches) & (0x11111111u << lane % 4);
-  std::uint32_t const query = constants.queries[column];
-  std::uint32_t place = 0;
-  // The lowest lane asks for room for all.
-  std::uint32_t const asks = mine != 0 ? lowest_bit(mine) : lane;
-  if (reaches && lane == asks) place = atomicAdd(&job.counts[query], popcount(mine));
-  place = shuffle(place, asks) + popcount(mine & ((1u << lane) - 1));
-  if (reaches && place < job.capacity) {
-    job.candidates[std::size_t{query} * job.capacity + place] =
-        candidate_key(score, tile * kTileRows + row);
-  }
-}
-
-template <typename Kind, int kWidth, typename Sum>
-__device__ inline void test_scores(
-    DenseJob const& job, typename ScanShape<kWidth>::Constants const& constants,
-    QueuedVisit const& visit, std::uint32_t first_row, std::uint32_t first_query,
-    Sum (&sums)[ScanShape<kWidth>::kRowBlocks][ScanShape<kWidth>::kQueryBlocks][4]) {
-  using Shape = ScanShape<kWidth>;
-  DenseSegment const& own = job.segments[visit.segment];
-  bool const is_full = visit.tile_class == TileClass::kFull;
-  std::uint32_t const first = (visit.tile - own.first_tile) * kTileRows;
-#pragma unroll
-  for (int m = 0; m < Shape::kRowBlocks; ++m) {
-    float scales[2];
-    float residuals[2];
-    std::uint32_t const row = first_row + 16 * m + lane_id() / 4;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      // Rows past the end are in no mask; their numbers must only be readable.
-      std::uint32_t const at = first + row + 8 * i < own.n_rows ? first + row + 8 * i : first;
-      if constexpr (std::is_same_v<Kind, Int8>) {
-        scales[i] = own.scales[at];
-        residuals[i] = own.residuals[at];
-      } else {
-        scales[i] = own.inverse_norms[at];
-        residuals[i] = 0.0f;
-      }
-    }
-#pragma unroll
-    for (int n = 0; n < Shape::kQueryBlocks; ++n) {
-      float scores[4];
-      bool reaches[4];
-      bool any = false;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        std::uint32_t const column = first_query + 8 * n + lane_id() % 4 * 2 + i % 2;
-        if constexpr (std::is_same_v<Kind, Int8>) {
-          scores[i] = front_score(sums[m][n][i], scales[i / 2], constants.scales[column]);
-          reaches[i] = reach(scores[i], residuals[i / 2], constants.factors[column]) >=
-                       constants.cuts[column];
-        } else {
-          scores[i] = front_score(sums[m][n][i], scales[i / 2]);
-          reaches[i] = scores[i] >= constants.cuts[column];
-        }
-        any = any || reaches[i];
-        sums[m][n][i] = 0;
-      }
-      if (ballot(any) == 0) continue;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        append<kWidth>(job, constants, is_full, reaches[i], scores[i], visit.tile, row + i / 2 * 8,
-                       first_query + 8 * n + lane_id() % 4 * 2 + i % 2);
-      }
-    }
-  }
-}
-
 template <typename Kind, int kWidth>
 __global__ void __launch_bounds__(kScanThreads, 2)
     scan_rows(DenseJob const* job_at, std::uint32_t width_number, std::uint32_t stage_number) {
@@ -244,11 +136,17 @@ __global__ void __launch_bounds__(kScanThreads, 2)
       sync_block();  // chunk i is there for all, and all have done with chunk i - 1
       load_next();
       QueuedVisit const visit = shared.queue.visits[i / n_chunks];
-      if (i % n_chunks == 0) load_constants<kWidth>(job, visit, shared.constants);
+      if (i % n_chunks == 0)
+        load_constants(job, visit, threadIdx.x, kScanThreads, shared.constants);
       multiply_chunk<Kind, kWidth>(shared.stages[i % Shape::kStages], first_row, first_query, sums);
       if (i % n_chunks == n_chunks - 1) {
         if (n_chunks == 1) sync_block();  // else a barrier has come between
-        test_scores<Kind, kWidth>(job, shared.constants, visit, first_row, first_query, sums);
+#pragma unroll
+        for (int m = 0; m < Shape::kRowBlocks; ++m) {
+          test_scores<Kind>(job, shared.constants, visit, first_row + 16 * m, first_query, sums[m]);
+#pragma unroll
+          for (auto& block : sums[m]) block[0] = block[1] = block[2] = block[3] = 0;
+        }
       }
     }
     wait_copies<0>();

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,26 +12,32 @@
 namespace hyrecall::cuda {
 namespace {
 
-std::span<ScanKernel const> kernels_for(FrontPlane plane) {
+std::span<ScanKernel const> kernels_for(bool is_hopper, FrontPlane plane) {
   switch (plane) {
     case FrontPlane::kFloat16:
-      return generic_float16_kernels();
+      return is_hopper ? sm90_float16_kernels() : generic_float16_kernels();
     case FrontPlane::kBFloat16:
-      return generic_bfloat16_kernels();
+      return is_hopper ? sm90_bfloat16_kernels() : generic_bfloat16_kernels();
     default:
-      return generic_int8_kernels();
+      return is_hopper ? sm90_int8_kernels() : generic_int8_kernels();
   }
+}
+
+bool is_generic_forced() {
+  char const* const wanted = std::getenv("HYRECALL_CUDA_KERNELS");
+  return wanted != nullptr && std::strcmp(wanted, "generic") == 0;
 }
 
 }  // namespace
 
-Scanner::Scanner(int device, std::span<ScanKernel const> kernels) {
+Scanner::Scanner(int device, FrontPlane plane) {
   cudaDeviceProp properties;
   check(cudaGetDeviceProperties(&properties, device));
+  bool const is_hopper = properties.major == 9 && properties.minor == 0 && !is_generic_forced();
   n_multiprocessors_ = static_cast<unsigned>(properties.multiProcessorCount);
   check(cudaFuncSetAttribute(finish, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(select_bytes() + kMostSorted * kSortedBytes)));
-  for (ScanKernel const& one : kernels) {
+  for (ScanKernel const& one : kernels_for(is_hopper, plane)) {
     if (one.shared_bytes > properties.sharedMemPerBlockOptin) continue;
     check(cudaFuncSetAttribute(one.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(one.shared_bytes)));
@@ -47,7 +55,7 @@ Scanner const& Scanner::of_device(int device, FrontPlane plane) {
   static auto* const mutex = new std::mutex;
   std::lock_guard const lock(*mutex);
   auto& scanner = (*made)[{device, plane}];
-  if (scanner == nullptr) scanner.reset(new Scanner(device, kernels_for(plane)));
+  if (scanner == nullptr) scanner.reset(new Scanner(device, plane));
   return *scanner;
 }
 

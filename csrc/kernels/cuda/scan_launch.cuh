@@ -22,6 +22,11 @@ std::span<ScanKernel const> generic_int8_kernels();
 std::span<ScanKernel const> generic_float16_kernels();
 std::span<ScanKernel const> generic_bfloat16_kernels();
 
+// Of Hopper (compute capability 9.0).
+std::span<ScanKernel const> sm90_int8_kernels();
+std::span<ScanKernel const> sm90_float16_kernels();
+std::span<ScanKernel const> sm90_bfloat16_kernels();
+
 class Scanner {
  public:
   // Made once; HYRECALL_CUDA_KERNELS=generic forbids those made for one architecture.
@@ -38,7 +43,7 @@ class Scanner {
     ScanKernel scan;
     unsigned n_ctas;  // as many as run at once: each takes its share of the visits
   };
-  Scanner(int device, std::span<ScanKernel const> kernels);
+  Scanner(int device, FrontPlane plane);
 
   std::vector<Launch> launches_;
   unsigned n_multiprocessors_;
