@@ -9,8 +9,8 @@ from pathlib import Path
 
 TARGET = Path(__file__).parents[1] / "csrc" / "kernels" / "cuda" / "wgmma.cuh"
 WIDTHS = (8, 32, 128, 256)
-# Kind, C++ type of a sum, constraint of its registers, the instruction behind m64nN, and what follows
-# the predicate: signs of both factors and, of 16-bit types, that both are stored row by row.
+# Kind, C++ type of a sum, constraint of its registers, the instruction behind m64nN, and what
+# follows the predicate: signs of both factors and, of 16-bit types, that both lie row by row.
 KINDS = (
     ("Int8", "std::int32_t", "+r", "k32.s32.s8.s8", ""),
     ("Float16", "float", "+f", "k16.f32.f16.f16", ", 1, 1, 0, 0"),
@@ -19,8 +19,8 @@ KINDS = (
 HEAD = """\
 // Written by tools/wgmma.py: products of a warpgroup, one function a kind and a width.
 //
-// sums (+)= 64 rows x queries over 32 bytes of each; PTX ISA, wgmma.mma_async. Without `adds` the old
-// sums are dropped. sums[n] are those of queries 8 n to 8 n + 7, as test_scores wants them.
+// sums (+)= 64 rows x queries over 32 bytes of each; PTX ISA, wgmma.mma_async. Without `adds` the
+// old sums are dropped. sums[n] are those of queries 8 n to 8 n + 7, as test_scores wants them.
 #pragma once
 
 namespace hyrecall::cuda {

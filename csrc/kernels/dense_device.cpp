@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "core/error.hpp"
-#include "kernels/dense_planner.hpp"
 #include "kernels/device_library.hpp"
 
 namespace hyrecall::device {
@@ -56,6 +55,11 @@ class Searcher {
   Searcher(DeviceTable const& table, DenseSearch const& batch)
       : table_(table), batch_(batch), api_(require_library(table.folder(), table.ordinal())) {
     found_.rows.resize(batch.group_of.size());
+    for (std::vector<SlotRange> const& scope : batch.scopes) {
+      std::size_t rows = 0;
+      for (SlotRange const& range : scope) rows += range.end - range.begin;
+      scope_rows_.push_back(rows);
+    }
     std::uint32_t n = 0;
     std::uint32_t widths[kMaxWidths] = {};
     check(api_.widths(table.ordinal(), widths, &n), table.ordinal());
@@ -110,27 +114,31 @@ class Searcher {
     }
   }
 
+  // At least 1.
   std::size_t rows_in_scope(std::uint32_t query) const {
-    std::size_t n = 0;
-    for (SlotRange const& range : batch_.scopes[batch_.group_scopes[batch_.group_of[query]]])
-      n += range.end - range.begin;
-    return std::max<std::size_t>(n, 1);
+    return std::max<std::size_t>(scope_rows_[batch_.group_scopes[batch_.group_of[query]]], 1);
   }
 
   // One pass on the device; gives the queries that lost candidates, with thresholds for another.
   Piece run_whole(Piece const& piece) {
     std::size_t const n = piece.queries.size();
     std::uint32_t depth = 0;
+    std::size_t most_rows = 1;
     std::vector<std::uint32_t> group_of, depths;
     std::vector<float> queries;
     for (std::uint32_t q : piece.queries) {
       group_of.push_back(batch_.group_of[q]);
-      depths.push_back(batch_.depths[q]);
-      depth = std::max(depth, batch_.depths[q]);
+      std::size_t const rows = rows_in_scope(q);
+      most_rows = std::max(most_rows, rows);
+      // A caller may want more rows than there are: all that it may see.
+      depths.push_back(static_cast<std::uint32_t>(std::min<std::size_t>(batch_.depths[q], rows)));
+      depth = std::max(depth, depths.back());
       auto const row = batch_.queries.subspan(std::size_t{q} * table_.dim(), table_.dim());
       queries.insert(queries.end(), row.begin(), row.end());
     }
-    DenseTuning tuning = choose_tuning(n, depth);
+    DenseTuning tuning = batch_.tuning ? *batch_.tuning : choose_tuning(n, depth);
+    // No query has more candidates than rows.
+    tuning.capacity = static_cast<std::uint32_t>(std::min<std::size_t>(tuning.capacity, most_rows));
     if (piece.capacity != 0) {
       tuning.capacity = piece.capacity;
       tuning.seed_tiles = std::numeric_limits<std::uint32_t>::max();
@@ -190,6 +198,7 @@ class Searcher {
   DenseSearch const& batch_;
   cuda::Api const& api_;
   std::vector<std::uint32_t> widths_;
+  std::vector<std::size_t> scope_rows_;  // [scope]
   DenseFound found_;
 };
 

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/zone.hpp"
 #include "kernels/dense_batch.hpp"
+#include "kernels/dense_planner.hpp"
 #include "kernels/dense_rows.hpp"
 #include "kernels/tile_filter.hpp"
 
@@ -109,6 +111,8 @@ struct DenseSearch {
   std::span<float const> floors;          // [n_queries], -inf: none
   std::span<std::uint8_t const> strict;   // [n_queries] a score must lie above its floor
   std::span<std::uint32_t const> depths;  // [n_queries] rows wanted
+  // For tests: little data then meets stages, thresholds and overflow. Else as choose_tuning says.
+  std::optional<DenseTuning> tuning = std::nullopt;
 };
 
 struct FoundRow {

@@ -58,7 +58,7 @@ DenseTuning choose_tuning(std::size_t n_queries, std::size_t depth) {
   std::size_t const most_growth = n_queries > kFewQueries ? 8 : 32;
   std::size_t const growth =
       std::clamp<std::size_t>(capacity / 4 / std::max<std::size_t>(depth, 1), 2, most_growth);
-  return {static_cast<std::uint32_t>(capacity),
+  return {static_cast<std::uint32_t>(std::min<std::size_t>(capacity, kNone32 - 1)),
           static_cast<std::uint32_t>(capacity / 2 / kTileRows), static_cast<std::uint32_t>(growth)};
 }
 

@@ -55,7 +55,8 @@ HYRECALL_HD inline std::uint32_t position_in_step(StageStep step, std::uint32_t 
   return (wanted / (growth - 1) * growth + wanted % (growth - 1) + 1) * step.stride;
 }
 
-// The level of a query that reads n_tiles: the least whose first stage is at most seed_tiles.
+// The level of a query that reads n_tiles: the least whose first stage is at most seed_tiles (>=
+// 1). Its first stride is below growth * n_tiles: 2^30, as growth <= 32 and n_tiles <= 2^25.
 HYRECALL_HD inline std::uint32_t stage_level(std::uint32_t growth, std::uint32_t seed_tiles,
                                              std::uint32_t n_tiles) {
   std::uint32_t level = 0;

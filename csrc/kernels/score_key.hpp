@@ -44,7 +44,8 @@ HYRECALL_HD inline std::uint64_t seq_key(std::int64_t seq) {
 // The next float32 below; -inf stays. For thresholds: rounding must never lift one.
 HYRECALL_HD inline float next_below(float value) {
   std::uint32_t const key = score_key(value);
-  return key <= 0x007fffffu ? value : score_of_key(key - 1);
+  if (key <= 0x007fffffu) return value;
+  return score_of_key(value == 0.0f ? key - 2 : key - 1);  // -0 has a key's place, but is 0
 }
 
 }  // namespace hyrecall

@@ -13,8 +13,8 @@ from hyrecall.analyzer import Analyzer
 from hyrecall.arguments import read_path, whole
 from hyrecall.asking import Asking
 from hyrecall.errors import DTypeError, OptionError, WriterBusyError, error
-from hyrecall.plan import IndexFacts
 from hyrecall.placing import place, settle_on
+from hyrecall.plan import IndexFacts
 from hyrecall.runtime import check_device, choose_threads
 from hyrecall.schema import Schema
 from hyrecall.scoring import BM25

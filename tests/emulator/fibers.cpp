@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -105,6 +106,9 @@ struct Cta {
   std::function<void()> const* body = nullptr;
   std::vector<std::function<void()>> landing;  // block copies under way
   Fiber* running = nullptr;
+  std::mt19937_64 rng;
+  bool is_shuffled = false;
+  bool lands_early = false;
   void* scheduler_sp = nullptr;
   void* scheduler_asan_frame = nullptr;
   void const* scheduler_stack = nullptr;
@@ -115,9 +119,10 @@ struct Cta {
 __attribute__((tls_model("initial-exec"))) thread_local Cta* t_cta = nullptr;
 
 Cta& make_cta() {
-  thread_local Cta owned;
-  t_cta = &owned;
-  return owned;
+  // By pointer: there is little room for a library's thread-local variables of that kind.
+  thread_local std::unique_ptr<Cta> const owned = std::make_unique<Cta>();
+  t_cta = owned.get();
+  return *owned;
 }
 
 inline Cta& cta() {
@@ -187,24 +192,25 @@ void prepare(Fiber& fiber) {
   fiber.collectives = 0;
 }
 
-std::uint64_t seed() {
-  static std::uint64_t const value = [] {
+std::atomic<std::uint64_t>& seed() {
+  static std::atomic<std::uint64_t> value{[]() -> std::uint64_t {
     char const* const text = std::getenv("HYRECALL_EMULATOR_SEED");
     return text != nullptr ? std::strtoull(text, nullptr, 10) : 1;
-  }();
+  }()};
   return value;
 }
+std::atomic<std::uint64_t> g_launches{0};
 
-// 0 is CUDA's likely order; another seed shuffles the threads anew between waits, so that a missing
-// barrier shows.
-void run_cta(Index3 block_dim, std::mt19937_64& rng) {
+// Another seed than 0 shuffles the threads anew between waits, so that a missing barrier shows.
+void run_cta(Index3 block_dim) {
   Cta& c = cta();
+  std::mt19937_64& rng = c.rng;
   unsigned const n = block_dim.x * block_dim.y * block_dim.z;
   std::vector<unsigned> order(n);
   std::iota(order.begin(), order.end(), 0u);
   unsigned n_done = 0;
   while (n_done < n) {
-    if (seed() != 0) {
+    if (c.is_shuffled) {
       // Warps in a new order, and every other one backwards: cheaper than a full shuffle.
       unsigned const turn = static_cast<unsigned>(rng() % n);
       std::rotate(order.begin(), order.begin() + turn, order.end());
@@ -222,16 +228,27 @@ void run_cta(Index3 block_dim, std::mt19937_64& rng) {
     }
     if (!c.landing.empty() && (!progressed || (rng() & 3) == 0)) {
       auto const one = c.landing.begin() + static_cast<std::ptrdiff_t>(rng() % c.landing.size());
-      std::function<void()> const land = std::move(*one);
+      std::function<void()> const copy = std::move(*one);
       c.landing.erase(one);
-      land();
+      copy();
       continue;
     }
     if (!progressed) fault("deadlock: every thread waits");
   }
 }
 
+void land(Copy const& copy) {
+  std::memcpy(copy.to, copy.from, copy.bytes);
+}
+
 }  // namespace
+
+void set_seed(std::uint64_t value) {
+  seed() = value;
+}
+std::uint64_t n_launches() {
+  return g_launches;
+}
 
 void fault(char const* what) {
   Cta& c = cta();
@@ -269,16 +286,23 @@ void run_grid(Index3 grid, Index3 block, std::size_t shared_bytes,
   for (std::size_t i = n; i < c.fibers.size(); ++i) c.fibers[i].is_done = true;
   c.warps.resize(n / kWarpSize);
   c.body = &body;
-  // Exactly as many bytes as asked for, at an address that a sanitizer guards; 1,024-byte aligned
-  // as the swizzled copies want it.
-  auto* const shared = static_cast<unsigned char*>(
-      std::aligned_alloc(1024, (shared_bytes + 1023) / 1024 * 1024 + 1024));
+  // Exactly as many bytes as asked for, so that a sanitizer guards the next; 1,024-byte aligned as
+  // the swizzled copies want it.
+  void* room = nullptr;
+  if (posix_memalign(&room, 1024, std::max<std::size_t>(shared_bytes, 1)) != 0)
+    fault("no memory for a CTA's shared memory");
+  auto* const shared = static_cast<unsigned char*>(room);
   c.shared = shared;
   c.shared_bytes = shared_bytes;
-  std::mt19937_64 rng(seed());
+  g_launches += 1;
+  std::uint64_t const own_seed = seed();
+  std::mt19937_64& rng = c.rng;
+  rng.seed(own_seed);
+  c.is_shuffled = own_seed != 0;
+  c.lands_early = own_seed > 1;
   std::vector<std::uint64_t> blocks(std::size_t{grid.x} * grid.y * grid.z);
   std::iota(blocks.begin(), blocks.end(), std::uint64_t{0});
-  if (seed() != 0) std::shuffle(blocks.begin(), blocks.end(), rng);
+  if (c.is_shuffled) std::shuffle(blocks.begin(), blocks.end(), rng);
   for (std::uint64_t const b : blocks) {
     std::memset(shared, 0xCD, shared_bytes);
     for (Barrier& barrier : c.barriers) barrier = {};
@@ -295,7 +319,7 @@ void run_grid(Index3 grid, Index3 block, std::size_t shared_bytes,
       fiber.place.block_dim = block;
       fiber.place.grid_dim = grid;
     }
-    run_cta(block, rng);
+    run_cta(block);
     if (!c.landing.empty()) fault("a CTA ended before its block copies had landed");
     for (Warp const& warp : c.warps) {
       if (warp.n_arrived != 0) fault("a collective that not all lanes came to");
@@ -346,7 +370,11 @@ void const* exchange(void const* value, std::size_t bytes, std::size_t stride) {
 }
 
 void queue_copy(void* to, void const* from, std::size_t bytes) {
-  cta().running->open.push_back({to, from, bytes});
+  Copy const copy{to, from, bytes};
+  Cta& c = cta();
+  // An early one is kept as well: who does not wait for it is at fault.
+  if (c.lands_early && (c.rng() & 1) != 0) land(copy);
+  c.running->open.push_back(copy);
 }
 
 void commit_copies() {
@@ -358,9 +386,7 @@ void commit_copies() {
 void wait_copies(unsigned n_left) {
   Fiber& self = *cta().running;
   while (self.groups.size() > n_left) {
-    for (Copy const& copy : self.groups.front()) {
-      std::memcpy(copy.to, copy.from, copy.bytes);
-    }
+    for (Copy const& copy : self.groups.front()) land(copy);
     self.groups.pop_front();
   }
 }

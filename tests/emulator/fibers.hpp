@@ -27,7 +27,13 @@ Place const& here();
 unsigned char* dynamic_shared();
 std::size_t dynamic_shared_bytes();
 
-// Runs the body as every thread of every CTA, in an order that changes with HYRECALL_EMULATOR_SEED.
+// The order in which threads run: HYRECALL_EMULATOR_SEED (1), or what was set last. 0 is CUDA's
+// likely order. Up to 1 asynchronous copies land as late as they may, else as late or as early, by
+// chance.
+void set_seed(std::uint64_t seed);
+std::uint64_t n_launches();
+
+// Runs the body as every thread of every CTA, in an order that changes with the seed.
 // A fault (a deadlock, a lane that left a collective) prints what waited and aborts.
 void run_grid(Index3 grid, Index3 block, std::size_t shared_bytes,
               std::function<void()> const& body);
@@ -45,7 +51,7 @@ inline constexpr std::size_t kMostExchanged = 1024;
 
 [[noreturn]] void fault(char const* what);
 
-// cp.async: copies that take place when the thread waits for their group.
+// cp.async: copies that take place when the thread waits for their group, or (see set_seed) before.
 void queue_copy(void* to, void const* from, std::size_t bytes);
 void commit_copies();
 void wait_copies(unsigned n_left);

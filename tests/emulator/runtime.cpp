@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "emulator/controls.hpp"
 #include "emulator/cuda_runtime.h"
 
 namespace emulator {
@@ -91,6 +92,12 @@ cudaError_t check_launch(dim3 grid, dim3 block, std::size_t shared_bytes) {
 }
 
 }  // namespace emulator
+
+emulator::Controls const* emulator_controls() {
+  static emulator::Controls const controls{&emulator::limit_memory, &emulator::allocated_bytes,
+                                           &emulator::set_seed, &emulator::n_launches};
+  return &controls;
+}
 
 using emulator::enqueue;
 

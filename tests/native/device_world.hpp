@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "core/float_bits.hpp"
@@ -50,6 +52,21 @@ struct DeviceWorld {
         inverse_norm(row_norm(dim, [at](std::size_t i) { return static_cast<double>(at[i]); })));
   }
 
+  // Every row of every segment.
+  std::vector<SlotRange> everything() const {
+    std::vector<SlotRange> out;
+    for (WorldSegment const& one : segments) {
+      if (one.n_rows > 0) out.push_back({one.first_slot, one.first_slot + one.n_rows});
+    }
+    return out;
+  }
+  Seq seq_of(std::uint32_t slot) const {
+    for (WorldSegment const& one : segments) {
+      if (slot - one.first_slot < one.n_rows) return one.seqs[slot - one.first_slot];
+    }
+    fail(__FILE__, __LINE__, "no row at slot " + std::to_string(slot));
+  }
+
   // Numbers the slots; call it when all rows are there.
   void place() {
     std::uint32_t slot = 0;
@@ -59,8 +76,10 @@ struct DeviceWorld {
     }
   }
 
+  // attributes: [segment][column].
   std::shared_ptr<device::DeviceTable const> upload(
-      std::vector<std::vector<device::AttributeArrays>> const& attributes = {}) const {
+      std::vector<std::vector<device::AttributeArrays>> const& attributes = {},
+      std::string const& folder = HYRECALL_EMULATED_FOLDER) const {
     std::vector<std::shared_ptr<device::DeviceView const>> views;
     for (std::size_t s = 0; s < segments.size(); ++s) {
       WorldSegment const& one = segments[s];
@@ -68,8 +87,7 @@ struct DeviceWorld {
       std::span<device::AttributeArrays const> own;
       if (!attributes.empty()) own = attributes[s];
       views.push_back(std::make_shared<device::DeviceView>(
-          std::make_shared<device::DeviceSegment>(HYRECALL_EMULATED_FOLDER, 0, one.seqs, own,
-                                                  std::span(&column, 1)),
+          std::make_shared<device::DeviceSegment>(folder, 0, one.seqs, own, std::span(&column, 1)),
           one.live));
     }
     return std::make_shared<device::DeviceTable>(std::move(views), 0, type, dim);
@@ -89,7 +107,15 @@ struct WorldBatch {
   std::vector<float> floors;
   std::vector<std::uint8_t> strict;
   std::vector<std::uint32_t> depths;
+  std::optional<DenseTuning> tuning;
 
+  // A group of its own; gives its number.
+  std::uint32_t see(std::vector<SlotRange> scope, std::uint32_t filter = kNone32) {
+    scopes.push_back(std::move(scope));
+    group_scopes.push_back(static_cast<std::uint32_t>(scopes.size() - 1));
+    group_filters.push_back(filter);
+    return static_cast<std::uint32_t>(group_scopes.size() - 1);
+  }
   void ask(std::uint32_t group, std::vector<float> const& query, std::uint32_t depth,
            float floor = -std::numeric_limits<float>::infinity(), bool is_strict = false) {
     group_of.push_back(group);
@@ -100,7 +126,7 @@ struct WorldBatch {
   }
   device::DenseSearch search() const {
     return {scopes, group_scopes, group_filters, group_of, filters, tests,
-            codes,  queries,      floors,        strict,   depths};
+            codes,  queries,      floors,        strict,   depths,  tuning};
   }
 };
 

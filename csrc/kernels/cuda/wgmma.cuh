@@ -1,8 +1,8 @@
 // clang-format off
 // Written by tools/wgmma.py: products of a warpgroup, one function a kind and a width.
 //
-// sums (+)= 64 rows x queries over 32 bytes of each; PTX ISA, wgmma.mma_async. Without `adds` the old
-// sums are dropped. sums[n] are those of queries 8 n to 8 n + 7, as test_scores wants them.
+// sums (+)= 64 rows x queries over 32 bytes of each; PTX ISA, wgmma.mma_async. Without `adds` the
+// old sums are dropped. sums[n] are those of queries 8 n to 8 n + 7, as test_scores wants them.
 #pragma once
 
 namespace hyrecall::cuda {

@@ -1,0 +1,22 @@
+// What a test says to a machine of fibers that it has loaded as libhyrecall_cuda.so: one exported
+// function, beside the library's own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace emulator {
+
+struct Controls {
+  // See cuda_runtime.h.
+  void (*limit_memory)(std::size_t bytes);
+  std::size_t (*allocated_bytes)();
+  // What HYRECALL_EMULATOR_SEED says until then.
+  void (*set_seed)(std::uint64_t seed);
+  // So many kernels have run.
+  std::uint64_t (*n_launches)();
+};
+
+}  // namespace emulator
+
+extern "C" __attribute__((visibility("default"))) emulator::Controls const* emulator_controls();

@@ -1,0 +1,151 @@
+// Random columns and batches for the dense pass, and the comparison with a full sort, bit for bit.
+#pragma once
+
+#include <cstdlib>
+#include <cstring>
+
+#include "native/device_world.hpp"
+
+namespace hyrecall::testing {
+
+// int8: the quantised plane. rows: the rows themselves, where they have 16 bits.
+class PlaneOf {
+ public:
+  explicit PlaneOf(char const* plane) { setenv("HYRECALL_FRONT_PLANE", plane, 1); }
+  ~PlaneOf() { unsetenv("HYRECALL_FRONT_PLANE"); }
+  PlaneOf(PlaneOf const&) = delete;
+  PlaneOf& operator=(PlaneOf const&) = delete;
+};
+
+inline bool same_rows(std::vector<device::FoundRow> const& a,
+                      std::vector<device::FoundRow> const& b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::memcmp(&a[i].score, &b[i].score, sizeof(float)) != 0 || a[i].slot != b[i].slot)
+      return false;
+  }
+  return true;
+}
+
+// passes(group, segment, row) is what the groups' filters say.
+template <typename Passes>
+void check_batch(DeviceWorld const& world, device::DeviceTable const& table,
+                 WorldBatch const& batch, Passes&& passes) {
+  device::DenseFound found = device::search(table, batch.search());
+  CHECK_EQ(found.rows.size(), batch.group_of.size());
+  for (std::size_t q = 0; q < batch.group_of.size(); ++q) {
+    std::vector<device::FoundRow>& rows = found.rows[q];
+    if (!found.is_sorted) {
+      std::sort(rows.begin(), rows.end(), [&](auto const& a, auto const& b) {
+        return a.score != b.score ? a.score > b.score : world.seq_of(a.slot) < world.seq_of(b.slot);
+      });
+    }
+    CHECK(same_rows(rows, expected_rows(world, batch, q, passes)));
+  }
+}
+inline void check_batch(DeviceWorld const& world, device::DeviceTable const& table,
+                        WorldBatch const& batch) {
+  check_batch(world, table, batch,
+              [](std::uint32_t, std::uint32_t, std::uint32_t) { return true; });
+}
+
+// Numbers neither rise nor fall with the rows.
+inline Seq scattered_seq(Seq number) {
+  return number * 7919 % 100'003;
+}
+
+inline void kill(WorldSegment& segment, std::uint32_t row) {
+  if (segment.live.empty())
+    segment.live.assign(2 * ((segment.n_rows + kTileRows - 1) / kTileRows), ~std::uint64_t{0});
+  segment.live[row / 64] &= ~(std::uint64_t{1} << row % 64);
+}
+
+// Rows of several kinds: Gaussian, near copies of one another, equal, zero, with outliers; in every
+// other segment one in five is dead.
+inline DeviceWorld random_world(Rng& rng, RowType type, std::uint32_t dim,
+                                std::vector<std::uint32_t> const& sizes) {
+  DeviceWorld world{type, dim, {}};
+  Seq seq = 0;
+  std::vector<float> const base = random_vector(rng, dim);
+  for (std::uint32_t size : sizes) {
+    WorldSegment segment;
+    for (std::uint32_t i = 0; i < size; ++i) {
+      std::vector<float> row = random_vector(rng, dim);
+      std::uint64_t const kind = rng.below(std::uint64_t{10});
+      for (std::uint32_t d = 0; d < dim; ++d) {
+        if (kind == 0) row[d] = base[d] + row[d] * 1e-4f;
+        if (kind == 1) row[d] = base[d];
+        if (kind == 2 && d % 7 == 0) row[d] *= 50.0f;
+        if (kind == 3) row[d] = 0.0f;
+        if (kind == 4) row[d] = base[d] + row[d] * 0.03f;
+      }
+      world.add_row(segment, row, scattered_seq(++seq));
+    }
+    // Bits past the end mean nothing.
+    bool const has_dead = rng.below(2) == 0;
+    for (std::uint32_t i = 0; has_dead && i < size; ++i) {
+      if (rng.below(5) == 0) kill(segment, i);
+    }
+    world.segments.push_back(std::move(segment));
+  }
+  world.place();
+  return world;
+}
+
+inline std::vector<SlotRange> random_scope(Rng& rng, DeviceWorld const& world) {
+  std::vector<SlotRange> out;
+  for (WorldSegment const& segment : world.segments) {
+    std::uint32_t at = 0;
+    while (at < segment.n_rows && rng.below(4) != 0) {
+      std::uint32_t const begin = at + rng.below(segment.n_rows - at);
+      std::uint32_t const end = begin + 1 + rng.below(segment.n_rows - begin);
+      out.push_back({segment.first_slot + begin, segment.first_slot + end});
+      at = end + 1;
+    }
+  }
+  return out;
+}
+
+// Gaussian, or a row, or nothing.
+inline std::vector<float> random_query(Rng& rng, DeviceWorld const& world) {
+  std::vector<float> query = random_vector(rng, world.dim);
+  WorldSegment const& some = world.segments[rng.below(world.segments.size())];
+  if (rng.below(2) == 0 && some.n_rows > 0) {
+    float const* const at = some.values.data() + std::size_t{rng.below(some.n_rows)} * world.dim;
+    query.assign(at, at + world.dim);
+  }
+  return query;
+}
+
+struct RandomCase {
+  RowType type = RowType::kFloat32;
+  std::uint32_t dim = 16;
+  std::vector<std::uint32_t> sizes;
+  std::size_t n_queries = 5;
+  std::uint32_t most_depth = 10;
+  std::optional<DenseTuning> tuning = std::nullopt;
+  std::string folder = HYRECALL_EMULATED_FOLDER;
+};
+
+// Few candidates, many stages.
+inline constexpr DenseTuning kTight{64, 1, 2};
+
+inline void check_random(Rng& rng, RandomCase const& chosen) {
+  DeviceWorld const world = random_world(rng, chosen.type, chosen.dim, chosen.sizes);
+  auto const table = world.upload({}, chosen.folder);
+  WorldBatch batch;
+  batch.tuning = chosen.tuning;
+  batch.see(world.everything());
+  for (std::uint32_t n = rng.below(6u); n > 0; --n) batch.see(random_scope(rng, world));
+  for (std::size_t q = 0; q < chosen.n_queries; ++q) {
+    float floor = -std::numeric_limits<float>::infinity();
+    if (rng.below(4) == 0) floor = static_cast<float>(rng.unit() * 0.5);
+    std::uint32_t const group =
+        rng.below(20) == 0 ? kNone32 : rng.below(static_cast<std::uint32_t>(batch.scopes.size()));
+    batch.ask(group, random_query(rng, world), rng.below(chosen.most_depth + 1), floor,
+              rng.below(2) == 0);
+  }
+  check_batch(world, *table, batch);
+}
+
+}  // namespace hyrecall::testing

@@ -1,0 +1,38 @@
+// The machine of fibers that stands for a device in these tests (tests/emulator).
+#pragma once
+
+#include <dlfcn.h>
+
+#include <string>
+
+#include "emulator/controls.hpp"
+#include "native/check.hpp"
+
+namespace hyrecall::testing {
+
+inline emulator::Controls const& emulated(std::string const& folder = HYRECALL_EMULATED_FOLDER) {
+  void* const library = dlopen((folder + "/libhyrecall_cuda.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) fail(__FILE__, __LINE__, dlerror());
+  auto* const entry =
+      reinterpret_cast<emulator::Controls const* (*)()>(dlsym(library, "emulator_controls"));
+  if (entry == nullptr) fail(__FILE__, __LINE__, "not an emulated library: " + folder);
+  return *entry();
+}
+
+// Until it goes out of scope.
+class SeedOf {
+ public:
+  explicit SeedOf(std::uint64_t seed) { emulated().set_seed(seed); }
+  ~SeedOf() { emulated().set_seed(1); }
+  SeedOf(SeedOf const&) = delete;
+  SeedOf& operator=(SeedOf const&) = delete;
+};
+class MemoryOf {
+ public:
+  explicit MemoryOf(std::size_t bytes) { emulated().limit_memory(bytes); }
+  ~MemoryOf() { emulated().limit_memory(0); }
+  MemoryOf(MemoryOf const&) = delete;
+  MemoryOf& operator=(MemoryOf const&) = delete;
+};
+
+}  // namespace hyrecall::testing

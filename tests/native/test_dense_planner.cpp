@@ -1,0 +1,313 @@
+// Plans of batches against what each query may see; and broken plans, which the check must notice.
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "kernels/dense_planner.hpp"
+#include "native/check.hpp"
+
+namespace hyrecall::testing {
+namespace {
+
+constexpr std::uint32_t kWidths[] = {8, 32, 64};
+
+struct Asked {
+  std::vector<std::vector<SlotRange>> scopes;
+  std::vector<std::uint32_t> group_scopes;
+  std::vector<std::uint32_t> group_filters;
+  std::vector<std::uint32_t> group_of;
+  DenseTuning tuning{64, 1, 2};
+
+  DensePlanInput input() const {
+    return {scopes, group_scopes, group_filters, group_of, kWidths, tuning};
+  }
+};
+
+std::set<std::uint32_t> tiles_of(std::vector<SlotRange> const& scope) {
+  std::set<std::uint32_t> out;
+  for (SlotRange const& range : scope) {
+    for (std::uint32_t tile = range.begin / kTileRows; tile * kTileRows < range.end; ++tile)
+      out.insert(tile);
+  }
+  return out;
+}
+
+void check_groups(Asked const& asked, DensePlan const& plan) {
+  CHECK_EQ(plan.groups.size(), asked.group_scopes.size());
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    DenseGroup const& group = plan.groups[g];
+    std::vector<SlotRange> const& scope = asked.scopes[asked.group_scopes[g]];
+    CHECK_EQ(group.filter, asked.group_filters[g]);
+    CHECK_EQ(group.n_ranges, scope.size());
+    for (std::uint32_t i = 0; i < group.n_ranges; ++i) {
+      SlotRange const& range = plan.ranges.at(group.range_begin + i);
+      CHECK(range.begin == scope[i].begin && range.end == scope[i].end);
+    }
+  }
+}
+
+// Cohorts take positions one after another, panels their queries, widths their cohorts.
+void check_parts(Asked const& asked, DensePlan const& plan) {
+  std::uint32_t position = 0, panel = 0, run = 0, query = 0, place = 0;
+  for (Cohort const& cohort : plan.cohorts) {
+    CHECK(cohort.position_begin == position && cohort.position_end > position);
+    CHECK(cohort.run_begin == run && cohort.n_runs > 0);
+    CHECK(cohort.panel_begin == panel && cohort.n_panels > 0);
+    CHECK(cohort.level < plan.n_stages);
+    position = cohort.position_end;
+    run += cohort.n_runs;
+    panel += cohort.n_panels;
+    CHECK_EQ(plan.runs.at(cohort.run_begin).position, cohort.position_begin);
+  }
+  CHECK(position == plan.n_tiles && run == plan.runs.size() && panel == plan.panels.size());
+  for (Panel const& one : plan.panels) {
+    CHECK(one.query_begin == query && one.n_queries > 0);
+    CHECK(one.group_begin == place && one.n_groups > 0);
+    query += one.n_queries;
+    place += one.n_groups;
+    for (std::uint32_t i = 0; i < one.n_queries; ++i) {
+      std::uint32_t const at = one.query_begin + i;
+      CHECK(plan.panel_places.at(at) < one.n_groups);
+      CHECK_EQ(plan.panel_groups.at(one.group_begin + plan.panel_places[at]),
+               asked.group_of.at(plan.panel_queries.at(at)));
+    }
+    std::set<std::uint32_t> groups;
+    for (std::uint32_t i = 0; i < one.n_groups; ++i)
+      CHECK(groups.insert(plan.panel_groups.at(one.group_begin + i)).second);
+  }
+  CHECK(query == plan.panel_queries.size() && query == plan.panel_places.size());
+  CHECK_EQ(place, plan.panel_groups.size());
+  std::uint32_t first = 0;
+  for (std::size_t w = 0; w < plan.widths.size(); ++w) {
+    WidthClass const& width = plan.widths[w];
+    CHECK(width.cohort_begin == first && width.cohort_end > first);
+    first = width.cohort_end;
+    CHECK(w == 0 || plan.widths[w - 1].width < width.width);
+    for (std::uint32_t c = width.cohort_begin; c < width.cohort_end; ++c) {
+      Cohort const& cohort = plan.cohorts.at(c);
+      std::size_t n = 0;
+      for (std::uint32_t p = 0; p < cohort.n_panels; ++p)
+        n += plan.panels[cohort.panel_begin + p].n_queries;
+      // The least that holds all, else the most; all panels but the last are full.
+      auto const least = std::find_if(std::begin(kWidths), std::end(kWidths),
+                                      [&](std::uint32_t one) { return one >= n; });
+      CHECK_EQ(width.width, least == std::end(kWidths) ? 64u : *least);
+      CHECK_EQ(cohort.n_panels, (n + width.width - 1) / width.width);
+      for (std::uint32_t p = 0; p + 1 < cohort.n_panels; ++p)
+        CHECK_EQ(plan.panels[cohort.panel_begin + p].n_queries, width.width);
+    }
+  }
+  CHECK_EQ(first, plan.cohorts.size());
+}
+
+// Every query meets every tile of its scope once, over all stages and widths, and no other.
+void check_visits(Asked const& asked, DensePlan const& plan) {
+  DenseBatch const batch = plan.batch();
+  std::vector<std::vector<std::uint32_t>> met(asked.group_of.size());
+  double total = 0.0;
+  for (std::uint32_t w = 0; w < batch.n_widths; ++w) {
+    for (std::uint32_t stage = 0; stage < batch.n_stages; ++stage) {
+      std::uint32_t const n = n_visits(batch, batch.widths[w], stage);
+      std::uint32_t last = kNone32;
+      for (std::uint32_t i = 0; i < n; ++i) {
+        Visit const visit = find_visit(batch, batch.widths[w], stage, i);
+        Panel const& panel = plan.panels.at(visit.panel);
+        for (std::uint32_t k = 0; k < panel.n_queries; ++k)
+          met.at(plan.panel_queries.at(panel.query_begin + k)).push_back(visit.tile);
+        // Panels of a tile come one after another.
+        bool const is_first =
+            std::any_of(plan.cohorts.begin(), plan.cohorts.end(),
+                        [&](Cohort const& cohort) { return cohort.panel_begin == visit.panel; });
+        CHECK(is_first || visit.tile == last);
+        last = visit.tile;
+      }
+    }
+  }
+  std::set<std::uint32_t> read;
+  for (std::size_t q = 0; q < met.size(); ++q) {
+    std::set<std::uint32_t> wanted;
+    if (asked.group_of[q] != kNone32)
+      wanted = tiles_of(asked.scopes[asked.group_scopes[asked.group_of[q]]]);
+    std::sort(met[q].begin(), met[q].end());
+    CHECK(std::equal(met[q].begin(), met[q].end(), wanted.begin(), wanted.end()));
+    read.insert(wanted.begin(), wanted.end());
+    total += static_cast<double>(wanted.size());
+  }
+  CHECK_EQ(plan.n_tiles, read.size());  // each in one cohort
+  double const each = read.empty() ? 0.0 : total / static_cast<double>(read.size());
+  CHECK(plan.queries_per_tile() > each * 0.999 - 1e-9 &&
+        plan.queries_per_tile() < each * 1.001 + 1e-9);
+}
+
+// A scope of few tiles is read at once; others begin with a sample.
+void check_levels(Asked const& asked, DensePlan const& plan) {
+  CHECK(plan.n_stages >= 1 && plan.n_stages <= kMaxStages);
+  std::uint32_t most = 0;
+  for (Cohort const& cohort : plan.cohorts) {
+    std::uint32_t level = 0;
+    for (std::uint32_t p = 0; p < cohort.n_panels; ++p) {
+      Panel const& panel = plan.panels[cohort.panel_begin + p];
+      for (std::uint32_t i = 0; i < panel.n_queries; ++i) {
+        std::uint32_t const group = asked.group_of[plan.panel_queries[panel.query_begin + i]];
+        auto const n =
+            static_cast<std::uint32_t>(tiles_of(asked.scopes[asked.group_scopes[group]]).size());
+        level = std::max(level, stage_level(plan.growth, asked.tuning.seed_tiles, n));
+      }
+    }
+    CHECK_EQ(cohort.level, level);
+    most = std::max(most, level);
+  }
+  CHECK_EQ(plan.n_stages, most + 1);
+}
+
+void check_plan(Asked const& asked, DensePlan const& plan) {
+  CHECK_EQ(plan.n_queries, asked.group_of.size());
+  CHECK_EQ(plan.growth, asked.tuning.growth);
+  check_groups(asked, plan);
+  check_parts(asked, plan);
+  check_visits(asked, plan);
+  check_levels(asked, plan);
+}
+
+std::vector<SlotRange> random_ranges(Rng& rng, std::uint32_t n_slots) {
+  std::vector<SlotRange> out;
+  std::uint32_t const step = 1 + rng.below(n_slots);
+  for (std::uint32_t at = rng.below(step); at < n_slots;) {
+    std::uint32_t const end = std::min(n_slots, at + 1 + rng.below(step));
+    out.push_back({at, end});
+    at = end + rng.below(2u) * rng.below(step);
+    if (out.back().end == at) at += rng.below(2u);  // now and then they touch
+  }
+  return out;
+}
+
+Asked random_asked(Rng& rng, std::uint32_t n_slots, std::uint32_t n_scopes,
+                   std::uint32_t n_queries) {
+  Asked asked;
+  asked.tuning = {64, 1 + rng.below(6u), 2 + rng.below(rng.below(3) == 0 ? 31u : 3u)};
+  for (std::uint32_t s = 0; s < n_scopes; ++s) {
+    switch (rng.below(7)) {
+      case 0:
+        asked.scopes.push_back({{0, n_slots}});
+        break;
+      case 1:
+        asked.scopes.emplace_back();
+        break;
+      case 2:  // a tile, or a few
+        asked.scopes.push_back({{rng.below(4u) * kTileRows, (5 + rng.below(4u)) * kTileRows}});
+        break;
+      case 3:
+        asked.scopes.push_back(s > 0 ? asked.scopes[rng.below(s)] : std::vector<SlotRange>{});
+        break;
+      default:
+        asked.scopes.push_back(random_ranges(rng, n_slots));
+    }
+    for (std::uint32_t i = rng.below(3u); i > 0 || s == 0; --i) {
+      asked.group_scopes.push_back(s);
+      asked.group_filters.push_back(rng.below(2) == 0 ? kNone32 : rng.below(9u));
+      if (i == 0) break;
+    }
+  }
+  auto const n_groups = static_cast<std::uint32_t>(asked.group_scopes.size());
+  for (std::uint32_t q = 0; q < n_queries; ++q)
+    asked.group_of.push_back(rng.below(10) == 0 ? kNone32 : rng.below(n_groups));
+  return asked;
+}
+
+TEST(plan_meets_every_tile_of_every_query_once) {
+  Rng rng(1);
+  std::set<std::uint32_t> widths;
+  std::uint32_t most_stages = 0;
+  for (int round = 0; round < 150; ++round) {
+    Asked const asked = random_asked(rng, 9 * kTileRows + rng.below(60 * kTileRows),
+                                     1 + rng.below(12u), rng.below(round % 3 == 0 ? 200u : 20u));
+    DensePlan const plan(asked.input());
+    check_plan(asked, plan);
+    for (WidthClass const& width : plan.widths) widths.insert(width.width);
+    most_stages = std::max(most_stages, plan.n_stages);
+  }
+  CHECK_EQ(widths.size(), std::size(kWidths));
+  CHECK(most_stages >= 6);
+}
+
+TEST(plan_takes_scopes_that_nest_and_scopes_of_single_rows) {
+  Rng rng(2);
+  Asked nested;
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    nested.scopes.push_back({{i * 100, 9000 - i * 100}});
+    nested.group_scopes.push_back(i);
+    nested.group_filters.push_back(kNone32);
+    nested.group_of.push_back(i);
+  }
+  check_plan(nested, DensePlan(nested.input()));
+  Asked rows;
+  rows.tuning = {64, 16, 4};
+  for (std::uint32_t s = 0; s < 3; ++s) {
+    std::vector<SlotRange> scope;
+    for (std::uint32_t i = 0; i < 10'000; ++i) {
+      std::uint32_t const at = s == 0 ? 2 * i : s == 1 ? 129 * i : 3 * i + rng.below(2u);
+      scope.push_back({at, at + 1});
+    }
+    rows.scopes.push_back(std::move(scope));
+    rows.group_scopes.push_back(s);
+    rows.group_filters.push_back(s);
+    for (int i = 0; i < 3; ++i) rows.group_of.push_back(s);
+  }
+  check_plan(rows, DensePlan(rows.input()));
+}
+
+TEST(plan_of_nothing_is_empty) {
+  Asked asked;
+  check_plan(asked, DensePlan(asked.input()));
+  asked.scopes = {{}, {{5, 900}}};
+  asked.group_scopes = {0, 1};
+  asked.group_filters = {kNone32, kNone32};
+  check_plan(asked, DensePlan(asked.input()));
+  asked.group_of = {0, kNone32, 0};
+  DensePlan const plan(asked.input());
+  check_plan(asked, plan);
+  CHECK_EQ(plan.n_tiles, 0u);
+  CHECK_EQ(plan.batch().n_widths, 0u);
+}
+
+// ---- planted bugs
+
+bool is_caught(std::function<void(DensePlan&)> const& plant) {
+  Rng rng(3);
+  for (int round = 0; round < 30; ++round) {
+    Asked const asked = random_asked(rng, 20 * kTileRows, 5, 90);
+    DensePlan plan(asked.input());
+    plant(plan);
+    try {
+      check_plan(asked, plan);
+    } catch (std::exception const&) {  // at() throws as well
+      return true;
+    }
+  }
+  return false;
+}
+
+TEST(plan_planted_bugs_are_caught) {
+  CHECK(!is_caught([](DensePlan&) {}));
+  CHECK(is_caught([](DensePlan& plan) { plan.n_stages = std::max(1u, plan.n_stages - 1); }));
+  CHECK(is_caught([](DensePlan& plan) { plan.growth += 1; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.runs.back().tile += 1; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.runs.back().position += 1; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.cohorts.back().level += 1; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.cohorts.back().n_panels -= 1; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.cohorts.front().position_end -= 1; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.panel_queries.back() ^= 1; }));
+  CHECK(is_caught([](DensePlan& plan) {
+    for (std::uint16_t& place : plan.panel_places) place = 0;
+  }));
+  CHECK(is_caught([](DensePlan& plan) { plan.panels.back().n_queries -= 1; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.visit_begins.back() -= 1; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.widths.front().width = 16; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.groups.back().filter ^= 1; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.ranges.back().end -= 1; }));
+}
+
+}  // namespace
+}  // namespace hyrecall::testing

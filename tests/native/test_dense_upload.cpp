@@ -1,0 +1,88 @@
+// What a segment on the device holds, seen from inside: built with the library's own sources.
+#include <cmath>
+
+#include "kernels/cuda/segment.cuh"
+#include "native/dense_cases.hpp"
+
+namespace hyrecall::testing {
+namespace {
+
+template <typename T>
+std::vector<T> downloaded(cuda::DeviceArray<T> const& from) {
+  std::vector<T> out(from.size());
+  from.download(out.data());
+  return out;
+}
+
+// A row of a tiled plane: its bytes where place_in_plane says, then zeros.
+void check_row(std::vector<std::uint8_t> const& plane, std::uint32_t row,
+               std::uint8_t const* wanted, std::uint32_t n_bytes) {
+  std::uint32_t const n_chunks = chunks_of(n_bytes);
+  for (std::uint32_t byte = 0; byte < n_chunks * kChunkBytes; ++byte) {
+    CHECK_EQ(int{plane[place_in_plane(row, byte, n_chunks)]},
+             int{byte < n_bytes ? wanted[byte] : std::uint8_t{0}});
+  }
+}
+
+void check_plane(DeviceWorld const& world) {
+  WorldSegment const& one = world.segments[0];
+  cuda::ColumnParams const column{world.type, world.dim, one.rows.data(), one.inverse_norms.data()};
+  cuda::SegmentParams const params{0, one.n_rows, one.seqs.data(), {nullptr, 0}, {&column, 1}};
+  void* handle = nullptr;
+  CHECK_EQ(cuda::create_segment(&params, &handle).code, 0);
+  auto const& made = *static_cast<cuda::DeviceSegmentData const*>(handle);
+  cuda::DeviceColumn const& plane = made.columns.at(0);
+  auto const rows = downloaded(plane.rows);
+  auto const codes = downloaded(plane.codes);
+  auto const scales = downloaded(plane.scales);
+  auto const residuals = downloaded(plane.residuals);
+  auto const present = downloaded(plane.present);
+  std::uint32_t const row_bytes = world.dim * item_bytes(world.type);
+  float greatest = 0.0f;
+  for (std::uint32_t row = 0; row < one.n_rows; ++row) {
+    float const* const at = one.values.data() + std::size_t{row} * world.dim;
+    auto const element = [at](std::size_t i) { return at[i]; };
+    double const norm =
+        row_norm(world.dim, [at](std::size_t i) { return static_cast<double>(at[i]); });
+    std::vector<std::int8_t> wanted(world.dim);
+    Int8Row const scale = quantize_row(world.dim, element, norm, wanted.data());
+    check_row(codes, row, reinterpret_cast<std::uint8_t const*>(wanted.data()), world.dim);
+    CHECK(std::memcmp(&scales[row], &scale.scale, sizeof(float)) == 0);
+    CHECK(std::memcmp(&residuals[row], &scale.residual, sizeof(float)) == 0);
+    greatest = std::max(greatest, scale.residual);
+    std::uint8_t const* const given = one.rows.data() + std::size_t{row} * row_bytes;
+    if (world.type == RowType::kFloat32) {
+      CHECK(std::memcmp(rows.data() + std::size_t{row} * row_bytes, given, row_bytes) == 0);
+    } else {
+      check_row(rows, row, given, row_bytes);
+    }
+    CHECK_EQ((present[row / 64] >> row % 64 & 1) != 0, one.inverse_norms[row] != 0.0f);
+  }
+  for (std::uint32_t bit = one.n_rows; bit < present.size() * 64; ++bit)
+    CHECK((present[bit / 64] >> bit % 64 & 1) == 0);
+  CHECK_EQ(plane.greatest_residual, greatest);
+  CHECK(downloaded(made.seqs) == one.seqs);
+  cuda::destroy_segment(handle);
+}
+
+TEST(device_makes_the_plane_that_the_host_would) {
+  Rng rng(1);
+  for (RowType type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
+    for (std::uint32_t dim : {1u, 2u, 15u, 16u, 17u, 31u, 32u, 33u, 64u, 100u, 300u, 1041u})
+      check_plane(random_world(rng, type, dim, {rng.below(140u) + 1}));
+    check_plane(random_world(rng, type, 7, {0}));
+  }
+  // The outermost norms, and a single element.
+  DeviceWorld world{RowType::kFloat32, 40, {{}}};
+  for (int i = 0; i < 200; ++i) {
+    std::vector<float> row = random_vector(rng, 40);
+    for (float& value : row) value *= i % 2 == 0 ? 0x1p-59f : 0x1p56f;
+    if (i % 5 == 0) row.assign(40, 0.0f);
+    if (i % 5 == 0) row[rng.below(std::size_t{40})] = -0x1p-60f;
+    world.add_row(world.segments[0], row, i);
+  }
+  check_plane(world);
+}
+
+}  // namespace
+}  // namespace hyrecall::testing
