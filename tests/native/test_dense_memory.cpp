@@ -117,7 +117,7 @@ TEST(device_memory_comes_back_when_handles_die) {
     }
     CHECK_EQ(emulated().allocated_bytes(), before);
     if (fits) break;
-    CHECK(room <= used);
+    CHECK(room <= 2 * used);  // rows of 16 bits are there twice for a moment
   }
   CHECK(n_refused > 10);
   check_batch(world, *anchor, batch);

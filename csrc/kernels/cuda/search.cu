@@ -17,7 +17,7 @@
 namespace hyrecall::cuda {
 namespace {
 
-constexpr std::size_t kAlignment = 1024;  // of a block of queries, as the matrix units want it
+constexpr std::size_t kAlignment = 256;
 constexpr std::size_t kMostGraphs = 64;   // a workspace records, before it forgets them all
 
 // Lays arrays one after another. Twice over the same arrays: first without memory, for the size.
