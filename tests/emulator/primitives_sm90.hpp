@@ -102,9 +102,12 @@ inline void begin_products() {}
 inline void commit_products() {
   emulator::commit_products();
 }
+// The whole warp waits, as wgmma.wait_group.sync.aligned has it: no lane goes on while another's
+// products are to be made.
 template <int kLeft>
 void wait_products() {
   emulator::wait_products(kLeft);
+  sync_warp();
 }
 
 template <typename Kind, typename Sum, int kBlocks>
