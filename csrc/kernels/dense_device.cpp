@@ -21,16 +21,22 @@ cuda::HostArray<T> array(std::span<T const> from) {
   return {from.data(), from.size()};
 }
 
-// From here on a tile's rows meet so many queries that reading twice the bytes costs less than the
-// weaker candidates of the int8 plane.
-constexpr double kManyQueries = 128.0;
+// The int8 plane has half the bytes and twice the rate of 16-bit rows, and more candidates: few
+// where its residuals are near 0.0075, as those of sentence embeddings are. Where a few dimensions
+// stand out they are several times that, and from so many queries a tile on scoring the candidates
+// would cost more than reading the rows (docs/kernels/dense.md).
+constexpr float kLooseResidual = 0.03f;
+constexpr double kManyQueries = 64.0;
 
-FrontPlane choose_plane(RowType type, DensePlan const& plan) {
+FrontPlane choose_plane(DeviceTable const& table, DensePlan const& plan) {
+  RowType const type = table.type();
   char const* const forced = std::getenv("HYRECALL_FRONT_PLANE");
   if (forced != nullptr && std::strcmp(forced, "int8") == 0) return FrontPlane::kInt8;
   bool const is_forced = forced != nullptr && std::strcmp(forced, "rows") == 0;
   if (type == RowType::kFloat32) return FrontPlane::kInt8;
-  if (!is_forced && plan.queries_per_tile() < kManyQueries) return FrontPlane::kInt8;
+  bool const is_loose =
+      table.greatest_residual() > kLooseResidual && plan.queries_per_tile() >= kManyQueries;
+  if (!is_forced && !is_loose) return FrontPlane::kInt8;
   return type == RowType::kFloat16 ? FrontPlane::kFloat16 : FrontPlane::kBFloat16;
 }
 
@@ -167,7 +173,7 @@ class Searcher {
     params.depths = depths.data();
     params.depth = depth;
     params.capacity = tuning.capacity;
-    params.plane = choose_plane(table_.type(), plan);
+    params.plane = choose_plane(table_, plan);
     params.counts = counts.data();
     params.scores = scores.data();
     params.slots = slots.data();
@@ -264,7 +270,8 @@ DeviceTable::DeviceTable(std::vector<std::shared_ptr<DeviceView const>> views, s
                 "expected at most " + std::to_string(kNone32 - 1) + " rows on one device, got " +
                     std::to_string(slot));
   }
-  cuda::TableParams const params{ordinal(), column, {handles.data(), handles.size()}};
+  cuda::TableParams const params{
+      ordinal(), column, {handles.data(), handles.size()}, &greatest_residual_};
   check(require_library(folder(), ordinal()).create_table(&params, &handle_), ordinal());
 }
 

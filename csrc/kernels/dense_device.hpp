@@ -87,6 +87,7 @@ class DeviceTable {
   int ordinal() const { return views_.front()->segment()->ordinal(); }
   RowType type() const { return type_; }
   std::uint32_t dim() const { return dim_; }
+  float greatest_residual() const { return greatest_residual_; }  // in the int8 plane
   std::span<std::uint32_t const> first_slots() const { return first_slots_; }
   void* handle() const { return handle_; }
 
@@ -95,6 +96,7 @@ class DeviceTable {
   std::vector<std::uint32_t> first_slots_;  // [n_views]
   RowType type_;
   std::uint32_t dim_;
+  float greatest_residual_ = 0.0f;
   void* handle_ = nullptr;
 };
 

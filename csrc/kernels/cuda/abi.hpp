@@ -107,6 +107,7 @@ struct TableParams {
   std::int32_t device;
   std::uint32_t column;
   HostArray<void*> views;
+  float* greatest_residual;  // of any row in the int8 plane, out
 };
 
 // A batch on a table: see kernels/dense_job.hpp for what the arrays mean.

@@ -18,7 +18,7 @@ namespace hyrecall::cuda {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
-constexpr std::size_t kMostGraphs = 64;   // a workspace records, before it forgets them all
+constexpr std::size_t kMostGraphs = 64;  // a workspace records, before it forgets them all
 
 // Lays arrays one after another. Twice over the same arrays: first without memory, for the size.
 class Layout {

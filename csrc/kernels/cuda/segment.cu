@@ -183,6 +183,7 @@ Status create_table(TableParams const* params, void** out) {
     made->n_segments = static_cast<std::uint32_t>(segments.size());
     made->segments = {segments.data(), segments.size()};
     made->segment_tiles = {tiles.data(), tiles.size()};
+    *params->greatest_residual = made->greatest_residual;
     check(cudaStreamSynchronize(nullptr));  // searches run on streams of their own
     *out = made.release();
   });

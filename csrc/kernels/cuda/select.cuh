@@ -1,4 +1,5 @@
-// The k-th largest of a list, by a CTA: radix selection, eight bits at a time from the top.
+// The k-th largest of a list, by a CTA: radix selection, eight bits at a time from the highest in
+// which the keys differ.
 #pragma once
 
 #include "kernels/cuda/kernels.cuh"
@@ -9,49 +10,89 @@ struct SelectScratch {
   std::uint32_t bins[256];
   std::uint32_t bin;    // that holds the k-th
   std::uint32_t above;  // entries in the bins above it
+  unsigned long long least;
+  unsigned long long most;
 };
+
+// Among so many entries with equal digits above, finds the bin that holds the left-th from the top;
+// 32 threads of a warp call it.
+__device__ inline void find_bin(SelectScratch& scratch, std::uint32_t left) {
+  std::uint32_t const top = 255 - 8 * threadIdx.x;  // lane l adds bins 255 - 8 l downwards
+  std::uint32_t own = 0;
+  for (std::uint32_t i = 0; i < 8; ++i) own += scratch.bins[top - i];
+  std::uint32_t above = own;  // then: in this lane's bins and all above
+  for (unsigned by = 1; by < 32; by *= 2) {
+    std::uint32_t const other = shuffle(above, threadIdx.x >= by ? threadIdx.x - by : 0);
+    if (threadIdx.x >= by) above += other;
+  }
+  above -= own;
+  if (above < left && left <= above + own) {
+    std::uint32_t bin = top;
+    while (above + scratch.bins[bin] < left) above += scratch.bins[bin--];
+    scratch.bin = bin;
+    scratch.above = above;
+  }
+}
 
 // Every thread calls it and gets the k-th largest (k from 1) of key(i), i in [0, n), over those
 // with counts(i); there are at least k of them. Key is unsigned.
 template <typename Key, typename KeyOf, typename Counts>
 __device__ inline Key select_kth(std::uint32_t n, std::uint32_t k, SelectScratch& scratch,
                                  KeyOf&& key_of, Counts&& counts) {
-  Key prefix = 0;
-  std::uint32_t left = k;  // wanted of those with the prefix
-  for (int shift = static_cast<int>(sizeof(Key)) * 8 - 8; shift >= 0; shift -= 8) {
+  // Keys are read less the least of them, from the highest bit in which they differ: scores are
+  // much alike in their upper bits, and all threads would count in one bin.
+  sync_block();
+  if (threadIdx.x == 0) {
+    scratch.least = ~0ull;
+    scratch.most = 0;
+  }
+  sync_block();
+  unsigned long long own_least = ~0ull;
+  unsigned long long own_most = 0;
+  for (std::uint32_t i = threadIdx.x; i < n; i += kSelectThreads) {
+    if (!counts(i)) continue;
+    unsigned long long const key = key_of(i);
+    own_least = key < own_least ? key : own_least;
+    own_most = key > own_most ? key : own_most;
+  }
+  for (unsigned by = 16; by >= 1; by /= 2) {
+    unsigned long long const other_least = shuffle(own_least, lane_id() ^ by);
+    unsigned long long const other_most = shuffle(own_most, lane_id() ^ by);
+    own_least = other_least < own_least ? other_least : own_least;
+    own_most = other_most > own_most ? other_most : own_most;
+  }
+  if (lane_id() == 0 && own_least <= own_most) {
+    atomicMin(&scratch.least, own_least);
+    atomicMax(&scratch.most, own_most);
+  }
+  sync_block();
+  Key const least = static_cast<Key>(scratch.least);
+  Key const spread = static_cast<Key>(scratch.most) - least;
+  Key found = 0;           // less `least`
+  std::uint32_t left = k;  // wanted of those that begin as found does
+  int high = 0;            // bits below it are to be found
+  while (high < static_cast<int>(sizeof(Key)) * 8 && spread >> high != 0) high += 1;
+  while (high > 0) {
+    int const low = high > 8 ? high - 8 : 0;
+    Key const digits = (Key{1} << (high - low)) - 1;
     sync_block();  // the last round's numbers have been read
     for (std::uint32_t i = threadIdx.x; i < 256; i += kSelectThreads) scratch.bins[i] = 0;
     sync_block();
-    bool const is_first = shift == static_cast<int>(sizeof(Key)) * 8 - 8;
     for (std::uint32_t i = threadIdx.x; i < n; i += kSelectThreads) {
       if (!counts(i)) continue;
-      Key const key = key_of(i);
-      if (is_first || key >> (shift + 8) == prefix >> (shift + 8))
-        atomicAdd(&scratch.bins[static_cast<std::uint32_t>(key >> shift) & 0xffu], 1u);
+      Key const key = static_cast<Key>(key_of(i)) - least;
+      // Two shifts: one by all bits of a word is not defined.
+      if (key >> (high - 1) >> 1 == found >> (high - 1) >> 1)
+        atomicAdd(&scratch.bins[static_cast<std::uint32_t>(key >> low & digits)], 1u);
     }
     sync_block();
-    if (threadIdx.x < 32) {  // a warp: lane l adds bins 255 - 8 l downwards
-      std::uint32_t const top = 255 - 8 * threadIdx.x;
-      std::uint32_t own = 0;
-      for (std::uint32_t i = 0; i < 8; ++i) own += scratch.bins[top - i];
-      std::uint32_t above = own;  // then: in this lane's bins and all above
-      for (unsigned by = 1; by < 32; by *= 2) {
-        std::uint32_t const other = shuffle(above, threadIdx.x >= by ? threadIdx.x - by : 0);
-        if (threadIdx.x >= by) above += other;
-      }
-      above -= own;
-      if (above < left && left <= above + own) {
-        std::uint32_t bin = top;
-        while (above + scratch.bins[bin] < left) above += scratch.bins[bin--];
-        scratch.bin = bin;
-        scratch.above = above;
-      }
-    }
+    if (threadIdx.x < 32) find_bin(scratch, left);
     sync_block();
-    prefix |= static_cast<Key>(scratch.bin) << shift;
+    found |= static_cast<Key>(scratch.bin) << low;
     left -= scratch.above;
+    high = low;
   }
-  return prefix;
+  return found + least;
 }
 
 // How many i in [0, n) hold; every thread gets it. `total` is shared.
