@@ -113,11 +113,18 @@ struct Cta {
   std::size_t scheduler_stack_bytes = 0;
 };
 
-thread_local std::unique_ptr<Cta> t_cta;
+// Plain and at a fixed place: every lane asks for it all the time.
+[[gnu::tls_model("initial-exec")]] constinit thread_local Cta* t_cta = nullptr;
+
+Cta& make_cta() {
+  thread_local std::unique_ptr<Cta> owner;
+  owner = std::make_unique<Cta>();
+  t_cta = owner.get();
+  return *owner;
+}
 
 Cta& cta() {
-  if (t_cta == nullptr) t_cta = std::make_unique<Cta>();
-  return *t_cta;
+  return t_cta != nullptr ? *t_cta : make_cta();
 }
 
 void to_scheduler(bool is_last) {
@@ -139,7 +146,11 @@ void enter() {
 #if EMULATOR_ASAN
   __sanitizer_finish_switch_fiber(nullptr, &c.scheduler_stack, &c.scheduler_stack_bytes);
 #endif
-  (*c.body)();
+  try {
+    (*c.body)();
+  } catch (std::exception const& error) {  // a test's check: it has no stack to go up
+    fault(error.what());
+  }
   Fiber& self = *c.running;
   // On a device they may land after the CTA has gone.
   bool has_copies = !self.open.empty();

@@ -44,7 +44,7 @@ TEST(device_halves_what_does_not_fit) {
   Rng rng(1);
   DeviceWorld const world = random_world(rng, RowType::kFloat32, 16, {400, 112});
   auto const table = world.upload();
-  WorldBatch const batch = batch_of(rng, world, 64);
+  WorldBatch const batch = batch_of(rng, world, 24);
   check_batch(world, *table, batch);
   std::size_t const held = bytes_held(world, *table);
   std::uint64_t launches = 0;
