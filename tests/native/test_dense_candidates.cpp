@@ -192,7 +192,7 @@ TEST(device_serves_many_queries_of_overlapping_scopes) {
 // More than go through the device at a time.
 TEST(device_serves_a_batch_in_pieces) {
   Rng rng(7);
-  DeviceWorld const world = random_world(rng, RowType::kFloat32, kDim, {150});
+  DeviceWorld const world = random_world(rng, RowType::kFloat32, kDim, {20});
   WorldBatch batch;
   batch.see(world.everything());
   for (int q = 0; q < 1100; ++q) batch.ask(0, random_query(rng, world), 3);
