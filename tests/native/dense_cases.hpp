@@ -60,8 +60,17 @@ inline void kill(WorldSegment& segment, std::uint32_t row) {
   segment.live[row / 64] &= ~(std::uint64_t{1} << row % 64);
 }
 
-// Rows of several kinds: Gaussian, near copies of one another, equal, zero, with outliers; in every
-// other segment one in five is dead.
+// A vector of -1, 0 and 1. The int8 plane holds it but for float32 roundings: only the other side's
+// error is left.
+inline std::vector<float> exact_vector(Rng& rng, std::uint32_t dim) {
+  std::vector<float> out(dim);
+  for (float& value : out) value = static_cast<float>(rng.below(3)) - 1.0f;
+  out[rng.below(dim)] = 1.0f;
+  return out;
+}
+
+// Rows of several kinds: Gaussian, near copies of one another, equal, exact, with outliers; in
+// every other segment some zero, in every other one in five dead.
 inline DeviceWorld random_world(Rng& rng, RowType type, std::uint32_t dim,
                                 std::vector<std::uint32_t> const& sizes) {
   DeviceWorld world{type, dim, {}};
@@ -69,6 +78,7 @@ inline DeviceWorld random_world(Rng& rng, RowType type, std::uint32_t dim,
   std::vector<float> const base = random_vector(rng, dim);
   for (std::uint32_t size : sizes) {
     WorldSegment segment;
+    bool const has_zeros = rng.below(2) == 0;
     for (std::uint32_t i = 0; i < size; ++i) {
       std::vector<float> row = random_vector(rng, dim);
       std::uint64_t const kind = rng.below(std::uint64_t{10});
@@ -76,15 +86,33 @@ inline DeviceWorld random_world(Rng& rng, RowType type, std::uint32_t dim,
         if (kind == 0) row[d] = base[d] + row[d] * 1e-4f;
         if (kind == 1) row[d] = base[d];
         if (kind == 2 && d % 7 == 0) row[d] *= 50.0f;
-        if (kind == 3) row[d] = 0.0f;
+        if (kind == 3 && has_zeros) row[d] = 0.0f;
         if (kind == 4) row[d] = base[d] + row[d] * 0.03f;
       }
+      if (kind == 5) row = exact_vector(rng, dim);
       world.add_row(segment, row, scattered_seq(++seq));
     }
     // Bits past the end mean nothing.
     bool const has_dead = rng.below(2) == 0;
     for (std::uint32_t i = 0; has_dead && i < size; ++i) {
       if (rng.below(5) == 0) kill(segment, i);
+    }
+    world.segments.push_back(std::move(segment));
+  }
+  world.place();
+  return world;
+}
+
+inline DeviceWorld half_exact_world(Rng& rng, RowType type, std::uint32_t dim,
+                                    std::vector<std::uint32_t> const& sizes) {
+  DeviceWorld world{type, dim, {}};
+  Seq seq = 0;
+  for (std::uint32_t size : sizes) {
+    WorldSegment segment;
+    for (std::uint32_t i = 0; i < size; ++i) {
+      bool const is_exact = rng.below(2) == 0;
+      world.add_row(segment, is_exact ? exact_vector(rng, dim) : random_vector(rng, dim),
+                    scattered_seq(++seq));
     }
     world.segments.push_back(std::move(segment));
   }
@@ -106,8 +134,9 @@ inline std::vector<SlotRange> random_scope(Rng& rng, DeviceWorld const& world) {
   return out;
 }
 
-// Gaussian, or a row, or nothing.
+// Gaussian, a row, or exact.
 inline std::vector<float> random_query(Rng& rng, DeviceWorld const& world) {
+  if (rng.below(5) == 0) return exact_vector(rng, world.dim);
   std::vector<float> query = random_vector(rng, world.dim);
   WorldSegment const& some = world.segments[rng.below(world.segments.size())];
   if (rng.below(2) == 0 && some.n_rows > 0) {
@@ -124,6 +153,7 @@ struct RandomCase {
   std::size_t n_queries = 5;
   std::uint32_t most_depth = 10;
   std::optional<DenseTuning> tuning = std::nullopt;
+  bool is_half_exact = false;  // rows: the others Gaussian
   std::string folder = HYRECALL_EMULATED_FOLDER;
 };
 
@@ -131,19 +161,27 @@ struct RandomCase {
 inline constexpr DenseTuning kTight{64, 1, 2};
 
 inline void check_random(Rng& rng, RandomCase const& chosen) {
-  DeviceWorld const world = random_world(rng, chosen.type, chosen.dim, chosen.sizes);
+  DeviceWorld const world = chosen.is_half_exact
+                                ? half_exact_world(rng, chosen.type, chosen.dim, chosen.sizes)
+                                : random_world(rng, chosen.type, chosen.dim, chosen.sizes);
   auto const table = world.upload({}, chosen.folder);
   WorldBatch batch;
   batch.tuning = chosen.tuning;
   batch.see(world.everything());
   for (std::uint32_t n = rng.below(6u); n > 0; --n) batch.see(random_scope(rng, world));
   for (std::size_t q = 0; q < chosen.n_queries; ++q) {
-    float floor = -std::numeric_limits<float>::infinity();
-    if (rng.below(4) == 0) floor = static_cast<float>(rng.unit() * 0.5);
     std::uint32_t const group =
         rng.below(20) == 0 ? kNone32 : rng.below(static_cast<std::uint32_t>(batch.scopes.size()));
-    batch.ask(group, random_query(rng, world), rng.below(chosen.most_depth + 1), floor,
-              rng.below(2) == 0);
+    batch.ask(group, random_query(rng, world), rng.below(chosen.most_depth + 1));
+    batch.strict[q] = rng.below(2) == 0 ? 1 : 0;
+    if (rng.below(2) == 0) continue;
+    // A row's own score as the floor: the hardest to keep, and to leave out.
+    auto const rows = expected_rows(
+        world, batch, q, [](std::uint32_t, std::uint32_t, std::uint32_t) { return true; });
+    bool const is_last = rng.below(2) == 0;
+    batch.floors[q] = rows.empty() ? static_cast<float>(rng.unit())
+                      : is_last    ? rows.back().score
+                                   : rows[rng.below(rows.size())].score;
   }
   check_batch(world, *table, batch);
 }

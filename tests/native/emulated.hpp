@@ -22,10 +22,16 @@ inline emulator::Controls const& emulated(std::string const& folder = HYRECALL_E
 // Until it goes out of scope.
 class SeedOf {
  public:
-  explicit SeedOf(std::uint64_t seed) { emulated().set_seed(seed); }
-  ~SeedOf() { emulated().set_seed(1); }
+  explicit SeedOf(std::uint64_t seed, std::string const& folder = HYRECALL_EMULATED_FOLDER)
+      : controls_(emulated(folder)) {
+    controls_.set_seed(seed);
+  }
+  ~SeedOf() { controls_.set_seed(1); }
   SeedOf(SeedOf const&) = delete;
   SeedOf& operator=(SeedOf const&) = delete;
+
+ private:
+  emulator::Controls const& controls_;
 };
 class MemoryOf {
  public:

@@ -8,11 +8,17 @@ namespace {
 constexpr RowType kTypes[] = {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16};
 constexpr char const* kPlanes[] = {"int8", "rows"};
 
+// Rows of float32 are in no plane but int8.
+bool is_there(char const* plane, RowType type) {
+  return plane == kPlanes[0] || type != RowType::kFloat32;
+}
+
 TEST(device_finds_what_a_full_sort_finds) {
   Rng rng(20261122);
   for (char const* plane : kPlanes) {
     PlaneOf const forced(plane);
     for (RowType type : kTypes) {
+      if (!is_there(plane, type)) continue;
       check_random(rng, {type, 1, {40}, 3, 10});
       check_random(rng, {type, 31, {200, 1, 300}, 9, 20});
       check_random(rng, {type, 33, {130}, 40, 200});
@@ -28,8 +34,9 @@ TEST(device_finds_the_same_in_stages_with_little_room) {
     for (char const* plane : kPlanes) {
       PlaneOf const forced(plane);
       for (RowType type : kTypes) {
-        check_random(rng, {type, 8, {1500, 0, 1, 2000}, 6, 40, tuning});
-        check_random(rng, {type, 20, {1100, 300}, 20, 15, tuning});
+        if (!is_there(plane, type)) continue;
+        check_random(rng, {type, 8, {900, 0, 1, 700}, 6, 40, tuning});
+        check_random(rng, {type, 20, {400, 300}, 10, 15, tuning});
       }
     }
   }
@@ -41,17 +48,17 @@ TEST(device_finds_the_same_in_every_order_of_threads) {
     Rng rng(3);
     for (char const* plane : kPlanes) {
       PlaneOf const forced(plane);
-      check_random(rng, {RowType::kFloat16, 70, {700, 500}, 12, 30, kTight});
-      check_random(rng, {RowType::kBFloat16, 200, {300}, 66, 20});
+      check_random(rng, {RowType::kFloat16, 70, {200, 300}, 8, 30, kTight});
+      check_random(rng, {RowType::kBFloat16, 100, {140}, 66, 20});
     }
-    check_random(rng, {RowType::kFloat32, 17, {1000}, 33, 12, DenseTuning{64, 1, 4}});
+    check_random(rng, {RowType::kFloat32, 17, {700}, 33, 12, DenseTuning{64, 1, 4}});
   }
 }
 
 TEST(device_takes_every_dimension) {
   Rng rng(4);
-  std::vector<std::uint32_t> dims(300);
-  for (std::uint32_t i = 0; i < 300; ++i) dims[i] = i + 1;
+  std::vector<std::uint32_t> dims;
+  for (std::uint32_t dim = 1; dim <= 300; dim += dim < 140 ? 1 : 1 + dim % 4) dims.push_back(dim);
   dims.push_back(1040);
   dims.push_back(1041);  // int8 dots from here on are not exact as float32
   for (std::uint32_t dim : dims) {

@@ -59,7 +59,7 @@ TEST(device_keeps_what_filters_keep) {
   Rng rng(11);
   std::array<std::size_t, 6> n_kinds{};
   std::size_t n_found = 0;
-  for (int round = 0; round < 24; ++round) {
+  for (int round = 0; round < 14; ++round) {
     PlaneOf const forced(round % 4 < 2 ? "int8" : "rows");
     DeviceWorld const world =
         random_world(rng, round % 2 == 0 ? RowType::kFloat16 : RowType::kFloat32, 9,
@@ -78,7 +78,7 @@ TEST(device_keeps_what_filters_keep) {
       batch.group_filters.push_back(other);
     }
     auto const n_groups = static_cast<std::uint32_t>(batch.group_scopes.size());
-    for (int q = 0; q < 24; ++q)
+    for (int q = 0; q < 16; ++q)
       batch.ask(rng.below(n_groups), random_query(rng, world), 1 + rng.below(40u));
     auto const table = world.upload(filtered.arrays);
     check_batch(world, *table, batch,

@@ -44,7 +44,7 @@ TEST(device_halves_what_does_not_fit) {
   Rng rng(1);
   DeviceWorld const world = random_world(rng, RowType::kFloat32, 16, {400, 112});
   auto const table = world.upload();
-  WorldBatch const batch = batch_of(rng, world, 64);
+  WorldBatch const batch = batch_of(rng, world, 24);
   check_batch(world, *table, batch);
   std::size_t const held = bytes_held(world, *table);
   std::uint64_t launches = 0;
@@ -169,6 +169,39 @@ TEST(device_serves_threads_while_segments_come_and_go) {
   is_over = true;
   maker.join();
   CHECK_EQ(n_wrong.load(), 0);
+}
+
+// Room for one of them: they take turns.
+TEST(device_answers_every_thread_when_memory_is_short) {
+  Rng rng(6);
+  DeviceWorld const world = random_world(rng, RowType::kFloat32, 8, {300, 200});
+  auto const table = world.upload();
+  WorldBatch const batch = batch_of(rng, world, 4);
+  std::size_t const held = bytes_held(world, *table);
+  std::atomic<int> n_answered = 0, n_wrong = 0;
+  {
+    MemoryOf const limit(held + 50'000);
+    std::vector<std::thread> askers;
+    for (int t = 0; t < 6; ++t) {
+      askers.emplace_back([&] {
+        for (int round = 0; round < 6; ++round) {
+          try {
+            check_batch(world, *table, batch);
+            n_answered += 1;
+          } catch (std::exception const&) {
+            n_wrong += 1;
+          }
+        }
+      });
+    }
+    for (std::thread& asker : askers) asker.join();
+    CHECK(emulated().allocated_bytes() <= held + 50'000);
+    check_batch(world, *table, batch);  // alone it fits
+  }
+  CHECK_EQ(n_wrong.load(), 0);
+  CHECK_EQ(n_answered.load(), 36);
+  check_batch(world, *table, batch);
+  CHECK_EQ(bytes_held(world, *table), held);
 }
 
 }  // namespace

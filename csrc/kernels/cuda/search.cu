@@ -208,13 +208,13 @@ void run_search(SearchParams const& params) {
   key.plane = static_cast<std::int32_t>(params.plane);
 
   WorkspacePool& pool = WorkspacePool::of_device(table.device);
-  WorkspacePool::Loan const workspace = pool.borrow();
+  WorkspacePool::Loan workspace = pool.borrow();
   try {
     workspace->reserve(rooms, places.all_bytes);
   } catch (CudaError const& error) {
     if (error.code != cudaErrorMemoryAllocation) throw;
     cudaGetLastError();
-    pool.clear_idle();
+    workspace.be_alone();
     workspace->reserve(rooms, places.all_bytes);
   }
   lay_out(params, table, workspace->input.data(), workspace->memory.data(), rooms);

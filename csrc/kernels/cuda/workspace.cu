@@ -49,22 +49,30 @@ Workspace* WorkspacePool::take() {
     all_.push_back(std::make_unique<Workspace>());
     idle_.push_back(all_.back().get());
   }
-  returned_.wait(lock, [&] { return !idle_.empty(); });
+  returned_.wait(lock, [&] { return !idle_.empty() && !is_alone_; });
   Workspace* const workspace = idle_.back();
   idle_.pop_back();
   return workspace;
 }
 
-void WorkspacePool::give_back(Workspace* workspace) {
+void WorkspacePool::give_back(Workspace* workspace, bool was_alone) {
   {
     std::lock_guard const lock(mutex_);
     idle_.push_back(workspace);
+    if (was_alone) is_alone_ = false;
   }
-  returned_.notify_one();
+  returned_.notify_all();  // they wait for several things
 }
 
-void WorkspacePool::clear_idle() {
-  std::lock_guard const lock(mutex_);
+void WorkspacePool::wait_alone(Workspace* own) {
+  own->clear();
+  std::unique_lock lock(mutex_);
+  n_waiting_ += 1;
+  returned_.notify_all();  // who waits for the last of the others need not wait for this one
+  returned_.wait(lock, [&] { return !is_alone_; });
+  is_alone_ = true;
+  n_waiting_ -= 1;
+  returned_.wait(lock, [&] { return all_.size() - idle_.size() == 1 + n_waiting_; });
   for (Workspace* const workspace : idle_) workspace->clear();
 }
 

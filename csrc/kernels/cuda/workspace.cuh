@@ -82,31 +82,39 @@ class WorkspacePool {
   class Loan {
    public:
     Loan(WorkspacePool& pool, Workspace* workspace) : pool_(pool), workspace_(workspace) {}
-    ~Loan() { pool_.give_back(workspace_); }
+    ~Loan() { pool_.give_back(workspace_, is_alone_); }
     Loan(Loan const&) = delete;
     Loan& operator=(Loan const&) = delete;
     Workspace& operator*() const { return *workspace_; }
     Workspace* operator->() const { return workspace_; }
+    // For a search that does not fit beside the others: when it comes back, this workspace is the
+    // only one, and empty too. Until it is given back no other is lent.
+    void be_alone() {
+      pool_.wait_alone(workspace_);
+      is_alone_ = true;
+    }
 
    private:
     WorkspacePool& pool_;
     Workspace* workspace_;
+    bool is_alone_ = false;
   };
   Loan borrow() { return {*this, take()}; }
-  // Frees the memory of those that nobody uses: another search needs it.
-  void clear_idle();
 
  private:
   // Enough that copies, kernels and the host's part of several searches overlap.
   static constexpr std::size_t kMost = 4;
 
   Workspace* take();
-  void give_back(Workspace* workspace);
+  void give_back(Workspace* workspace, bool was_alone);
+  void wait_alone(Workspace* own);
 
   std::mutex mutex_;
   std::condition_variable returned_;
   std::vector<std::unique_ptr<Workspace>> all_;
   std::vector<Workspace*> idle_;
+  std::size_t n_waiting_ = 0;  // to be alone: lent, but empty
+  bool is_alone_ = false;      // somebody is, or waits for the last of the others
 };
 
 }  // namespace hyrecall::cuda

@@ -1,0 +1,70 @@
+# Emulated libraries with one bug each, which tests/native/test_planted.cpp must notice: a file of csrc with
+# `right` replaced by `wrong`, before the include path of the true one, and the wrappers of the .cu files that
+# include it built anew. The text must be there, once.
+set(HYRECALL_BROKEN_FOLDER ${CMAKE_BINARY_DIR}/broken)
+
+function(hyrecall_plant name file sources right wrong)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/csrc/${file})
+  file(READ ${CMAKE_SOURCE_DIR}/csrc/${file} text)
+  string(FIND "${text}" "${right}" first)
+  string(FIND "${text}" "${right}" last REVERSE)
+  if(first EQUAL -1 OR NOT first EQUAL last)
+    message(FATAL_ERROR "planted bug ${name}: '${right}' stands not once in ${file}")
+  endif()
+  string(REPLACE "${right}" "${wrong}" text "${text}")
+  set(folder ${HYRECALL_BROKEN_FOLDER}/${name})
+  # Written only when it changes.
+  file(CONFIGURE OUTPUT ${folder}/csrc/${file} CONTENT "@text@" @ONLY)
+  set(wrappers)
+  foreach(source ${sources})
+    list(APPEND wrappers ${CMAKE_BINARY_DIR}/emulated/sources/${source}.cpp)
+  endforeach()
+  list(JOIN sources "|" pattern)
+  add_library(hyrecall_broken_${name} MODULE ${wrappers}
+    "$<FILTER:$<TARGET_OBJECTS:hyrecall_emulated_objects>,EXCLUDE,/(${pattern})\\.cpp\\.>")
+  target_include_directories(hyrecall_broken_${name} BEFORE PRIVATE ${folder}/csrc)
+  target_link_libraries(hyrecall_broken_${name} PRIVATE hyrecall_emulated)
+  # No time is lost on making it fast.
+  target_compile_options(hyrecall_broken_${name} PRIVATE -O1 -Wno-unused-variable -Wno-unused-parameter
+    -Wno-unused-but-set-variable)
+  set_target_properties(hyrecall_broken_${name} PROPERTIES
+    OUTPUT_NAME hyrecall_cuda LIBRARY_OUTPUT_DIRECTORY ${folder})
+  add_dependencies(hyrecall_native_tests hyrecall_broken_${name})
+endfunction()
+
+set(scans "scan_int8;scan_float16;scan_bfloat16")
+hyrecall_plant(threshold_without_bound kernels/cuda/select.cu select
+  "float_down(score_of_key(pivot) - error)" "score_of_key(pivot)")
+hyrecall_plant(cut_not_lowered kernels/front_plane.hpp "queries;select"
+  "static_cast<double>(threshold) - static_cast<double>(bound.constant)" "static_cast<double>(threshold)")
+hyrecall_plant(mask_skipped kernels/cuda/candidates.cuh "${scans}"
+  "if (reaches && !is_full)" "if (false)")
+hyrecall_plant(classified_by_first_group kernels/cuda/visits.cuh "${scans}"
+  "i < panel.n_groups && (all || !any)" "i < 1")
+hyrecall_plant(masks_of_the_last_visit kernels/cuda/scan.cuh "${scans}"
+  "if (i % n_chunks == 0)" "if (i == 0)")
+hyrecall_plant(overflow_ignored kernels/cuda/select.cu select
+  "n_found > job.capacity) job.overflows[query] = 1" "n_found > job.capacity) job.overflows[query] = 0")
+hyrecall_plant(ties_by_slot kernels/cuda/select.cu select
+  "return seq_key(segment.seqs[slot - segment.first_tile * kTileRows]);"
+  "return seq_key(slot + 0 * segment.n_rows);")
+hyrecall_plant(residual_of_the_tile kernels/cuda/candidates.cuh "${scans}"
+  "own.residuals[at] : 0.0f" "own.residuals[first] : 0.0f")
+hyrecall_plant(stage_skipped kernels/cuda/search.cu search
+  "stage < key.n_stages; ++stage" "stage < key.n_stages; stage += 2")
+hyrecall_plant(barrier_missing kernels/cuda/scan.cuh "${scans}"
+  "sync_block();  // chunk i is there for all, and all have done with chunk i - 1" "")
+hyrecall_plant(copies_not_waited_for kernels/cuda/scan.cuh "${scans}"
+  "wait_copies<Shape::kStages - 2>();" "wait_copies<Shape::kStages - 1>();")
+hyrecall_plant(strict_floor_ignored kernels/cuda/select.cu select
+  "is_strict ? key > floor_key : key >= floor_key" "key >= floor_key")
+hyrecall_plant(second_score_without_bound kernels/cuda/rescore.cu rescore
+  "segment.residuals[row] : 0.0f;" "0.0f : 0.0f;")
+
+set(hopper_scans "scan_sm90_int8;scan_sm90_float16;scan_sm90_bfloat16")
+hyrecall_plant(stage_left_too_early kernels/cuda/scan_sm90.cuh "${hopper_scans}"
+  "wait_products<1>();" "wait_products<2>();")
+hyrecall_plant(constants_not_waited_for kernels/cuda/scan_sm90.cuh "${hopper_scans}"
+  "sync_threads(1 + group, kGroupThreads);  // the constants are there for all" "")
+hyrecall_plant(chunk_not_waited_for kernels/cuda/scan_sm90.cuh "${hopper_scans}"
+  "if (chunk > 0) wait_phase(&shared.full[at.stage], at.parity);" "")

@@ -1,0 +1,88 @@
+// What a CTA is made of while it runs; fibers.cpp switches between its threads, waiting.cpp has
+// what they wait for.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <deque>
+#include <functional>
+#include <random>
+#include <vector>
+
+#include "emulator/fibers.hpp"
+
+namespace emulator {
+
+constexpr std::size_t kStackBytes = 96 * 1024;
+constexpr unsigned kNamedBarriers = 16;
+
+struct Copy {
+  void* to;
+  void const* from;
+  std::size_t bytes;
+};
+
+struct Fiber {
+  void* stack = nullptr;
+  void* sp = nullptr;
+  void* asan_frame = nullptr;
+  bool is_done = true;
+  std::uint64_t const volatile* wait_word = nullptr;
+  std::uint64_t wait_value = 0;
+  char const* why = "";
+  Place place;
+  unsigned warp = 0;
+  unsigned lane = 0;
+  std::uint64_t collectives = 0;
+  std::deque<std::vector<Copy>> groups;  // committed
+  std::vector<Copy> open;
+  std::deque<std::vector<std::function<void()>>> product_groups;  // committed
+  std::vector<std::function<void()>> open_products;
+};
+
+struct Warp {
+  alignas(16) unsigned char values[2][kWarpSize * kMostExchanged];
+  unsigned n_arrived = 0;
+  std::uint64_t generation = 0;
+};
+
+struct Barrier {
+  unsigned n_arrived = 0;
+  unsigned n_expected = 0;
+  std::uint64_t generation = 0;
+};
+
+struct Cta {
+  Cta() = default;
+  Cta(Cta const&) = delete;
+  Cta& operator=(Cta const&) = delete;
+  ~Cta() {
+    for (Fiber const& fiber : fibers) {
+      if (fiber.stack != nullptr) munmap(fiber.stack, kStackBytes);
+    }
+  }
+
+  std::vector<Fiber> fibers;
+  std::vector<Warp> warps;
+  Barrier barriers[kNamedBarriers];
+  unsigned char* shared = nullptr;
+  std::size_t shared_bytes = 0;
+  std::function<void()> const* body = nullptr;
+  std::vector<std::function<void()>> landing;  // block copies under way
+  Fiber* running = nullptr;
+  std::mt19937_64 rng;
+  bool is_shuffled = false;
+  bool lands_early = false;
+  void* scheduler_sp = nullptr;
+  void* scheduler_asan_frame = nullptr;
+  void const* scheduler_stack = nullptr;
+  std::size_t scheduler_stack_bytes = 0;
+};
+
+// Of the host thread that runs.
+Cta& cta();
+
+// The running fiber lets others run.
+void yield();
+
+}  // namespace emulator

@@ -1,0 +1,99 @@
+// What fibers wait for: words, barriers, collectives of a warp, copies, products.
+#include <cstring>
+
+#include "emulator/cta.hpp"
+
+namespace emulator {
+namespace {
+
+void land(Copy const& copy) {
+  std::memcpy(copy.to, copy.from, copy.bytes);
+}
+
+}  // namespace
+
+void wait_while_equal(std::uint64_t const volatile* word, std::uint64_t value, char const* why) {
+  Fiber& self = *cta().running;
+  self.why = why;
+  // At least one turn for the others, so that orders differ.
+  self.wait_word = word;
+  self.wait_value = value;
+  while (*word == value) yield();
+  self.wait_word = nullptr;
+}
+
+void named_barrier(unsigned id, unsigned n_threads) {
+  if (id >= kNamedBarriers) fault("a barrier number below 16");
+  Barrier& barrier = cta().barriers[id];
+  if (barrier.n_arrived == 0) barrier.n_expected = n_threads;
+  if (barrier.n_expected != n_threads) fault("a barrier with two numbers of threads");
+  if (++barrier.n_arrived == n_threads) {
+    barrier.n_arrived = 0;
+    barrier.generation += 1;
+    return;
+  }
+  wait_while_equal(&barrier.generation, barrier.generation, "barrier");
+}
+
+void const* exchange(void const* value, std::size_t bytes, std::size_t stride) {
+  if (bytes > stride || stride > kMostExchanged) fault("a value too large to exchange");
+  Fiber& self = *cta().running;
+  Warp& warp = cta().warps[self.warp];
+  // Two sets of slots: a lane may be one collective ahead of the slowest reader, never two.
+  unsigned char* const slots = warp.values[self.collectives % 2];
+  std::memcpy(slots + self.lane * stride, value, bytes);
+  self.collectives += 1;
+  if (++warp.n_arrived == kWarpSize) {
+    warp.n_arrived = 0;
+    warp.generation += 1;
+  } else {
+    wait_while_equal(&warp.generation, warp.generation, "warp collective");
+  }
+  return slots;
+}
+
+void queue_copy(void* to, void const* from, std::size_t bytes) {
+  Copy const copy{to, from, bytes};
+  Cta& c = cta();
+  // An early one is kept as well: who does not wait for it is at fault.
+  if (c.lands_early && (c.rng() & 1) != 0) land(copy);
+  c.running->open.push_back(copy);
+}
+
+void commit_copies() {
+  Fiber& self = *cta().running;
+  self.groups.push_back(std::move(self.open));
+  self.open.clear();
+}
+
+void wait_copies(unsigned n_left) {
+  Fiber& self = *cta().running;
+  while (self.groups.size() > n_left) {
+    for (Copy const& copy : self.groups.front()) land(copy);
+    self.groups.pop_front();
+  }
+}
+
+void land_later(std::function<void()> copy) {
+  cta().landing.push_back(std::move(copy));
+}
+
+void queue_product(std::function<void()> product) {
+  cta().running->open_products.push_back(std::move(product));
+}
+
+void commit_products() {
+  Fiber& self = *cta().running;
+  self.product_groups.push_back(std::move(self.open_products));
+  self.open_products.clear();
+}
+
+void wait_products(unsigned n_left) {
+  Fiber& self = *cta().running;
+  while (self.product_groups.size() > n_left) {
+    for (auto const& product : self.product_groups.front()) product();
+    self.product_groups.pop_front();
+  }
+}
+
+}  // namespace emulator

@@ -1,0 +1,98 @@
+// Libraries with one bug each (cmake/planted_bugs.cmake): random batches must find every one.
+#include <cstdlib>
+#include <string>
+
+#include "native/dense_cases.hpp"
+#include "native/emulated.hpp"
+
+namespace hyrecall::testing {
+namespace {
+
+bool is_caught(std::string const& folder) {
+  Rng rng(1);
+  for (int round = 0; round < 60; ++round) {
+    PlaneOf const forced(round % 8 == 3 ? "rows" : "int8");
+    RandomCase chosen;
+    chosen.folder = folder;
+    chosen.type = round % 4 < 2 ? RowType::kFloat32 : RowType::kFloat16;
+    chosen.dim = 1 + rng.below(round % 5 == 0 ? 300u : 40u);
+    chosen.sizes = {rng.below(500u), 1 + rng.below(300u)};
+    chosen.n_queries = 1 + rng.below(12u);
+    chosen.most_depth = 25;
+    if (round % 2 == 1) {
+      chosen.is_half_exact = true;
+      chosen.dim = 4 + rng.below(10u);
+      chosen.sizes = {round % 4 == 1 ? 128u : 300u};
+      chosen.n_queries = 32;
+      chosen.most_depth = 120;  // where scores lie closest
+    }
+    if (round % 6 == 2) chosen.tuning = kTight;
+    if (round % 6 >= 4) chosen.tuning = DenseTuning{400, 1, 2};
+    try {
+      SeedOf const order(static_cast<std::uint64_t>(round % 6), folder);
+      check_random(rng, chosen);
+    } catch (Failure const&) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Which kernels a library that is loaded meanwhile takes.
+class ComputeOf {
+ public:
+  explicit ComputeOf(char const* compute) { setenv("HYRECALL_EMULATOR_COMPUTE", compute, 1); }
+  ~ComputeOf() {
+    if (was_.empty()) {
+      unsetenv("HYRECALL_EMULATOR_COMPUTE");
+    } else {
+      setenv("HYRECALL_EMULATOR_COMPUTE", was_.c_str(), 1);
+    }
+  }
+  ComputeOf(ComputeOf const&) = delete;
+  ComputeOf& operator=(ComputeOf const&) = delete;
+
+ private:
+  static std::string current() {
+    char const* const text = std::getenv("HYRECALL_EMULATOR_COMPUTE");
+    return text != nullptr ? text : "";
+  }
+  std::string const was_ = current();
+};
+
+bool is_caught_bug(char const* name, char const* compute = "8.0") {
+  ComputeOf const kernels(compute);
+  return is_caught(std::string(HYRECALL_BROKEN_FOLDER) + "/" + name);
+}
+
+TEST(device_planted_bugs_in_bounds_are_caught) {
+  CHECK(!is_caught(HYRECALL_EMULATED_FOLDER));
+  CHECK(is_caught_bug("threshold_without_bound"));
+  CHECK(is_caught_bug("cut_not_lowered"));
+  CHECK(is_caught_bug("residual_of_the_tile"));
+  CHECK(is_caught_bug("second_score_without_bound"));
+}
+
+TEST(device_planted_bugs_in_the_choice_of_rows_are_caught) {
+  CHECK(is_caught_bug("mask_skipped"));
+  CHECK(is_caught_bug("classified_by_first_group"));
+  CHECK(is_caught_bug("masks_of_the_last_visit"));
+  CHECK(is_caught_bug("overflow_ignored"));
+  CHECK(is_caught_bug("ties_by_slot"));
+  CHECK(is_caught_bug("stage_skipped"));
+  CHECK(is_caught_bug("strict_floor_ignored"));
+}
+
+TEST(device_planted_bugs_in_waiting_are_caught) {
+  CHECK(is_caught_bug("barrier_missing"));
+  CHECK(is_caught_bug("copies_not_waited_for"));
+}
+
+TEST(device_planted_bugs_in_waiting_on_hopper_are_caught) {
+  CHECK(is_caught_bug("stage_left_too_early", "9.0"));
+  CHECK(is_caught_bug("constants_not_waited_for", "9.0"));
+  CHECK(is_caught_bug("chunk_not_waited_for", "9.0"));
+}
+
+}  // namespace
+}  // namespace hyrecall::testing
