@@ -17,6 +17,13 @@ class PlaneOf {
   PlaneOf& operator=(PlaneOf const&) = delete;
 };
 
+// For tests of one thread that take minutes there; AddressSanitizer runs them.
+inline void skip_under_thread_sanitizer() {
+#if defined(__SANITIZE_THREAD__)
+  throw Skip("a single thread, for too long");
+#endif
+}
+
 inline bool same_rows(std::vector<device::FoundRow> const& a,
                       std::vector<device::FoundRow> const& b) {
   if (a.size() != b.size()) return false;
@@ -161,6 +168,7 @@ struct RandomCase {
 inline constexpr DenseTuning kTight{64, 1, 2};
 
 inline void check_random(Rng& rng, RandomCase const& chosen) {
+  skip_under_thread_sanitizer();
   DeviceWorld const world = chosen.is_half_exact
                                 ? half_exact_world(rng, chosen.type, chosen.dim, chosen.sizes)
                                 : random_world(rng, chosen.type, chosen.dim, chosen.sizes);

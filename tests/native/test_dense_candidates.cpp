@@ -30,6 +30,7 @@ std::uint64_t launches_of(DeviceWorld const& world, device::DeviceTable const& t
 }
 
 TEST(device_repairs_the_overflow_of_near_copies) {
+  skip_under_thread_sanitizer();
   Rng rng(1);
   for (RowType type : {RowType::kFloat32, RowType::kFloat16}) {
     DeviceWorld const world = cluster(rng, type, kFortyTiles, 1e-3f);
@@ -52,6 +53,7 @@ TEST(device_repairs_the_overflow_of_near_copies) {
 }
 
 TEST(device_cuts_ties_by_age) {
+  skip_under_thread_sanitizer();
   Rng rng(2);
   DeviceWorld const world = cluster(rng, RowType::kBFloat16, 1300, 0.0f);
   auto const table = world.upload();
@@ -69,6 +71,7 @@ TEST(device_cuts_ties_by_age) {
 }
 
 TEST(device_gives_any_depth) {
+  skip_under_thread_sanitizer();
   Rng rng(3);
   DeviceWorld const world = random_world(rng, RowType::kFloat32, kDim, {3000, 2500});
   auto const table = world.upload();
@@ -93,6 +96,7 @@ TEST(device_gives_any_depth) {
 }
 
 TEST(device_keeps_rows_at_a_floor_and_above_a_strict_one) {
+  skip_under_thread_sanitizer();
   Rng rng(4);
   for (float const spread : {0.0f, 1e-4f, 0.3f}) {
     DeviceWorld const world = cluster(rng, RowType::kFloat32, 500, spread);
@@ -161,6 +165,7 @@ TEST(device_passes_over_dead_tiles_and_empty_segments) {
 }
 
 TEST(device_serves_many_queries_of_overlapping_scopes) {
+  skip_under_thread_sanitizer();
   Rng rng(6);
   DeviceWorld const world = random_world(rng, RowType::kFloat16, kDim, {1400, 129, 300});
   auto const table = world.upload();
@@ -191,6 +196,7 @@ TEST(device_serves_many_queries_of_overlapping_scopes) {
 
 // More than go through the device at a time.
 TEST(device_serves_a_batch_in_pieces) {
+  skip_under_thread_sanitizer();
   Rng rng(7);
   DeviceWorld const world = random_world(rng, RowType::kFloat32, kDim, {20});
   WorldBatch batch;

@@ -73,6 +73,7 @@ TEST(device_takes_every_dimension) {
 
 // The outermost norms that vectors may have (core/formulas.hpp), rows and queries.
 TEST(device_takes_norms_from_2_to_minus_60_to_2_to_60) {
+  skip_under_thread_sanitizer();
   Rng rng(5);
   for (char const* plane : kPlanes) {
     PlaneOf const forced(plane);

@@ -56,6 +56,7 @@ struct Filtered {
 };
 
 TEST(device_keeps_what_filters_keep) {
+  skip_under_thread_sanitizer();
   Rng rng(11);
   std::array<std::size_t, 6> n_kinds{};
   std::size_t n_found = 0;

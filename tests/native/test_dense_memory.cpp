@@ -41,6 +41,7 @@ std::size_t bytes_held(DeviceWorld const& world, device::DeviceTable const& tabl
 }
 
 TEST(device_halves_what_does_not_fit) {
+  skip_under_thread_sanitizer();
   Rng rng(1);
   DeviceWorld const world = random_world(rng, RowType::kFloat32, 16, {400, 112});
   auto const table = world.upload();
@@ -72,6 +73,7 @@ TEST(device_halves_what_does_not_fit) {
 }
 
 TEST(device_halves_what_overflowed_and_does_not_fit) {
+  skip_under_thread_sanitizer();
   Rng rng(2);
   DeviceWorld world{RowType::kFloat32, 8, {{}}};
   std::vector<float> const same = random_vector(rng, 8);
