@@ -34,9 +34,9 @@ class Emulator:
         return int(self._controls.n_launches())
 
     @contextmanager
-    def memory(self, room: int) -> Iterator[None]:
-        """Let the device have so many bytes beside those that are taken now."""
-        self._controls.limit_memory(self.allocated_bytes() + max(room, 1))
+    def memory(self, n_bytes: int) -> Iterator[None]:
+        """Let the device have so many bytes in all; what is taken stays taken."""
+        self._controls.limit_memory(max(n_bytes, 1))
         try:
             yield
         finally:
