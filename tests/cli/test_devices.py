@@ -17,7 +17,7 @@ def machine(monkeypatch: pytest.MonkeyPatch):
     def of(*devices: tuple, problem: str = "", has_library: bool = True, version: int = 13000):
         found = {
             "has_library": has_library,
-            "driver_version": version,
+            "driver_version": version if has_library else 0,
             "runtime_version": 13000 if has_library else 0,
             "devices": list(devices),
             "problem": problem,
