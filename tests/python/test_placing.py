@@ -156,10 +156,24 @@ def live(device: str, types: tuple[str, str], folder: Path) -> Iterator[tuple[st
     yield "filled again", index
 
 
-@pytest.mark.parametrize("types", [("float32", "bfloat16"), ("float16", "float32")], ids="+".join)
+@pytest.mark.parametrize(
+    ("types", "plane"),
+    [
+        (("float32", "bfloat16"), None),  # as the device chooses
+        (("float16", "float32"), "rows"),
+        (("bfloat16", "float16"), "rows"),
+    ],
+    ids=str,
+)
 def test_a_life_on_a_device_shows_the_cpus_bytes(
-    cuda: str, types: tuple[str, str], tmp_path: Path
+    cuda: str,
+    types: tuple[str, str],
+    plane: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if plane is not None:
+        monkeypatch.setenv("HYRECALL_FRONT_PLANE", plane)
     pairs = zip(live(cuda, types, tmp_path), live("cpu", types, tmp_path), strict=True)
     for (moment, mine), (_, expected) in pairs:
         assert mine.device == cuda
