@@ -8,7 +8,7 @@
 #   DEVICE   cuda:0 (the default), another cuda:N, or cpu
 #   SIZE     full (the default: 1M rows x 768), small, tiny
 #   PYTHON   an interpreter with the packages of pyproject.toml, scikit-build-core, pybind11, pytest and torch
-#   STEPS    of: build laws limits table memcheck racecheck initcheck counters (default: all but the last); without
+#   STEPS    of: build laws ways limits table memcheck racecheck initcheck counters (default: all but the last); without
 #            build, it is the hyrecall that PYTHON finds (PYTHONPATH=build/device/site: the one that was built last)
 #   PATIENCE by which the time limits are multiplied (default 1, in all nine minutes), for a machine with few cores
 #
@@ -23,7 +23,7 @@ out="$(cd "$1" && pwd)"
 cd "$(dirname "$0")/.." || exit 2
 
 readonly device="${DEVICE:-cuda:0}" size="${SIZE:-full}" python="${PYTHON:-python3}"
-readonly steps="${STEPS:-build laws limits table memcheck racecheck initcheck}"
+readonly steps="${STEPS:-build laws ways limits table memcheck racecheck initcheck}"
 readonly built="$PWD/build/device" patience="${PATIENCE:-1}"
 readonly deadline=$((525 * patience)) # seconds for all steps; the report takes a few more
 readonly skipped=77   # the exit status of a step that cannot be taken here: its last line says why
@@ -56,12 +56,28 @@ if sys.argv[1] not in ["cpu", *(found.device for found in report.devices)]:
 PYTHON
 }
 
-laws() { # the ordinary law suite, and the golden tables
-  has_device || return
+tests() { # OPTION...: pytest with several workers where it may
   local plugins=(-p no:cacheprovider -p no:benchmark)
   if "$python" -c 'import xdist' 2>/dev/null; then plugins+=(-n "$(($(nproc) < 8 ? $(nproc) : 8))"); fi
+  "$python" -m pytest -q "${plugins[@]}" --device "$device" "$@"
+}
+
+laws() { # the ordinary law suite, the golden tables, and the life of an index there
+  has_device || return
   if [ -f "$built/cmake/cuda_resources.txt" ]; then export HYRECALL_CUDA_BUILD="$built/cmake"; fi
-  "$python" -m pytest -q "${plugins[@]}" --device "$device" tests/laws tests/kernels tests/python/test_tensors_on_a_device.py
+  tests tests/laws tests/kernels tests/python/test_placing*.py tests/python/test_tensors_on_a_device.py
+}
+
+ways() { # what the device would not choose by itself: the kernels of older ones, and each plane for rows of 16 bits
+  has_device || return
+  local setting code=0
+  HYRECALL_CUDA_KERNELS=generic tests tests/laws/test_l[1458]_*.py -k "$device" || code=1
+  for setting in HYRECALL_CUDA_KERNELS=generic HYRECALL_FRONT_PLANE=rows HYRECALL_FRONT_PLANE=int8; do
+    echo "$setting"
+    (export "$setting" && tests tests/python/test_placing.py) || code=1
+    env "$setting" "$python" -m bench.device_sanitize --device "$device" --seconds 5 || code=1
+  done
+  return $code
 }
 
 limits() {
@@ -121,6 +137,7 @@ failed=0
 if [[ " $steps " == *" build "* ]]; then export PYTHONPATH="$built/site"; fi
 step build 150 build
 step laws 110 laws
+step ways 60 ways
 step limits 25 limits
 step table 150 table
 step memcheck 36 sanitizer memcheck

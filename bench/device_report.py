@@ -112,6 +112,18 @@ def is_met(entry: Entry) -> bool | None:
     return all(held) if held else None
 
 
+def state_row() -> str:
+    """Say what a query of one cell and one range of values takes on a device beside its vector."""
+    try:
+        from hyrecall import _core
+    except ImportError:  # the build failed
+        return ""
+    parts = _core.device.STATE_BYTES
+    named = ", ".join(f"{name} {n_bytes}" for name, n_bytes in parts.items())
+    what = "scope and filter of a query (one cell, one range; computed)"
+    return f"| {what} | {sum(parts.values())} bytes: {named} | | | | | |"
+
+
 def row(entry: Entry, *, has_targets: bool) -> str:
     """Give a line of the table."""
     if "ours" not in entry:
@@ -167,6 +179,7 @@ def markdown(found: Entry) -> str:
         lines += ["", f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
         has_targets = about["size"] == "full" and about["device"] != "cpu"
         lines += [row(entry, has_targets=has_targets) for entry in found["cases"]]
+        lines += [text for text in (state_row(),) if text]
     return "\n".join(lines) + "\n"
 
 

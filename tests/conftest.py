@@ -1,5 +1,6 @@
 """What all tests share: the oracle on the path, how long the laws run, and the device."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # for `import oracle` and `import laws`
 
+from emulated import Emulator
 from hyrecall.runtime import cuda_report
 from laws.effort import Effort
 
@@ -55,3 +57,24 @@ def device(request: pytest.FixtureRequest) -> str:
         if name not in {found.device for found in report.devices}:
             pytest.skip(f"{name}: {report.problem or 'this machine has fewer devices'}")
     return name
+
+
+@pytest.fixture
+def emulated(monkeypatch: pytest.MonkeyPatch) -> Emulator:
+    """The emulated device as cuda:0, where HYRECALL_EMULATED names the folder of its library."""
+    folder = os.environ.get("HYRECALL_EMULATED")
+    if not folder:
+        pytest.skip("HYRECALL_EMULATED names no folder with an emulated libhyrecall_cuda.so")
+    monkeypatch.setenv("HYRECALL_CUDA_LIBRARY", folder)
+    return Emulator(folder)
+
+
+@pytest.fixture
+def cuda(request: pytest.FixtureRequest) -> str:
+    """A CUDA device: the emulated one where there is a library of it, else this machine's own."""
+    if os.environ.get("HYRECALL_EMULATED"):
+        request.getfixturevalue("emulated")
+    report = cuda_report()
+    if not report.devices:
+        pytest.skip(f"cuda:0: {report.problem}")
+    return "cuda:0"

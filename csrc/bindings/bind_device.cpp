@@ -7,7 +7,9 @@
 
 #include "bindings/bind.hpp"
 #include "bindings/take.hpp"
+#include "kernels/dense_batch.hpp"
 #include "kernels/device.hpp"
+#include "kernels/tile_filter.hpp"
 
 namespace py = pybind11;
 
@@ -67,6 +69,11 @@ py::tuple dots(std::string const& folder, int ordinal, Array<float> const& query
 void bind_device(py::module_& parent) {
   py::module_ m = parent.def_submodule("device", "CUDA devices, through libhyrecall_cuda.so.");
   m.attr("MAX_ARITY") = kMaxArity;
+  py::dict state_bytes;
+  state_bytes["group"] = sizeof(DenseGroup);
+  state_bytes["range"] = sizeof(SlotRange);
+  state_bytes["test"] = sizeof(TileTest);
+  m.attr("STATE_BYTES") = state_bytes;
   m.def("describe", &describe, py::arg("folder"),
         "has_library, driver_version, runtime_version, devices, problem; never raises.");
   m.def("formulas", &formulas, py::arg("folder"), py::arg("ordinal"), py::arg("op"),

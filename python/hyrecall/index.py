@@ -46,6 +46,7 @@ class Index(Asking):
     def __init__(self, facts: IndexFacts, state: State, device: str) -> None:
         """Hold a state; use :meth:`build` or :meth:`open`."""
         self._facts = facts
+        self._held: State | None
         self._device, self._held = settle_on(device, state)
         self._writing = threading.Lock()
         self._closed = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hyrecall.errors import DeviceMemoryError
-from hyrecall.runtime import LEAST_COMPUTE, cuda_library_folder, cuda_report, ordinal_of
+from hyrecall.runtime import cuda_library_folder, cuda_report, ordinal_of
 from hyrecall.segments import State
 
 __all__ = ["place", "settle_on"]
@@ -27,7 +27,7 @@ def settle_on(device: str, state: State) -> tuple[str, State]:
         return device, place(device, state, None)
     n_bytes = sum(column.nbytes for segment in state.segments for column in segment.dense.values())
     devices = cuda_report().devices
-    if n_bytes < AUTO_BYTES or not devices or devices[0].compute_capability < LEAST_COMPUTE:
+    if n_bytes < AUTO_BYTES or not devices or devices[0].problem:
         return "cpu", state
     try:
         return "cuda:0", place("cuda:0", state, None)

@@ -49,6 +49,14 @@ class DeviceInfo:
     memory_bytes: int
     n_multiprocessors: int
 
+    @property
+    def problem(self) -> str:
+        """Why no index can run on it; empty if one can."""
+        if self.compute_capability >= LEAST_COMPUTE:
+            return ""
+        least, own = (".".join(map(str, of)) for of in (LEAST_COMPUTE, self.compute_capability))
+        return f"it is of compute capability {own}, expected {least} or later"
+
 
 @dataclass(frozen=True, slots=True)
 class CudaReport:
@@ -164,13 +172,11 @@ def check_device(device: str) -> None:
     if kind != "cuda" or not (number.isascii() and number.isdecimal()):
         raise error(OptionError, "device", "'cpu', 'cuda:N' or 'auto'", repr(device))
     report = cuda_report()
-    wish = "a CUDA device"
-    if int(number) >= len(report.devices):
+    ordinal = int(number)
+    if ordinal < len(report.devices):
+        why = report.devices[ordinal].problem
+    else:
         there = ", ".join(found.device for found in report.devices)
         why = report.problem or f"there is no such device, only {there}"
-        raise error(DeviceUnavailableError, "device", wish, f"{device}: {why}")
-    found = report.devices[int(number)]
-    if found.compute_capability < LEAST_COMPUTE:
-        wish += " of compute capability 8.0 or later"
-        got = f"{device}: {found.name} of {'.'.join(map(str, found.compute_capability))}"
-        raise error(DeviceUnavailableError, "device", wish, got)
+    if why:
+        raise error(DeviceUnavailableError, "device", "a CUDA device", f"{device}: {why}")

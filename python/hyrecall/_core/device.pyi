@@ -13,6 +13,8 @@ class _DeviceReport(TypedDict):
     problem: str
 
 MAX_ARITY: int
+STATE_BYTES: dict[str, int]
+"""What a query's scope and filter take on a device: a group, each range of rows, each test."""
 
 def describe(folder: str) -> _DeviceReport: ...
 def formulas(

@@ -1,35 +1,88 @@
-"""``hyrecall info``: what an index holds, and nothing of any document."""
+"""``hyrecall info``: what an index holds, and nothing of any document; which devices there are."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from hyrecall.cli.options import Folder
 from hyrecall.cli.show import print_json, print_table
 from hyrecall.index import Index
+from hyrecall.runtime import CudaReport, cuda_report
 
 __all__ = ["info"]
 
 
 def info(
-    folder: Folder,
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="Folder of the index.")
+    ] = None,
+    devices: Annotated[
+        bool, typer.Option("--devices", help="Show CUDA devices instead; takes no DIR.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Show an index's sizes and settings."""
-    index = Index.open(folder)
-    facts = _facts(index)
-    if as_json:
-        print_json(facts)
-        return
-    table = Table(title=str(folder), title_justify="left", show_header=False)
+    """Show an index's sizes and settings, or this machine's devices."""
+    if folder is not None and not devices:
+        _show_index(folder, as_json)
+    elif devices and folder is None:
+        _show_devices(cuda_report(), as_json)
+    else:
+        raise typer.BadParameter("expected either DIR or --devices")
+
+
+def _table(title: str, lines: list[tuple[str, str]]) -> Table:
+    """Make a table of names and values."""
+    table = Table(title=title, title_justify="left", show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in _lines(facts):
+    for name, value in lines:
         table.add_row(name, value)
+    return table
+
+
+def _show_devices(report: CudaReport, as_json: bool) -> None:
+    if as_json:
+        found = [asdict(device) | {"problem": device.problem} for device in report.devices]
+        print_json(asdict(report) | {"devices": found})
+        return
+    none = "none" if report.has_library else "unknown"  # it is the library that asks
+    lines = [
+        ("libhyrecall_cuda.so", "is there" if report.has_library else "is not there"),
+        ("driver", report.driver_version or none),
+        ("CUDA runtime", report.runtime_version or none),
+    ]
+    if not report.devices:
+        lines.append(("devices", f"none: {report.problem}"))
+    print_table(_table("CUDA", lines))
+    if not report.devices:
+        return
+    table = Table()
+    table.add_column("device", no_wrap=True)
+    table.add_column("name", overflow="fold")
+    table.add_column("memory", justify="right", no_wrap=True)
+    table.add_column("compute capability", justify="right")
+    table.add_column("usable", overflow="fold")
+    for device in report.devices:
+        table.add_row(
+            device.device,
+            device.name,
+            f"{device.memory_bytes / 2**30:.1f} GiB",
+            ".".join(map(str, device.compute_capability)),
+            f"no: {device.problem}" if device.problem else "yes",
+        )
     print_table(table)
+
+
+def _show_index(folder: Path, as_json: bool) -> None:
+    facts = _facts(Index.open(folder))
+    if as_json:
+        print_json(facts)
+    else:
+        print_table(_table(str(folder), _lines(facts)))
 
 
 def _facts(index: Index) -> dict[str, Any]:
