@@ -67,7 +67,7 @@ def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
     (block,) = blocks("console")
     commands = [shlex.split(line) for line in block.splitlines()]
     assert [command[:2] for command in commands] == [
-        ["hyrecall", name] for name in ("index", "info", "recall", "recall", "batch")
+        ["hyrecall", name] for name in ("index", "info", "info", "recall", "recall", "batch")
     ]
     for command in commands:
         result = CliRunner().invoke(app, command[1:])
