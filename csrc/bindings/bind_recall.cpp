@@ -188,6 +188,16 @@ void bind_request(py::module_& m) {
           py::arg("column"), py::arg("name"), py::arg("vectors"), py::arg("valid"),
           py::arg("floor"))
       .def(
+          "add_guest",
+          [](Request& request, std::size_t column, std::string name,
+             std::shared_ptr<GuestQueries> const& guest, OptionalFloor const& floor) {
+            require(guest->n_rows() == request.n_queries, "one vector a query");
+            FpEnvGuard const fp;  // the floor is rounded to float32 here
+            request.dense.push_back({column, std::move(name), {}, take_floor<float>(floor), guest});
+          },
+          "A dense arm whose queries lie on the device that it runs on.", py::arg("column"),
+          py::arg("name"), py::arg("guest"), py::arg("floor"))
+      .def(
           "add_listed",
           [](Request& request, std::string name, Array<std::int64_t> const& offsets,
              Array<std::uint32_t> const& segment, Array<std::uint32_t> const& row,
@@ -230,13 +240,20 @@ void bind_request(py::module_& m) {
       .def(
           "query_vector",
           [](Request const& request, std::size_t arm, std::size_t query) {
-            DenseQuery const& held = request.dense.at(arm).queries.at(query);
+            DenseQuery const& held = request.dense.at(arm).query(query);
             return py::array_t<float>(static_cast<py::ssize_t>(held.padded.size()),
                                       held.padded.data());
           },
           "A copy of the arm's query as the scan reads it, padded with zeros; empty where it is "
           "missing.",
           py::arg("arm"), py::arg("query"))
+      .def(
+          "release_guests",
+          [](Request const& request) {
+            for (DenseRequest const& arm : request.dense)
+              if (arm.guest != nullptr) arm.guest->release();
+          },
+          "Let go of the tensors whose queries have been read.")
       .def_property_readonly("n_queries", [](Request const& r) { return r.n_queries; })
       .def_property_readonly("n_arms", &Request::n_arms);
 }

@@ -87,6 +87,12 @@ void bind_snapshot(py::module_& m) {
             return snapshot.device == nullptr ? 0 : snapshot.device->bytes();
           },
           "Bytes of device memory that its segments take; 0 on the CPU.")
+      .def_property_readonly(
+          "device",
+          [](Snapshot const& snapshot) {
+            return snapshot.device == nullptr ? std::nullopt : snapshot.device->place();
+          },
+          "(folder of the library, N of cuda:N) where its dense columns lie; None: on the CPU.")
       .def(
           "locate_keys",
           [](Snapshot const& snapshot, py::object const& keys,

@@ -28,7 +28,7 @@ void scan_dense(SegmentView const& view, std::uint32_t segment, DenseRequest con
     RowRange const rows = span_of(selected);
     Row const base = selected.tile * kTileRows;
     for (std::size_t q = 0; q < queries.size(); ++q) {
-      DenseQuery const& query = arm.queries[queries[q]];
+      DenseQuery const& query = arm.query(queries[q]);
       if (query.inverse_norm == 0.0f) continue;
       column.score(query.padded.data(), query.inverse_norm, rows.begin, rows.end,
                    scores + (rows.begin - base));
@@ -44,7 +44,7 @@ void scan_dense(SegmentView const& view, std::uint32_t segment, DenseRequest con
 
 float score_dense(Segment const& segment, DenseRequest const& arm, std::size_t query, Row row) {
   DenseColumn const& column = *segment.p.dense[arm.column];
-  DenseQuery const& q = arm.queries[query];
+  DenseQuery const& q = arm.query(query);
   if (q.inverse_norm == 0.0f || !column.has(row)) return kNoScore;
   float score;
   column.score(q.padded.data(), q.inverse_norm, row, row + 1, &score);

@@ -43,8 +43,12 @@ double norm_of(DType dtype, std::uint8_t const* row, std::size_t dim) {
   return 0.0;
 }
 
+constexpr std::size_t kBlockRows = 4096;  // rows a thread takes at a time
+
+}  // namespace
+
 float checked_inverse_norm(double norm, std::string const& argument, std::string const& place) {
-  if (norm != 0.0 && !(norm >= kMinNorm && norm <= kMaxNorm)) {
+  if (!is_norm(norm)) {
     char got[32];  // std::to_string would show a small norm as 0.000000
     std::snprintf(got, sizeof got, "%g", norm);
     throw Error(ErrorCode::kOption, argument,
@@ -53,10 +57,6 @@ float checked_inverse_norm(double norm, std::string const& argument, std::string
   }
   return inverse_norm(norm);
 }
-
-constexpr std::size_t kBlockRows = 4096;  // rows a thread takes at a time
-
-}  // namespace
 
 std::shared_ptr<DenseColumn const> DenseColumn::build(
     std::string name, DType dtype, std::uint32_t dim, std::span<MatrixChunk const> chunks,

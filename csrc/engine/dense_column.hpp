@@ -66,4 +66,7 @@ struct DenseQuery {
 DenseQuery prepare_query(float const* values, std::uint32_t dim, std::string const& argument,
                          std::size_t query);
 
+// The inverse; throws if a norm leaves [2^-60, 2^60]. place: of the vector, for messages.
+float checked_inverse_norm(double norm, std::string const& argument, std::string const& place);
+
 }  // namespace hyrecall

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "core/error.hpp"
 #include "engine/tile_program.hpp"
@@ -102,6 +103,11 @@ DeviceSnapshot::DeviceSnapshot(std::string const& folder, int ordinal, Snapshot 
   }
 }
 
+std::optional<std::pair<std::string, int>> DeviceSnapshot::place() const {
+  if (tables_.empty()) return std::nullopt;
+  return std::pair{tables_.front()->folder(), tables_.front()->ordinal()};
+}
+
 std::uint64_t DeviceSnapshot::bytes() const {
   std::uint64_t total = 0;
   for (Held const& one : held_) total += one.on_device->segment()->bytes();
@@ -114,7 +120,12 @@ std::vector<std::vector<Candidate>> DeviceSnapshot::scan(Snapshot const& snapsho
                                                          ResolvedScopes const& scopes,
                                                          QueryGroups const& groups) const {
   std::vector<std::vector<Candidate>> out(request.n_queries);
-  if (tables_.empty()) return out;
+  std::size_t const guest_end = arm.guest_begin + request.n_queries;
+  bool const is_in_place = arm.guest != nullptr && !arm.guest->has(arm.guest_begin, guest_end);
+  if (tables_.empty() || snapshot.n_docs() == 0) {
+    if (is_in_place) arm.guest->read(arm.guest_begin, guest_end);  // they are checked all the same
+    return out;
+  }
   device::DeviceTable const& table = *tables_.at(arm.column);
   std::span<std::uint32_t const> const first_slots = table.first_slots();
 
@@ -129,9 +140,9 @@ std::vector<std::vector<Candidate>> DeviceSnapshot::scan(Snapshot const& snapsho
   }
   Programs const programs(snapshot, request);
   std::vector<std::uint32_t> group_of = groups.group_of;
-  std::vector<float> queries(request.n_queries * table.dim());
-  for (std::size_t q = 0; q < request.n_queries; ++q) {
-    DenseQuery const& query = arm.queries[q];
+  std::vector<float> queries(is_in_place ? 0 : request.n_queries * table.dim());
+  for (std::size_t q = 0; !is_in_place && q < request.n_queries; ++q) {
+    DenseQuery const& query = arm.query(q);
     if (query.inverse_norm == 0.0f) {
       group_of[q] = kNone32;
       continue;
@@ -153,11 +164,17 @@ std::vector<std::vector<Candidate>> DeviceSnapshot::scan(Snapshot const& snapsho
   batch.filters = programs.filters;
   batch.tests = programs.tests;
   batch.codes = programs.codes;
+  std::optional<GuestQueries::Rows> guests;
+  if (is_in_place) {
+    guests.emplace(*arm.guest, arm.guest_begin, guest_end);
+    batch.guest = &guests->wanted();
+  }
   batch.queries = queries;
   batch.floors = floors;
   batch.strict = strict;
   batch.depths = depths;
   device::DenseFound const found = device::search(table, batch);
+  if (guests) guests->accept();
   for (std::size_t q = 0; q < request.n_queries; ++q) {
     for (device::FoundRow const& row : found.rows[q]) {
       auto const s = static_cast<std::uint32_t>(

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/audience.hpp"
@@ -22,6 +24,9 @@ class DeviceSnapshot {
   std::vector<std::vector<Candidate>> scan(Snapshot const& snapshot, Request const& request,
                                            DenseRequest const& arm, ResolvedScopes const& scopes,
                                            QueryGroups const& groups) const;
+
+  // The library's folder and the device's ordinal; nothing where there is no dense column.
+  std::optional<std::pair<std::string, int>> place() const;
 
   // Of device memory, shared with other snapshots or not.
   std::uint64_t bytes() const;

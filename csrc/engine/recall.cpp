@@ -147,9 +147,14 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
                                 statistics[arm][q]);
     }
   }
+  bool const is_on_device = snapshot_.device != nullptr;
+  for (DenseRequest const& arm : request_.dense) {
+    std::size_t const end = arm.guest_begin + request_.n_queries;
+    if (!is_on_device && arm.guest != nullptr && !arm.guest->has(arm.guest_begin, end))
+      arm.guest->read(arm.guest_begin, end);
+  }
   Lists dense(request_.n_queries);
   Lists lexical(request_.n_queries, std::vector<std::vector<Candidate>>(n_lexical));
-  bool const is_on_device = snapshot_.device != nullptr;
   std::optional<Audience> audience;  // a device finds a dense arm's rows by itself
   std::size_t n_slices = 1;
   if (n_lexical > 0 || !request_.listed.empty() || !is_on_device) {

@@ -39,7 +39,10 @@ Request Request::slice(std::size_t begin, std::size_t end) const {
                            part_of(arm.queries, begin, end), arm.floor});
   }
   for (DenseRequest const& arm : dense) {
-    out.dense.push_back({arm.column, arm.name, part_of(arm.queries, begin, end), arm.floor});
+    bool const has_guest = arm.guest != nullptr;
+    out.dense.push_back({arm.column, arm.name,
+                         has_guest ? arm.queries : part_of(arm.queries, begin, end), arm.floor,
+                         arm.guest, arm.guest_begin + begin});
   }
   for (ListedRequest const& arm : listed)
     out.listed.push_back({arm.name, part_of(arm.queries, begin, end), arm.floor});

@@ -10,6 +10,7 @@
 #include "core/formulas.hpp"
 #include "engine/dense_column.hpp"
 #include "engine/filter.hpp"
+#include "engine/guest_queries.hpp"
 #include "engine/selection.hpp"
 #include "engine/text_query.hpp"
 #include "text/analyzer.hpp"
@@ -39,6 +40,13 @@ struct DenseRequest {
   std::string name;
   std::vector<DenseQuery> queries;  // [n_queries]; inverse norm 0 = missing
   Floor<float> floor;
+  // Instead of queries: rows of a tensor on the device, from guest_begin on.
+  std::shared_ptr<GuestQueries> guest{};
+  std::size_t guest_begin = 0;
+
+  DenseQuery const& query(std::size_t q) const {
+    return guest == nullptr ? queries.at(q) : guest->query(guest_begin + q);
+  }
 };
 
 // A document that the caller names, with its score in the arm.

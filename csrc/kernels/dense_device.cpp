@@ -56,10 +56,18 @@ struct Piece {
   }
 };
 
+// What a pass says of queries that lie on the device.
+struct Taken {
+  std::vector<std::uint32_t> rows;
+  std::vector<float*> values;
+  std::vector<GuestReading> readings;
+};
+
 class Searcher {
  public:
   Searcher(DeviceTable const& table, DenseSearch const& batch)
       : table_(table), batch_(batch), api_(require_library(table.folder(), table.ordinal())) {
+    require(batch.guest == nullptr || fits(*batch.guest), "a tensor as the column's");
     found_.rows.resize(batch.group_of.size());
     for (std::vector<SlotRange> const& scope : batch.scopes) {
       std::size_t rows = 0;
@@ -86,6 +94,12 @@ class Searcher {
   }
 
  private:
+  bool fits(GuestRows const& guests) const {
+    return guests.guest->tensor.dim == table_.dim() &&
+           guests.guest->gate->ordinal() == table_.ordinal() &&
+           guests.guest->gate->folder() == table_.folder();
+  }
+
   // Halves what does not fit.
   void run_piece(Piece const& piece) {
     Piece lost;
@@ -132,6 +146,7 @@ class Searcher {
     std::size_t most_rows = 1;
     std::vector<std::uint32_t> group_of, depths;
     std::vector<float> queries;
+    Taken taken;
     for (std::uint32_t q : piece.queries) {
       group_of.push_back(batch_.group_of[q]);
       std::size_t const rows = rows_in_scope(q);
@@ -139,6 +154,11 @@ class Searcher {
       // A caller may want more rows than there are: all that it may see.
       depths.push_back(static_cast<std::uint32_t>(std::min<std::size_t>(batch_.depths[q], rows)));
       depth = std::max(depth, depths.back());
+      if (batch_.guest != nullptr) {
+        taken.rows.push_back(batch_.guest->rows[q]);
+        taken.values.push_back(batch_.guest->values[q]);
+        continue;
+      }
       auto const row = batch_.queries.subspan(std::size_t{q} * table_.dim(), table_.dim());
       queries.insert(queries.end(), row.begin(), row.end());
     }
@@ -168,6 +188,12 @@ class Searcher {
     params.tests = array(batch_.tests);
     params.codes = array(batch_.codes);
     params.queries = queries.data();
+    if (batch_.guest != nullptr) {
+      taken.readings.resize(n);
+      Guest const& guest = *batch_.guest->guest;
+      params.guest = {guest.gate->handle(), guest.tensor, taken.rows.data(), taken.values.data(),
+                      taken.readings.data()};
+    }
     params.floors = piece.floors.data();
     params.strict = piece.strict.data();
     params.depths = depths.data();
@@ -184,6 +210,7 @@ class Searcher {
 
     Piece lost;
     for (std::size_t i = 0; i < n; ++i) {
+      if (batch_.guest != nullptr) batch_.guest->readings[piece.queries[i]] = taken.readings[i];
       if (overflows[i] != 0) {
         bool const is_floor = thresholds[i] <= piece.floors[i];
         lost.queries.push_back(piece.queries[i]);

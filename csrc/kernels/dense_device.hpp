@@ -12,6 +12,7 @@
 #include "kernels/dense_batch.hpp"
 #include "kernels/dense_planner.hpp"
 #include "kernels/dense_rows.hpp"
+#include "kernels/device_guest.hpp"
 #include "kernels/tile_filter.hpp"
 
 namespace hyrecall::device {
@@ -115,6 +116,9 @@ struct DenseSearch {
   std::span<std::uint32_t const> depths;  // [n_queries] rows wanted
   // For tests: little data then meets stages, thresholds and overflow. Else as choose_tuning says.
   std::optional<DenseTuning> tuning = std::nullopt;
+  // Queries on the device, instead of `queries`; those that a search skips are not read. A row that
+  // no query may be finds nothing, and its reading says why.
+  GuestRows const* guest = nullptr;
 };
 
 struct FoundRow {

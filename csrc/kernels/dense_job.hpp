@@ -8,6 +8,7 @@
 #include "kernels/dense_batch.hpp"
 #include "kernels/dense_rows.hpp"
 #include "kernels/front_plane.hpp"
+#include "kernels/guest_tensor.hpp"
 #include "kernels/tile_filter.hpp"
 
 namespace hyrecall {
@@ -41,6 +42,12 @@ struct DenseJob {
   SegmentFilter const* filters;  // [n_filters, n_segments]
   TileTest const* tests;
   std::int64_t const* codes;  // of tests
+
+  // Where queries come from, if they lie on the device already: which row of the tensor each is.
+  GuestTensor guest;
+  std::uint32_t const* guest_rows;  // [n_queries]
+  float* guest_values;              // [n_queries, dim] made by a kernel; then queries are these
+  GuestReading* readings;           // [n_queries] likewise
 
   float const* queries;         // [n_queries, dim]
   float const* floors;          // [n_queries] the least score, -inf: none

@@ -84,23 +84,27 @@ def run_recall(
     shaper = Shaper(facts, state, plan, now=asked_at, texts=texts, reaches=reaches)
     planned = time.perf_counter()
     pieces, notes, steps = [], list(plan.notes), {"plan": planned - started}
+    lexical = plan.arms[: plan.n_lexical]
     piece = SHAPED_QUERIES if plan.is_shaped else BATCH_QUERIES
-    for begin in range(0, plan.n_queries, piece) or (0,):
-        request = plan.request.slice(begin, min(begin + piece, plan.n_queries))
-        execution, arrays, empty, seconds = _run_piece(state, request, plan.arms[: plan.n_lexical])
-        if plan.asked is not None:
-            arrays = only_queries(arrays, plan.asked[begin : begin + request.n_queries])
-        if plan.blank and not plan.is_shaped:
-            own = np.isin(np.arange(begin, begin + request.n_queries), plan.blank)
-            arrays = only_queries(arrays, ~own)
-        if plan.is_shaped:
-            merged = time.perf_counter()
-            arrays = shaper.run(arrays, Piece(execution, request, begin))
-            seconds["shaping"] = time.perf_counter() - merged
-        pieces.append(arrays)
-        notes += [f"{arm}[{begin + query}] has no indexable token" for arm, query in empty]
-        for step, spent in seconds.items():
-            steps[step] = steps.get(step, 0.0) + spent
+    try:
+        for begin in range(0, plan.n_queries, piece) or (0,):
+            request = plan.request.slice(begin, min(begin + piece, plan.n_queries))
+            execution, arrays, empty, seconds = _run_piece(state, request, lexical)
+            if plan.asked is not None:
+                arrays = only_queries(arrays, plan.asked[begin : begin + request.n_queries])
+            if plan.blank and not plan.is_shaped:
+                own = np.isin(np.arange(begin, begin + request.n_queries), plan.blank)
+                arrays = only_queries(arrays, ~own)
+            if plan.is_shaped:
+                merged = time.perf_counter()
+                arrays = shaper.run(arrays, Piece(execution, request, begin))
+                seconds["shaping"] = time.perf_counter() - merged
+            pieces.append(arrays)
+            notes += [f"{arm}[{begin + query}] has no indexable token" for arm, query in empty]
+            for step, spent in seconds.items():
+                steps[step] = steps.get(step, 0.0) + spent
+    finally:
+        plan.request.release_guests()
     trace = Trace(
         device=device,
         n_queries=plan.n_queries,

@@ -15,6 +15,7 @@ from hyrecall.arms.run import Arm, add_arms, read_arms, runs, text_readers
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.filter_program import compile_filter
 from hyrecall.filters import Filter
+from hyrecall.guests import guest_queries
 from hyrecall.plan import IndexFacts, Options, Plan, is_shaped
 from hyrecall.queries import lower
 from hyrecall.scope import Scopes
@@ -49,19 +50,17 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     texts = _read_texts(facts, options.text, text_readers(extra))
     given = _name_vectors(facts, options.vectors)
     n_queries = _query_count(texts, given, options, extra)  # before anything of that size is made
-    vectors = {
-        arm: query_vectors(value, dim=facts.dims[arm], argument=argument)
-        for arm, (value, argument) in given.items()
-    }
+    guests, vectors = _read_vectors(facts, snapshot, options, given)
     limit = _count("limit", options.limit, 0)
     offset = _count("offset", options.offset, 0)
     depth = _count("depth", options.depth, 1)
     if options.asked is not None:
         texts, vectors = _only(options.asked, n_queries, texts, vectors)
-    arms = tuple(arm for arm in facts.arms if arm in texts or arm in vectors)
+    arms = tuple(arm for arm in facts.arms if arm in texts or arm in given)
     ready = [arm for arm in extra if runs(extra[arm], texts, options.candidates)]
     notes = tuple(f"{arm} did not run: nothing was asked" for arm in extra if arm not in ready)
     arms, weights, left_out = _choose_arms(facts, options.fusion, (*arms, *ready), tuple(extra))
+    _on_host(facts, given, [arm for arm in guests if arm not in arms])  # no search will check them
     lexical = [arm for arm in arms if arm in facts.schema.text_arms]
     bm25 = _read_bm25(facts, options.bm25, lexical)
     stages = check_stages(options.shaping)
@@ -97,7 +96,7 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
         native = facts.analyzers[arm].native
         queries = [lower(query, f"text[{i}]") for i, query in enumerate(texts[arm])]
         request.add_lexical(column, arm, bm25[arm].numbers, native, queries, floors.get(arm))
-    _add_dense(facts, request, {arm: vectors[arm] for arm in arms if arm in vectors}, floors)
+    _add_dense(facts, request, arms, vectors, guests, floors)
     chosen = [extra[arm] for arm in arms if arm in extra]
     listed: dict[str, Candidates] = {}
     if chosen:
@@ -116,7 +115,7 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     )
     n_lexical, normalize = len(lexical), options.normalize
     notes += (*left_out, *(note for found in listed.values() for note in found.notes))
-    notes += (*options.notes, *_balance_notes(fusion, n_lexical, len(vectors.keys() & set(arms))))
+    notes += (*options.notes, *_balance_notes(fusion, n_lexical, len(given.keys() & set(arms))))
     return Plan(
         request, n_queries, arms, n_lexical, bm25, fusion, weights, normalize, depth, notes,
         limit, offset, stages, options.tie_break, extra=tuple(extra), listed=listed,
@@ -149,16 +148,50 @@ def _asks(
     return out
 
 
+def _read_vectors(
+    facts: IndexFacts,
+    snapshot: _core.Snapshot,
+    options: Options,
+    given: Mapping[str, tuple[Any, str]],
+) -> tuple[dict[str, _core.GuestQueries], dict[str, Matrix]]:
+    """Give, by arm, the queries that the search will read where they lie, and those on the host."""
+    guests = {}
+    if options.asked is None and options.fill is None:  # else what is asked must be known before
+        for arm, (value, argument) in given.items():
+            dim = facts.dims[arm]
+            guest = guest_queries(value, snapshot=snapshot, dim=dim, argument=argument)
+            if guest is not None:
+                guests[arm] = guest
+    return guests, _on_host(facts, given, [arm for arm in given if arm not in guests])
+
+
+def _on_host(
+    facts: IndexFacts, given: Mapping[str, tuple[Any, str]], arms: Sequence[str]
+) -> dict[str, Matrix]:
+    """Read and check the vectors of these arms in host memory."""
+    return {
+        arm: query_vectors(given[arm][0], dim=facts.dims[arm], argument=given[arm][1])
+        for arm in arms
+    }
+
+
 def _add_dense(
     facts: IndexFacts,
     request: _core.Request,
+    arms: Sequence[str],
     vectors: Mapping[str, Matrix],
+    guests: Mapping[str, _core.GuestQueries],
     floors: Mapping[str, tuple[float, bool] | None],
 ) -> None:
-    for arm, (matrix, valid) in vectors.items():
-        column = list(facts.schema.vector_arms).index(arm)
-        present = np.zeros(0, np.uint8) if valid is None else valid.view(np.uint8)
-        request.add_dense(column, arm, matrix, present, floors.get(arm))
+    for column, arm in enumerate(facts.schema.vector_arms):
+        if arm not in arms:
+            continue
+        if arm in guests:
+            request.add_guest(column, arm, guests[arm], floors.get(arm))
+        elif arm in vectors:
+            matrix, valid = vectors[arm]
+            present = np.zeros(0, np.uint8) if valid is None else valid.view(np.uint8)
+            request.add_dense(column, arm, matrix, present, floors.get(arm))
 
 
 def _only(

@@ -26,7 +26,7 @@ from hyrecall.matrices import (
     widen_bfloat16,
 )
 
-__all__ = ["host_array", "query_vectors", "row_count"]
+__all__ = ["host_array", "plain_tensor", "query_vectors", "row_count"]
 
 _TORCH: dict[str, SourceDtype] = {
     "torch.float32": "float32",
@@ -98,7 +98,7 @@ def query_vectors(value: object, *, dim: int, argument: str = "vectors") -> Quer
     Notes
     -----
     A torch tensor on a device is copied by torch on the current stream; one that requires grad is
-    detached.
+    detached. Tensors on the index's own device do not come here: see :mod:`hyrecall.guests`.
 
     Examples
     --------
@@ -142,6 +142,12 @@ def host_array(value: object, *, argument: str, bits: bool = False) -> tuple[Arr
     return array, dtype
 
 
+def plain_tensor(value: Any) -> Any:
+    """Give a torch tensor without what DLPack cannot carry; another value as it is."""
+    torch = sys.modules.get("torch")
+    return value.detach().resolve_neg() if torch is not None and torch.is_tensor(value) else value
+
+
 def _not_an_array(value: object, argument: str) -> DTypeError:
     wish = "a NumPy, torch, DLPack or Arrow array"
     return error(DTypeError, argument, wish, type(value).__name__)
@@ -154,7 +160,7 @@ def _from_torch(torch: Any, tensor: Any, argument: str) -> tuple[Array, SourceDt
     if tensor.layout != torch.strided or tensor.is_nested or tensor.is_meta:
         got = "a meta tensor" if tensor.is_meta else f"a {tensor.layout} or nested tensor"
         raise error(DTypeError, argument, "a dense tensor that holds data", got)
-    host = tensor.detach().resolve_neg().cpu()
+    host = plain_tensor(tensor).cpu()
     if dtype == "bfloat16":  # NumPy has no such type: hand over the bits
         return host.contiguous().view(torch.int16).numpy().view(np.uint16), dtype
     return host.numpy(), dtype

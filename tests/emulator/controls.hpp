@@ -15,6 +15,14 @@ struct Controls {
   void (*set_seed)(std::uint64_t seed);
   // So many kernels have run.
   std::uint64_t (*n_launches)();
+  // Another user of the device: memory, and streams on which work waits until somebody asks.
+  void* (*allocate)(std::size_t bytes);
+  void (*release)(void* data);
+  void* (*create_stream)();
+  void (*destroy_stream)(void* stream);
+  void (*copy_later)(void* stream, void* to, void const* from, std::size_t bytes);
+  // What comes on a stream from now on waits for what the other one has.
+  void (*wait_for)(void* stream, void* other);
 };
 
 }  // namespace emulator

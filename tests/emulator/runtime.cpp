@@ -93,9 +93,41 @@ cudaError_t check_launch(dim3 grid, dim3 block, std::size_t shared_bytes) {
 
 }  // namespace emulator
 
+namespace {
+
+void* control_allocate(std::size_t bytes) {
+  void* data = nullptr;
+  cudaMalloc(&data, bytes);
+  return data;
+}
+void control_release(void* data) {
+  cudaFree(data);
+}
+void* control_create_stream() {
+  cudaStream_t stream = nullptr;
+  cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  return stream;
+}
+void control_destroy_stream(void* stream) {
+  cudaStreamDestroy(static_cast<cudaStream_t>(stream));
+}
+void control_copy_later(void* stream, void* to, void const* from, std::size_t bytes) {
+  cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream));
+}
+void control_wait_for(void* stream, void* other) {
+  emulator::Event event;
+  cudaEventRecord(&event, static_cast<cudaStream_t>(other));
+  cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), &event);
+}
+
+}  // namespace
+
 emulator::Controls const* emulator_controls() {
   static emulator::Controls const controls{&emulator::limit_memory, &emulator::allocated_bytes,
-                                           &emulator::set_seed, &emulator::n_launches};
+                                           &emulator::set_seed,     &emulator::n_launches,
+                                           &control_allocate,       &control_release,
+                                           &control_create_stream,  &control_destroy_stream,
+                                           &control_copy_later,     &control_wait_for};
   return &controls;
 }
 
@@ -232,6 +264,10 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (stream->capture != nullptr) return cudaErrorInvalidValue;
   stream->drain(stream->queue.size());
   return cudaSuccess;
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  return stream == nullptr || stream->n_done == stream->queue.size() ? cudaSuccess
+                                                                     : cudaErrorNotReady;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned) {
   *out = new emulator::Event;

@@ -19,7 +19,7 @@ TEST(device_report_refuses_a_library_of_another_build) {
   CHECK(!report.has_library);
   CHECK_EQ(
       report.problem,
-      "libhyrecall_cuda.so has interface version 999, expected 4: it belongs to another build");
+      "libhyrecall_cuda.so has interface version 999, expected 5: it belongs to another build");
 }
 
 TEST(device_call_names_the_device_that_is_not_there) {

@@ -8,13 +8,14 @@
 #include "kernels/dense_batch.hpp"
 #include "kernels/dense_rows.hpp"
 #include "kernels/front_plane.hpp"
+#include "kernels/guest_tensor.hpp"
 #include "kernels/tile_filter.hpp"
 
 namespace hyrecall::cuda {
 
-// Raise it whenever anything in this file, in kernels/dense_batch.hpp or the numbers of
-// ArithmeticOp change.
-inline constexpr std::int32_t kAbiVersion = 4;
+// Raise it whenever anything in this file, in kernels/dense_batch.hpp, kernels/guest_tensor.hpp or
+// the numbers of ArithmeticOp change.
+inline constexpr std::int32_t kAbiVersion = 5;
 inline constexpr int kMaxDevices = 64;
 
 // What a call says of itself: code 0 is success, above 0 a cudaError_t, below 0 one of these; and
@@ -110,6 +111,15 @@ struct TableParams {
   float* greatest_residual;  // of any row in the int8 plane, out
 };
 
+// Queries that lie on the device already. Values and readings come back with the results.
+struct GuestParams {
+  void* gate;  // of create_gate; null: there are none
+  GuestTensor tensor;
+  std::uint32_t const* rows;  // [n_queries] which of the tensor's rows each query is, host
+  float* const* values;       // [n_queries] where to write its [dim] float32
+  GuestReading* readings;     // [n_queries] out
+};
+
 // A batch on a table: see kernels/dense_job.hpp for what the arrays mean.
 struct SearchParams {
   void* table;
@@ -125,7 +135,8 @@ struct SearchParams {
   HostArray<SegmentFilter> filters;  // [n_filters, n_segments]
   HostArray<TileTest> tests;
   HostArray<std::int64_t> codes;
-  float const* queries;         // [n_queries, dim] host
+  float const* queries;  // [n_queries, dim] host; null: those of guest
+  GuestParams guest;
   float const* floors;          // [n_queries]
   std::uint8_t const* strict;   // [n_queries]
   std::uint32_t const* depths;  // [n_queries] at most depth
@@ -138,6 +149,13 @@ struct SearchParams {
   std::uint32_t* slots;      // [n_queries, depth]  out; sorted up to kMostSorted rows
   std::uint32_t* overflows;  // [n_queries]         out: 1 = the answer is not whole
   float* thresholds;         // [n_queries]         out: no row of a lower score belongs to it
+};
+
+// Rows of a tensor on the device, brought to the host.
+struct ReadParams {
+  std::int32_t device;
+  std::uint32_t n;
+  GuestParams guest;  // [n]
 };
 
 struct Usage {
@@ -162,6 +180,11 @@ struct Api {
   Status (*widths)(std::int32_t device, std::uint32_t* out, std::uint32_t* n);
   // Any number of threads at once. Nothing is lost if it fails.
   Status (*search)(SearchParams const* params);
+  // A gate has a stream of ours, on which the producer of a tensor lets us wait for it: gives the
+  // stream's handle. For one tensor at a time.
+  Status (*create_gate)(std::int32_t device, void** out, std::uint64_t* stream);
+  void (*destroy_gate)(void* gate);
+  Status (*read_guest)(ReadParams const* params);
 };
 
 }  // namespace hyrecall::cuda

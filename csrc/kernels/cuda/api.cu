@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "kernels/cuda/arithmetic.cuh"
+#include "kernels/cuda/guest.cuh"
 #include "kernels/cuda/search.cuh"
 #include "kernels/cuda/segment.cuh"
 #include "kernels/cuda/status.cuh"
@@ -39,7 +40,9 @@ constexpr Api kApi{kAbiVersion,      0,
                    &create_view,     &create_table,
                    &destroy_segment, &destroy_view,
                    &destroy_table,   &measure_usage,
-                   &panel_widths,    &search};
+                   &panel_widths,    &search,
+                   &create_gate,     &destroy_gate,
+                   &read_guest};
 
 }  // namespace
 }  // namespace hyrecall::cuda

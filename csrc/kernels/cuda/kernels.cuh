@@ -10,6 +10,8 @@ inline constexpr unsigned kQueryThreads = 128;
 inline constexpr unsigned kRescoreThreads = 256;
 inline constexpr unsigned kSelectThreads = 256;
 
+// where queries lie on the device already:
+__global__ void take_queries(DenseJob const* job);
 __global__ void prepare_queries(DenseJob const* job);
 __global__ void fill_panels(DenseJob const* job);
 // per stage: scan_rows (scan.cuh), then

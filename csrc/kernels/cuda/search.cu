@@ -2,12 +2,13 @@
 //         kernels, copies the results back in one piece and waits once.
 // In/Out: SearchParams, checked by kernels/dense_device.cpp.
 // Launch: the kernels of kernels.cuh and scan.cuh; recorded once per size of batch and replayed.
-// Cost:   a copy each way, 4 + 2 x stages launches.
+// Cost:   a copy each way, 4 + 2 x stages launches, one more where queries lie on the device.
 // Oracle: the CPU path, bit for bit (tests/laws with --device cuda:0; tests/emulator without one).
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
+#include "kernels/cuda/guest.cuh"
 #include "kernels/cuda/kernels.cuh"
 #include "kernels/cuda/scan_launch.cuh"
 #include "kernels/cuda/search.cuh"
@@ -80,7 +81,10 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.filters = layout.copy(params.filters.data, params.filters.n);
   job.tests = layout.copy(params.tests.data, params.tests.n);
   job.codes = layout.copy(params.codes.data, params.codes.n);
-  job.queries = layout.copy(params.queries, n * table.dim);
+  bool const has_guest = params.guest.gate != nullptr;
+  job.guest = params.guest.tensor;
+  job.guest_rows = layout.copy(params.guest.rows, has_guest ? n : 0);
+  job.queries = layout.copy(params.queries, has_guest ? 0 : n * table.dim);
   job.floors = layout.copy(params.floors, n);
   job.strict = layout.copy(params.strict, n);
   job.depths = layout.copy(params.depths, n);
@@ -94,6 +98,11 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.thresholds = layout.room<float>(n);
   job.result_scores = layout.room<float>(n * params.depth);
   job.result_slots = layout.room<std::uint32_t>(n * params.depth);
+  if (has_guest) {  // they go back with the results: the host scores with them too
+    job.guest_values = layout.room<float>(n * table.dim);
+    job.readings = layout.room<GuestReading>(n);
+    job.queries = job.guest_values;
+  }
   places.result_bytes = layout.bytes() - places.result_begin;
   pad(layout, places.result_bytes, rooms.result_bytes);
 
@@ -138,6 +147,8 @@ void run_kernels(DenseJob const* job, GraphKey const& key, DenseBatch const& bat
                  Scanner const& scanner, cudaStream_t stream) {
   unsigned const n = key.n_queries;
   std::size_t const scratch = select_bytes();
+  if (key.has_guest)
+    check(launch(take_queries, n_ctas(n, kQueryThreads / 32), kQueryThreads, 0, stream, job));
   check(launch(prepare_queries, n_ctas(n, kQueryThreads / 32), kQueryThreads, 0, stream, job));
   check(launch(fill_panels, scanner.n_multiprocessors(), kQueryThreads, 0, stream, job));
   for (std::uint32_t stage = 0; stage < key.n_stages; ++stage) {
@@ -206,6 +217,7 @@ void run_search(SearchParams const& params) {
         key.widths << 8 | static_cast<std::uint32_t>(std::bit_width(params.batch.widths[w].width));
   key.sorted_rows = sorted_rows(params.depth);
   key.plane = static_cast<std::int32_t>(params.plane);
+  key.has_guest = params.guest.gate != nullptr;
 
   WorkspacePool& pool = WorkspacePool::of_device(table.device);
   WorkspacePool::Loan workspace = pool.borrow();
@@ -218,8 +230,9 @@ void run_search(SearchParams const& params) {
     workspace->reserve(rooms, places.all_bytes);
   }
   lay_out(params, table, workspace->input.data(), workspace->memory.data(), rooms);
-  check(cudaGraphLaunch(find_graph(*workspace, key, places, params.batch, scanner),
-                        workspace->stream));
+  cudaGraphExec_t const graph = find_graph(*workspace, key, places, params.batch, scanner);
+  if (key.has_guest) wait_for_guest(params.guest.gate, workspace->stream);
+  check(cudaGraphLaunch(graph, workspace->stream));
   check(cudaStreamSynchronize(workspace->stream));
 
   std::uint8_t const* from = workspace->results.data();
@@ -232,6 +245,12 @@ void run_search(SearchParams const& params) {
   take(params.thresholds, n);
   take(params.scores, n * params.depth);
   take(params.slots, n * params.depth);
+  if (!key.has_guest) return;
+  for (std::size_t q = 0; q < n; ++q)
+    std::memcpy(params.guest.values[q], from + q * table.dim * sizeof(float),
+                table.dim * sizeof(float));
+  from += (n * table.dim * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
+  take(params.guest.readings, n);
 }
 
 }  // namespace

@@ -52,6 +52,7 @@ struct GraphKey {
   std::uint32_t widths;  // a bit a width
   std::uint32_t sorted_rows;
   std::int32_t plane;
+  bool has_guest;
   friend auto operator<=>(GraphKey const&, GraphKey const&) = default;
 };
 

@@ -237,6 +237,9 @@ class Snapshot:
     @property
     def device_bytes(self) -> int:
         """Bytes of device memory that its segments take; 0 on the CPU."""
+    @property
+    def device(self) -> tuple[str, int] | None:
+        """(folder of the library, N of cuda:N) where its dense columns lie; None: on the CPU."""
     def placed(self, folder: str, ordinal: int, previous: Snapshot | None) -> Snapshot:
         """The same documents with their dense columns on a CUDA device."""
     def locate_rows(
@@ -256,6 +259,23 @@ def merge_order(
     """Live rows of several views in the order of one segment: (view, row) each."""
 
 # ---- recall ----
+
+@final
+class Gate:
+    """A stream of ours, on which a tensor's producer says from when on it may be read."""
+
+    def __init__(self, folder: str, ordinal: int) -> None: ...
+    @property
+    def stream(self) -> int:
+        """As __dlpack__(stream=) takes it."""
+
+@final
+class GuestQueries:
+    @staticmethod
+    def take(gate: Gate, capsule: object, dim: int, argument: str) -> GuestQueries | None:
+        """Take over a DLPack capsule's tensor; None where it is no matrix of floats with `dim`
+        columns on the gate's device.
+        """
 
 @final
 class Request:
@@ -291,6 +311,8 @@ class Request:
     def add_dense(
         self, column: int, name: str, vectors: npt.NDArray[np.float32], valid: _Bytes, floor: _Floor
     ) -> None: ...
+    def add_guest(self, column: int, name: str, guest: GuestQueries, floor: _Floor) -> None:
+        """A dense arm whose queries lie on the device that it runs on."""
     def add_listed(
         self,
         name: str,
@@ -312,6 +334,8 @@ class Request:
         min_fused: _Floor,
         normalize: bool,
     ) -> None: ...
+    def release_guests(self) -> None:
+        """Let go of the tensors whose queries have been read."""
     @property
     def n_queries(self) -> int: ...
     @property

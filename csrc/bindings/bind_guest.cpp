@@ -1,0 +1,105 @@
+// Tensors that another library holds on a CUDA device, by DLPack:
+// https://dmlc.github.io/dlpack/latest/c_api.html
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "bindings/bind.hpp"
+#include "engine/guest_queries.hpp"
+
+namespace py = pybind11;
+
+namespace hyrecall::bindings {
+namespace {
+
+constexpr char const* kCapsule = "dltensor";
+constexpr char const* kUsedCapsule = "used_dltensor";  // whoever took it calls the deleter
+constexpr std::int32_t kCuda = 2;
+constexpr std::uint8_t kFloat = 2;
+constexpr std::uint8_t kBfloat = 4;
+
+struct DlTensor {
+  void* data;
+  std::int32_t device_type;
+  std::int32_t device_id;
+  std::int32_t n_axes;
+  std::uint8_t type_code;
+  std::uint8_t type_bits;
+  std::uint16_t type_lanes;
+  std::int64_t* shape;
+  std::int64_t* strides;  // in elements; null: C order
+  std::uint64_t byte_offset;
+};
+
+struct DlManaged {
+  DlTensor tensor;
+  void* context;
+  void (*deleter)(DlManaged*);
+};
+
+std::optional<GuestType> type_of(DlTensor const& from) {
+  if (from.type_lanes != 1) return std::nullopt;
+  if (from.type_code == kBfloat && from.type_bits == 16) return GuestType::kBFloat16;
+  if (from.type_code != kFloat) return std::nullopt;
+  if (from.type_bits == 16) return GuestType::kFloat16;
+  if (from.type_bits == 32) return GuestType::kFloat32;
+  if (from.type_bits == 64) return GuestType::kFloat64;
+  return std::nullopt;
+}
+
+// A matrix of floats on the device, as kernels read it.
+std::optional<GuestTensor> matrix_of(DlTensor const& from, int ordinal) {
+  std::optional<GuestType> const type = type_of(from);
+  bool const is_matrix = type && from.device_type == kCuda && from.device_id == ordinal &&
+                         from.n_axes == 2 && from.shape[0] >= 1 &&
+                         from.shape[0] < std::int64_t{1} << 31 && from.shape[1] >= 1 &&
+                         from.shape[1] < std::int64_t{1} << 31;
+  if (!is_matrix) return std::nullopt;
+  auto const address = reinterpret_cast<std::uintptr_t>(from.data) + from.byte_offset;
+  if (address == 0 || address % (from.type_bits / 8) != 0) return std::nullopt;
+  bool const is_plain = from.strides == nullptr;
+  return GuestTensor{reinterpret_cast<void const*>(address),
+                     is_plain ? from.shape[1] : from.strides[0],
+                     is_plain ? 1 : from.strides[1],
+                     static_cast<std::uint32_t>(from.shape[0]),
+                     static_cast<std::uint32_t>(from.shape[1]),
+                     *type};
+}
+
+// Takes the tensor over where it is a matrix of so many columns on the gate's device; else nothing,
+// and the capsule keeps it.
+std::shared_ptr<GuestQueries> take_queries(std::shared_ptr<device::Gate> gate,
+                                           py::object const& capsule, std::uint32_t dim,
+                                           std::string argument) {
+  if (PyCapsule_IsValid(capsule.ptr(), kCapsule) == 0) return nullptr;
+  auto* const held = static_cast<DlManaged*>(PyCapsule_GetPointer(capsule.ptr(), kCapsule));
+  std::optional<GuestTensor> const tensor = matrix_of(held->tensor, gate->ordinal());
+  if (!tensor || tensor->dim != dim) return nullptr;
+  // A producer may be Python: whichever thread lets go, it does so as Python wants it.
+  std::shared_ptr<void const> owner(held, [](DlManaged* managed) {
+    py::gil_scoped_acquire const gil;
+    if (managed->deleter != nullptr) managed->deleter(managed);
+  });
+  if (PyCapsule_SetName(capsule.ptr(), kUsedCapsule) != 0) throw py::error_already_set();
+  return std::make_shared<GuestQueries>(device::Guest{*tensor, std::move(owner), std::move(gate)},
+                                        std::move(argument));
+}
+
+}  // namespace
+
+void bind_guest(py::module_& m) {
+  py::class_<device::Gate, std::shared_ptr<device::Gate>>(m, "Gate")
+      .def(py::init<std::string const&, int>(), py::arg("folder"), py::arg("ordinal"))
+      .def_property_readonly("stream", &device::Gate::stream, "As __dlpack__(stream=) takes it.");
+
+  py::class_<GuestQueries, std::shared_ptr<GuestQueries>>(m, "GuestQueries")
+      .def_static("take", &take_queries,
+                  "Take over a DLPack capsule's tensor; None where it is no matrix of floats with "
+                  "`dim` columns on the gate's device.",
+                  py::arg("gate"), py::arg("capsule"), py::arg("dim"), py::arg("argument"));
+}
+
+}  // namespace hyrecall::bindings
