@@ -112,6 +112,8 @@ class Asking:
         ------
         ScopeError, OptionError, ShapeError, DTypeError
             The argument is named; no scope is a ScopeError.
+        DeviceMemoryError
+            A single query does not fit beside the index on its device; the next call works.
 
         Notes
         -----

@@ -151,6 +151,8 @@ class Index(Asking):
             A key that its cell already holds, or that comes twice.
         DTypeError, ShapeError, OptionError
             Columns that do not fit the index.
+        DeviceMemoryError
+            The index is on a device that has no room for the new rows.
         WriterBusyError
             Another thread is writing.
         """
