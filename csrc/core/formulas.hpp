@@ -64,11 +64,6 @@ HYRECALL_HD inline T fold_lanes(T* lanes) {
 inline constexpr double kMinNorm = 0x1p-60;
 inline constexpr double kMaxNorm = 0x1p60;
 
-// Of a zero vector too, which counts as missing.
-HYRECALL_HD constexpr bool is_norm(double norm) {
-  return norm == 0.0 || (norm >= kMinNorm && norm <= kMaxNorm);
-}
-
 // Euclidean norm in float64: 32 lanes as the dot. Squares of float32 are exact in float64; a square
 // root is rounded correctly everywhere. element(i) is a double.
 template <typename Element>

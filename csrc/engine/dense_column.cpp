@@ -10,6 +10,7 @@
 #include "core/formulas.hpp"
 #include "core/parallel.hpp"
 #include "kernels/cpu/dot.hpp"
+#include "kernels/dense_rows.hpp"
 
 namespace hyrecall {
 namespace {

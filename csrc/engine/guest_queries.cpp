@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/error.hpp"
+#include "kernels/dense_rows.hpp"
 
 namespace hyrecall {
 namespace {

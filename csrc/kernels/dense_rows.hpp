@@ -15,6 +15,11 @@ inline std::uint32_t item_bytes(RowType type) {
   return type == RowType::kFloat32 ? 4 : 2;
 }
 
+// Whether a vector may have this norm; 0 means that it is missing.
+HYRECALL_HD constexpr bool is_norm(double norm) {
+  return norm == 0.0 || (norm >= kMinNorm && norm <= kMaxNorm);
+}
+
 // A *tiled* plane lies in memory as the matrix units want it in shared memory: 128 bytes of 128
 // rows are one block, copied whole; in it the 16-byte pieces of row r change places by r mod 8, so
 // that the same piece of eight rows lies in eight different banks. What is past the end is 0.

@@ -87,6 +87,9 @@ struct ColumnParams {
   std::uint32_t dim;
   std::uint8_t const* rows;    // [n_rows, dim] of type
   float const* inverse_norms;  // [n_rows], 0: no vector
+  void* gate;                  // of create_gate; not null: rows come from this tensor instead
+  GuestTensor guest;
+  std::uint32_t const* order;  // [n_rows] which of the tensor's rows each is, host
 };
 
 struct SegmentParams {
