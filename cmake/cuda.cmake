@@ -40,6 +40,8 @@ if(HYRECALL_BUILD_CUDA)
       target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
     endif()
   endforeach()
+  target_link_options(hyrecall_cuda PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/cuda_exports.map)
+  set_target_properties(hyrecall_cuda PROPERTIES LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/cuda_exports.map)
   # What ptxas -v says goes to cuda_resources.txt in the build folder: tests/kernels reads it.
   add_custom_command(TARGET hyrecall_cuda POST_BUILD
     COMMAND ${HYRECALL_RESOURCE_REPORT} --join ${CMAKE_BINARY_DIR}/cuda_resources.txt $<TARGET_OBJECTS:hyrecall_cuda>

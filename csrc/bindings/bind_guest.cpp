@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "bindings/bind.hpp"
-#include "engine/guest_queries.hpp"
+#include "bindings/held.hpp"
 
 namespace py = pybind11;
 
@@ -71,9 +71,8 @@ std::optional<GuestTensor> matrix_of(DlTensor const& from, int ordinal) {
 
 // Takes the tensor over where it is a matrix of so many columns on the gate's device; else nothing,
 // and the capsule keeps it.
-std::shared_ptr<GuestQueries> take_queries(std::shared_ptr<device::Gate> gate,
-                                           py::object const& capsule, std::uint32_t dim,
-                                           std::string argument) {
+std::shared_ptr<HeldGuest> take(std::shared_ptr<device::Gate> gate, py::object const& capsule,
+                                std::uint32_t dim) {
   if (PyCapsule_IsValid(capsule.ptr(), kCapsule) == 0) return nullptr;
   auto* const held = static_cast<DlManaged*>(PyCapsule_GetPointer(capsule.ptr(), kCapsule));
   std::optional<GuestTensor> const tensor = matrix_of(held->tensor, gate->ordinal());
@@ -84,8 +83,8 @@ std::shared_ptr<GuestQueries> take_queries(std::shared_ptr<device::Gate> gate,
     if (managed->deleter != nullptr) managed->deleter(managed);
   });
   if (PyCapsule_SetName(capsule.ptr(), kUsedCapsule) != 0) throw py::error_already_set();
-  return std::make_shared<GuestQueries>(device::Guest{*tensor, std::move(owner), std::move(gate)},
-                                        std::move(argument));
+  return std::make_shared<HeldGuest>(
+      HeldGuest{device::Guest{*tensor, std::move(owner), std::move(gate)}});
 }
 
 }  // namespace
@@ -95,11 +94,13 @@ void bind_guest(py::module_& m) {
       .def(py::init<std::string const&, int>(), py::arg("folder"), py::arg("ordinal"))
       .def_property_readonly("stream", &device::Gate::stream, "As __dlpack__(stream=) takes it.");
 
-  py::class_<GuestQueries, std::shared_ptr<GuestQueries>>(m, "GuestQueries")
-      .def_static("take", &take_queries,
+  py::class_<HeldGuest, std::shared_ptr<HeldGuest>>(m, "Guest")
+      .def_static("take", &take,
                   "Take over a DLPack capsule's tensor; None where it is no matrix of floats with "
                   "`dim` columns on the gate's device.",
-                  py::arg("gate"), py::arg("capsule"), py::arg("dim"), py::arg("argument"));
+                  py::arg("gate"), py::arg("capsule"), py::arg("dim"))
+      .def_property_readonly("n_rows",
+                             [](HeldGuest const& held) { return held.guest.tensor.n_rows; });
 }
 
 }  // namespace hyrecall::bindings

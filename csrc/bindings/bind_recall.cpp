@@ -189,14 +189,17 @@ void bind_request(py::module_& m) {
           py::arg("floor"))
       .def(
           "add_guest",
-          [](Request& request, std::size_t column, std::string name,
-             std::shared_ptr<GuestQueries> const& guest, OptionalFloor const& floor) {
-            require(guest->n_rows() == request.n_queries, "one vector a query");
+          [](Request& request, std::size_t column, std::string name, HeldGuest& guest,
+             std::string argument, OptionalFloor const& floor) {
+            require(guest.guest.tensor.n_rows == request.n_queries, "one vector a query");
             FpEnvGuard const fp;  // the floor is rounded to float32 here
-            request.dense.push_back({column, std::move(name), {}, take_floor<float>(floor), guest});
+            auto queries = std::make_shared<GuestQueries>(guest.take(), std::move(argument));
+            request.dense.push_back(
+                {column, std::move(name), {}, take_floor<float>(floor), std::move(queries)});
           },
-          "A dense arm whose queries lie on the device that it runs on.", py::arg("column"),
-          py::arg("name"), py::arg("guest"), py::arg("floor"))
+          "A dense arm whose queries lie on the device that it runs on; it takes the guest.",
+          py::arg("column"), py::arg("name"), py::arg("guest"), py::arg("argument"),
+          py::arg("floor"))
       .def(
           "add_listed",
           [](Request& request, std::string name, Array<std::int64_t> const& offsets,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bindings/bind.hpp"
+#include "bindings/held.hpp"
 #include "bindings/take.hpp"
 #include "engine/device_snapshot.hpp"
 #include "engine/merge_order.hpp"
@@ -71,16 +72,23 @@ void bind_snapshot(py::module_& m) {
       .def(
           "placed",
           [](Snapshot const& snapshot, std::string const& folder, int ordinal,
-             std::shared_ptr<Snapshot> const& previous) {
+             std::shared_ptr<Snapshot> const& previous,
+             std::vector<std::tuple<std::size_t, std::size_t, std::shared_ptr<HeldGuest>,
+                                    Array<std::uint32_t>>> const& guests) {
+            std::vector<GuestColumn> taken;
+            for (auto const& [segment, column, guest, order] : guests)
+              taken.push_back({segment, column, guest->take(), span_of(order)});
             auto out = std::make_shared<Snapshot>(snapshot);
             py::gil_scoped_release const nogil;
             out->device = std::make_shared<DeviceSnapshot>(
-                folder, ordinal, snapshot, previous == nullptr ? nullptr : previous->device.get());
+                folder, ordinal, snapshot, previous == nullptr ? nullptr : previous->device.get(),
+                taken);
             return out;
           },
           "The same documents with their dense columns on a CUDA device; what `previous` has there "
-          "is shared.",
-          py::arg("folder"), py::arg("ordinal"), py::arg("previous").none(true))
+          "is shared. guests: (segment, column, its rows as a tensor there, which of them each row "
+          "is), which it takes.",
+          py::arg("folder"), py::arg("ordinal"), py::arg("previous").none(true), py::arg("guests"))
       .def_property_readonly(
           "device_bytes",
           [](Snapshot const& snapshot) {

@@ -1,9 +1,13 @@
-// What Python holds of an execution, for the modules that read documents through it.
+// What Python holds for several modules: of an execution, which those that read documents go
+// through; of another library's tensor.
 #pragma once
 
 #include <memory>
+#include <utility>
 
+#include "core/error.hpp"
 #include "engine/recall.hpp"
+#include "kernels/device_guest.hpp"
 
 namespace hyrecall::bindings {
 
@@ -12,6 +16,16 @@ struct HeldExecution {
   std::shared_ptr<Snapshot> snapshot;
   std::shared_ptr<Request> request;
   std::unique_ptr<Execution> execution;
+};
+
+// A tensor on a device, until a request or a snapshot takes it.
+struct HeldGuest {
+  device::Guest guest;
+
+  device::Guest take() {
+    require(guest.gate != nullptr, "a tensor that nobody has taken");
+    return std::exchange(guest, {});
+  }
 };
 
 }  // namespace hyrecall::bindings

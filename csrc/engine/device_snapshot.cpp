@@ -19,7 +19,8 @@ RowType type_of(DenseColumn const& column) {
 }
 
 std::shared_ptr<device::DeviceSegment const> upload(std::string const& folder, int ordinal,
-                                                    Segment const& segment) {
+                                                    Segment const& segment, std::size_t number,
+                                                    std::span<GuestColumn const> guests) {
   std::vector<device::AttributeArrays> attributes;
   for (auto const& column : segment.p.attributes) {
     attributes.push_back(
@@ -29,6 +30,11 @@ std::shared_ptr<device::DeviceSegment const> upload(std::string const& folder, i
   for (auto const& column : segment.p.dense) {
     columns.push_back(
         {type_of(*column), column->dim, column->rows.data(), column->inverse_norms.data()});
+  }
+  for (GuestColumn const& one : guests) {
+    if (one.segment != number) continue;
+    columns.at(one.column).guest = &one.guest;
+    columns.at(one.column).order = one.order;
   }
   return std::make_shared<device::DeviceSegment>(folder, ordinal, segment.p.seqs.span(), attributes,
                                                  columns);
@@ -78,10 +84,12 @@ struct Programs {
 }  // namespace
 
 DeviceSnapshot::DeviceSnapshot(std::string const& folder, int ordinal, Snapshot const& snapshot,
-                               DeviceSnapshot const* previous) {
+                               DeviceSnapshot const* previous,
+                               std::span<GuestColumn const> guests) {
   if (snapshot.segments.empty()) return;
   std::vector<std::shared_ptr<device::DeviceView const>> views;
-  for (auto const& view : snapshot.segments) {
+  for (std::size_t number = 0; number < snapshot.segments.size(); ++number) {
+    auto const& view = snapshot.segments[number];
     std::shared_ptr<device::DeviceView const> on_device;
     std::shared_ptr<device::DeviceSegment const> segment;
     for (std::size_t i = 0; previous != nullptr && i < previous->held_.size(); ++i) {
@@ -90,7 +98,7 @@ DeviceSnapshot::DeviceSnapshot(std::string const& folder, int ordinal, Snapshot 
       if (old.view->shared_segment() == view->shared_segment()) segment = old.on_device->segment();
     }
     if (on_device == nullptr) {
-      if (segment == nullptr) segment = upload(folder, ordinal, view->segment());
+      if (segment == nullptr) segment = upload(folder, ordinal, view->segment(), number, guests);
       on_device = std::make_shared<device::DeviceView>(std::move(segment), live_words(*view));
     }
     views.push_back(on_device);

@@ -13,12 +13,21 @@
 
 namespace hyrecall {
 
+// A dense column of a segment that came as a tensor on the device: row r is its row order[r].
+struct GuestColumn {
+  std::size_t segment;
+  std::size_t column;
+  device::Guest guest;
+  std::span<std::uint32_t const> order;
+};
+
 class DeviceSnapshot {
  public:
-  // Uploads what `previous` (may be null) does not hold: a segment, or which of its rows live. What
-  // no snapshot holds any more is freed. Throws kDeviceUnavailable or kDeviceMemory.
+  // Uploads what `previous` (may be null) does not hold: a segment, or which of its rows live; the
+  // rows of guests do not go through the host. What no snapshot holds any more is freed. Throws
+  // kDeviceUnavailable or kDeviceMemory.
   DeviceSnapshot(std::string const& folder, int ordinal, Snapshot const& snapshot,
-                 DeviceSnapshot const* previous);
+                 DeviceSnapshot const* previous, std::span<GuestColumn const> guests = {});
 
   // Each query's best `depth` rows of one dense arm, as the CPU finds them, bit for bit.
   std::vector<std::vector<Candidate>> scan(Snapshot const& snapshot, Request const& request,

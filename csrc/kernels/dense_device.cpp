@@ -248,8 +248,19 @@ DeviceSegment::DeviceSegment(std::string const& folder, int ordinal,
         {array(one.codes), array(one.offsets), array(one.valid), array(one.zones)});
   }
   std::vector<cuda::ColumnParams> column_params;
-  for (ColumnArrays const& one : columns)
-    column_params.push_back({one.type, one.dim, one.rows, one.inverse_norms});
+  for (ColumnArrays const& one : columns) {
+    cuda::ColumnParams params{one.type, one.dim, one.rows, one.inverse_norms, nullptr, {}, nullptr};
+    if (one.guest != nullptr) {
+      Gate const& gate = *one.guest->gate;
+      require(gate.ordinal() == ordinal && gate.folder() == folder &&
+                  one.guest->tensor.dim == one.dim && one.order.size() == seqs.size(),
+              "a tensor as the column's");
+      params.gate = gate.handle();
+      params.guest = one.guest->tensor;
+      params.order = one.order.data();
+    }
+    column_params.push_back(params);
+  }
   cuda::SegmentParams const params{ordinal,
                                    n_rows_,
                                    seqs.data(),

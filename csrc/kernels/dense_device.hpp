@@ -31,6 +31,9 @@ struct ColumnArrays {
   std::uint32_t dim;
   std::uint8_t const* rows;    // [n_rows, dim] of type
   float const* inverse_norms;  // [n_rows], 0: no vector
+  // The same rows as they lie on the device: row r is the guest's order[r]. Then rows are not read.
+  Guest const* guest = nullptr;
+  std::span<std::uint32_t const> order{};
 };
 
 // All constructors throw kDeviceUnavailable or kDeviceMemory, naming cuda:N; nothing is left

@@ -1,4 +1,4 @@
-"""Tensors of other libraries that lie on the index's own device: read there, not on the host."""
+"""Tensors of other libraries that lie on a CUDA device: read there, not on the host."""
 
 from __future__ import annotations
 
@@ -7,44 +7,51 @@ from typing import Any
 from hyrecall import _core
 from hyrecall.tensors import plain_tensor
 
-__all__ = ["guest_queries"]
+__all__ = ["is_on_cuda", "take_guest"]
 
 _CUDA = 2  # in DLPack's numbers
+_REFUSALS = (AttributeError, BufferError, RuntimeError, TypeError, ValueError)
 
 
-def guest_queries(
-    value: Any, *, snapshot: _core.Snapshot, dim: int, argument: str
-) -> _core.GuestQueries | None:
-    """Take query vectors that lie on the snapshot's device, by DLPack.
+def is_on_cuda(value: Any, ordinal: int | None = None) -> bool:
+    """Whether a value is an array on a CUDA device, or on this one, by what it says of itself."""
+    if not hasattr(value, "__dlpack_device__"):
+        return False
+    try:
+        kind, number = value.__dlpack_device__()
+    except _REFUSALS:
+        return False
+    return bool(kind == _CUDA and ordinal in (None, number))
 
-    The producer lets a stream of ours wait for its own; the search reads the tensor after that and
-    holds it until it has.
+
+def take_guest(value: Any, *, folder: str, ordinal: int, dim: int) -> _core.Guest | None:
+    """Take a matrix that lies on the device ``cuda:<ordinal>``, by DLPack.
+
+    The producer lets a stream of ours wait for its own; whoever reads the tensor does so after
+    that, and holds it until it has.
 
     Parameters
     ----------
     value : object
         What the caller gave.
-    snapshot : _core.Snapshot
-        Where the queries are asked.
+    folder : str
+        Where ``libhyrecall_cuda.so`` lies.
+    ordinal : int
+        The N of ``cuda:N``.
     dim : int
-        Values in a query.
-    argument : str
-        What to name in messages.
+        Values in a row.
 
     Returns
     -------
-    GuestQueries or None
-        None: :func:`tensors.query_vectors` takes the value, or says why not.
+    Guest or None
+        None: it lies elsewhere or cannot be read there; :mod:`hyrecall.tensors` takes it, or says
+        why not.
     """
-    place = snapshot.device
-    if place is None or not hasattr(value, "__dlpack_device__"):
+    if not is_on_cuda(value, ordinal):
         return None
-    folder, ordinal = place
+    gate = _core.Gate(folder, ordinal)
     try:
-        if tuple(value.__dlpack_device__()) != (_CUDA, ordinal):
-            return None
-        gate = _core.Gate(folder, ordinal)
         capsule = plain_tensor(value).__dlpack__(stream=gate.stream)
-    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
+    except _REFUSALS:
         return None
-    return _core.GuestQueries.take(gate, capsule, dim, argument)
+    return _core.Guest.take(gate, capsule, dim)

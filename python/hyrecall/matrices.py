@@ -54,12 +54,15 @@ class VectorInput:
     valid : ndarray of bool, shape (n_rows,), or None
         False where the row has no vector, whose values mean nothing then; None when every row has
         one.
+    guest : object
+        The same rows as the caller gave them, on a CUDA device; None: they came otherwise.
     """
 
     dtype: VectorDtype
     dim: int
     chunks: tuple[Array, ...]
     valid: Mask | None
+    guest: Any = None
 
 
 def source_dtype(dtype: np.dtype[Any]) -> SourceDtype | None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hyrecall import _core
 from hyrecall.errors import DeviceMemoryError
+from hyrecall.guests import take_guest
 from hyrecall.runtime import cuda_library_folder, cuda_report, ordinal_of
-from hyrecall.segments import State
+from hyrecall.segments import Rows, State
 
 __all__ = ["place", "settle_on"]
 
@@ -28,11 +30,11 @@ def settle_on(device: str, state: State) -> tuple[str, State]:
     n_bytes = sum(column.nbytes for segment in state.segments for column in segment.dense.values())
     devices = cuda_report().devices
     if n_bytes < AUTO_BYTES or not devices or devices[0].problem:
-        return "cpu", state
+        return "cpu", _without_guests(state)
     try:
         return "cuda:0", place("cuda:0", state, None)
     except DeviceMemoryError:
-        return "cpu", state
+        return "cpu", _without_guests(state)
 
 
 def place(device: str, state: State, previous: State | None) -> State:
@@ -41,11 +43,34 @@ def place(device: str, state: State, previous: State | None) -> State:
     An index without vectors has nothing to place. The state given stays as it was.
     """
     if device == "cpu" or state.snapshot.device_bytes or not state.segments[0].dense:
-        return state
+        return _without_guests(state)
     for segment in state.segments:
         for arm in segment.dense:
             segment.check(arm)
     held = None if previous is None else previous.snapshot
-    return replace(
-        state, snapshot=state.snapshot.placed(cuda_library_folder(), ordinal_of(device), held)
-    )
+    folder, ordinal = cuda_library_folder(), ordinal_of(device)
+    guests = _take_guests(state, folder, ordinal)
+    placed = state.snapshot.placed(folder, ordinal, held, guests)
+    return replace(_without_guests(state), snapshot=placed)
+
+
+def _take_guests(
+    state: State, folder: str, ordinal: int
+) -> list[tuple[int, int, _core.Guest, Rows]]:
+    """Give the columns whose rows lie on the device already, as their callers gave them."""
+    found = []
+    for number, segment in enumerate(state.segments):
+        for at, (arm, column) in enumerate(segment.dense.items()):
+            value, order = segment.guests.get(arm, (None, None))
+            guest = take_guest(value, folder=folder, ordinal=ordinal, dim=column.dim)
+            if guest is not None and order is not None and guest.n_rows == len(order):
+                found.append((number, at, guest, order))
+    return found
+
+
+def _without_guests(state: State) -> State:
+    """Give the state without the callers' tensors: nobody needs them any more."""
+    if not any(segment.guests for segment in state.segments):
+        return state
+    segments = tuple(replace(one, guests={}) if one.guests else one for one in state.segments)
+    return replace(state, segments=segments)

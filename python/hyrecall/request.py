@@ -15,7 +15,7 @@ from hyrecall.arms.run import Arm, add_arms, read_arms, runs, text_readers
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.filter_program import compile_filter
 from hyrecall.filters import Filter
-from hyrecall.guests import guest_queries
+from hyrecall.guests import take_guest
 from hyrecall.plan import IndexFacts, Options, Plan, is_shaped
 from hyrecall.queries import lower
 from hyrecall.scope import Scopes
@@ -96,7 +96,7 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
         native = facts.analyzers[arm].native
         queries = [lower(query, f"text[{i}]") for i, query in enumerate(texts[arm])]
         request.add_lexical(column, arm, bm25[arm].numbers, native, queries, floors.get(arm))
-    _add_dense(facts, request, arms, vectors, guests, floors)
+    _add_dense(facts, request, arms, vectors, guests, given, floors)
     chosen = [extra[arm] for arm in arms if arm in extra]
     listed: dict[str, Candidates] = {}
     if chosen:
@@ -153,13 +153,14 @@ def _read_vectors(
     snapshot: _core.Snapshot,
     options: Options,
     given: Mapping[str, tuple[Any, str]],
-) -> tuple[dict[str, _core.GuestQueries], dict[str, Matrix]]:
+) -> tuple[dict[str, _core.Guest], dict[str, Matrix]]:
     """Give, by arm, the queries that the search will read where they lie, and those on the host."""
     guests = {}
-    if options.asked is None and options.fill is None:  # else what is asked must be known before
-        for arm, (value, argument) in given.items():
-            dim = facts.dims[arm]
-            guest = guest_queries(value, snapshot=snapshot, dim=dim, argument=argument)
+    # Else it must be known before what is asked.
+    if snapshot.device is not None and options.asked is None and options.fill is None:
+        folder, ordinal = snapshot.device
+        for arm, (value, _) in given.items():
+            guest = take_guest(value, folder=folder, ordinal=ordinal, dim=facts.dims[arm])
             if guest is not None:
                 guests[arm] = guest
     return guests, _on_host(facts, given, [arm for arm in given if arm not in guests])
@@ -180,14 +181,15 @@ def _add_dense(
     request: _core.Request,
     arms: Sequence[str],
     vectors: Mapping[str, Matrix],
-    guests: Mapping[str, _core.GuestQueries],
+    guests: Mapping[str, _core.Guest],
+    given: Mapping[str, tuple[Any, str]],
     floors: Mapping[str, tuple[float, bool] | None],
 ) -> None:
     for column, arm in enumerate(facts.schema.vector_arms):
         if arm not in arms:
             continue
         if arm in guests:
-            request.add_guest(column, arm, guests[arm], floors.get(arm))
+            request.add_guest(column, arm, guests[arm], given[arm][1], floors.get(arm))
         elif arm in vectors:
             matrix, valid = vectors[arm]
             present = np.zeros(0, np.uint8) if valid is None else valid.view(np.uint8)

@@ -57,6 +57,9 @@ class Segment:
         Under which name it lies in a saved index; None until it is saved.
     late : mapping of str to callable
         By dense arm, the check of its vectors that open left for their first reader.
+    guests : mapping of str to (object, ndarray)
+        By dense arm, the caller's tensor on a CUDA device and which of its rows each row is; until
+        the segment is placed.
     """
 
     core: _core.Segment
@@ -65,6 +68,7 @@ class Segment:
     dense: dict[str, _core.DenseColumn]
     name: str | None = None
     late: Mapping[str, Callable[[], None]] = field(default_factory=dict)
+    guests: Mapping[str, tuple[Any, Rows]] = field(default_factory=dict)
 
     def check(self, arm: str) -> None:
         """Make sure that the vectors of a dense arm are undamaged; call it before reading them."""
@@ -157,7 +161,8 @@ def build_segment(
         got = f"{key!r} in {row_name}s {first} and {second}"
         remedy = f"keep one: pa.concat_tables([table[:{second}], table[{second + 1}:]])"
         raise error(KeyConflictError, schema.key, "keys unique within a cell", got, remedy)
-    return made
+    guests = {a: (v.guest, order) for a, v in columns.vectors.items() if v.guest is not None}
+    return replace(made, guests=guests) if guests else made
 
 
 def _directory(rows: pa.Table, schema: Schema) -> _core.CellDirectory:

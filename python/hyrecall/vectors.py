@@ -6,6 +6,7 @@ from typing import Any
 
 from hyrecall.arrow_lists import arrow_column, is_arrow, read_lists
 from hyrecall.errors import ShapeError, error
+from hyrecall.guests import is_on_cuda
 from hyrecall.matrices import VectorInput, check_rows, native
 from hyrecall.schema import VectorDtype
 from hyrecall.tensors import host_array
@@ -36,6 +37,11 @@ def read_vectors(
         Element type wanted; None: as given, float64 as float32.
     argument, row_name : str
         What to name in messages.
+
+    Notes
+    -----
+    An array on a CUDA device is copied to the host, which checks, keeps and saves it; the index's
+    own device then takes the rows from where they lie.
 
     Raises
     ------
@@ -73,4 +79,5 @@ def read_vectors(
             )
         )
         first_row += len(chunk)
-    return VectorInput(target, width, tuple(checked), valid)
+    guest = value if valid is None and is_on_cuda(value) else None
+    return VectorInput(target, width, tuple(checked), valid, guest)

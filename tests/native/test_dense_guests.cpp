@@ -228,11 +228,16 @@ TEST(guests_find_what_the_same_values_find_from_the_host) {
           batch.ask(rng.below(2u), query, rng.below(12u));
         }
         std::int64_t const d = dim;
-        check_guests(world, batch, type, {d, 1, 0});
-        check_guests(world, batch, type, {3 * d + 1, 1, 5});
-        check_guests(world, batch, type, {1, n, 0});                     // transposed
-        check_guests(world, batch, type, {-2 * d, 2, 2 * d * (n - 1)});  // upside down
-        check_guests(world, batch, type, {0, 1, 0});                     // one row for all
+        Strides const layouts[] = {
+            {d, 1, 0},
+            {3 * d + 1, 1, 5},
+            {1, n, 0},                     // transposed
+            {-2 * d, 2, 2 * d * (n - 1)},  // upside down
+            {0, 1, 0},                     // one row for all
+        };
+        for (std::size_t i = 0; i < 5; ++i) {
+          if (dim == 40 || rng.below(3) == 0) check_guests(world, batch, type, layouts[i]);
+        }
       }
     }
   }
@@ -240,10 +245,10 @@ TEST(guests_find_what_the_same_values_find_from_the_host) {
 
 TEST(guests_of_more_queries_than_a_pass_takes_come_in_their_order) {
   Rng rng(12);
-  DeviceWorld const world = random_world(rng, RowType::kFloat32, 4, {60});
+  DeviceWorld const world = random_world(rng, RowType::kFloat32, 4, {20});
   WorldBatch batch;
   batch.see(world.everything());
-  for (int q = 0; q < 1100; ++q) batch.ask(0, random_vector(rng, 4), 3);
+  for (int q = 0; q < 1100; ++q) batch.ask(0, random_vector(rng, 4), 1);
   check_guests(world, batch, GuestType::kFloat64, {4, 1, 0});
 }
 

@@ -1,6 +1,7 @@
 // What a segment on the device holds, seen from inside: built with the library's own sources.
 #include <cmath>
 
+#include "kernels/cuda/guest.cuh"
 #include "kernels/cuda/segment.cuh"
 #include "native/dense_cases.hpp"
 
@@ -24,9 +25,23 @@ void check_row(std::vector<std::uint8_t> const& plane, std::uint32_t row,
   }
 }
 
-void check_plane(DeviceWorld const& world) {
+// Another library's matrix on the device, whose rows in this order are the world's.
+struct GuestMatrix {
+  void* gate = nullptr;
+  GuestTensor tensor{};
+  std::vector<std::uint32_t> order;
+};
+
+void check_plane(DeviceWorld const& world, GuestMatrix const& guest = {}) {
   WorldSegment const& one = world.segments[0];
-  cuda::ColumnParams const column{world.type, world.dim, one.rows.data(), one.inverse_norms.data()};
+  bool const has_guest = guest.gate != nullptr;  // then the host's rows are of no account
+  cuda::ColumnParams const column{world.type,
+                                  world.dim,
+                                  has_guest ? nullptr : one.rows.data(),
+                                  one.inverse_norms.data(),
+                                  guest.gate,
+                                  guest.tensor,
+                                  guest.order.data()};
   cuda::SegmentParams const params{0, one.n_rows, one.seqs.data(), {nullptr, 0}, {&column, 1}};
   void* handle = nullptr;
   CHECK_EQ(cuda::create_segment(&params, &handle).code, 0);
@@ -82,6 +97,63 @@ TEST(device_makes_the_plane_that_the_host_would) {
     world.add_row(world.segments[0], row, i);
   }
   check_plane(world);
+}
+
+// Given as T, which says how a value of it is kept.
+template <typename T, typename Keep>
+void check_guest(Rng& rng, RowType type, GuestType given, std::uint32_t dim, Keep&& keep) {
+  std::uint32_t const n_rows = 1 + rng.below(std::uint32_t{140});
+  std::uint32_t const width = dim + rng.below(std::uint32_t{3});  // of a row in memory
+  std::vector<T> image(std::size_t{n_rows} * width);
+  for (T& value : image) value = keep(rng.below(4) == 0 ? 0.1 * gaussian(rng) : gaussian(rng));
+  GuestMatrix guest;
+  for (std::uint32_t i = 0; i < n_rows; ++i) {
+    auto const at = guest.order.begin() + static_cast<std::ptrdiff_t>(rng.below(i + 1));
+    guest.order.insert(at, i);
+  }
+  DeviceWorld world{type, dim, {{}}};
+  GuestTensor const on_host{image.data(), width, 1, n_rows, dim, given};
+  for (std::uint32_t row = 0; row < n_rows; ++row) {
+    std::vector<float> values;
+    for (std::uint32_t i = 0; i < dim; ++i) {  // one rounding, from what was given
+      double const value = guest_value(on_host, guest.order[row], i);
+      values.push_back(type == RowType::kFloat32   ? static_cast<float>(value)
+                       : type == RowType::kFloat16 ? float16_value(float16_bits(value))
+                                                   : bfloat16_value(bfloat16_bits(value)));
+    }
+    world.add_row(world.segments[0], values, row);
+  }
+  // The producer's stream fills the memory once somebody waits for it.
+  cuda::DeviceArray<T> const memory(image.size());
+  cudaStream_t stream = nullptr;
+  CHECK_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  CHECK_EQ(
+      cudaMemcpyAsync(memory.data(), image.data(), memory.bytes(), cudaMemcpyHostToDevice, stream),
+      cudaSuccess);
+  std::uint64_t gate_stream = 0;
+  CHECK_EQ(cuda::create_gate(0, &guest.gate, &gate_stream).code, 0);
+  cudaEvent_t filled = nullptr;
+  cudaEventCreateWithFlags(&filled, cudaEventDisableTiming);
+  cudaEventRecord(filled, stream);
+  cudaStreamWaitEvent(reinterpret_cast<cudaStream_t>(gate_stream), filled);
+  guest.tensor = {memory.data(), width, 1, n_rows, dim, given};
+  check_plane(world, guest);
+  cuda::destroy_gate(guest.gate);
+  cudaEventDestroy(filled);
+  cudaStreamDestroy(stream);
+}
+
+TEST(device_makes_the_plane_of_rows_that_lie_on_it_already) {
+  Rng rng(2);
+  for (RowType type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
+    for (std::uint32_t dim : {1u, 31u, 64u, 100u}) {
+      check_guest<double>(rng, type, GuestType::kFloat64, dim, [](double v) { return v; });
+      check_guest<float>(rng, type, GuestType::kFloat32, dim,
+                         [](double v) { return static_cast<float>(v); });
+      check_guest<std::uint16_t>(rng, type, GuestType::kFloat16, dim, float16_bits);
+      check_guest<std::uint16_t>(rng, type, GuestType::kBFloat16, dim, bfloat16_bits);
+    }
+  }
 }
 
 }  // namespace

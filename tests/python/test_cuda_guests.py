@@ -256,6 +256,78 @@ def test_a_changed_index_reads_them_on_all_its_segments(machine: Any, index: hr.
     assert outcome(index, vectors=DeviceTensor(machine, values)) == outcome(index, vectors=values)
 
 
+def rebuilt(vectors: object, device: str = "cuda:0", dtype: Any = None) -> hr.Index:
+    schema = hr.Schema(
+        key="id",
+        cell="user",
+        text="text",
+        vector={"near": hr.Vector("near", dtype=dtype)},
+        attributes="number",
+    )
+    return hr.Index.build(documents(), schema, vectors={"near": vectors}, device=device)
+
+
+@pytest.mark.parametrize("dtype", [None, "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
+def test_columns_on_the_device_make_the_index_of_the_same_values_on_the_host(
+    machine: Any, kind: str, dtype: str | None
+) -> None:
+    values = stored_as(matrix(30, N_ROWS) * 3, kind)
+    guest = DeviceTensor(machine, values, kind, layout="spread")
+    index = rebuilt(guest, dtype=dtype)
+    assert (guest.n_host_copies, len(guest.streams), guest.n_held) == (1, 1, 0)
+    same = rebuilt(values, dtype=dtype)
+    assert index.stats() == same.stats()
+    for plane in ("int8", "rows"):
+        with pytest.MonkeyPatch.context() as forced:
+            forced.setenv("HYRECALL_FRONT_PLANE", plane)
+            vectors = matrix(31, 20)
+            assert outcome(index, vectors=vectors) == outcome(same, vectors=vectors)
+
+
+def test_rows_of_columns_on_the_device_are_read_there(machine: Any) -> None:
+    guest = DeviceTensor(machine, matrix(32, N_ROWS))
+    told, there = -guest.values, guest.values
+    guest.values = told  # the host is told other rows than the device has
+    indexes = [rebuilt(vectors) for vectors in (guest, there, told)]
+    query = {"vectors": matrix(33, 1), "scope": "ana", "limit": 5}
+    found, wanted, other = (index.recall(**query).to_arrow()["key"] for index in indexes)
+    assert found == wanted != other
+
+
+def test_added_columns_on_the_device_are_read_there_too(machine: Any, index: hr.Index) -> None:
+    more = documents(N_ROWS + 100).slice(N_ROWS)
+    values = matrix(34, 100)
+    other = built("cuda:0")
+    other.add(more, vectors={"near": values})
+    guest = DeviceTensor(machine, values, layout="transposed")
+    index.add(more, vectors={"near": guest})
+    assert (len(guest.streams), guest.n_held, len(index._state.segments)) == (1, 0, 2)
+    vectors = matrix(35, 6)
+    assert outcome(index, vectors=vectors) == outcome(other, vectors=vectors)
+
+
+def test_columns_are_let_go_wherever_the_index_lies(machine: Any) -> None:
+    for device, says in (("cpu", (2, 0)), ("auto", (2, 0)), ("cuda:0", (2, 1))):
+        guest = DeviceTensor(machine, matrix(36, N_ROWS), device=says)
+        index = rebuilt(guest, device)
+        assert (guest.n_host_copies, guest.streams) == (1, [])
+        assert not any(segment.guests for segment in index._state.segments)
+        same = rebuilt(guest.values, device)
+        assert outcome(index, vectors=matrix(37, 3)) == outcome(same, vectors=matrix(37, 3))
+
+
+def test_columns_that_are_none_are_refused_as_on_the_host(machine: Any) -> None:
+    values = matrix(38, N_ROWS)
+    values[17, 3] = np.nan
+    said = []
+    for given in (values, DeviceTensor(machine, values)):
+        with pytest.raises(hr.HyrecallError) as caught:
+            rebuilt(given)
+        said.append((type(caught.value), str(caught.value)))
+    assert said[0] == said[1]
+
+
 class GuestSubject(EngineSubject):
     """The engine, asked by tensors on its device wherever every query has a vector."""
 

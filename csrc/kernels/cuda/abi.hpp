@@ -15,7 +15,7 @@ namespace hyrecall::cuda {
 
 // Raise it whenever anything in this file, in kernels/dense_batch.hpp, kernels/guest_tensor.hpp or
 // the numbers of ArithmeticOp change.
-inline constexpr std::int32_t kAbiVersion = 5;
+inline constexpr std::int32_t kAbiVersion = 6;
 inline constexpr int kMaxDevices = 64;
 
 // What a call says of itself: code 0 is success, above 0 a cudaError_t, below 0 one of these; and
@@ -87,6 +87,9 @@ struct ColumnParams {
   std::uint32_t dim;
   std::uint8_t const* rows;    // [n_rows, dim] of type
   float const* inverse_norms;  // [n_rows], 0: no vector
+  void* gate;                  // of create_gate; not null: rows come from this tensor instead
+  GuestTensor guest;
+  std::uint32_t const* order;  // [n_rows] which of the tensor's rows each is, host
 };
 
 struct SegmentParams {

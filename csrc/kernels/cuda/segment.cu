@@ -1,11 +1,13 @@
 // What:   segments, views and tables of the device; the int8 plane of a column is made here.
 // In/Out: SegmentParams, ViewParams, TableParams: host arrays, checked by kernels/dense_device.cpp.
-// Launch: tile_rows, make_codes: any grid, a warp a row.
-// Cost:   an upload of every row; the plane reads each row three times, mostly from cache.
+// Launch: tile_rows, take_rows, make_codes: any grid, a warp a row.
+// Cost:   an upload of every row, or a copy of what lies on the device already; the plane reads
+//         each row three times, mostly from cache.
 // Oracle: quantize_row of kernels/front_plane.hpp on the host, bit for bit.
 #include <algorithm>
 #include <memory>
 
+#include "kernels/cuda/guest.cuh"
 #include "kernels/cuda/segment.cuh"
 #include "kernels/cuda/warp_math.cuh"
 
@@ -27,6 +29,33 @@ __global__ void __launch_bounds__(kRowThreads)
       std::uint16_t const value =
           row < n_rows && i < dim ? from[std::size_t{row} * dim + i] : std::uint16_t{0};
       *reinterpret_cast<std::uint16_t*>(plane + place_in_plane(row, 2 * i, n_chunks)) = value;
+    }
+  }
+}
+
+// Rows of another library's tensor in a new order, as the column keeps them: rounded once, to
+// nearest, where its type is narrower.
+__global__ void __launch_bounds__(kRowThreads)
+    take_rows(GuestTensor guest, std::uint32_t const* order, RowType type, std::uint32_t n_rows,
+              std::uint8_t* rows) {
+  std::uint32_t const n_warps = gridDim.x * (kRowThreads / kLanes);
+  std::uint32_t const first = blockIdx.x * (kRowThreads / kLanes) + threadIdx.x / kLanes;
+  bool const is_tiled = type != RowType::kFloat32;
+  std::uint32_t const n_chunks = chunks_of(2 * guest.dim);
+  std::uint32_t const n_all = is_tiled ? (n_rows + kTileRows - 1) / kTileRows * kTileRows : n_rows;
+  std::uint32_t const n_values = is_tiled ? n_chunks * (kChunkBytes / 2) : guest.dim;
+  for (std::uint32_t row = first; row < n_all; row += n_warps) {
+    std::uint32_t const from = row < n_rows ? order[row] : 0;
+    for (std::uint32_t i = lane_id(); i < n_values; i += kLanes) {
+      double const value = row < n_rows && i < guest.dim ? guest_value(guest, from, i) : 0.0;
+      if (!is_tiled) {
+        reinterpret_cast<float*>(rows)[std::size_t{row} * guest.dim + i] =
+            static_cast<float>(value);
+        continue;
+      }
+      std::uint16_t const bits =
+          type == RowType::kFloat16 ? float16_bits(value) : bfloat16_bits(value);
+      *reinterpret_cast<std::uint16_t*>(rows + place_in_plane(row, 2 * i, n_chunks)) = bits;
     }
   }
 }
@@ -63,11 +92,22 @@ DeviceColumn make_column(ColumnParams const& from, std::uint32_t n_rows) {
   out.dim = from.dim;
   unsigned const grid = std::clamp(n_rows / (kRowThreads / kLanes), 1u, 1u << 14);
   std::size_t const n_bytes = std::size_t{n_rows} * from.dim * item_bytes(from.type);
-  DeviceArray<std::uint8_t> given(from.rows, n_bytes);
-  if (from.type == RowType::kFloat32) {
-    out.rows = std::move(given);
+  bool const is_tiled = from.type != RowType::kFloat32;
+  std::size_t const n_tiled = plane_bytes(n_rows, chunks_of(2 * from.dim));
+  DeviceArray<std::uint8_t> given;
+  DeviceArray<std::uint32_t> order;
+  if (from.gate != nullptr) {
+    order = {from.order, n_rows};
+    out.rows = DeviceArray<std::uint8_t>(is_tiled ? n_tiled : n_bytes);
+    wait_for_guest(from.gate, nullptr);
+    check(launch(take_rows, grid, kRowThreads, 0, nullptr, from.guest,
+                 static_cast<std::uint32_t const*>(order.data()), from.type, n_rows,
+                 out.rows.data()));
+  } else if (!is_tiled) {
+    out.rows = {from.rows, n_bytes};
   } else {
-    out.rows = DeviceArray<std::uint8_t>(plane_bytes(n_rows, chunks_of(2 * from.dim)));
+    given = {from.rows, n_bytes};
+    out.rows = DeviceArray<std::uint8_t>(n_tiled);
     check(launch(tile_rows, grid, kRowThreads, 0, nullptr,
                  reinterpret_cast<std::uint16_t const*>(given.data()), n_rows, out.dim,
                  out.rows.data()));

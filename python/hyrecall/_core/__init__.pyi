@@ -240,8 +240,17 @@ class Snapshot:
     @property
     def device(self) -> tuple[str, int] | None:
         """(folder of the library, N of cuda:N) where its dense columns lie; None: on the CPU."""
-    def placed(self, folder: str, ordinal: int, previous: Snapshot | None) -> Snapshot:
-        """The same documents with their dense columns on a CUDA device."""
+    def placed(
+        self,
+        folder: str,
+        ordinal: int,
+        previous: Snapshot | None,
+        guests: Sequence[tuple[int, int, Guest, _Rows]],
+    ) -> Snapshot:
+        """The same documents with their dense columns on a CUDA device; what `previous` has there
+        is shared. guests: (segment, column, its rows as a tensor there, which of them each row
+        is), which it takes.
+        """
     def locate_rows(
         self, cell_parts: list[_ArrowArray], keys: _ArrowArray
     ) -> tuple[npt.NDArray[np.int32], _Rows]:
@@ -270,12 +279,16 @@ class Gate:
         """As __dlpack__(stream=) takes it."""
 
 @final
-class GuestQueries:
+class Guest:
+    """A tensor of another library on a device."""
+
     @staticmethod
-    def take(gate: Gate, capsule: object, dim: int, argument: str) -> GuestQueries | None:
+    def take(gate: Gate, capsule: object, dim: int) -> Guest | None:
         """Take over a DLPack capsule's tensor; None where it is no matrix of floats with `dim`
         columns on the gate's device.
         """
+    @property
+    def n_rows(self) -> int: ...
 
 @final
 class Request:
@@ -311,8 +324,8 @@ class Request:
     def add_dense(
         self, column: int, name: str, vectors: npt.NDArray[np.float32], valid: _Bytes, floor: _Floor
     ) -> None: ...
-    def add_guest(self, column: int, name: str, guest: GuestQueries, floor: _Floor) -> None:
-        """A dense arm whose queries lie on the device that it runs on."""
+    def add_guest(self, column: int, name: str, guest: Guest, argument: str, floor: _Floor) -> None:
+        """A dense arm whose queries lie on the device that it runs on; it takes the guest."""
     def add_listed(
         self,
         name: str,
