@@ -72,6 +72,7 @@ ways() { # what the device would not choose by itself: the kernels of older ones
   has_device || return
   local setting code=0
   HYRECALL_CUDA_KERNELS=generic tests tests/laws/test_l[1458]_*.py -k "$device" || code=1
+  HYRECALL_CUDA_KERNELS=generic tests tests/kernels/test_front_bound.py || code=1
   for setting in HYRECALL_CUDA_KERNELS=generic HYRECALL_FRONT_PLANE=rows HYRECALL_FRONT_PLANE=int8; do
     echo "$setting"
     (export "$setting" && tests tests/python/test_placing.py) || code=1

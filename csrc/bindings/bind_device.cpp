@@ -3,11 +3,14 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <numeric>
 #include <string>
 
 #include "bindings/bind.hpp"
 #include "bindings/take.hpp"
+#include "engine/dense_column.hpp"
 #include "kernels/dense_batch.hpp"
+#include "kernels/dense_device.hpp"
 #include "kernels/device.hpp"
 #include "kernels/tile_filter.hpp"
 
@@ -64,6 +67,36 @@ py::tuple dots(std::string const& folder, int ordinal, Array<float> const& query
   return py::make_tuple(give(std::move(found.dots)), give(std::move(found.inverse_norms)));
 }
 
+// rows: [n_rows, dim] float32, or 16-bit patterns of `dtype`; a vector in each.
+py::array first_scores(std::string const& folder, int ordinal, Array<float> const& queries,
+                       py::array const& rows, std::string const& dtype) {
+  RowType const type = dtype == "float32"   ? RowType::kFloat32
+                       : dtype == "float16" ? RowType::kFloat16
+                                            : RowType::kBFloat16;
+  if (rows.ndim() != 2 || queries.ndim() != 2 || queries.shape(1) != rows.shape(1) ||
+      (rows.flags() & py::array::c_style) == 0 ||
+      static_cast<std::size_t>(rows.itemsize()) != item_bytes(type)) {
+    throw Error(ErrorCode::kShape, "rows", "expected C-contiguous (n, dim) of " + dtype);
+  }
+  auto const n_rows = static_cast<std::size_t>(rows.shape(0));
+  auto const dim = static_cast<std::uint32_t>(rows.shape(1));
+  auto const* const bytes = static_cast<std::uint8_t const*>(rows.data());
+  std::vector<float> found;
+  {
+    py::gil_scoped_release const nogil;
+    std::vector<std::uint32_t> order(n_rows);
+    std::iota(order.begin(), order.end(), 0u);
+    MatrixChunk const chunk{
+        std::vector<std::uint8_t>(bytes, bytes + n_rows * dim * item_bytes(type)), n_rows};
+    auto const column = DenseColumn::build("rows", static_cast<DType>(type), dim,
+                                           std::span(&chunk, 1), {}, order, 1);
+    found = device::first_scores(
+        folder, ordinal, {type, dim, column->rows.data(), column->inverse_norms.data()}, n_rows,
+        span_of(queries));
+  }
+  return give(std::move(found));
+}
+
 }  // namespace
 
 void bind_device(py::module_& parent) {
@@ -80,6 +113,9 @@ void bind_device(py::module_& parent) {
         py::arg("arguments"), "A formula of the golden table on a device: float64 (n,).");
   m.def("dots", &dots, py::arg("folder"), py::arg("ordinal"), py::arg("query"), py::arg("rows"),
         "Canonical dots and inverse norms of float32 rows on a device.");
+  m.def("first_scores", &first_scores, py::arg("folder"), py::arg("ordinal"), py::arg("queries"),
+        py::arg("rows"), py::arg("dtype"),
+        "What the first pass on a device says of each row, query after query: float32 (n,).");
 }
 
 }  // namespace hyrecall::bindings

@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "kernels/device_library.hpp"
+#include "kernels/score_key.hpp"
 
 namespace hyrecall::device {
 namespace {
@@ -165,6 +166,8 @@ class Searcher {
     DenseTuning tuning = batch_.tuning ? *batch_.tuning : choose_tuning(n, depth);
     // No query has more candidates than rows.
     tuning.capacity = static_cast<std::uint32_t>(std::min<std::size_t>(tuning.capacity, most_rows));
+    bool const is_asked = !batch_.first_scores.empty();
+    if (is_asked) tuning.capacity = static_cast<std::uint32_t>(most_rows);
     if (piece.capacity != 0) {
       tuning.capacity = piece.capacity;
       tuning.seed_tiles = std::numeric_limits<std::uint32_t>::max();
@@ -205,6 +208,8 @@ class Searcher {
     params.slots = slots.data();
     params.overflows = overflows.data();
     params.thresholds = thresholds.data();
+    std::vector<std::uint64_t> candidates(is_asked ? n * tuning.capacity : 0);
+    if (is_asked) params.candidates = candidates.data();
     check(api_.search(&params), table_.ordinal());
     found_.is_sorted = found_.is_sorted && depth <= kMostSorted;
 
@@ -222,6 +227,12 @@ class Searcher {
       rows.clear();
       for (std::size_t k = i * depth; k < i * depth + counts[i]; ++k)
         rows.push_back({scores[k], slots[k]});
+      std::size_t const n_slots = batch_.first_scores.size() / batch_.group_of.size();
+      for (std::size_t k = 0; is_asked && k < counts[i]; ++k) {
+        std::uint64_t const key = candidates[i * tuning.capacity + k];
+        batch_.first_scores[piece.queries[i] * n_slots + candidate_slot(key)] =
+            candidate_score(key);
+      }
     }
     require(piece.capacity == 0 || lost.queries.empty(), "room for every candidate");
     return lost;
@@ -319,6 +330,39 @@ DeviceTable::~DeviceTable() {
 
 DenseFound search(DeviceTable const& table, DenseSearch const& batch) {
   return Searcher(table, batch).run();
+}
+
+std::vector<float> first_scores(std::string const& folder, int ordinal, ColumnArrays const& column,
+                                std::size_t n_rows, std::span<float const> queries) {
+  std::vector<std::int64_t> seqs(n_rows);
+  std::iota(seqs.begin(), seqs.end(), std::int64_t{0});
+  auto segment = std::make_shared<DeviceSegment>(
+      folder, ordinal, seqs, std::span<AttributeArrays const>{}, std::span(&column, 1));
+  std::vector<std::shared_ptr<DeviceView const>> views{
+      std::make_shared<DeviceView>(std::move(segment), std::span<std::uint64_t const>{})};
+  DeviceTable const table(std::move(views), 0, column.type, column.dim);
+
+  std::size_t const n = queries.size() / column.dim;
+  auto const n_slots = static_cast<std::uint32_t>(n_rows);
+  std::vector<std::vector<SlotRange>> const scopes{{{0, n_slots}}};
+  std::uint32_t const scope = 0;
+  std::uint32_t const filter = kNone32;
+  std::vector<std::uint32_t> const group_of(n, 0), depths(n, n_slots);
+  std::vector<float> const floors(n, -std::numeric_limits<float>::infinity());
+  std::vector<std::uint8_t> const strict(n, 0);
+  std::vector<float> out(n * n_rows, std::numeric_limits<float>::quiet_NaN());
+  DenseSearch batch{};
+  batch.scopes = scopes;
+  batch.group_scopes = std::span(&scope, 1);
+  batch.group_filters = std::span(&filter, 1);
+  batch.group_of = group_of;
+  batch.queries = queries;
+  batch.floors = floors;
+  batch.strict = strict;
+  batch.depths = depths;
+  batch.first_scores = out;
+  search(table, batch);
+  return out;
 }
 
 }  // namespace hyrecall::device

@@ -122,6 +122,8 @@ struct DenseSearch {
   // Queries on the device, instead of `queries`; those that a search skips are not read. A row that
   // no query may be finds nothing, and its reading says why.
   GuestRows const* guest = nullptr;
+  // For tests: [n_queries, n_slots], where the first pass's scores of the rows that were found go.
+  std::span<float> first_scores{};
 };
 
 struct FoundRow {
@@ -139,5 +141,10 @@ struct DenseFound {
 // Any number of threads at once. A batch that does not fit in the device's memory runs in smaller
 // pieces; a single query that does not fit throws kDeviceMemory, and the next call works.
 DenseFound search(DeviceTable const& table, DenseSearch const& batch);
+
+// What the first pass says of every row: [n_queries, n_rows]. For tests of its bound; the column
+// has a vector in every row. queries: [n_queries, dim], none of them zero.
+std::vector<float> first_scores(std::string const& folder, int ordinal, ColumnArrays const& column,
+                                std::size_t n_rows, std::span<float const> queries);
 
 }  // namespace hyrecall::device

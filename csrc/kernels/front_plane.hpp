@@ -164,9 +164,10 @@ HYRECALL_HD inline float canonical_slack(std::size_t dim) {
 //   roundings: 4 * 3 e, and one e for the higher orders.
 //   float16, bfloat16: ASSUMED of a dot with exact products and float32 accumulation, in any
 //   order, on tensor cores too: |dot - <x, v^>| <= dim 2^-22 |x| |v^|. (Twice what dim truncations
-//   to 24 bits cost; the vendor states no bound.) 1/|x| and the product round to (1 + d)^2, and
-//   |v^| <= 1 + 2^-7: dim 2^-22 (1 + 2^-6) + 3 e. Subnormal bfloat16 and float32 may be flushed:
-//   that costs dim 2^-64, which the 2^-6 covers. Subnormal float16 must count.
+//   to 24 bits cost; the vendor states no bound. tests/kernels/test_front_bound.py holds a device
+//   to half of it.) 1/|x| and the product round to (1 + d)^2, and |v^| <= 1 + 2^-7:
+//   dim 2^-22 (1 + 2^-6) + 3 e. Subnormal bfloat16 and float32 may be flushed: that costs
+//   dim 2^-64, which the 2^-6 covers. Subnormal float16 must count.
 HYRECALL_HD inline float front_slack(FrontPlane plane, std::size_t dim) {
   if (plane == FrontPlane::kInt8) return 13 * 0x1p-24f;
   return float_up(static_cast<double>(dim) * 0x1p-22 * (1.0 + 0x1p-6) + 3 * 0x1p-24);

@@ -1,5 +1,8 @@
 // The seam to libhyrecall_cuda, on a machine without the library or a driver.
+#include <string>
+
 #include "core/error.hpp"
+#include "kernels/cuda/abi.hpp"
 #include "kernels/device.hpp"
 #include "native/check.hpp"
 
@@ -17,9 +20,8 @@ TEST(device_report_names_a_missing_library) {
 TEST(device_report_refuses_a_library_of_another_build) {
   device::Report const report = device::describe(HYRECALL_WRONG_ABI_FOLDER);
   CHECK(!report.has_library);
-  CHECK_EQ(
-      report.problem,
-      "libhyrecall_cuda.so has interface version 999, expected 5: it belongs to another build");
+  CHECK_EQ(report.problem, "libhyrecall_cuda.so has interface version 999, expected " +
+                               std::to_string(cuda::kAbiVersion) + ": it belongs to another build");
 }
 
 TEST(device_call_names_the_device_that_is_not_there) {

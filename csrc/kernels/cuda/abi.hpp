@@ -152,6 +152,8 @@ struct SearchParams {
   std::uint32_t* slots;      // [n_queries, depth]  out; sorted up to kMostSorted rows
   std::uint32_t* overflows;  // [n_queries]         out: 1 = the answer is not whole
   float* thresholds;         // [n_queries]         out: no row of a lower score belongs to it
+  // [n_queries, capacity] out: candidate_key of each, as the last stage left them; null: unasked.
+  std::uint64_t* candidates;
 };
 
 // Rows of a tensor on the device, brought to the host.

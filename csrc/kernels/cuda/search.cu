@@ -245,6 +245,11 @@ void run_search(SearchParams const& params) {
   take(params.thresholds, n);
   take(params.scores, n * params.depth);
   take(params.slots, n * params.depth);
+  if (params.candidates != nullptr) {
+    auto const& job = *reinterpret_cast<DenseJob const*>(workspace->input.data());
+    check(cudaMemcpy(params.candidates, job.candidates, n * params.capacity * sizeof(std::uint64_t),
+                     cudaMemcpyDeviceToHost));
+  }
   if (!key.has_guest) return;
   for (std::size_t q = 0; q < n; ++q)
     std::memcpy(params.guest.values[q], from + q * table.dim * sizeof(float),

@@ -26,3 +26,12 @@ def dots(
     folder: str, ordinal: int, query: npt.NDArray[np.float32], rows: npt.NDArray[np.float32]
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """Canonical dots and inverse norms of float32 rows on a device."""
+
+def first_scores(
+    folder: str,
+    ordinal: int,
+    queries: npt.NDArray[np.float32],
+    rows: npt.NDArray[np.float32] | npt.NDArray[np.uint16],
+    dtype: str,
+) -> npt.NDArray[np.float32]:
+    """What the first pass on a device says of each row, query after query, shape (n,)."""
