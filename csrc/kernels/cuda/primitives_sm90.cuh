@@ -39,15 +39,15 @@ __device__ __forceinline__ void arrive_expecting(std::uint64_t* barrier, std::ui
       : "memory");
 }
 // Waits until the phase of this parity has ended; phases are 0, 1, 0, ... and before the first is
-// one of parity 1.
+// one of parity 1. Threads of a warp may see the end at different tries: no branch is uniform.
 __device__ __forceinline__ void wait_phase(std::uint64_t* barrier, std::uint32_t parity) {
   asm volatile(
       "{\n"
       ".reg .pred done;\n"
       "again:\n"
       "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@done bra.uni over;\n"
-      "bra.uni again;\n"
+      "@done bra over;\n"
+      "bra again;\n"
       "over:\n"
       "}\n" ::"r"(shared_address(barrier)),
       "r"(parity)
