@@ -26,6 +26,7 @@ readonly device="${DEVICE:-cuda:0}" size="${SIZE:-full}" python="${PYTHON:-pytho
 readonly steps="${STEPS:-build laws ways limits table memcheck racecheck initcheck}"
 readonly built="$PWD/build/device" patience="${PATIENCE:-1}"
 readonly deadline=$((525 * patience)) # seconds for all steps; the report takes a few more
+readonly little_room=HYRECALL_DENSE_TUNING=64,1,2 # so that little data meets stages and overflow
 readonly skipped=77   # the exit status of a step that cannot be taken here: its last line says why
 rm -f "$out"/logs/* "$out"/{steps.tsv,limits.json,cases.json,device.json,device.md,cuda_resources.txt}
 
@@ -73,10 +74,11 @@ ways() { # what the device would not choose by itself: the kernels of older ones
   local setting code=0
   HYRECALL_CUDA_KERNELS=generic tests tests/laws/test_l[1458]_*.py -k "$device" || code=1
   HYRECALL_CUDA_KERNELS=generic tests tests/kernels/test_front_bound.py || code=1
-  for setting in HYRECALL_CUDA_KERNELS=generic HYRECALL_FRONT_PLANE=rows HYRECALL_FRONT_PLANE=int8; do
+  env "$little_room" tests tests/laws/test_l[58]_*.py -k "$device" || code=1
+  for setting in HYRECALL_CUDA_KERNELS=generic HYRECALL_FRONT_PLANE=rows HYRECALL_FRONT_PLANE=int8 $little_room; do
     echo "$setting"
     (export "$setting" && tests tests/python/test_placing.py) || code=1
-    env "$setting" "$python" -m bench.device_sanitize --device "$device" --seconds 5 || code=1
+    env "$setting" "$python" -m bench.device_sanitize --device "$device" --seconds 4 || code=1
   done
   return $code
 }
@@ -91,6 +93,7 @@ table() {
 
 sanitizer() { # TOOL
   need compute-sanitizer
+  export "${little_room?}"
   compute-sanitizer --tool "$1" --error-exitcode 9 "$python" -m bench.device_sanitize --device "$device" --seconds 20
 }
 
@@ -118,7 +121,7 @@ step() { # NAME SECONDS FUNCTION ARGUMENT...: its output goes to logs/NAME.log, 
     code=124
   else
     # A shell of its own, because timeout stops a command and all that it started, but no function.
-    timeout -k 5 "$limit" bash -c "$(declare -f); $(declare -p device size python built out skipped); \"\$@\"" step "$@" \
+    timeout -k 5 "$limit" bash -c "$(declare -f); $(declare -p device size python built out skipped little_room); \"\$@\"" step "$@" \
       >"$log" 2>&1 || code=$?
   fi
   case $code in

@@ -120,7 +120,7 @@ def state_row() -> str:
         return ""
     parts = _core.device.STATE_BYTES
     named = ", ".join(f"{name} {n_bytes}" for name, n_bytes in parts.items())
-    what = "scope and filter of a query (one cell, one range; computed)"
+    what = "scope and filter of a query (one cell, one range, one segment; computed)"
     return f"| {what} | {sum(parts.values())} bytes: {named} | | | | | |"
 
 

@@ -36,8 +36,10 @@ endfunction()
 set(hopper_scans "scan_sm90_int8;scan_sm90_float16;scan_sm90_bfloat16")
 set(generic_scans "scan_int8;scan_float16;scan_bfloat16")
 set(scans "${generic_scans};${hopper_scans}")
-hyrecall_plant(threshold_without_bound kernels/cuda/select.cu select
-  "float_down(score_of_key(pivot) - error)" "score_of_key(pivot)")
+hyrecall_plant(threshold_above_its_bound kernels/cuda/select.cu select
+  "score_of_key(pivot) - double{bound.constant}" "score_of_key(pivot) + double{bound.constant}")
+hyrecall_plant(lower_score_is_the_score kernels/front_plane.hpp "${scans}"
+  "return fmaf(-row_residual, per_residual, score);" "return score + 0.0f * row_residual * per_residual;")
 hyrecall_plant(cut_not_lowered kernels/front_plane.hpp "queries;select"
   "static_cast<double>(threshold) - static_cast<double>(bound.constant)" "static_cast<double>(threshold)")
 hyrecall_plant(mask_skipped kernels/cuda/candidates.cuh "${scans}"
@@ -64,6 +66,10 @@ hyrecall_plant(strict_floor_ignored kernels/cuda/select.cu select
 hyrecall_plant(second_score_without_bound kernels/cuda/rescore.cu rescore
   "segment.residuals[row] : 0.0f;" "0.0f : 0.0f;")
 
+hyrecall_plant(sums_not_fenced kernels/cuda/scan_sm90.cuh "${hopper_scans}"
+  "begin_products();" "")
+hyrecall_plant(barriers_not_published kernels/cuda/scan_sm90.cuh "${hopper_scans}"
+  "publish_barriers();" "")
 hyrecall_plant(stage_left_too_early kernels/cuda/scan_sm90.cuh "${hopper_scans}"
   "wait_products<1>();" "wait_products<2>();")
 hyrecall_plant(constants_not_waited_for kernels/cuda/scan_sm90.cuh "${hopper_scans}"

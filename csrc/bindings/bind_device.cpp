@@ -90,9 +90,9 @@ py::array first_scores(std::string const& folder, int ordinal, Array<float> cons
         std::vector<std::uint8_t>(bytes, bytes + n_rows * dim * item_bytes(type)), n_rows};
     auto const column = DenseColumn::build("rows", static_cast<DType>(type), dim,
                                            std::span(&chunk, 1), {}, order, 1);
-    found = device::first_scores(
-        folder, ordinal, {type, dim, column->rows.data(), column->inverse_norms.data()}, n_rows,
-        span_of(queries));
+    found = device::first_scores(folder, ordinal,
+                                 {type, dim, column->rows.data(), column->inverse_norms.data()},
+                                 n_rows, span_of(queries));
   }
   return give(std::move(found));
 }
@@ -106,7 +106,13 @@ void bind_device(py::module_& parent) {
   state_bytes["group"] = sizeof(DenseGroup);
   state_bytes["range"] = sizeof(SlotRange);
   state_bytes["test"] = sizeof(TileTest);
+  state_bytes["filter"] = sizeof(SegmentFilter);
   m.attr("STATE_BYTES") = state_bytes;
+  py::dict max_dims;
+  max_dims["float32"] = device::max_device_dim(RowType::kFloat32);
+  max_dims["float16"] = device::max_device_dim(RowType::kFloat16);
+  max_dims["bfloat16"] = device::max_device_dim(RowType::kBFloat16);
+  m.attr("MAX_DIMS") = max_dims;
   m.def("describe", &describe, py::arg("folder"),
         "has_library, driver_version, runtime_version, devices, problem; never raises.");
   m.def("formulas", &formulas, py::arg("folder"), py::arg("ordinal"), py::arg("op"),

@@ -1,8 +1,10 @@
 #include "kernels/dense_device.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 #include <limits>
 #include <numeric>
 
@@ -14,12 +16,25 @@ namespace hyrecall::device {
 namespace {
 
 constexpr std::size_t kMostQueries = 1024;  // at a time: some 100 MB of candidates
-// Candidates of all queries of a piece in which some are to keep every row.
+// Candidates of all queries of a piece whose last search had too little room.
 constexpr std::size_t kRepairCandidates = std::size_t{1} << 24;
+constexpr std::size_t kRepairGrowth = 8;
 
 template <typename T>
 cuda::HostArray<T> array(std::span<T const> from) {
   return {from.data(), from.size()};
+}
+
+// An environment variable that forces a way, "" if it is not set.
+std::string setting(char const* name, std::initializer_list<char const*> values) {
+  char const* const text = std::getenv(name);
+  if (text == nullptr) return {};
+  std::string names;
+  for (char const* const value : values) {
+    if (std::strcmp(text, value) == 0) return text;
+    names += (names.empty() ? "" : " or ") + std::string(value);
+  }
+  throw Error(ErrorCode::kOption, name, "expected " + names + ", got " + text);
 }
 
 // The int8 plane has half the bytes and twice the rate of 16-bit rows, and more candidates: few
@@ -31,14 +46,31 @@ constexpr double kManyQueries = 64.0;
 
 FrontPlane choose_plane(DeviceTable const& table, DensePlan const& plan) {
   RowType const type = table.type();
-  char const* const forced = std::getenv("HYRECALL_FRONT_PLANE");
-  if (forced != nullptr && std::strcmp(forced, "int8") == 0) return FrontPlane::kInt8;
-  bool const is_forced = forced != nullptr && std::strcmp(forced, "rows") == 0;
+  std::string const forced = setting("HYRECALL_FRONT_PLANE", {"int8", "rows"});
   if (type == RowType::kFloat32) return FrontPlane::kInt8;
   bool const is_loose =
       table.greatest_residual() > kLooseResidual && plan.queries_per_tile() >= kManyQueries;
-  if (!is_forced && !is_loose) return FrontPlane::kInt8;
+  bool const is_possible = table.dim() <= max_front_dim(FrontPlane::kInt8);
+  if (is_possible && forced != "rows" && (forced == "int8" || !is_loose)) return FrontPlane::kInt8;
   return type == RowType::kFloat16 ? FrontPlane::kFloat16 : FrontPlane::kBFloat16;
+}
+
+// Stages and overflow for little data, "capacity,seed tiles,growth": for tests on a device.
+std::optional<DenseTuning> forced_tuning() {
+  char const* const text = std::getenv("HYRECALL_DENSE_TUNING");
+  if (text == nullptr) return std::nullopt;
+  DenseTuning tuning{};
+  int n_read = 0;
+  int const n = std::sscanf(text, "%u,%u,%u%n", &tuning.capacity, &tuning.seed_tiles,
+                            &tuning.growth, &n_read);
+  if (n != 3 || text[n_read] != '\0' || tuning.capacity == 0 || tuning.seed_tiles == 0 ||
+      tuning.growth < 2 || tuning.growth > 32) {
+    throw Error(ErrorCode::kOption, "HYRECALL_DENSE_TUNING",
+                "expected capacity >= 1, seed tiles >= 1 and growth of 2 to 32, as in 64,1,2, "
+                "got " +
+                    std::string(text));
+  }
+  return tuning;
 }
 
 // Some queries of a batch, with the least score that can still be among their best.
@@ -46,7 +78,7 @@ struct Piece {
   std::vector<std::uint32_t> queries;
   std::vector<float> floors;
   std::vector<std::uint8_t> strict;
-  std::uint32_t capacity = 0;  // 0: as choose_tuning says
+  std::uint32_t capacity = 0;  // 0: as choose_tuning says; of lost queries: what was too little
 
   Piece part(std::size_t begin, std::size_t end) const {
     auto const cut = [&](auto const& all) {
@@ -68,6 +100,7 @@ class Searcher {
  public:
   Searcher(DeviceTable const& table, DenseSearch const& batch)
       : table_(table), batch_(batch), api_(require_library(table.folder(), table.ordinal())) {
+    setting("HYRECALL_CUDA_KERNELS", {"generic"});  // the library reads it
     require(batch.guest == nullptr || fits(*batch.guest), "a tensor as the column's");
     found_.rows.resize(batch.group_of.size());
     for (std::vector<SlotRange> const& scope : batch.scopes) {
@@ -117,14 +150,17 @@ class Searcher {
   }
 
   // Queries whose candidates overflowed (rows about as near as the last that is wanted, by the
-  // thousand) search again with room for every row that they may see.
+  // thousand) search again from the threshold they have, with more room; in the end with room for
+  // every row that they may see.
   void repair(Piece const& lost) {
+    auto const room = [&](std::size_t i) {
+      return std::min(rows_in_scope(lost.queries[i]), kRepairGrowth * lost.capacity);
+    };
     for (std::size_t i = 0; i < lost.queries.size();) {
-      std::size_t const room = rows_in_scope(lost.queries[i]);
       std::size_t end = i + 1;
-      std::size_t capacity = room;
+      std::size_t capacity = room(i);
       for (; end < lost.queries.size(); ++end) {
-        std::size_t const larger = std::max(capacity, rows_in_scope(lost.queries[end]));
+        std::size_t const larger = std::max(capacity, room(end));
         if (larger * (end + 1 - i) > kRepairCandidates) break;
         capacity = larger;
       }
@@ -163,7 +199,8 @@ class Searcher {
       auto const row = batch_.queries.subspan(std::size_t{q} * table_.dim(), table_.dim());
       queries.insert(queries.end(), row.begin(), row.end());
     }
-    DenseTuning tuning = batch_.tuning ? *batch_.tuning : choose_tuning(n, depth);
+    std::optional<DenseTuning> const forced = batch_.tuning ? batch_.tuning : forced_tuning();
+    DenseTuning tuning = forced ? *forced : choose_tuning(n, depth);
     // No query has more candidates than rows.
     tuning.capacity = static_cast<std::uint32_t>(std::min<std::size_t>(tuning.capacity, most_rows));
     bool const is_asked = !batch_.first_scores.empty();
@@ -214,6 +251,7 @@ class Searcher {
     found_.is_sorted = found_.is_sorted && depth <= kMostSorted;
 
     Piece lost;
+    lost.capacity = tuning.capacity;
     for (std::size_t i = 0; i < n; ++i) {
       if (batch_.guest != nullptr) batch_.guest->readings[piece.queries[i]] = taken.readings[i];
       if (overflows[i] != 0) {
@@ -234,7 +272,7 @@ class Searcher {
             candidate_score(key);
       }
     }
-    require(piece.capacity == 0 || lost.queries.empty(), "room for every candidate");
+    require(tuning.capacity < most_rows || lost.queries.empty(), "room for every candidate");
     return lost;
   }
 
@@ -260,6 +298,12 @@ DeviceSegment::DeviceSegment(std::string const& folder, int ordinal,
   }
   std::vector<cuda::ColumnParams> column_params;
   for (ColumnArrays const& one : columns) {
+    std::size_t const most = max_device_dim(one.type);
+    if (one.dim > most) {
+      throw Error(ErrorCode::kOption, "device",
+                  "expected vectors of at most " + std::to_string(most) + " dimensions on cuda:" +
+                      std::to_string(ordinal) + ", got " + std::to_string(one.dim));
+    }
     cuda::ColumnParams params{one.type, one.dim, one.rows, one.inverse_norms, nullptr, {}, nullptr};
     if (one.guest != nullptr) {
       Gate const& gate = *one.guest->gate;

@@ -13,6 +13,7 @@
 #include "kernels/dense_planner.hpp"
 #include "kernels/dense_rows.hpp"
 #include "kernels/device_guest.hpp"
+#include "kernels/front_plane.hpp"
 #include "kernels/tile_filter.hpp"
 
 namespace hyrecall::device {
@@ -35,6 +36,11 @@ struct ColumnArrays {
   Guest const* guest = nullptr;
   std::span<std::uint32_t const> order{};
 };
+
+// Up to here the first pass's error is bounded.
+constexpr std::size_t max_device_dim(RowType type) {
+  return max_front_dim(type == RowType::kFloat32 ? FrontPlane::kInt8 : FrontPlane::kBFloat16);
+}
 
 // All constructors throw kDeviceUnavailable or kDeviceMemory, naming cuda:N; nothing is left
 // behind.
@@ -117,12 +123,13 @@ struct DenseSearch {
   std::span<float const> floors;          // [n_queries], -inf: none
   std::span<std::uint8_t const> strict;   // [n_queries] a score must lie above its floor
   std::span<std::uint32_t const> depths;  // [n_queries] rows wanted
-  // For tests: little data then meets stages, thresholds and overflow. Else as choose_tuning says.
+  // For tests: little data then meets stages, thresholds and overflow. Else as the environment's
+  // HYRECALL_DENSE_TUNING or choose_tuning says.
   std::optional<DenseTuning> tuning = std::nullopt;
   // Queries on the device, instead of `queries`; those that a search skips are not read. A row that
   // no query may be finds nothing, and its reading says why.
   GuestRows const* guest = nullptr;
-  // For tests: [n_queries, n_slots], where the first pass's scores of the rows that were found go.
+  // For tests: [n_queries, n_slots], where lower_score() of the rows that were found goes.
   std::span<float> first_scores{};
 };
 
@@ -142,8 +149,9 @@ struct DenseFound {
 // pieces; a single query that does not fit throws kDeviceMemory, and the next call works.
 DenseFound search(DeviceTable const& table, DenseSearch const& batch);
 
-// What the first pass says of every row: [n_queries, n_rows]. For tests of its bound; the column
-// has a vector in every row. queries: [n_queries, dim], none of them zero.
+// What the first pass says of every row: lower_score(), [n_queries, n_rows]; of 16-bit planes that
+// is its score. For tests of the bound; the column has a vector in every row. queries:
+// [n_queries, dim], none of them zero.
 std::vector<float> first_scores(std::string const& folder, int ordinal, ColumnArrays const& column,
                                 std::size_t n_rows, std::span<float const> queries);
 

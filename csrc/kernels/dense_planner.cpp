@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kCandidateBudget = std::size_t{1} << 23;  // of a batch: 64 MB of keys
 constexpr std::size_t kMostCapacity = std::size_t{1} << 17;
-constexpr std::size_t kLeastCapacity = 8192;
+constexpr std::size_t kLeastCapacity = 16384;
 constexpr std::size_t kFewQueries = 64;  // up to here a pass waits for memory, not for candidates
 
 // Rising, apart tile intervals as (begin, end) of a scope's ranges.
@@ -50,14 +50,15 @@ std::uint64_t mix(std::uint64_t x) {  // splitmix64, Steele, Lea, Flood, OOPSLA 
 }  // namespace
 
 DenseTuning choose_tuning(std::size_t n_queries, std::size_t depth) {
-  std::size_t const least = kLeastCapacity + 8 * depth;
+  std::size_t const least = kLeastCapacity + 32 * depth;
   std::size_t const share = kCandidateBudget / std::max<std::size_t>(n_queries, 1);
   std::size_t const capacity = std::max(least, std::min(share, kMostCapacity));
-  // A stage that reads g times what was read before meets about g x depth rows above the threshold;
-  // half the room is left for chance and for rows inside the error bound.
-  std::size_t const most_growth = n_queries > kFewQueries ? 8 : 32;
+  // A stage that reads g times what was read before meets about g x depth rows above the threshold,
+  // and within the error bound below it some 10 times as many, of Gaussian rows of 768 dimensions
+  // (tools/stage_candidates.py).
+  std::size_t const most_growth = n_queries > kFewQueries ? 4 : 32;
   std::size_t const growth =
-      std::clamp<std::size_t>(capacity / 4 / std::max<std::size_t>(depth, 1), 2, most_growth);
+      std::clamp<std::size_t>(capacity / 16 / std::max<std::size_t>(depth, 1), 2, most_growth);
   return {static_cast<std::uint32_t>(std::min<std::size_t>(capacity, kNone32 - 1)),
           static_cast<std::uint32_t>(capacity / 2 / kTileRows), static_cast<std::uint32_t>(growth)};
 }

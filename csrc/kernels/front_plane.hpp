@@ -209,6 +209,18 @@ HYRECALL_HD inline float upper_score(float score, float row_residual, QueryBound
   return reach(score, row_residual, bound.per_residual) + bound.constant;
 }
 
+// The other way: s >= lower_score(a, r, bound's factor) - constant. The fma rounds by at most 2^-23
+// where its value lies in (-4, 4), and below that s >= -1 is more than it says. So candidates that
+// are kept by this number need no greatest residual to give a threshold.
+HYRECALL_HD inline float lower_score(float score, float row_residual, float per_residual) {
+  return fmaf(-row_residual, per_residual, score);
+}
+// reach() from lower_score(), or more. 2^-21 pays for three roundings: of the lower score (at most
+// 2^-22, as it is above -8), of the fma and of this sum (2^-23 each, as for reach()).
+HYRECALL_HD inline float reach_of_lower(float lower, float row_residual, float per_residual) {
+  return fmaf(2.0f * row_residual, per_residual, lower) + 0x1p-21f;
+}
+
 // Moves the constant out of the loop: a row with s >= threshold has reach(...) >= cut_for(...).
 HYRECALL_HD inline float cut_for(float threshold, QueryBound bound) {
   return float_down(static_cast<double>(threshold) - static_cast<double>(bound.constant));

@@ -24,8 +24,8 @@ HYRECALL_HD inline float score_of_key(std::uint32_t key) {
   return value;
 }
 
-// A candidate of the first pass: its approximate score, then the slot (the row's number in the
-// snapshot). Distinct, because slots are.
+// A candidate of the first pass: its lower score, then the slot (the row's number in the snapshot).
+// Distinct, because slots are.
 HYRECALL_HD inline std::uint64_t candidate_key(float score, std::uint32_t slot) {
   return static_cast<std::uint64_t>(score_key(score)) << 32 | slot;
 }

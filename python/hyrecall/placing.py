@@ -27,9 +27,11 @@ def settle_on(device: str, state: State) -> tuple[str, State]:
     """
     if device != "auto":
         return device, place(device, state, None)
-    n_bytes = sum(column.nbytes for segment in state.segments for column in segment.dense.values())
+    columns = [column for segment in state.segments for column in segment.dense.values()]
+    is_small = sum(column.nbytes for column in columns) < AUTO_BYTES
+    is_wide = any(column.dim > _core.device.MAX_DIMS[column.dtype] for column in columns)
     devices = cuda_report().devices
-    if n_bytes < AUTO_BYTES or not devices or devices[0].problem:
+    if is_small or is_wide or not devices or devices[0].problem:
         return "cpu", _without_guests(state)
     try:
         return "cuda:0", place("cuda:0", state, None)

@@ -38,6 +38,7 @@ struct Fiber {
   std::vector<Copy> open;
   std::deque<std::vector<std::function<void()>>> product_groups;  // committed
   std::vector<std::function<void()>> open_products;
+  bool may_multiply = false;  // since a fence for its sums
 };
 
 struct Warp {
@@ -70,6 +71,7 @@ struct Cta {
   std::function<void()> const* body = nullptr;
   std::vector<std::function<void()>> landing;  // block copies under way
   Fiber* running = nullptr;
+  bool has_hidden_barriers = false;  // from copies: not published since they were made
   std::mt19937_64 rng;
   bool is_shuffled = false;
   bool lands_early = false;

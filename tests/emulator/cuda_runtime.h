@@ -123,6 +123,15 @@ cudaError_t cudaFuncSetAttribute(Function*, cudaFuncAttribute, int value) {
              : cudaErrorInvalidValue;
 }
 
+struct cudaFuncAttributes {
+  int numRegs;
+};
+template <typename Function>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* out, Function*) {
+  *out = {};
+  return cudaSuccess;
+}
+
 template <typename Function>
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* out, Function*, int, std::size_t) {
   *out = 1;

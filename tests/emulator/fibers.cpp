@@ -248,6 +248,7 @@ void run_grid(Index3 grid, Index3 block, std::size_t shared_bytes,
     std::memset(shared, 0xCD, shared_bytes);
     for (Barrier& barrier : c.barriers) barrier = {};
     for (Warp& warp : c.warps) warp.n_arrived = 0;
+    c.has_hidden_barriers = false;
     for (unsigned i = 0; i < n; ++i) {
       Fiber& fiber = c.fibers[i];
       prepare(fiber);

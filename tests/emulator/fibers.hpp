@@ -56,10 +56,15 @@ void queue_copy(void* to, void const* from, std::size_t bytes);
 void commit_copies();
 void wait_copies(unsigned n_left);
 
-// cp.async.bulk: happens at some time that no thread chooses.
+// cp.async.bulk: happens at some time that no thread chooses. Barriers that were hidden and not
+// published since are a fault.
+void hide_barriers();
+void publish_barriers();
 void land_later(std::function<void()> copy);
 
-// wgmma: products that are made when the thread waits for their group.
+// wgmma: products that are made when the thread waits for their group. One that no fence came
+// before, since the last group or the beginning, is a fault.
+void begin_products();
 void queue_product(std::function<void()> product);
 void commit_products();
 void wait_products(unsigned n_left);

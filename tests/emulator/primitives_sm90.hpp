@@ -3,6 +3,7 @@
 #pragma once
 
 #include "emulator/primitives.hpp"
+#include "kernels/cuda/matrix_descriptor.hpp"
 
 namespace hyrecall::cuda {
 
@@ -41,8 +42,11 @@ inline void change_barrier(std::uint64_t* barrier, std::uint32_t arrivals, std::
 inline void init_barrier(std::uint64_t* barrier, std::uint32_t count) {
   if (reinterpret_cast<std::uintptr_t>(barrier) % 8 != 0) emulator::fault("a barrier not aligned");
   *barrier = BarrierState{0, 0, count, count}.word();
+  emulator::hide_barriers();
 }
-inline void publish_barriers() {}
+inline void publish_barriers() {
+  emulator::publish_barriers();
+}
 inline void arrive(std::uint64_t* barrier) {
   change_barrier(barrier, 1, 0);
 }
@@ -78,18 +82,17 @@ void leave_registers() {
   static_assert(kCount % 8 == 0 && kCount >= 24 && kCount <= 256);
 }
 
-// A shared memory matrix descriptor of the PTX ISA: addresses and offsets in units of 16 bytes.
 inline std::uint64_t describe_matrix(void const* rows) {
-  auto const address =
-      static_cast<std::uint64_t>(static_cast<unsigned char const*>(rows) - shared_memory());
-  return (address & 0x3ffff) >> 4 | std::uint64_t{1} << 16 | std::uint64_t{1024 >> 4} << 32 |
-         std::uint64_t{1} << 62;
+  return matrix_descriptor(
+      static_cast<std::uint64_t>(static_cast<unsigned char const*>(rows) - shared_memory()));
 }
 
 // Byte `byte` of row `row` of the matrix: rows of 128 bytes in groups of eight, `stride` apart; the
 // 128-byte swizzle xors address bits 4 to 6 with bits 7 to 9.
 inline unsigned char const* matrix_byte(std::uint64_t descriptor, unsigned row, unsigned byte) {
   if (descriptor >> 62 != 1) emulator::fault("a matrix without the 128-byte swizzle");
+  if ((descriptor >> 49 & 7) != 0 || (descriptor & 0x3fff) % 64 >= 8)
+    emulator::fault("a matrix that does not begin in a swizzled group of rows");
   std::uint64_t const stride = (descriptor >> 32 & 0x3fff) << 4;
   std::uint64_t const address =
       ((descriptor & 0x3fff) << 4) + row / 8 * stride + row % 8 * 128 + byte;
@@ -98,7 +101,9 @@ inline unsigned char const* matrix_byte(std::uint64_t descriptor, unsigned row, 
   return shared_memory() + swizzled;
 }
 
-inline void begin_products() {}
+inline void begin_products() {
+  emulator::begin_products();
+}
 inline void commit_products() {
   emulator::commit_products();
 }

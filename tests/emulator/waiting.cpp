@@ -74,11 +74,25 @@ void wait_copies(unsigned n_left) {
   }
 }
 
+void hide_barriers() {
+  cta().has_hidden_barriers = true;
+}
+
+void publish_barriers() {
+  cta().has_hidden_barriers = false;
+}
+
 void land_later(std::function<void()> copy) {
+  if (cta().has_hidden_barriers) fault("a copy that may not see its barrier");
   cta().landing.push_back(std::move(copy));
 }
 
+void begin_products() {
+  cta().running->may_multiply = true;
+}
+
 void queue_product(std::function<void()> product) {
+  if (!cta().running->may_multiply) fault("a product whose sums are not fenced");
   cta().running->open_products.push_back(std::move(product));
 }
 
@@ -86,6 +100,7 @@ void commit_products() {
   Fiber& self = *cta().running;
   self.product_groups.push_back(std::move(self.open_products));
   self.open_products.clear();
+  self.may_multiply = false;
 }
 
 void wait_products(unsigned n_left) {

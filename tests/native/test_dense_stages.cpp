@@ -78,13 +78,13 @@ TEST(tuning_has_room_for_its_seed) {
             depth > 1u << 28);
       CHECK(tuning.seed_tiles >= 1);
       CHECK(tuning.growth >= 2 && tuning.growth <= 32);
-      // A stage that meets growth x depth rows fills at most a half.
-      if (tuning.growth > 2) CHECK(2 * tuning.growth * depth <= tuning.capacity);
+      // Room for 16 times the growth x depth rows that a stage would meet without an error bound.
+      if (tuning.growth > 2) CHECK(16 * tuning.growth * depth <= tuning.capacity);
       CHECK(tuning.capacity >= std::min<std::size_t>(depth, kNone32 - 1));
       // All queries of a piece: 64 MB, or what the depth demands.
       std::size_t const all = std::max<std::size_t>(n, 1) * tuning.capacity;
       CHECK(all <= std::max<std::size_t>(std::size_t{1} << 23,
-                                         std::max<std::size_t>(n, 1) * (8192 + 8 * depth)));
+                                         std::max<std::size_t>(n, 1) * (16384 + 32 * depth)));
     }
   }
 }

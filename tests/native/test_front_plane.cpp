@@ -250,6 +250,11 @@ void check_pair(FrontPlane plane, Vector const& row, Vector const& query, Parts 
   QueryBound const bound = query_bound(plane, dim, q.residual);
   CHECK(upper_score(a, r.residual, bound) >= s);
   CHECK(reach(a, r.residual, bound.per_residual) >= cut_for(s, bound));
+  float const lower = lower_score(a, r.residual, bound.per_residual);
+  CHECK(static_cast<double>(s) >= static_cast<double>(lower) - bound.constant);
+  CHECK(reach_of_lower(lower, r.residual, bound.per_residual) >= cut_for(s, bound));
+  CHECK(reach_of_lower(lower, r.residual, bound.per_residual) <=
+        reach(a, r.residual, bound.per_residual) + 2e-6f);
   CHECK(upper_score(a, r.residual, bound) <=
         a + front_error(plane, dim, r.residual, q.residual) + 2e-6);
 }

@@ -1,4 +1,10 @@
 // Libraries with one bug each (cmake/planted_bugs.cmake): random batches must find every one.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 
@@ -78,12 +84,30 @@ bool is_caught_on_hopper(char const* name) {
   return is_caught(folder) || is_caught(folder, true);
 }
 
+// The machine stops the process at what it knows to be wrong: in a child, which may die.
+bool is_fatal_on_hopper(char const* name) {
+  std::string const folder = folder_of(name);
+  pid_t const child = fork();
+  if (child == 0) {
+    rlimit const no_core{0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    std::freopen("/dev/null", "w", stderr);
+    ComputeOf const kernels("9.0");
+    is_caught(folder);
+    _exit(0);
+  }
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child);
+  return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
 TEST(device_planted_bugs_in_bounds_are_caught) {
   CHECK(!is_caught(HYRECALL_EMULATED_FOLDER));
-  CHECK(is_caught_bug("threshold_without_bound"));
+  CHECK(is_caught_bug("threshold_above_its_bound"));
   CHECK(is_caught_bug("cut_not_lowered"));
   CHECK(is_caught_bug("residual_of_the_tile"));
   CHECK(is_caught_bug("second_score_without_bound"));
+  CHECK(is_caught_bug("lower_score_is_the_score"));
 }
 
 TEST(device_planted_bugs_in_the_choice_of_rows_are_caught) {
@@ -105,6 +129,12 @@ TEST(device_planted_bugs_in_waiting_on_hopper_are_caught) {
   CHECK(is_caught_on_hopper("stage_left_too_early"));
   CHECK(is_caught_on_hopper("constants_not_waited_for"));
   CHECK(is_caught_on_hopper("chunk_not_waited_for"));
+}
+
+TEST(device_planted_bugs_in_fences_stop_the_machine) {
+  CHECK(is_fatal_on_hopper("sums_not_fenced"));
+  CHECK(is_fatal_on_hopper("barriers_not_published"));
+  CHECK(!is_fatal_on_hopper("stage_left_too_early"));
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 
 import gc
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -229,3 +231,64 @@ def test_an_ordinal_beyond_the_last_is_named(emulated: Emulator) -> None:
     del emulated
     message = "device: expected a CUDA device, got cuda:1: there is no such device, only cuda:0"
     refused(lambda: built("cuda:1"), hr.DeviceUnavailableError, message, "device")
+
+
+# ---- what a device cannot search ----
+
+INT8_DIM = 133_144  # from there on a sum of products of codes may pass 31 bits
+
+
+def wide(dim: int, dtype: str) -> dict[str, Any]:
+    """Give rows of 1 and -1: their codes are the greatest there are."""
+    vectors = np.ones((4, dim), np.float32)
+    vectors[1, ::2] = vectors[2, ::4] = vectors[3, 1::4] = -1
+    if dtype == "bfloat16":
+        vectors = vectors.astype(ml_dtypes.bfloat16)
+    return {"table": pa.table({"id": np.arange(4)}), "vectors": {"v": vectors}}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "dim"), [("float32", INT8_DIM), ("bfloat16", INT8_DIM), ("bfloat16", INT8_DIM + 8)]
+)
+def test_the_longest_vectors_find_what_the_cpu_finds(cuda: str, dtype: str, dim: int) -> None:
+    given = wide(dim, dtype)
+    mine, expected = (
+        hr.Index.build(given["table"], SCHEMA, vectors=given["vectors"], device=device)
+        for device in (cuda, "cpu")
+    )
+    asked = {"vectors": np.ones((1, dim), np.float32), "limit": 1}
+    assert ipc_bytes(mine.recall(**asked).to_arrow()) == ipc_bytes(
+        expected.recall(**asked).to_arrow()
+    )
+    assert expected.recall(**asked)[0][0].key == 0
+
+
+@pytest.mark.usefixtures("eager")
+def test_longer_vectors_are_refused_by_a_device_and_left_on_the_cpu_by_auto(cuda: str) -> None:
+    given = wide(INT8_DIM + 1, "float32")
+    build = partial(hr.Index.build, given["table"], SCHEMA, vectors=given["vectors"])
+    with pytest.raises(hr.OptionError) as caught:
+        build(device=cuda)
+    assert str(caught.value) == (
+        "device: expected vectors of at most 133144 dimensions on cuda:0, got 133145"
+    )
+    assert build(device="auto").device == "cpu"
+
+
+@pytest.mark.usefixtures("cuda")
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("HYRECALL_FRONT_PLANE", "float", "int8 or rows"),
+        ("HYRECALL_CUDA_KERNELS", "hopper", "generic"),
+        ("HYRECALL_DENSE_TUNING", "64,1", "capacity >= 1, seed tiles >= 1"),
+        ("HYRECALL_DENSE_TUNING", "64,1,2,", "capacity >= 1, seed tiles >= 1"),
+    ],
+)
+def test_a_way_that_is_none_is_refused(
+    name: str, value: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = built("cuda:0")
+    monkeypatch.setenv(name, value)
+    with pytest.raises(hr.OptionError, match=rf"^{name}: expected {expected}.*, got {value}$"):
+        reply(index)

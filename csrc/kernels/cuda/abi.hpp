@@ -15,7 +15,7 @@ namespace hyrecall::cuda {
 
 // Raise it whenever anything in this file, in kernels/dense_batch.hpp, kernels/guest_tensor.hpp or
 // the numbers of ArithmeticOp change.
-inline constexpr std::int32_t kAbiVersion = 6;
+inline constexpr std::int32_t kAbiVersion = 7;
 inline constexpr int kMaxDevices = 64;
 
 // What a call says of itself: code 0 is success, above 0 a cudaError_t, below 0 one of these; and

@@ -41,7 +41,7 @@ unsigned n_blocks(std::int64_t n_threads) {
 Status run_formulas(FormulaParams const* params) {
   return guarded([&] {
     if (params->n == 0) return;
-    check(cudaSetDevice(params->device));
+    DeviceScope const device_scope(params->device);
     auto const n = static_cast<std::size_t>(params->n);
     DeviceArray<double> const arguments(params->arguments, n * kMaxArity);
     DeviceArray<double> const results(n);
@@ -55,7 +55,7 @@ Status run_formulas(FormulaParams const* params) {
 Status run_dots(DotParams const* params) {
   return guarded([&] {
     if (params->n_rows == 0) return;
-    check(cudaSetDevice(params->device));
+    DeviceScope const device_scope(params->device);
     auto const n_rows = static_cast<std::size_t>(params->n_rows);
     auto const dim = static_cast<std::size_t>(params->dim);
     DeviceArray<float> const query(params->query, dim);

@@ -40,11 +40,12 @@ __device__ inline void load_constants(DenseJob const& job, QueuedVisit const& vi
   }
 }
 
-// A score that reaches its cut becomes a candidate, if its query may see the row. Lanes of a warp
+// A row whose score reaches its query's cut becomes a candidate, known by its lower score, if the
+// query may see it. Lanes of a warp
 // that hold the same query (those with equal lane mod 4) append together.
 template <int kWidth>
 __device__ inline void append(DenseJob const& job, PanelConstants<kWidth> const& constants,
-                              bool is_full, bool reaches, float score, std::uint32_t tile,
+                              bool is_full, bool reaches, float lower, std::uint32_t tile,
                               std::uint32_t row, std::uint32_t column) {
   if (reaches && !is_full) reaches = constants.masks[constants.places[column]].test(row);
   std::uint32_t const lane = lane_id();
@@ -57,7 +58,7 @@ __device__ inline void append(DenseJob const& job, PanelConstants<kWidth> const&
   place = shuffle(place, asks) + popcount(mine & ((1u << lane) - 1));
   if (reaches && place < job.capacity) {
     job.candidates[std::size_t{query} * job.capacity + place] =
-        candidate_key(score, tile * kTileRows + row);
+        candidate_key(lower, tile * kTileRows + row);
   }
 }
 
@@ -101,8 +102,9 @@ __device__ inline void test_scores(DenseJob const& job, PanelConstants<kWidth> c
     if (ballot(any) == 0) continue;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      append(job, constants, is_full, reaches[i], scores[i], visit.tile, row + i / 2 * 8,
-             first_query + 8 * n + lane_id() % 4 * 2 + i % 2);
+      std::uint32_t const column = first_query + 8 * n + lane_id() % 4 * 2 + i % 2;
+      float const lower = lower_score(scores[i], residuals[i / 2], constants.factors[column]);
+      append(job, constants, is_full, reaches[i], lower, visit.tile, row + i / 2 * 8, column);
     }
   }
 }

@@ -89,7 +89,7 @@ void wait_for_guest(void* gate, cudaStream_t stream) {
 
 Status create_gate(std::int32_t device, void** out, std::uint64_t* stream) {
   return guarded([&] {
-    check(cudaSetDevice(device));
+    DeviceScope const device_scope(device);
     std::unique_ptr<Gate> gate;
     {
       IdleGates& idle = IdleGates::all();
@@ -121,7 +121,7 @@ Status read_guest(ReadParams const* params) {
     GuestParams const& from = params->guest;
     std::size_t const dim = from.tensor.dim;
     if (params->n == 0) return;
-    check(cudaSetDevice(params->device));
+    DeviceScope const device_scope(params->device);
     cudaStream_t const stream = static_cast<Gate*>(from.gate)->stream;
     DeviceArray<std::uint32_t> const rows(from.rows, params->n);
     DeviceArray<float> const values(params->n * dim);

@@ -23,6 +23,12 @@ __global__ void finish(DenseJob const* job);
 // Shared memory of cut_candidates and tighten, and what finish has before its rows.
 std::size_t select_bytes();
 
+// Candidates of a query that were kept.
+__device__ inline std::uint32_t n_candidates(DenseJob const& job, std::uint32_t query) {
+  std::uint32_t const n = job.counts[query];
+  return n < job.capacity ? n : job.capacity;
+}
+
 // Rows a finish() of this depth sorts, a power of 2; 0 = it does not.
 inline std::uint32_t sorted_rows(std::uint32_t depth) {
   if (depth > kMostSorted) return 0;

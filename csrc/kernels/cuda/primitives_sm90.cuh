@@ -3,6 +3,7 @@
 // on mbarrier, cp.async.bulk and wgmma.
 #pragma once
 
+#include "kernels/cuda/matrix_descriptor.hpp"
 #include "kernels/cuda/primitives.cuh"
 
 #if defined(HYRECALL_EMULATED)
@@ -81,13 +82,8 @@ __device__ __forceinline__ void leave_registers() {
 
 // ---- products
 
-// Rows of 128 bytes, 1,024-byte aligned, whose 16-byte pieces are swapped as place_in_block says:
-// the 128-byte swizzle, eight rows 1,024 bytes apart. Moves by 32 bytes of a row as its address
-// does.
 __device__ __forceinline__ std::uint64_t describe_matrix(void const* rows) {
-  std::uint64_t const address = shared_address(rows);
-  return (address & 0x3ffff) >> 4 | std::uint64_t{1} << 16 | std::uint64_t{1024 >> 4} << 32 |
-         std::uint64_t{1} << 62;
+  return matrix_descriptor(shared_address(rows));
 }
 // Before the first product of a sum, and after registers of sums were touched.
 __device__ __forceinline__ void begin_products() {

@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(kRescoreThreads, 4)
   DenseJob const& job = *job_at;
   std::uint32_t const query = blockIdx.y;
   if (query >= job.batch.n_queries) return;
-  std::uint32_t const n = job.counts[query] < job.capacity ? job.counts[query] : job.capacity;
+  std::uint32_t const n = n_candidates(job, query);
   std::uint32_t const n_warps = gridDim.x * (kRescoreThreads / kLanes);
   std::uint32_t const first = blockIdx.x * (kRescoreThreads / kLanes) + threadIdx.x / kLanes;
   std::size_t const base = std::size_t{query} * job.capacity;
@@ -30,7 +30,8 @@ __global__ void __launch_bounds__(kRescoreThreads, 4)
     std::uint32_t const row = slot - segment.first_tile * kTileRows;
     if (is_second != 0) {
       float const residual = job.plane == FrontPlane::kInt8 ? segment.residuals[row] : 0.0f;
-      if (!(reach(candidate_score(candidate), residual, bound.per_residual) >= cut)) {
+      float const lower = candidate_score(candidate);
+      if (!(reach_of_lower(lower, residual, bound.per_residual) >= cut)) {
         if (lane_id() == 0) job.score_keys[base + i] = 0;
         continue;
       }

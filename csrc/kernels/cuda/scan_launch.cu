@@ -37,6 +37,12 @@ Scanner::Scanner(int device, FrontPlane plane) {
   n_multiprocessors_ = static_cast<unsigned>(properties.multiProcessorCount);
   check(cudaFuncSetAttribute(finish, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(select_bytes() + kMostSorted * kSortedBytes)));
+  // Kernels are loaded when they are first named, which a recording may not allow.
+  cudaFuncAttributes unused;
+  for (auto* const kernel :
+       {take_queries, prepare_queries, fill_panels, cut_candidates, tighten, finish})
+    check(cudaFuncGetAttributes(&unused, kernel));
+  check(cudaFuncGetAttributes(&unused, rescore));
   for (ScanKernel const& one : kernels_for(is_hopper, plane)) {
     if (one.shared_bytes > properties.sharedMemPerBlockOptin) continue;
     check(cudaFuncSetAttribute(one.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -8,7 +8,7 @@ std::span<ScanKernel const> sm90_bfloat16_kernels() {
   static constexpr ScanKernel kKernels[] = {
       {8, &scan_rows_sm90<Bfloat16, 8>, Sm90Shape<8>::kThreads, Sm90Shape<8>::kSharedBytes},
       {32, &scan_rows_sm90<Bfloat16, 32>, Sm90Shape<32>::kThreads, Sm90Shape<32>::kSharedBytes},
-      {128, &scan_rows_sm90<Bfloat16, 128>, Sm90Shape<8>::kThreads, Sm90Shape<128>::kSharedBytes},
+      {128, &scan_rows_sm90<Bfloat16, 128>, Sm90Shape<128>::kThreads, Sm90Shape<128>::kSharedBytes},
       {256, &scan_rows_sm90<Bfloat16, 256>, Sm90Shape<256>::kThreads, Sm90Shape<256>::kSharedBytes},
   };
   return kKernels;

@@ -168,6 +168,8 @@ void record(Workspace& workspace, GraphKey const& key, Places const& places,
             DenseBatch const& batch, Scanner const& scanner) {
   cudaStream_t const stream = workspace.stream;
   std::uint8_t* const memory = workspace.memory.data();
+  // All of the results go back, also what no row of a reply fills.
+  check(cudaMemsetAsync(memory + places.result_begin, 0, key.rooms.result_bytes, stream));
   check(cudaMemcpyAsync(memory, workspace.input.data(), key.rooms.input_bytes,
                         cudaMemcpyHostToDevice, stream));
   run_kernels(reinterpret_cast<DenseJob const*>(memory), key, batch, scanner, stream);
@@ -201,7 +203,7 @@ void run_search(SearchParams const& params) {
   auto const& table = *static_cast<ColumnTable const*>(params.table);
   std::size_t const n = params.batch.n_queries;
   if (n == 0) return;
-  check(cudaSetDevice(table.device));
+  DeviceScope const device_scope(table.device);
   Scanner const& scanner = Scanner::of_device(table.device, params.plane);
   // Sizes are rounded up, so that batches of about the same size are one recorded sequence.
   Rooms rooms{};
@@ -266,7 +268,7 @@ Status search(SearchParams const* params) {
 
 Status panel_widths(std::int32_t device, std::uint32_t* out, std::uint32_t* n) {
   return guarded([&] {
-    check(cudaSetDevice(device));
+    DeviceScope const device_scope(device);
     *n = Scanner::of_device(device, FrontPlane::kInt8).widths(out);
   });
 }

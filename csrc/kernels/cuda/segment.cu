@@ -157,7 +157,7 @@ std::size_t DeviceSegmentData::bytes() const {
 
 Status create_segment(SegmentParams const* params, void** out) {
   return guarded([&] {
-    check(cudaSetDevice(params->device));
+    DeviceScope const device_scope(params->device);
     auto made = std::make_unique<DeviceSegmentData>();
     made->device = params->device;
     made->n_rows = params->n_rows;
@@ -184,7 +184,7 @@ Status create_view(ViewParams const* params, void** out) {
     auto const& segment = *static_cast<DeviceSegmentData const*>(params->segment);
     auto made = std::make_unique<DeviceView>(DeviceView{&segment, {}});
     if (params->live != nullptr) {
-      check(cudaSetDevice(segment.device));
+      DeviceScope const device_scope(segment.device);
       std::size_t const n_words = 2 * std::size_t{segment.n_tiles()};
       std::vector<std::uint64_t> words(n_words);
       for (DeviceColumn const& column : segment.columns) {
@@ -200,7 +200,7 @@ Status create_view(ViewParams const* params, void** out) {
 
 Status create_table(TableParams const* params, void** out) {
   return guarded([&] {
-    check(cudaSetDevice(params->device));
+    DeviceScope const device_scope(params->device);
     auto made = std::make_unique<ColumnTable>();
     made->device = params->device;
     std::vector<DenseSegment> segments;

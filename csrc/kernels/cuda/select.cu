@@ -19,11 +19,6 @@ struct Scratch {
 };
 constexpr std::size_t kScratchBytes = (sizeof(Scratch) + 15) / 16 * 16;
 
-__device__ std::uint32_t n_candidates(DenseJob const& job, std::uint32_t query) {
-  std::uint32_t const n = job.counts[query];
-  return n < job.capacity ? n : job.capacity;
-}
-
 // No row of a lower score is among the best.
 __device__ void raise_threshold(DenseJob const& job, std::uint32_t query, float threshold) {
   if (!(threshold > job.thresholds[query])) return;
@@ -90,16 +85,15 @@ __global__ void __launch_bounds__(kSelectThreads) cut_candidates(DenseJob const*
   QueryBound const bound = job.bounds[query];
   if (threadIdx.x == 0) {
     job.pivots[query] = pivot;
-    // `depth` rows have a first score of at least the pivot's, so a canonical one of at least that
-    // less the error.
-    double const error = double{job.greatest_residual} * bound.per_residual + bound.constant;
-    raise_threshold(job, query, float_down(score_of_key(pivot) - error));
+    // `depth` rows have a lower score of at least the pivot's, so a canonical one of at least that
+    // less the constant.
+    raise_threshold(job, query, float_down(score_of_key(pivot) - double{bound.constant}));
   }
   sync_block();
   float const cut = job.cuts[query];
   float const residual = job.greatest_residual;
   std::uint32_t const n_kept = compact(candidates, n, scratch, [=](std::uint64_t candidate) {
-    return reach(candidate_score(candidate), residual, bound.per_residual) >= cut;
+    return reach_of_lower(candidate_score(candidate), residual, bound.per_residual) >= cut;
   });
   if (threadIdx.x == 0) {
     job.counts[query] = n_kept;

@@ -20,6 +20,25 @@ inline void check(cudaError_t error) {
   if (error != cudaSuccess) throw CudaError{error};
 }
 
+// The device of what follows; afterwards the thread has its own again.
+class DeviceScope {
+ public:
+  explicit DeviceScope(int device) {
+    check(cudaGetDevice(&before_));
+    if (device != before_) check(cudaSetDevice(device));
+    is_changed_ = device != before_;
+  }
+  ~DeviceScope() {
+    if (is_changed_) cudaSetDevice(before_);
+  }
+  DeviceScope(DeviceScope const&) = delete;
+  DeviceScope& operator=(DeviceScope const&) = delete;
+
+ private:
+  int before_ = 0;
+  bool is_changed_ = false;
+};
+
 inline Status status_of(cudaError_t error) {
   Status status{};
   if (error == cudaSuccess) return status;

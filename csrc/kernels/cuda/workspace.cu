@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <bit>
+
 #include "kernels/cuda/workspace.cuh"
 
 namespace hyrecall::cuda {
@@ -19,7 +22,9 @@ void Workspace::reserve(Rooms const& rooms, std::size_t device_bytes) {
   results.reserve(rooms.result_bytes);
   if (device_bytes > memory.bytes()) {
     memory = {};  // first: the two need not exist at once
-    memory = DeviceArray<std::uint8_t>(device_bytes);
+    // Some more than that, so that a little larger batch does not begin anew.
+    std::size_t const step = std::max<std::size_t>(std::bit_floor(device_bytes) / 8, 1);
+    memory = DeviceArray<std::uint8_t>((device_bytes + step - 1) / step * step);
   }
 }
 

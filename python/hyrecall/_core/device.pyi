@@ -14,7 +14,10 @@ class _DeviceReport(TypedDict):
 
 MAX_ARITY: int
 STATE_BYTES: dict[str, int]
-"""What a query's scope and filter take on a device: a group, each range of rows, each test."""
+"""What a query's scope and filter take on a device: a group, each range of rows, and in each
+segment the filter and its tests."""
+MAX_DIMS: dict[str, int]
+"""Dimensions that a column of a type may have on a device."""
 
 def describe(folder: str) -> _DeviceReport: ...
 def formulas(
