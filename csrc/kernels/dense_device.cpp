@@ -1,14 +1,11 @@
 #include "kernels/dense_device.hpp"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <initializer_list>
 #include <limits>
 #include <numeric>
 
 #include "core/error.hpp"
+#include "kernels/dense_settings.hpp"
 #include "kernels/device_library.hpp"
 #include "kernels/score_key.hpp"
 
@@ -23,18 +20,6 @@ constexpr std::size_t kRepairGrowth = 8;
 template <typename T>
 cuda::HostArray<T> array(std::span<T const> from) {
   return {from.data(), from.size()};
-}
-
-// An environment variable that forces a way, "" if it is not set.
-std::string setting(char const* name, std::initializer_list<char const*> values) {
-  char const* const text = std::getenv(name);
-  if (text == nullptr) return {};
-  std::string names;
-  for (char const* const value : values) {
-    if (std::strcmp(text, value) == 0) return text;
-    names += (names.empty() ? "" : " or ") + std::string(value);
-  }
-  throw Error(ErrorCode::kOption, name, "expected " + names + ", got " + text);
 }
 
 // The int8 plane has half the bytes and twice the rate of 16-bit rows, and more candidates: few
@@ -53,24 +38,6 @@ FrontPlane choose_plane(DeviceTable const& table, DensePlan const& plan) {
   bool const is_possible = table.dim() <= max_front_dim(FrontPlane::kInt8);
   if (is_possible && forced != "rows" && (forced == "int8" || !is_loose)) return FrontPlane::kInt8;
   return type == RowType::kFloat16 ? FrontPlane::kFloat16 : FrontPlane::kBFloat16;
-}
-
-// Stages and overflow for little data, "capacity,seed tiles,growth": for tests on a device.
-std::optional<DenseTuning> forced_tuning() {
-  char const* const text = std::getenv("HYRECALL_DENSE_TUNING");
-  if (text == nullptr) return std::nullopt;
-  DenseTuning tuning{};
-  int n_read = 0;
-  int const n = std::sscanf(text, "%u,%u,%u%n", &tuning.capacity, &tuning.seed_tiles,
-                            &tuning.growth, &n_read);
-  if (n != 3 || text[n_read] != '\0' || tuning.capacity == 0 || tuning.seed_tiles == 0 ||
-      tuning.growth < 2 || tuning.growth > 32) {
-    throw Error(ErrorCode::kOption, "HYRECALL_DENSE_TUNING",
-                "expected capacity >= 1, seed tiles >= 1 and growth of 2 to 32, as in 64,1,2, "
-                "got " +
-                    std::string(text));
-  }
-  return tuning;
 }
 
 // Some queries of a batch, with the least score that can still be among their best.
