@@ -49,6 +49,7 @@ def bm25s_searcher(texts: Texts, threads: int) -> Searcher:
         held = scores > 0.0
         return np.where(held, np.asarray(ids, np.int64), -1), np.where(held, scores, -np.inf)
 
+    search([word(0)], 1)  # compiles
     return search
 
 
