@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -99,24 +101,36 @@ def test_dense_batch(case: Case, batch_k: tuple[int, int], who: str, measure: Me
     )
 
 
+@contextmanager
+def front_plane(name: str | None) -> Iterator[None]:
+    """Name what a first pass reads: "rows" is a scan of the rows as they are given."""
+    with pytest.MonkeyPatch.context() as patch:
+        if name is not None:
+            patch.setenv("HYRECALL_FRONT_PLANE", name)
+        yield
+
+
 @pytest.mark.parametrize("who", ["hyrecall", FLOAT_SCAN, "hyrecall, no duplicates"])
-def test_near_duplicates_cost_what_other_rows_cost(
-    who: str, measure: Measure, size: Size, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_near_duplicates_cost_what_other_rows_cost(who: str, measure: Measure, size: Size) -> None:
     """Copies of one row with noise: each is a candidate, and the cost must hold."""
-    (n, copies), dim, k = size.duplicates, size.dense[0][1], 10
+    (n, copies), dim, k = size.duplicates, size.dense[-1][1], 10
     rows, queries = corpus.near_duplicates(n, dim, copies)
     if who == "hyrecall, no duplicates":
         rows = corpus.gaussian_rows(n, dim, "duplicates")
-    if who == FLOAT_SCAN:
-        monkeypatch.setenv("HYRECALL_CPU_PLANE", "rows")
-    index = ours.build(n, vectors=rows)
+    plane = "rows" if who == FLOAT_SCAN else None
+    with front_plane(plane):
+        index = ours.build(n, vectors=rows)
     at = reference.sample(len(queries))
     answer = reference.dense(rows, queries[at], k)
+
+    def run() -> ours.Reply:
+        with front_plane(plane):
+            return ours.arrays(index.recall(vectors=queries, limit=k, depth=k), k)
+
     measure(
         f"dense {n:,} x {dim}, {copies:,} near-duplicates, batch {len(queries)}, k={k}",
         who,
-        lambda: ours.arrays(index.recall(vectors=queries, limit=k, depth=k), k),
+        run,
         check=lambda reply: reference.check(answer, reply[0][at], reply[1][at]),
         kind="near-duplicates",
         docs=n,

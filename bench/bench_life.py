@@ -116,7 +116,7 @@ class Life:
         own = [q % N_CELLS for q in range(256)]
         everywhere = hr.Scope(list(range(N_CELLS)))
 
-        def ask(n: int, scope: object) -> ours.Reply:
+        def ask(n: int, scope: Any) -> ours.Reply:
             return ours.arrays(
                 self.index.recall(text=texts[:n], vectors=queries[:n], scope=scope), 10
             )

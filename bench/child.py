@@ -53,7 +53,7 @@ def measure(made: Made) -> dict[str, Any]:
     peak = limits.peak_bytes() - before if has_peak else None
     gc.collect()
     limits.give_back_memory()
-    found = {
+    found: dict[str, Any] = {
         "seconds": seconds,
         "docs": count(index),
         "peak_bytes": peak,

@@ -50,8 +50,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if name in metafunc.fixturenames:
             ids = ["x".join(map(str, v)) if isinstance(v, tuple) else str(v) for v in values]
             # Tests of one corpus come one after the other, whatever is asked of it.
-            scope = "module" if name in corpora else "function"
-            metafunc.parametrize(name, values, ids=ids, scope=scope)
+            metafunc.parametrize(
+                name, values, ids=ids, scope="module" if name in corpora else "function"
+            )
 
 
 @pytest.fixture(scope="session")

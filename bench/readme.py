@@ -12,7 +12,7 @@ from bench.verdicts import Line, judge
 README = Path(__file__).parents[1] / "README.md"
 BEGIN, END = "<!-- bench.report --readme: begin -->\n", "<!-- bench.report --readme: end -->\n"
 
-SHOWN = (
+SHOWN: tuple[tuple[str, Mapping[str, object]], ...] = (
     ("dense", {"queries": 1, "k": 10}),
     ("dense", {"queries": 32, "k": 10}),
     ("dense", {"queries": 1_024, "k": 10}),
@@ -47,7 +47,7 @@ def table(found: Mapping[str, Any]) -> str:
     rows = [f"| {label(line)} | {line.target.against} | {line.value:.1f}x |" for line in lines]
     machine = found["machine"]
     said = (
-        "Medians of rounds taken in turns (above 1: hyrecall is faster), exact answers on both "
+        "Medians of one run (above 1: hyrecall is faster), exact answers on both "
         f"sides, {found['date']}, {machine['processor']}, {machine['cores']} cores; "
         "`python -m bench.report` prints all of them with targets, spreads and misses, "
         "[docs/performance.md](docs/performance.md) says how they are made and what bounds them."

@@ -12,7 +12,10 @@ from typing import Any
 HERE = Path(__file__).parent
 FOLDER = HERE / "results"
 NOTHING_CHOSEN = 5  # pytest's exit status where -k left no test of a file
-PARTS = tuple(sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py")))
+TOOLS = {"device", "report"}  # tests of what stands beside the benchmarks
+PARTS = tuple(
+    sorted({path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py")} - TOOLS)
+)
 Run = dict[str, Any]
 
 
