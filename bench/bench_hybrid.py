@@ -97,7 +97,7 @@ def test_hybrid_batch(case: Case, who: str, measure: Measure) -> None:
     else:
         near = rivals_dense.faiss_searcher(case.rows)
         if "bm25s" in who:
-            find = rivals_lexical.bm25s_searcher(case.texts, THREADS)
+            find = rivals_lexical.bm25s_searcher(rivals_lexical.bm25s_index(case.texts), THREADS)
         else:
             tantivy = rivals_lexical.tantivy_index(
                 case.texts.strings.to_pylist(), 1

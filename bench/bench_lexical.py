@@ -25,9 +25,12 @@ class Case:
     engines: dict[tuple[str, int], Any] = field(default_factory=dict)  # made when first asked
 
     def engine(self, who: str, threads: int) -> Any:
-        """Give our index, or tantivy's (one for any number of threads)."""
+        """Give our index, or a rival's (one for any number of threads)."""
         at = (who, threads if who == "hyrecall" else THREADS)
         if at not in self.engines:
+            if who == "bm25s":
+                self.engines[at] = rivals_lexical.bm25s_index(self.texts)
+                return self.engines[at]
             strings = self.texts.strings
             if who == "hyrecall":
                 self.engines[at] = ours.build(self.texts.n_docs, texts=strings, threads=threads)
@@ -63,7 +66,7 @@ def test_bm25_batch(case: Case, k: int, who: str, threads: int, measure: Measure
             return ours.arrays(index.recall(text=queries, limit=k, depth=k), k)
     else:
         if who == "bm25s":
-            search = rivals_lexical.bm25s_searcher(case.texts, threads)
+            search = rivals_lexical.bm25s_searcher(case.engine(who, threads), threads)
         else:
             search = rivals_lexical.tantivy_searcher(case.engine(who, threads), threads)
 

@@ -19,7 +19,7 @@ from bench.sizes import Size
 
 N_CELLS = 100
 ADDED_ROWS = 512  # of one add: eight make a segment of 4,096, whose merges follow
-QUIET_S = 3.0
+QUIET_S = 5.0
 
 
 @dataclass

@@ -116,7 +116,7 @@ def _busy_seconds() -> float:
 
 def _own_seconds() -> float:
     times = os.times()
-    return times.user + times.system
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def resident_bytes() -> int:

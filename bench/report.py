@@ -103,8 +103,9 @@ def details(entries: Sequence[Entry], limits: Mapping[str, float]) -> list[str]:
     for work, group in works.items():
         ordered = sorted(group, key=lambda e: (e["who"] != OURS, e["seconds"]["median"]))
         lines += [f"**{work}**", "", *markdown(headings, (detail(e, limits) for e in ordered)), ""]
-        facts = ", ".join(f"{name} {value}" for e in ordered for name, value in extra(e).items())
-        lines += [facts, ""] if facts else []
+        for one in ordered:
+            facts = ", ".join(f"{name} {value}" for name, value in extra(one).items())
+            lines += [f"{one['who']}: {facts}", ""] if facts else []
     return lines
 
 

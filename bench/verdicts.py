@@ -70,6 +70,8 @@ def one_line(
 ) -> Line:
     """Work out the figure, and hold it to the bound."""
     data = str(ours.get("data", ""))
+    if data == "real":  # of the width that they have
+        data += f", x {ours['dim']}"
     rival = None
     if target.against is not None:
         found = (e for e in entries if e["work"] == ours["work"] and e["who"] == target.against)
