@@ -30,8 +30,10 @@ def test_build_from_texts(n_texts: int, who: str, threads: int, measure: Measure
     """Each build is in a process of its own. bm25s gets word numbers, and has one thread only."""
     if who != "hyrecall":
         pytest.importorskip(who)
-    if who == "bm25s" and threads > 1:
-        pytest.skip("bm25s builds on one thread")
+    if who == "bm25s":
+        pytest.importorskip("numba")
+        if threads > 1:
+            pytest.skip("bm25s builds on one thread")
     measure(
         f"build {n_texts:,} texts, {threads} thread{'s' * (threads > 1)}",
         who,
