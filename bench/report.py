@@ -43,6 +43,15 @@ def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str
     return lines + ["| " + " | ".join(row) + " |" for row in rows]
 
 
+def is_noisy(line: Line) -> bool:
+    """Whether others took so much of the machine that the figure proves nothing.
+
+    A peer whose threads wait for one another (OpenMP, BLAS) then loses far more than others do.
+    """
+    taken = [(entry.get("others_cores") or 0.0) for entry in (line.ours, line.rival) if entry]
+    return max(taken, default=0.0) >= NOISY_CORES
+
+
 def noise(entries: Iterable[Entry | None]) -> str:
     """Say how busy others were, where that was much."""
     most = max((e.get("others_cores") or 0.0 for e in entries if e is not None), default=0.0)
@@ -59,7 +68,7 @@ def target_row(line: Line) -> list[str]:
         spread(rival["seconds"]) if rival else "",
         line.figure,
         line.bound,
-        line.verdict,
+        line.verdict + (" (noisy)" if is_noisy(line) and line.value is not None else ""),
         noise([ours, rival]),
     ]
 
@@ -90,7 +99,9 @@ def tally(lines: Sequence[Line]) -> str:
     """Count the verdicts."""
     passed = sum(line.verdict == "pass" for line in lines)
     missed = sum(line.verdict.startswith("MISS") for line in lines)
-    return f"{passed} pass, {missed} miss, {len(lines) - passed - missed} without a verdict."
+    noisy = sum(line.verdict != "-" and line.value is not None and is_noisy(line) for line in lines)
+    without = len(lines) - passed - missed
+    return f"{passed} pass, {missed} miss ({noisy} of them on a noisy machine), {without} without a verdict."
 
 
 def details(entries: Sequence[Entry], limits: Mapping[str, float]) -> list[str]:
@@ -157,7 +168,7 @@ def heading(found: Mapping[str, Any]) -> list[str]:
         "A ratio is a rival's time over ours, the median of rounds taken in turns; above 1 we are "
         "faster. A verdict is given at the size that a target names; elsewhere the figure stands "
         "with its number of documents. `others' cores`: used by other processes meanwhile; such a "
-        "row says little.",
+        "row says little, and its verdict is `noisy`.",
         *([found["note"]] if "note" in found else []),
         "",
     ]
