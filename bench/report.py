@@ -101,7 +101,10 @@ def tally(lines: Sequence[Line]) -> str:
     missed = sum(line.verdict.startswith("MISS") for line in lines)
     noisy = sum(line.verdict != "-" and line.value is not None and is_noisy(line) for line in lines)
     without = len(lines) - passed - missed
-    return f"{passed} pass, {missed} miss ({noisy} of them on a noisy machine), {without} without a verdict."
+    return (
+        f"{passed} pass, {missed} miss ({noisy} of them on a noisy machine), "
+        f"{without} without a verdict."
+    )
 
 
 def details(entries: Sequence[Entry], limits: Mapping[str, float]) -> list[str]:
