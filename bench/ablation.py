@@ -9,6 +9,7 @@ mean and its p against the first line, by the paired randomisation test.
 import argparse
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import hyrecall as hr
 from hyrecall.evaluate import Dataset, Indexes, Setting, ablate, load_dataset, read_setting
@@ -26,7 +27,7 @@ def settings(analyzer: hr.Analyzer) -> list[Setting]:
     base = replace(read_setting("default"), analyzer=analyzer)
     recipe = base.options["recipe"]
     fixed = hr.WeightedSum()
-    changes = {
+    changes: dict[str, dict[str, Any]] = {
         "weights .5/.5 for all queries": {"fusion": fixed},
         "BM25 1.2/.75": {"arms": (Lexical(), Dense())},
         "both": {"fusion": fixed, "arms": (Lexical(), Dense())},

@@ -10,7 +10,8 @@ import pytest
 
 import hyrecall as hr
 from bench import THREADS, corpus, ours, reference, rivals_dense, rivals_lexical
-from bench.conftest import Measure, Size
+from bench.conftest import Measure
+from bench.sizes import Size
 
 DEPTH, K, N_QUERIES, RANK_CONSTANT = 100, 10, 256, 60
 
@@ -96,7 +97,7 @@ def test_hybrid_batch(case: Case, who: str, measure: Measure) -> None:
     else:
         near = rivals_dense.faiss_searcher(case.rows)
         if "bm25s" in who:
-            find = rivals_lexical.bm25s_searcher(case.texts, THREADS)
+            find = rivals_lexical.bm25s_searcher(rivals_lexical.bm25s_index(case.texts), THREADS)
         else:
             tantivy = rivals_lexical.tantivy_index(
                 case.texts.strings.to_pylist(), 1
@@ -112,12 +113,13 @@ def test_hybrid_batch(case: Case, who: str, measure: Measure) -> None:
         who,
         run,
         check=lambda reply: check_fused(answer, reply, at, who),
+        kind="hybrid",
         docs=n,
         dim=dim,
         queries=N_QUERIES,
-        limit_bytes=n * dim * 4,
-        limit_flops=2 * n * dim * N_QUERIES,
-        target=6.0 if "bm25s" in who else None,
+        k=K,
+        limit_bytes=n * dim,
+        limit_int8_ops=2 * n * dim * N_QUERIES,
     )
 
 
@@ -180,8 +182,9 @@ def test_hybrid_in_the_own_tenant(case: Case, who: str, size: Size, measure: Mea
         who,
         run,
         check=lambda reply: check_fused(answer, reply, at, who),
+        kind="hybrid scoped",
         docs=n,
         dim=dim,
         queries=N_QUERIES,
-        target=20.0 if who != "hyrecall" else None,
+        k=K,
     )

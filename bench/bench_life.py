@@ -11,12 +11,10 @@ import pyarrow as pa
 
 import hyrecall as hr
 from bench import THREADS, corpus, ours
-from bench.conftest import Measure, Size
+from bench.conftest import Measure
+from bench.sizes import Size
 
-MOST_SEGMENTS = 40
 SEALED_ROWS = 128  # putting smaller segments together is counted with the small merges
-ADD_TARGET_MS = 1.0
-RECALL_TARGET = 1.3
 N_CELLS = 100
 
 
@@ -118,7 +116,7 @@ class Life:
         own = [q % N_CELLS for q in range(256)]
         everywhere = hr.Scope(list(range(N_CELLS)))
 
-        def ask(n: int, scope: object) -> ours.Reply:
+        def ask(n: int, scope: Any) -> ours.Reply:
             return ours.arrays(
                 self.index.recall(text=texts[:n], vectors=queries[:n], scope=scope), 10
             )
@@ -153,12 +151,10 @@ def test_one_row_adds_and_deletes(size: Size, measure: Measure) -> None:
         "hyrecall",
         batches["own_cell"],
         check=check,
+        kind="life",
         docs=n,
         dim=dim,
         queries=256,
         threads=THREADS,
         **facts,
-        segments_allowed=MOST_SEGMENTS,
-        add_allowed_ms=ADD_TARGET_MS,
-        recall_allowed=RECALL_TARGET,
     )

@@ -11,15 +11,14 @@ import pytest
 
 import hyrecall as hr
 from bench import episodes, reference
-from bench.conftest import Measure, Size
+from bench.conftest import Measure
 from bench.episodes import LIMIT, N_QUERIES, NOW, USER, Episodes, Found
+from bench.sizes import Size
 from hyrecall import recipes
 from hyrecall.recipe import Recipe
 
 RECIPES = ("loom", "hypergraph", "l0", "honeycomb", "hebb", "default")
 N_SINGLE = 32  # queries of a round, one call each
-BATCH_US = {"loom": 1_000.0}
-SINGLE_US = {"loom": 3_000.0, "hypergraph": 5_000.0, "hebb": 5_000.0}
 
 
 @dataclass
@@ -96,7 +95,7 @@ def check_loom(made: Episodes, expected: Found) -> None:
     assert close.mean() >= 0.98, f"{1 - close.mean():.1%} of the fused scores differ"
 
 
-def timed(case: Case, how: str, run: Callable[[], Found], measure: Measure, target: Any) -> None:
+def timed(case: Case, how: str, run: Callable[[], Found], measure: Measure) -> None:
     expected = case.expected if how == "batch" else case.expected[:N_SINGLE]
 
     def check(reply: Found) -> None:
@@ -108,16 +107,18 @@ def timed(case: Case, how: str, run: Callable[[], Found], measure: Measure, targ
         "hyrecall",
         run,
         check=check,
+        kind="recipe",
         docs=case.made.n,
         dim=case.made.dim,
         queries=len(expected),
-        target_us=target.get(case.name),
+        recipe=case.name,
+        how=how,
     )
 
 
 def test_batch(case: Case, measure: Measure) -> None:
-    timed(case, "batch", case.batch, measure, BATCH_US)
+    timed(case, "batch", case.batch, measure)
 
 
 def test_one_query_a_call(case: Case, measure: Measure) -> None:
-    timed(case, "single", case.single, measure, SINGLE_US)
+    timed(case, "single", case.single, measure)

@@ -11,14 +11,12 @@ import pytest
 
 import hyrecall as hr
 from bench import corpus, ours, reference, rivals_dense
-from bench.conftest import Measure, Size
+from bench.conftest import Measure
+from bench.sizes import Size
+from bench.targets import ONE_CELL
 
 WINDOW = (250_000, 749_999)  # of created_at, which is uniform in [0, 1,000,000): half of a tenant
 N_QUERIES = 256
-TARGETS = {
-    "uniform": {"numpy, slice a query": 4.0, "faiss* IDSelectorArray": 12.0},
-    "zipf": {"numpy, product a tenant": 6.0, "faiss* IDSelectorRange": 20.0},
-}
 RIVALS = (
     "numpy, slice a query",
     "numpy, product a tenant",
@@ -116,14 +114,16 @@ def test_own_tenant_and_half_the_time(case: Case, who: str, measure: Measure) ->
         who,
         run,
         check=lambda reply: reference.check(answer, reply[0][at], reply[1][at]),
+        kind="scoped",
         docs=len(case.rows),
         dim=dim,
         queries=N_QUERIES,
+        k=k,
+        tenants=case.kind,
         nbytes=distinct * dim * 4,
-        limit_bytes=distinct * dim * 4,
-        limit_flops=2 * candidates * dim,
+        limit_bytes=distinct * dim,
+        limit_int8_ops=2 * candidates * dim,
         candidates_a_query=candidates / N_QUERIES,
-        target=TARGETS[case.kind].get(who),
     )
 
 
@@ -147,9 +147,11 @@ def test_bm25_in_the_own_tenant(tenants: str, size: Size, measure: Measure) -> N
         "hyrecall",
         lambda: ours.arrays(index.recall(text=queries, scope=scope, limit=k, depth=k), k),
         check=lambda reply: reference.check(answer, reply[0][at], reply[1][at], relative=True),
+        kind="bm25 scoped",
         docs=n,
         queries=len(queries),
-        target_us=5.0 if tenants == "uniform" else 10.0,
+        k=k,
+        tenants=tenants,
     )
 
 
@@ -191,10 +193,12 @@ def test_many_small_cells(arms: str, size: Size, measure: Measure) -> None:
         "hyrecall",
         lambda: ours.arrays(index.recall(**asked, scope=scope, limit=k), k),
         check=check,
+        kind="cells of ten",
         docs=n,
         dim=dim,
         queries=n_queries,
-        target_us=8.0 if arms == "dense" else 12.0,
+        k=k,
+        arms=arms,
     )
 
 
@@ -233,13 +237,15 @@ def test_scattered_cells_cost_what_one_cell_costs(
     index = ours.build(n, **given, columns={"tenant": owner}, cell="tenant")
     measure(
         f"{arm} {n:,} docs, a scope of {len(chosen):,} cells of 10, {n_queries} queries, k={k}",
-        "hyrecall" if where == "scattered cells" else "hyrecall, the same rows in one cell",
+        "hyrecall" if where == "scattered cells" else ONE_CELL,
         lambda: ours.arrays(index.recall(**asked, scope=scope, limit=k, depth=k), k),
         check=lambda reply: reference.check(
             answer, reply[0][at], reply[1][at], relative=arm == "BM25"
         ),
+        kind="scattered",
         docs=n,
         dim=dim if arm == "dense" else 0,
         queries=n_queries,
-        target=0.5 if where == "one cell" else None,
+        k=k,
+        arm=arm,
     )

@@ -35,8 +35,10 @@ def generator(name: str) -> np.random.Generator:
 
 
 def unit(rows: Floats) -> Floats:
-    """Scale rows to length 1, in place."""
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    """Scale rows to length 1, in place; by pieces, since the norm squares them in a copy."""
+    for begin in range(0, len(rows), _CHUNK_ROWS):
+        part = rows[begin : begin + _CHUNK_ROWS]
+        part /= np.linalg.norm(part, axis=1, keepdims=True)
     return rows
 
 

@@ -58,7 +58,7 @@ PYTHON
 }
 
 tests() { # OPTION...: pytest with several workers where it may
-  local plugins=(-p no:cacheprovider -p no:benchmark)
+  local plugins=(-p no:cacheprovider)
   if "$python" -c 'import xdist' 2>/dev/null; then plugins+=(-n "$(($(nproc) < 8 ? $(nproc) : 8))"); fi
   "$python" -m pytest -q "${plugins[@]}" --device "$device" "$@"
 }

@@ -54,7 +54,7 @@ def of_device(torch: Any, device: str) -> dict[str, Any]:
 
 def of_host() -> dict[str, Any]:
     """Measure this machine's memory and its numpy."""
-    found = limits.measure(THREADS, is_smoke=True)
+    found = limits.measure(THREADS, is_tiny=True)
     return {
         "bandwidth_gb_s": round(found["stream_gb_s"], 1),
         "rate_tflop_s": round(found["numpy_sgemm_gflop_s"] / 1e3, 4),

@@ -68,10 +68,22 @@ def isa() -> str:
     return str(build(1, vectors=np.ones((1, 1), np.float32)).stats()["isa"])
 
 
+def parts(index: hr.Index) -> dict[str, int]:
+    """Give the bytes of each part of an index, by its path in the statistics."""
+    found: dict[str, int] = {}
+
+    def walk(part: object, path: str) -> None:
+        if isinstance(part, dict):
+            for name, inner in part.items():
+                walk(inner, f"{path}/{name}" if path else str(name))
+        else:
+            found[path] = found.get(path, 0) + int(part)  # type: ignore[call-overload]
+
+    for segment in index.stats()["segments"]:
+        walk(segment["nbytes"], "")
+    return found
+
+
 def nbytes(index: hr.Index) -> int:
     """Give the bytes of all parts of an index."""
-
-    def total(part: object) -> int:
-        return sum(map(total, part.values())) if isinstance(part, dict) else int(part)  # type: ignore[call-overload]
-
-    return sum(total(segment["nbytes"]) for segment in index.stats()["segments"])
+    return sum(parts(index).values())

@@ -4,6 +4,12 @@ add_executable(hyrecall_native_tests ${HYRECALL_TEST_SOURCES})
 target_link_libraries(hyrecall_native_tests PRIVATE hyrecall_engine)
 target_include_directories(hyrecall_native_tests PRIVATE ${CMAKE_SOURCE_DIR}/tests)
 
+# Readers beside writers, for as long as one likes: for the thread sanitizer above all.
+add_executable(hyrecall_stress tests/native/stress/main.cpp)
+target_link_libraries(hyrecall_stress PRIVATE hyrecall_engine)
+target_include_directories(hyrecall_stress PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+add_test(NAME stress COMMAND hyrecall_stress 5)
+
 # A libhyrecall_cuda.so with the wrong interface version, which the loader must refuse.
 add_library(hyrecall_cuda_wrong_abi MODULE tests/native/wrong_abi/library.cpp)
 target_include_directories(hyrecall_cuda_wrong_abi PRIVATE ${CMAKE_SOURCE_DIR}/csrc)

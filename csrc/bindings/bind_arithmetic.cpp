@@ -15,6 +15,7 @@
 #include "core/fp_env.hpp"
 #include "engine/dense_column.hpp"
 #include "kernels/cpu/dot.hpp"
+#include "kernels/cpu/int8_rate.hpp"
 
 namespace py = pybind11;
 
@@ -149,6 +150,8 @@ void bind_arithmetic(py::module_& parent) {
         return dbsf_scale(score, {mean, deviation});
       },
       py::arg("score"), py::arg("mean"), py::arg("deviation"), guarded);
+  m.def("_int8_rate", &cpu::int8_rate, "For benchmarks: what the machine can do.",
+        py::arg("seconds"), py::call_guard<py::gil_scoped_release>());
 }
 
 }  // namespace hyrecall::bindings

@@ -1,0 +1,73 @@
+"""How much of everything a run takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Size:
+    """One of tiny (seconds, shows that all of it works), small (100,000 documents) and full."""
+
+    name: str
+    dense: tuple[tuple[int, int], ...]  # (documents, dim)
+    batches: tuple[int, ...]
+    duplicates: tuple[int, int]  # documents, near-duplicates among them
+    scoped: tuple[int, int, int]  # documents, dim, tenants
+    texts: tuple[int, ...]  # documents
+    text_queries: int
+    hybrid: tuple[int, int]  # documents, dim
+    mmr: tuple[int, int]  # queries, dim
+    life: tuple[int, int, int, int]  # documents, dim, adds, deletes
+    reading: tuple[int, int, int]  # documents, dim, documents added
+    recipes: tuple[int, int]  # memories of one user, dim
+    growth: tuple[int, int]  # documents, dim from which one axis is varied at a time
+
+
+SIZES = {
+    "tiny": Size(
+        name="tiny",
+        dense=((2_000, 64),),
+        batches=(1, 32, 64),
+        duplicates=(4_000, 500),
+        scoped=(20_000, 64, 20),
+        texts=(2_000,),
+        text_queries=50,
+        hybrid=(2_000, 64),
+        mmr=(16, 64),
+        life=(20_000, 64, 2_000, 400),
+        reading=(5_000, 64, 8_192),
+        recipes=(2_000, 64),
+        growth=(4_000, 64),
+    ),
+    "small": Size(
+        name="small",
+        dense=((10_000, 768), (100_000, 768)),
+        batches=(1, 32, 1_024),
+        duplicates=(100_000, 20_000),
+        scoped=(100_000, 384, 100),
+        texts=(100_000,),
+        text_queries=1_000,
+        hybrid=(100_000, 384),
+        mmr=(1_024, 768),
+        life=(100_000, 384, 10_000, 2_000),
+        reading=(100_000, 384, 65_536),
+        recipes=(10_000, 384),
+        growth=(100_000, 384),
+    ),
+    "full": Size(
+        name="full",
+        dense=((10_000, 768), (100_000, 768), (1_000_000, 768)),
+        batches=(1, 32, 1_024),
+        duplicates=(1_000_000, 20_000),
+        scoped=(1_000_000, 384, 1_000),
+        texts=(100_000, 1_000_000),
+        text_queries=1_000,
+        hybrid=(1_000_000, 384),
+        mmr=(1_024, 768),
+        life=(1_000_000, 384, 100_000, 20_000),
+        reading=(1_000_000, 384, 262_144),
+        recipes=(10_000, 384),
+        growth=(1_000_000, 384),
+    ),
+}
