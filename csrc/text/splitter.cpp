@@ -262,8 +262,9 @@ void Splitter::split_unicode(std::string_view text) {
 
 }  // namespace
 
-RawBatch split(std::span<std::string_view const> texts, Preset preset, Role role) {
-  RawBatch out;
+void split(std::span<std::string_view const> texts, Preset preset, Role role, RawBatch& out) {
+  out.items.clear();
+  out.offsets.assign(1, 0);
   Splitter splitter(role, out);
   RunRules const rules = rules_of(preset);
   for (std::string_view const text : texts) {
@@ -273,7 +274,6 @@ RawBatch split(std::span<std::string_view const> texts, Preset preset, Role role
       splitter.split_runs(text, rules);
     out.offsets.push_back(out.items.size());
   }
-  return out;
 }
 
 }  // namespace hyrecall::text

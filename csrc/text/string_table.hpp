@@ -3,11 +3,11 @@
 
 #include <bit>
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "core/buffer.hpp"
 #include "core/hash.hpp"
 #include "core/types.hpp"
 
@@ -20,12 +20,19 @@ class StringTable {
 
   // Valid until the next add.
   std::string_view operator[](std::uint32_t id) const {
-    return std::string_view(bytes_).substr(ends_[id], ends_[id + 1] - ends_[id]);
+    return {reinterpret_cast<char const*>(bytes_.data()) + ends_[id],
+            static_cast<std::size_t>(ends_[id + 1] - ends_[id])};
   }
 
   // kNone32 when absent.
   std::uint32_t find(std::string_view key) const {
     return slots_.empty() ? kNone32 : slots_[slot_of(key, tag_of(key))].id;
+  }
+
+  // All of them, by number; the table is of no more use.
+  Strings take() && {
+    slots_ = {};
+    return {std::move(ends_), std::move(bytes_)};
   }
 
   // `key` must not point into this table.
@@ -37,8 +44,8 @@ class StringTable {
       // The slot comes last, so that a failing allocation leaves the table as it was.
       std::uint32_t const id = size();
       ends_.reserve(std::bit_ceil(ends_.size() + 1));
-      bytes_.append(key);
-      ends_.push_back(bytes_.size());
+      bytes_.insert(bytes_.end(), key.begin(), key.end());
+      ends_.push_back(static_cast<std::int64_t>(bytes_.size()));
       slot = {tag, id};
     }
     return slot.id;
@@ -58,9 +65,14 @@ class StringTable {
   std::size_t slot_of(std::string_view key, std::uint32_t tag) const {
     std::size_t const mask = slots_.size() - 1;
     std::size_t at = tag & mask;
-    while (slots_[at].id != kNone32 && (slots_[at].tag != tag || (*this)[slots_[at].id] != key))
+    while (slots_[at].id != kNone32 && (slots_[at].tag != tag || !holds(slots_[at].id, key)))
       at = (at + 1) & mask;
     return at;
+  }
+
+  bool holds(std::uint32_t id, std::string_view key) const {
+    std::string_view const held = (*this)[id];
+    return held.size() == key.size() && same_bytes(held.data(), key.data(), key.size());
   }
 
   void grow() {
@@ -75,9 +87,9 @@ class StringTable {
     }
   }
 
-  std::string bytes_;
-  std::vector<std::size_t> ends_{0};  // [size + 1] into bytes_
-  std::vector<Slot> slots_;           // a power of two, at most half full
+  std::vector<std::uint8_t> bytes_;
+  std::vector<std::int64_t> ends_{0};  // [size + 1] into bytes_
+  std::vector<Slot> slots_;            // a power of two, at most half full
 };
 
 }  // namespace hyrecall::text

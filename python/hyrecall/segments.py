@@ -144,7 +144,7 @@ def build_segment(
     directory = _directory(rows, schema)
     lexical = {
         arm: _core.LexicalColumn.build(
-            arm, [chunks_of(c) for c in texts], order, analyzers[arm].native, directory
+            arm, [chunks_of(c) for c in texts], order, analyzers[arm].native, directory, threads, None
         )
         for arm, texts in columns.texts.items()
     }
