@@ -27,7 +27,8 @@ std::uint64_t read_word(char const* at) {
   return word;
 }
 
-// Both halves of the product, joined: each input bit reaches most output bits in one multiplication.
+// Both halves of the product, joined: each input bit reaches most output bits in one
+// multiplication.
 inline std::uint64_t multiply_fold(std::uint64_t a, std::uint64_t b) {
   __extension__ using Wide = unsigned __int128;
   Wide const product = static_cast<Wide>(a) * b;

@@ -6,7 +6,7 @@
 namespace hyrecall {
 namespace {
 
-constexpr int kDigitBits = 11;              // 2,048 counters stay in the first-level cache
+constexpr int kDigitBits = 11;             // 2,048 counters stay in the first-level cache
 constexpr std::size_t kMostBytes = 3 * 5;  // a token's term, frequency and position
 
 std::uint8_t* put(std::uint8_t* to, std::uint32_t value) {

@@ -44,7 +44,7 @@ class ForwardRows {
   void encode(TokenRows const& rows);
 
   std::span<std::uint8_t const> bytes() const { return {bytes_.data(), n_bytes_}; }
-  std::span<std::uint64_t const> ends() const { return ends_; }        // [n_rows] into bytes
+  std::span<std::uint64_t const> ends() const { return ends_; }      // [n_rows] into bytes
   std::span<DocFreq const> doc_freqs() const { return doc_freqs_; }  // by rising term
 
  private:

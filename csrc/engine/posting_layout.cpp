@@ -156,8 +156,8 @@ class Frontier {
     none.fill(kNone32);
     return none;
   }();
-  std::uint32_t most_ = 0;            // the highest frequency that has its place
-  std::vector<FrontierPoint> many_;   // points of higher frequencies
+  std::uint32_t most_ = 0;           // the highest frequency that has its place
+  std::vector<FrontierPoint> many_;  // points of higher frequencies
   std::vector<FrontierPoint> kept_;
 };
 
@@ -202,9 +202,8 @@ void add_blocks(LexicalColumn::Parts& parts, std::span<Row const> cell_begins, i
   std::size_t const n_groups = static_cast<std::size_t>(threads) * 4;
   std::vector<std::size_t> begins{0};  // first term of each group, which have equal postings
   for (std::size_t g = 1; g <= n_groups; ++g) {
-    auto const at =
-        std::lower_bound(parts.posting_offsets.begin(), parts.posting_offsets.end() - 1,
-                         parts.posting_offsets[n_terms] * g / n_groups);
+    auto const at = std::lower_bound(parts.posting_offsets.begin(), parts.posting_offsets.end() - 1,
+                                     parts.posting_offsets[n_terms] * g / n_groups);
     begins.push_back(static_cast<std::size_t>(at - parts.posting_offsets.begin()));
   }
   begins.back() = n_terms;

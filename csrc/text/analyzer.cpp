@@ -176,16 +176,17 @@ class PresetReader final : public BatchReader {
     begin_texts();
     split(texts, analyzer_.preset(), role_, raw_);
     number_terms();
+    batch_.term_ids.reserve(raw_.items.size());
+    batch_.positions.reserve(raw_.items.size());
     for (std::size_t text = 0; text < texts.size(); ++text) add_text(text);
   }
 
   std::size_t bytes() const override {
     return BatchReader::bytes() + raw_.raws.n_bytes() + added_.size() * sizeof(Added) +
-           uses_.size() * 32;
+           uses_.size() * sizeof(Use) + plain_.size() * 32;
   }
 
  private:
-  // What each raw token adds, laid flat by first use: the loop of add_text runs once a token.
   struct Added {
     std::uint32_t term, delta;
   };
@@ -196,32 +197,41 @@ class PresetReader final : public BatchReader {
 
   // Raw tokens are numbered by first use, and so are their terms.
   void number_terms() {
-    auto const first = static_cast<std::uint32_t>(uses_.size());
+    auto const first = static_cast<std::uint32_t>(plain_.size());
     std::vector<Value> const values = analyzer_.resolve(raw_.raws, first);
     for (std::uint32_t raw = first; raw < raw_.raws.size(); ++raw) {
       Value const& value = values[raw - first];
-      Use use{static_cast<std::uint32_t>(added_.size()), 1, 1};
       if (value == nullptr) {
-        added_.push_back({number_of(raw_.raws[raw]), 0});
+        plain_.push_back(number_of(raw_.raws[raw]));
+      } else if (value->terms.size() == 1 && value->n_positions == 1) {
+        plain_.push_back(number_of(value->terms[0].text));
       } else {
-        use.n_positions = value->n_positions;
+        auto const begin = static_cast<std::uint32_t>(added_.size());
         for (Term const& term : value->terms) added_.push_back({number_of(term.text), term.delta});
-        use.count = static_cast<std::uint32_t>(added_.size()) - use.begin;
+        plain_.push_back(kSeveral | static_cast<std::uint32_t>(uses_.size()));
+        uses_.push_back(
+            {begin, static_cast<std::uint32_t>(value->terms.size()), value->n_positions});
       }
-      uses_.push_back(use);
     }
   }
 
   void add_text(std::size_t text) {
     std::uint32_t position = 0, n_words = 0;
     for (std::size_t i = raw_.offsets[text]; i < raw_.offsets[text + 1]; ++i) {
-      if (raw_.items[i] == RawBatch::kGap) {
+      std::uint32_t const item = raw_.items[i];
+      if (item == RawBatch::kGap) {
         ++position;
         continue;
       }
       ++n_words;
-      bool const holds = (raw_.items[i] & RawBatch::kHold) != 0;
-      Use const use = uses_[raw_.items[i] & ~RawBatch::kHold];
+      bool const holds = (item & RawBatch::kHold) != 0;
+      std::uint32_t const plain = plain_[item & ~RawBatch::kHold];
+      if ((plain & kSeveral) == 0) {
+        add_token(plain, position);
+        position += holds ? 0 : 1;
+        continue;
+      }
+      Use const use = uses_[plain & ~kSeveral];
       for (Added const& one : std::span(added_).subspan(use.begin, use.count))
         add_token(one.term, holds ? position : position + one.delta);
       if (!holds) position += use.n_positions;
@@ -229,11 +239,16 @@ class PresetReader final : public BatchReader {
     end_text(n_words);
   }
 
+  static constexpr std::uint32_t kSeveral = 0x80000000u;
+
   PresetAnalyzer const& analyzer_;
   Role role_;
   RawBatch raw_;
+  // By raw token: its one term, or kSeveral and where uses_ says what it adds. The loop of add_text
+  // runs once a token and finds most of them in few bytes.
+  std::vector<std::uint32_t> plain_;
+  std::vector<Use> uses_;
   std::vector<Added> added_;
-  std::vector<Use> uses_;  // [raw_.raws.size()]
 };
 
 std::unique_ptr<Reader> PresetAnalyzer::reader(Role role) const {

@@ -59,7 +59,18 @@ class Splitter {
   void split_unicode(std::string_view text);
 
  private:
-  void emit(std::string_view raw, std::uint32_t hold = 0) {
+  // A slice of the text: it waits, so that many are looked up together.
+  void emit_slice(char const* begin, char const* end) {
+    slices_.emplace_back(begin, static_cast<std::size_t>(end - begin));
+    if (slices_.size() == kSlices) look_up_slices();
+  }
+  void look_up_slices() {
+    out_.raws.add_all(slices_, out_.items);
+    slices_.clear();
+  }
+  // What is no slice, after the slices before it.
+  void emit_made(std::string_view raw, std::uint32_t hold = 0) {
+    look_up_slices();
     out_.items.push_back(out_.raws.add(raw) | hold);
   }
 
@@ -72,11 +83,14 @@ class Splitter {
   char const* take_dense(char const* at, int group);
   void emit_grams();
 
+  static constexpr std::size_t kSlices = 256;
+
   std::uint16_t const* flags_;
   Role role_;
   RawBatch& out_;
   char const* text_begin_ = nullptr;
   char const* text_end_ = nullptr;
+  std::vector<std::string_view> slices_;  // in text order, not yet looked up
   std::string scratch_;
   std::u32string run_;
   std::string grams_;                     // one run, folded, as UTF-8
@@ -147,10 +161,12 @@ void Splitter::split_runs(std::string_view text, RunRules const& rules) {
       has_sigma = has_sigma || c.value == kCapitalSigma;
       if (c.value == kDottedI && rules.ends_after_dotted_i) break;
     }
-    bool const resolves = has_sigma && rules.lowers;
-    emit(resolves ? resolve_sigmas(begin, at)
-                  : std::string_view(begin, static_cast<std::size_t>(at - begin)));
+    if (has_sigma && rules.lowers)
+      emit_made(resolve_sigmas(begin, at));
+    else
+      emit_slice(begin, at);
   }
+  look_up_slices();
 }
 
 bool Splitter::starts_word(char const* at) const {
@@ -225,11 +241,11 @@ void Splitter::emit_grams() {
                                            gram_starts_[first + count] - gram_starts_[first]);
   };
   for (std::size_t i = 0; i + 1 < n; ++i) {
-    if (role_ == Role::kDocument) emit(gram(i, 1), RawBatch::kHold);
-    emit(gram(i, 2));
+    if (role_ == Role::kDocument) emit_made(gram(i, 1), RawBatch::kHold);
+    emit_made(gram(i, 2));
   }
   if (role_ == Role::kDocument || n == 1)
-    emit(gram(n - 1, 1));
+    emit_made(gram(n - 1, 1));
   else
     out_.items.push_back(RawBatch::kGap);  // the last character's position, as documents have it
 }
@@ -255,9 +271,10 @@ void Splitter::split_unicode(std::string_view text) {
       }
     }
     char const* const end = chunk_end(at);
-    emit({at, static_cast<std::size_t>(end - at)});
+    emit_slice(at, end);
     at = end;
   }
+  look_up_slices();
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 // Numbers distinct strings in order of first use. Open addressing over one arena.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -36,9 +39,31 @@ class StringTable {
   }
 
   // `key` must not point into this table.
-  std::uint32_t add(std::string_view key) {
+  std::uint32_t add(std::string_view key) { return add(key, tag_of(key)); }
+
+  // Appends the numbers of all keys. A large table lies in no near cache, so the keys' places are
+  // asked for together before the first is looked at.
+  void add_all(std::span<std::string_view const> keys, std::vector<std::uint32_t>& numbers) {
+    std::array<std::uint32_t, kTogether> tags;
+    for (std::size_t begin = 0; begin < keys.size(); begin += kTogether) {
+      std::span const group = keys.subspan(begin, std::min(kTogether, keys.size() - begin));
+      for (std::size_t i = 0; i < group.size(); ++i) {
+        tags[i] = tag_of(group[i]);
+        if (!slots_.empty()) __builtin_prefetch(&slots_[tags[i] & (slots_.size() - 1)]);
+      }
+      for (std::size_t i = 0; !slots_.empty() && i < group.size(); ++i) {
+        std::uint32_t const id = slots_[tags[i] & (slots_.size() - 1)].id;
+        if (id != kNone32) __builtin_prefetch(&ends_[id]);
+      }
+      for (std::size_t i = 0; i < group.size(); ++i) numbers.push_back(add(group[i], tags[i]));
+    }
+  }
+
+ private:
+  static constexpr std::size_t kTogether = 64;
+
+  std::uint32_t add(std::string_view key, std::uint32_t tag) {
     if ((ends_.size() + 1) * 2 > slots_.size()) grow();
-    std::uint32_t const tag = tag_of(key);
     Slot& slot = slots_[slot_of(key, tag)];
     if (slot.id == kNone32) {
       // The slot comes last, so that a failing allocation leaves the table as it was.
@@ -51,7 +76,6 @@ class StringTable {
     return slot.id;
   }
 
- private:
   struct Slot {
     std::uint32_t tag =
         0;  // of the key's hash: tells most other keys without reading them, and places the slot
