@@ -138,9 +138,7 @@ std::shared_ptr<LexicalColumn const> build_lexical(std::string name, Columns col
       }
     });
   }
-  std::shared_ptr<LexicalColumn const> column = builder.finish(cell_begins, threads);
-  if (progress) progress(order.size());
-  return column;
+  return builder.finish(cell_begins, threads);
 }
 
 }  // namespace hyrecall
