@@ -83,7 +83,8 @@ def test_an_add_that_is_ended_leaves_the_index_as_it_was(change: str) -> None:
     index = hr.Index.build(rows(10), SCHEMA, vectors=vectors(10), threads=2)
 
     def reply() -> object:
-        return index.recall_one(text="tea w1", scope=1, limit=10).to_list()
+        hits = index.recall_one(text="tea w1", scope=1, limit=10)
+        return [(hit.key, hit.score) for hit in hits]
 
     before = reply()
     with pytest.raises(StoppedError):
