@@ -1,6 +1,8 @@
 #include "text/splitter.hpp"
 
 #include <array>
+#include <bit>
+#include <cstring>
 #include <string>
 
 #include "text/unicode.hpp"
@@ -31,10 +33,44 @@ unsigned char byte_at(char const* at) {
   return static_cast<unsigned char>(*at);
 }
 
+constexpr std::uint64_t every_byte(std::uint64_t value) {
+  return value * 0x0101010101010101ULL;
+}
+
+// The high bit of each byte in [first, last], of eight bytes below 128.
+constexpr std::uint64_t bytes_between(std::uint64_t bytes, char first, char last) {
+  auto const low = static_cast<std::uint64_t>(first), high = static_cast<std::uint64_t>(last);
+  return (bytes + every_byte(0x80 - low)) & ~(bytes + every_byte(0x7f - high)) & every_byte(0x80);
+}
+
+// The high bit of each byte that is an ASCII letter, a digit or, if so wished, an underscore.
+constexpr std::uint64_t ascii_word_bytes(std::uint64_t bytes, bool underscore) {
+  std::uint64_t const low = bytes & every_byte(0x7f);
+  std::uint64_t found =
+      bytes_between(low | every_byte(0x20), 'a', 'z') | bytes_between(low, '0', '9');
+  if (underscore) found |= bytes_between(low, '_', '_');
+  return found & ~bytes;
+}
+
+// The first byte that is none of these, or the end. Most words end within the first eight bytes.
+char const* skip_ascii_word(char const* at, char const* end, bool underscore) {
+  if constexpr (std::endian::native == std::endian::little) {
+    for (; end - at >= 8; at += 8) {
+      std::uint64_t bytes;
+      std::memcpy(&bytes, at, 8);
+      std::uint64_t const others = ~ascii_word_bytes(bytes, underscore) & every_byte(0x80);
+      if (others != 0) return at + std::countr_zero(others) / 8;
+    }
+  }
+  AsciiSet const& set = underscore ? kAsciiWord : kAsciiAlnum;
+  while (at < end && byte_at(at) < 0x80 && set[byte_at(at)]) ++at;
+  return at;
+}
+
 // What differs between the presets whose tokens are plain runs of characters.
 struct RunRules {
-  AsciiSet const* ascii;  // characters below 128 that start and continue a token
-  std::uint16_t starts;   // flags of the others that start one
+  bool underscore;       // beside ASCII letters and digits it starts and continues a token
+  std::uint16_t starts;  // flags of characters from 128 on that start one
   std::uint16_t continues;
   bool lowers;               // capital sigma depends on its surroundings
   bool ends_after_dotted_i;  // its lower case is i and a mark, and the mark ends the word
@@ -43,11 +79,11 @@ struct RunRules {
 RunRules rules_of(Preset preset) {
   switch (preset) {
     case Preset::kWord:
-      return {&kAsciiWord, kWord, kWord, true, true};
+      return {true, kWord, kWord, true, true};
     case Preset::kWordMarks:
-      return {&kAsciiWord, kWord, kWord | kMark, true, false};
+      return {true, kWord, kWord | kMark, true, false};
     default:
-      return {&kAsciiAlnum, kFtsStart, kFtsStart | kFtsMark, false, false};
+      return {false, kFtsStart, kFtsStart | kFtsMark, false, false};
   }
 }
 
@@ -134,7 +170,7 @@ std::string_view Splitter::resolve_sigmas(char const* begin, char const* end) {
 void Splitter::split_runs(std::string_view text, RunRules const& rules) {
   text_begin_ = text.data();
   text_end_ = text.data() + text.size();
-  AsciiSet const& ascii = *rules.ascii;
+  AsciiSet const& ascii = rules.underscore ? kAsciiWord : kAsciiAlnum;
   char const* at = text_begin_;
   while (at < text_end_) {
     if (byte_at(at) < 0x80) {
@@ -149,12 +185,9 @@ void Splitter::split_runs(std::string_view text, RunRules const& rules) {
     }
     char const* const begin = at;
     bool has_sigma = false;
-    while (at < text_end_) {
-      if (byte_at(at) < 0x80) {
-        if (!ascii[byte_at(at)]) break;
-        ++at;
-        continue;
-      }
+    for (;;) {
+      at = skip_ascii_word(at, text_end_, rules.underscore);
+      if (at >= text_end_ || byte_at(at) < 0x80) break;
       CodePoint const c = decode_utf8(at, text_end_);
       if ((flags_[c.value] & rules.continues) == 0) break;
       at += c.size;
@@ -177,18 +210,14 @@ bool Splitter::starts_word(char const* at) const {
 }
 
 char const* Splitter::word_end(char const* at) const {
-  while (at < text_end_) {
-    if (byte_at(at) < 0x80) {
-      if (!kAsciiAlnum[byte_at(at)]) break;
-      ++at;
-      continue;
-    }
+  for (;;) {
+    at = skip_ascii_word(at, text_end_, /*underscore=*/false);
+    if (at >= text_end_ || byte_at(at) < 0x80) return at;
     CodePoint const c = decode_utf8(at, text_end_);
     std::uint16_t const flags = flags_[c.value];
-    if ((flags & (kLetter | kMark | kIgnorable)) == 0 || dense_group(flags) != 0) break;
+    if ((flags & (kLetter | kMark | kIgnorable)) == 0 || dense_group(flags) != 0) return at;
     at += c.size;
   }
-  return at;
 }
 
 // Words joined by one of - . @ or by underscores, and `++` or `#` at the end (`C++`, `C#`).
