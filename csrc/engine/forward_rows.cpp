@@ -9,12 +9,6 @@ namespace {
 constexpr int kDigitBits = 11;             // 2,048 counters stay in the first-level cache
 constexpr std::size_t kMostBytes = 3 * 5;  // a token's term, frequency and position
 
-std::uint8_t* put(std::uint8_t* to, std::uint32_t value) {
-  for (; value >= 0x80; value >>= 7) *to++ = static_cast<std::uint8_t>(value | 0x80);
-  *to++ = static_cast<std::uint8_t>(value);
-  return to;
-}
-
 // Counts become first places.
 void counts_to_begins(std::vector<std::uint32_t>& counts) {
   std::uint32_t begin = 0;
@@ -97,12 +91,12 @@ void ForwardRows::write(std::span<Entry const> document, std::uint32_t const* po
     TermId const term = document[i].term;
     std::size_t end = i + 1;
     while (end < document.size() && document[end].term == term) ++end;
-    to = put(to, term - previous);
-    to = put(to, static_cast<std::uint32_t>(end - i));
+    to = put_varint(to, term - previous);
+    to = put_varint(to, static_cast<std::uint32_t>(end - i));
     std::uint32_t position = 0;
     for (; i < end; ++i) {
       std::uint32_t const here = positions[document[i].token];
-      to = put(to, here - position);
+      to = put_varint(to, here - position);
       position = here;
     }
     previous = term;

@@ -9,6 +9,13 @@
 
 namespace hyrecall {
 
+// Writes what get_varint reads, in at most five bytes; gives where the next one goes.
+inline std::uint8_t* put_varint(std::uint8_t* to, std::uint32_t value) {
+  for (; value >= 0x80; value >>= 7) *to++ = static_cast<std::uint8_t>(value | 0x80);
+  *to++ = static_cast<std::uint8_t>(value);
+  return to;
+}
+
 // Tokens of consecutive documents, as they come.
 struct TokenRows {
   std::vector<TermId> terms;             // [n_tokens]
