@@ -148,7 +148,7 @@ py::tuple analyze(text::Analyzer const& analyzer, py::sequence const& texts,
   text::TokenBatch batch;
   {
     py::gil_scoped_release const no_gil;
-    analyzer.analyze(views, role, batch);
+    batch = analyzer.analyze(views, role);
   }
   py::list terms(batch.terms.size());
   for (std::size_t i = 0; i < batch.terms.size(); ++i) terms[i] = as_str(batch.terms[i]);

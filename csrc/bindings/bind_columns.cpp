@@ -113,20 +113,29 @@ void bind_lexical(py::module_& m) {
       .def_static(
           "build",
           [](std::string const& name, py::list const& columns, Array<std::uint32_t> const& order,
-             std::shared_ptr<text::Analyzer> const& analyzer, CellDirectory const& cells) {
+             std::shared_ptr<text::Analyzer> const& analyzer, CellDirectory const& cells,
+             int threads, py::object const& progress) {
             std::vector<Chunked<StringColumn>> taken(columns.size());
             for (std::size_t c = 0; c < columns.size(); ++c) {
               for (py::handle chunk : py::list(columns[c])) {
                 taken[c].append(take_strings(take_arrow(chunk, name.c_str()), name.c_str()));
               }
             }
+            Progress report;
+            if (!progress.is_none()) {
+              report = [&progress](std::size_t n_rows) {
+                py::gil_scoped_acquire const gil;
+                progress(n_rows);
+              };
+            }
             py::gil_scoped_release const nogil;
             FpEnvGuard const fp;
-            return std::const_pointer_cast<LexicalColumn>(
-                build_lexical(name, taken, span_of(order), *analyzer, cells.begins()));
+            return std::const_pointer_cast<LexicalColumn>(build_lexical(
+                name, taken, span_of(order), *analyzer, cells.begins(), threads, report));
           },
-          py::arg("name"), py::arg("columns"), py::arg("order"), py::arg("analyzer"),
-          py::arg("cells"))
+          "progress is called on this thread with the number of rows done so far.", py::arg("name"),
+          py::arg("columns"), py::arg("order"), py::arg("analyzer"), py::arg("cells"),
+          py::arg("threads"), py::arg("progress").none(true))
       .def_static(
           "merge",
           [](std::vector<std::shared_ptr<LexicalColumn>> const& sources,

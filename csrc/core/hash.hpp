@@ -18,18 +18,61 @@ inline std::uint64_t mix64(std::uint64_t h) {
   return h;
 }
 
+namespace detail {
+
+template <typename Word>
+std::uint64_t read_word(char const* at) {
+  Word word;
+  std::memcpy(&word, at, sizeof word);
+  return word;
+}
+
+// Both halves of the product, joined: each input bit reaches most output bits in one
+// multiplication.
+inline std::uint64_t multiply_fold(std::uint64_t a, std::uint64_t b) {
+  __extension__ using Wide = unsigned __int128;
+  Wide const product = static_cast<Wide>(a) * b;
+  return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+}
+
+}  // namespace detail
+
+// Most strings are words of at most 16 bytes: two loads, which may overlap, cover them.
 inline std::uint64_t hash_bytes(std::string_view bytes, std::uint64_t seed = 0) {
-  std::uint64_t h = seed ^ (bytes.size() * 0x9e3779b97f4a7c15ULL);
+  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15ULL, kOther = 0xd1b54a32d192ed03ULL;
   char const* at = bytes.data();
-  std::size_t left = bytes.size();
-  for (; left >= 8; left -= 8, at += 8) {
-    std::uint64_t word;
-    std::memcpy(&word, at, 8);
-    h = mix64(h ^ word) + 0x9e3779b97f4a7c15ULL;
+  std::size_t const n = bytes.size();
+  std::uint64_t h = seed ^ (n * kOdd);
+  std::uint64_t first = 0, last = 0;
+  if (n >= 8) {
+    char const* const end = at + n;
+    for (; end - at > 16; at += 16)
+      h = detail::multiply_fold(detail::read_word<std::uint64_t>(at) ^ kOdd,
+                                detail::read_word<std::uint64_t>(at + 8) ^ h) +
+          kOther;
+    first = detail::read_word<std::uint64_t>(end - at >= 8 ? at : end - 8);
+    last = detail::read_word<std::uint64_t>(end - 8);
+  } else if (n >= 4) {
+    first = detail::read_word<std::uint32_t>(at);
+    last = detail::read_word<std::uint32_t>(at + n - 4);
+  } else if (n > 0) {
+    first = detail::read_word<std::uint8_t>(at) | detail::read_word<std::uint8_t>(at + n / 2) << 8 |
+            detail::read_word<std::uint8_t>(at + n - 1) << 16;
   }
-  std::uint64_t tail = 0;
-  if (left > 0) std::memcpy(&tail, at, left);
-  return mix64(h ^ tail);
+  return mix64(detail::multiply_fold(first ^ kOdd, last ^ kOther) ^ h);
+}
+
+// a and b hold n bytes each.
+inline bool same_bytes(char const* a, char const* b, std::size_t n) {
+  auto const agree = [&]<typename Word>(Word, std::size_t at) {
+    return detail::read_word<Word>(a + at) == detail::read_word<Word>(b + at);
+  };
+  if (n > 16) return std::memcmp(a, b, n) == 0;
+  if (n >= 8) return agree(std::uint64_t{}, 0) && agree(std::uint64_t{}, n - 8);
+  if (n >= 4) return agree(std::uint32_t{}, 0) && agree(std::uint32_t{}, n - 4);
+  for (std::size_t i = 0; i < n; ++i)
+    if (a[i] != b[i]) return false;
+  return true;
 }
 
 }  // namespace hyrecall

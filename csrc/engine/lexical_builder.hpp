@@ -1,6 +1,7 @@
 // Documents, in the segment's row order, -> a LexicalColumn.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -8,57 +9,51 @@
 #include <vector>
 
 #include "engine/columns.hpp"
+#include "engine/forward_rows.hpp"
 #include "engine/lexical_column.hpp"
 #include "text/analyzer.hpp"
+#include "text/string_table.hpp"
 
 namespace hyrecall {
 
 // Between the columns of one text arm: far enough that no phrase reaches across.
 inline constexpr std::uint32_t kColumnGap = 1'000'000;
 
+// One thread may intern while another appends.
 class LexicalBuilder {
  public:
   explicit LexicalBuilder(std::string name) : name_(std::move(name)) {}
 
   // The number of the term in the column, given on first use.
-  TermId intern(std::string_view term);
+  TermId intern(std::string_view term) { return terms_.add(term); }
 
-  // One document after the other: null_row(), or tokens and end_row().
-  void null_row();
-  void token(TermId term, std::uint32_t position) { tokens_.push_back({term, position}); }
-  void end_row(std::uint32_t doc_length);
+  // The next documents, and the same encoded.
+  void append(TokenRows const& rows, ForwardRows const& encoded);
 
   // cell_begins: [n_cells + 1] first row of each cell; large cells get blocks of their own.
-  std::shared_ptr<LexicalColumn const> finish(std::span<Row const> cell_begins);
+  std::shared_ptr<LexicalColumn const> finish(std::span<Row const> cell_begins, int threads);
 
  private:
-  struct Token {
-    TermId term;
-    std::uint32_t position;
-    friend auto operator<=>(Token const&, Token const&) = default;
-  };
-
-  void add_blocks(LexicalColumn::Parts& parts, std::span<Row const> cell_begins) const;
-  void grow_slots();
-
   std::string name_;
-  std::vector<Token> tokens_;  // of the document at hand
+  text::StringTable terms_;
+  std::vector<std::uint64_t> doc_freqs_;  // by term, of those appended
   std::vector<std::uint32_t> doc_lengths_;
-  std::vector<std::int64_t> term_offsets_{0};
-  std::vector<std::uint8_t> term_bytes_;
-  std::vector<TermId> slots_ = std::vector<TermId>(64, kNone32);
-  std::vector<std::uint64_t> doc_freqs_;  // [n_terms]
   std::vector<std::uint64_t> forward_offsets_{0};
   std::vector<std::uint8_t> forward_bytes_;
 };
 
+// Called on the caller's thread with the number of rows done so far; what it throws ends the build.
+using Progress = std::function<void(std::size_t n_rows)>;
+
 // Analyses the texts of the rows `order` names. An arm may join several columns: positions leave a
-// gap, lengths add. A document whose every column is null is null.
+// gap, lengths add. A document whose every column is null is null. The result does not depend on
+// the threads; an analyzer that calls back is asked by the caller's thread alone.
 std::shared_ptr<LexicalColumn const> build_lexical(std::string name,
                                                    std::span<Chunked<StringColumn> const> columns,
                                                    std::span<std::uint32_t const> order,
                                                    text::Analyzer const& analyzer,
-                                                   std::span<Row const> cell_begins);
+                                                   std::span<Row const> cell_begins, int threads,
+                                                   Progress const& progress = {});
 
 // Documents of several columns in a new order, without analysing them again.
 std::shared_ptr<LexicalColumn const> merge_lexical(

@@ -90,11 +90,6 @@ class LexicalColumn {
 // ---- LEB128, 7 bits a byte, low bits first
 // ----------------------------------------------------------------------
 
-inline void put_varint(std::vector<std::uint8_t>& out, std::uint32_t value) {
-  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<std::uint8_t>(value | 0x80));
-  out.push_back(static_cast<std::uint8_t>(value));
-}
-
 inline std::uint32_t get_varint(std::uint8_t const*& at) {
   std::uint32_t value = *at & 0x7f;
   for (int shift = 7; (*at++ & 0x80) != 0; shift += 7)

@@ -134,13 +134,12 @@ std::vector<std::vector<Candidate>> tag_candidates(
     std::vector<std::string_view> texts;
     for (Item tag = 0; tag < tags.n_items(); ++tag)
       texts.push_back(std::get<std::string_view>(tags.value(tag)));
-    analyzer.analyze(texts, text::Role::kDocument, tokens);
+    tokens = analyzer.analyze(texts, text::Role::kDocument);
   };
   std::vector<std::vector<Candidate>> out(queries.size());
   auto const answer = [&](std::uint32_t q, Incidence const& tags, text::TokenBatch const& tokens) {
-    text::TokenBatch query;
     std::string_view const text = *queries[q];
-    analyzer.analyze({&text, 1}, text::Role::kQuery, query);
+    text::TokenBatch const query = analyzer.analyze({&text, 1}, text::Role::kQuery);
     std::vector<Item> const matched = matched_tags(tokens, query, params.partial);
     if (!matched.empty()) out[q] = score_documents(view, q, tags, matched, params);
   };

@@ -32,7 +32,7 @@ class Texts {
     for (TextQuery const& child : query.children) collect(child);
   }
   void analyze(text::Analyzer const& analyzer) {
-    analyzer.analyze(texts_, text::Role::kQuery, batch_);
+    batch_ = analyzer.analyze(texts_, text::Role::kQuery);
   }
 
   // Words that the next text was cut into.

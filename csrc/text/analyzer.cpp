@@ -16,34 +16,40 @@ namespace {
 
 using Value = TermCache::Value;
 
-// Appends texts to a batch; terms get their numbers by first use.
-class BatchWriter {
+// The reader's side of a batch: terms get their numbers by first use.
+class BatchReader : public Reader {
  public:
-  explicit BatchWriter(TokenBatch& out) : out_(out) {
-    for (std::string const& term : out.terms) numbers_.add(term);
+  std::size_t bytes() const override { return numbers_.n_bytes() + batch_.terms.size() * 64; }
+
+ protected:
+  void begin_texts() {
+    batch_.offsets.assign(1, 0);
+    batch_.term_ids.clear();
+    batch_.positions.clear();
+    batch_.lengths.clear();
+    batch_.n_words.clear();
   }
 
   std::uint32_t number_of(std::string_view term) {
     std::uint32_t const number = numbers_.add(term);
-    if (number == out_.terms.size()) out_.terms.emplace_back(term);
+    if (number == batch_.terms.size()) batch_.terms.emplace_back(term);
     return number;
   }
 
   void add_token(std::uint32_t term, std::uint32_t position) {
-    bool const first = out_.term_ids.size() == out_.offsets.back();
-    if (first || position != out_.positions.back()) ++length_;
-    out_.term_ids.push_back(term);
-    out_.positions.push_back(position);
+    bool const first = batch_.term_ids.size() == batch_.offsets.back();
+    if (first || position != batch_.positions.back()) ++length_;
+    batch_.term_ids.push_back(term);
+    batch_.positions.push_back(position);
   }
 
   void end_text(std::uint32_t n_words) {
-    out_.n_words.push_back(n_words);
-    out_.offsets.push_back(out_.term_ids.size());
-    out_.lengths.push_back(std::exchange(length_, 0));
+    batch_.n_words.push_back(n_words);
+    batch_.offsets.push_back(batch_.term_ids.size());
+    batch_.lengths.push_back(std::exchange(length_, 0));
   }
 
  private:
-  TokenBatch& out_;
   StringTable numbers_;
   std::uint32_t length_ = 0;
 };
@@ -65,7 +71,8 @@ class PresetAnalyzer final : public Analyzer {
       : preset_(options.preset), function_(std::move(options.token_function)) {
     for (std::string const& word : options.stopwords) {
       std::string_view const text = word;
-      RawBatch const batch = split({&text, 1}, preset_, Role::kQuery);
+      RawBatch batch;
+      split({&text, 1}, preset_, Role::kQuery, batch);
       RawTerms const made = batch.items.size() == 1 ? terms_of(batch.raws[0], preset_) : RawTerms{};
       if (made.terms.size() != 1)
         throw Error(ErrorCode::kOption, "stopwords",
@@ -74,66 +81,18 @@ class PresetAnalyzer final : public Analyzer {
     }
   }
 
-  void analyze(std::span<std::string_view const> texts, Role role, TokenBatch& out) const override {
-    RawBatch const batch = split(texts, preset_, role);
-    std::vector<Value> const values = resolve(batch.raws);
-    BatchWriter writer(out);
-    // What each raw token adds, laid flat at its first use: the loop below runs once a token.
-    struct Added {
-      std::uint32_t term, delta;
-    };
-    struct Use {
-      std::size_t begin = kUnused;  // into added
-      std::uint32_t count = 0, n_positions = 1;
-    };
-    std::vector<Added> added;
-    std::vector<Use> uses(batch.raws.size());
-    for (std::size_t text = 0; text < texts.size(); ++text) {
-      std::uint32_t position = 0, n_words = 0;
-      for (std::size_t i = batch.offsets[text]; i < batch.offsets[text + 1]; ++i) {
-        if (batch.items[i] == RawBatch::kGap) {
-          ++position;
-          continue;
-        }
-        ++n_words;
-        bool const holds = (batch.items[i] & RawBatch::kHold) != 0;
-        std::uint32_t const raw = batch.items[i] & ~RawBatch::kHold;
-        Use& use = uses[raw];
-        if (use.begin == kUnused) {
-          use.begin = added.size();
-          if (values[raw] == nullptr) {
-            added.push_back({writer.number_of(batch.raws[raw]), 0});
-          } else {
-            use.n_positions = values[raw]->n_positions;
-            for (Term const& term : values[raw]->terms)
-              added.push_back({writer.number_of(term.text), term.delta});
-          }
-          use.count = static_cast<std::uint32_t>(added.size() - use.begin);
-        }
-        for (Added const& one : std::span(added).subspan(use.begin, use.count))
-          writer.add_token(one.term, holds ? position : position + one.delta);
-        if (!holds) position += use.n_positions;
-      }
-      writer.end_text(n_words);
-    }
-  }
+  std::unique_ptr<Reader> reader(Role role) const override;
+  bool calls_back() const override { return static_cast<bool>(function_); }
 
- private:
-  static constexpr std::size_t kUnused = ~std::size_t{0};
-
-  bool needs_work(std::string_view raw) const {
-    return function_ || !is_its_own_term(raw, preset_) ||
-           (!stopwords_.empty() && stopwords_.contains(std::string(raw)));
-  }
-
-  // The terms of every distinct raw token of a batch; null where the token is its own term. The
+  // The terms of the raw tokens from number `first` on; null where the token is its own term. The
   // work is done once for each token not yet remembered.
-  std::vector<Value> resolve(StringTable const& raws) const {
+  std::vector<Value> resolve(StringTable const& raws, std::uint32_t first) const {
     std::vector<std::uint32_t> wanted;
-    for (std::uint32_t i = 0; i < raws.size(); ++i)
+    for (std::uint32_t i = first; i < raws.size(); ++i)
       if (needs_work(raws[i])) wanted.push_back(i);
-    std::vector<Value> values(raws.size());
-    std::vector<std::uint32_t> const missing = raw_cache_.find_all(raws, wanted, values);
+    std::vector<Value> values(raws.size() - first);
+    if (wanted.empty()) return values;
+    std::vector<std::uint32_t> const missing = raw_cache_.find_all(raws, wanted, values, first);
     std::vector<RawTerms> made;
     for (std::uint32_t const i : missing) {
       made.push_back(terms_of(raws[i], preset_));
@@ -143,9 +102,17 @@ class PresetAnalyzer final : public Analyzer {
     if (missing.empty()) return values;
     if (function_) apply_function(made);
     for (std::size_t i = 0; i < missing.size(); ++i)
-      values[missing[i]] = std::make_shared<RawTerms const>(std::move(made[i]));
-    raw_cache_.add_all(raws, values, missing);
+      values[missing[i] - first] = std::make_shared<RawTerms const>(std::move(made[i]));
+    raw_cache_.add_all(raws, values, missing, first);
     return values;
+  }
+
+  Preset preset() const { return preset_; }
+
+ private:
+  bool needs_work(std::string_view raw) const {
+    return function_ || !is_its_own_term(raw, preset_) ||
+           (!stopwords_.empty() && stopwords_.contains(std::string(raw)));
   }
 
   // Puts the token function's terms in place of the preset's.
@@ -156,7 +123,7 @@ class PresetAnalyzer final : public Analyzer {
     std::vector<std::uint32_t> wanted(inputs.size());
     std::iota(wanted.begin(), wanted.end(), 0u);
     std::vector<Value> outputs(inputs.size());
-    std::vector<std::uint32_t> const missing = function_cache_.find_all(inputs, wanted, outputs);
+    std::vector<std::uint32_t> const missing = function_cache_.find_all(inputs, wanted, outputs, 0);
     std::vector<std::string> asked;
     for (std::uint32_t const i : missing) asked.emplace_back(inputs[i]);
     if (!asked.empty()) {
@@ -171,7 +138,7 @@ class PresetAnalyzer final : public Analyzer {
             std::max<std::uint32_t>(1, static_cast<std::uint32_t>(output.terms.size()));
         outputs[missing[i]] = std::make_shared<RawTerms const>(std::move(output));
       }
-      function_cache_.add_all(inputs, outputs, missing);
+      function_cache_.add_all(inputs, outputs, missing, 0);
     }
     for (RawTerms& raw : made) raw = replaced(raw, inputs, outputs);
   }
@@ -201,19 +168,119 @@ class PresetAnalyzer final : public Analyzer {
       function_cache_;  // a token function sees each term once, however it was written
 };
 
+class PresetReader final : public BatchReader {
+ public:
+  PresetReader(PresetAnalyzer const& analyzer, Role role) : analyzer_(analyzer), role_(role) {}
+
+  void read(std::span<std::string_view const> texts) override {
+    begin_texts();
+    split(texts, analyzer_.preset(), role_, raw_);
+    number_terms();
+    batch_.term_ids.reserve(raw_.items.size());
+    batch_.positions.reserve(raw_.items.size());
+    for (std::size_t text = 0; text < texts.size(); ++text) add_text(text);
+  }
+
+  std::size_t bytes() const override {
+    return BatchReader::bytes() + raw_.raws.n_bytes() + added_.size() * sizeof(Added) +
+           uses_.size() * sizeof(Use) + plain_.size() * 32;
+  }
+
+ private:
+  struct Added {
+    std::uint32_t term, delta;
+  };
+  struct Use {
+    std::uint32_t begin, count;  // into added_
+    std::uint32_t n_positions;
+  };
+
+  // Raw tokens are numbered by first use, and so are their terms.
+  void number_terms() {
+    auto const first = static_cast<std::uint32_t>(plain_.size());
+    std::vector<Value> const values = analyzer_.resolve(raw_.raws, first);
+    for (std::uint32_t raw = first; raw < raw_.raws.size(); ++raw) {
+      Value const& value = values[raw - first];
+      if (value == nullptr) {
+        plain_.push_back(number_of(raw_.raws[raw]));
+      } else if (value->terms.size() == 1 && value->n_positions == 1) {
+        plain_.push_back(number_of(value->terms[0].text));
+      } else {
+        auto const begin = static_cast<std::uint32_t>(added_.size());
+        for (Term const& term : value->terms) added_.push_back({number_of(term.text), term.delta});
+        plain_.push_back(kSeveral | static_cast<std::uint32_t>(uses_.size()));
+        uses_.push_back(
+            {begin, static_cast<std::uint32_t>(value->terms.size()), value->n_positions});
+      }
+    }
+  }
+
+  void add_text(std::size_t text) {
+    std::uint32_t position = 0, n_words = 0;
+    for (std::size_t i = raw_.offsets[text]; i < raw_.offsets[text + 1]; ++i) {
+      std::uint32_t const item = raw_.items[i];
+      if (item == RawBatch::kGap) {
+        ++position;
+        continue;
+      }
+      ++n_words;
+      bool const holds = (item & RawBatch::kHold) != 0;
+      std::uint32_t const plain = plain_[item & ~RawBatch::kHold];
+      if ((plain & kSeveral) == 0) {
+        add_token(plain, position);
+        position += holds ? 0 : 1;
+        continue;
+      }
+      Use const use = uses_[plain & ~kSeveral];
+      for (Added const& one : std::span(added_).subspan(use.begin, use.count))
+        add_token(one.term, holds ? position : position + one.delta);
+      if (!holds) position += use.n_positions;
+    }
+    end_text(n_words);
+  }
+
+  static constexpr std::uint32_t kSeveral = 0x80000000u;
+
+  PresetAnalyzer const& analyzer_;
+  Role role_;
+  RawBatch raw_;
+  // By raw token: its one term, or kSeveral and where uses_ says what it adds. The loop of add_text
+  // runs once a token and finds most of them in few bytes.
+  std::vector<std::uint32_t> plain_;
+  std::vector<Use> uses_;
+  std::vector<Added> added_;
+};
+
+std::unique_ptr<Reader> PresetAnalyzer::reader(Role role) const {
+  return std::make_unique<PresetReader>(*this, role);
+}
+
+class TextReader final : public BatchReader {
+ public:
+  explicit TextReader(TextFunction const& function) : function_(function) {}
+
+  void read(std::span<std::string_view const> texts) override {
+    begin_texts();
+    for (std::vector<std::string> const& terms :
+         checked(function_(texts), texts.size(), "function")) {
+      std::uint32_t position = 0;
+      for (std::string const& term : terms) add_token(number_of(term), position++);
+      end_text(position);
+    }
+  }
+
+ private:
+  TextFunction const& function_;
+};
+
 class TextAnalyzer final : public Analyzer {
  public:
   explicit TextAnalyzer(TextFunction function) : function_(std::move(function)) {}
 
-  void analyze(std::span<std::string_view const> texts, Role, TokenBatch& out) const override {
-    BatchWriter writer(out);
-    for (std::vector<std::string> const& terms :
-         checked(function_(texts), texts.size(), "function")) {
-      std::uint32_t position = 0;
-      for (std::string const& term : terms) writer.add_token(writer.number_of(term), position++);
-      writer.end_text(position);
-    }
+  std::unique_ptr<Reader> reader(Role) const override {
+    return std::make_unique<TextReader>(function_);
   }
+  bool calls_back() const override { return true; }
 
  private:
   TextFunction function_;

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hyrecall::text {
@@ -16,7 +17,7 @@ namespace hyrecall::text {
 // Scripts without spaces: documents hold uni- and bigrams, queries bigrams.
 enum class Role { kDocument, kQuery };
 
-// The analysed form of a batch of texts. Terms are numbered by first use in the batch.
+// The analysed form of a batch of texts. Terms are numbered by first use.
 struct TokenBatch {
   std::vector<std::string> terms;         // [n_terms] distinct terms, UTF-8
   std::vector<std::uint64_t> offsets{0};  // [n_texts + 1] into term_ids and positions
@@ -42,12 +43,34 @@ using TextFunction =
 // hash.
 inline constexpr int kRulesVersion = 1;
 
+// Reads batch after batch for one thread, and remembers what became of the words it has seen.
+class Reader {
+ public:
+  virtual ~Reader() = default;
+  // Puts the tokens of these texts in place of those before. Terms stay, and keep their numbers.
+  // After an exception the reader is of no more use.
+  virtual void read(std::span<std::string_view const> texts) = 0;
+  TokenBatch& batch() { return batch_; }
+  // What it remembers, in bytes. A caller to whom that is too much takes a new reader.
+  virtual std::size_t bytes() const = 0;
+
+ protected:
+  TokenBatch batch_;
+};
+
 class Analyzer {
  public:
   virtual ~Analyzer() = default;
-  // Appends nothing but whole texts: on an exception `out` is unspecified. Thread-safe.
-  virtual void analyze(std::span<std::string_view const> texts, Role role,
-                       TokenBatch& out) const = 0;
+  // The analyzer must outlive its readers. Thread-safe.
+  virtual std::unique_ptr<Reader> reader(Role role) const = 0;
+  // Whether readers call functions of the caller's, which are then called by one thread alone.
+  virtual bool calls_back() const = 0;
+
+  TokenBatch analyze(std::span<std::string_view const> texts, Role role) const {
+    std::unique_ptr<Reader> const once = reader(role);
+    once->read(texts);
+    return std::move(once->batch());
+  }
 };
 
 // How text is cut and what becomes of a word before a token function sees it.

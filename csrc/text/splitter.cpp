@@ -1,6 +1,8 @@
 #include "text/splitter.hpp"
 
 #include <array>
+#include <bit>
+#include <cstring>
 #include <string>
 
 #include "text/unicode.hpp"
@@ -31,10 +33,44 @@ unsigned char byte_at(char const* at) {
   return static_cast<unsigned char>(*at);
 }
 
+constexpr std::uint64_t every_byte(std::uint64_t value) {
+  return value * 0x0101010101010101ULL;
+}
+
+// The high bit of each byte in [first, last], of eight bytes below 128.
+constexpr std::uint64_t bytes_between(std::uint64_t bytes, char first, char last) {
+  auto const low = static_cast<std::uint64_t>(first), high = static_cast<std::uint64_t>(last);
+  return (bytes + every_byte(0x80 - low)) & ~(bytes + every_byte(0x7f - high)) & every_byte(0x80);
+}
+
+// The high bit of each byte that is an ASCII letter, a digit or, if so wished, an underscore.
+constexpr std::uint64_t ascii_word_bytes(std::uint64_t bytes, bool underscore) {
+  std::uint64_t const low = bytes & every_byte(0x7f);
+  std::uint64_t found =
+      bytes_between(low | every_byte(0x20), 'a', 'z') | bytes_between(low, '0', '9');
+  if (underscore) found |= bytes_between(low, '_', '_');
+  return found & ~bytes;
+}
+
+// The first byte that is none of these, or the end. Most words end within the first eight bytes.
+char const* skip_ascii_word(char const* at, char const* end, bool underscore) {
+  if constexpr (std::endian::native == std::endian::little) {
+    for (; end - at >= 8; at += 8) {
+      std::uint64_t bytes;
+      std::memcpy(&bytes, at, 8);
+      std::uint64_t const others = ~ascii_word_bytes(bytes, underscore) & every_byte(0x80);
+      if (others != 0) return at + std::countr_zero(others) / 8;
+    }
+  }
+  AsciiSet const& set = underscore ? kAsciiWord : kAsciiAlnum;
+  while (at < end && byte_at(at) < 0x80 && set[byte_at(at)]) ++at;
+  return at;
+}
+
 // What differs between the presets whose tokens are plain runs of characters.
 struct RunRules {
-  AsciiSet const* ascii;  // characters below 128 that start and continue a token
-  std::uint16_t starts;   // flags of the others that start one
+  bool underscore;       // beside ASCII letters and digits it starts and continues a token
+  std::uint16_t starts;  // flags of characters from 128 on that start one
   std::uint16_t continues;
   bool lowers;               // capital sigma depends on its surroundings
   bool ends_after_dotted_i;  // its lower case is i and a mark, and the mark ends the word
@@ -43,11 +79,11 @@ struct RunRules {
 RunRules rules_of(Preset preset) {
   switch (preset) {
     case Preset::kWord:
-      return {&kAsciiWord, kWord, kWord, true, true};
+      return {true, kWord, kWord, true, true};
     case Preset::kWordMarks:
-      return {&kAsciiWord, kWord, kWord | kMark, true, false};
+      return {true, kWord, kWord | kMark, true, false};
     default:
-      return {&kAsciiAlnum, kFtsStart, kFtsStart | kFtsMark, false, false};
+      return {false, kFtsStart, kFtsStart | kFtsMark, false, false};
   }
 }
 
@@ -59,7 +95,18 @@ class Splitter {
   void split_unicode(std::string_view text);
 
  private:
-  void emit(std::string_view raw, std::uint32_t hold = 0) {
+  // A slice of the text: it waits, so that many are looked up together.
+  void emit_slice(char const* begin, char const* end) {
+    slices_.emplace_back(begin, static_cast<std::size_t>(end - begin));
+    if (slices_.size() == kSlices) look_up_slices();
+  }
+  void look_up_slices() {
+    out_.raws.add_all(slices_, out_.items);
+    slices_.clear();
+  }
+  // What is no slice, after the slices before it.
+  void emit_made(std::string_view raw, std::uint32_t hold = 0) {
+    look_up_slices();
     out_.items.push_back(out_.raws.add(raw) | hold);
   }
 
@@ -72,11 +119,14 @@ class Splitter {
   char const* take_dense(char const* at, int group);
   void emit_grams();
 
+  static constexpr std::size_t kSlices = 256;
+
   std::uint16_t const* flags_;
   Role role_;
   RawBatch& out_;
   char const* text_begin_ = nullptr;
   char const* text_end_ = nullptr;
+  std::vector<std::string_view> slices_;  // in text order, not yet looked up
   std::string scratch_;
   std::u32string run_;
   std::string grams_;                     // one run, folded, as UTF-8
@@ -120,7 +170,7 @@ std::string_view Splitter::resolve_sigmas(char const* begin, char const* end) {
 void Splitter::split_runs(std::string_view text, RunRules const& rules) {
   text_begin_ = text.data();
   text_end_ = text.data() + text.size();
-  AsciiSet const& ascii = *rules.ascii;
+  AsciiSet const& ascii = rules.underscore ? kAsciiWord : kAsciiAlnum;
   char const* at = text_begin_;
   while (at < text_end_) {
     if (byte_at(at) < 0x80) {
@@ -135,22 +185,21 @@ void Splitter::split_runs(std::string_view text, RunRules const& rules) {
     }
     char const* const begin = at;
     bool has_sigma = false;
-    while (at < text_end_) {
-      if (byte_at(at) < 0x80) {
-        if (!ascii[byte_at(at)]) break;
-        ++at;
-        continue;
-      }
+    for (;;) {
+      at = skip_ascii_word(at, text_end_, rules.underscore);
+      if (at >= text_end_ || byte_at(at) < 0x80) break;
       CodePoint const c = decode_utf8(at, text_end_);
       if ((flags_[c.value] & rules.continues) == 0) break;
       at += c.size;
       has_sigma = has_sigma || c.value == kCapitalSigma;
       if (c.value == kDottedI && rules.ends_after_dotted_i) break;
     }
-    bool const resolves = has_sigma && rules.lowers;
-    emit(resolves ? resolve_sigmas(begin, at)
-                  : std::string_view(begin, static_cast<std::size_t>(at - begin)));
+    if (has_sigma && rules.lowers)
+      emit_made(resolve_sigmas(begin, at));
+    else
+      emit_slice(begin, at);
   }
+  look_up_slices();
 }
 
 bool Splitter::starts_word(char const* at) const {
@@ -161,18 +210,14 @@ bool Splitter::starts_word(char const* at) const {
 }
 
 char const* Splitter::word_end(char const* at) const {
-  while (at < text_end_) {
-    if (byte_at(at) < 0x80) {
-      if (!kAsciiAlnum[byte_at(at)]) break;
-      ++at;
-      continue;
-    }
+  for (;;) {
+    at = skip_ascii_word(at, text_end_, /*underscore=*/false);
+    if (at >= text_end_ || byte_at(at) < 0x80) return at;
     CodePoint const c = decode_utf8(at, text_end_);
     std::uint16_t const flags = flags_[c.value];
-    if ((flags & (kLetter | kMark | kIgnorable)) == 0 || dense_group(flags) != 0) break;
+    if ((flags & (kLetter | kMark | kIgnorable)) == 0 || dense_group(flags) != 0) return at;
     at += c.size;
   }
-  return at;
 }
 
 // Words joined by one of - . @ or by underscores, and `++` or `#` at the end (`C++`, `C#`).
@@ -225,11 +270,11 @@ void Splitter::emit_grams() {
                                            gram_starts_[first + count] - gram_starts_[first]);
   };
   for (std::size_t i = 0; i + 1 < n; ++i) {
-    if (role_ == Role::kDocument) emit(gram(i, 1), RawBatch::kHold);
-    emit(gram(i, 2));
+    if (role_ == Role::kDocument) emit_made(gram(i, 1), RawBatch::kHold);
+    emit_made(gram(i, 2));
   }
   if (role_ == Role::kDocument || n == 1)
-    emit(gram(n - 1, 1));
+    emit_made(gram(n - 1, 1));
   else
     out_.items.push_back(RawBatch::kGap);  // the last character's position, as documents have it
 }
@@ -255,15 +300,17 @@ void Splitter::split_unicode(std::string_view text) {
       }
     }
     char const* const end = chunk_end(at);
-    emit({at, static_cast<std::size_t>(end - at)});
+    emit_slice(at, end);
     at = end;
   }
+  look_up_slices();
 }
 
 }  // namespace
 
-RawBatch split(std::span<std::string_view const> texts, Preset preset, Role role) {
-  RawBatch out;
+void split(std::span<std::string_view const> texts, Preset preset, Role role, RawBatch& out) {
+  out.items.clear();
+  out.offsets.assign(1, 0);
   Splitter splitter(role, out);
   RunRules const rules = rules_of(preset);
   for (std::string_view const text : texts) {
@@ -273,7 +320,6 @@ RawBatch split(std::span<std::string_view const> texts, Preset preset, Role role
       splitter.split_runs(text, rules);
     out.offsets.push_back(out.items.size());
   }
-  return out;
 }
 
 }  // namespace hyrecall::text

@@ -18,7 +18,7 @@ struct RawBatch {
   static constexpr std::uint32_t kHold = 0x80000000u;
   static constexpr std::uint32_t kGap = 0x7fffffffu;
 
-  StringTable raws;                     // distinct raw tokens
+  StringTable raws;                     // distinct raw tokens, by first use
   std::vector<std::uint32_t> items;     // in text order
   std::vector<std::size_t> offsets{0};  // [n_texts + 1] into items
 };
@@ -26,6 +26,7 @@ struct RawBatch {
 // kWord, kWordMarks: a raw token is a slice of the text, except that every capital sigma is already
 // resolved. kUnicode: a word or identifier as written, or (first character of a script without
 // spaces) a folded gram. kUnicode61, kPorter: a slice of the text.
-RawBatch split(std::span<std::string_view const> texts, Preset preset, Role role);
+// Puts the items of these texts in place of those before; raw tokens stay, and keep their numbers.
+void split(std::span<std::string_view const> texts, Preset preset, Role role, RawBatch& out);
 
 }  // namespace hyrecall::text

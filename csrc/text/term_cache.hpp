@@ -17,10 +17,10 @@ class TermCache {
   using Value = std::shared_ptr<RawTerms const>;
 
   // Fills the values of the keys numbered in `wanted` and returns the numbers of those that are
-  // unknown.
+  // unknown. Key number i has value number i - first, here and in add_all.
   std::vector<std::uint32_t> find_all(StringTable const& keys,
                                       std::vector<std::uint32_t> const& wanted,
-                                      std::vector<Value>& values) const {
+                                      std::vector<Value>& values, std::uint32_t first) const {
     std::vector<std::uint32_t> missing;
     std::lock_guard const lock(fork_mutex<TermCache>());
     for (std::uint32_t const i : wanted) {
@@ -28,14 +28,14 @@ class TermCache {
       if (id == kNone32)
         missing.push_back(i);
       else
-        values[i] = values_[id];
+        values[i - first] = values_[id];
     }
     return missing;
   }
 
   // Adds the keys numbered in `added`. Two threads may bring the same key: the first stays.
   void add_all(StringTable const& keys, std::vector<Value> const& values,
-               std::vector<std::uint32_t> const& added) {
+               std::vector<std::uint32_t> const& added, std::uint32_t first) {
     std::lock_guard const lock(fork_mutex<TermCache>());
     for (std::uint32_t const i : added) {
       if (keys[i].size() > kMaxKeyBytes) continue;
@@ -44,7 +44,7 @@ class TermCache {
         values_.clear();
       }
       values_.reserve(std::bit_ceil(values_.size() + 1));  // first: one that fails adds neither
-      if (keys_.add(keys[i]) == values_.size()) values_.push_back(values[i]);
+      if (keys_.add(keys[i]) == values_.size()) values_.push_back(values[i - first]);
     }
   }
 

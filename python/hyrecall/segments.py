@@ -16,6 +16,7 @@ from hyrecall.analyzer import Analyzer
 from hyrecall.attributes import attribute_column
 from hyrecall.columns import Columns
 from hyrecall.errors import KeyConflictError, ShapeError, error
+from hyrecall.progress import Progress, ProgressFunction
 from hyrecall.schema import Schema
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ def build_segment(
     *,
     first_seq: int,
     threads: int,
+    progress: ProgressFunction | None = None,
     row_name: str = "row",
 ) -> Segment:
     """Sort, copy and index the columns of a table: one permuted copy of each."""
@@ -142,18 +144,26 @@ def build_segment(
         # take() joined the chunks first; Arrow's pool would keep that copy beside all that follows.
         pa.default_memory_pool().release_unused()
     directory = _directory(rows, schema)
-    lexical = {
-        arm: _core.LexicalColumn.build(
-            arm, [chunks_of(c) for c in texts], order, analyzers[arm].native, directory
+    steps = Progress(progress, n_rows, len(columns.texts) + len(columns.vectors))
+    lexical = {}
+    for arm, texts in columns.texts.items():
+        lexical[arm] = _core.LexicalColumn.build(
+            arm,
+            [chunks_of(c) for c in texts],
+            order,
+            analyzers[arm].native,
+            directory,
+            threads,
+            steps.of_arm(),
         )
-        for arm, texts in columns.texts.items()
-    }
+        steps.finish_arm()
     dense = {}
     for arm, given in columns.vectors.items():
         valid = np.zeros(0, np.uint8) if given.valid is None else given.valid.view(np.uint8)
         dense[arm] = _core.DenseColumn.build(
             arm, given.dtype, given.dim, list(given.chunks), valid, order, threads
         )
+        steps.finish_arm()
     made = segment_from_parts(rows, seqs[order], schema, lexical, dense, directory)
     if made.core.duplicate is not None:
         first, second = sorted(int(order[row]) for row in made.core.duplicate)

@@ -18,6 +18,7 @@ from hyrecall.analyzer import Analyzer
 from hyrecall.columns import read_table
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
 from hyrecall.plan import IndexFacts
+from hyrecall.progress import ProgressFunction
 from hyrecall.schema import Schema, Vector
 from hyrecall.scope import Scopes
 from hyrecall.scoring import BM25
@@ -87,12 +88,15 @@ def build(
     bm25: BM25 | None,
     threads: int,
     first_seq: int,
+    progress: ProgressFunction | None = None,
 ) -> tuple[IndexFacts, State]:
     """Make an index of one segment; analyzer and bm25 serve the arms that name none."""
     analyzers = _of_arms("analyzer", Analyzer, schema, analyzer)
     formulas = _of_arms("bm25", BM25, schema, bm25)
     columns = read_table(table, schema, vectors=vectors)
-    segment = build_segment(columns, schema, analyzers, first_seq=first_seq, threads=threads)
+    segment = build_segment(
+        columns, schema, analyzers, first_seq=first_seq, threads=threads, progress=progress
+    )
     # Rows that join later take the precision that the first ones had.
     vector_arms = {
         arm: Vector(vector.column, dtype=segment.dense[arm].dtype)
@@ -131,6 +135,7 @@ def append(
     vectors: Mapping[str, object] | None,
     *,
     replace_existing: bool = False,
+    progress: ProgressFunction | None = None,
 ) -> State:
     """Add rows with the next insertion numbers; existing identities are refused or replaced."""
     columns = read_table(
@@ -148,7 +153,12 @@ def append(
         wish, got = "keys that their cells do not hold yet", f"{keys[row].as_py()!r} in row {row}"
         raise error(KeyConflictError, schema.key, wish, got, "replace it: index.upsert(table)")
     added = build_segment(
-        columns, schema, facts.analyzers, first_seq=state.next_seq, threads=facts.threads
+        columns,
+        schema,
+        facts.analyzers,
+        first_seq=state.next_seq,
+        threads=facts.threads,
+        progress=progress,
     )
     pairs = _without(state, segments[found], rows[found])
     pairs.append((added, _core.SegmentView(added.core)))

@@ -21,6 +21,7 @@ INDEX = {
         "device",
         "threads",
         "first_seq",
+        "progress",
     ),
     "recall": (
         *("self", "*", "text", "vectors", "scope", "filter", "limit", "offset", "depth", "fusion"),
@@ -30,8 +31,8 @@ INDEX = {
     "recall_one": ("self", "*", "text", "vector", "**options"),
     "arecall": ("self", "**options"),
     "arecall_one": ("self", "**options"),
-    "add": ("self", "table", "*", "vectors"),
-    "upsert": ("self", "table", "*", "vectors"),
+    "add": ("self", "table", "*", "vectors", "progress"),
+    "upsert": ("self", "table", "*", "vectors", "progress"),
     "delete": ("self", "keys", "*", "scope"),
     "compact": ("self",),
     "save": ("self", "path"),

@@ -92,7 +92,8 @@ inline std::shared_ptr<LexicalColumn const> lexical_of(Documents const& document
   columns[0].append(column_of(documents.texts));
   std::vector<std::uint32_t> order(documents.size());
   for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-  return build_lexical("text", columns, order, *word_analyzer(), directory_of(documents).begins());
+  return build_lexical("text", columns, order, *word_analyzer(), directory_of(documents).begins(),
+                       /*threads=*/2);
 }
 
 inline std::shared_ptr<Segment const> segment_of(Documents const& documents) {

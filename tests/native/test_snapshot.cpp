@@ -187,8 +187,7 @@ TEST(snapshot_analyzer_serves_many_threads) {
       for (int round = 0; round < 30; ++round) {
         std::string const text = random_text(rng, 40, 500);
         std::vector<std::string_view> const texts{text};
-        text::TokenBatch batch;
-        analyzer->analyze(texts, text::Role::kDocument, batch);
+        text::TokenBatch const batch = analyzer->analyze(texts, text::Role::kDocument);
         std::string back;
         for (std::uint32_t id : batch.term_ids) back += (back.empty() ? "" : " ") + batch.terms[id];
         if (back != text) wrong.fetch_add(1);

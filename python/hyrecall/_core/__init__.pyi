@@ -147,6 +147,8 @@ class LexicalColumn:
         order: _Rows,
         analyzer: Analyzer,
         cells: CellDirectory,
+        threads: int,
+        progress: Callable[[int], object] | None,
     ) -> LexicalColumn: ...
     @staticmethod
     def merge(
