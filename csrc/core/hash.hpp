@@ -32,4 +32,10 @@ inline std::uint64_t hash_bytes(std::string_view bytes, std::uint64_t seed = 0) 
   return mix64(h ^ tail);
 }
 
+// Of a table of strings that is asked by views.
+struct BytesHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view key) const { return hash_bytes(key); }
+};
+
 }  // namespace hyrecall

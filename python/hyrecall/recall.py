@@ -79,7 +79,9 @@ def run_recall(
         for segment in state.segments:
             segment.check(arm)  # does nothing but after open(verify="structure"), once
     check_shaping(facts, plan)
-    texts = _texts(facts, plan, options.text if options.said is None else options.said)
+    texts: list[str | None] = []
+    if plan.is_shaped or expansion:  # nothing else reads them
+        texts = _texts(facts, plan, options.text if options.said is None else options.said)
     reaches = Reaches(plan.bound, plan.scope)
     shaper = Shaper(facts, state, plan, now=asked_at, texts=texts, reaches=reaches)
     planned = time.perf_counter()

@@ -82,8 +82,7 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     filters, filter_of = _read_filters(facts, options.filter, n_queries)
 
     request = _core.Request(
-        scopes=scopes.distinct,
-        scope_of=scopes.index,
+        scopes=scopes.native,
         filters=filters,
         filter_of=filter_of,
         depth=depth,
@@ -94,8 +93,9 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     for arm in lexical:
         column = list(facts.schema.text_arms).index(arm)
         native = facts.analyzers[arm].native
-        queries = [lower(query, f"text[{i}]") for i, query in enumerate(texts[arm])]
-        request.add_lexical(column, arm, bm25[arm].numbers, native, queries, floors.get(arm))
+        request.add_lexical(
+            column, arm, bm25[arm].numbers, native, texts[arm], lower, floors.get(arm)
+        )
     _add_dense(facts, request, arms, vectors, guests, given, floors)
     chosen = [extra[arm] for arm in arms if arm in extra]
     listed: dict[str, Candidates] = {}
@@ -367,9 +367,9 @@ def _read_floors(min_score: object, arms: tuple[str, ...]) -> dict[str, tuple[fl
 
 def _read_filters(
     facts: IndexFacts, given: object, n_queries: int
-) -> tuple[list[_core.FilterProgram], list[int]]:
+) -> tuple[list[_core.FilterProgram], npt.NDArray[np.uint32] | None]:
     if given is None:
-        return [], [_NO_FILTER] * n_queries
+        return [], None
     each = given if isinstance(given, list) else [given] * n_queries
     if len(each) != n_queries:
         raise error(ShapeError, "filter", f"{n_queries} entries, one per query", len(each))
@@ -392,4 +392,4 @@ def _read_filters(
             programs.append(compile_filter(one, types))
         met[id(one)] = numbers[one]
         index.append(numbers[one])
-    return programs, index
+    return programs, np.array(index, np.uint32)

@@ -119,20 +119,15 @@ class Scopes:
 
     Attributes
     ----------
-    distinct : list of list of bytes
-        Encoded cells of each distinct scope.
-    index : list of int
-        Which distinct scope each query has.
+    native : _core.Scopes
+        As a request takes them.
     """
 
     def __init__(self, types: CellTypes, snapshot: _core.Snapshot) -> None:
         """Resolve scopes of an index with these cell columns on one snapshot."""
         self._types = types
         self._snapshot = snapshot
-        self._seen: dict[object, int] = {}  # a scope as given -> its number
-        self._numbers: dict[tuple[bytes, ...], int] = {}  # its encoded cells -> its number
-        self.distinct: list[list[bytes]] = []
-        self.index: list[int] = []
+        self.native = _core.Scopes([str(kind) for kind in types.values()], Scope, self._cells)
 
     def read(self, scope: object, n: int, per: str = "query") -> None:
         """Take ``scope=``: one for all n queries (or keys), or a list with one for each."""
@@ -140,8 +135,7 @@ class Scopes:
             if scope is not None:
                 wish = "no scope (the index was built with cell=None: one audience)"
                 raise error(ScopeError, "scope", wish, repr(scope))
-            self.distinct.append([b""])
-            self.index = [0] * n
+            self.native.add((), n)  # the cell of no columns
             return
         if scope is None:
             wish = f"a scope: a cell, hr.Scope([...]), or a list with one entry per {per}"
@@ -149,34 +143,21 @@ class Scopes:
         if isinstance(scope, list):
             if len(scope) != n:
                 raise error(ShapeError, "scope", f"{n} entries, one per {per}", len(scope))
-            self.index = [self._number(one, f"scope[{i}]") for i, one in enumerate(scope)]
+            self.native.add_each(scope)
         else:
-            self.index = [self._number(scope, "scope")] * n
+            self.native.add(scope, n)
 
-    def _number(self, scope: object, argument: str) -> int:
+    def _cells(self, scope: object, argument: str) -> list[bytes]:
+        """Encode the cells of a scope, or say what is wrong with it."""
         scope = plain(scope)
-        # What is equal to Python may be another cell (True == 1 == 1.0), also inside a tuple or a
-        # Scope: only plain values are known by value, the rest by identity.
-        key = (type(scope), scope) if isinstance(scope, str | int) else id(scope)
-        known = self._seen.get(key)
-        if known is None:
-            known = self._seen[key] = self._add(scope, argument)
-        return known
-
-    def _add(self, scope: object, argument: str) -> int:
         if isinstance(scope, Scope):
-            cells = [self._encode(cell, argument) for cell in scope.cells]
-        elif isinstance(scope, ScopePattern):
-            cells = self._match(scope, argument)
-        elif isinstance(scope, str | int | tuple):
-            cells = [self._encode(scope if isinstance(scope, tuple) else (scope,), argument)]
-        else:
-            got = "None (the null cell is hr.Scope([None]))" if scope is None else repr(scope)
-            raise error(ScopeError, argument, "a cell (str, int, bool or tuple) or hr.Scope", got)
-        number = self._numbers.setdefault(tuple(cells), len(self.distinct))
-        if number == len(self.distinct):
-            self.distinct.append(cells)
-        return number
+            return [self._encode(cell, argument) for cell in scope.cells]
+        if isinstance(scope, ScopePattern):
+            return self._match(scope, argument)
+        if isinstance(scope, str | int | tuple):
+            return [self._encode(scope if isinstance(scope, tuple) else (scope,), argument)]
+        got = "None (the null cell is hr.Scope([None]))" if scope is None else repr(scope)
+        raise error(ScopeError, argument, "a cell (str, int, bool or tuple) or hr.Scope", got)
 
     def _encode(self, cell: Sequence[object], argument: str) -> bytes:
         if len(cell) != len(self._types):

@@ -163,7 +163,7 @@ def delete(
     types = {name: facts.row_types[name] for name in facts.schema.cell_columns}
     scopes = Scopes(types, state.snapshot)
     scopes.read(scope, len(wanted), per="key")
-    segments, rows = state.snapshot.locate_keys(wanted, scopes.distinct, scopes.index)
+    segments, rows = state.snapshot.locate_keys(wanted, scopes.native)
     if not len(rows):
         return state, 0
     made = _state_of(_without(state, segments, rows), facts.schema, state.next_seq)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Batch", "Candidates", "from_entries", "no_candidates", "read_arm_name", "scope_request"]
 
-_NO_FILTER = 2**32 - 1
-
 
 @dataclass(frozen=True, eq=False)
 class Batch:
@@ -135,10 +133,9 @@ def scope_request(facts: IndexFacts, state: State, scope: object, n: int) -> _co
     scopes = Scopes(types, state.snapshot)
     scopes.read(scope, n)
     return _core.Request(
-        scopes=scopes.distinct,
-        scope_of=scopes.index,
+        scopes=scopes.native,
         filters=[],
-        filter_of=[_NO_FILTER] * n,
+        filter_of=None,
         depth=1,
         limit=0,
         offset=0,
