@@ -32,6 +32,7 @@ void widen(DenseColumn const& column, Row row, float* out) {
 }  // namespace
 
 void RowBlock::add(DenseColumn const& column, Row row) {
+  if (values_.empty()) values_.reserve(expected_ * padded(column.dim));
   values_.resize(values_.size() + padded(column.dim), 0.0f);
   widen(column, row, values_.data() + size() * padded(column.dim));
   inverse_norms_.push_back(column.inverse_norms[row]);

@@ -11,6 +11,9 @@ namespace hyrecall {
 
 class RowBlock {
  public:
+  // expected: how many vectors will come.
+  explicit RowBlock(std::size_t expected) : expected_(expected) {}
+
   std::size_t size() const { return inverse_norms_.size(); }
   // The row must have a vector.
   void add(DenseColumn const& column, Row row);
@@ -18,6 +21,7 @@ class RowBlock {
   void cosines(DenseColumn const& column, Row row, std::size_t begin, std::span<float> out);
 
  private:
+  std::size_t expected_;
   std::vector<float> values_;  // [size, padded dim] float32, padded with +0
   std::vector<float> inverse_norms_;
   std::vector<float> row_;  // of the row at hand, where it does not lie as the kernel wants it

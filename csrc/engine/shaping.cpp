@@ -59,7 +59,7 @@ QueryDeduped dedup_query(Snapshot const& snapshot, PoolView const& pool, DedupPa
                          std::size_t begin, std::size_t end) {
   std::size_t const n = end - begin;
   Vectors const vectors(snapshot, pool, params.column, begin);
-  RowBlock members;                     // entries so far that have a vector
+  RowBlock members(n);                  // entries so far that have a vector
   std::vector<std::size_t> cluster_of;  // [members]
   std::vector<float> cosines(n);
   struct Cluster {
@@ -150,7 +150,7 @@ QueryDiversified diversify_query(Snapshot const& snapshot, PoolView const& pool,
   bool const is_bounded = !params.tokens.empty() && params.budgets[query] > 0;
   std::int64_t left = is_bounded ? params.budgets[query] : 0;
   Vectors const vectors(snapshot, pool, params.column, begin);
-  RowBlock chosen;                         // those with a vector
+  RowBlock chosen(n_wanted);               // those with a vector
   std::vector<std::int64_t> chosen_entry;  // [chosen]
   std::vector<std::size_t> n_compared(n);  // with how many of the chosen an entry was
   std::vector<float> cosines(n_wanted);

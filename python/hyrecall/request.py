@@ -18,7 +18,7 @@ from hyrecall.filters import Filter
 from hyrecall.guests import take_guest
 from hyrecall.plan import IndexFacts, Options, Plan, is_shaped
 from hyrecall.queries import lower
-from hyrecall.scope import Scopes
+from hyrecall.scope import read_scopes
 from hyrecall.scoring import BM25, DBSF, RRF, Fusion, Max, WeightedSum, read_floor
 from hyrecall.session_signals import read_sessions
 from hyrecall.shaping import check_stages
@@ -77,12 +77,12 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
         raise error(
             OptionError, "min_fused", "a fusion to act after (with one arm, min_score)", "one arm"
         )
-    scopes = Scopes({name: facts.row_types[name] for name in facts.schema.cell_columns}, snapshot)
-    scopes.read(options.scope, n_queries)
+    cells = {name: facts.row_types[name] for name in facts.schema.cell_columns}
+    scopes = read_scopes(cells, snapshot, options.scope, n_queries)
     filters, filter_of = _read_filters(facts, options.filter, n_queries)
 
     request = _core.Request(
-        scopes=scopes.native,
+        scopes=scopes,
         filters=filters,
         filter_of=filter_of,
         depth=depth,
@@ -387,9 +387,9 @@ def _read_filters(
             continue
         if not isinstance(one, Filter):
             raise error(OptionError, "filter", "an hr.Filter, None, or a list of them", repr(one))
-        if one not in numbers:
-            numbers[one] = len(programs)
+        number = numbers.setdefault(one, len(programs))
+        if number == len(programs):
             programs.append(compile_filter(one, types))
-        met[id(one)] = numbers[one]
-        index.append(numbers[one])
+        met[id(one)] = number
+        index.append(number)
     return programs, np.array(index, np.uint32)

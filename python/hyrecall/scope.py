@@ -14,7 +14,7 @@ from hyrecall import _core
 from hyrecall.arguments import plain
 from hyrecall.errors import OptionError, ScopeError, ShapeError, error
 
-__all__ = ["ANY", "CellTypes", "Scope", "ScopeLike", "Scopes", "encode_part", "scope_of"]
+__all__ = ["ANY", "CellTypes", "Scope", "ScopeLike", "encode_part", "read_scopes", "scope_of"]
 
 
 class _Any(Enum):
@@ -114,40 +114,39 @@ class ScopePattern:
     parts: tuple[tuple[str, object], ...]
 
 
-class Scopes:
-    """The scopes of a batch, each distinct one encoded once.
+def read_scopes(
+    types: CellTypes, snapshot: _core.Snapshot, scope: object, n: int, per: str = "query"
+) -> _core.Scopes:
+    """Take ``scope=``: one for all n queries (or keys), or a list with one for each.
 
-    Attributes
-    ----------
-    native : _core.Scopes
-        As a request takes them.
+    Of an index with these cell columns, resolved on one snapshot.
     """
+    kinds = [str(kind) for kind in types.values()]
+    scopes = _core.Scopes(kinds, Scope, _CellReader(types, snapshot))
+    if not types:
+        if scope is not None:
+            wish = "no scope (the index was built with cell=None: one audience)"
+            raise error(ScopeError, "scope", wish, repr(scope))
+        scopes.add((), n)  # the cell of no columns
+    elif scope is None:
+        wish = f"a scope: a cell, hr.Scope([...]), or a list with one entry per {per}"
+        raise error(ScopeError, "scope", wish, "None (the null cell is hr.Scope([None]))")
+    elif isinstance(scope, list):
+        if len(scope) != n:
+            raise error(ShapeError, "scope", f"{n} entries, one per {per}", len(scope))
+        scopes.add_each(scope)
+    else:
+        scopes.add(scope, n)
+    return scopes
+
+
+class _CellReader:
+    """Reads what ``_core.Scopes`` does not know: patterns, other libraries' scalars, mistakes."""
 
     def __init__(self, types: CellTypes, snapshot: _core.Snapshot) -> None:
-        """Resolve scopes of an index with these cell columns on one snapshot."""
-        self._types = types
-        self._snapshot = snapshot
-        self.native = _core.Scopes([str(kind) for kind in types.values()], Scope, self._cells)
+        self._types, self._snapshot = types, snapshot
 
-    def read(self, scope: object, n: int, per: str = "query") -> None:
-        """Take ``scope=``: one for all n queries (or keys), or a list with one for each."""
-        if not self._types:
-            if scope is not None:
-                wish = "no scope (the index was built with cell=None: one audience)"
-                raise error(ScopeError, "scope", wish, repr(scope))
-            self.native.add((), n)  # the cell of no columns
-            return
-        if scope is None:
-            wish = f"a scope: a cell, hr.Scope([...]), or a list with one entry per {per}"
-            raise error(ScopeError, "scope", wish, "None (the null cell is hr.Scope([None]))")
-        if isinstance(scope, list):
-            if len(scope) != n:
-                raise error(ShapeError, "scope", f"{n} entries, one per {per}", len(scope))
-            self.native.add_each(scope)
-        else:
-            self.native.add(scope, n)
-
-    def _cells(self, scope: object, argument: str) -> list[bytes]:
+    def __call__(self, scope: object, argument: str) -> list[bytes]:
         """Encode the cells of a scope, or say what is wrong with it."""
         scope = plain(scope)
         if isinstance(scope, Scope):

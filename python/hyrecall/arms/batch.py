@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.scope import Scopes
+from hyrecall.scope import read_scopes
 from hyrecall.segments import seqs_of
 
 if TYPE_CHECKING:
@@ -130,10 +130,8 @@ def no_candidates(n_queries: int) -> Candidates:
 def scope_request(facts: IndexFacts, state: State, scope: object, n: int) -> _core.Request:
     """Make a request of n queries without arms: scopes alone."""
     types = {name: facts.row_types[name] for name in facts.schema.cell_columns}
-    scopes = Scopes(types, state.snapshot)
-    scopes.read(scope, n)
     return _core.Request(
-        scopes=scopes.native,
+        scopes=read_scopes(types, state.snapshot, scope, n),
         filters=[],
         filter_of=None,
         depth=1,
