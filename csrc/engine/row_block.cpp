@@ -1,6 +1,7 @@
 #include "engine/row_block.hpp"
 
 #include <cstring>
+#include <iterator>
 
 #include "core/float_bits.hpp"
 #include "core/formulas.hpp"
@@ -32,14 +33,16 @@ void widen(DenseColumn const& column, Row row, float* out) {
 }  // namespace
 
 void RowBlock::add(DenseColumn const& column, Row row) {
-  if (values_.empty()) values_.reserve(expected_ * padded(column.dim));
-  values_.resize(values_.size() + padded(column.dim), 0.0f);
-  widen(column, row, values_.data() + size() * padded(column.dim));
+  std::size_t const n_lines = padded(column.dim) / std::size(Line{}.values);
+  if (lines_.empty()) lines_.reserve(expected_ * n_lines);
+  lines_.resize(lines_.size() + n_lines);  // of zeros
+  widen(column, row, reinterpret_cast<float*>(lines_.data() + size() * n_lines));
   inverse_norms_.push_back(column.inverse_norms[row]);
 }
 
 void RowBlock::cosines(DenseColumn const& column, Row row, std::size_t begin,
                        std::span<float> out) {
+  if (out.empty()) return;
   std::size_t const dim = padded(column.dim);
   auto const* values = reinterpret_cast<float const*>(column.row(row));
   if (column.dtype != DType::kFloat32 || column.dim != dim) {
@@ -49,7 +52,8 @@ void RowBlock::cosines(DenseColumn const& column, Row row, std::size_t begin,
   }
   // A product does not know which factor came first, so the row may take the query's place here;
   // the norms, each with a rounding of its own, keep theirs.
-  cpu::dot_kernels().float32(values, values_.data() + begin * dim, out.size(), dim, out.data());
+  float const* const queries = reinterpret_cast<float const*>(lines_.data()) + begin * dim;
+  cpu::dot_kernels().float32(values, queries, out.size(), dim, out.data());
   for (std::size_t i = 0; i < out.size(); ++i)
     out[i] = cosine(out[i], column.inverse_norms[row], inverse_norms_[begin + i]);
 }

@@ -22,7 +22,12 @@ class RowBlock {
 
  private:
   std::size_t expected_;
-  std::vector<float> values_;  // [size, padded dim] float32, padded with +0
+  // A cache line: rows that straddle two cost a kernel twice the loads.
+  struct alignas(64) Line {
+    float values[16];
+  };
+
+  std::vector<Line> lines_;  // [size, padded dim] float32, padded with +0
   std::vector<float> inverse_norms_;
   std::vector<float> row_;  // of the row at hand, where it does not lie as the kernel wants it
 };
