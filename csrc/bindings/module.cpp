@@ -11,9 +11,9 @@ PYBIND11_MODULE(_core, m) {
   bind_analyzer(m);
   bind_filter(m);
   bind_columns(m);
+  bind_guest(m);
   bind_scopes(m);
   bind_segment(m);
-  bind_guest(m);
   bind_recall(m);
   bind_shaping(m);
   bind_arms(m);
