@@ -11,8 +11,10 @@
 
 #include "bindings/bind.hpp"
 #include "bindings/held.hpp"
+#include "bindings/scopes.hpp"
 #include "bindings/take.hpp"
 #include "core/fp_env.hpp"
+#include "core/parallel.hpp"
 #include "engine/recall.hpp"
 
 namespace py = pybind11;
@@ -20,6 +22,7 @@ namespace py = pybind11;
 namespace hyrecall::bindings {
 namespace {
 
+constexpr std::size_t kSerialValues = 1 << 14;  // fewer are not worth a second thread
 constexpr int kMaxNesting = 32;  // of typed queries: compiled and matched by recursion
 
 // Lone surrogates become bytes that are not UTF-8; the analyzer takes those as separators.
@@ -114,54 +117,61 @@ std::vector<std::vector<ListedDoc>> take_listed(std::size_t n_queries,
 void bind_request(py::module_& m) {
   using OptionalFloor = std::optional<std::pair<double, bool>>;
   py::class_<Request, std::shared_ptr<Request>>(m, "Request")
-      .def(py::init([](std::vector<std::vector<std::string>> scopes,
-                       std::vector<std::uint32_t> scope_of,
+      .def(py::init([](Scopes const& scopes,
                        std::vector<std::shared_ptr<FilterProgram>> const& filters,
-                       std::vector<std::uint32_t> filter_of, std::size_t depth, std::size_t limit,
-                       std::size_t offset, int threads) {
+                       std::optional<Array<std::uint32_t>> const& filter_of, std::size_t depth,
+                       std::size_t limit, std::size_t offset, int threads) {
              auto request = std::make_shared<Request>();
-             request->n_queries = scope_of.size();
-             if (filter_of.size() != scope_of.size())
-               throw Error(ErrorCode::kShape, "filter", "expected one a query");
-             for (auto& cells : scopes)
-               request->scopes.push_back(std::make_shared<Scope>(Scope{std::move(cells)}));
-             for (std::uint32_t scope : scope_of)
-               require(scope < request->scopes.size(), "a known scope");
-             for (std::uint32_t filter : filter_of)
-               require(filter == kNone32 || filter < filters.size(), "a known filter");
-             request->scope_of = std::move(scope_of);
+             request->scopes = scopes.distinct();
+             request->scope_of = scopes.scope_of();
+             request->n_queries = request->scope_of.size();
              request->filters.assign(filters.begin(), filters.end());
-             request->filter_of = std::move(filter_of);
+             request->filter_of.assign(request->n_queries, kNone32);
+             if (filter_of) {
+               std::span<std::uint32_t const> const given = span_of(*filter_of);
+               if (given.size() != request->n_queries)
+                 throw Error(ErrorCode::kShape, "filter", "expected one a query");
+               for (std::uint32_t filter : given)
+                 require(filter == kNone32 || filter < filters.size(), "a known filter");
+               request->filter_of.assign(given.begin(), given.end());
+             }
              request->depth = depth;
              request->limit = limit;
              request->offset = offset;
              request->threads = threads;
              return request;
            }),
-           py::kw_only(), py::arg("scopes"), py::arg("scope_of"), py::arg("filters"),
-           py::arg("filter_of"), py::arg("depth"), py::arg("limit"), py::arg("offset"),
-           py::arg("threads"))
+           py::kw_only(), py::arg("scopes"), py::arg("filters"), py::arg("filter_of"),
+           py::arg("depth"), py::arg("limit"), py::arg("offset"), py::arg("threads"))
       .def(
           "add_lexical",
           [](Request& request, std::size_t column, std::string name, Bm25Numbers const& bm25,
-             std::shared_ptr<text::Analyzer> const& analyzer, py::list const& queries,
-             OptionalFloor const& floor) {
+             std::shared_ptr<text::Analyzer> const& analyzer, py::sequence const& queries,
+             py::object const& lower, OptionalFloor const& floor) {
             LexicalRequest arm;
             FpEnvGuard const fp;  // the floor is rounded to float32 here
             arm.column = column;
             arm.name = std::move(name);
             arm.bm25 = take_bm25(bm25);
             arm.analyzer = analyzer;
+            arm.queries.reserve(request.n_queries);
             for (py::handle query : queries) {
-              arm.queries.push_back(query.is_none() ? std::nullopt
-                                                    : std::optional(take_query(query)));
+              py::object taken = py::reinterpret_borrow<py::object>(query);
+              if (!query.is_none() && !PyUnicode_CheckExact(query.ptr()))
+                taken = lower(query, "text[" + std::to_string(arm.queries.size()) + "]");
+              if (taken.is_none()) {
+                arm.queries.emplace_back();
+              } else {
+                arm.queries.emplace_back(take_query(taken));
+              }
             }
             require(arm.queries.size() == request.n_queries, "one text a query");
             arm.floor = take_floor<float>(floor);
             request.lexical.push_back(std::move(arm));
           },
+          "lower(query, argument): what take_query takes, of a query that is neither str nor None.",
           py::arg("column"), py::arg("name"), py::arg("bm25"), py::arg("analyzer"),
-          py::arg("queries"), py::arg("floor"))
+          py::arg("queries"), py::arg("lower"), py::arg("floor"))
       .def(
           "add_dense",
           [](Request& request, std::size_t column, std::string name, Array<float> const& vectors,
@@ -177,12 +187,14 @@ void bind_request(py::module_& m) {
             float const* const values = vectors.data();
             std::span<std::uint8_t const> const present = span_of(valid);
             arm.floor = take_floor<float>(floor);
+            arm.queries.resize(request.n_queries);
             py::gil_scoped_release const nogil;
-            for (std::size_t q = 0; q < request.n_queries; ++q) {
-              bool const is_there = present.empty() || present[q] != 0;
-              arm.queries.push_back(is_there ? prepare_query(values + q * dim, dim, "vectors", q)
-                                             : DenseQuery{});
-            }
+            parallel_for(request.n_queries,
+                         request.n_queries * dim < kSerialValues ? 1 : request.threads,
+                         [&](int, std::size_t q) {
+                           if (present.empty() || present[q] != 0)
+                             arm.queries[q] = prepare_query(values + q * dim, dim, "vectors", q);
+                         });
             request.dense.push_back(std::move(arm));
           },
           py::arg("column"), py::arg("name"), py::arg("vectors"), py::arg("valid"),

@@ -10,6 +10,7 @@
 
 #include "bindings/bind.hpp"
 #include "bindings/held.hpp"
+#include "bindings/scopes.hpp"
 #include "bindings/take.hpp"
 #include "engine/device_snapshot.hpp"
 #include "engine/merge_order.hpp"
@@ -103,19 +104,16 @@ void bind_snapshot(py::module_& m) {
           "(folder of the library, N of cuda:N) where its dense columns lie; None: on the CPU.")
       .def(
           "locate_keys",
-          [](Snapshot const& snapshot, py::object const& keys,
-             std::vector<std::vector<std::string>> const& scopes,
-             std::vector<std::uint32_t> const& scope_of) {
+          [](Snapshot const& snapshot, py::object const& keys, Scopes const& scopes) {
             KeyColumn const column = take_keys(keys);
             std::size_t const n = std::visit([](auto const& c) { return c.size(); }, column);
-            require(scope_of.size() == n, "one scope a key");
-            for (std::uint32_t scope : scope_of) require(scope < scopes.size(), "a known scope");
+            require(scopes.scope_of().size() == n, "one scope a key");
             std::vector<std::int32_t> segments;
             std::vector<Row> rows;
             {
               py::gil_scoped_release const nogil;
               for (std::size_t i = 0; i < n; ++i) {
-                for (std::string const& cell : scopes[scope_of[i]]) {
+                for (std::string const& cell : scopes.distinct()[scopes.scope_of()[i]]->cells) {
                   auto const [segment, row] = locate(snapshot, cell, key_at(column, i));
                   if (segment < 0) continue;
                   segments.push_back(segment);
@@ -125,9 +123,8 @@ void bind_snapshot(py::module_& m) {
             }
             return py::make_tuple(give(std::move(segments)), give(std::move(rows)));
           },
-          "Every live (segment, row) with one of the keys in that key's scope, "
-          "scopes[scope_of[i]].",
-          py::arg("keys"), py::arg("scopes"), py::arg("scope_of"))
+          "Every live (segment, row) with one of the keys in that key's scope.", py::arg("keys"),
+          py::arg("scopes"))
       .def(
           "matching",
           [](Snapshot const& snapshot, std::vector<std::optional<std::string>> const& pattern) {

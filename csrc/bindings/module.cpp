@@ -12,6 +12,7 @@ PYBIND11_MODULE(_core, m) {
   bind_filter(m);
   bind_columns(m);
   bind_guest(m);  // a snapshot takes some
+  bind_scopes(m);
   bind_segment(m);
   bind_recall(m);
   bind_shaping(m);

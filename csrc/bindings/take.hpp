@@ -170,7 +170,9 @@ pybind11::array give(Buffer<T> const& buffer) {
       owner, [](void* held) { delete static_cast<std::shared_ptr<void const>*>(held); });
   pybind11::array_t<T> array({static_cast<pybind11::ssize_t>(buffer.size())},
                              {static_cast<pybind11::ssize_t>(sizeof(T))}, buffer.data(), base);
-  array.attr("setflags")(pybind11::arg("write") = false);
+  // As setflags(write=False) does, without a call through Python.
+  pybind11::detail::array_proxy(array.ptr())->flags &=
+      ~pybind11::detail::npy_api::NPY_ARRAY_WRITEABLE_;
   return array;
 }
 

@@ -75,4 +75,10 @@ inline bool same_bytes(char const* a, char const* b, std::size_t n) {
   return true;
 }
 
+// Of a table of strings that is asked by views.
+struct BytesHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view key) const { return hash_bytes(key); }
+};
+
 }  // namespace hyrecall

@@ -2,6 +2,7 @@
 // everything.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 
@@ -13,5 +14,16 @@ namespace hyrecall {
 // depend on who ran what.
 void parallel_for(std::size_t n_items, int max_threads,
                   std::function<void(int worker, std::size_t item)> const& body);
+
+inline constexpr std::size_t kShortRun = 32;  // of items that take a microsecond or so
+
+// The same in runs of items, for bodies that take no longer than handing out an item does.
+template <typename F>
+void parallel_runs(std::size_t n_items, std::size_t run, int max_threads, F const& body) {
+  parallel_for((n_items + run - 1) / run, max_threads, [&](int worker, std::size_t at) {
+    std::size_t const end = std::min(n_items, (at + 1) * run);
+    for (std::size_t item = at * run; item < end; ++item) body(worker, item);
+  });
+}
 
 }  // namespace hyrecall

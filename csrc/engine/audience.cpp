@@ -1,8 +1,7 @@
 #include "engine/audience.hpp"
 
 #include <algorithm>
-#include <map>
-#include <utility>
+#include <numeric>
 
 #include "core/parallel.hpp"
 
@@ -10,29 +9,36 @@ namespace hyrecall {
 
 ResolvedScopes resolve_scopes(Snapshot const& snapshot, Request const& request) {
   ResolvedScopes scopes(request.scopes.size());
-  parallel_for(scopes.size(), request.threads, [&](int, std::size_t s) {
+  parallel_runs(scopes.size(), kShortRun, request.threads, [&](int, std::size_t s) {
+    scopes[s].reserve(snapshot.segments.size());
     for (auto const& view : snapshot.segments)
       scopes[s].push_back(resolve_scope(view->segment(), *request.scopes[s]));
   });
   return scopes;
 }
 
-QueryGroups::QueryGroups(Request const& request) {
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> numbers;
-  for (std::size_t q = 0; q < request.n_queries; ++q)
-    numbers[{request.scope_of[q], request.filter_of[q]}] = 0;
-  for (auto& [pair, number] : numbers) {
-    number = static_cast<std::uint32_t>(scope_of.size());
-    scope_of.push_back(pair.first);
-    filter_of.push_back(pair.second);
+// By (scope, filter): equal neighbours of that order are a group.
+QueryGroups::QueryGroups(Request const& request) : group_of(request.n_queries) {
+  std::vector<std::uint32_t> order(request.n_queries);
+  std::iota(order.begin(), order.end(), 0u);
+  auto const pair_of = [&](std::uint32_t q) {
+    return std::uint64_t{request.scope_of[q]} << 32 | request.filter_of[q];
+  };
+  std::sort(order.begin(), order.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return pair_of(a) < pair_of(b); });
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (i == 0 || pair_of(order[i]) != pair_of(order[i - 1])) {
+      scope_of.push_back(request.scope_of[order[i]]);
+      filter_of.push_back(request.filter_of[order[i]]);
+    }
+    group_of[order[i]] = static_cast<std::uint32_t>(scope_of.size()) - 1;
   }
-  for (std::size_t q = 0; q < request.n_queries; ++q)
-    group_of.push_back(numbers[{request.scope_of[q], request.filter_of[q]}]);
 }
 
 Audience::Audience(Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes)
     : groups_(request), tiles_(groups_.scope_of.size()) {
-  parallel_for(tiles_.size(), request.threads, [&](int, std::size_t group) {
+  parallel_runs(tiles_.size(), kShortRun, request.threads, [&](int, std::size_t group) {
+    tiles_[group].reserve(snapshot.segments.size());
     std::uint32_t const number = groups_.filter_of[group];
     FilterProgram const* const filter = number == kNone32 ? nullptr : request.filters[number].get();
     for (std::size_t s = 0; s < snapshot.segments.size(); ++s) {

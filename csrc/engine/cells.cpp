@@ -26,29 +26,33 @@ void append_part(std::string& out, CellPart const& part, std::size_t row) {
       [&](auto const& column) {
         using Column = std::decay_t<decltype(column)>;
         if (!column.valid[row]) {
-          out.push_back(kNull);
-        } else if constexpr (std::is_same_v<Column, StringColumn>) {
-          std::string_view const value = column.values[row];
-          out.push_back(kString);
-          append_raw(out, static_cast<std::uint32_t>(value.size()));
-          out.append(value);
-        } else if constexpr (std::is_same_v<Column, IntColumn>) {
-          out.push_back(kInt);
-          append_raw(out, column.values[row]);
+          append_cell_value(out, std::monostate{});
+        } else if constexpr (std::is_same_v<Column, BoolColumn>) {
+          append_cell_value(out, column[row]);
         } else {
-          out.push_back(kBool);
-          out.push_back(column[row] ? 1 : 0);
+          append_cell_value(out, column.values[row]);
         }
       },
       part);
 }
 
-struct BytesHash {
-  using is_transparent = void;
-  std::size_t operator()(std::string_view key) const { return hash_bytes(key); }
-};
-
 }  // namespace
+
+void append_cell_value(std::string& out, CellValue const& value) {
+  if (auto const* text = std::get_if<std::string_view>(&value)) {
+    out.push_back(kString);
+    append_raw(out, static_cast<std::uint32_t>(text->size()));
+    out.append(*text);
+  } else if (auto const* number = std::get_if<std::int64_t>(&value)) {
+    out.push_back(kInt);
+    append_raw(out, *number);
+  } else if (auto const* flag = std::get_if<bool>(&value)) {
+    out.push_back(kBool);
+    out.push_back(*flag ? 1 : 0);
+  } else {
+    out.push_back(kNull);
+  }
+}
 
 std::string encode_cell(std::span<CellPart const> parts, std::size_t row) {
   std::string out;

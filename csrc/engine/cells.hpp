@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "engine/columns.hpp"
@@ -15,6 +16,10 @@ namespace hyrecall {
 // endian; length and UTF-8). Two tuples are the same cell exactly when their encodings are equal.
 // No cell columns = the empty string.
 std::string encode_cell(std::span<CellPart const> parts, std::size_t row);
+
+// One part of a cell, appended as encode_cell does; monostate is null.
+using CellValue = std::variant<std::monostate, bool, std::int64_t, std::string_view>;
+void append_cell_value(std::string& out, CellValue const& value);
 
 // Whether an encoded cell has these encoded parts; none = any value.
 bool cell_matches(std::string_view cell, std::span<std::optional<std::string> const> pattern);

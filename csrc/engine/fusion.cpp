@@ -151,6 +151,7 @@ FusedList fuse(Request const& request, Pool const& pool, std::span<std::int32_t 
     }
   }
   std::vector<FusedDoc> fused;
+  fused.reserve(pool.docs.size());
   std::vector<double> contributions;
   for (std::uint32_t doc = 0; doc < pool.docs.size(); ++doc) {
     contributions.clear();
@@ -178,7 +179,11 @@ FusedList fuse(Request const& request, Pool const& pool, std::span<std::int32_t 
     }
     fused.push_back({doc, score + 0.0});
   }
-  std::sort(fused.begin(), fused.end(), [&](FusedDoc const& a, FusedDoc const& b) {
+  std::size_t const n_wanted = std::min(request.offset + request.limit, fused.size());
+  // At least one: what normalize divides by.
+  auto const wanted = fused.begin() + static_cast<std::ptrdiff_t>(std::max(
+                                          n_wanted, std::min<std::size_t>(1, fused.size())));
+  std::partial_sort(fused.begin(), wanted, fused.end(), [&](FusedDoc const& a, FusedDoc const& b) {
     return a.score != b.score ? a.score > b.score : pool.docs[a.doc].seq < pool.docs[b.doc].seq;
   });
   double best = 0.0;
@@ -191,6 +196,7 @@ FusedList fuse(Request const& request, Pool const& pool, std::span<std::int32_t 
       best = sum_largest_first(bests);
     }
   }
+  fused.resize(n_wanted);
   std::erase_if(fused, [&](FusedDoc const& f) { return !request.min_fused.passes(f.score); });
   if (request.normalize) {
     for (FusedDoc& f : fused) f.score = best > 0.0 ? std::clamp(f.score / best, 0.0, 1.0) : 0.0;

@@ -24,9 +24,9 @@ struct FusedList {
 // Ranks of every document in every arm: [n_docs, n_arms], from 1; 0 = outside the arm's list.
 std::vector<std::int32_t> ranks_of(Pool const& pool, std::size_t n_arms);
 
-// The pool by (score desc, seq asc), floors and normalisation applied. A document outside an arm's
-// list keeps the completed score there; a null component adds 0; a document's contributions are
-// added largest first.
+// The first offset + limit of the pool by (score desc, seq asc), floors and normalisation applied.
+// A document outside an arm's list keeps the completed score there; a null component adds 0; a
+// document's contributions are added largest first.
 FusedList fuse(Request const& request, Pool const& pool, std::span<std::int32_t const> ranks);
 
 }  // namespace hyrecall

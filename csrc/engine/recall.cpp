@@ -1,6 +1,7 @@
 #include "engine/recall.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "core/error.hpp"
@@ -15,6 +16,43 @@ namespace {
 constexpr std::size_t kBlockQueries = 16;  // queries that meet a tile while it is in cache
 constexpr Row kSliceRows = 4'096;  // a scan is split among threads only above this many rows each
 
+// The union of an arm's lists, each document once, with what the lists say of it.
+Pool join_lists(std::vector<std::vector<Candidate>> const& lists) {
+  std::size_t const n_arms = lists.size();
+  struct Entry {
+    Seq seq;
+    std::uint32_t arm, place;
+  };
+  std::vector<Entry> entries;
+  std::size_t n_entries = 0;
+  for (auto const& list : lists) n_entries += list.size();
+  entries.reserve(n_entries);
+  Pool pool;
+  pool.lists.resize(n_arms);
+  for (std::uint32_t arm = 0; arm < n_arms; ++arm) {
+    pool.lists[arm].resize(lists[arm].size());
+    for (std::uint32_t i = 0; i < lists[arm].size(); ++i)
+      entries.push_back({lists[arm][i].seq, arm, i});
+  }
+  if (n_arms > 1) {  // one arm: the union is its list
+    std::sort(entries.begin(), entries.end(),
+              [](Entry const& a, Entry const& b) { return a.seq < b.seq; });
+  }
+  pool.docs.reserve(n_entries);
+  pool.scores.reserve(n_entries * n_arms);
+  for (Entry const& entry : entries) {
+    Candidate const& c = lists[entry.arm][entry.place];
+    if (pool.docs.empty() || pool.docs.back().seq != c.seq) {
+      pool.docs.push_back({c.seq, c.segment, c.row});
+      pool.scores.resize(pool.scores.size() + n_arms, kNoScore);
+    }
+    std::size_t const doc = pool.docs.size() - 1;
+    pool.scores[doc * n_arms + entry.arm] = c.score;
+    pool.lists[entry.arm][entry.place] = static_cast<std::uint32_t>(doc);
+  }
+  return pool;
+}
+
 }  // namespace
 
 Execution::Execution(Snapshot const& snapshot, Request const& request)
@@ -23,14 +61,16 @@ Execution::Execution(Snapshot const& snapshot, Request const& request)
   postings_.resize(request.lexical.size());
   for (std::size_t arm = 0; arm < request.lexical.size(); ++arm) {
     LexicalRequest const& lexical = request.lexical[arm];
-    queries_.push_back(analyze_queries(lexical.queries, *lexical.analyzer, lexical.name));
+    queries_.push_back(
+        analyze_queries(lexical.queries, *lexical.analyzer, lexical.name, request.threads));
     postings_[arm].resize(request.n_queries);
-    parallel_for(request.n_queries, request.threads, [&](int, std::size_t q) {
+    parallel_runs(request.n_queries, kShortRun, request.threads, [&](int, std::size_t q) {
       auto const& query = queries_[arm][q];
       postings_[arm][q].resize(n_segments);
       if (!query) return;
       std::vector<std::set<std::string>> expanded(query->leaves.size());
       for (std::size_t s = 0; s < n_segments; ++s) {
+        postings_[arm][q][s].reserve(query->leaves.size());
         for (std::size_t leaf = 0; leaf < query->leaves.size(); ++leaf) {
           postings_[arm][q][s].push_back(
               find_postings(*snapshot.segments[s], lexical.column, scopes_[request.scope_of[q]][s],
@@ -46,7 +86,7 @@ Statistics Execution::statistics() const {
   for (std::size_t arm = 0; arm < out.size(); ++arm) {
     std::size_t const column = request_.lexical[arm].column;
     std::vector<CellTextStatistics> sums(request_.scopes.size());
-    parallel_for(sums.size(), request_.threads, [&](int, std::size_t scope) {
+    parallel_runs(sums.size(), kShortRun, request_.threads, [&](int, std::size_t scope) {
       for (std::size_t s = 0; s < snapshot_.segments.size(); ++s) {
         for (std::uint32_t cell : scopes_[scope][s].cells) {
           CellTextStatistics const one = snapshot_.segments[s]->text_statistics(column, cell);
@@ -56,9 +96,9 @@ Statistics Execution::statistics() const {
       }
     });
     out[arm].resize(request_.n_queries);
-    for (std::size_t q = 0; q < request_.n_queries; ++q) {
+    parallel_runs(request_.n_queries, kShortRun, request_.threads, [&](int, std::size_t q) {
       auto const& query = queries_[arm][q];
-      if (!query) continue;
+      if (!query) return;
       CellTextStatistics const& sum = sums[request_.scope_of[q]];
       out[arm][q] = {sum.n_docs, sum.total_length,
                      std::vector<std::int64_t>(query->leaves.size(), 0)};
@@ -66,7 +106,7 @@ Statistics Execution::statistics() const {
         for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf)
           out[arm][q].doc_freqs[leaf] += leaves[leaf].doc_freq;
       }
-    }
+    });
   }
   return out;
 }
@@ -135,18 +175,31 @@ void Execution::scan_lexical_block(Block const& block, GroupTiles const& group,
   }
 }
 
+std::vector<std::vector<Bm25Query>> Execution::make_scorers(Statistics const& statistics) const {
+  static LexicalQuery const kMissing;
+  std::vector<std::vector<Bm25Query>> scorers(request_.lexical.size());
+  std::size_t const n_runs = (request_.n_queries + kShortRun - 1) / kShortRun;
+  for (std::size_t arm = 0; arm < scorers.size(); ++arm) {
+    std::vector<std::vector<Bm25Query>> runs(n_runs);
+    parallel_for(n_runs, request_.threads, [&](int, std::size_t run) {
+      runs[run].reserve(kShortRun);
+      std::size_t const end = std::min(request_.n_queries, (run + 1) * kShortRun);
+      for (std::size_t q = run * kShortRun; q < end; ++q) {
+        auto const& query = queries_[arm][q];
+        runs[run].emplace_back(request_.lexical[arm].bm25, query ? *query : kMissing,
+                               statistics[arm][q]);
+      }
+    });
+    scorers[arm].reserve(request_.n_queries);
+    for (auto& run : runs) std::move(run.begin(), run.end(), std::back_inserter(scorers[arm]));
+  }
+  return scorers;
+}
+
 std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
   std::size_t const n_lexical = request_.lexical.size();
   std::size_t const n_dense = request_.dense.size();
-  std::vector<std::vector<Bm25Query>> scorers(n_lexical);
-  static LexicalQuery const kMissing;
-  for (std::size_t arm = 0; arm < n_lexical; ++arm) {
-    for (std::size_t q = 0; q < request_.n_queries; ++q) {
-      auto const& query = queries_[arm][q];
-      scorers[arm].emplace_back(request_.lexical[arm].bm25, query ? *query : kMissing,
-                                statistics[arm][q]);
-    }
-  }
+  std::vector<std::vector<Bm25Query>> scorers = make_scorers(statistics);
   bool const is_on_device = snapshot_.device != nullptr;
   for (DenseRequest const& arm : request_.dense) {
     std::size_t const end = arm.guest_begin + request_.n_queries;
@@ -170,7 +223,7 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
   }
 
   std::vector<Pool> pools(request_.n_queries);
-  parallel_for(request_.n_queries, request_.threads, [&](int, std::size_t q) {
+  parallel_runs(request_.n_queries, kShortRun, request_.threads, [&](int, std::size_t q) {
     ArmLists lists = std::move(lexical[q]);
     for (std::size_t arm = 0; arm < n_dense; ++arm) {
       auto const first = dense[q].begin() + static_cast<std::ptrdiff_t>(arm * n_slices);
@@ -225,50 +278,37 @@ std::size_t Execution::scan_on_host(Audience const& audience,
 Pool Execution::complete(std::size_t query, ArmLists lists,
                          std::vector<std::vector<Bm25Query>> const& scorers) const {
   std::size_t const n_arms = request_.n_arms();
-  std::size_t const n_lexical = request_.lexical.size();
-  Pool pool;
-  // The union of the lists, each document once.
-  for (auto const& list : lists) {
-    for (Candidate const& c : list) pool.docs.push_back({c.seq, c.segment, c.row});
-  }
-  auto const before = [](Pool::Doc const& a, Pool::Doc const& b) { return a.seq < b.seq; };
-  if (n_arms > 1) {
-    std::sort(pool.docs.begin(), pool.docs.end(), before);
-    auto const same = [](Pool::Doc const& a, Pool::Doc const& b) { return a.seq == b.seq; };
-    pool.docs.erase(std::unique(pool.docs.begin(), pool.docs.end(), same), pool.docs.end());
-  }
-  pool.scores.assign(pool.docs.size() * n_arms, kNoScore);
-  pool.lists.resize(n_arms);
-  for (std::size_t arm = 0; arm < n_arms; ++arm) {
-    for (std::uint32_t i = 0; i < lists[arm].size(); ++i) {
-      Candidate const& c = lists[arm][i];
-      auto doc = i;  // one arm: the union is its list
-      if (n_arms > 1) {
-        auto const at = std::lower_bound(pool.docs.begin(), pool.docs.end(),
-                                         Pool::Doc{c.seq, c.segment, c.row}, before);
-        doc = static_cast<std::uint32_t>(at - pool.docs.begin());
-      }
-      pool.scores[doc * n_arms + arm] = c.score;
-      pool.lists[arm].push_back(doc);
-    }
-  }
-  for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
-    Pool::Doc const& d = pool.docs[doc];
-    Segment const& segment = snapshot_.segments[d.segment]->segment();
-    for (std::size_t arm = 0; arm < n_arms; ++arm) {
+  Pool pool = join_lists(lists);
+  for (std::size_t arm = 0; arm < request_.lexical.size(); ++arm) {
+    if (!queries_[arm][query]) continue;
+    LexicalRequest const& lexical = request_.lexical[arm];
+    bool const is_whole = lists[arm].size() < request_.depth && !lexical.floor.set;
+    for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
       float& score = pool.scores[doc * n_arms + arm];
       if (score != kNoScore) continue;
-      if (arm >= n_lexical + request_.dense.size()) {
-        continue;  // a listed arm says nothing of what it does not list
-      } else if (arm >= n_lexical) {
-        score = score_dense(segment, request_.dense[arm - n_lexical], query, d.row);
-      } else if (queries_[arm][query]) {
-        score = score_lexical(segment, request_.lexical[arm].column, scorers[arm][query],
+      Pool::Doc const& d = pool.docs[doc];
+      Segment const& segment = snapshot_.segments[d.segment]->segment();
+      if (is_whole) {  // what matches is in the list
+        score = segment.p.lexical[lexical.column]->has(d.row) ? 0.0f : kNoScore;
+      } else {
+        score = score_lexical(segment, lexical.column, scorers[arm][query],
                               postings(arm, query, d.segment), d.row);
       }
     }
   }
-  return pool;
+  for (std::size_t i = 0; i < request_.dense.size(); ++i) {
+    DenseRequest const& dense = request_.dense[i];
+    std::size_t const arm = request_.lexical.size() + i;
+    // A list that neither depth nor floor cut holds every document with a vector.
+    if (lists[arm].size() < request_.depth && !dense.floor.set) continue;
+    for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
+      float& score = pool.scores[doc * n_arms + arm];
+      if (score != kNoScore) continue;
+      Pool::Doc const& d = pool.docs[doc];
+      score = score_dense(snapshot_.segments[d.segment]->segment(), dense, query, d.row);
+    }
+  }
+  return pool;  // a listed arm says nothing of what it does not list
 }
 
 void Execution::require_authorised(std::size_t query, std::uint32_t segment, Row row) const {

@@ -43,6 +43,7 @@ class Execution {
 
   using Lists = std::vector<std::vector<std::vector<Candidate>>>;  // [query][arm, slice]
 
+  std::vector<std::vector<Bm25Query>> make_scorers(Statistics const& statistics) const;
   std::vector<Block> make_blocks(Audience const& audience) const;
   // What the host scans: lexical arms, and without a device the dense ones, each in so many slices
   // as it says.

@@ -51,6 +51,8 @@ Scope match_cells(Snapshot const& snapshot, std::span<std::optional<std::string>
 std::vector<SelectedTile> select_tiles(SegmentView const& view, ScopeRows const& rows,
                                        FilterProgram const* filter) {
   std::vector<SelectedTile> tiles;
+  // As many as the ranges touch at least; a run of small cells shares tiles.
+  tiles.reserve(rows.n_rows / kTileRows + 2);
   for (RowRange const& range : rows.ranges) {
     for (Row tile = range.begin / kTileRows; tile * kTileRows < range.end; ++tile) {
       Row const first = tile * kTileRows;
@@ -69,6 +71,7 @@ std::vector<SelectedTile> select_tiles(SegmentView const& view, ScopeRows const&
     for (auto const& column : view.segment().p.attributes) columns.push_back(column.get());
     bound.emplace(*filter, columns, static_cast<Row>(view.segment().n_rows()));
   }
+  if (!bound && view.n_dead() == 0) return tiles;
   std::erase_if(tiles, [&](SelectedTile& selected) {
     if (view.n_dead() > 0) selected.mask = selected.mask & view.live().tile(selected.tile);
     if (bound && selected.mask.any())

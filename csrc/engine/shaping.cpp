@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 
 #include "core/formulas.hpp"
 #include "core/parallel.hpp"
+#include "engine/row_block.hpp"
 
 namespace hyrecall {
 namespace {
@@ -31,35 +31,23 @@ void append(Selected& to, std::vector<std::int64_t> const& entries) {
   to.offsets.push_back(static_cast<std::int64_t>(to.entries.size()));
 }
 
-// The rows of one query's pool, and the cosine of any two. A row is widened once, when it first
-// serves as query.
+// Where the vectors of one query's pool lie.
 class Vectors {
  public:
-  Vectors(Snapshot const& snapshot, PoolView const& pool, std::size_t column, std::size_t begin,
-          std::size_t end)
-      : widened_(end - begin) {
-    for (std::size_t at = begin; at < end; ++at) {
-      columns_.push_back(snapshot.segments[pool.segment[at]]->segment().p.dense[column].get());
-      rows_.push_back(pool.row[at]);
-    }
-  }
+  Vectors(Snapshot const& snapshot, PoolView const& pool, std::size_t column, std::size_t begin)
+      : snapshot_(snapshot), pool_(pool), column_(column), begin_(begin) {}
 
-  bool has(std::size_t i) const { return columns_[i]->has(rows_[i]); }
-
-  // Cosine of entry i, as query, and entry j. 0 if either has no vector.
-  float cosine_of(std::size_t i, std::size_t j) {
-    if (!has(i) || !has(j)) return 0.0f;
-    if (widened_[i].empty()) widened_[i] = columns_[i]->widen(rows_[i]);
-    float score;
-    columns_[j]->score(widened_[i].data(), columns_[i]->inverse_norms[rows_[i]], rows_[j],
-                       rows_[j] + 1, &score);
-    return score;
+  DenseColumn const& column_of(std::size_t i) const {
+    return *snapshot_.segments[pool_.segment[begin_ + i]]->segment().p.dense[column_];
   }
+  Row row_of(std::size_t i) const { return pool_.row[begin_ + i]; }
+  bool has(std::size_t i) const { return column_of(i).has(row_of(i)); }
 
  private:
-  std::vector<DenseColumn const*> columns_;
-  std::vector<Row> rows_;
-  std::vector<std::vector<float>> widened_;
+  Snapshot const& snapshot_;
+  PoolView const& pool_;
+  std::size_t column_;
+  std::size_t begin_;
 };
 
 struct QueryDeduped {
@@ -70,42 +58,47 @@ struct QueryDeduped {
 QueryDeduped dedup_query(Snapshot const& snapshot, PoolView const& pool, DedupParams const& params,
                          std::size_t begin, std::size_t end) {
   std::size_t const n = end - begin;
-  Vectors vectors(snapshot, pool, params.column, begin, end);
-  auto const is_close = [&](std::size_t member, std::size_t entry) {
-    double const cosine = vectors.cosine_of(member, entry);
-    return (params.unit ? (1.0 + cosine) / 2.0 : cosine) > params.threshold;
+  Vectors const vectors(snapshot, pool, params.column, begin);
+  RowBlock members(n);                  // entries so far that have a vector
+  std::vector<std::size_t> cluster_of;  // [members]
+  std::vector<float> cosines(n);
+  struct Cluster {
+    std::size_t best;  // entry
+    std::int64_t size;
   };
-  std::vector<std::vector<std::size_t>> clusters;
+  std::vector<Cluster> clusters;
+  auto const is_better = [&](std::size_t a, std::size_t b) {
+    return !params.preference.empty() &&
+           params.preference[begin + a] < params.preference[begin + b];
+  };
   for (std::size_t entry = 0; entry < n; ++entry) {
-    auto cluster = clusters.end();
+    std::size_t cluster = clusters.size();
     if (vectors.has(entry)) {
-      cluster = std::find_if(clusters.begin(), clusters.end(), [&](auto const& members) {
-        return vectors.has(members.front()) &&
-               std::any_of(members.begin(), members.end(),
-                           [&](std::size_t member) { return is_close(member, entry); });
-      });
+      DenseColumn const& column = vectors.column_of(entry);
+      Row const row = vectors.row_of(entry);
+      members.cosines(column, row, 0, {cosines.data(), members.size()});
+      for (std::size_t m = 0; m < members.size(); ++m) {
+        double const cosine = cosines[m];
+        if ((params.unit ? (1.0 + cosine) / 2.0 : cosine) > params.threshold)
+          cluster = std::min(cluster, cluster_of[m]);
+      }
+      members.add(column, row);
+      cluster_of.push_back(cluster);
     }
-    if (cluster == clusters.end()) {
-      clusters.push_back({entry});
+    if (cluster == clusters.size()) {
+      clusters.push_back({entry, 1});
     } else {
-      cluster->push_back(entry);
+      Cluster& joined = clusters[cluster];
+      joined.size += 1;
+      if (is_better(entry, joined.best)) joined.best = entry;
     }
   }
-  std::vector<std::pair<std::size_t, std::int64_t>> survivors;  // (entry, duplicates)
-  for (auto const& members : clusters) {
-    auto const best =
-        std::min_element(members.begin(), members.end(), [&](std::size_t a, std::size_t b) {
-          if (params.preference.empty()) return a < b;
-          auto const pa = params.preference[begin + a], pb = params.preference[begin + b];
-          return pa != pb ? pa < pb : a < b;
-        });
-    survivors.emplace_back(*best, static_cast<std::int64_t>(members.size()) - 1);
-  }
-  std::sort(survivors.begin(), survivors.end());
+  std::sort(clusters.begin(), clusters.end(),
+            [](Cluster const& a, Cluster const& b) { return a.best < b.best; });
   QueryDeduped out;
-  for (auto const& [entry, duplicates] : survivors) {
-    out.kept.push_back(static_cast<std::int64_t>(begin + entry));
-    out.duplicates.push_back(duplicates);
+  for (Cluster const& cluster : clusters) {
+    out.kept.push_back(static_cast<std::int64_t>(begin + cluster.best));
+    out.duplicates.push_back(cluster.size - 1);
   }
   return out;
 }
@@ -132,50 +125,80 @@ struct QueryDiversified {
   std::vector<std::int64_t> nearest;
 };
 
+// An entry that waits to be chosen, with a value that its own cannot pass: what is chosen in the
+// meantime can only lower it.
+struct Waiting {
+  double value;
+  std::size_t entry;
+
+  friend bool operator<(Waiting const& a, Waiting const& b) {  // of a heap: "is chosen later"
+    return a.value != b.value ? a.value < b.value : a.entry > b.entry;
+  }
+};
+
 QueryDiversified diversify_query(Snapshot const& snapshot, PoolView const& pool,
                                  DiversifyParams const& params, std::size_t query,
                                  std::size_t begin, std::size_t end) {
   std::size_t const n = end - begin;
+  std::size_t const n_wanted = std::min(params.n_wanted, n);
+  QueryDiversified out;
+  if (n_wanted == 0) return out;
   std::vector<double> const relevance =
       scaled_relevance(pool.scores.subspan(begin, n), params.scale);
   std::vector<double> similarity(n, 0.0);
   std::vector<std::int64_t> nearest(n, -1);
-  std::vector<bool> is_chosen(n, false);
   bool const is_bounded = !params.tokens.empty() && params.budgets[query] > 0;
   std::int64_t left = is_bounded ? params.budgets[query] : 0;
-  std::optional<Vectors> vectors;
-  if (params.use_vectors) vectors.emplace(snapshot, pool, params.column, begin, end);
-  QueryDiversified out;
-  while (out.chosen.size() < std::min(params.n_wanted, n)) {
-    std::size_t best = n;
-    double best_value = 0.0;
-    for (std::size_t i = 0; i < n; ++i) {
-      bool const fits = !is_bounded || out.chosen.empty() || params.tokens[begin + i] <= left;
-      if (is_chosen[i] || !fits) continue;
-      double const value = mmr_value(params.relevance_weight, relevance[i], similarity[i]);
-      if (best == n || value > best_value) {
-        best = i;
-        best_value = value;
+  Vectors const vectors(snapshot, pool, params.column, begin);
+  RowBlock chosen(n_wanted);               // those with a vector
+  std::vector<std::int64_t> chosen_entry;  // [chosen]
+  std::vector<std::size_t> n_compared(n);  // with how many of the chosen an entry was
+  std::vector<float> cosines(n_wanted);
+
+  auto const choose = [&](std::size_t entry, double value) {
+    auto const number = static_cast<std::int64_t>(begin + entry);
+    if (is_bounded) left -= params.tokens[begin + entry];
+    out.chosen.push_back(number);
+    out.value.push_back(value);
+    out.relevance.push_back(relevance[entry]);
+    out.similarity.push_back(similarity[entry]);
+    out.nearest.push_back(nearest[entry]);
+    if (!params.use_vectors || !vectors.has(entry)) return;
+    chosen.add(vectors.column_of(entry), vectors.row_of(entry));
+    chosen_entry.push_back(number);
+  };
+  auto const value_of = [&](std::size_t entry) {
+    return mmr_value(params.relevance_weight, relevance[entry], similarity[entry]);
+  };
+  choose(0, value_of(0));  // the first of the list, whatever the weight
+  std::vector<Waiting> heap;
+  heap.reserve(n);
+  for (std::size_t entry = 1; entry < n; ++entry) heap.push_back({value_of(entry), entry});
+  std::make_heap(heap.begin(), heap.end());
+  while (out.chosen.size() < n_wanted && !heap.empty()) {
+    std::pop_heap(heap.begin(), heap.end());
+    auto const [value, entry] = heap.back();
+    heap.pop_back();
+    // What does not fit now never will.
+    if (is_bounded && params.tokens[begin + entry] > left) continue;
+    std::size_t const first = n_compared[entry];
+    if (first < chosen.size() && vectors.has(entry)) {
+      std::span<float> const found(cosines.data(), chosen.size() - first);
+      chosen.cosines(vectors.column_of(entry), vectors.row_of(entry), first, found);
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        if (!(found[i] > similarity[entry])) continue;
+        similarity[entry] = found[i];
+        nearest[entry] = chosen_entry[first + i];
       }
-      if (out.chosen.empty()) break;  // the first of the list, whatever the weight
-    }
-    if (best == n) break;
-    is_chosen[best] = true;
-    if (is_bounded) left -= params.tokens[begin + best];
-    out.chosen.push_back(static_cast<std::int64_t>(begin + best));
-    out.value.push_back(best_value);
-    out.relevance.push_back(relevance[best]);
-    out.similarity.push_back(similarity[best]);
-    out.nearest.push_back(nearest[best]);
-    if (!vectors || !vectors->has(best) || out.chosen.size() == params.n_wanted) continue;
-    for (std::size_t i = 0; i < n; ++i) {
-      if (is_chosen[i]) continue;
-      double const cosine = vectors->cosine_of(best, i);
-      if (cosine > similarity[i]) {
-        similarity[i] = cosine;
-        nearest[i] = static_cast<std::int64_t>(begin + best);
+      n_compared[entry] = chosen.size();
+      double const now = value_of(entry);
+      if (now < value) {
+        heap.push_back({now, entry});
+        std::push_heap(heap.begin(), heap.end());
+        continue;
       }
     }
+    choose(entry, value);
   }
   return out;
 }

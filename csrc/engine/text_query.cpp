@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "core/hash.hpp"
+#include "core/parallel.hpp"
 
 namespace hyrecall {
 namespace {
@@ -25,37 +26,82 @@ struct Token {
 // batch.
 class Texts {
  public:
-  void collect(TextQuery const& query) {
+  // Gives the number of the query's first text; its others follow.
+  std::size_t collect(TextQuery const& query) {
+    std::size_t const first = texts_.size();
     if (query.kind == Kind::kText || query.kind == Kind::kPhrase || query.kind == Kind::kPrefix) {
       texts_.push_back(query.text);
     }
     for (TextQuery const& child : query.children) collect(child);
+    return first;
   }
   void analyze(text::Analyzer const& analyzer) {
     batch_ = analyzer.analyze(texts_, text::Role::kQuery);
   }
 
-  // Words that the next text was cut into.
-  std::uint32_t n_words() const { return batch_.n_words[at_]; }
-  // The tokens of the next text, in the order of collect().
-  std::vector<Token> next() {
+  // Words that the text was cut into.
+  std::uint32_t n_words(std::size_t text) const { return batch_.n_words[text]; }
+  // The terms of its tokens, in the order of the text.
+  std::span<std::uint32_t const> terms_of(std::size_t text) const {
+    std::uint64_t const begin = batch_.offsets[text];
+    return {batch_.term_ids.data() + begin, batch_.offsets[text + 1] - begin};
+  }
+  std::string const& term(std::uint32_t id) const { return batch_.terms[id]; }
+  std::vector<Token> tokens_of(std::size_t text) const {
     std::vector<Token> out;
-    for (std::uint64_t t = batch_.offsets[at_]; t < batch_.offsets[at_ + 1]; ++t) {
+    for (std::uint64_t t = batch_.offsets[text]; t < batch_.offsets[text + 1]; ++t) {
       out.push_back({&batch_.terms[batch_.term_ids[t]], batch_.positions[t]});
     }
-    ++at_;
     return out;
   }
 
  private:
   std::vector<std::string_view> texts_;
   text::TokenBatch batch_;
-  std::size_t at_ = 0;
 };
+
+Error too_many_leaves(std::string const& argument) {
+  return Error(
+      ErrorCode::kOption, argument,
+      "expected at most " + std::to_string(kMaxLeaves) + " distinct terms in a query, got more");
+}
+
+// A query that is one text: what most are, and needs none of Compiler's tables.
+LexicalQuery compile_words(Texts const& texts, std::size_t text, std::string const& argument) {
+  std::span<std::uint32_t const> const given = texts.terms_of(text);
+  std::vector<std::uint32_t> terms(given.begin(), given.end());
+  std::sort(terms.begin(), terms.end());
+  struct Count {
+    std::uint32_t term;
+    std::uint32_t count;
+  };
+  std::vector<Count> counts;
+  counts.reserve(terms.size());
+  for (std::uint32_t term : terms) {
+    if (counts.empty() || counts.back().term != term) counts.push_back({term, 0});
+    ++counts.back().count;
+  }
+  if (counts.size() > kMaxLeaves) throw too_many_leaves(argument);
+  std::sort(counts.begin(), counts.end(),
+            [&](Count a, Count b) { return texts.term(a.term) < texts.term(b.term); });
+  LexicalQuery out;
+  out.leaves.reserve(counts.size());
+  out.match.children.reserve(counts.size());
+  for (Count one : counts) {
+    out.match.children.push_back(
+        {MatchNode::Kind::kLeaf, static_cast<std::uint32_t>(out.leaves.size()), {}});
+    Leaf& leaf = out.leaves.emplace_back();
+    leaf.terms.push_back(texts.term(one.term));
+    leaf.multiplicity = one.count;
+  }
+  return out;
+}
 
 class Compiler {
  public:
-  Compiler(Texts& texts, std::string const& argument) : texts_(texts), argument_(argument) {}
+  // first: the number of the query's first text.
+  Compiler(Texts const& texts, std::size_t first, std::string const& argument)
+      : texts_(texts), next_(first), argument_(argument) {}
 
   LexicalQuery compile(TextQuery const& query) {
     LexicalQuery out;
@@ -71,7 +117,7 @@ class Compiler {
   void add(TextQuery const& query, double boost, MatchNode& parent) {
     switch (query.kind) {
       case Kind::kText:
-        for (Token const& token : texts_.next())
+        for (Token const& token : texts_.tokens_of(next_++))
           add_leaf({Leaf::Kind::kTerm, {*token.term}, {0}, 0, 0.0}, boost, parent);
         break;
       case Kind::kPhrase:
@@ -102,7 +148,7 @@ class Compiler {
   }
 
   void add_phrase(TextQuery const& query, double boost, MatchNode& parent) {
-    std::vector<Token> const tokens = texts_.next();
+    std::vector<Token> const tokens = texts_.tokens_of(next_++);
     if (tokens.empty()) return;
     Leaf leaf{Leaf::Kind::kPhrase, {}, {}, query.slop, 0.0};
     for (Token const& token : tokens) {
@@ -114,8 +160,8 @@ class Compiler {
   }
 
   std::string prefix_term(TextQuery const& query) {
-    std::uint32_t const n_words = texts_.n_words();
-    std::vector<Token> const tokens = texts_.next();
+    std::uint32_t const n_words = texts_.n_words(next_);
+    std::vector<Token> const tokens = texts_.tokens_of(next_++);
     // Of one word; a compound comes first and shares its position with its first part.
     bool const one =
         n_words == 1 &&
@@ -145,11 +191,7 @@ class Compiler {
       if (same_leaf(leaves_[at->second].leaf, leaf)) return at->second;
     }
     auto const number = static_cast<std::uint32_t>(leaves_.size());
-    if (number == kMaxLeaves) {
-      throw Error(ErrorCode::kOption, argument_,
-                  "expected at most " + std::to_string(kMaxLeaves) +
-                      " distinct terms in a query, got more");
-    }
+    if (number == kMaxLeaves) throw too_many_leaves(argument_);
     numbers_.emplace(hash, number);
     leaves_.push_back({std::move(leaf), {}});
     return number;
@@ -186,7 +228,8 @@ class Compiler {
     std::map<double, double> boosts;  // boost -> occurrences, summed by rising boost
   };
 
-  Texts& texts_;
+  Texts const& texts_;
+  std::size_t next_;  // text
   std::string const& argument_;
   std::vector<Entry> leaves_;
   std::unordered_multimap<std::uint64_t, std::uint32_t> numbers_;  // hash -> leaf
@@ -204,16 +247,20 @@ std::string Leaf::label() const {
 
 std::vector<std::optional<LexicalQuery>> analyze_queries(
     std::span<std::optional<TextQuery> const> queries, text::Analyzer const& analyzer,
-    std::string const& argument) {
+    std::string const& argument, int threads) {
   Texts texts;
-  for (auto const& query : queries) {
-    if (query) texts.collect(*query);
+  std::vector<std::size_t> firsts(queries.size());
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    if (queries[i]) firsts[i] = texts.collect(*queries[i]);
   }
   texts.analyze(analyzer);
   std::vector<std::optional<LexicalQuery>> out(queries.size());
-  for (std::size_t i = 0; i < queries.size(); ++i) {
-    if (queries[i]) out[i] = Compiler(texts, argument).compile(*queries[i]);
-  }
+  parallel_runs(queries.size(), kShortRun, threads, [&](int, std::size_t i) {
+    if (!queries[i]) return;
+    out[i] = queries[i]->kind == Kind::kText
+                 ? compile_words(texts, firsts[i], argument)
+                 : Compiler(texts, firsts[i], argument).compile(*queries[i]);
+  });
   return out;
 }
 

@@ -65,6 +65,6 @@ struct LexicalQuery {
 // A missing query stays missing; a text without an indexable token becomes a query without leaves.
 std::vector<std::optional<LexicalQuery>> analyze_queries(
     std::span<std::optional<TextQuery> const> queries, text::Analyzer const& analyzer,
-    std::string const& argument);
+    std::string const& argument, int threads);
 
 }  // namespace hyrecall

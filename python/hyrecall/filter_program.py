@@ -67,10 +67,10 @@ def _compile_test(name: str, test: Predicate, columns: _Columns) -> FilterProgra
     kind = attribute_type(arrow)
     if kind is None:
         raise error(ScopeError, name, "a column of a filterable type", f"a column of type {arrow}")
-    null = FilterProgram.is_null(index)
-    not_null = FilterProgram.complement(null)
-    if isinstance(test, (IsNull, NotNull)):
-        return null if isinstance(test, IsNull) else not_null
+    if isinstance(test, IsNull):
+        return FilterProgram.is_null(index)
+    if isinstance(test, NotNull):
+        return FilterProgram.complement(FilterProgram.is_null(index))
     if isinstance(test, Range):
         return _compile_range(name, index, kind, *test.values)
     if isinstance(test, NoneOf):
@@ -79,7 +79,9 @@ def _compile_test(name: str, test: Predicate, columns: _Columns) -> FilterProgra
         if not kind.is_list:
             raise error(ScopeError, name, "a list column for AllOf", f"a column of type {arrow}")
         each = [_compile_any_of(name, index, kind, (value,)) for value in test.values]
-        return FilterProgram.all_of(each or [not_null])
+        return FilterProgram.all_of(
+            each or [FilterProgram.complement(FilterProgram.is_null(index))]
+        )
     return _compile_any_of(name, index, kind, test.values)
 
 

@@ -144,7 +144,7 @@ class Shaper:
         ]
         if self._stages:  # which break their ties so too
             seqs = seqs_of(self._state.segments, pool.arrays["segment"], pool.arrays["row"])
-            ranks = tie_ranks(ties, seqs)
+            ranks = tie_ranks(ties, seqs) if ties else seqs
             pool = pool.with_arrays(fused_score=pool.score, tie_rank=ranks)
         if not ties:
             return pool

@@ -26,6 +26,7 @@ from hyrecall.reply_arrays import Arrays, join_pieces, only_queries
 from hyrecall.request import make_plan
 from hyrecall.scope import check_no_list
 from hyrecall.segments import State
+from hyrecall.shaping import RerankBy
 from hyrecall.trace import Trace
 
 __all__ = ["batch_of_one", "run_recall"]
@@ -79,7 +80,9 @@ def run_recall(
         for segment in state.segments:
             segment.check(arm)  # does nothing but after open(verify="structure"), once
     check_shaping(facts, plan)
-    texts = _texts(facts, plan, options.text if options.said is None else options.said)
+    texts: list[str | None] = []
+    if expansion or any(isinstance(stage, RerankBy) for stage in plan.stages):
+        texts = _texts(facts, plan, options.text if options.said is None else options.said)
     reaches = Reaches(plan.bound, plan.scope)
     shaper = Shaper(facts, state, plan, now=asked_at, texts=texts, reaches=reaches)
     planned = time.perf_counter()
@@ -88,7 +91,9 @@ def run_recall(
     piece = SHAPED_QUERIES if plan.is_shaped else BATCH_QUERIES
     try:
         for begin in range(0, plan.n_queries, piece) or (0,):
-            request = plan.request.slice(begin, min(begin + piece, plan.n_queries))
+            request = plan.request
+            if plan.n_queries > piece:
+                request = request.slice(begin, min(begin + piece, plan.n_queries))
             execution, arrays, empty, seconds = _run_piece(state, request, lexical)
             if plan.asked is not None:
                 arrays = only_queries(arrays, plan.asked[begin : begin + request.n_queries])

@@ -18,7 +18,7 @@ from hyrecall.filters import Filter
 from hyrecall.guests import take_guest
 from hyrecall.plan import IndexFacts, Options, Plan, is_shaped
 from hyrecall.queries import lower
-from hyrecall.scope import Scopes
+from hyrecall.scope import read_scopes
 from hyrecall.scoring import BM25, DBSF, RRF, Fusion, Max, WeightedSum, read_floor
 from hyrecall.session_signals import read_sessions
 from hyrecall.shaping import check_stages
@@ -77,13 +77,12 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
         raise error(
             OptionError, "min_fused", "a fusion to act after (with one arm, min_score)", "one arm"
         )
-    scopes = Scopes({name: facts.row_types[name] for name in facts.schema.cell_columns}, snapshot)
-    scopes.read(options.scope, n_queries)
+    cells = {name: facts.row_types[name] for name in facts.schema.cell_columns}
+    scopes = read_scopes(cells, snapshot, options.scope, n_queries)
     filters, filter_of = _read_filters(facts, options.filter, n_queries)
 
     request = _core.Request(
-        scopes=scopes.distinct,
-        scope_of=scopes.index,
+        scopes=scopes,
         filters=filters,
         filter_of=filter_of,
         depth=depth,
@@ -94,8 +93,9 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     for arm in lexical:
         column = list(facts.schema.text_arms).index(arm)
         native = facts.analyzers[arm].native
-        queries = [lower(query, f"text[{i}]") for i, query in enumerate(texts[arm])]
-        request.add_lexical(column, arm, bm25[arm].numbers, native, queries, floors.get(arm))
+        request.add_lexical(
+            column, arm, bm25[arm].numbers, native, texts[arm], lower, floors.get(arm)
+        )
     _add_dense(facts, request, arms, vectors, guests, given, floors)
     chosen = [extra[arm] for arm in arms if arm in extra]
     listed: dict[str, Candidates] = {}
@@ -367,9 +367,9 @@ def _read_floors(min_score: object, arms: tuple[str, ...]) -> dict[str, tuple[fl
 
 def _read_filters(
     facts: IndexFacts, given: object, n_queries: int
-) -> tuple[list[_core.FilterProgram], list[int]]:
+) -> tuple[list[_core.FilterProgram], npt.NDArray[np.uint32] | None]:
     if given is None:
-        return [], [_NO_FILTER] * n_queries
+        return [], None
     each = given if isinstance(given, list) else [given] * n_queries
     if len(each) != n_queries:
         raise error(ShapeError, "filter", f"{n_queries} entries, one per query", len(each))
@@ -387,9 +387,9 @@ def _read_filters(
             continue
         if not isinstance(one, Filter):
             raise error(OptionError, "filter", "an hr.Filter, None, or a list of them", repr(one))
-        if one not in numbers:
-            numbers[one] = len(programs)
+        number = numbers.setdefault(one, len(programs))
+        if number == len(programs):
             programs.append(compile_filter(one, types))
-        met[id(one)] = numbers[one]
-        index.append(numbers[one])
-    return programs, index
+        met[id(one)] = number
+        index.append(number)
+    return programs, np.array(index, np.uint32)

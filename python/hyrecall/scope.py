@@ -14,7 +14,7 @@ from hyrecall import _core
 from hyrecall.arguments import plain
 from hyrecall.errors import OptionError, ScopeError, ShapeError, error
 
-__all__ = ["ANY", "CellTypes", "Scope", "ScopeLike", "Scopes", "encode_part", "scope_of"]
+__all__ = ["ANY", "CellTypes", "Scope", "ScopeLike", "encode_part", "read_scopes", "scope_of"]
 
 
 class _Any(Enum):
@@ -114,69 +114,49 @@ class ScopePattern:
     parts: tuple[tuple[str, object], ...]
 
 
-class Scopes:
-    """The scopes of a batch, each distinct one encoded once.
+def read_scopes(
+    types: CellTypes, snapshot: _core.Snapshot, scope: object, n: int, per: str = "query"
+) -> _core.Scopes:
+    """Take ``scope=``: one for all n queries (or keys), or a list with one for each.
 
-    Attributes
-    ----------
-    distinct : list of list of bytes
-        Encoded cells of each distinct scope.
-    index : list of int
-        Which distinct scope each query has.
+    Of an index with these cell columns, resolved on one snapshot.
     """
+    kinds = [str(kind) for kind in types.values()]
+    scopes = _core.Scopes(kinds, Scope, _CellReader(types, snapshot))
+    if not types:
+        if scope is not None:
+            wish = "no scope (the index was built with cell=None: one audience)"
+            raise error(ScopeError, "scope", wish, repr(scope))
+        scopes.add((), n)  # the cell of no columns
+    elif scope is None:
+        wish = f"a scope: a cell, hr.Scope([...]), or a list with one entry per {per}"
+        raise error(ScopeError, "scope", wish, "None (the null cell is hr.Scope([None]))")
+    elif isinstance(scope, list):
+        if len(scope) != n:
+            raise error(ShapeError, "scope", f"{n} entries, one per {per}", len(scope))
+        scopes.add_each(scope)
+    else:
+        scopes.add(scope, n)
+    return scopes
+
+
+class _CellReader:
+    """Reads what ``_core.Scopes`` does not know: patterns, other libraries' scalars, mistakes."""
 
     def __init__(self, types: CellTypes, snapshot: _core.Snapshot) -> None:
-        """Resolve scopes of an index with these cell columns on one snapshot."""
-        self._types = types
-        self._snapshot = snapshot
-        self._seen: dict[object, int] = {}  # a scope as given -> its number
-        self._numbers: dict[tuple[bytes, ...], int] = {}  # its encoded cells -> its number
-        self.distinct: list[list[bytes]] = []
-        self.index: list[int] = []
+        self._types, self._snapshot = types, snapshot
 
-    def read(self, scope: object, n: int, per: str = "query") -> None:
-        """Take ``scope=``: one for all n queries (or keys), or a list with one for each."""
-        if not self._types:
-            if scope is not None:
-                wish = "no scope (the index was built with cell=None: one audience)"
-                raise error(ScopeError, "scope", wish, repr(scope))
-            self.distinct.append([b""])
-            self.index = [0] * n
-            return
-        if scope is None:
-            wish = f"a scope: a cell, hr.Scope([...]), or a list with one entry per {per}"
-            raise error(ScopeError, "scope", wish, "None (the null cell is hr.Scope([None]))")
-        if isinstance(scope, list):
-            if len(scope) != n:
-                raise error(ShapeError, "scope", f"{n} entries, one per {per}", len(scope))
-            self.index = [self._number(one, f"scope[{i}]") for i, one in enumerate(scope)]
-        else:
-            self.index = [self._number(scope, "scope")] * n
-
-    def _number(self, scope: object, argument: str) -> int:
+    def __call__(self, scope: object, argument: str) -> list[bytes]:
+        """Encode the cells of a scope, or say what is wrong with it."""
         scope = plain(scope)
-        # What is equal to Python may be another cell (True == 1 == 1.0), also inside a tuple or a
-        # Scope: only plain values are known by value, the rest by identity.
-        key = (type(scope), scope) if isinstance(scope, str | int) else id(scope)
-        known = self._seen.get(key)
-        if known is None:
-            known = self._seen[key] = self._add(scope, argument)
-        return known
-
-    def _add(self, scope: object, argument: str) -> int:
         if isinstance(scope, Scope):
-            cells = [self._encode(cell, argument) for cell in scope.cells]
-        elif isinstance(scope, ScopePattern):
-            cells = self._match(scope, argument)
-        elif isinstance(scope, str | int | tuple):
-            cells = [self._encode(scope if isinstance(scope, tuple) else (scope,), argument)]
-        else:
-            got = "None (the null cell is hr.Scope([None]))" if scope is None else repr(scope)
-            raise error(ScopeError, argument, "a cell (str, int, bool or tuple) or hr.Scope", got)
-        number = self._numbers.setdefault(tuple(cells), len(self.distinct))
-        if number == len(self.distinct):
-            self.distinct.append(cells)
-        return number
+            return [self._encode(cell, argument) for cell in scope.cells]
+        if isinstance(scope, ScopePattern):
+            return self._match(scope, argument)
+        if isinstance(scope, str | int | tuple):
+            return [self._encode(scope if isinstance(scope, tuple) else (scope,), argument)]
+        got = "None (the null cell is hr.Scope([None]))" if scope is None else repr(scope)
+        raise error(ScopeError, argument, "a cell (str, int, bool or tuple) or hr.Scope", got)
 
     def _encode(self, cell: Sequence[object], argument: str) -> bytes:
         if len(cell) != len(self._types):

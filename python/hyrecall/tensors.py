@@ -201,11 +201,12 @@ def _from_arrow(value: Any, dim: int, argument: str) -> Queries:
 
 
 def _from_rows(rows: Sequence[object], dim: int, argument: str) -> Queries:
-    if any(isinstance(row, int | float | np.number) for row in rows):
-        raise error(ShapeError, argument, f"shape (n_queries, {dim})", f"({len(rows)},)")
     plain = [row for row in rows if _is_plain(row, dim)]
     if plain and len(plain) == len(rows):
-        return _float32(np.stack(plain), "float32", None, argument), None
+        matrix = np.stack(plain) if len(plain) > 1 else plain[0][np.newaxis]
+        return _float32(matrix, "float32", None, argument), None
+    if any(isinstance(row, int | float | np.number) for row in rows):
+        raise error(ShapeError, argument, f"shape (n_queries, {dim})", f"({len(rows)},)")
     # Every element type widens to float64 exactly, so that the one rounding comes at the end.
     values = np.zeros((len(rows), dim), np.float64)
     valid = np.ones(len(rows), np.bool_)

@@ -20,7 +20,7 @@ from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
 from hyrecall.plan import IndexFacts
 from hyrecall.progress import ProgressFunction
 from hyrecall.schema import Schema, Vector
-from hyrecall.scope import Scopes
+from hyrecall.scope import read_scopes
 from hyrecall.scoring import BM25
 from hyrecall.segments import Segment, State, build_segment, merge_segments, one_array
 
@@ -171,9 +171,8 @@ def delete(
     """Delete documents by key within a scope; give the new state and how many died."""
     wanted = _read_keys(keys, facts.row_types[facts.schema.key])
     types = {name: facts.row_types[name] for name in facts.schema.cell_columns}
-    scopes = Scopes(types, state.snapshot)
-    scopes.read(scope, len(wanted), per="key")
-    segments, rows = state.snapshot.locate_keys(wanted, scopes.distinct, scopes.index)
+    scopes = read_scopes(types, state.snapshot, scope, len(wanted), per="key")
+    segments, rows = state.snapshot.locate_keys(wanted, scopes)
     if not len(rows):
         return state, 0
     made = _state_of(_without(state, segments, rows), facts.schema, state.next_seq)

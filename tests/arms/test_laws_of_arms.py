@@ -17,6 +17,7 @@ from arms.world import Draw, docs_table, edges_table, said
 from hyrecall import _core, arms
 from hyrecall.errors import HyrecallError
 from hyrecall.graph_states import BoundGraph
+from hyrecall.scope import read_scopes
 from laws.effort import Effort
 
 # Native callables of the arms that meet documents: an Audience and an Adjacency hold the scopes of
@@ -126,8 +127,10 @@ def test_native_code_drops_listed_rows_that_the_query_may_not_see() -> None:
     index.delete(["n1", "n2", "n3"], scope=said(("ann", "bob", "cy")))
     state = index._state
     plan = index.recall(text=["oak"], scope="ann", filter=hr.Filter(kind=1))._plan
+    facts = index._facts
+    cells = {name: facts.row_types[name] for name in facts.schema.cell_columns}
     request = _core.Request(
-        scopes=[[b"\3\3\0\0\0ann"]], scope_of=[0], filters=[], filter_of=[2**32 - 1],
+        scopes=read_scopes(cells, state.snapshot, "ann", 1), filters=[], filter_of=None,
         depth=100, limit=100, offset=0, threads=1,
     )  # fmt: skip
     everything = [

@@ -202,7 +202,7 @@ def test_native_stages_tell_nothing_of_rows_outside_their_scope(
 
 def test_a_native_request_cannot_be_made_without_scopes() -> None:
     with pytest.raises(TypeError):
-        _core.Request(scope_of=[0], filters=[], filter_of=[0], depth=1, limit=1, offset=0)
+        _core.Request(filters=[], filter_of=None, depth=1, limit=1, offset=0, threads=1)
 
 
 @pytest.mark.parametrize("name", sorted(TAKES_A_SCOPE))

@@ -19,6 +19,7 @@ struct Example {
 Example random_example(Rng& rng, Fusion::Kind kind) {
   Example out;
   std::size_t const n_docs = rng.below(std::size_t{25});
+  out.request.limit = n_docs;
   // Arms only count here: lexical, dense and listed ones, at least one.
   out.request.lexical.resize(rng.below(std::size_t{3}));
   out.request.dense.resize(rng.below(std::size_t{3}));
@@ -190,6 +191,26 @@ TEST(fuse_equals_the_plain_definition) {
         CHECK(in_order);
       }
     }
+  }
+}
+
+TEST(fuse_with_a_limit_gives_the_beginning_of_the_whole_list) {
+  Rng rng(17);
+  for (int round = 0; round < 400; ++round) {
+    Example example = random_example(rng, Fusion::Kind::kRrf);
+    auto const ranks = ranks_of(example.pool, example.request.n_arms());
+    example.request.normalize = rng.below(2) == 0;
+    FusedList const whole = fuse(example.request, example.pool, ranks);
+    example.request.offset = rng.below(std::size_t{4});
+    example.request.limit = rng.below(std::size_t{12});
+    FusedList const part = fuse(example.request, example.pool, ranks);
+    std::size_t const wanted = example.request.offset + example.request.limit;
+    CHECK_EQ(part.docs.size(), std::min(wanted, whole.docs.size()));
+    for (std::size_t i = 0; i < part.docs.size(); ++i) {
+      CHECK_EQ(part.docs[i].doc, whole.docs[i].doc);
+      CHECK_EQ(part.docs[i].score, whole.docs[i].score);
+    }
+    CHECK(part.scales == whole.scales);
   }
 }
 

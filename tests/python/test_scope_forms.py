@@ -1,5 +1,6 @@
 """Every form of a scope: which cells it names, and that no value is taken for another."""
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from hyrecall.scope import read_scopes
 
 
 def index_of(cells: dict[str, pa.Array], *, threads: int | None = None) -> hr.Index:
@@ -291,3 +293,26 @@ def test_a_hundred_thousand_cells_equal_the_same_rows_in_one_cell(effort: Any) -
     )
     assert index.delete(list(range(5)), scope=everyone) == 5
     assert len(index) == n_cells - 5
+
+
+def test_one_object_may_stand_for_many_queries_and_equal_ones_are_one(strings: hr.Index) -> None:
+    both = hr.Scope(["ana", "1"])
+    scopes = [both, "ana", hr.Scope(["ana", "1"]), np.str_("ana"), ("ana",), both, hr.Scope([])]
+    hits = strings.recall(text=["tea"] * len(scopes), scope=scopes, limit=100)
+    whole, one = [0, 1, 7], [0, 7]
+    assert [sorted(h.keys) for h in hits] == [whole, one, whole, one, one, whole, []]
+
+
+def test_an_entry_that_is_wrong_is_named_after_many_that_are_right(numbers: hr.Index) -> None:
+    scopes: list[Any] = [1, np.int64(0), (1,), hr.Scope([0, np.int32(1)])] * 100
+    for wrong in ("1", True, 2**63, (1, 1), hr.Scope([1, "1"]), None, [1]):
+        with pytest.raises(hr.ScopeError, match=r"^scope\[400\]: expected "):
+            numbers.recall(text=["tea"] * 401, scope=[*scopes, wrong])
+
+
+def test_scopes_are_let_go_when_the_call_ends(strings: hr.Index) -> None:
+    types = {"user": pa.large_string()}
+    kept = read_scopes(types, strings._state.snapshot, ["ana", hr.Scope.matching(user="1")], 2)
+    alive = weakref.ref(kept)
+    del kept
+    assert alive() is None

@@ -257,10 +257,8 @@ class Snapshot:
         self, cell_parts: list[_ArrowArray], keys: _ArrowArray
     ) -> tuple[npt.NDArray[np.int32], _Rows]:
         """Where each (cell, key) lives: segment (-1 = nowhere) and row."""
-    def locate_keys(
-        self, keys: _ArrowArray, scopes: Sequence[Sequence[bytes]], scope_of: Sequence[int]
-    ) -> tuple[npt.NDArray[np.int32], _Rows]:
-        """Every live (segment, row) with one of the keys in scopes[scope_of[i]]."""
+    def locate_keys(self, keys: _ArrowArray, scopes: Scopes) -> tuple[npt.NDArray[np.int32], _Rows]:
+        """Every live (segment, row) with one of the keys in that key's scope."""
     def matching(self, pattern: Sequence[bytes | None]) -> list[bytes]:
         """Encoded cells that hold a live document and match every given part."""
 
@@ -270,6 +268,24 @@ def merge_order(
     """Live rows of several views in the order of one segment: (view, row) each."""
 
 # ---- recall ----
+
+@final
+class Scopes:
+    """The scopes of a batch, each distinct one encoded once."""
+
+    def __init__(
+        self,
+        kinds: Sequence[str],
+        scope_type: type,
+        read: Callable[[object, str], list[bytes]],
+    ) -> None:
+        """Take the cell columns' types, the type that holds several cells, and who gives the
+        encoded cells of what is not plain, or says what is wrong with it: read(scope, argument).
+        """
+    def add(self, scope: object, n_queries: int) -> None:
+        """One scope for so many queries."""
+    def add_each(self, scopes: list[Any]) -> None:
+        """One scope for each query."""
 
 @final
 class Gate:
@@ -297,10 +313,9 @@ class Request:
     def __init__(
         self,
         *,
-        scopes: Sequence[Sequence[bytes]],
-        scope_of: Sequence[int],
+        scopes: Scopes,
         filters: Sequence[FilterProgram],
-        filter_of: Sequence[int],
+        filter_of: npt.NDArray[np.uint32] | None,
         depth: int,
         limit: int,
         offset: int,
@@ -320,9 +335,12 @@ class Request:
         name: str,
         bm25: _Bm25,
         analyzer: Analyzer,
-        queries: list[_Query],
+        queries: Sequence[object],
+        lower: Callable[[object, str], _Query],
         floor: _Floor,
-    ) -> None: ...
+    ) -> None:
+        """lower(query, argument): the plain form of a query that is neither str nor None."""
+
     def add_dense(
         self, column: int, name: str, vectors: npt.NDArray[np.float32], valid: _Bytes, floor: _Floor
     ) -> None: ...

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.scope import Scopes
+from hyrecall.scope import read_scopes
 from hyrecall.segments import seqs_of
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from hyrecall.segments import State
 
 __all__ = ["Batch", "Candidates", "from_entries", "no_candidates", "read_arm_name", "scope_request"]
-
-_NO_FILTER = 2**32 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,13 +130,10 @@ def no_candidates(n_queries: int) -> Candidates:
 def scope_request(facts: IndexFacts, state: State, scope: object, n: int) -> _core.Request:
     """Make a request of n queries without arms: scopes alone."""
     types = {name: facts.row_types[name] for name in facts.schema.cell_columns}
-    scopes = Scopes(types, state.snapshot)
-    scopes.read(scope, n)
     return _core.Request(
-        scopes=scopes.distinct,
-        scope_of=scopes.index,
+        scopes=read_scopes(types, state.snapshot, scope, n),
         filters=[],
-        filter_of=[_NO_FILTER] * n,
+        filter_of=None,
         depth=1,
         limit=0,
         offset=0,

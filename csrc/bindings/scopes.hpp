@@ -1,0 +1,51 @@
+// The scopes of a batch as Python hands them over: distinct ones, each encoded once.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/hash.hpp"
+#include "engine/selection.hpp"
+
+namespace hyrecall::bindings {
+
+class Scopes {
+ public:
+  // kinds: the cell columns' Arrow types. scope_type: of a set of cells. read(scope, argument):
+  // the encoded cells of what is not plain here, or the error that names it.
+  Scopes(std::vector<std::string> const& kinds, pybind11::object scope_type, pybind11::object read);
+
+  void add(pybind11::handle scope, std::size_t n_queries);
+  void add_each(pybind11::list const& scopes);
+
+  std::vector<std::shared_ptr<Scope const>> const& distinct() const { return distinct_; }
+  std::vector<std::uint32_t> const& scope_of() const { return scope_of_; }
+
+ private:
+  enum class Kind : std::uint8_t { kString, kInt, kBool };
+
+  std::uint32_t number_of(pybind11::handle scope, std::int64_t place);
+  bool take_plain(pybind11::handle scope);
+  bool append_cell(pybind11::handle cell);
+  bool append_value(pybind11::handle value, Kind kind);
+  std::uint32_t number_of_taken();
+
+  std::vector<Kind> kinds_;
+  pybind11::object scope_type_;
+  pybind11::object read_;
+  std::vector<std::shared_ptr<Scope const>> distinct_;
+  std::vector<std::uint32_t> scope_of_;  // [n_queries]
+  // By the bytes of all cells: a cell says where it ends, so equal bytes are equal cells.
+  std::unordered_map<std::string, std::uint32_t, BytesHash, std::equal_to<>> numbers_;
+  // By identity, what may hold many cells or costs a call to read; kept alive, so none is reused.
+  std::unordered_map<PyObject*, std::pair<std::uint32_t, pybind11::object>> met_;
+  std::string bytes_;              // of the scope at hand
+  std::vector<std::size_t> ends_;  // of its cells
+};
+
+}  // namespace hyrecall::bindings
