@@ -1,10 +1,10 @@
 #include "engine/lexical_builder.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "core/error.hpp"
 #include "core/hash.hpp"
+#include "engine/posting_layout.hpp"
 
 namespace hyrecall {
 namespace {
@@ -13,30 +13,6 @@ std::string_view term_at(std::vector<std::int64_t> const& offsets,
                          std::vector<std::uint8_t> const& bytes, TermId t) {
   return {reinterpret_cast<char const*>(bytes.data()) + offsets[t],
           static_cast<std::size_t>(offsets[t + 1] - offsets[t])};
-}
-
-// The Pareto frontier of (term_freq up, doc_length down) in at most kFrontierPoints points: past
-// that, neighbours join into a point that dominates both, which keeps the bound valid.
-void append_frontier(std::vector<FrontierPoint>& out, std::vector<FrontierPoint>& points) {
-  std::sort(points.begin(), points.end(), [](FrontierPoint a, FrontierPoint b) {
-    return a.doc_length != b.doc_length ? a.doc_length < b.doc_length : a.term_freq > b.term_freq;
-  });
-  std::vector<FrontierPoint> kept;
-  for (FrontierPoint const& p : points) {
-    if (kept.empty() || p.term_freq > kept.back().term_freq) kept.push_back(p);
-  }
-  while (kept.size() > kFrontierPoints) {
-    std::size_t best = 0;  // join the pair that gives away the least term frequency
-    for (std::size_t i = 0; i + 1 < kept.size(); ++i) {
-      if (kept[i + 1].term_freq - kept[i].term_freq <
-          kept[best + 1].term_freq - kept[best].term_freq)
-        best = i;
-    }
-    kept[best].term_freq = kept[best + 1].term_freq;
-    kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(best) + 1);
-  }
-  for (std::size_t i = 0; i < kFrontierPoints; ++i)
-    out.push_back(kept[std::min(i, kept.size() - 1)]);
 }
 
 constexpr std::size_t kTextsPerBatch = 4096;  // bounds what analysis holds beside input and index
@@ -49,19 +25,18 @@ TermId LexicalBuilder::intern(std::string_view term) {
   for (; slots_[at] != kNone32; at = (at + 1) & mask) {
     if (term_at(term_offsets_, term_bytes_, slots_[at]) == term) return slots_[at];
   }
-  auto const id = static_cast<TermId>(doc_freqs_.size());
+  auto const id = static_cast<TermId>(n_terms());
   slots_[at] = id;
   term_bytes_.insert(term_bytes_.end(), term.begin(), term.end());
   term_offsets_.push_back(static_cast<std::int64_t>(term_bytes_.size()));
-  doc_freqs_.push_back(0);
-  if (doc_freqs_.size() * 3 > slots_.size() * 2) grow_slots();
+  if (n_terms() * 3 > slots_.size() * 2) grow_slots();
   return id;
 }
 
 void LexicalBuilder::grow_slots() {
   std::vector<TermId> grown(slots_.size() * 2, kNone32);
   std::size_t const mask = grown.size() - 1;
-  for (TermId term = 0; term < doc_freqs_.size(); ++term) {
+  for (TermId term = 0; term < n_terms(); ++term) {
     std::size_t at = hash_bytes(term_at(term_offsets_, term_bytes_, term)) & mask;
     while (grown[at] != kNone32) at = (at + 1) & mask;
     grown[at] = term;
@@ -88,7 +63,6 @@ void LexicalBuilder::end_row(std::uint32_t doc_length) {
       put_varint(forward_bytes_, tokens_[i].position - position);
       position = tokens_[i].position;
     }
-    doc_freqs_[term] += 1;
     previous = term;
   }
   tokens_.clear();
@@ -96,80 +70,22 @@ void LexicalBuilder::end_row(std::uint32_t doc_length) {
   forward_offsets_.push_back(forward_bytes_.size());
 }
 
-std::shared_ptr<LexicalColumn const> LexicalBuilder::finish(std::span<Row const> cell_begins) {
+std::shared_ptr<LexicalColumn const> LexicalBuilder::finish() {
   LexicalColumn::Parts parts;
   parts.name = std::move(name_);
-  std::vector<std::uint64_t> offsets(doc_freqs_.size() + 1, 0);
-  std::partial_sum(doc_freqs_.begin(), doc_freqs_.end(), offsets.begin() + 1);
-  std::vector<Row> rows(offsets.back());
-  std::vector<std::uint32_t> freqs(offsets.back());
-  std::vector<std::uint64_t> next(offsets.begin(), offsets.end() - 1);
-  std::size_t const n_rows = doc_lengths_.size();
   parts.doc_lengths = std::move(doc_lengths_);
   parts.terms = {std::move(term_offsets_), std::move(term_bytes_)};
   parts.forward_offsets = std::move(forward_offsets_);
   parts.forward_bytes = std::move(forward_bytes_);
-  // Rows come in order, so a scatter leaves every list sorted.
-  std::uint8_t const* at = parts.forward_bytes.data();
-  for (Row row = 0; row < n_rows; ++row) {
-    std::uint8_t const* const end = parts.forward_bytes.data() + parts.forward_offsets[row + 1];
-    for (TermId term = 0; at != end;) {
-      term += get_varint(at);
-      std::uint32_t const freq = get_varint(at);
-      for (std::uint32_t i = 0; i < freq; ++i) get_varint(at);
-      std::uint64_t const to = next[term]++;
-      rows[to] = row;
-      freqs[to] = freq;
-    }
-  }
-  parts.posting_offsets = std::move(offsets);
-  parts.posting_rows = std::move(rows);
-  parts.posting_freqs = std::move(freqs);
-  add_blocks(parts, cell_begins);
+  lay_out_postings(parts, 1);
   return std::make_shared<LexicalColumn const>(std::move(parts));
-}
-
-void LexicalBuilder::add_blocks(LexicalColumn::Parts& parts,
-                                std::span<Row const> cell_begins) const {
-  std::vector<Row> cuts;  // where a large cell begins or ends
-  for (std::size_t c = 0; c + 1 < cell_begins.size(); ++c) {
-    if (cell_begins[c + 1] - cell_begins[c] < kOwnBlockRows) continue;
-    if (cuts.empty() || cuts.back() != cell_begins[c]) cuts.push_back(cell_begins[c]);
-    cuts.push_back(cell_begins[c + 1]);
-  }
-  std::vector<std::uint64_t> block_offsets{0};
-  std::vector<std::uint64_t> block_begins;
-  std::vector<FrontierPoint> frontiers;
-  std::vector<FrontierPoint> points;
-  for (std::size_t term = 0; term < doc_freqs_.size(); ++term) {
-    std::uint64_t const first = parts.posting_offsets[term];
-    std::uint64_t const last = parts.posting_offsets[term + 1];
-    if (last - first > kBlockSize) {
-      auto cut = cuts.begin();
-      for (std::uint64_t p = first; p < last;) {
-        while (cut != cuts.end() && *cut <= parts.posting_rows[p]) ++cut;
-        block_begins.push_back(p);
-        points.clear();
-        for (; p < last && points.size() < kBlockSize &&
-               (cut == cuts.end() || parts.posting_rows[p] < *cut);
-             ++p) {
-          points.push_back({parts.posting_freqs[p], parts.doc_lengths[parts.posting_rows[p]]});
-        }
-        append_frontier(frontiers, points);
-      }
-    }
-    block_offsets.push_back(block_begins.size());
-  }
-  parts.block_offsets = std::move(block_offsets);
-  parts.block_begins = std::move(block_begins);
-  parts.frontiers = std::move(frontiers);
 }
 
 std::shared_ptr<LexicalColumn const> build_lexical(std::string name,
                                                    std::span<Chunked<StringColumn> const> columns,
                                                    std::span<std::uint32_t const> order,
                                                    text::Analyzer const& analyzer,
-                                                   std::span<Row const> cell_begins) {
+                                                   std::span<Row const>) {
   LexicalBuilder builder(std::move(name));
   std::vector<std::string_view> texts;
   for (std::size_t begin = 0; begin < order.size(); begin += kTextsPerBatch) {
@@ -208,13 +124,13 @@ std::shared_ptr<LexicalColumn const> build_lexical(std::string name,
       builder.end_row(length);
     }
   }
-  return builder.finish(cell_begins);
+  return builder.finish();
 }
 
 std::shared_ptr<LexicalColumn const> merge_lexical(
     std::span<std::shared_ptr<LexicalColumn const> const> sources,
     std::span<std::uint32_t const> source, std::span<Row const> source_row,
-    std::span<Row const> cell_begins) {
+    std::span<Row const>) {
   LexicalBuilder builder(sources.front()->name());
   std::vector<std::vector<TermId>> numbers;  // per source, a term's number here
   for (auto const& from : sources) numbers.emplace_back(from->n_terms(), kNone32);
@@ -233,7 +149,7 @@ std::shared_ptr<LexicalColumn const> merge_lexical(
     });
     builder.end_row(from.doc_length(row));
   }
-  return builder.finish(cell_begins);
+  return builder.finish();
 }
 
 }  // namespace hyrecall

@@ -28,8 +28,7 @@ class LexicalBuilder {
   void token(TermId term, std::uint32_t position) { tokens_.push_back({term, position}); }
   void end_row(std::uint32_t doc_length);
 
-  // cell_begins: [n_cells + 1] first row of each cell; large cells get blocks of their own.
-  std::shared_ptr<LexicalColumn const> finish(std::span<Row const> cell_begins);
+  std::shared_ptr<LexicalColumn const> finish();
 
  private:
   struct Token {
@@ -38,7 +37,7 @@ class LexicalBuilder {
     friend auto operator<=>(Token const&, Token const&) = default;
   };
 
-  void add_blocks(LexicalColumn::Parts& parts, std::span<Row const> cell_begins) const;
+  std::size_t n_terms() const { return term_offsets_.size() - 1; }
   void grow_slots();
 
   std::string name_;
@@ -47,7 +46,6 @@ class LexicalBuilder {
   std::vector<std::int64_t> term_offsets_{0};
   std::vector<std::uint8_t> term_bytes_;
   std::vector<TermId> slots_ = std::vector<TermId>(64, kNone32);
-  std::vector<std::uint64_t> doc_freqs_;  // [n_terms]
   std::vector<std::uint64_t> forward_offsets_{0};
   std::vector<std::uint8_t> forward_bytes_;
 };

@@ -1,0 +1,35 @@
+// Summing and sifting BM25 scores of a document tile, one copy per instruction set.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/dot.hpp"
+
+namespace hyrecall::cpu {
+
+inline constexpr std::size_t kSiftRows = 64;    // sift() takes whole blocks of so many scores
+inline constexpr std::size_t kSiftSpare = 16;   // what it may write past its last result
+inline constexpr std::size_t kCodedScores = 1 << 14;  // scores a posting can name
+inline constexpr std::size_t kCodes = 1 << 10;        // and impacts
+
+struct ScoreKernels {
+  Isa isa;
+  // Adds table[posting >> 14] to scores[posting & 0x3fff] for n postings of 24 bits, back to back
+  // and of distinct scores.
+  void (*add_coded)(std::uint8_t const* postings, std::size_t n, float const* table,
+                    float* scores);
+  // Gives place and value of each of n scores (none negative) that reaches a threshold above 0, by
+  // place, and how many; all are 0 afterwards. n is a multiple of kSiftRows.
+  std::size_t (*sift)(float* scores, std::size_t n, float threshold, std::uint32_t* places,
+                      float* values);
+};
+
+ScoreKernels scalar_score_kernels();
+ScoreKernels avx2_score_kernels();
+ScoreKernels avx512_score_kernels();
+
+// Those of the set that dot_kernels() chose.
+ScoreKernels const& score_kernels();
+
+}  // namespace hyrecall::cpu
