@@ -9,7 +9,7 @@
 namespace hyrecall {
 namespace {
 
-static_assert(kDocTileRows == cpu::kCodedScores);
+static_assert(kDocTileBits == cpu::kCodedBits);
 
 constexpr std::uint32_t kSiftChunk = 2048;  // rows between two looks at the threshold
 // A tile with fewer postings than one in so many rows is read through its postings.

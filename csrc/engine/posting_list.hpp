@@ -11,9 +11,9 @@
 
 namespace hyrecall {
 
-// Rows whose scores are summed together: 64 KiB of float32 stay in the second-level cache while
+// Rows whose scores are summed together: 32 KiB of float32 stay in the first-level cache while
 // terms come one by one.
-inline constexpr unsigned kDocTileBits = 14;
+inline constexpr unsigned kDocTileBits = 13;
 inline constexpr Row kDocTileRows = Row{1} << kDocTileBits;
 
 // The postings of a term in one tile.
@@ -41,7 +41,7 @@ class PostingFormat {
   constexpr std::uint32_t width() const { return width_; }  // bytes
   constexpr unsigned length_bits() const { return width_ == kCompact ? 8 : 14; }
   constexpr std::uint32_t max_length() const { return (1u << length_bits()) - 1; }
-  constexpr std::uint32_t escape() const { return width_ == kCompact ? 3 : 15; }
+  constexpr std::uint32_t escape() const { return (1u << (8 * width_ - kDocTileBits - length_bits())) - 1; }
   constexpr bool fits(std::uint32_t term_freq, std::uint32_t doc_length) const {
     return term_freq <= escape() && doc_length <= max_length();
   }

@@ -10,13 +10,13 @@ namespace hyrecall::cpu {
 
 inline constexpr std::size_t kSiftRows = 64;    // sift() takes whole blocks of so many scores
 inline constexpr std::size_t kSiftSpare = 16;   // what it may write past its last result
-inline constexpr std::size_t kCodedScores = 1 << 14;  // scores a posting can name
-inline constexpr std::size_t kCodes = 1 << 10;        // and impacts
+inline constexpr unsigned kCodedBits = 13;      // of a posting, that name a score
+inline constexpr std::size_t kCodes = 1 << 11;  // impacts the others can name
 
 struct ScoreKernels {
   Isa isa;
-  // Adds table[posting >> 14] to scores[posting & 0x3fff] for n postings of 24 bits, back to back
-  // and of distinct scores.
+  // Adds table[posting >> kCodedBits] to scores[posting % 2^kCodedBits] for n postings of 24 bits,
+  // back to back and of distinct scores.
   void (*add_coded)(std::uint8_t const* postings, std::size_t n, float const* table,
                     float* scores);
   // Gives place and value of each of n scores (none negative) that reaches a threshold above 0, by
