@@ -13,6 +13,7 @@
 #include "core/fp_env.hpp"
 #include "engine/cells.hpp"
 #include "engine/dense_column.hpp"
+#include "engine/format_1.hpp"
 #include "engine/lexical_builder.hpp"
 #include "engine/posting_layout.hpp"
 #include "engine/segment.hpp"
@@ -107,8 +108,9 @@ std::shared_ptr<LexicalColumn> lexical_from_parts(std::string name, py::dict con
              take_buffer<std::uint8_t>(at("term_bytes"), "term_bytes")};
   p.forward_offsets = take_buffer<std::uint64_t>(at("forward_offsets"), "forward_offsets");
   p.forward_bytes = take_buffer<std::uint8_t>(at("forward_bytes"), "forward_bytes");
-  if (!parts.contains("postings")) {  // of a file that has them in another form
+  if (!parts.contains("postings")) {  // of format 1
     py::gil_scoped_release const nogil;
+    convert_forward_1(p);
     lay_out_postings(p, 1);
     return std::make_shared<LexicalColumn>(std::move(p));
   }
@@ -163,8 +165,7 @@ void bind_lexical(py::module_& m) {
           },
           py::arg("row"))
       .def_property_readonly("n_terms", &LexicalColumn::n_terms)
-      .def_property_readonly("n_postings",
-                             [](LexicalColumn const& c) { return c.n_postings(); })
+      .def_property_readonly("n_postings", [](LexicalColumn const& c) { return c.n_postings(); })
       .def_property_readonly("nbytes", &LexicalColumn::bytes);
 }
 

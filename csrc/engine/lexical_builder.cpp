@@ -50,21 +50,12 @@ void LexicalBuilder::null_row() {
 }
 
 void LexicalBuilder::end_row(std::uint32_t doc_length) {
-  std::sort(tokens_.begin(), tokens_.end());
-  TermId previous = 0;
-  for (std::size_t i = 0; i < tokens_.size();) {
-    std::size_t end = i;
-    while (end < tokens_.size() && tokens_[end].term == tokens_[i].term) ++end;
-    TermId const term = tokens_[i].term;
-    put_varint(forward_bytes_, term - previous);
-    put_varint(forward_bytes_, static_cast<std::uint32_t>(end - i));
-    std::uint32_t position = 0;
-    for (; i < end; ++i) {
-      put_varint(forward_bytes_, tokens_[i].position - position);
-      position = tokens_[i].position;
-    }
-    previous = term;
-  }
+  auto const before = [](Token const& a, Token const& b) { return a.position < b.position; };
+  if (!std::is_sorted(tokens_.begin(), tokens_.end(), before))
+    std::stable_sort(tokens_.begin(), tokens_.end(), before);
+  std::uint32_t position = kBeforeFirst;
+  for (Token const& token : tokens_)
+    put_token(forward_bytes_, token.term, token.position, position);
   tokens_.clear();
   doc_lengths_.push_back(doc_length);
   forward_offsets_.push_back(forward_bytes_.size());
@@ -129,8 +120,7 @@ std::shared_ptr<LexicalColumn const> build_lexical(std::string name,
 
 std::shared_ptr<LexicalColumn const> merge_lexical(
     std::span<std::shared_ptr<LexicalColumn const> const> sources,
-    std::span<std::uint32_t const> source, std::span<Row const> source_row,
-    std::span<Row const>) {
+    std::span<std::uint32_t const> source, std::span<Row const> source_row, std::span<Row const>) {
   LexicalBuilder builder(sources.front()->name());
   std::vector<std::vector<TermId>> numbers;  // per source, a term's number here
   for (auto const& from : sources) numbers.emplace_back(from->n_terms(), kNone32);
@@ -141,11 +131,10 @@ std::shared_ptr<LexicalColumn const> merge_lexical(
       builder.null_row();
       continue;
     }
-    from.for_each_term(row, [&](TermId term, std::uint32_t freq, std::uint8_t const* at) {
+    from.for_each_token(row, [&](TermId term, std::uint32_t position) {
       TermId& number = numbers[source[to]][term];
       if (number == kNone32) number = builder.intern(from.parts().terms[term]);
-      std::uint32_t position = 0;
-      for (std::uint32_t i = 0; i < freq; ++i) builder.token(number, position += get_varint(at));
+      builder.token(number, position);
     });
     builder.end_row(from.doc_length(row));
   }

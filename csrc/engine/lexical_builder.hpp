@@ -34,7 +34,6 @@ class LexicalBuilder {
   struct Token {
     TermId term;
     std::uint32_t position;
-    friend auto operator<=>(Token const&, Token const&) = default;
   };
 
   std::size_t n_terms() const { return term_offsets_.size() - 1; }

@@ -67,32 +67,36 @@ PostingList LexicalColumn::list_of(TermId term) const {
                                    p.escape_offsets[term + 1] - p.escape_offsets[term])};
 }
 
+std::vector<TermId> LexicalColumn::distinct_terms(Row row) const {
+  std::vector<TermId> out;
+  for_each_token(row, [&](TermId term, std::uint32_t) { out.push_back(term); });
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
 std::uint32_t LexicalColumn::term_freq(Row row, TermId wanted) const {
   std::uint32_t found = 0;
-  for_each_term(row, [&](TermId term, std::uint32_t freq, std::uint8_t const*) {
-    if (term == wanted) found = freq;
-  });
+  for_each_token(row, [&](TermId term, std::uint32_t) { found += term == wanted ? 1 : 0; });
   return found;
 }
 
 void LexicalColumn::positions(Row row, TermId wanted, std::vector<std::uint32_t>& out) const {
   out.clear();
-  for_each_term(row, [&](TermId term, std::uint32_t freq, std::uint8_t const* at) {
-    if (term != wanted) return;
-    std::uint32_t position = 0;
-    for (std::uint32_t i = 0; i < freq; ++i) out.push_back(position += get_varint(at));
+  for_each_token(row, [&](TermId term, std::uint32_t position) {
+    if (term == wanted) out.push_back(position);
   });
 }
 
 std::uint32_t LexicalColumn::count_places(Row row, std::span<TermId const> terms) const {
-  std::vector<std::uint32_t> places;
-  for_each_term(row, [&](TermId term, std::uint32_t freq, std::uint8_t const* at) {
-    if (!std::binary_search(terms.begin(), terms.end(), term)) return;
-    std::uint32_t position = 0;
-    for (std::uint32_t i = 0; i < freq; ++i) places.push_back(position += get_varint(at));
+  std::uint32_t count = 0;
+  std::uint32_t last = kBeforeFirst;
+  for_each_token(row, [&](TermId term, std::uint32_t position) {
+    if (position == last || !std::binary_search(terms.begin(), terms.end(), term)) return;
+    ++count;
+    last = position;
   });
-  std::sort(places.begin(), places.end());
-  return static_cast<std::uint32_t>(std::unique(places.begin(), places.end()) - places.begin());
+  return count;
 }
 
 std::size_t LexicalColumn::bytes() const {

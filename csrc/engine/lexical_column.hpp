@@ -1,4 +1,4 @@
-// One lexical arm of a segment: vocabulary, postings, and the forward view (document -> terms).
+// One lexical arm of a segment: vocabulary, postings, and the forward view (document -> tokens).
 #pragma once
 
 #include <atomic>
@@ -32,8 +32,8 @@ class LexicalColumn {
     Buffer<PostingRun> runs;               // rising tiles within a term
     Buffer<std::uint32_t> escape_offsets;  // [n_terms + 1]
     Buffer<PostingEscape> escapes;         // rising rows within a term
-    // Per document and distinct term, by rising TermId: LEB128 of (term - previous term),
-    // term_freq, and the positions as differences. Deletes, completion, phrases and merges read it.
+    // Per document its tokens by position, see put_token(). Deletes, completion, phrases and merges
+    // read it.
     Buffer<std::uint64_t> forward_offsets;  // [n_rows + 1]
     Buffer<std::uint8_t> forward_bytes;
   };
@@ -58,10 +58,10 @@ class LexicalColumn {
   std::uint32_t min_length() const { return min_length_; }
   std::uint32_t max_length() const { return max_length_; }
 
-  // Calls f(term, term_freq, reader) for the document's distinct terms; reader(positions) is
-  // optional to call.
+  // Calls f(term, position) for the document's tokens, positions never falling.
   template <typename F>
-  void for_each_term(Row row, F&& f) const;
+  void for_each_token(Row row, F&& f) const;
+  std::vector<TermId> distinct_terms(Row row) const;  // rising
   std::uint32_t term_freq(Row row, TermId term) const;
   void positions(Row row, TermId term, std::vector<std::uint32_t>& out) const;
   // Positions at which a document holds any of the terms (rising).
@@ -96,27 +96,41 @@ inline std::uint32_t get_varint(std::uint8_t const*& at) {
   return value;
 }
 
-// Calls f(term, term_freq, positions) for the distinct terms of a document's forward view.
+// ---- a document's tokens: term + 1 of each; where a token does not stand just behind the one
+// before, 0 and the distance come first
+// --------------------------------------------------------------------------------------------
+
+inline constexpr std::uint32_t kBeforeFirst = kNone32;  // the position before a document's first
+
+inline void put_token(std::vector<std::uint8_t>& out, TermId term, std::uint32_t position,
+                      std::uint32_t& previous) {
+  if (position - previous != 1) {
+    put_varint(out, 0);
+    put_varint(out, position - previous);
+  }
+  put_varint(out, term + 1);
+  previous = position;
+}
+
 template <typename F>
-void for_each_forward_term(std::uint8_t const* at, std::uint8_t const* end, F&& f) {
-  TermId term = 0;
+void for_each_forward_token(std::uint8_t const* at, std::uint8_t const* end, F&& f) {
+  std::uint32_t position = kBeforeFirst;
   while (at != end) {
-    term += get_varint(at);
-    std::uint32_t const freq = get_varint(at);
-    std::uint8_t const* const positions = at;
-    for (std::uint32_t i = 0; i < freq; ++i) {
-      while ((*at++ & 0x80) != 0) {
-      }
+    std::uint32_t value = get_varint(at);
+    std::uint32_t distance = 1;
+    if (value == 0) {
+      distance = get_varint(at);
+      value = get_varint(at);
     }
-    f(term, freq, positions);
+    f(value - 1, position += distance);
   }
 }
 
 template <typename F>
-void LexicalColumn::for_each_term(Row row, F&& f) const {
+void LexicalColumn::for_each_token(Row row, F&& f) const {
   std::uint8_t const* const bytes = parts_.forward_bytes.data();
-  for_each_forward_term(bytes + parts_.forward_offsets[row],
-                        bytes + parts_.forward_offsets[row + 1], f);
+  for_each_forward_token(bytes + parts_.forward_offsets[row],
+                         bytes + parts_.forward_offsets[row + 1], f);
 }
 
 }  // namespace hyrecall

@@ -31,26 +31,26 @@ std::vector<std::vector<std::vector<Candidate>>> scan_lexical_arms(
   });
   std::size_t const share =
       std::clamp<std::size_t>(order.size() / (threads * kSharesAThread), 1, kMostQueries);
-  parallel_for((order.size() + share - 1) / share, request.threads, [&](int worker,
-                                                                        std::size_t item) {
-    LexicalScratch& own = scratch[static_cast<std::size_t>(worker)];
-    for (std::size_t i = item * share; i < std::min(order.size(), (item + 1) * share); ++i) {
-      std::uint32_t const query = order[i];
-      std::uint32_t const scope = request.scope_of[query];
-      GroupTiles const& tiles = audience.tiles(audience.group_of(query));
-      for (std::size_t arm = 0; arm < n_arms; ++arm) {
-        TopK best(request.depth);
-        for (std::uint32_t s = 0; s < snapshot.segments.size(); ++s) {
-          SegmentView const& view = *snapshot.segments[s];
-          bool const is_whole = request.filter_of[query] == kNone32 && view.n_dead() == 0;
-          LexicalRows const rows{view, s, scopes[scope][s], tiles[s], is_whole};
-          scan_lexical(rows, request.lexical[arm], scorers[arm][query], postings[arm][query][s],
-                       request.depth, own, best);
+  parallel_for(
+      (order.size() + share - 1) / share, request.threads, [&](int worker, std::size_t item) {
+        LexicalScratch& own = scratch[static_cast<std::size_t>(worker)];
+        for (std::size_t i = item * share; i < std::min(order.size(), (item + 1) * share); ++i) {
+          std::uint32_t const query = order[i];
+          std::uint32_t const scope = request.scope_of[query];
+          GroupTiles const& tiles = audience.tiles(audience.group_of(query));
+          for (std::size_t arm = 0; arm < n_arms; ++arm) {
+            own.best.reset(request.depth);
+            for (std::uint32_t s = 0; s < snapshot.segments.size(); ++s) {
+              SegmentView const& view = *snapshot.segments[s];
+              bool const is_whole = request.filter_of[query] == kNone32 && view.n_dead() == 0;
+              LexicalRows const rows{view, s, scopes[scope][s], tiles[s], is_whole};
+              scan_lexical(rows, request.lexical[arm], scorers[arm][query], postings[arm][query][s],
+                           own);
+            }
+            lists[query][arm] = own.best.take();
+          }
         }
-        lists[query][arm] = best.take();
-      }
-    }
-  });
+      });
   return lists;
 }
 

@@ -22,12 +22,12 @@ constexpr Row kGuessTiles = 4;
 class TileScan {
  public:
   TileScan(LexicalRows const& rows, LexicalRequest const& arm, Bm25Query const& query,
-           std::span<LeafPostings const> postings, std::size_t depth, LexicalScratch& scratch)
+           std::span<LeafPostings const> postings, LexicalScratch& scratch)
       : rows_(rows),
         column_(*rows.view.segment().p.lexical[arm.column]),
         arm_(arm),
         query_(query),
-        depth_(depth),
+        depth_(scratch.best.depth()),
         scratch_(scratch),
         kernels_(cpu::score_kernels()),
         first_(rows.scope.ranges.front().begin),
@@ -43,7 +43,7 @@ class TileScan {
 
   bool is_empty() const { return leaves_.empty(); }
 
-  void run(float threshold) {
+  void run() {
     if (scratch_.scores.empty()) {
       scratch_.scores.resize(kDocTileRows, 0.0f);
       scratch_.places.resize(kSiftChunk + cpu::kSiftSpare);
@@ -52,9 +52,12 @@ class TileScan {
     if (n_words_ > 0 && scratch_.present.size() < kDocTileRows * n_words_)
       scratch_.present.resize(kDocTileRows * n_words_, 0);
     make_tables();
-    float const floor = least_score(threshold);
-    if (pass(floor, can_guess())) return;
-    pass(floor, false);  // the guess was too high
+    scratch_.best.begin(rows_.segment, rows_.view.segment().p.seqs.data(), least_score());
+    if (pass(can_guess())) return;
+    // The guess was too high. Nothing else had been offered before.
+    scratch_.best.reset(depth_);
+    scratch_.best.begin(rows_.segment, rows_.view.segment().p.seqs.data(), least_score());
+    pass(false);
   }
 
  private:
@@ -69,9 +72,9 @@ class TileScan {
   };
 
   // The score that a row must reach from the start.
-  float least_score(float threshold) const {
-    if (!query_.is_positive()) return threshold;
-    float least = std::max(threshold, kLeastPositive);
+  float least_score() const {
+    if (!query_.is_positive()) return -std::numeric_limits<float>::infinity();
+    float least = kLeastPositive;
     if (arm_.floor.set) least = std::max(least, arm_.floor.value);
     if (!is_bag_ || !rows_.is_whole) return least;
     // Enough documents hold the leaf, and each has at least its least impact: a sum of positive
@@ -84,12 +87,12 @@ class TileScan {
   }
 
   bool can_guess() const {
-    return n_words_ == 0 && depth_ >= kGuessDepth && (last_ - first_) / kDocTileRows >= kGuessTiles;
+    return n_words_ == 0 && depth_ >= kGuessDepth && scratch_.best.size() == 0 &&
+           (last_ - first_) / kDocTileRows >= kGuessTiles;
   }
 
   // false: the guess was too high.
-  bool pass(float threshold, bool may_guess) {
-    scratch_.best.reset(depth_, rows_.view.segment().p.seqs.data(), threshold);
+  bool pass(bool may_guess) {
     selected_ = 0;
     for (LeafScan& one : leaves_) rewind(one);
     bool guessed = false;
@@ -135,17 +138,17 @@ class TileScan {
     auto const after = std::partition_point(list.runs.begin(), list.runs.end(),
                                             [&](auto& r) { return r.begin <= one.at; });
     one.run = static_cast<std::size_t>(after - list.runs.begin()) - 1;
-    one.escape = static_cast<std::size_t>(
-        std::partition_point(list.escapes.begin(), list.escapes.end(),
-                             [&](auto& e) { return e.row < first_; }) -
-        list.escapes.begin());
+    one.escape =
+        static_cast<std::size_t>(std::partition_point(list.escapes.begin(), list.escapes.end(),
+                                                      [&](auto& e) { return e.row < first_; }) -
+                                 list.escapes.begin());
   }
 
   // Length norms and tables of impacts, where there are postings enough to pay for them.
   void make_tables() {
     std::uint32_t const low = column_.min_length();
-    std::uint32_t const high = std::min(
-        column_.max_length(), PostingFormat(column_.parts().posting_width).max_length());
+    std::uint32_t const high =
+        std::min(column_.max_length(), PostingFormat(column_.parts().posting_width).max_length());
     if (high < low) return;
     std::size_t const n_lengths = high - low + 1;
     std::size_t n_postings = 0;
@@ -213,8 +216,8 @@ class TileScan {
     if (n_words_ > 0) {
       std::size_t const word = is_bag_ ? 0 : one.leaf / 64;
       for (std::uint32_t i = one.at; i < end; ++i)
-        scratch_.present[PostingFormat::row(list.bits(i)) * n_words_ + word] |=
-            std::uint64_t{1} << (one.leaf % 64);
+        scratch_.present[PostingFormat::row(list.bits(i)) * n_words_ + word] |= std::uint64_t{1}
+                                                                                << (one.leaf % 64);
     }
     one.at = end;
     ++one.run;
@@ -243,11 +246,10 @@ class TileScan {
 
   void sift() {
     std::uint32_t const last = (end_ + cpu::kSiftRows - 1) / cpu::kSiftRows * cpu::kSiftRows;
-    for (std::uint32_t at = begin_ / cpu::kSiftRows * cpu::kSiftRows; at < last;
-         at += kSiftChunk) {
-      std::size_t const found = kernels_.sift(
-          scratch_.scores.data() + at, std::min(kSiftChunk, last - at),
-          scratch_.best.threshold(), scratch_.places.data(), scratch_.values.data());
+    for (std::uint32_t at = begin_ / cpu::kSiftRows * cpu::kSiftRows; at < last; at += kSiftChunk) {
+      std::size_t const found =
+          kernels_.sift(scratch_.scores.data() + at, std::min(kSiftChunk, last - at),
+                        scratch_.best.threshold(), scratch_.places.data(), scratch_.values.data());
       for (std::size_t i = 0; i < found; ++i) {
         if (scratch_.values[i] >= scratch_.best.threshold())
           offer(scratch_.values[i], base_ + at + scratch_.places[i]);
@@ -302,16 +304,10 @@ class TileScan {
 }  // namespace
 
 void scan_lexical(LexicalRows const& rows, LexicalRequest const& arm, Bm25Query const& query,
-                  std::span<LeafPostings const> postings, std::size_t depth,
-                  LexicalScratch& scratch, TopK& best) {
+                  std::span<LeafPostings const> postings, LexicalScratch& scratch) {
   if (rows.scope.ranges.empty() || (!rows.is_whole && rows.tiles.empty())) return;
-  TileScan scan(rows, arm, query, postings, depth, scratch);
-  if (scan.is_empty()) return;
-  scan.run(best.threshold());
-  Buffer<Seq> const& seqs = rows.view.segment().p.seqs;
-  for (TopRows::Entry const& one : scratch.best.best())
-    best.offer({one.score, seqs[one.row], rows.segment, one.row});
-  best.tighten();
+  TileScan scan(rows, arm, query, postings, scratch);
+  if (!scan.is_empty()) scan.run();
 }
 
 }  // namespace hyrecall

@@ -7,7 +7,6 @@
 
 #include "engine/lexical_arm.hpp"
 #include "engine/top_rows.hpp"
-#include "engine/topk.hpp"
 
 namespace hyrecall {
 
@@ -34,9 +33,9 @@ struct LexicalRows {
   bool is_whole;  // every row of the scope is selected: the tiles need not be read
 };
 
-// Offers every selected row that matches and passes the floor; `best` may hold other segments'.
+// Offers every selected row that matches and passes the floor to scratch.best, which may hold
+// other segments'.
 void scan_lexical(LexicalRows const& rows, LexicalRequest const& arm, Bm25Query const& query,
-                  std::span<LeafPostings const> postings, std::size_t depth,
-                  LexicalScratch& scratch, TopK& best);
+                  std::span<LeafPostings const> postings, LexicalScratch& scratch);
 
 }  // namespace hyrecall

@@ -22,20 +22,35 @@ struct Places {
   std::uint32_t last_tile = kNone32;
 };
 
-// Some whole tiles. Calls f(row, length, term, term_freq) by row.
+// Some whole tiles.
 struct Share {
   Row begin;
   Row end;
   std::vector<Places> terms;
 
+  // Calls f(row, length, term, term_freq), by row.
   template <typename F>
   void for_each(LexicalColumn::Parts const& parts, F&& f) const {
+    struct Counted {
+      TermId term;
+      std::uint32_t freq;
+    };
+    std::vector<Counted> counted;                       // terms of the document at hand
+    std::vector<std::uint32_t> place(terms.size(), 0);  // where a term is among them, if it is
     std::uint8_t const* at = parts.forward_bytes.data() + parts.forward_offsets[begin];
     for (Row row = begin; row < end; ++row) {
       std::uint8_t const* const stop = parts.forward_bytes.data() + parts.forward_offsets[row + 1];
-      for_each_forward_term(at, stop, [&](TermId term, std::uint32_t freq, std::uint8_t const*) {
-        f(row, parts.doc_lengths[row], term, freq);
+      counted.clear();
+      for_each_forward_token(at, stop, [&](TermId term, std::uint32_t) {
+        std::uint32_t& i = place[term];
+        if (i < counted.size() && counted[i].term == term) {
+          counted[i].freq += 1;
+        } else {
+          i = static_cast<std::uint32_t>(counted.size());
+          counted.push_back({term, 1});
+        }
       });
+      for (Counted const& one : counted) f(row, parts.doc_lengths[row], one.term, one.freq);
       at = stop;
     }
   }
@@ -65,16 +80,16 @@ void lay_out_postings(LexicalColumn::Parts& parts, int threads) {
     parallel_for(shares.size(), threads, [&](int, std::size_t s) {
       std::fill(shares[s].terms.begin(), shares[s].terms.end(), Places{});
       std::uint64_t escapes = 0;
-      shares[s].for_each(parts, [&](Row row, std::uint32_t length, TermId term,
-                                    std::uint32_t freq) {
-        Places& at = shares[s].terms[term];
-        at.posting += 1;
-        at.run += at.last_tile != row / kDocTileRows ? 1 : 0;
-        at.last_tile = row / kDocTileRows;
-        bool const escapes_here = !format.fits(freq, length);
-        at.escape += escapes_here ? 1 : 0;
-        escapes += escapes_here ? 1 : 0;
-      });
+      shares[s].for_each(parts,
+                         [&](Row row, std::uint32_t length, TermId term, std::uint32_t freq) {
+                           Places& at = shares[s].terms[term];
+                           at.posting += 1;
+                           at.run += at.last_tile != row / kDocTileRows ? 1 : 0;
+                           at.last_tile = row / kDocTileRows;
+                           bool const escapes_here = !format.fits(freq, length);
+                           at.escape += escapes_here ? 1 : 0;
+                           escapes += escapes_here ? 1 : 0;
+                         });
       n_escapes[s] = escapes;
     });
   };

@@ -41,7 +41,9 @@ class PostingFormat {
   constexpr std::uint32_t width() const { return width_; }  // bytes
   constexpr unsigned length_bits() const { return width_ == kCompact ? 8 : 14; }
   constexpr std::uint32_t max_length() const { return (1u << length_bits()) - 1; }
-  constexpr std::uint32_t escape() const { return (1u << (8 * width_ - kDocTileBits - length_bits())) - 1; }
+  constexpr std::uint32_t escape() const {
+    return (1u << (8 * width_ - kDocTileBits - length_bits())) - 1;
+  }
   constexpr bool fits(std::uint32_t term_freq, std::uint32_t doc_length) const {
     return term_freq <= escape() && doc_length <= max_length();
   }
@@ -60,8 +62,7 @@ class PostingFormat {
     bool const exact = fits(term_freq, doc_length);
     std::uint32_t const freq = exact ? term_freq - 1 : escape();
     std::uint32_t const length = exact ? doc_length : 0;
-    put(at,
-        row % kDocTileRows | length << kDocTileBits | freq << (kDocTileBits + length_bits()));
+    put(at, row % kDocTileRows | length << kDocTileBits | freq << (kDocTileBits + length_bits()));
   }
 
   static constexpr Row row(std::uint32_t bits) { return bits % kDocTileRows; }
@@ -135,8 +136,8 @@ struct PostingList {
   template <typename F>
   void for_each(std::uint32_t begin, std::uint32_t end, F&& f) const {
     if (begin >= end) return;
-    auto const first = std::partition_point(runs.begin(), runs.end(),
-                                            [&](auto& r) { return r.begin <= begin; });
+    auto const first =
+        std::partition_point(runs.begin(), runs.end(), [&](auto& r) { return r.begin <= begin; });
     for (auto run = static_cast<std::size_t>(first - runs.begin()) - 1; begin < end; ++run) {
       Row const base = runs[run].tile * kDocTileRows;
       for (std::uint32_t const stop = std::min(end, run_end(run)); begin < stop; ++begin) {
@@ -173,12 +174,17 @@ class OwnPostings {
                        std::uint32_t end, std::uint64_t const* words) {
     std::size_t const width = format_.width();
     std::size_t const old = bytes_.size();
-    bytes_.resize(old + (end - begin) * width);
+    bytes_.resize(old + (end - begin + 1) * width);  // room for one more: stores take four bytes
     std::uint8_t* to = bytes_.data() + old;
     for (std::uint32_t i = begin; i < end; ++i) {
-      std::uint32_t const posting = from.bits(i);
+      std::uint32_t posting;
+      if (i + 1 < from.size) {
+        std::memcpy(&posting, from.data + i * width, sizeof posting);
+      } else {
+        posting = from.bits(i);
+      }
       Row const row = PostingFormat::row(posting);
-      format_.put(to, posting);
+      std::memcpy(to, &posting, sizeof posting);
       to += (words[row / 64] >> (row % 64) & 1) != 0 ? width : 0;  // no branch: bits are random
     }
     std::size_t const kept = static_cast<std::size_t>(to - bytes_.data());

@@ -8,62 +8,28 @@
 namespace hyrecall {
 namespace {
 
-constexpr std::size_t kFewRanges = 4;  // in a tile: each is found by search, more by their bits
-
-// The ranges of a scope tile by tile, and a tile's rows as bits where there are many.
-class ScopeTiles {
- public:
-  explicit ScopeTiles(std::span<RowRange const> ranges) : ranges_(ranges) {}
-
-  // The ranges that meet the tile; tiles rise.
-  std::span<RowRange const> at(std::uint32_t tile) {
-    Row const first = tile * kDocTileRows;
-    auto const from = ranges_.begin() + static_cast<std::ptrdiff_t>(next_);
-    auto const begin =
-        std::partition_point(from, ranges_.end(), [&](auto& r) { return r.end <= first; });
-    auto const end = std::partition_point(
-        begin, ranges_.end(), [&](auto& r) { return r.begin < first + kDocTileRows; });
-    next_ = static_cast<std::size_t>(begin - ranges_.begin());
-    return {begin, end};
-  }
-
-  static void set_bits(std::span<RowRange const> ranges, std::uint32_t tile,
-                       std::vector<std::uint64_t>& words) {
-    words.assign(kDocTileRows / 64, 0);
-    Row const first = tile * kDocTileRows;
-    for (RowRange const& range : ranges) {
-      Row const end = std::min(range.end - first, kDocTileRows);
-      for (Row row = std::max(range.begin, first) - first; row < end; ++row)
-        words[row / 64] |= std::uint64_t{1} << (row % 64);
-    }
-  }
-
- private:
-  std::span<RowRange const> ranges_;
-  std::size_t next_ = 0;
-};
-
-// A term's postings inside a scope of several ranges. Each posting is met once at most, however
-// many the ranges.
+// A term's postings inside a scope of several ranges. Where those are many, each posting is met
+// once, however many they are.
 OwnPostings gather_in_scope(PostingList const& list, ScopeRows const& scope) {
   OwnPostings own(list.format);
-  ScopeTiles tiles(scope.ranges);
-  std::vector<std::uint64_t> words;
+  auto range = scope.ranges.begin();
+  auto bits = scope.bits.begin();
   for (std::size_t run = 0; run < list.runs.size(); ++run) {
     std::uint32_t const tile = list.runs[run].tile;
-    std::span<RowRange const> const ranges = tiles.at(tile);
     std::uint32_t const end = list.run_end(run);
     std::uint32_t at = list.runs[run].begin;
     Row const first = tile * kDocTileRows;
-    if (ranges.size() > kFewRanges && end - at > ranges.size()) {
-      ScopeTiles::set_bits(ranges, tile, words);
-      own.append_selected(list, tile, at, end, words.data());
+    bits = std::partition_point(bits, scope.bits.end(), [&](auto& b) { return b.tile < tile; });
+    if (bits != scope.bits.end() && bits->tile == tile) {
+      own.append_selected(list, tile, at, end, bits->words.data());
       continue;
     }
-    for (RowRange const& range : ranges) {
-      if (range.begin > first) at = list.locate(at, end, range.begin - first);
+    range = std::partition_point(range, scope.ranges.end(),
+                                 [&](RowRange const& r) { return r.end <= first; });
+    for (auto r = range; r != scope.ranges.end() && r->begin < first + kDocTileRows; ++r) {
+      if (r->begin > first) at = list.locate(at, end, r->begin - first);
       std::uint32_t const stop =
-          range.end - first < kDocTileRows ? list.locate(at, end, range.end - first) : end;
+          r->end - first < kDocTileRows ? list.locate(at, end, r->end - first) : end;
       own.append_run(list, tile, at, stop);
       at = stop;
     }

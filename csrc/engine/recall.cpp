@@ -138,8 +138,7 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
     audience.emplace(snapshot_, request_, scopes_);
     n_slices = scan_on_host(*audience, dense);
     if (n_lexical > 0) {
-      lexical =
-          scan_lexical_arms(snapshot_, request_, scopes_, *audience, scorers, postings_);
+      lexical = scan_lexical_arms(snapshot_, request_, scopes_, *audience, scorers, postings_);
     }
   }
   if (is_on_device && n_dense > 0) {

@@ -35,11 +35,6 @@ class TopK {
     if (kept_.size() < k_ || candidate < worst_) kept_.push_back(candidate);
   }
 
-  // Selects now, so that threshold() is as high as it can be.
-  void tighten() {
-    if (kept_.size() >= k_) shrink();
-  }
-
   std::vector<Candidate> take() {
     std::sort(kept_.begin(), kept_.end());
     if (kept_.size() > k_) kept_.resize(k_);

@@ -36,7 +36,7 @@ _value = partial(pa.field, nullable=False)  # nothing of ours is ever null
 _PAIR = pa.list_(_value("item", pa.uint32()), 2)
 _PAIRS = pa.list_(_value("item", _PAIR))
 
-_DOCUMENTS = pa.schema([_value("doc_length", pa.uint32()), _value("forward", pa.large_binary())])
+_DOCUMENTS = pa.schema([_value("doc_length", pa.uint32()), _value("tokens", pa.large_binary())])
 # By the bytes of a posting.
 _TERMS = {
     width: pa.schema(
@@ -49,7 +49,9 @@ _TERMS = {
     )
     for width in (3, 4)
 }
-# Of format 1: rows and frequencies apart, and bounds of blocks, which nothing reads any more.
+# Of format 1: a document's terms with their positions; rows and frequencies of postings, and
+# bounds of blocks of them. The engine makes its own of the former.
+_DOCUMENTS_1 = pa.schema([_value("doc_length", pa.uint32()), _value("forward", pa.large_binary())])
 _POSTING_1 = pa.struct([_value("row", pa.uint32()), _value("term_freq", pa.uint32())])
 _BLOCK_1 = pa.struct(
     [
@@ -203,7 +205,7 @@ def segment_of(
         path, batch = open_role(role)
         if not any(batch.schema.equals(one) for one in wanted):
             raise error(CorruptIndexError, str(path), f"columns {wanted[0]}", batch.schema)
-        if wanted[0] is _DOCUMENTS and batch.num_rows != n_rows:
+        if role.startswith("documents") and batch.num_rows != n_rows:
             raise error(CorruptIndexError, str(path), f"{n_rows} rows", batch.num_rows)
         return batch
 
@@ -226,14 +228,12 @@ def segment_of(
         plane = _values(vectors.column(0).storage.values).view(np.uint8)
         norms = _values(vectors.column(1))
         dense[arm] = _core.DenseColumn.from_parts(arm, dtype, dims[arm], plane, norms)
-    lexical = {
-        arm: _lexical(
-            arm,
-            take(f"documents-{at}", _DOCUMENTS),
-            take(f"terms-{at}", *_TERMS.values(), _TERMS_1),
-        )
-        for at, arm in enumerate(schema.text_arms)
-    }
+    lexical = {}
+    for at, arm in enumerate(schema.text_arms):
+        documents = take(f"documents-{at}", _DOCUMENTS, _DOCUMENTS_1)
+        is_old = documents.schema.equals(_DOCUMENTS_1)
+        terms = take(f"terms-{at}", *([_TERMS_1] if is_old else _TERMS.values()))
+        lexical[arm] = _lexical(arm, documents, terms)
     return segment_from_parts(rows, _values(batch.column(0)), schema, lexical, dense, name=name)
 
 
@@ -247,7 +247,7 @@ def _lexical(arm: str, documents: pa.RecordBatch, terms: pa.RecordBatch) -> _cor
         "forward_offsets": forward_offsets.view(np.uint64),
         "forward_bytes": forward_bytes,
     }
-    if not terms.schema.equals(_TERMS_1):  # else the engine makes them anew
+    if not terms.schema.equals(_TERMS_1):
         postings, runs, escapes = terms.columns[1:]
         width = postings.type.value_type.byte_width
         parts |= {

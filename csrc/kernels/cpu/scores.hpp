@@ -17,8 +17,7 @@ struct ScoreKernels {
   Isa isa;
   // Adds table[posting >> kCodedBits] to scores[posting % 2^kCodedBits] for n postings of 24 bits,
   // back to back and of distinct scores.
-  void (*add_coded)(std::uint8_t const* postings, std::size_t n, float const* table,
-                    float* scores);
+  void (*add_coded)(std::uint8_t const* postings, std::size_t n, float const* table, float* scores);
   // Gives place and value of each of n scores (none negative) that reaches a threshold above 0, by
   // place, and how many; all are 0 afterwards. n is a multiple of kSiftRows.
   std::size_t (*sift)(float* scores, std::size_t n, float threshold, std::uint32_t* places,

@@ -19,7 +19,8 @@ inline void add_coded(std::uint8_t const* postings, std::size_t n, float const* 
     std::uint32_t bits[4];
     for (int i = 0; i < 4; ++i) __builtin_memcpy(bits + i, postings + 3 * i, 4);
     float sums[4];
-    for (int i = 0; i < 4; ++i) sums[i] = scores[bits[i] & kRow] + table[bits[i] >> kCodedBits & kCode];
+    for (int i = 0; i < 4; ++i)
+      sums[i] = scores[bits[i] & kRow] + table[bits[i] >> kCodedBits & kCode];
     for (int i = 0; i < 4; ++i) scores[bits[i] & kRow] = sums[i];
   }
   for (; n > 0; --n, postings += 3) {
