@@ -13,7 +13,9 @@
 #include "core/fp_env.hpp"
 #include "engine/cells.hpp"
 #include "engine/dense_column.hpp"
+#include "engine/format_1.hpp"
 #include "engine/lexical_builder.hpp"
+#include "engine/posting_layout.hpp"
 #include "engine/segment.hpp"
 #include "text/analyzer.hpp"
 
@@ -67,6 +69,17 @@ void bind_cells(py::module_& m) {
       py::arg("parts"), py::arg("n_rows"));
 }
 
+// Pairs of numbers as an array twice as long, and back.
+template <typename Pair>
+Buffer<std::uint32_t> numbers_of(Buffer<Pair> const& pairs) {
+  static_assert(sizeof(Pair) == 2 * sizeof(std::uint32_t));
+  return {reinterpret_cast<std::uint32_t const*>(pairs.data()), pairs.size() * 2, pairs.owner()};
+}
+template <typename Pair>
+Buffer<Pair> pairs_of(Buffer<std::uint32_t> const& numbers) {
+  return {reinterpret_cast<Pair const*>(numbers.data()), numbers.size() / 2, numbers.owner()};
+}
+
 // One array a part of a lexical column, by name: what a file holds.
 py::dict lexical_parts(LexicalColumn const& column) {
   LexicalColumn::Parts const& p = column.parts();
@@ -75,15 +88,14 @@ py::dict lexical_parts(LexicalColumn const& column) {
   out["term_offsets"] = give(p.terms.offsets);
   out["term_bytes"] = give(p.terms.bytes);
   out["posting_offsets"] = give(p.posting_offsets);
-  out["posting_rows"] = give(p.posting_rows);
-  out["posting_freqs"] = give(p.posting_freqs);
+  out["posting_width"] = p.posting_width;
+  out["postings"] = give(p.postings);
+  out["run_offsets"] = give(p.run_offsets);
+  out["runs"] = give(numbers_of(p.runs));
+  out["escape_offsets"] = give(p.escape_offsets);
+  out["escapes"] = give(numbers_of(p.escapes));
   out["forward_offsets"] = give(p.forward_offsets);
   out["forward_bytes"] = give(p.forward_bytes);
-  out["block_offsets"] = give(p.block_offsets);
-  out["block_begins"] = give(p.block_begins);
-  out["frontiers"] =
-      give(Buffer<std::uint32_t>(reinterpret_cast<std::uint32_t const*>(p.frontiers.data()),
-                                 p.frontiers.size() * 2, p.frontiers.owner()));
   return out;
 }
 
@@ -94,16 +106,21 @@ std::shared_ptr<LexicalColumn> lexical_from_parts(std::string name, py::dict con
   p.doc_lengths = take_buffer<std::uint32_t>(at("doc_lengths"), "doc_lengths");
   p.terms = {take_buffer<std::int64_t>(at("term_offsets"), "term_offsets"),
              take_buffer<std::uint8_t>(at("term_bytes"), "term_bytes")};
-  p.posting_offsets = take_buffer<std::uint64_t>(at("posting_offsets"), "posting_offsets");
-  p.posting_rows = take_buffer<Row>(at("posting_rows"), "posting_rows");
-  p.posting_freqs = take_buffer<std::uint32_t>(at("posting_freqs"), "posting_freqs");
   p.forward_offsets = take_buffer<std::uint64_t>(at("forward_offsets"), "forward_offsets");
   p.forward_bytes = take_buffer<std::uint8_t>(at("forward_bytes"), "forward_bytes");
-  p.block_offsets = take_buffer<std::uint64_t>(at("block_offsets"), "block_offsets");
-  p.block_begins = take_buffer<std::uint64_t>(at("block_begins"), "block_begins");
-  Buffer<std::uint32_t> const frontiers = take_buffer<std::uint32_t>(at("frontiers"), "frontiers");
-  p.frontiers = Buffer<FrontierPoint>(reinterpret_cast<FrontierPoint const*>(frontiers.data()),
-                                      frontiers.size() / 2, frontiers.owner());
+  if (!parts.contains("postings")) {  // of format 1
+    py::gil_scoped_release const nogil;
+    convert_forward_1(p);
+    lay_out_postings(p, 1);
+    return std::make_shared<LexicalColumn>(std::move(p));
+  }
+  p.posting_offsets = take_buffer<std::uint64_t>(at("posting_offsets"), "posting_offsets");
+  p.posting_width = parts["posting_width"].cast<std::uint32_t>();
+  p.postings = take_buffer<std::uint8_t>(at("postings"), "postings");
+  p.run_offsets = take_buffer<std::uint32_t>(at("run_offsets"), "run_offsets");
+  p.runs = pairs_of<PostingRun>(take_buffer<std::uint32_t>(at("runs"), "runs"));
+  p.escape_offsets = take_buffer<std::uint32_t>(at("escape_offsets"), "escape_offsets");
+  p.escapes = pairs_of<PostingEscape>(take_buffer<std::uint32_t>(at("escapes"), "escapes"));
   py::gil_scoped_release const nogil;
   return std::make_shared<LexicalColumn>(std::move(p));
 }
@@ -113,8 +130,8 @@ void bind_lexical(py::module_& m) {
       .def_static(
           "build",
           [](std::string const& name, py::list const& columns, Array<std::uint32_t> const& order,
-             std::shared_ptr<text::Analyzer> const& analyzer, CellDirectory const& cells,
-             int threads, py::object const& progress) {
+             std::shared_ptr<text::Analyzer> const& analyzer, int threads,
+             py::object const& progress) {
             std::vector<Chunked<StringColumn>> taken(columns.size());
             for (std::size_t c = 0; c < columns.size(); ++c) {
               for (py::handle chunk : py::list(columns[c])) {
@@ -130,24 +147,23 @@ void bind_lexical(py::module_& m) {
             }
             py::gil_scoped_release const nogil;
             FpEnvGuard const fp;
-            return std::const_pointer_cast<LexicalColumn>(build_lexical(
-                name, taken, span_of(order), *analyzer, cells.begins(), threads, report));
+            return std::const_pointer_cast<LexicalColumn>(
+                build_lexical(name, taken, span_of(order), *analyzer, threads, report));
           },
           "progress is called on this thread with the number of rows done so far.", py::arg("name"),
-          py::arg("columns"), py::arg("order"), py::arg("analyzer"), py::arg("cells"),
-          py::arg("threads"), py::arg("progress").none(true))
+          py::arg("columns"), py::arg("order"), py::arg("analyzer"), py::arg("threads"),
+          py::arg("progress").none(true))
       .def_static(
           "merge",
           [](std::vector<std::shared_ptr<LexicalColumn>> const& sources,
-             Array<std::uint32_t> const& source, Array<Row> const& source_row,
-             CellDirectory const& cells) {
+             Array<std::uint32_t> const& source, Array<Row> const& source_row) {
             py::gil_scoped_release const nogil;
             std::vector<std::shared_ptr<LexicalColumn const>> const from(sources.begin(),
                                                                          sources.end());
             return std::const_pointer_cast<LexicalColumn>(
-                merge_lexical(from, span_of(source), span_of(source_row), cells.begins()));
+                merge_lexical(from, span_of(source), span_of(source_row)));
           },
-          py::arg("sources"), py::arg("source"), py::arg("source_row"), py::arg("cells"))
+          py::arg("sources"), py::arg("source"), py::arg("source_row"))
       .def_static("from_parts", &lexical_from_parts, py::arg("name"), py::arg("parts"))
       .def("parts", &lexical_parts)
       .def(
@@ -157,8 +173,7 @@ void bind_lexical(py::module_& m) {
           },
           py::arg("row"))
       .def_property_readonly("n_terms", &LexicalColumn::n_terms)
-      .def_property_readonly("n_postings",
-                             [](LexicalColumn const& c) { return c.parts().posting_rows.size(); })
+      .def_property_readonly("n_postings", [](LexicalColumn const& c) { return c.n_postings(); })
       .def_property_readonly("nbytes", &LexicalColumn::bytes);
 }
 

@@ -1,4 +1,4 @@
-// The lexical arm: BM25 of a query's leaves, exhaustively, term after term over windows of rows.
+// BM25 of a query's leaves: what each adds to a document, and the score of one row.
 #pragma once
 
 #include <span>
@@ -6,7 +6,6 @@
 
 #include "engine/postings.hpp"
 #include "engine/request.hpp"
-#include "engine/topk.hpp"
 
 namespace hyrecall {
 
@@ -27,13 +26,21 @@ class Bm25Query {
   void with_impact(std::size_t leaf, F&& use) const;
   float impact(std::size_t leaf, float term_freq, float length_norm) const;
   float length_norm(std::uint32_t doc_length) const {
-    return doc_length < norms_.size() ? norms_[doc_length]
-                                      : bm25_length_norm(params_, doc_length, mean_);
+    return bm25_length_norm(params_, doc_length, mean_);
   }
-  // Fills the table that length_norm() reads first; pays from some hundred postings on.
-  void tabulate_norms(std::uint32_t max_length);
-  // An upper bound of the leaf's impact in a block; only where is_positive().
-  float bound(std::size_t leaf, std::span<FrontierPoint const> frontier) const;
+  // All that length_norm() depends on beside the length.
+  struct NormParams {
+    Bm25Variant variant;
+    double k1;
+    double b;
+    double mean;
+    friend bool operator==(NormParams const&, NormParams const&) = default;
+  };
+  NormParams norm_params() const { return {params_.variant, params_.k1, params_.b, mean_}; }
+  // A lower bound of the leaf's impact on documents up to a length; only where is_positive().
+  float least_impact(std::size_t leaf, std::uint32_t max_length) const {
+    return impact(leaf, 1.0f, length_norm(max_length)) / kBoundSlack;
+  }
 
  private:
   Bm25 params_;
@@ -42,7 +49,6 @@ class Bm25Query {
   bool is_positive_ = true;
   std::vector<float> weights_;  // [n_leaves]
   std::vector<float> shifts_;   // [n_leaves], of BM25+
-  std::vector<float> norms_;
 };
 
 template <typename F>
@@ -59,17 +65,6 @@ void Bm25Query::with_impact(std::size_t leaf, F&& use) const {
     use([=](float tf, float norm) { return bm25_impact(weight, tf, norm); });
   }
 }
-
-// Working memory of one thread; all zero between calls.
-struct LexicalScratch {
-  std::vector<float> scores;
-  std::vector<std::uint64_t> present;  // bits of the leaves a row holds, where scores do not tell
-};
-
-// Offers every selected row that matches and passes the floor.
-void scan_lexical(SegmentView const& view, std::uint32_t segment, LexicalRequest const& arm,
-                  Bm25Query& query, std::span<LeafPostings const> postings, ScopeRows const& scope,
-                  std::span<SelectedTile const> tiles, LexicalScratch& scratch, TopK& best);
 
 // BM25 of one row: 0 where nothing matches, kNoScore where there is no text.
 float score_lexical(Segment const& segment, std::size_t column, Bm25Query const& query,

@@ -112,8 +112,7 @@ class BatchBuilder {
 
 std::shared_ptr<LexicalColumn const> build_lexical(std::string name, Columns columns,
                                                    std::span<std::uint32_t const> order,
-                                                   text::Analyzer const& analyzer,
-                                                   std::span<Row const> cell_begins, int threads,
+                                                   text::Analyzer const& analyzer, int threads,
                                                    Progress const& progress) {
   LexicalBuilder builder(std::move(name));
   {
@@ -138,7 +137,7 @@ std::shared_ptr<LexicalColumn const> build_lexical(std::string name, Columns col
       }
     });
   }
-  return builder.finish(cell_begins, threads);
+  return builder.finish(threads);
 }
 
 }  // namespace hyrecall

@@ -1,7 +1,5 @@
 #include "engine/lexical_builder.hpp"
 
-#include <algorithm>
-
 #include "engine/posting_layout.hpp"
 
 namespace hyrecall {
@@ -16,29 +14,22 @@ void LexicalBuilder::append(TokenRows const& rows, ForwardRows const& encoded) {
   forward_bytes_.insert(forward_bytes_.end(), encoded.bytes().begin(), encoded.bytes().end());
   for (std::uint64_t const end : encoded.ends()) forward_offsets_.push_back(base + end);
   doc_lengths_.insert(doc_lengths_.end(), rows.lengths.begin(), rows.lengths.end());
-  if (encoded.doc_freqs().empty()) return;
-  std::size_t const n_terms = encoded.doc_freqs().back().term + std::size_t{1};
-  if (doc_freqs_.size() < n_terms) doc_freqs_.resize(n_terms);
-  for (ForwardRows::DocFreq const& of : encoded.doc_freqs()) doc_freqs_[of.term] += of.n_docs;
 }
 
-std::shared_ptr<LexicalColumn const> LexicalBuilder::finish(std::span<Row const> cell_begins,
-                                                            int threads) {
+std::shared_ptr<LexicalColumn const> LexicalBuilder::finish(int threads) {
   LexicalColumn::Parts parts;
   parts.name = std::move(name_);
   parts.doc_lengths = std::move(doc_lengths_);
   parts.terms = std::move(terms_).take();
   parts.forward_offsets = std::move(forward_offsets_);
   parts.forward_bytes = std::move(forward_bytes_);
-  doc_freqs_.resize(parts.terms.size());  // a term may be known, and in no document
-  lay_out_postings(parts, doc_freqs_, cell_begins, threads);
+  lay_out_postings(parts, threads);
   return std::make_shared<LexicalColumn const>(std::move(parts));
 }
 
 std::shared_ptr<LexicalColumn const> merge_lexical(
     std::span<std::shared_ptr<LexicalColumn const> const> sources,
-    std::span<std::uint32_t const> source, std::span<Row const> source_row,
-    std::span<Row const> cell_begins) {
+    std::span<std::uint32_t const> source, std::span<Row const> source_row) {
   LexicalBuilder builder(sources.front()->name());
   std::vector<std::vector<TermId>> numbers;  // per source, a term's number here
   for (auto const& from : sources) numbers.emplace_back(from->n_terms(), kNone32);
@@ -48,11 +39,10 @@ std::shared_ptr<LexicalColumn const> merge_lexical(
     LexicalColumn const& from = *sources[source[to]];
     Row const row = source_row[to];
     if (from.has(row)) {
-      from.for_each_term(row, [&](TermId term, std::uint32_t freq, std::uint8_t const* at) {
+      from.for_each_token(row, [&](TermId term, std::uint32_t position) {
         TermId& number = numbers[source[to]][term];
         if (number == kNone32) number = builder.intern(from.parts().terms[term]);
-        std::uint32_t position = 0;
-        for (std::uint32_t i = 0; i < freq; ++i) rows.add_token(number, position += get_varint(at));
+        rows.add_token(number, position);
       });
     }
     rows.end_row(from.doc_length(row));
@@ -61,7 +51,7 @@ std::shared_ptr<LexicalColumn const> merge_lexical(
     builder.append(rows, encoded);
     rows.clear();
   }
-  return builder.finish(cell_begins, 1);
+  return builder.finish(1);
 }
 
 }  // namespace hyrecall

@@ -30,13 +30,11 @@ class LexicalBuilder {
   // The next documents, and the same encoded.
   void append(TokenRows const& rows, ForwardRows const& encoded);
 
-  // cell_begins: [n_cells + 1] first row of each cell; large cells get blocks of their own.
-  std::shared_ptr<LexicalColumn const> finish(std::span<Row const> cell_begins, int threads);
+  std::shared_ptr<LexicalColumn const> finish(int threads);
 
  private:
   std::string name_;
   text::StringTable terms_;
-  std::vector<std::uint64_t> doc_freqs_;  // by term, of those appended
   std::vector<std::uint32_t> doc_lengths_;
   std::vector<std::uint64_t> forward_offsets_{0};
   std::vector<std::uint8_t> forward_bytes_;
@@ -51,14 +49,12 @@ using Progress = std::function<void(std::size_t n_rows)>;
 std::shared_ptr<LexicalColumn const> build_lexical(std::string name,
                                                    std::span<Chunked<StringColumn> const> columns,
                                                    std::span<std::uint32_t const> order,
-                                                   text::Analyzer const& analyzer,
-                                                   std::span<Row const> cell_begins, int threads,
+                                                   text::Analyzer const& analyzer, int threads,
                                                    Progress const& progress = {});
 
 // Documents of several columns in a new order, without analysing them again.
 std::shared_ptr<LexicalColumn const> merge_lexical(
     std::span<std::shared_ptr<LexicalColumn const> const> sources,
-    std::span<std::uint32_t const> source, std::span<Row const> source_row,
-    std::span<Row const> cell_begins);
+    std::span<std::uint32_t const> source, std::span<Row const> source_row);
 
 }  // namespace hyrecall

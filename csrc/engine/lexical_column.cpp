@@ -18,6 +18,13 @@ LexicalColumn::LexicalColumn(Parts parts) : parts_(std::move(parts)) {
     slots[at] = term;
   }
   slots_ = std::move(slots);
+  min_length_ = kNoText;
+  for (std::uint32_t length : parts_.doc_lengths) {
+    if (length == kNoText) continue;
+    min_length_ = std::min(min_length_, length);
+    max_length_ = std::max(max_length_, length);
+  }
+  min_length_ = std::min(min_length_, max_length_);
 }
 
 TermId LexicalColumn::find(std::string_view term) const {
@@ -50,50 +57,54 @@ std::vector<TermId> const& LexicalColumn::terms_in_order() const {
   return *held;
 }
 
-std::span<Row const> LexicalColumn::rows_of(TermId term) const {
-  std::uint64_t const begin = parts_.posting_offsets[term];
-  return {parts_.posting_rows.data() + begin, parts_.posting_offsets[term + 1] - begin};
+PostingList LexicalColumn::list_of(TermId term) const {
+  Parts const& p = parts_;
+  std::uint64_t const begin = p.posting_offsets[term];
+  return {PostingFormat(p.posting_width), p.postings.data() + begin * p.posting_width,
+          static_cast<std::uint32_t>(p.posting_offsets[term + 1] - begin),
+          p.runs.span().subspan(p.run_offsets[term], p.run_offsets[term + 1] - p.run_offsets[term]),
+          p.escapes.span().subspan(p.escape_offsets[term],
+                                   p.escape_offsets[term + 1] - p.escape_offsets[term])};
 }
 
-std::span<std::uint32_t const> LexicalColumn::freqs_of(TermId term) const {
-  std::uint64_t const begin = parts_.posting_offsets[term];
-  return {parts_.posting_freqs.data() + begin, parts_.posting_offsets[term + 1] - begin};
+std::vector<TermId> LexicalColumn::distinct_terms(Row row) const {
+  std::vector<TermId> out;
+  for_each_token(row, [&](TermId term, std::uint32_t) { out.push_back(term); });
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
 }
 
 std::uint32_t LexicalColumn::term_freq(Row row, TermId wanted) const {
   std::uint32_t found = 0;
-  for_each_term(row, [&](TermId term, std::uint32_t freq, std::uint8_t const*) {
-    if (term == wanted) found = freq;
-  });
+  for_each_token(row, [&](TermId term, std::uint32_t) { found += term == wanted ? 1 : 0; });
   return found;
 }
 
 void LexicalColumn::positions(Row row, TermId wanted, std::vector<std::uint32_t>& out) const {
   out.clear();
-  for_each_term(row, [&](TermId term, std::uint32_t freq, std::uint8_t const* at) {
-    if (term != wanted) return;
-    std::uint32_t position = 0;
-    for (std::uint32_t i = 0; i < freq; ++i) out.push_back(position += get_varint(at));
+  for_each_token(row, [&](TermId term, std::uint32_t position) {
+    if (term == wanted) out.push_back(position);
   });
 }
 
 std::uint32_t LexicalColumn::count_places(Row row, std::span<TermId const> terms) const {
-  std::vector<std::uint32_t> places;
-  for_each_term(row, [&](TermId term, std::uint32_t freq, std::uint8_t const* at) {
-    if (!std::binary_search(terms.begin(), terms.end(), term)) return;
-    std::uint32_t position = 0;
-    for (std::uint32_t i = 0; i < freq; ++i) places.push_back(position += get_varint(at));
+  std::uint32_t count = 0;
+  std::uint32_t last = kBeforeFirst;
+  for_each_token(row, [&](TermId term, std::uint32_t position) {
+    if (position == last || !std::binary_search(terms.begin(), terms.end(), term)) return;
+    ++count;
+    last = position;
   });
-  std::sort(places.begin(), places.end());
-  return static_cast<std::uint32_t>(std::unique(places.begin(), places.end()) - places.begin());
+  return count;
 }
 
 std::size_t LexicalColumn::bytes() const {
   Parts const& p = parts_;
   return p.doc_lengths.bytes() + p.terms.offsets.bytes() + p.terms.bytes.bytes() +
-         p.posting_offsets.bytes() + p.posting_rows.bytes() + p.posting_freqs.bytes() +
-         p.forward_offsets.bytes() + p.forward_bytes.bytes() + p.block_offsets.bytes() +
-         p.block_begins.bytes() + p.frontiers.bytes() + slots_.bytes() +
+         p.posting_offsets.bytes() + p.postings.bytes() + p.run_offsets.bytes() + p.runs.bytes() +
+         p.escape_offsets.bytes() + p.escapes.bytes() + p.forward_offsets.bytes() +
+         p.forward_bytes.bytes() + slots_.bytes() +
          (sorted_.load(std::memory_order_acquire) != nullptr ? n_terms() * sizeof(TermId) : 0);
 }
 

@@ -1,5 +1,4 @@
-// One lexical arm of a segment: vocabulary, postings, block bounds, and the forward view (document
-// -> terms).
+// One lexical arm of a segment: vocabulary, postings, and the forward view (document -> tokens).
 #pragma once
 
 #include <atomic>
@@ -12,22 +11,12 @@
 
 #include "core/buffer.hpp"
 #include "core/types.hpp"
+#include "engine/posting_list.hpp"
 
 namespace hyrecall {
 
 inline constexpr std::uint32_t kNoText =
     kNone32;  // doc_length of a document whose text is null: not in N
-inline constexpr std::size_t kBlockSize = 128;     // postings a block; one bound each
-inline constexpr std::size_t kFrontierPoints = 4;  // points kept of a block's Pareto frontier
-// Cells this large get blocks of their own, so that a bound never mixes them with a neighbour.
-inline constexpr Row kOwnBlockRows = 1024;
-
-// A point that no document of the block beats in both coordinates; bounds every k1, b, mean and
-// monotone variant.
-struct FrontierPoint {
-  std::uint32_t term_freq;
-  std::uint32_t doc_length;
-};
 
 class LexicalColumn {
  public:
@@ -37,16 +26,16 @@ class LexicalColumn {
     Buffer<std::uint32_t> doc_lengths;      // [n_rows], kNoText = null
     Strings terms;                          // [n_terms] by order of first use
     Buffer<std::uint64_t> posting_offsets;  // [n_terms + 1]
-    Buffer<Row> posting_rows;               // [n_postings] rising within a term
-    Buffer<std::uint32_t> posting_freqs;    // [n_postings] >= 1
-    // Per document and distinct term, by rising TermId: LEB128 of (term - previous term),
-    // term_freq, and the positions as differences. Deletes, completion, phrases and merges read it.
+    std::uint32_t posting_width = PostingFormat::kCompact;
+    Buffer<std::uint8_t> postings;         // [n_postings * posting_width] rising within a term
+    Buffer<std::uint32_t> run_offsets;     // [n_terms + 1]
+    Buffer<PostingRun> runs;               // rising tiles within a term
+    Buffer<std::uint32_t> escape_offsets;  // [n_terms + 1]
+    Buffer<PostingEscape> escapes;         // rising rows within a term
+    // Per document its tokens by position, see put_token(). Deletes, completion, phrases and merges
+    // read it.
     Buffer<std::uint64_t> forward_offsets;  // [n_rows + 1]
     Buffer<std::uint8_t> forward_bytes;
-    Buffer<std::uint64_t>
-        block_offsets;  // [n_terms + 1]; terms with at most kBlockSize postings have no blocks
-    Buffer<std::uint64_t> block_begins;  // [n_blocks] first posting of the block
-    Buffer<FrontierPoint> frontiers;     // [n_blocks * kFrontierPoints], the last point repeated
   };
 
   explicit LexicalColumn(Parts parts);
@@ -63,13 +52,16 @@ class LexicalColumn {
 
   TermId find(std::string_view term) const;                            // kNone32 if it is nowhere
   std::span<TermId const> with_prefix(std::string_view prefix) const;  // in UTF-8 byte order
-  std::span<Row const> rows_of(TermId term) const;
-  std::span<std::uint32_t const> freqs_of(TermId term) const;
+  PostingList list_of(TermId term) const;
+  std::size_t n_postings() const { return parts_.posting_offsets[n_terms()]; }
+  // Of documents with a text; 0 without any.
+  std::uint32_t min_length() const { return min_length_; }
+  std::uint32_t max_length() const { return max_length_; }
 
-  // Calls f(term, term_freq, reader) for the document's distinct terms; reader(positions) is
-  // optional to call.
+  // Calls f(term, position) for the document's tokens, positions never falling.
   template <typename F>
-  void for_each_term(Row row, F&& f) const;
+  void for_each_token(Row row, F&& f) const;
+  std::vector<TermId> distinct_terms(Row row) const;  // rising
   std::uint32_t term_freq(Row row, TermId term) const;
   void positions(Row row, TermId term, std::vector<std::uint32_t>& out) const;
   // Positions at which a document holds any of the terms (rising).
@@ -81,6 +73,8 @@ class LexicalColumn {
   std::vector<TermId> const& terms_in_order() const;
 
   Parts parts_;
+  std::uint32_t min_length_ = 0;
+  std::uint32_t max_length_ = 0;
   Buffer<TermId> slots_;  // open addressing over hash_bytes(term); kNone32 = free
   // By term bytes; made on the first prefix query, by whoever comes first. Owned; a plain pointer,
   // because no fork may meet a lock that is held.
@@ -90,6 +84,13 @@ class LexicalColumn {
 // ---- LEB128, 7 bits a byte, low bits first
 // ----------------------------------------------------------------------
 
+// In at most five bytes; gives where the next one goes.
+inline std::uint8_t* put_varint(std::uint8_t* to, std::uint32_t value) {
+  for (; value >= 0x80; value >>= 7) *to++ = static_cast<std::uint8_t>(value | 0x80);
+  *to++ = static_cast<std::uint8_t>(value);
+  return to;
+}
+
 inline std::uint32_t get_varint(std::uint8_t const*& at) {
   std::uint32_t value = *at & 0x7f;
   for (int shift = 7; (*at++ & 0x80) != 0; shift += 7)
@@ -97,21 +98,45 @@ inline std::uint32_t get_varint(std::uint8_t const*& at) {
   return value;
 }
 
-template <typename F>
-void LexicalColumn::for_each_term(Row row, F&& f) const {
-  std::uint8_t const* at = parts_.forward_bytes.data() + parts_.forward_offsets[row];
-  std::uint8_t const* const end = parts_.forward_bytes.data() + parts_.forward_offsets[row + 1];
-  TermId term = 0;
-  while (at != end) {
-    term += get_varint(at);
-    std::uint32_t const freq = get_varint(at);
-    std::uint8_t const* const positions = at;
-    for (std::uint32_t i = 0; i < freq; ++i) {
-      while ((*at++ & 0x80) != 0) {
-      }
-    }
-    f(term, freq, positions);
+// ---- a document's tokens: term + 1 of each; where a token does not stand just behind the one
+// before, 0 and the distance come first
+// --------------------------------------------------------------------------------------------
+
+inline constexpr std::uint32_t kBeforeFirst = kNone32;  // the position before a document's first
+
+inline constexpr std::size_t kMostTokenBytes = 11;  // 0, a distance, a term
+
+// Gives where the next one goes.
+inline std::uint8_t* put_token(std::uint8_t* to, TermId term, std::uint32_t position,
+                               std::uint32_t& previous) {
+  if (position - previous != 1) {
+    to = put_varint(to, 0);
+    to = put_varint(to, position - previous);
   }
+  to = put_varint(to, term + 1);
+  previous = position;
+  return to;
+}
+
+template <typename F>
+void for_each_forward_token(std::uint8_t const* at, std::uint8_t const* end, F&& f) {
+  std::uint32_t position = kBeforeFirst;
+  while (at != end) {
+    std::uint32_t value = get_varint(at);
+    std::uint32_t distance = 1;
+    if (value == 0) {
+      distance = get_varint(at);
+      value = get_varint(at);
+    }
+    f(value - 1, position += distance);
+  }
+}
+
+template <typename F>
+void LexicalColumn::for_each_token(Row row, F&& f) const {
+  std::uint8_t const* const bytes = parts_.forward_bytes.data();
+  for_each_forward_token(bytes + parts_.forward_offsets[row],
+                         bytes + parts_.forward_offsets[row + 1], f);
 }
 
 }  // namespace hyrecall

@@ -1,17 +1,12 @@
-// The inverted side of a lexical column, made from its forward side.
+// The last step of a build: postings in the order of terms, from documents in the order of rows.
 #pragma once
-
-#include <cstdint>
-#include <span>
 
 #include "engine/lexical_column.hpp"
 
 namespace hyrecall {
 
-// Fills the postings, blocks and bounds of a column that has its lengths, terms and forward view.
-// doc_freqs: [n_terms]. cell_begins: [n_cells + 1] first row of each cell; large cells get blocks
-// of their own. The result does not depend on the threads.
-void lay_out_postings(LexicalColumn::Parts& parts, std::span<std::uint64_t const> doc_freqs,
-                      std::span<Row const> cell_begins, int threads);
+// Fills the postings, runs and escapes of parts that have all else: doc_lengths, terms and the
+// forward view.
+void lay_out_postings(LexicalColumn::Parts& parts, int threads);
 
 }  // namespace hyrecall

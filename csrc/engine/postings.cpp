@@ -8,16 +8,66 @@
 namespace hyrecall {
 namespace {
 
-// Calls f(index) for the postings of a rising row list that lie in the scope.
-template <typename F>
-void for_each_in_scope(std::span<Row const> rows, ScopeRows const& scope, F&& f) {
-  auto at = rows.begin();
-  for (RowRange const& range : scope.ranges) {
-    at = std::lower_bound(at, rows.end(), range.begin);
-    for (; at != rows.end() && *at < range.end; ++at)
-      f(static_cast<std::size_t>(at - rows.begin()));
-    if (at == rows.end()) return;
+// A term's postings inside a scope of several ranges. Where those are many, each posting is met
+// once, however many they are.
+OwnPostings gather_in_scope(PostingList const& list, ScopeRows const& scope) {
+  OwnPostings own(list.format);
+  auto range = scope.ranges.begin();
+  auto bits = scope.bits.begin();
+  for (std::size_t run = 0; run < list.runs.size(); ++run) {
+    std::uint32_t const tile = list.runs[run].tile;
+    std::uint32_t const end = list.run_end(run);
+    std::uint32_t at = list.runs[run].begin;
+    Row const first = tile * kDocTileRows;
+    bits = std::partition_point(bits, scope.bits.end(), [&](auto& b) { return b.tile < tile; });
+    if (bits != scope.bits.end() && bits->tile == tile) {
+      own.append_selected(list, tile, at, end, bits->words.data());
+      continue;
+    }
+    range = std::partition_point(range, scope.ranges.end(),
+                                 [&](RowRange const& r) { return r.end <= first; });
+    for (auto r = range; r != scope.ranges.end() && r->begin < first + kDocTileRows; ++r) {
+      if (r->begin > first) at = list.locate(at, end, r->begin - first);
+      std::uint32_t const stop =
+          r->end - first < kDocTileRows ? list.locate(at, end, r->end - first) : end;
+      own.append_run(list, tile, at, stop);
+      at = stop;
+    }
   }
+  for (PostingEscape const& escape : list.escapes) {
+    if (scope.contains(escape.row)) own.append_escape(escape);
+  }
+  return own;
+}
+
+// Where a leaf that stands for no plain term occurs.
+void keep_own(OwnPostings own, LeafPostings& out) {
+  out.own = std::make_unique<OwnPostings const>(std::move(own));
+  out.list = out.own->list();
+  out.begin = 0;
+  out.end = out.list.size;
+}
+
+void find_term(SegmentView const& view, std::size_t arm, LexicalColumn const& column,
+               ScopeRows const& scope, std::string const& term, LeafPostings& out) {
+  out.term = column.find(term);
+  if (out.term == kNone32) return;
+  out.list = column.list_of(out.term);
+  if (scope.ranges.size() == 1) {
+    RowRange const range = scope.ranges.front();
+    out.begin = range.begin == 0 ? 0 : out.list.locate(range.begin);
+    out.end = range.end == column.n_rows() ? out.list.size : out.list.locate(range.end);
+  } else {
+    keep_own(gather_in_scope(out.list, scope), out);
+  }
+  out.doc_freq = out.n_in_scope() - view.dead_doc_freq(arm, out.term, scope.cells);
+}
+
+// Calls f(row, term_freq) for the term's postings inside the scope.
+template <typename F>
+void for_each_in_scope(PostingList const& list, ScopeRows const& scope, F&& f) {
+  for (RowRange const& range : scope.ranges)
+    list.for_each(list.locate(range.begin), list.locate(range.end), f);
 }
 
 void find_phrase(SegmentView const& view, LexicalColumn const& column, ScopeRows const& scope,
@@ -29,12 +79,11 @@ void find_phrase(SegmentView const& view, LexicalColumn const& column, ScopeRows
   }
   // Walk the rarest term's list; the forward view of each of its documents answers for the others.
   TermId const rarest = *std::min_element(terms.begin(), terms.end(), [&](TermId a, TermId b) {
-    return column.rows_of(a).size() < column.rows_of(b).size();
+    return column.list_of(a).size < column.list_of(b).size;
   });
   std::vector<std::vector<std::uint32_t>> positions(terms.size());
-  std::span<Row const> const rows = column.rows_of(rarest);
-  for_each_in_scope(rows, scope, [&](std::size_t i) {
-    Row const row = rows[i];
+  OwnPostings own(PostingFormat(column.parts().posting_width));
+  for_each_in_scope(column.list_of(rarest), scope, [&](Row row, std::uint32_t) {
     if (!view.live()[row]) return;
     for (std::size_t t = 0; t < terms.size(); ++t) {
       column.positions(row, terms[t], positions[t]);
@@ -42,9 +91,9 @@ void find_phrase(SegmentView const& view, LexicalColumn const& column, ScopeRows
     }
     std::uint32_t const freq = count_phrase(positions, leaf.offsets, leaf.slop);
     if (freq == 0) return;
-    out.own_rows.push_back(row);
-    out.own_freqs.push_back(freq);
+    own.append(row, freq, column.doc_length(row));
   });
+  keep_own(std::move(own), out);
 }
 
 void find_prefix(SegmentView const& view, LexicalColumn const& column, ScopeRows const& scope,
@@ -57,14 +106,12 @@ void find_prefix(SegmentView const& view, LexicalColumn const& column, ScopeRows
   std::map<Row, Found> found;
   std::vector<TermId> terms;  // that some document of the scope holds
   for (TermId term : column.with_prefix(leaf.terms.front())) {
-    std::span<Row const> const rows = column.rows_of(term);
-    std::span<std::uint32_t const> const term_freqs = column.freqs_of(term);
     bool present = false;
-    for_each_in_scope(rows, scope, [&](std::size_t i) {
-      if (!view.live()[rows[i]]) return;
+    for_each_in_scope(column.list_of(term), scope, [&](Row row, std::uint32_t freq) {
+      if (!view.live()[row]) return;
       present = true;
-      Found& one = found[rows[i]];
-      one.freq += term_freqs[i];
+      Found& one = found[row];
+      one.freq += freq;
       ++one.n_terms;
     });
     if (!present) continue;
@@ -77,35 +124,16 @@ void find_prefix(SegmentView const& view, LexicalColumn const& column, ScopeRows
     }
   }
   std::sort(terms.begin(), terms.end());
+  OwnPostings own(PostingFormat(column.parts().posting_width));
   for (auto const& [row, one] : found) {
-    out.own_rows.push_back(row);
     // A compound and its first part may both begin so, and are one occurrence.
-    out.own_freqs.push_back(one.n_terms == 1 ? one.freq : column.count_places(row, terms));
+    own.append(row, one.n_terms == 1 ? one.freq : column.count_places(row, terms),
+               column.doc_length(row));
   }
+  keep_own(std::move(own), out);
 }
 
 }  // namespace
-
-std::uint32_t LeafPostings::freq_of(Row row) const {
-  auto const at = std::lower_bound(rows.begin(), rows.end(), row);
-  return at != rows.end() && *at == row ? freqs[static_cast<std::size_t>(at - rows.begin())] : 0;
-}
-
-std::int64_t count_live_in_scope(SegmentView const& view, std::size_t arm, ScopeRows const& scope,
-                                 TermId term) {
-  LexicalColumn const& column = *view.segment().p.lexical[arm];
-  std::span<Row const> const rows = column.rows_of(term);
-  std::int64_t count = 0;
-  auto at = rows.begin();
-  for (RowRange const& range : scope.ranges) {
-    if (at == rows.end()) break;
-    at = std::lower_bound(at, rows.end(), range.begin);
-    auto const end = std::lower_bound(at, rows.end(), range.end);
-    count += end - at;
-    at = end;
-  }
-  return count - view.dead_doc_freq(arm, term, scope.cells);
-}
 
 LeafPostings find_postings(SegmentView const& view, std::size_t arm, ScopeRows const& scope,
                            Leaf const& leaf, std::set<std::string>& expanded,
@@ -113,22 +141,18 @@ LeafPostings find_postings(SegmentView const& view, std::size_t arm, ScopeRows c
   LexicalColumn const& column = *view.segment().p.lexical[arm];
   LeafPostings out;
   if (scope.ranges.empty()) return out;
-  if (leaf.kind == Leaf::Kind::kTerm) {
-    out.term = column.find(leaf.terms.front());
-    if (out.term == kNone32) return out;
-    out.rows = column.rows_of(out.term);
-    out.freqs = column.freqs_of(out.term);
-    out.doc_freq = count_live_in_scope(view, arm, scope, out.term);
-    return out;
+  switch (leaf.kind) {
+    case Leaf::Kind::kTerm:
+      find_term(view, arm, column, scope, leaf.terms.front(), out);
+      return out;
+    case Leaf::Kind::kPhrase:
+      find_phrase(view, column, scope, leaf, out);
+      break;
+    case Leaf::Kind::kPrefix:
+      find_prefix(view, column, scope, leaf, expanded, argument, out);
+      break;
   }
-  if (leaf.kind == Leaf::Kind::kPhrase) {
-    find_phrase(view, column, scope, leaf, out);
-  } else {
-    find_prefix(view, column, scope, leaf, expanded, argument, out);
-  }
-  out.rows = out.own_rows;
-  out.freqs = out.own_freqs;
-  out.doc_freq = static_cast<std::int64_t>(out.own_rows.size());
+  out.doc_freq = out.n_in_scope();
   return out;
 }
 

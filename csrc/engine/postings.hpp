@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -16,20 +17,17 @@ namespace hyrecall {
 inline constexpr std::size_t kPrefixBudget = 1024;
 
 struct LeafPostings {
-  LeafPostings() = default;
-  LeafPostings(LeafPostings&&) =
-      default;  // the spans may point into own_rows: moves keep them, copies would not
-  LeafPostings& operator=(LeafPostings&&) = default;
-
-  TermId term = kNone32;  // a plain term's number: rows and freqs are the column's own lists
-  std::span<Row const> rows;
-  std::span<std::uint32_t const> freqs;
+  TermId term = kNone32;  // a plain term's number
+  PostingList list;       // the column's, or own
+  // Those inside the scope; all of an own list are.
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
   std::int64_t doc_freq = 0;  // live documents of the scope that hold the leaf
-  // A phrase's or prefix's own lists: live rows of the scope only.
-  std::vector<Row> own_rows;
-  std::vector<std::uint32_t> own_freqs;
+  std::unique_ptr<OwnPostings const> own;
 
-  std::uint32_t freq_of(Row row) const;  // 0 if the row does not hold the leaf
+  std::uint32_t n_in_scope() const { return end - begin; }
+  // Of a row in the scope; 0 if it does not hold the leaf.
+  std::uint32_t freq_of(Row row) const { return list.freq_of(row); }
 };
 
 // expanded: the distinct terms prefixes stood for so far, over all segments; past kPrefixBudget it
@@ -37,10 +35,6 @@ struct LeafPostings {
 LeafPostings find_postings(SegmentView const& view, std::size_t arm, ScopeRows const& scope,
                            Leaf const& leaf, std::set<std::string>& expanded,
                            std::string const& argument);
-
-// Documents of the scope that hold the term: authorised, live, whatever the ad-hoc filter.
-std::int64_t count_live_in_scope(SegmentView const& view, std::size_t arm, ScopeRows const& scope,
-                                 TermId term);
 
 // How often a phrase occurs, given each term's positions: places of its first term for which every
 // other term lies so that the displacements (position - offset) of all span at most slop. With slop

@@ -8,6 +8,7 @@
 #include "core/parallel.hpp"
 #include "engine/dense_arm.hpp"
 #include "engine/device_snapshot.hpp"
+#include "engine/lexical_scan.hpp"
 #include "engine/listed_arm.hpp"
 
 namespace hyrecall {
@@ -151,30 +152,6 @@ void Execution::scan_dense_block(Block const& block, GroupTiles const& group, st
   }
 }
 
-void Execution::scan_lexical_block(Block const& block, GroupTiles const& group,
-                                   std::vector<std::vector<Bm25Query>>& scorers,
-                                   LexicalScratch& scratch, Lists& out) const {
-  std::size_t const n_arms = request_.lexical.size();
-  std::vector<TopK> best(n_arms * block.queries.size(), TopK(request_.depth));
-  for (std::uint32_t s = 0; s < snapshot_.segments.size(); ++s) {
-    std::span<SelectedTile const> const tiles = group[s];
-    for (std::size_t arm = 0; arm < n_arms; ++arm) {
-      for (std::size_t q = 0; q < block.queries.size(); ++q) {
-        std::uint32_t const query = block.queries[q];
-        if (!queries_[arm][query]) continue;
-        scan_lexical(*snapshot_.segments[s], s, request_.lexical[arm], scorers[arm][query],
-                     postings(arm, query, s), scopes_[block.scope][s], tiles, scratch,
-                     best[arm * block.queries.size() + q]);
-      }
-    }
-  }
-  for (std::size_t arm = 0; arm < n_arms; ++arm) {
-    for (std::size_t q = 0; q < block.queries.size(); ++q) {
-      out[block.queries[q]][arm] = best[arm * block.queries.size() + q].take();
-    }
-  }
-}
-
 std::vector<std::vector<Bm25Query>> Execution::make_scorers(Statistics const& statistics) const {
   static LexicalQuery const kMissing;
   std::vector<std::vector<Bm25Query>> scorers(request_.lexical.size());
@@ -207,12 +184,15 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
       arm.guest->read(arm.guest_begin, end);
   }
   Lists dense(request_.n_queries);
-  Lists lexical(request_.n_queries, std::vector<std::vector<Candidate>>(n_lexical));
+  Lists lexical(request_.n_queries);
   std::optional<Audience> audience;  // a device finds a dense arm's rows by itself
   std::size_t n_slices = 1;
   if (n_lexical > 0 || !request_.listed.empty() || !is_on_device) {
     audience.emplace(snapshot_, request_, scopes_);
-    n_slices = scan_on_host(*audience, scorers, lexical, dense);
+    n_slices = scan_on_host(*audience, dense);
+    if (n_lexical > 0) {
+      lexical = scan_lexical_arms(snapshot_, request_, scopes_, *audience, scorers, postings_);
+    }
   }
   if (is_on_device && n_dense > 0) {
     QueryGroups const groups(request_);
@@ -239,9 +219,7 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
   return pools;
 }
 
-std::size_t Execution::scan_on_host(Audience const& audience,
-                                    std::vector<std::vector<Bm25Query>>& scorers, Lists& lexical,
-                                    Lists& dense) const {
+std::size_t Execution::scan_on_host(Audience const& audience, Lists& dense) const {
   std::size_t const n_dense = snapshot_.device == nullptr ? request_.dense.size() : 0;
   std::vector<Block> const blocks = make_blocks(audience);
   Row most_rows = 0;
@@ -257,21 +235,11 @@ std::size_t Execution::scan_on_host(Audience const& audience,
     n_slices = std::clamp<std::size_t>(most_rows / kSliceRows, 1, threads);
   }
   for (auto& lists : dense) lists.resize(n_dense * n_slices);
-  std::vector<LexicalScratch> scratch(threads);
-  std::size_t const n_dense_items = n_dense > 0 ? blocks.size() * n_slices : 0;
-  std::size_t const n_lexical_items = request_.lexical.empty() ? 0 : blocks.size();
-  parallel_for(n_dense_items + n_lexical_items, request_.threads,
-               [&](int worker, std::size_t item) {
-                 bool const is_dense = item < n_dense_items;
-                 Block const& block = blocks[is_dense ? item / n_slices : item - n_dense_items];
-                 GroupTiles const& group = audience.tiles(block.group);
-                 if (is_dense) {
-                   scan_dense_block(block, group, item % n_slices, n_slices, dense);
-                 } else {
-                   scan_lexical_block(block, group, scorers,
-                                      scratch[static_cast<std::size_t>(worker)], lexical);
-                 }
-               });
+  std::size_t const n_items = n_dense > 0 ? blocks.size() * n_slices : 0;
+  parallel_for(n_items, request_.threads, [&](int, std::size_t item) {
+    Block const& block = blocks[item / n_slices];
+    scan_dense_block(block, audience.tiles(block.group), item % n_slices, n_slices, dense);
+  });
   return n_slices;
 }
 

@@ -8,6 +8,7 @@
 #include "engine/audience.hpp"
 #include "engine/lexical_arm.hpp"
 #include "engine/request.hpp"
+#include "engine/topk.hpp"
 
 namespace hyrecall {
 
@@ -45,19 +46,14 @@ class Execution {
 
   std::vector<std::vector<Bm25Query>> make_scorers(Statistics const& statistics) const;
   std::vector<Block> make_blocks(Audience const& audience) const;
-  // What the host scans: lexical arms, and without a device the dense ones, each in so many slices
-  // as it says.
-  std::size_t scan_on_host(Audience const& audience, std::vector<std::vector<Bm25Query>>& scorers,
-                           Lists& lexical, Lists& dense) const;
+  // What the host scans of dense arms, if there is no device: in so many slices as it says.
+  std::size_t scan_on_host(Audience const& audience, Lists& dense) const;
   std::vector<LeafPostings> const& postings(std::size_t arm, std::size_t query,
                                             std::size_t segment) const {
     return postings_[arm][query][segment];
   }
   void scan_dense_block(Block const& block, GroupTiles const& group, std::size_t slice,
                         std::size_t n_slices, Lists& out) const;
-  void scan_lexical_block(Block const& block, GroupTiles const& group,
-                          std::vector<std::vector<Bm25Query>>& scorers, LexicalScratch& scratch,
-                          Lists& out) const;
   Pool complete(std::size_t query, ArmLists lists,
                 std::vector<std::vector<Bm25Query>> const& scorers) const;
 

@@ -70,9 +70,7 @@ SegmentView SegmentView::without(std::span<Row const> rows) const {
       std::uint32_t const cell = segment_->p.cells.cell_of(row);
       docs.add(cell, 0, 1);
       total_length.add(cell, 0, column.doc_length(row));
-      column.for_each_term(row, [&](TermId term, std::uint32_t, std::uint8_t const*) {
-        postings.add(term, cell, 1);
-      });
+      for (TermId const term : column.distinct_terms(row)) postings.add(term, cell, 1);
     }
     next.dead_.postings[arm] = std::move(postings);
     next.dead_.docs[arm] = std::move(docs);

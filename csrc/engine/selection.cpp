@@ -28,6 +28,7 @@ ScopeRows resolve_scope(Segment const& segment, Scope const& scope) {
     }
     out.n_rows += rows.end - rows.begin;
   }
+  out.bits = scope_bits(out.ranges);
   return out;
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/types.hpp"
 #include "engine/filter.hpp"
+#include "engine/scope_bits.hpp"
 #include "engine/segment.hpp"
 
 namespace hyrecall {
@@ -23,6 +24,7 @@ struct ScopeRows {
   std::vector<std::uint32_t> cells;  // rising
   std::vector<RowRange> ranges;      // rising, adjacent cells merged
   Row n_rows = 0;
+  std::vector<TileBits> bits{};  // scope_bits(ranges), or less: what is missing is searched
 
   bool contains(Row row) const;
 };

@@ -31,20 +31,39 @@ __all__ = [
     "write_batch",
 ]
 
-FRONTIER_NUMBERS = 8  # four points of (term_freq, doc_length)
-
 _value = partial(pa.field, nullable=False)  # nothing of ours is ever null
 
-_POSTING = pa.struct([_value("row", pa.uint32()), _value("term_freq", pa.uint32())])
-_FRONTIER = pa.list_(_value("item", pa.uint32()), FRONTIER_NUMBERS)
-_BLOCK = pa.struct([_value("first_posting", pa.uint64()), _value("frontier", _FRONTIER)])
+_PAIR = pa.list_(_value("item", pa.uint32()), 2)
+_PAIRS = pa.list_(_value("item", _PAIR))
 
-_DOCUMENTS = pa.schema([_value("doc_length", pa.uint32()), _value("forward", pa.large_binary())])
-_TERMS = pa.schema(
+_DOCUMENTS = pa.schema([_value("doc_length", pa.uint32()), _value("tokens", pa.large_binary())])
+# By the bytes of a posting.
+_TERMS = {
+    width: pa.schema(
+        [
+            _value("term", pa.large_binary()),
+            _value("postings", pa.large_list(_value("item", pa.binary(width)))),
+            _value("runs", _PAIRS),
+            _value("escapes", _PAIRS),
+        ]
+    )
+    for width in (3, 4)
+}
+# Of format 1: a document's terms with their positions; rows and frequencies of postings, and
+# bounds of blocks of them. The engine makes its own of the former.
+_DOCUMENTS_1 = pa.schema([_value("doc_length", pa.uint32()), _value("forward", pa.large_binary())])
+_POSTING_1 = pa.struct([_value("row", pa.uint32()), _value("term_freq", pa.uint32())])
+_BLOCK_1 = pa.struct(
+    [
+        _value("first_posting", pa.uint64()),
+        _value("frontier", pa.list_(_value("item", pa.uint32()), 8)),
+    ]
+)
+_TERMS_1 = pa.schema(
     [
         _value("term", pa.large_binary()),
-        _value("postings", pa.large_list(_value("item", _POSTING))),
-        _value("blocks", pa.large_list(_value("item", _BLOCK))),
+        _value("postings", pa.large_list(_value("item", _POSTING_1))),
+        _value("blocks", pa.large_list(_value("item", _BLOCK_1))),
     ]
 )
 _DEAD = pa.schema([_value("row", pa.uint32())])
@@ -122,21 +141,24 @@ def _vectors(column: _core.DenseColumn) -> pa.RecordBatch:
     return pa.record_batch([pa.ExtensionArray.from_storage(kind, storage), norms], schema=schema)
 
 
-def _terms(parts: Mapping[str, Numbers]) -> pa.RecordBatch:
-    rows = _numbers(parts["posting_rows"], pa.uint32())
-    freqs = _numbers(parts["posting_freqs"], pa.uint32())
-    postings = pa.Array.from_buffers(_POSTING, len(rows), [None], 0, children=[rows, freqs])
-    begins = _numbers(parts["block_begins"], pa.uint64())
-    points = _numbers(parts["frontiers"], pa.uint32())
-    frontiers = pa.Array.from_buffers(_FRONTIER, len(begins), [None], 0, children=[points])
-    blocks = pa.Array.from_buffers(_BLOCK, len(begins), [None], 0, children=[begins, frontiers])
-    term, posting_lists, block_lists = (field.type for field in _TERMS)
+def _terms(parts: Mapping[str, Any]) -> pa.RecordBatch:
+    schema = _TERMS[parts["posting_width"]]
+    term, posting_lists, run_lists, escape_lists = schema.types
+    n_postings = len(parts["postings"]) // parts["posting_width"]
+    packed = [None, pa.py_buffer(parts["postings"])]
+    postings = pa.Array.from_buffers(posting_lists.value_type, n_postings, packed, 0)
     columns = [
         _array(term, [parts["term_offsets"], parts["term_bytes"]]),
         _array(posting_lists, [parts["posting_offsets"]], postings),
-        _array(block_lists, [parts["block_offsets"]], blocks),
+        _array(run_lists, [parts["run_offsets"]], _pairs(parts["runs"])),
+        _array(escape_lists, [parts["escape_offsets"]], _pairs(parts["escapes"])),
     ]
-    return pa.record_batch(columns, schema=_TERMS)
+    return pa.record_batch(columns, schema=schema)
+
+
+def _pairs(numbers: Numbers) -> pa.Array:
+    values = [_numbers(numbers, pa.uint32())]
+    return pa.Array.from_buffers(_PAIR, len(numbers) // 2, [None], 0, children=values)
 
 
 def dead_batch(view: _core.SegmentView) -> pa.RecordBatch:
@@ -179,12 +201,12 @@ def segment_of(
         A file of other columns or another length than its role has.
     """
 
-    def take(role: str, wanted: pa.Schema, n_wanted: int | None = n_rows) -> pa.RecordBatch:
+    def take(role: str, *wanted: pa.Schema) -> pa.RecordBatch:
         path, batch = open_role(role)
-        if not batch.schema.equals(wanted):
-            raise error(CorruptIndexError, str(path), f"columns {wanted}", batch.schema)
-        if n_wanted is not None and batch.num_rows != n_wanted:
-            raise error(CorruptIndexError, str(path), f"{n_wanted} rows", batch.num_rows)
+        if not any(batch.schema.equals(one) for one in wanted):
+            raise error(CorruptIndexError, str(path), f"columns {wanted[0]}", batch.schema)
+        if role.startswith("documents") and batch.num_rows != n_rows:
+            raise error(CorruptIndexError, str(path), f"{n_rows} rows", batch.num_rows)
         return batch
 
     path, batch = open_role("rows")
@@ -206,30 +228,37 @@ def segment_of(
         plane = _values(vectors.column(0).storage.values).view(np.uint8)
         norms = _values(vectors.column(1))
         dense[arm] = _core.DenseColumn.from_parts(arm, dtype, dims[arm], plane, norms)
-    lexical = {
-        arm: _lexical(arm, take(f"documents-{at}", _DOCUMENTS), take(f"terms-{at}", _TERMS, None))
-        for at, arm in enumerate(schema.text_arms)
-    }
+    lexical = {}
+    for at, arm in enumerate(schema.text_arms):
+        documents = take(f"documents-{at}", _DOCUMENTS, _DOCUMENTS_1)
+        is_old = documents.schema.equals(_DOCUMENTS_1)
+        terms = take(f"terms-{at}", *([_TERMS_1] if is_old else _TERMS.values()))
+        lexical[arm] = _lexical(arm, documents, terms)
     return segment_from_parts(rows, _values(batch.column(0)), schema, lexical, dense, name=name)
 
 
 def _lexical(arm: str, documents: pa.RecordBatch, terms: pa.RecordBatch) -> _core.LexicalColumn:
-    postings, blocks = terms.column(1).values, terms.column(2).values
     term_offsets, term_bytes = _strings(terms.column(0))
     forward_offsets, forward_bytes = _strings(documents.column(1))
-    parts = {
+    parts: dict[str, Any] = {
         "doc_lengths": _values(documents.column(0)),
         "term_offsets": term_offsets,
         "term_bytes": term_bytes,
-        "posting_offsets": _offsets(terms.column(1)).view(np.uint64),
-        "posting_rows": _values(postings.field(0)),
-        "posting_freqs": _values(postings.field(1)),
         "forward_offsets": forward_offsets.view(np.uint64),
         "forward_bytes": forward_bytes,
-        "block_offsets": _offsets(terms.column(2)).view(np.uint64),
-        "block_begins": _values(blocks.field(0)),
-        "frontiers": _values(blocks.field(1).values),
     }
+    if not terms.schema.equals(_TERMS_1):
+        postings, runs, escapes = terms.columns[1:]
+        width = postings.type.value_type.byte_width
+        parts |= {
+            "posting_offsets": _offsets(postings).view(np.uint64),
+            "posting_width": width,
+            "postings": _view(postings.values.buffers()[1], np.uint8, len(postings.values) * width),
+            "run_offsets": _offsets(runs, np.int32).view(np.uint32),
+            "runs": _values(runs.values.values),
+            "escape_offsets": _offsets(escapes, np.int32).view(np.uint32),
+            "escapes": _values(escapes.values.values),
+        }
     return _core.LexicalColumn.from_parts(arm, parts)
 
 
@@ -251,11 +280,11 @@ def _values(array: pa.Array) -> Numbers:
     return _view(array.buffers()[1], array.type.to_pandas_dtype(), len(array))
 
 
-def _offsets(array: pa.Array) -> npt.NDArray[np.int64]:
+def _offsets(array: pa.Array, dtype: Any = np.int64) -> Numbers:
     # Arrow may leave out the offsets of an array without items.
     if len(array) == 0:
-        return np.zeros(1, np.int64)
-    return _view(array.buffers()[1], np.int64, len(array) + 1)
+        return np.zeros(1, dtype)
+    return _view(array.buffers()[1], dtype, len(array) + 1)
 
 
 def _strings(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:

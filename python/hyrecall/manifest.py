@@ -20,7 +20,7 @@ __all__ = ["FORMAT", "MANIFEST", "FileEntry", "Manifest", "SegmentEntry", "TextF
 
 MANIFEST = "MANIFEST"
 
-FORMAT = 1
+FORMAT = 2
 """Raised by every change that an older reader would misread; older formats stay readable."""
 
 FILE_NAME = re.compile(r"[0-9a-f]{16}-[a-z]+(-[0-9a-f]{1,16})?\.arrow")
@@ -154,7 +154,7 @@ class Manifest:
         try:
             data = json.loads(body)
             found = data.pop("format")
-            if found == FORMAT:
+            if found in range(1, FORMAT + 1):
                 return cls._from_data(data)
         except (AttributeError, KeyError, TypeError, ValueError) as fault:
             raise error(CorruptIndexError, str(path), "the fields of a MANIFEST", fault) from fault

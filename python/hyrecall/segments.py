@@ -152,7 +152,6 @@ def build_segment(
             [chunks_of(c) for c in texts],
             order,
             analyzers[arm].native,
-            directory,
             threads,
             steps.of_arm(),
         )
@@ -218,9 +217,7 @@ def merge_segments(
         seqs[here] = segment.core.seqs[source_row[here]]
     directory = _directory(rows, schema)
     lexical = {
-        arm: _core.LexicalColumn.merge(
-            [s.lexical[arm] for s in segments], source, source_row, directory
-        )
+        arm: _core.LexicalColumn.merge([s.lexical[arm] for s in segments], source, source_row)
         for arm in schema.text_arms
     }
     for segment in segments:

@@ -66,10 +66,9 @@ def test_every_part_has_the_same_bytes(
 def test_terms_are_numbered_by_first_use(table: pa.Table) -> None:
     analyzer = _core.Analyzer("word")
     texts = table["text"].to_pylist()[:3000]
-    cells = _core.CellDirectory([], len(texts))
     order = np.arange(len(texts), dtype=np.uint32)
     column = _core.LexicalColumn.build(
-        "x", [[pa.array(texts, pa.large_string())]], order, analyzer, cells, 5, None
+        "x", [[pa.array(texts, pa.large_string())]], order, analyzer, 5, None
     )
     held = column.parts()
     offsets, spelled = held["term_offsets"].tolist(), held["term_bytes"].tobytes()

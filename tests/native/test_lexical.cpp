@@ -1,5 +1,6 @@
 // The inverted index against plain maps of the texts, and phrases against brute force.
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <set>
 #include <sstream>
@@ -7,7 +8,9 @@
 #include "core/formulas.hpp"
 #include "engine/forward_rows.hpp"
 #include "engine/lexical_arm.hpp"
+#include "engine/posting_layout.hpp"
 #include "engine/postings.hpp"
+#include "kernels/cpu/scores.hpp"
 #include "native/check.hpp"
 #include "native/corpus.hpp"
 
@@ -36,15 +39,20 @@ void check_column(LexicalColumn const& column, Documents const& documents) {
   for (auto const& [word, rows] : expected) {
     TermId const term = column.find(word);
     CHECK(term != kNone32);
-    CHECK_EQ(column.rows_of(term).size(), rows.size());
-    std::size_t i = 0;
+    PostingList const list = column.list_of(term);
+    CHECK_EQ(list.size, rows.size());
+    auto next = rows.begin();
+    list.for_each(0, list.size, [&](Row row, std::uint32_t freq) {
+      CHECK_EQ(row, next->first);
+      CHECK_EQ(freq, next->second.size());
+      ++next;
+    });
+    CHECK(next == rows.end());
     for (auto const& [row, places] : rows) {
-      CHECK_EQ(column.rows_of(term)[i], row);
-      CHECK_EQ(column.freqs_of(term)[i], places.size());
+      CHECK_EQ(list.freq_of(row), places.size());
       CHECK_EQ(column.term_freq(row, term), places.size());
       column.positions(row, term, positions);
       CHECK(positions == places);
-      ++i;
     }
   }
   CHECK_EQ(column.find("absent"), kNone32);
@@ -89,7 +97,7 @@ TEST(lexical_merge_of_live_rows_equals_a_fresh_build) {
         merged.seqs.push_back(static_cast<Seq>(merged.seqs.size()));
       }
     }
-    auto const column = merge_lexical(columns, source, source_row, directory_of(merged).begins());
+    auto const column = merge_lexical(columns, source, source_row);
     check_column(*column, merged);
   }
 }
@@ -110,41 +118,149 @@ TEST(lexical_prefix_gives_the_terms_in_byte_order) {
   }
 }
 
-TEST(lexical_block_bounds_cover_every_impact_for_every_option) {
+// Documents of one word each, at rows that many tiles share unevenly.
+struct Sparse {
+  std::vector<Row> rows;
+  std::vector<std::uint32_t> freqs;
+  std::vector<std::uint32_t> lengths;  // of every row
+};
+
+Sparse random_sparse(Rng& rng, bool is_long) {
+  Sparse out;
+  std::size_t const n_rows = 3 * kDocTileRows + 5;
+  for (Row row = 0; row < n_rows; ++row) {
+    bool const at_border = row % kDocTileRows < 2 || row % kDocTileRows > kDocTileRows - 3;
+    std::uint32_t const freq = rng.below(50u) == 0 ? 1 + rng.below(40u) : 1 + rng.below(7u);
+    std::uint32_t const length = freq + (is_long ? 200 + rng.below(17'000u) : rng.below(250u));
+    out.lengths.push_back(length);
+    if (row / kDocTileRows == 1 || (!at_border && rng.below(20u) != 0)) continue;  // one tile empty
+    out.rows.push_back(row);
+    out.freqs.push_back(freq);
+  }
+  return out;
+}
+
+std::shared_ptr<LexicalColumn const> column_of(Sparse const& sparse) {
+  LexicalBuilder builder("text");
+  TermId const word = builder.intern("word");
+  for (Row row = 0, next = 0; row < sparse.lengths.size(); ++row) {
+    if (next < sparse.rows.size() && sparse.rows[next] == row) {
+      for (std::uint32_t i = 0; i < sparse.freqs[next]; ++i) builder.token(word, 3 * i);
+      ++next;
+    }
+    builder.end_row(sparse.lengths[row]);
+  }
+  return builder.finish();
+}
+
+TEST(lexical_postings_say_what_they_were_given_in_either_width) {
   Rng rng(9);
-  Documents const documents = random_documents(rng, 6000, 3, 30);
-  auto const column = lexical_of(documents);
-  LexicalColumn::Parts const& parts = column->parts();
-  CHECK(parts.block_begins.size() > 20);
-  for (Bm25Variant variant :
-       {Bm25Variant::kOkapi, Bm25Variant::kLucene, Bm25Variant::kFts5, Bm25Variant::kRobertson,
-        Bm25Variant::kAtire, Bm25Variant::kPlus, Bm25Variant::kLong}) {
-    for (auto [k1, b] : {std::pair(1.2, 0.75), std::pair(0.0, 1.0), std::pair(3.0, 0.0)}) {
-      LexicalQuery query;
-      query.leaves.push_back({.kind = Leaf::Kind::kTerm,
-                              .terms = {"w0"},
-                              .offsets = {},
-                              .slop = 0,
-                              .multiplicity = 1.0});
-      Bm25Query const scorer({variant, k1, b, 0.7}, query, {6000, 6000 * 5, {700}});
-      CHECK(scorer.is_positive());
-      for (TermId term = 0; term < column->n_terms(); ++term) {
-        std::uint64_t const first = parts.block_offsets[term];
-        std::uint64_t const last = parts.block_offsets[term + 1];
-        for (std::uint64_t block = first; block < last; ++block) {
-          float const bound =
-              scorer.bound(0, {parts.frontiers.data() + block * kFrontierPoints, kFrontierPoints});
-          std::uint64_t const end =
-              block + 1 < last ? parts.block_begins[block + 1] : parts.posting_offsets[term + 1];
-          CHECK(end - parts.block_begins[block] <= kBlockSize);
-          for (std::uint64_t p = parts.block_begins[block]; p < end; ++p) {
-            float const norm = scorer.length_norm(column->doc_length(parts.posting_rows[p]));
-            CHECK(scorer.impact(0, static_cast<float>(parts.posting_freqs[p]), norm) <= bound);
-          }
-        }
+  for (bool is_long : {false, true}) {
+    Sparse const sparse = random_sparse(rng, is_long);
+    auto const column = column_of(sparse);
+    CHECK_EQ(column->parts().posting_width,
+             is_long ? PostingFormat::kWide : PostingFormat::kCompact);
+    CHECK(!column->parts().escapes.empty());
+    PostingList const list = column->list_of(0);
+    CHECK_EQ(list.size, sparse.rows.size());
+    std::uint32_t i = 0;
+    list.for_each(0, list.size, [&](Row row, std::uint32_t freq) {
+      CHECK_EQ(row, sparse.rows[i]);
+      CHECK_EQ(freq, sparse.freqs[i]);
+      // What the bits say is exact, or they say that they do not know.
+      PostingFormat const format = list.format;
+      std::uint32_t const bits = list.bits(i);
+      if (format.freq(bits) != format.escape()) {
+        CHECK_EQ(format.freq(bits) + 1, freq);
+        CHECK_EQ(format.length(bits), sparse.lengths[row]);
       }
+      ++i;
+    });
+    for (Row row = 0; row < sparse.lengths.size(); ++row) {
+      auto const at = std::lower_bound(sparse.rows.begin(), sparse.rows.end(), row);
+      auto const place = static_cast<std::uint32_t>(at - sparse.rows.begin());
+      CHECK_EQ(list.locate(row), place);
+      bool const is_here = at != sparse.rows.end() && *at == row;
+      CHECK_EQ(list.freq_of(row), is_here ? sparse.freqs[place] : 0);
     }
   }
+}
+
+TEST(lexical_layout_does_not_depend_on_threads) {
+  Rng rng(10);
+  Sparse sparse = random_sparse(rng, false);
+  Sparse const other = random_sparse(rng, false);
+  for (Row row : other.rows) {  // twelve tiles: several shares of some
+    sparse.rows.push_back(row + static_cast<Row>(sparse.lengths.size()));
+    sparse.freqs.push_back(3);
+  }
+  sparse.lengths.insert(sparse.lengths.end(), 9 * kDocTileRows, 7);
+  auto const expected = column_of(sparse);
+  for (int threads : {2, 3, 5}) {
+    LexicalColumn::Parts parts = expected->parts();
+    lay_out_postings(parts, threads);
+    auto const same = [](auto const& a, auto const& b) {
+      return a.bytes() == b.bytes() && std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+    };
+    CHECK(same(parts.posting_offsets, expected->parts().posting_offsets));
+    CHECK(same(parts.postings, expected->parts().postings));
+    CHECK(same(parts.run_offsets, expected->parts().run_offsets));
+    CHECK(same(parts.runs, expected->parts().runs));
+    CHECK(same(parts.escapes, expected->parts().escapes));
+  }
+}
+
+// Sets that sum and sift as the plain one does; a planted one that loses a block's last score.
+TEST(lexical_kernels_agree_on_every_instruction_set) {
+  Rng rng(12);
+  std::vector<cpu::ScoreKernels> sets{cpu::scalar_score_kernels()};
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) sets.push_back(cpu::avx2_score_kernels());
+  if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+    sets.push_back(cpu::avx512_score_kernels());
+#endif
+  bool planted_seen = false;
+  for (int round = 0; round < 300; ++round) {
+    std::size_t const n_postings = rng.below(std::size_t{400});
+    std::vector<std::uint8_t> postings(3 * n_postings);
+    std::vector<float> table(cpu::kCodes);
+    for (float& value : table) value = static_cast<float>(rng.below(8u)) / 4.0f;
+    std::set<Row> rows;
+    while (rows.size() < n_postings) rows.insert(rng.below(1024u));
+    std::size_t at = 0;
+    PostingFormat const format(PostingFormat::kCompact);
+    for (Row row : rows)
+      format.write(postings.data() + 3 * at++, row, 1 + rng.below(9u), rng.below(300u));
+    std::vector<float> expected(1024, 0.0f);
+    for (std::size_t i = 0; i < n_postings; ++i) {
+      std::uint32_t const bits = format.read(postings.data() + 3 * i);
+      expected[PostingFormat::row(bits)] += table[bits >> kDocTileBits];
+    }
+    float const threshold = 0.25f + static_cast<float>(rng.below(8u)) / 4.0f;
+    std::vector<std::uint32_t> wanted;
+    for (std::uint32_t i = 0; i < 1024; ++i) {
+      if (expected[i] >= threshold) wanted.push_back(i);
+    }
+    for (cpu::ScoreKernels const& set : sets) {
+      std::vector<float> scores(1024, 0.0f);
+      set.add_coded(postings.data(), n_postings, table.data(), scores.data());
+      CHECK(scores == expected);
+      std::vector<std::uint32_t> places(1024 + cpu::kSiftSpare);
+      std::vector<float> values(1024 + cpu::kSiftSpare);
+      std::size_t const n = set.sift(scores.data(), 1024, threshold, places.data(), values.data());
+      CHECK_EQ(n, wanted.size());
+      for (std::size_t i = 0; i < n; ++i) {
+        CHECK_EQ(places[i], wanted[i]);
+        CHECK_EQ(values[i], expected[wanted[i]]);
+      }
+      CHECK(std::all_of(scores.begin(), scores.end(), [](float s) { return s == 0.0f; }));
+    }
+    std::erase_if(wanted, [](std::uint32_t i) { return i % cpu::kSiftRows == 63; });
+    planted_seen |= wanted.size() !=
+                    static_cast<std::size_t>(std::count_if(
+                        expected.begin(), expected.end(), [&](float s) { return s >= threshold; }));
+  }
+  CHECK(planted_seen);
 }
 
 TEST(lexical_query_is_positive_where_every_term_that_is_held_adds_something) {
@@ -166,24 +282,6 @@ TEST(lexical_query_is_positive_where_every_term_that_is_held_adds_something) {
   for (std::int64_t common = 0; common <= 10; ++common) {
     CHECK_EQ(is_positive(Bm25Variant::kRobertson, common), common < 5);
     CHECK_EQ(is_positive(Bm25Variant::kAtire, common), common < 10);
-  }
-}
-
-TEST(lexical_blocks_never_cross_a_large_cell) {
-  Rng rng(10);
-  Documents const documents = random_documents(rng, 5000, 3, 10);  // three cells of some 1,667 rows
-  auto const column = lexical_of(documents);
-  CellDirectory const cells = directory_of(documents);
-  LexicalColumn::Parts const& parts = column->parts();
-  for (TermId term = 0; term < column->n_terms(); ++term) {
-    for (std::uint64_t block = parts.block_offsets[term]; block < parts.block_offsets[term + 1];
-         ++block) {
-      bool const is_last = block + 1 == parts.block_offsets[term + 1];
-      std::uint64_t const end =
-          is_last ? parts.posting_offsets[term + 1] : parts.block_begins[block + 1];
-      CHECK_EQ(cells.cell_of(parts.posting_rows[parts.block_begins[block]]),
-               cells.cell_of(parts.posting_rows[end - 1]));
-    }
   }
 }
 

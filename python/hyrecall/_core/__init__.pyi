@@ -146,13 +146,12 @@ class LexicalColumn:
         columns: list[list[_ArrowArray]],
         order: _Rows,
         analyzer: Analyzer,
-        cells: CellDirectory,
         threads: int,
         progress: Callable[[int], object] | None,
     ) -> LexicalColumn: ...
     @staticmethod
     def merge(
-        sources: Sequence[LexicalColumn], source: _Rows, source_row: _Rows, cells: CellDirectory
+        sources: Sequence[LexicalColumn], source: _Rows, source_row: _Rows
     ) -> LexicalColumn: ...
     @staticmethod
     def from_parts(name: str, parts: dict[str, npt.NDArray[Any]]) -> LexicalColumn: ...

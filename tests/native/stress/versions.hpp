@@ -134,19 +134,13 @@ class Index {
     }
     MergeOrder const order = merge_order(views, {});
     TextDocs docs;
-    std::vector<std::string> cells;
-    for (std::size_t i = 0; i < order.source.size(); ++i) {
+    for (std::size_t i = 0; i < order.source.size(); ++i)
       docs.push_back(held_[first + order.source[i]].docs[order.source_row[i]]);
-      cells.push_back(docs.back().cell);
-    }
     held_.resize(first);
     if (!docs.empty()) {
-      std::vector<CellPart> const parts{column_of(cells)};
-      CellDirectory const directory(parts, docs.size());
-      auto const merged = text_segment_of(
-          docs, options_,
-          merge_lexical(lexical, order.source, order.source_row, directory.begins()),
-          DenseColumn::merge(dense, order.source, order.source_row));
+      auto const merged =
+          text_segment_of(docs, options_, merge_lexical(lexical, order.source, order.source_row),
+                          DenseColumn::merge(dense, order.source, order.source_row));
       held_.push_back({std::make_shared<SegmentView const>(merged), std::move(docs)});
     }
     changes_.emplace_back();

@@ -1,0 +1,21 @@
+// The lexical arms of a batch on one snapshot: each query's ranked lists.
+#pragma once
+
+#include <vector>
+
+#include "engine/audience.hpp"
+#include "engine/lexical_arm.hpp"
+#include "engine/topk.hpp"
+
+namespace hyrecall {
+
+using LexicalScorers = std::vector<std::vector<Bm25Query>>;  // [lexical arm][query]
+using LexicalPostings = std::vector<std::vector<std::vector<std::vector<LeafPostings>>>>;
+// [lexical arm][query][segment][leaf]
+
+// The best `depth` of each query in each lexical arm, as [query][arm].
+std::vector<std::vector<std::vector<Candidate>>> scan_lexical_arms(
+    Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes,
+    Audience const& audience, LexicalScorers const& scorers, LexicalPostings const& postings);
+
+}  // namespace hyrecall

@@ -1,0 +1,213 @@
+// A term's documents, packed: three or four bytes a posting, in runs by document tile.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "core/types.hpp"
+
+namespace hyrecall {
+
+// Rows whose scores are summed together: 32 KiB of float32 stay in the first-level cache while
+// terms come one by one.
+inline constexpr unsigned kDocTileBits = 13;
+inline constexpr Row kDocTileRows = Row{1} << kDocTileBits;
+
+// The postings of a term in one tile.
+struct PostingRun {
+  std::uint32_t tile;   // row / kDocTileRows
+  std::uint32_t begin;  // first posting, counted within the term
+};
+
+// What a posting's bits cannot say is said here, exactly.
+struct PostingEscape {
+  Row row;
+  std::uint32_t term_freq;
+};
+
+// A posting's bits, low first: row within its tile, document length, term frequency - 1. The
+// largest value of the last field says that the list's escapes tell the frequency (and the column
+// the length). Short texts take three bytes; a column where those seldom suffice takes four.
+class PostingFormat {
+ public:
+  explicit constexpr PostingFormat(std::uint32_t width) : width_(width) {}
+
+  static constexpr std::uint32_t kCompact = 3;
+  static constexpr std::uint32_t kWide = 4;
+
+  constexpr std::uint32_t width() const { return width_; }  // bytes
+  constexpr unsigned length_bits() const { return width_ == kCompact ? 8 : 14; }
+  constexpr std::uint32_t max_length() const { return (1u << length_bits()) - 1; }
+  constexpr std::uint32_t escape() const {
+    return (1u << (8 * width_ - kDocTileBits - length_bits())) - 1;
+  }
+  constexpr bool fits(std::uint32_t term_freq, std::uint32_t doc_length) const {
+    return term_freq <= escape() && doc_length <= max_length();
+  }
+
+  std::uint32_t read(std::uint8_t const* at) const {
+    if (width_ == kCompact) return at[0] | std::uint32_t{at[1]} << 8 | std::uint32_t{at[2]} << 16;
+    std::uint32_t bits;
+    std::memcpy(&bits, at, sizeof bits);
+    return bits;
+  }
+  void put(std::uint8_t* at, std::uint32_t bits) const {
+    std::memcpy(at, &bits, kCompact);
+    if (width_ == kWide) at[3] = static_cast<std::uint8_t>(bits >> 24);
+  }
+  void write(std::uint8_t* at, Row row, std::uint32_t term_freq, std::uint32_t doc_length) const {
+    bool const exact = fits(term_freq, doc_length);
+    std::uint32_t const freq = exact ? term_freq - 1 : escape();
+    std::uint32_t const length = exact ? doc_length : 0;
+    put(at, row % kDocTileRows | length << kDocTileBits | freq << (kDocTileBits + length_bits()));
+  }
+
+  static constexpr Row row(std::uint32_t bits) { return bits % kDocTileRows; }
+  constexpr std::uint32_t length(std::uint32_t bits) const {
+    return bits >> kDocTileBits & max_length();
+  }
+  // term frequency - 1, or escape().
+  constexpr std::uint32_t freq(std::uint32_t bits) const {
+    return bits >> (kDocTileBits + length_bits());
+  }
+
+ private:
+  std::uint32_t width_;
+};
+
+// A view of one list. Copies are cheap; the owner outlives it.
+struct PostingList {
+  PostingFormat format{PostingFormat::kCompact};
+  std::uint8_t const* data = nullptr;
+  std::uint32_t size = 0;
+  std::span<PostingRun const> runs;        // rising tiles, none empty
+  std::span<PostingEscape const> escapes;  // rising rows
+
+  std::uint32_t bits(std::uint32_t i) const {
+    return format.read(data + std::size_t{i} * format.width());
+  }
+  std::uint32_t run_end(std::size_t run) const {
+    return run + 1 < runs.size() ? runs[run + 1].begin : size;
+  }
+  // The first run of the tile or of one after it.
+  std::size_t run_from(std::uint32_t tile) const {
+    auto const at =
+        std::partition_point(runs.begin(), runs.end(), [&](auto& r) { return r.tile < tile; });
+    return static_cast<std::size_t>(at - runs.begin());
+  }
+  // The first posting in [begin, end) of a run whose row within the tile is not below.
+  std::uint32_t locate(std::uint32_t begin, std::uint32_t end, Row row_in_tile) const {
+    while (begin < end) {
+      std::uint32_t const middle = begin + (end - begin) / 2;
+      if (PostingFormat::row(bits(middle)) < row_in_tile) {
+        begin = middle + 1;
+      } else {
+        end = middle;
+      }
+    }
+    return begin;
+  }
+  // The first posting whose row is not below.
+  std::uint32_t locate(Row row) const {
+    std::size_t const run = run_from(row / kDocTileRows);
+    if (run == runs.size()) return size;
+    if (runs[run].tile != row / kDocTileRows || row % kDocTileRows == 0) return runs[run].begin;
+    return locate(runs[run].begin, run_end(run), row % kDocTileRows);
+  }
+
+  std::uint32_t escaped_freq(Row row) const {
+    return std::partition_point(escapes.begin(), escapes.end(),
+                                [&](auto& e) { return e.row < row; })
+        ->term_freq;
+  }
+  std::uint32_t freq_of(Row row) const {  // 0 if the row is not in the list
+    std::uint32_t const i = locate(row);
+    if (i == size || PostingFormat::row(bits(i)) != row % kDocTileRows) return 0;
+    std::size_t const run = run_from(row / kDocTileRows);
+    if (runs[run].tile != row / kDocTileRows || i >= run_end(run)) return 0;
+    std::uint32_t const freq = format.freq(bits(i));
+    return freq == format.escape() ? escaped_freq(row) : freq + 1;
+  }
+
+  // Calls f(row, term_freq) for the postings [begin, end).
+  template <typename F>
+  void for_each(std::uint32_t begin, std::uint32_t end, F&& f) const {
+    if (begin >= end) return;
+    auto const first =
+        std::partition_point(runs.begin(), runs.end(), [&](auto& r) { return r.begin <= begin; });
+    for (auto run = static_cast<std::size_t>(first - runs.begin()) - 1; begin < end; ++run) {
+      Row const base = runs[run].tile * kDocTileRows;
+      for (std::uint32_t const stop = std::min(end, run_end(run)); begin < stop; ++begin) {
+        std::uint32_t const posting = bits(begin);
+        Row const row = base + PostingFormat::row(posting);
+        std::uint32_t const freq = format.freq(posting);
+        f(row, freq == format.escape() ? escaped_freq(row) : freq + 1);
+      }
+    }
+  }
+};
+
+// A list made for one query: of a phrase, a prefix, or a term in a scope of several ranges.
+class OwnPostings {
+ public:
+  explicit OwnPostings(PostingFormat format) : format_(format) {}
+
+  void append(Row row, std::uint32_t term_freq, std::uint32_t doc_length) {
+    open_run(row / kDocTileRows);
+    if (!format_.fits(term_freq, doc_length)) escapes_.push_back({row, term_freq});
+    bytes_.resize(bytes_.size() + format_.width());
+    format_.write(bytes_.data() + bytes_.size() - format_.width(), row, term_freq, doc_length);
+  }
+  // Postings [begin, end) of one run, as they are.
+  void append_run(PostingList const& from, std::uint32_t tile, std::uint32_t begin,
+                  std::uint32_t end) {
+    if (begin == end) return;
+    open_run(tile);
+    bytes_.insert(bytes_.end(), from.data + std::size_t{begin} * format_.width(),
+                  from.data + std::size_t{end} * format_.width());
+  }
+  // Those of a run whose row's bit is set; words begins at the tile's first row.
+  void append_selected(PostingList const& from, std::uint32_t tile, std::uint32_t begin,
+                       std::uint32_t end, std::uint64_t const* words) {
+    std::size_t const width = format_.width();
+    std::size_t const old = bytes_.size();
+    bytes_.resize(old + (end - begin + 1) * width);  // room for one more: stores take four bytes
+    std::uint8_t* to = bytes_.data() + old;
+    for (std::uint32_t i = begin; i < end; ++i) {
+      std::uint32_t posting;
+      if (i + 1 < from.size) {
+        std::memcpy(&posting, from.data + i * width, sizeof posting);
+      } else {
+        posting = from.bits(i);
+      }
+      Row const row = PostingFormat::row(posting);
+      std::memcpy(to, &posting, sizeof posting);
+      to += (words[row / 64] >> (row % 64) & 1) != 0 ? width : 0;  // no branch: bits are random
+    }
+    std::size_t const kept = static_cast<std::size_t>(to - bytes_.data());
+    if (kept > old) runs_.push_back({tile, static_cast<std::uint32_t>(old / width)});
+    bytes_.resize(kept);
+  }
+  void append_escape(PostingEscape const& escape) { escapes_.push_back(escape); }
+
+  PostingList list() const {
+    return {format_, bytes_.data(), static_cast<std::uint32_t>(bytes_.size() / format_.width()),
+            runs_, escapes_};
+  }
+
+ private:
+  void open_run(std::uint32_t tile) {
+    if (!runs_.empty() && runs_.back().tile == tile) return;
+    runs_.push_back({tile, static_cast<std::uint32_t>(bytes_.size() / format_.width())});
+  }
+
+  PostingFormat format_;
+  std::vector<std::uint8_t> bytes_;
+  std::vector<PostingRun> runs_;
+  std::vector<PostingEscape> escapes_;
+};
+
+}  // namespace hyrecall

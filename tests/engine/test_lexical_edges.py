@@ -1,0 +1,153 @@
+"""Packed postings say exactly what texts do: at the ends of their bits, at the borders of tiles,
+at full buffers, and in scopes of many ranges.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from engine import lexical_edges
+from engine.lexical_edges import TILE, Ranking, Texts, cases, long_texts, rank, search, short_texts
+
+Ask = Callable[[tuple[int, ...], int], Ranking]
+MAKERS = {"short": short_texts, "long": long_texts}
+
+
+@pytest.fixture(scope="module", params=MAKERS)
+def texts(request: pytest.FixtureRequest) -> Texts:
+    return MAKERS[request.param]()
+
+
+@pytest.fixture(scope="module")
+def ask(texts: Texts) -> Ask:
+    return search(texts)
+
+
+def test_lists_are_those_of_a_full_sort_to_the_bit(texts: Texts, ask: Ask) -> None:
+    for query, k in cases(texts):
+        assert ask(query, k) == rank(texts, query, k), (query, k)
+
+
+@pytest.mark.parametrize("isa", ["scalar", "avx2", "avx512"])
+def test_every_instruction_set_gives_these_lists(isa: str) -> None:
+    paths = os.pathsep.join(p for p in sys.path if p)
+    done = subprocess.run(
+        [sys.executable, "-m", lexical_edges.__name__],
+        env={**os.environ, "PYTHONPATH": paths, "HYRECALL_ISA": isa},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "expected an instruction set of this CPU" in done.stderr:
+        pytest.skip(f"{isa}: not on this CPU")
+    assert done.stdout == "equal\n", done.stderr
+
+
+def clipped_frequency(texts: Texts, query: tuple[int, ...], k: int) -> Ranking:
+    return rank(replace(texts, counts=np.minimum(texts.counts, 7)), query, k)
+
+
+def clipped_wide_frequency(texts: Texts, query: tuple[int, ...], k: int) -> Ranking:
+    return rank(replace(texts, counts=np.minimum(texts.counts, 31)), query, k)
+
+
+def clipped_length(texts: Texts, query: tuple[int, ...], k: int) -> Ranking:
+    return rank(replace(texts, lengths=np.minimum(texts.lengths, 255)), query, k)
+
+
+def clipped_wide_length(texts: Texts, query: tuple[int, ...], k: int) -> Ranking:
+    return rank(replace(texts, lengths=np.minimum(texts.lengths, 16_383)), query, k)
+
+
+def lost_border(texts: Texts, query: tuple[int, ...], k: int) -> Ranking:
+    return [hit for hit in rank(texts, query, k + 1) if hit[0] != TILE][:k]
+
+
+def later_row_first(texts: Texts, query: tuple[int, ...], k: int) -> Ranking:
+    return sorted(rank(texts, query, k), key=lambda hit: (-hit[1], -hit[0]))
+
+
+def one_short_of_all(texts: Texts, query: tuple[int, ...], k: int) -> Ranking:
+    found = rank(texts, query, k)
+    return found[:-1] if len(found) == k else found
+
+
+def other_order_of_terms(texts: Texts, query: tuple[int, ...], k: int) -> Ranking:
+    backwards = replace(texts, counts=texts.counts[:, ::-1])
+    return rank(backwards, tuple(len(lexical_edges.WORDS) - 1 - w for w in query), k)
+
+
+BUGS = {
+    "short": [clipped_frequency, clipped_length, clipped_wide_length, later_row_first],
+    "long": [clipped_wide_frequency, clipped_length, clipped_wide_length],
+}
+
+
+@pytest.mark.parametrize(
+    ("maker", "bug"),
+    [
+        (maker, bug)
+        for maker, bugs in BUGS.items()
+        for bug in (*bugs, lost_border, one_short_of_all, other_order_of_terms)
+    ],
+    ids=lambda of: of if isinstance(of, str) else of.__name__,
+)
+def test_a_wrong_bit_would_be_seen(maker: str, bug: Callable[..., Ranking]) -> None:
+    texts = MAKERS[maker]()
+    assert any(bug(texts, query, k) != rank(texts, query, k) for query, k in cases(texts))
+
+
+# ---- scopes of many ranges ----
+
+CELLS = 3000
+SCOPES = {
+    "two cells": [5, 2000],
+    "every second": list(range(0, CELLS, 2)),
+    "a run and some": [*range(100, 900), 1000, 1002, 1004, 1006, 1008, 2999],
+    "all": list(range(CELLS)),
+}
+
+
+def of_cells(cells: np.ndarray) -> hr.Index:
+    rng = np.random.default_rng(43)
+    words = np.array([f"w{i}" for i in range(40)])
+    texts = [" ".join(words[(rng.random(12) ** 2 * 40).astype(int)]) for _ in range(6 * CELLS)]
+    texts[7] = "w0 " * 300  # of no three bytes
+    cell = np.repeat(np.arange(CELLS), 6)
+    rows = np.isin(cell, cells).nonzero()[0]
+    table = pa.table({"id": rows, "cell": cell[rows], "text": pa.array(texts).take(rows)})
+    schema = hr.Schema(key="id", cell=("cell",), text="text", stored=())
+    return hr.Index.build(table, schema, analyzer=hr.Analyzer("word"))
+
+
+def ask_all(index: hr.Index, k: int, **options: object) -> pa.Table:
+    queries = ["w0", "w0 w1 w2", "w30 w5 w12 w39", hr.All("w3", "w1"), hr.Phrase("w0 w1")]
+    return index.recall(text=queries, limit=k, depth=k, **options).to_arrow()
+
+
+@pytest.fixture(scope="module")
+def everything() -> hr.Index:
+    return of_cells(np.arange(CELLS))
+
+
+@pytest.mark.parametrize("name", SCOPES)
+@pytest.mark.parametrize("k", [3, 200])
+def test_a_scope_of_many_ranges_is_an_index_of_its_rows(
+    name: str, k: int, everything: hr.Index
+) -> None:
+    cells = SCOPES[name]
+    scope = hr.Scope([(cell,) for cell in cells])
+    alone = ask_all(of_cells(np.array(cells)), k, scope=scope)
+    assert ask_all(everything, k, scope=scope).equals(alone)
+    # One cell more, or one less, is another reply.
+    for other in (cells[1:], [*cells, (set(range(CELLS)) - set(cells) or {-1}).pop()]):
+        if other != [*cells, -1]:
+            wrong = hr.Scope([(cell,) for cell in other])
+            assert not ask_all(everything, k, scope=wrong).equals(alone)
