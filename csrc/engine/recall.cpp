@@ -6,6 +6,7 @@
 #include "core/error.hpp"
 #include "core/parallel.hpp"
 #include "engine/dense_arm.hpp"
+#include "engine/dense_scan.hpp"
 #include "engine/device_snapshot.hpp"
 #include "engine/listed_arm.hpp"
 
@@ -13,7 +14,6 @@ namespace hyrecall {
 namespace {
 
 constexpr std::size_t kBlockQueries = 16;  // queries that meet a tile while it is in cache
-constexpr Row kSliceRows = 4'096;  // a scan is split among threads only above this many rows each
 
 }  // namespace
 
@@ -88,29 +88,6 @@ std::vector<Execution::Block> Execution::make_blocks(Audience const& audience) c
   return blocks;
 }
 
-void Execution::scan_dense_block(Block const& block, GroupTiles const& group, std::size_t slice,
-                                 std::size_t n_slices, Lists& out) const {
-  std::size_t const n_arms = request_.dense.size();
-  std::vector<TopK> best(n_arms * block.queries.size(), TopK(request_.depth));
-  for (std::uint32_t s = 0; s < snapshot_.segments.size(); ++s) {
-    std::span<SelectedTile const> const tiles = group[s];
-    std::size_t const begin = tiles.size() * slice / n_slices;
-    std::size_t const end = tiles.size() * (slice + 1) / n_slices;
-    for (std::size_t arm = 0; arm < n_arms; ++arm) {
-      std::vector<TopK*> own;
-      for (std::size_t q = 0; q < block.queries.size(); ++q)
-        own.push_back(&best[arm * block.queries.size() + q]);
-      scan_dense(*snapshot_.segments[s], s, request_.dense[arm], tiles.subspan(begin, end - begin),
-                 block.queries, own);
-    }
-  }
-  for (std::size_t arm = 0; arm < n_arms; ++arm) {
-    for (std::size_t q = 0; q < block.queries.size(); ++q) {
-      out[block.queries[q]][arm * n_slices + slice] = best[arm * block.queries.size() + q].take();
-    }
-  }
-}
-
 void Execution::scan_lexical_block(Block const& block, GroupTiles const& group,
                                    std::vector<std::vector<Bm25Query>>& scorers,
                                    LexicalScratch& scratch, Lists& out) const {
@@ -153,30 +130,25 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
     if (!is_on_device && arm.guest != nullptr && !arm.guest->has(arm.guest_begin, end))
       arm.guest->read(arm.guest_begin, end);
   }
-  Lists dense(request_.n_queries);
+  std::vector<std::vector<std::vector<Candidate>>> dense;  // [dense arm][query]
   Lists lexical(request_.n_queries, std::vector<std::vector<Candidate>>(n_lexical));
   std::optional<Audience> audience;  // a device finds a dense arm's rows by itself
-  std::size_t n_slices = 1;
-  if (n_lexical > 0 || !request_.listed.empty() || !is_on_device) {
+  if (n_lexical > 0 || !request_.listed.empty() || !is_on_device)
     audience.emplace(snapshot_, request_, scopes_);
-    n_slices = scan_on_host(*audience, scorers, lexical, dense);
-  }
+  if (n_lexical > 0) scan_lexical_arms(*audience, scorers, lexical);
   if (is_on_device && n_dense > 0) {
     QueryGroups const groups(request_);
-    for (DenseRequest const& arm : request_.dense) {
-      auto lists = snapshot_.device->scan(snapshot_, request_, arm, scopes_, groups);
-      for (std::size_t q = 0; q < request_.n_queries; ++q) dense[q].push_back(std::move(lists[q]));
-    }
+    for (DenseRequest const& arm : request_.dense)
+      dense.push_back(snapshot_.device->scan(snapshot_, request_, arm, scopes_, groups));
+  } else {
+    for (DenseRequest const& arm : request_.dense)
+      dense.push_back(scan_dense(snapshot_, request_, arm, *audience));
   }
 
   std::vector<Pool> pools(request_.n_queries);
   parallel_for(request_.n_queries, request_.threads, [&](int, std::size_t q) {
     ArmLists lists = std::move(lexical[q]);
-    for (std::size_t arm = 0; arm < n_dense; ++arm) {
-      auto const first = dense[q].begin() + static_cast<std::ptrdiff_t>(arm * n_slices);
-      lists.push_back(
-          TopK::join({first, first + static_cast<std::ptrdiff_t>(n_slices)}, request_.depth));
-    }
+    for (auto& arm : dense) lists.push_back(std::move(arm[q]));
     for (ListedRequest const& arm : request_.listed) {
       lists.push_back(list_candidates(snapshot_, *audience, audience->group_of(q), arm.queries[q],
                                       arm.floor, request_.depth));
@@ -186,40 +158,15 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
   return pools;
 }
 
-std::size_t Execution::scan_on_host(Audience const& audience,
-                                    std::vector<std::vector<Bm25Query>>& scorers, Lists& lexical,
-                                    Lists& dense) const {
-  std::size_t const n_dense = snapshot_.device == nullptr ? request_.dense.size() : 0;
+void Execution::scan_lexical_arms(Audience const& audience,
+                                  std::vector<std::vector<Bm25Query>>& scorers,
+                                  Lists& lexical) const {
   std::vector<Block> const blocks = make_blocks(audience);
-  Row most_rows = 0;
-  for (Block const& block : blocks) {
-    Row n_rows = 0;
-    for (ScopeRows const& rows : scopes_[block.scope]) n_rows += rows.n_rows;
-    most_rows = std::max(most_rows, n_rows);
-  }
-  // Few blocks on many rows: split the scan too. The split changes who offers, never what is kept.
-  std::size_t const threads = static_cast<std::size_t>(std::max(request_.threads, 1));
-  std::size_t n_slices = 1;
-  if (n_dense > 0 && blocks.size() < threads) {
-    n_slices = std::clamp<std::size_t>(most_rows / kSliceRows, 1, threads);
-  }
-  for (auto& lists : dense) lists.resize(n_dense * n_slices);
-  std::vector<LexicalScratch> scratch(threads);
-  std::size_t const n_dense_items = n_dense > 0 ? blocks.size() * n_slices : 0;
-  std::size_t const n_lexical_items = request_.lexical.empty() ? 0 : blocks.size();
-  parallel_for(n_dense_items + n_lexical_items, request_.threads,
-               [&](int worker, std::size_t item) {
-                 bool const is_dense = item < n_dense_items;
-                 Block const& block = blocks[is_dense ? item / n_slices : item - n_dense_items];
-                 GroupTiles const& group = audience.tiles(block.group);
-                 if (is_dense) {
-                   scan_dense_block(block, group, item % n_slices, n_slices, dense);
-                 } else {
-                   scan_lexical_block(block, group, scorers,
-                                      scratch[static_cast<std::size_t>(worker)], lexical);
-                 }
-               });
-  return n_slices;
+  std::vector<LexicalScratch> scratch(static_cast<std::size_t>(std::max(request_.threads, 1)));
+  parallel_for(blocks.size(), request_.threads, [&](int worker, std::size_t item) {
+    scan_lexical_block(blocks[item], audience.tiles(blocks[item].group), scorers,
+                       scratch[static_cast<std::size_t>(worker)], lexical);
+  });
 }
 
 Pool Execution::complete(std::size_t query, ArmLists lists,

@@ -41,19 +41,15 @@ class Execution {
   };
   using ArmLists = std::vector<std::vector<Candidate>>;  // [n_arms]
 
-  using Lists = std::vector<std::vector<std::vector<Candidate>>>;  // [query][arm, slice]
+  using Lists = std::vector<std::vector<std::vector<Candidate>>>;  // [query][arm]
 
   std::vector<Block> make_blocks(Audience const& audience) const;
-  // What the host scans: lexical arms, and without a device the dense ones, each in so many slices
-  // as it says.
-  std::size_t scan_on_host(Audience const& audience, std::vector<std::vector<Bm25Query>>& scorers,
-                           Lists& lexical, Lists& dense) const;
+  void scan_lexical_arms(Audience const& audience, std::vector<std::vector<Bm25Query>>& scorers,
+                         Lists& lexical) const;
   std::vector<LeafPostings> const& postings(std::size_t arm, std::size_t query,
                                             std::size_t segment) const {
     return postings_[arm][query][segment];
   }
-  void scan_dense_block(Block const& block, GroupTiles const& group, std::size_t slice,
-                        std::size_t n_slices, Lists& out) const;
   void scan_lexical_block(Block const& block, GroupTiles const& group,
                           std::vector<std::vector<Bm25Query>>& scorers, LexicalScratch& scratch,
                           Lists& out) const;
