@@ -32,7 +32,8 @@ struct DenseColumn {
   std::uint32_t dim = 0;
   Buffer<std::uint8_t> rows;    // [n_rows, dim] of dtype
   Buffer<float> inverse_norms;  // [n_rows]; 0 = no vector (null, or a zero row)
-  FrontColumn front;            // empty: too few rows, or too many dimensions
+  FrontColumn front;            // empty: too few rows, too many dimensions, or saved without it
+  mutable FrontUse front_use;
 
   std::size_t row_bytes() const { return dim * item_size(dtype); }
   std::uint8_t const* row(Row r) const { return rows.data() + r * row_bytes(); }

@@ -107,6 +107,10 @@ class SliceScan {
       while (begin_window()) {
         for (Row tile = next_tile(); tile < window_end_; tile = next_tile()) scan_tile(tile);
       }
+      if (has_front_) {
+        column_->front_use.n_windows.fetch_add(n_windows_, std::memory_order_relaxed);
+        column_->front_use.n_plain.fetch_add(n_plain_, std::memory_order_relaxed);
+      }
     }
     if (reads_front) kernels_.leave();
   }
@@ -114,6 +118,7 @@ class SliceScan {
  private:
   void begin_segment(std::uint32_t number, std::size_t slice) {
     number_ = number;
+    n_windows_ = n_plain_ = 0;
     segment_ = &snapshot_.segments[number]->segment();
     column_ = segment_->p.dense[arm_.column].get();
     has_front_ = !cohort_.is_plain && !column_->front.empty();
@@ -155,9 +160,11 @@ class SliceScan {
     for (std::size_t m = 0; m < left_.size(); ++m) {
       if (left_[m].empty() || left_[m].front().tile >= window_end_) continue;
       here_.push_back(m);
+      n_windows_ += firsts_[m + 1] - firsts_[m];
       for (std::size_t q = firsts_[m]; q < firsts_[m + 1]; ++q) {
-        bool const is_plain = queries_[q].begin_window(kWindowTiles * kTileRows) || !has_front_;
+        bool const is_plain = queries_[q].begin_window(kWindowTiles * kTileRows);
         any_plain_ = any_plain_ || is_plain;
+        n_plain_ += is_plain ? 1 : 0;
         if (has_front_) set_cut(q);
       }
     }
@@ -206,7 +213,7 @@ class SliceScan {
     FrontColumn const& front = column_->front;
     std::size_t const block_bytes = cpu::front_block_bytes(column_->dim);
     Row const first_block = tile * kTileBlocks;
-    auto const n_blocks = static_cast<Row>(front.n_blocks());
+    auto const n_blocks = static_cast<Row>((segment_->n_rows() + kBlockRows - 1) / kBlockRows);
     // A single panel is bound by memory: one stream is read fastest. More are bound by products,
     // and two blocks share what is loaded of a panel.
     Row const call_blocks = panels_->size() == 1 ? 1 : cpu::kFrontCallBlocks;
@@ -272,6 +279,8 @@ class SliceScan {
   DenseColumn const* column_ = nullptr;
   bool has_front_ = false;
   bool any_plain_ = false;
+  std::size_t n_windows_ = 0;  // of queries in this segment
+  std::size_t n_plain_ = 0;
   Row window_end_ = 0;
   cpu::FrontHits hits_;
 };

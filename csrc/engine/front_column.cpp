@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "core/error.hpp"
+
 namespace hyrecall {
 namespace {
 
@@ -16,8 +18,8 @@ bool is_chosen(char const* plane) {
   return chosen != nullptr && std::strcmp(chosen, plane) == 0;
 }
 
-std::size_t padded(std::size_t n_rows) {
-  return (n_rows + cpu::kFrontBlockRows - 1) / cpu::kFrontBlockRows * cpu::kFrontBlockRows;
+std::size_t padded(std::size_t n_rows, std::uint32_t dim) {
+  return cpu::front_blocks(n_rows, dim) * cpu::kFrontBlockRows;
 }
 
 // Where line 0 of a row's block holds the row's elements; line i is kFrontLineBytes further.
@@ -28,12 +30,22 @@ std::size_t place(std::uint32_t dim, Row row) {
 
 }  // namespace
 
+void FrontColumn::check(std::size_t n_rows, std::uint32_t dim, std::string const& argument) const {
+  std::size_t const n_blocks = cpu::front_blocks(n_rows, dim);
+  std::size_t const n_padded = n_blocks * cpu::kFrontBlockRows;
+  if (codes.size() != n_blocks * cpu::front_block_bytes(dim) || scales.size() != n_padded ||
+      residuals.size() != n_padded) {
+    throw Error(ErrorCode::kCorrupt, argument,
+                "expected a plane of " + std::to_string(n_blocks) + " blocks, got another size");
+  }
+}
+
 FrontBuilder::FrontBuilder(std::size_t n_rows, std::uint32_t dim)
     : dim_(dim),
-      codes_(padded(n_rows) * cpu::front_steps(dim) * cpu::kFrontStep + cpu::kFrontSlackBytes),
-      scales_(padded(n_rows)),
-      residuals_(padded(n_rows)) {
-  for (std::size_t row = n_rows; row < padded(n_rows); ++row)
+      codes_(padded(n_rows, dim) * cpu::front_steps(dim) * cpu::kFrontStep),
+      scales_(padded(n_rows, dim)),
+      residuals_(padded(n_rows, dim)) {
+  for (std::size_t row = n_rows; row < padded(n_rows, dim); ++row)
     set(static_cast<Row>(row), {0.0f, 0.0f}, nullptr);
 }
 

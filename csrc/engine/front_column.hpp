@@ -2,7 +2,9 @@
 // kernels/cpu/front.hpp.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <string>
 
 #include "core/buffer.hpp"
 #include "core/types.hpp"
@@ -13,13 +15,20 @@
 namespace hyrecall {
 
 struct FrontColumn {
-  Buffer<std::uint8_t> codes;  // [n_blocks, front_steps(dim), 16, 4], then kFrontSlackBytes
+  Buffer<std::uint8_t> codes;  // [n_blocks, front_steps(dim), 16, 4], n_blocks = front_blocks(...)
   Buffer<float> scales;        // [n_blocks x 16]; 0 where there is no vector
   Buffer<float> residuals;     // [n_blocks x 16]; -inf where there is no vector
 
   bool empty() const { return scales.empty(); }
-  std::size_t n_blocks() const { return scales.size() / cpu::kFrontBlockRows; }
+  // Throws unless the arrays have the sizes of a plane of so many rows.
+  void check(std::size_t n_rows, std::uint32_t dim, std::string const& argument) const;
   std::size_t bytes() const { return codes.bytes() + scales.bytes() + residuals.bytes(); }
+};
+
+// How scans have used a plane so far, counted in queries times windows of up to 4,096 rows.
+struct FrontUse {
+  std::atomic<std::uint64_t> n_windows{0};
+  std::atomic<std::uint64_t> n_plain{0};  // of them: so many rows passed that all were scored
 };
 
 // A plane of n_rows rows while it is filled. Threads may fill blocks of 16 rows of their own.

@@ -13,7 +13,7 @@ namespace hyrecall::cpu {
 inline constexpr std::size_t kFrontBlockRows = 16;
 inline constexpr std::size_t kFrontStep = 4;        // elements of a row in a line
 inline constexpr std::size_t kFrontLineBytes = 64;  // kFrontBlockRows x kFrontStep
-// A kernel may read so far past the last block (what it reads there counts for nothing).
+// A kernel may read so far past a block (what it reads there counts for nothing).
 inline constexpr std::size_t kFrontSlackBytes = 15 * kFrontLineBytes;
 inline constexpr int kFrontCallBlocks = 2;  // blocks of one call at most
 inline constexpr int kFrontMostQueries = 32;
@@ -23,6 +23,11 @@ constexpr std::size_t front_steps(std::size_t dim) {
 }
 constexpr std::size_t front_block_bytes(std::size_t dim) {
   return front_steps(dim) * kFrontLineBytes;
+}
+// Blocks of a plane. It ends with some without rows, for what is read past the others.
+constexpr std::size_t front_blocks(std::size_t n_rows, std::size_t dim) {
+  std::size_t const block = front_block_bytes(dim);
+  return (n_rows + kFrontBlockRows - 1) / kFrontBlockRows + (kFrontSlackBytes + block - 1) / block;
 }
 
 // One or two blocks that follow each other.
