@@ -16,9 +16,7 @@ std::size_t capacity_for(std::size_t depth) {
   return 512 + 8 * std::min<std::size_t>(depth, 1 << 20);
 }
 
-// Where more than one row in so many passes, scoring them all costs less than choosing.
-constexpr std::size_t kExplodedShare = 4;
-constexpr int kPlainWindows = 3;  // then the first pass gets another chance
+constexpr int kPlainWindows = 4;  // this one counts; then the first pass gets another chance
 
 // The shortest run that holds every selected row of the tile.
 RowRange span_of(SelectedTile const& selected) {
@@ -61,16 +59,15 @@ DenseQueryScan::DenseQueryScan(Snapshot const& snapshot, DenseRequest const& arm
   cut_ = cut_for(threshold_, front_->bound);
 }
 
-bool DenseQueryScan::begin_window(std::size_t n_rows) {
-  if (plain_windows_ > 0) {
-    --plain_windows_;
-  } else if (n_passed_ > capacity_ + 8 * depth_ + window_rows_ / kExplodedShare) {
-    plain_windows_ = kPlainWindows;
-  }
-  n_passed_ = 0;
-  window_rows_ = n_rows;
+bool DenseQueryScan::begin_window() {
+  if (plain_windows_ > 0) --plain_windows_;
   raise(std::max(best_.threshold(), shared_->load()));
   return is_plain();
+}
+
+void DenseQueryScan::go_plain() {
+  has_exploded_ = false;
+  plain_windows_ = kPlainWindows;
 }
 
 void DenseQueryScan::raise(float threshold) {
@@ -147,6 +144,7 @@ void DenseQueryScan::settle() {
     waiting_.clear();
     best_.tighten();
     raise(best_.threshold());
+    has_exploded_ = true;
   }
 }
 

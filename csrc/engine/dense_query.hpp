@@ -53,14 +53,17 @@ class DenseQueryScan {
   // A row passes if its reach is at least that.
   float cut() const { return cut_; }
 
-  // Begins a window of n_rows rows: takes over the threshold and says how to read it.
-  bool begin_window(std::size_t n_rows);
+  // Begins a window of rows: takes over the threshold and says whether to read it plainly.
+  bool begin_window();
+  // Of what waited, most could still be among the best: the first pass does not tell these rows
+  // apart. To be asked between two tiles; from then on the query reads plainly, for some windows.
+  bool has_exploded() const { return has_exploded_; }
+  void go_plain();
   bool is_plain() const { return plain_windows_ > 0; }
 
   // A row that passed the first pass.
   void wait(float reach, std::uint32_t segment, Row row) {
     waiting_.push_back({reach, segment, row});
-    ++n_passed_;
     if (waiting_.size() >= capacity_) settle();
   }
   // Rows of a tile, scored canonically right away.
@@ -95,8 +98,7 @@ class DenseQueryScan {
   std::vector<Waiting> waiting_;
   float threshold_;
   float cut_;
-  std::size_t n_passed_ = 0;  // of the window's rows
-  std::size_t window_rows_ = 0;
+  bool has_exploded_ = false;
   int plain_windows_ = 0;
 };
 

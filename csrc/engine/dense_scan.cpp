@@ -162,7 +162,7 @@ class SliceScan {
       here_.push_back(m);
       n_windows_ += firsts_[m + 1] - firsts_[m];
       for (std::size_t q = firsts_[m]; q < firsts_[m + 1]; ++q) {
-        bool const is_plain = queries_[q].begin_window(kWindowTiles * kTileRows);
+        bool const is_plain = queries_[q].begin_window();
         any_plain_ = any_plain_ || is_plain;
         n_plain_ += is_plain ? 1 : 0;
         if (has_front_) set_cut(q);
@@ -184,7 +184,19 @@ class SliceScan {
     return tile;
   }
 
+  void leave_the_front() {
+    any_exploded_ = false;
+    for (DenseQueryScan& query : queries_) {
+      if (!query.has_exploded()) continue;
+      query.go_plain();
+      any_plain_ = true;
+      ++n_plain_;
+    }
+    for (std::size_t q = 0; q < queries_.size(); ++q) set_cut(q);
+  }
+
   void scan_tile(Row tile) {
+    if (any_exploded_) leave_the_front();
     TileMask all;
     std::size_t n_present = 0;
     present_.clear();
@@ -259,6 +271,7 @@ class SliceScan {
       auto const i = static_cast<Row>(std::countr_zero(passed));
       query.wait(hits_.reach[in_panel][i], number_, base + i);
     }
+    any_exploded_ = any_exploded_ || query.has_exploded();
     set_cut(q);
   }
 
@@ -279,6 +292,7 @@ class SliceScan {
   DenseColumn const* column_ = nullptr;
   bool has_front_ = false;
   bool any_plain_ = false;
+  bool any_exploded_ = false;
   std::size_t n_windows_ = 0;  // of queries in this segment
   std::size_t n_plain_ = 0;
   Row window_end_ = 0;
