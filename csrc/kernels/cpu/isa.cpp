@@ -12,6 +12,7 @@
 #include "core/error.hpp"
 #include "kernels/cpu/dot.hpp"
 #include "kernels/cpu/front.hpp"
+#include "kernels/cpu/isa.hpp"
 
 namespace hyrecall::cpu {
 namespace {
@@ -88,6 +89,13 @@ Kernels const& kernels() {
 }
 
 }  // namespace
+
+std::vector<FrontKernels> found_front_kernels() {
+  std::vector<FrontKernels> out;
+  for (Kernels const& one : found_kernels())
+    out.push_back(one.front_of_many ? *one.front_of_many : one.front);
+  return out;
+}
 
 DotKernels const& dot_kernels() {
   return kernels().dot;
