@@ -15,7 +15,7 @@ constexpr std::size_t kSliceRows = 4'096;  // a scan is split among threads abov
 constexpr std::size_t kSlicesAThread = 4;  // so that threads end together
 // The first pass leaves a few times `depth` rows; where there are hardly more, it saves nothing.
 constexpr std::size_t kPlainRowsADepth = 16;
-constexpr std::size_t kPlainRows = 64;
+constexpr std::size_t kPlainRows = 1'024;  // as dear as quantising a query
 
 struct Group {
   std::size_t number;

@@ -128,6 +128,7 @@ void DenseQueryScan::drop_hopeless(std::size_t from) {
 }
 
 void DenseQueryScan::settle() {
+  if (waiting_.empty()) return;
   raise(shared_->load());
   std::size_t const n = std::min(depth_, waiting_.size());
   if (n < waiting_.size()) {

@@ -299,6 +299,18 @@ class SliceScan {
   cpu::FrontHits hits_;
 };
 
+// Few rows for the queries of one group: nothing to share, so nothing to prepare.
+void scan_plainly(Snapshot const& snapshot, DenseRequest const& arm, GroupTiles const& tiles,
+                  std::span<DenseQueryScan> queries) {
+  for (std::uint32_t s = 0; s < snapshot.segments.size(); ++s) {
+    Segment const& segment = snapshot.segments[s]->segment();
+    for (SelectedTile const& selected : tiles[s]) {
+      for (DenseQueryScan& query : queries)
+        query.scan(*segment.p.dense[arm.column], segment.p.seqs.span(), s, selected);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::vector<Candidate>> scan_dense(Snapshot const& snapshot, Request const& request,
@@ -336,7 +348,11 @@ std::vector<std::vector<Candidate>> scan_dense(Snapshot const& snapshot, Request
       for (std::uint32_t q : member.queries)
         queries.emplace_back(snapshot, arm, q, &fronts[q], request.depth, shared[q]);
     }
-    SliceScan(snapshot, arm, audience, cohort, queries).run(slice);
+    if (cohort.is_plain && cohort.n_slices == 1 && cohort.members.size() == 1) {
+      scan_plainly(snapshot, arm, audience.tiles(cohort.members[0].group), queries);
+    } else {
+      SliceScan(snapshot, arm, audience, cohort, queries).run(slice);
+    }
     if (cohort.n_slices > 1) {
       sliced[c][slice] = std::move(queries);
     } else {
