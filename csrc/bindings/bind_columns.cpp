@@ -5,7 +5,9 @@
 #include <pybind11/stl.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "bindings/bind.hpp"
@@ -222,7 +224,8 @@ void bind_dense(py::module_& m) {
       .def_static(
           "from_parts",
           [](std::string name, std::string const& dtype, std::uint32_t dim, py::array const& rows,
-             py::array const& inverse_norms) {
+             py::array const& inverse_norms,
+             std::optional<std::tuple<py::array, py::array, py::array>> const& front) {
             auto column = std::make_shared<DenseColumn>();
             column->name = std::move(name);
             column->dtype = take_dtype(dtype);
@@ -233,17 +236,39 @@ void bind_dense(py::module_& m) {
               throw Error(ErrorCode::kCorrupt, column->name,
                           "expected as many rows as norms, got others");
             }
+            if (front) {
+              auto const& [codes, scales, residuals] = *front;
+              column->front = {take_buffer<std::uint8_t>(codes, "codes"),
+                               take_buffer<float>(scales, "scales"),
+                               take_buffer<float>(residuals, "residuals")};
+              column->front.check(column->inverse_norms.size(), dim, column->name);
+            }
             return column;
           },
           py::arg("name"), py::arg("dtype"), py::arg("dim"), py::arg("rows"),
-          py::arg("inverse_norms"))
+          py::arg("inverse_norms"), py::arg("front") = py::none())
       .def_property_readonly("rows", [](DenseColumn const& c) { return give(c.rows); })
+      .def_property_readonly(
+          "front",
+          [](DenseColumn const& c) -> py::object {
+            if (c.front.empty()) return py::none();
+            return py::make_tuple(give(c.front.codes), give(c.front.scales),
+                                  give(c.front.residuals));
+          },
+          "The int8 plane: codes + 128 in blocks of 16 rows x 4 elements, scales, residuals.")
+      .def_property_readonly(
+          "front_use",
+          [](DenseColumn const& c) {
+            return py::make_tuple(c.front_use.n_windows.load(), c.front_use.n_plain.load());
+          },
+          "Windows of rows that queries read through the plane, and those they scored whole.")
       .def_property_readonly("inverse_norms",
                              [](DenseColumn const& c) { return give(c.inverse_norms); })
       .def_property_readonly("dtype", [](DenseColumn const& c) { return dtype_name(c.dtype); })
       .def_property_readonly("dim", [](DenseColumn const& c) { return c.dim; })
-      .def_property_readonly(
-          "nbytes", [](DenseColumn const& c) { return c.rows.bytes() + c.inverse_norms.bytes(); });
+      .def_property_readonly("nbytes", [](DenseColumn const& c) {
+        return c.rows.bytes() + c.inverse_norms.bytes() + c.front.bytes();
+      });
 }
 
 }  // namespace

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
 #include "core/error.hpp"
 #include "core/formulas.hpp"
 #include "core/parallel.hpp"
+#include "core/zeroed.hpp"
 #include "kernels/cpu/dot.hpp"
 #include "kernels/dense_rows.hpp"
 
@@ -46,6 +48,33 @@ double norm_of(DType dtype, std::uint8_t const* row, std::size_t dim) {
 
 constexpr std::size_t kBlockRows = 4096;  // rows a thread takes at a time
 
+// Codes of a row and what they leave.
+Int8Row quantize_any(DType dtype, std::uint8_t const* row, std::size_t dim, std::int8_t* codes) {
+  double const norm = norm_of(dtype, row, dim);
+  auto const* floats = reinterpret_cast<float const*>(row);
+  auto const* bits = reinterpret_cast<std::uint16_t const*>(row);
+  switch (dtype) {
+    case DType::kFloat32:
+      return quantize_row(dim, [&](std::size_t i) { return floats[i]; }, norm, codes);
+    case DType::kFloat16:
+      return quantize_row(
+          dim, [&](std::size_t i) { return static_cast<float>(widen_half(bits[i])); }, norm, codes);
+    case DType::kBFloat16:
+      return quantize_row(
+          dim, [&](std::size_t i) { return static_cast<float>(widen_brain(bits[i])); }, norm,
+          codes);
+  }
+  return {0.0f, 0.0f};
+}
+
+// Below, a plain scan takes microseconds.
+constexpr std::size_t kFrontRows = 512;
+
+bool deserves_front(std::size_t n_rows, std::size_t dim) {
+  return n_rows > 0 && (n_rows >= kFrontRows || is_front_forced()) &&
+         dim <= max_front_dim(FrontPlane::kInt8);
+}
+
 }  // namespace
 
 float checked_inverse_norm(double norm, std::string const& argument, std::string const& place) {
@@ -71,7 +100,7 @@ std::shared_ptr<DenseColumn const> DenseColumn::build(
   for (MatrixChunk const& chunk : chunks) starts.push_back(starts.back() + chunk.n_rows);
   require(starts.back() == order.size(), "as many vectors as rows");
 
-  std::vector<std::uint8_t> rows(order.size() * row_bytes);
+  Zeroed<std::uint8_t> rows(order.size() * row_bytes);
   std::vector<float> inverse_norms(order.size(), 0.0f);
   std::size_t const n_blocks = (order.size() + kBlockRows - 1) / kBlockRows;
   parallel_for(n_blocks, threads, [&](int, std::size_t block) {
@@ -89,9 +118,27 @@ std::shared_ptr<DenseColumn const> DenseColumn::build(
                                                "row " + std::to_string(from));
     }
   });
-  column->rows = std::move(rows);
+  column->rows = std::move(rows).finish();
   column->inverse_norms = std::move(inverse_norms);
+  column->quantize(threads);
   return column;
+}
+
+void DenseColumn::quantize(int threads) {
+  std::size_t const n_rows = inverse_norms.size();
+  if (!deserves_front(n_rows, dim)) return;
+  FrontBuilder builder(n_rows, dim);
+  std::size_t const n_blocks = (n_rows + kBlockRows - 1) / kBlockRows;
+  parallel_for(n_blocks, threads, [&](int, std::size_t block) {
+    std::vector<std::int8_t> codes(dim);
+    std::size_t const end = std::min(n_rows, (block + 1) * kBlockRows);
+    for (std::size_t i = block * kBlockRows; i < end; ++i) {
+      auto const r = static_cast<Row>(i);
+      Int8Row const quantized = quantize_any(dtype, row(r), dim, codes.data());
+      builder.set(r, quantized, codes.data());
+    }
+  });
+  front = std::move(builder).finish();
 }
 
 std::shared_ptr<DenseColumn const> DenseColumn::merge(
@@ -102,15 +149,30 @@ std::shared_ptr<DenseColumn const> DenseColumn::merge(
   column->dtype = sources.front()->dtype;
   column->dim = sources.front()->dim;
   std::size_t const row_bytes = column->row_bytes();
-  std::vector<std::uint8_t> rows(source.size() * row_bytes);
+  Zeroed<std::uint8_t> rows(source.size() * row_bytes);
   std::vector<float> inverse_norms(source.size());
   for (std::size_t to = 0; to < source.size(); ++to) {
     DenseColumn const& from = *sources[source[to]];
     std::memcpy(rows.data() + to * row_bytes, from.row(source_row[to]), row_bytes);
     inverse_norms[to] = from.inverse_norms[source_row[to]];
   }
-  column->rows = std::move(rows);
+  column->rows = std::move(rows).finish();
   column->inverse_norms = std::move(inverse_norms);
+  if (!deserves_front(source.size(), column->dim)) return column;
+  FrontBuilder builder(source.size(), column->dim);
+  std::vector<std::int8_t> codes(column->dim);
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    DenseColumn const& from = *sources[source[i]];
+    auto const to = static_cast<Row>(i);
+    if (!from.front.empty()) {
+      builder.copy(to, from.front, source_row[i]);
+    } else {
+      Int8Row const quantized =
+          quantize_any(from.dtype, from.row(source_row[i]), from.dim, codes.data());
+      builder.set(to, quantized, codes.data());
+    }
+  }
+  column->front = std::move(builder).finish();
   return column;
 }
 
@@ -146,6 +208,19 @@ void DenseColumn::score(float const* padded_query, float inverse_query_norm, Row
   }
   for (std::size_t i = 0; i < n; ++i)
     scores[i] = cosine(scores[i], inverse_norms[begin + i], inverse_query_norm);
+}
+
+void DenseColumn::score(float const* padded_query, float inverse_query_norm,
+                        std::span<Row const> some, float* scores) const {
+  constexpr std::size_t kAhead = 4;  // rows; the processor follows their first lines by itself
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    if (i + kAhead < some.size()) {
+      std::uint8_t const* const next = row(some[i + kAhead]);
+      for (std::size_t at = 0; at < std::min<std::size_t>(row_bytes(), 512); at += 64)
+        __builtin_prefetch(next + at);
+    }
+    score(padded_query, inverse_query_norm, some[i], some[i] + 1, scores + i);
+  }
 }
 
 DenseQuery prepare_query(float const* values, std::uint32_t dim, std::string const& argument,

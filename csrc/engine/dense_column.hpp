@@ -10,6 +10,7 @@
 
 #include "core/buffer.hpp"
 #include "core/types.hpp"
+#include "engine/front_column.hpp"
 
 namespace hyrecall {
 
@@ -31,6 +32,8 @@ struct DenseColumn {
   std::uint32_t dim = 0;
   Buffer<std::uint8_t> rows;    // [n_rows, dim] of dtype
   Buffer<float> inverse_norms;  // [n_rows]; 0 = no vector (null, or a zero row)
+  FrontColumn front;            // empty: too few rows, too many dimensions, or saved without it
+  mutable FrontUse front_use;
 
   std::size_t row_bytes() const { return dim * item_size(dtype); }
   std::uint8_t const* row(Row r) const { return rows.data() + r * row_bytes(); }
@@ -55,6 +58,12 @@ struct DenseColumn {
   // (check has()).
   void score(float const* padded_query, float inverse_query_norm, Row begin, Row end,
              float* scores) const;
+  // The same of these rows.
+  void score(float const* padded_query, float inverse_query_norm, std::span<Row const> some,
+             float* scores) const;
+
+ private:
+  void quantize(int threads);
 };
 
 // A query row as the kernels want it: padded with +0 to a multiple of 32, with its inverse norm (0

@@ -7,15 +7,13 @@
 #include "core/error.hpp"
 #include "core/parallel.hpp"
 #include "engine/dense_arm.hpp"
+#include "engine/dense_scan.hpp"
 #include "engine/device_snapshot.hpp"
 #include "engine/lexical_scan.hpp"
 #include "engine/listed_arm.hpp"
 
 namespace hyrecall {
 namespace {
-
-constexpr std::size_t kBlockQueries = 16;  // queries that meet a tile while it is in cache
-constexpr Row kSliceRows = 4'096;  // a scan is split among threads only above this many rows each
 
 // The union of an arm's lists, each document once, with what the lists say of it.
 Pool join_lists(std::vector<std::vector<Candidate>> const& lists) {
@@ -112,46 +110,6 @@ Statistics Execution::statistics() const {
   return out;
 }
 
-std::vector<Execution::Block> Execution::make_blocks(Audience const& audience) const {
-  std::vector<std::vector<std::uint32_t>> groups(audience.n_groups());
-  for (std::uint32_t q = 0; q < request_.n_queries; ++q) groups[audience.group_of(q)].push_back(q);
-  std::vector<Block> blocks;
-  for (std::size_t group = 0; group < groups.size(); ++group) {
-    std::vector<std::uint32_t> const& queries = groups[group];
-    for (std::size_t begin = 0; begin < queries.size(); begin += kBlockQueries) {
-      std::size_t const end = std::min(queries.size(), begin + kBlockQueries);
-      blocks.push_back({group,
-                        audience.scope_of(group),
-                        {queries.begin() + static_cast<std::ptrdiff_t>(begin),
-                         queries.begin() + static_cast<std::ptrdiff_t>(end)}});
-    }
-  }
-  return blocks;
-}
-
-void Execution::scan_dense_block(Block const& block, GroupTiles const& group, std::size_t slice,
-                                 std::size_t n_slices, Lists& out) const {
-  std::size_t const n_arms = request_.dense.size();
-  std::vector<TopK> best(n_arms * block.queries.size(), TopK(request_.depth));
-  for (std::uint32_t s = 0; s < snapshot_.segments.size(); ++s) {
-    std::span<SelectedTile const> const tiles = group[s];
-    std::size_t const begin = tiles.size() * slice / n_slices;
-    std::size_t const end = tiles.size() * (slice + 1) / n_slices;
-    for (std::size_t arm = 0; arm < n_arms; ++arm) {
-      std::vector<TopK*> own;
-      for (std::size_t q = 0; q < block.queries.size(); ++q)
-        own.push_back(&best[arm * block.queries.size() + q]);
-      scan_dense(*snapshot_.segments[s], s, request_.dense[arm], tiles.subspan(begin, end - begin),
-                 block.queries, own);
-    }
-  }
-  for (std::size_t arm = 0; arm < n_arms; ++arm) {
-    for (std::size_t q = 0; q < block.queries.size(); ++q) {
-      out[block.queries[q]][arm * n_slices + slice] = best[arm * block.queries.size() + q].take();
-    }
-  }
-}
-
 std::vector<std::vector<Bm25Query>> Execution::make_scorers(Statistics const& statistics) const {
   static LexicalQuery const kMissing;
   std::vector<std::vector<Bm25Query>> scorers(request_.lexical.size());
@@ -183,33 +141,26 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
     if (!is_on_device && arm.guest != nullptr && !arm.guest->has(arm.guest_begin, end))
       arm.guest->read(arm.guest_begin, end);
   }
-  Lists dense(request_.n_queries);
+  std::vector<std::vector<std::vector<Candidate>>> dense;  // [dense arm][query]
   Lists lexical(request_.n_queries);
   std::optional<Audience> audience;  // a device finds a dense arm's rows by itself
-  std::size_t n_slices = 1;
-  if (n_lexical > 0 || !request_.listed.empty() || !is_on_device) {
+  if (n_lexical > 0 || !request_.listed.empty() || !is_on_device)
     audience.emplace(snapshot_, request_, scopes_);
-    n_slices = scan_on_host(*audience, dense);
-    if (n_lexical > 0) {
-      lexical = scan_lexical_arms(snapshot_, request_, scopes_, *audience, scorers, postings_);
-    }
-  }
+  if (n_lexical > 0)
+    lexical = scan_lexical_arms(snapshot_, request_, scopes_, *audience, scorers, postings_);
   if (is_on_device && n_dense > 0) {
     QueryGroups const groups(request_);
-    for (DenseRequest const& arm : request_.dense) {
-      auto lists = snapshot_.device->scan(snapshot_, request_, arm, scopes_, groups);
-      for (std::size_t q = 0; q < request_.n_queries; ++q) dense[q].push_back(std::move(lists[q]));
-    }
+    for (DenseRequest const& arm : request_.dense)
+      dense.push_back(snapshot_.device->scan(snapshot_, request_, arm, scopes_, groups));
+  } else {
+    for (DenseRequest const& arm : request_.dense)
+      dense.push_back(scan_dense(snapshot_, request_, arm, *audience));
   }
 
   std::vector<Pool> pools(request_.n_queries);
   parallel_runs(request_.n_queries, kShortRun, request_.threads, [&](int, std::size_t q) {
     ArmLists lists = std::move(lexical[q]);
-    for (std::size_t arm = 0; arm < n_dense; ++arm) {
-      auto const first = dense[q].begin() + static_cast<std::ptrdiff_t>(arm * n_slices);
-      lists.push_back(
-          TopK::join({first, first + static_cast<std::ptrdiff_t>(n_slices)}, request_.depth));
-    }
+    for (auto& arm : dense) lists.push_back(std::move(arm[q]));
     for (ListedRequest const& arm : request_.listed) {
       lists.push_back(list_candidates(snapshot_, *audience, audience->group_of(q), arm.queries[q],
                                       arm.floor, request_.depth));
@@ -217,30 +168,6 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
     pools[q] = complete(q, std::move(lists), scorers);
   });
   return pools;
-}
-
-std::size_t Execution::scan_on_host(Audience const& audience, Lists& dense) const {
-  std::size_t const n_dense = snapshot_.device == nullptr ? request_.dense.size() : 0;
-  std::vector<Block> const blocks = make_blocks(audience);
-  Row most_rows = 0;
-  for (Block const& block : blocks) {
-    Row n_rows = 0;
-    for (ScopeRows const& rows : scopes_[block.scope]) n_rows += rows.n_rows;
-    most_rows = std::max(most_rows, n_rows);
-  }
-  // Few blocks on many rows: split the scan too. The split changes who offers, never what is kept.
-  std::size_t const threads = static_cast<std::size_t>(std::max(request_.threads, 1));
-  std::size_t n_slices = 1;
-  if (n_dense > 0 && blocks.size() < threads) {
-    n_slices = std::clamp<std::size_t>(most_rows / kSliceRows, 1, threads);
-  }
-  for (auto& lists : dense) lists.resize(n_dense * n_slices);
-  std::size_t const n_items = n_dense > 0 ? blocks.size() * n_slices : 0;
-  parallel_for(n_items, request_.threads, [&](int, std::size_t item) {
-    Block const& block = blocks[item / n_slices];
-    scan_dense_block(block, audience.tiles(block.group), item % n_slices, n_slices, dense);
-  });
-  return n_slices;
 }
 
 Pool Execution::complete(std::size_t query, ArmLists lists,

@@ -35,25 +35,15 @@ class Execution {
   }
 
  private:
-  struct Block {  // some queries of a group, that meet each tile together
-    std::size_t group;
-    std::uint32_t scope;
-    std::vector<std::uint32_t> queries;
-  };
   using ArmLists = std::vector<std::vector<Candidate>>;  // [n_arms]
 
-  using Lists = std::vector<std::vector<std::vector<Candidate>>>;  // [query][arm, slice]
+  using Lists = std::vector<std::vector<std::vector<Candidate>>>;  // [query][arm]
 
   std::vector<std::vector<Bm25Query>> make_scorers(Statistics const& statistics) const;
-  std::vector<Block> make_blocks(Audience const& audience) const;
-  // What the host scans of dense arms, if there is no device: in so many slices as it says.
-  std::size_t scan_on_host(Audience const& audience, Lists& dense) const;
   std::vector<LeafPostings> const& postings(std::size_t arm, std::size_t query,
                                             std::size_t segment) const {
     return postings_[arm][query][segment];
   }
-  void scan_dense_block(Block const& block, GroupTiles const& group, std::size_t slice,
-                        std::size_t n_slices, Lists& out) const;
   Pool complete(std::size_t query, ArmLists lists,
                 std::vector<std::vector<Bm25Query>> const& scorers) const;
 

@@ -35,6 +35,11 @@ class TopK {
     if (kept_.size() < k_ || candidate < worst_) kept_.push_back(candidate);
   }
 
+  // Brings the threshold up to the k-th best of all that was offered.
+  void tighten() {
+    if (kept_.size() >= k_) shrink();
+  }
+
   std::vector<Candidate> take() {
     std::sort(kept_.begin(), kept_.end());
     if (kept_.size() > k_) kept_.resize(k_);

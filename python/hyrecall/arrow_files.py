@@ -25,11 +25,14 @@ __all__ = [
     "batches_of",
     "dead_batch",
     "dead_rows",
+    "optional_roles",
     "read_batch",
     "roles",
     "segment_of",
     "write_batch",
 ]
+
+PLANE_ROWS = 16  # rows of a block of an int8 plane
 
 _value = partial(pa.field, nullable=False)  # nothing of ours is ever null
 
@@ -84,6 +87,11 @@ def roles(schema: Schema) -> tuple[str, ...]:
     )
 
 
+def optional_roles(schema: Schema) -> tuple[str, ...]:
+    """Give the roles of files that make scans faster; a segment may come without them."""
+    return tuple(f"plane-{at}" for at in range(len(schema.vector_arms)))
+
+
 def write_batch(sink: Any, batch: pa.RecordBatch) -> None:
     """Write a batch as an Arrow IPC file."""
     options = pa.ipc.IpcWriteOptions(allow_64bit=True)  # postings may pass 2^31
@@ -110,13 +118,16 @@ def read_batch(path: Path, buffer: pa.Buffer) -> pa.RecordBatch:
 
 
 def batches_of(segment: Segment, schema: Schema) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Give (role, batch) of each file, in the order of :func:`roles`."""
+    """Give (role, batch) of each file that the segment has something for."""
     names = schema.row_columns
     columns = [_numbers(segment.core.seqs, pa.int64()), *(segment.column(name) for name in names)]
     yield "rows", pa.record_batch(columns, names=["seq", *names])
     for at, arm in enumerate(schema.vector_arms):
         segment.check(arm)  # what is damaged must not be written under a new checksum
         yield f"vectors-{at}", _vectors(segment.dense[arm])
+        front = segment.dense[arm].front
+        if front is not None:
+            yield f"plane-{at}", _plane(segment.dense[arm].dim, *front)
     for at, arm in enumerate(schema.text_arms):
         parts = segment.lexical[arm].parts()
         lengths = _numbers(parts["doc_lengths"], pa.uint32())
@@ -139,6 +150,25 @@ def _vectors(column: _core.DenseColumn) -> pa.RecordBatch:
     storage = pa.Array.from_buffers(kind.storage_type, n_rows, [None], 0, children=[values])
     norms = _numbers(column.inverse_norms, pa.float32())
     return pa.record_batch([pa.ExtensionArray.from_storage(kind, storage), norms], schema=schema)
+
+
+def _plane_schema(dim: int) -> pa.Schema:
+    floats = pa.list_(_value("item", pa.float32()), PLANE_ROWS)
+    codes = pa.binary(PLANE_ROWS * 4 * -(-dim // 4))
+    return pa.schema(
+        [_value("codes", codes), _value("scales", floats), _value("residuals", floats)]
+    )
+
+
+def _plane(dim: int, codes: Numbers, scales: Numbers, residuals: Numbers) -> pa.RecordBatch:
+    schema = _plane_schema(dim)
+    n_blocks = len(scales) // PLANE_ROWS
+    blocks = pa.Array.from_buffers(schema.types[0], n_blocks, [None, pa.py_buffer(codes)], 0)
+    floats = [
+        pa.Array.from_buffers(kind, n_blocks, [None], 0, children=[_numbers(of, pa.float32())])
+        for kind, of in zip(schema.types[1:], (scales, residuals), strict=True)
+    ]
+    return pa.record_batch([blocks, *floats], schema=schema)
 
 
 def _terms(parts: Mapping[str, Any]) -> pa.RecordBatch:
@@ -181,7 +211,12 @@ def _array(kind: pa.DataType, buffers: list[Numbers], items: pa.Array | None = N
 
 
 def segment_of(
-    name: str, n_rows: int, open_role: Open, schema: Schema, dims: Mapping[str, int]
+    name: str,
+    n_rows: int,
+    open_role: Open,
+    has_role: Callable[[str], bool],
+    schema: Schema,
+    dims: Mapping[str, int],
 ) -> Segment:
     """Join the files of a segment.
 
@@ -192,6 +227,8 @@ def segment_of(
         How many rows the MANIFEST says there are.
     open_role : callable
         Role to the path (for messages) and the batch of its file, checked.
+    has_role : callable
+        Whether there is a file of an optional role.
     schema : Schema
     dims : mapping of str to int
 
@@ -227,7 +264,10 @@ def segment_of(
             raise error(CorruptIndexError, str(path), f"{n_rows} rows of {dims[arm]} values", got)
         plane = _values(vectors.column(0).storage.values).view(np.uint8)
         norms = _values(vectors.column(1))
-        dense[arm] = _core.DenseColumn.from_parts(arm, dtype, dims[arm], plane, norms)
+        front = None
+        if has_role(f"plane-{at}"):
+            front = _front(take(f"plane-{at}", _plane_schema(dims[arm])))
+        dense[arm] = _core.DenseColumn.from_parts(arm, dtype, dims[arm], plane, norms, front)
     lexical = {}
     for at, arm in enumerate(schema.text_arms):
         documents = take(f"documents-{at}", _DOCUMENTS, _DOCUMENTS_1)
@@ -235,6 +275,16 @@ def segment_of(
         terms = take(f"terms-{at}", *([_TERMS_1] if is_old else _TERMS.values()))
         lexical[arm] = _lexical(arm, documents, terms)
     return segment_from_parts(rows, _values(batch.column(0)), schema, lexical, dense, name=name)
+
+
+def _front(batch: pa.RecordBatch) -> tuple[Numbers, Numbers, Numbers]:
+    codes, scales, residuals = batch.columns
+    n_bytes = len(codes) * codes.type.byte_width
+    return (
+        _view(codes.buffers()[1], np.uint8, n_bytes),
+        _values(scales.values),
+        _values(residuals.values),
+    )
 
 
 def _lexical(arm: str, documents: pa.RecordBatch, terms: pa.RecordBatch) -> _core.LexicalColumn:

@@ -22,6 +22,7 @@ from hyrecall.arrow_files import (
     batches_of,
     dead_batch,
     dead_rows,
+    optional_roles,
     read_batch,
     roles,
     segment_of,
@@ -274,11 +275,15 @@ def _open_segment(
     full: bool,
 ) -> tuple[Segment, _core.SegmentView]:
     wanted = {*roles(schema), *(["dead"] if entry.n_dead else [])}
-    if entry.files.keys() != wanted:
+    if entry.files.keys() - set(optional_roles(schema)) != wanted:
         where = f"{path / MANIFEST}: segment {entry.name}"
         raise error(CorruptIndexError, where, f"files {sorted(wanted)}", sorted(entry.files))
-    arms = {f"vectors-{at}": arm for at, arm in enumerate(schema.vector_arms)}
-    late: dict[str, disk.LateCheck] = {}
+    arms = {
+        f"{role}-{at}": arm
+        for role in ("vectors", "plane")
+        for at, arm in enumerate(schema.vector_arms)
+    }
+    late: dict[str, list[disk.LateCheck]] = {}
 
     def open_role(role: str) -> tuple[Path, pa.RecordBatch]:
         file = entry.files[role]
@@ -288,16 +293,22 @@ def _open_segment(
         now = [number for number in range(len(file.blocks)) if number not in left]
         disk.check_blocks(where, file, buffer, now)
         if left:
-            late[arms[role]] = disk.LateCheck(where, file, buffer)
+            late.setdefault(arms[role], []).append(disk.LateCheck(where, file, buffer))
         return where, read_batch(where, buffer)
 
-    segment = segment_of(entry.name, entry.n_rows, open_role, schema, dims)
-    segment = replace(segment, late=late)
+    has_role = entry.files.__contains__
+    segment = segment_of(entry.name, entry.n_rows, open_role, has_role, schema, dims)
+    segment = replace(segment, late={arm: partial(_run, checks) for arm, checks in late.items()})
     view = _core.SegmentView(segment.core)
     if entry.n_dead:
         dead = dead_rows(*open_role("dead"), entry.n_rows, entry.n_dead)
         view = view.without(dead)
     return segment, view
+
+
+def _run(checks: list[disk.LateCheck]) -> None:
+    for check in checks:
+        check()
 
 
 # ---- what is not in the files ----

@@ -305,10 +305,17 @@ def describe(facts: IndexFacts, state: State, device: str) -> dict[str, Any]:
                 "n_dead": view.n_dead,
                 "n_cells": segment.core.n_cells,
                 "nbytes": _nbytes(segment),
+                "plane": {arm: _plane(column) for arm, column in segment.dense.items()},
             }
             for segment, view in zip(state.segments, state.views, strict=True)
         ],
     }
+
+
+def _plane(column: _core.DenseColumn) -> dict[str, int]:
+    """Tell how often queries read a window of 4,096 rows, and how often they scored it whole."""
+    windows, plain = column.front_use
+    return {"windows": windows, "plain": plain}
 
 
 def _nbytes(segment: Segment) -> dict[str, Any]:

@@ -27,6 +27,8 @@ NEEDED_FLAGS = {
     "avx2": {"avx2", "fma", "f16c"},
     "avx512": {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512dq"},
 }
+NEEDED_FLAGS["avx512vnni"] = NEEDED_FLAGS["avx512"] | {"avx512_vnni"}
+NEEDED_FLAGS["amx"] = NEEDED_FLAGS["avx512vnni"] | {"amx_tile", "amx_int8"}
 
 CSRC = Path(__file__).parents[2] / "csrc"
 # Functions of formulas.hpp that no scalar line calls, and why.

@@ -6,7 +6,7 @@
 
 namespace hyrecall::cpu {
 
-enum class Isa { kScalar, kAvx2, kAvx512 };
+enum class Isa { kScalar, kAvx2, kAvx512, kAvx512Vnni, kAmx };
 
 // scores[i] = canonical dot of the query and row i, for n_rows rows of dim elements, back to back.
 // query: float32, padded with +0 to a multiple of 32; rows: the storage type, not padded.
@@ -25,8 +25,8 @@ DotKernels scalar_dot_kernels();
 DotKernels avx2_dot_kernels();
 DotKernels avx512_dot_kernels();
 
-// The best set this CPU has, or the one HYRECALL_ISA=scalar|avx2|avx512 names (an error if the CPU
-// lacks it).
+// The best set this CPU has, or the one HYRECALL_ISA=scalar|avx2|avx512|avx512vnni|amx names (an
+// error if the CPU lacks it).
 DotKernels const& dot_kernels();
 
 }  // namespace hyrecall::cpu

@@ -16,6 +16,7 @@ from hyrecall._core import shaping as shaping
 
 _Rows: TypeAlias = npt.NDArray[np.uint32]
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
+_Floats: TypeAlias = npt.NDArray[np.float32]
 _Floor: TypeAlias = tuple[float, bool] | None  # (value, strict)
 _Bm25: TypeAlias = tuple[str, float, float, float]  # (variant, k1, b, delta)
 # None, a text, or (kind, ...) as hyrecall.queries makes them.
@@ -180,10 +181,19 @@ class DenseColumn:
     def merge(sources: Sequence[DenseColumn], source: _Rows, source_row: _Rows) -> DenseColumn: ...
     @staticmethod
     def from_parts(
-        name: str, dtype: str, dim: int, rows: _Bytes, inverse_norms: npt.NDArray[np.float32]
+        name: str,
+        dtype: str,
+        dim: int,
+        rows: _Bytes,
+        inverse_norms: _Floats,
+        front: tuple[_Bytes, _Floats, _Floats] | None = None,
     ) -> DenseColumn: ...
     @property
     def rows(self) -> _Bytes: ...
+    @property
+    def front(self) -> tuple[_Bytes, _Floats, _Floats] | None: ...
+    @property
+    def front_use(self) -> tuple[int, int]: ...
     @property
     def inverse_norms(self) -> npt.NDArray[np.float32]: ...
     @property

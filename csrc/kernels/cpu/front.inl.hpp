@@ -1,0 +1,116 @@
+// What:   integer dots of a panel of up to 8 queries with one or two blocks of 16 rows of the int8
+//         plane, then reach() of kernels/front_plane.hpp on 16 rows at a time, compared with each
+//         query's cut. Dots are exact, so every instruction set finds the same rows.
+// In/Out: see front.hpp.
+// Cost:   16 rows x 8 queries: a load and 8 broadcasts for 8 products, bound by memory (7 of the
+//         queries are free). 32 x 8: two loads, 16 products: bound by the products.
+// Oracle: tests/native/test_front_kernels.cpp, front_score() and reach().
+//
+// Included once by each front_<isa>.cpp inside its own and an anonymous namespace, after it has
+// defined Line, Quad, Sums, kAtOnce (queries in one pass) and kBlocks (blocks in one pass). The
+// k-loop is a function of its own: with the comparison in it GCC 12 spills the sums at each step.
+
+constexpr int kWidth = 8;
+
+template <int kRowBlocks, int kQueries>
+[[gnu::noinline]] void dots(std::uint8_t const* codes, std::size_t block_bytes,
+                            std::uint8_t const* queries, std::size_t n_steps,
+                            std::uint8_t const* ahead, Sums* out) {
+  Sums sums[kRowBlocks * kQueries];
+#pragma GCC unroll 16
+  for (int i = 0; i < kRowBlocks * kQueries; ++i) sums[i] = Sums::zero();
+  for (std::size_t step = 0; step < n_steps; ++step) {
+    Line lines[kRowBlocks];
+#pragma GCC unroll 2
+    for (int b = 0; b < kRowBlocks; ++b)
+      lines[b] = Line::load(codes + static_cast<std::size_t>(b) * block_bytes + step * 64);
+    __builtin_prefetch(ahead + step * 64, 0, 2);
+#pragma GCC unroll 8
+    for (int q = 0; q < kQueries; ++q) {
+      Quad const quad = Quad::load(queries + (step * kWidth + static_cast<std::size_t>(q)) * 4);
+#pragma GCC unroll 2
+      for (int b = 0; b < kRowBlocks; ++b) sums[b * kQueries + q].add(lines[b], quad);
+    }
+  }
+#pragma GCC unroll 2
+  for (int b = 0; b < kRowBlocks; ++b) {
+#pragma GCC unroll 8
+    for (int q = 0; q < kQueries; ++q) out[b * kWidth + q] = sums[b * kQueries + q];
+  }
+}
+
+// One query: four sums, because one would wait for itself. Its panel is its codes.
+[[gnu::noinline]] void dots_of_one(std::uint8_t const* codes, std::uint8_t const* query,
+                                   std::size_t n_steps, Sums* out) {
+  Sums sums[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) sums[i] = Sums::zero();
+  std::size_t step = 0;
+  for (; step + 4 <= n_steps; step += 4) {
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < 4; ++i)
+      sums[i].add(Line::load(codes + (step + i) * 64), Quad::load(query + (step + i) * 4));
+  }
+  for (; step < n_steps; ++step)
+    sums[0].add(Line::load(codes + step * 64), Quad::load(query + step * 4));
+  sums[0].join(sums[1]);
+  sums[2].join(sums[3]);
+  sums[0].join(sums[2]);
+  *out = sums[0];
+}
+
+inline std::uint32_t scan(FrontRows const& rows, std::size_t dim, FrontQueries const& queries,
+                          std::uint8_t const* ahead, FrontHits& hits) {
+  std::size_t const n_steps = (dim + 3) / 4;
+  std::size_t const block_bytes = n_steps * 64;
+  Sums sums[kFrontCallBlocks * kWidth];
+  if (queries.n == 1) {
+    for (int b = 0; b < rows.n_blocks; ++b)
+      dots_of_one(rows.codes + static_cast<std::size_t>(b) * block_bytes, queries.codes, n_steps,
+                  sums + b * kWidth);
+  } else if (kBlocks == 2 && rows.n_blocks == 2) {
+    for (int q = 0; q < kWidth; q += kAtOnce)
+      dots<kBlocks, kAtOnce>(rows.codes, block_bytes, queries.codes + q * 4, n_steps, ahead,
+                             sums + q);
+  } else {
+    for (int b = 0; b < rows.n_blocks; ++b) {
+      for (int q = 0; q < queries.n; q += kAtOnce)
+        dots<1, kAtOnce>(rows.codes + static_cast<std::size_t>(b) * block_bytes, block_bytes,
+                         queries.codes + q * 4, n_steps, ahead, sums + b * kWidth + q);
+    }
+  }
+  std::uint32_t any = 0;
+  for (int q = 0; q < queries.n; ++q) {
+    std::uint32_t passed = 0;
+    for (int b = 0; b < rows.n_blocks; ++b) {
+      passed |= sums[b * kWidth + q].passes(queries.sums[q], rows.scales + b * 16,
+                                            rows.residuals + b * 16, queries.scales[q],
+                                            queries.per_residual[q], queries.cuts[q],
+                                            hits.reach[q] + b * 16)
+                << (b * 16);
+    }
+    hits.rows[q] = passed;
+    any |= static_cast<std::uint32_t>(passed != 0) << q;
+  }
+  return any;
+}
+
+inline std::size_t panel_bytes(int n, std::size_t dim) {
+  return (dim + 3) / 4 * 4 * static_cast<std::size_t>(n == 1 ? 1 : kWidth);
+}
+
+// [n_steps][8][4]; a panel of one is [n_steps][4].
+inline void pack(std::int8_t const* const* codes, int n, std::size_t dim, std::uint8_t* panel) {
+  std::size_t const stride = n == 1 ? 1 : kWidth;
+  std::size_t const n_bytes = panel_bytes(n, dim);
+  for (std::size_t i = 0; i < n_bytes; ++i) panel[i] = 0;
+  for (int q = 0; q < n; ++q) {
+    for (std::size_t i = 0; i < dim; ++i)
+      panel[(i / 4 * stride + static_cast<std::size_t>(q)) * 4 + i % 4] =
+          static_cast<std::uint8_t>(codes[q][i]);
+  }
+}
+
+inline FrontKernels make_front_kernels(char const* name) {
+  return {name, kWidth, panel_bytes, pack, scan, [] {}, [] {}};
+}

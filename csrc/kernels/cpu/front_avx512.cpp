@@ -1,0 +1,70 @@
+// The first pass in one 16-lane register a block: AVX-512 F, BW, VL, DQ.
+#include "kernels/cpu/front.hpp"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include <cstring>
+
+namespace hyrecall::cpu {
+namespace avx512_front {
+namespace {
+
+constexpr int kBlocks = 2;
+constexpr int kAtOnce = 8;
+
+// As with AVX2 the row gives its magnitude and its sign goes to the query, by a mask.
+struct Line {
+  __m512i magnitude;
+  __mmask64 negative;
+  static Line load(std::uint8_t const* from) {
+    __m512i const codes =
+        _mm512_xor_si512(_mm512_loadu_si512(from), _mm512_set1_epi8(static_cast<char>(0x80)));
+    return {_mm512_abs_epi8(codes), _mm512_movepi8_mask(codes)};
+  }
+};
+struct Quad {
+  __m512i codes;
+  static Quad load(std::uint8_t const* from) {
+    int bits;
+    std::memcpy(&bits, from, sizeof bits);
+    return {_mm512_set1_epi32(bits)};
+  }
+};
+struct Sums {
+  __m512i rows;
+  static Sums zero() { return {_mm512_setzero_si512()}; }
+  void add(Line const& line, Quad const& quad) {
+    __m512i const signed_codes =
+        _mm512_mask_sub_epi8(quad.codes, line.negative, _mm512_setzero_si512(), quad.codes);
+    __m512i const pairs = _mm512_maddubs_epi16(line.magnitude, signed_codes);
+    rows = _mm512_add_epi32(rows, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+  }
+  void join(Sums const& other) { rows = _mm512_add_epi32(rows, other.rows); }
+  static std::uint32_t passes_of(__m512i dots, float const* scales, float const* residuals,
+                                 float scale, float per_residual, float cut, float* reach) {
+    __m512 const by_row = _mm512_mul_ps(_mm512_cvtepi32_ps(dots), _mm512_loadu_ps(scales));
+    __m512 const score = _mm512_mul_ps(by_row, _mm512_set1_ps(scale));
+    __m512 const reached =
+        _mm512_fmadd_ps(_mm512_loadu_ps(residuals), _mm512_set1_ps(per_residual), score);
+    __mmask16 const passed = _mm512_cmp_ps_mask(reached, _mm512_set1_ps(cut), _CMP_GE_OQ);
+    if (passed != 0) _mm512_storeu_ps(reach, reached);
+    return passed;
+  }
+  std::uint32_t passes(std::int32_t, float const* scales, float const* residuals, float scale,
+                       float per_residual, float cut, float* reach) const {
+    return passes_of(rows, scales, residuals, scale, per_residual, cut, reach);
+  }
+};
+
+#include "kernels/cpu/front.inl.hpp"
+
+}  // namespace
+}  // namespace avx512_front
+
+FrontKernels avx512_front_kernels() {
+  return avx512_front::make_front_kernels("avx512");
+}
+
+}  // namespace hyrecall::cpu
+#endif

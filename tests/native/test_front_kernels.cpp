@@ -1,0 +1,181 @@
+// The first pass of every instruction set against its definition: the same rows and the same reach,
+// bit for bit.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "kernels/cpu/front.hpp"
+#include "kernels/cpu/isa.hpp"
+#include "kernels/front_plane.hpp"
+#include "native/check.hpp"
+
+namespace hyrecall::testing {
+namespace {
+
+using cpu::FrontHits;
+using cpu::FrontKernels;
+using cpu::FrontQueries;
+using cpu::FrontRows;
+
+// Mistakes that kernels of this kind have made.
+enum class Bug { kNone, kSaturates, kDropsTail, kScaleOfFirstBlock, kStrict };
+
+std::int32_t product(std::uint8_t const* row, std::int8_t const* query, Bug bug) {
+  std::int32_t sum = 0;
+  for (int pair = 0; pair < 4; pair += 2) {
+    std::int32_t two = 0;
+    std::int32_t offset = 0;
+    for (int j = pair; j < pair + 2; ++j) {
+      two += row[j] * query[j];
+      offset += 128 * query[j];
+    }
+    // What maddubs does to unsigned bytes up to 255.
+    if (bug == Bug::kSaturates) two = std::clamp(two, -32768, 32767);
+    sum += two - offset;
+  }
+  return sum;
+}
+
+// The definition. The panel is [n][steps of 4] of codes.
+template <Bug kBug>
+std::uint32_t scan_by_definition(FrontRows const& rows, std::size_t dim,
+                                 FrontQueries const& queries, std::uint8_t const*,
+                                 FrontHits& hits) {
+  std::size_t const n_steps = cpu::front_steps(dim);
+  std::size_t const n_read = kBug == Bug::kDropsTail ? dim / 4 : n_steps;
+  std::uint32_t any = 0;
+  for (int q = 0; q < queries.n; ++q) {
+    auto const* const codes = reinterpret_cast<std::int8_t const*>(queries.codes) +
+                              static_cast<std::size_t>(q) * n_steps * 4;
+    hits.rows[q] = 0;
+    for (int r = 0; r < rows.n_blocks * 16; ++r) {
+      std::uint8_t const* const block =
+          rows.codes + static_cast<std::size_t>(r / 16) * cpu::front_block_bytes(dim);
+      std::int32_t dot = 0;
+      for (std::size_t step = 0; step < n_read; ++step)
+        dot += product(block + step * 64 + r % 16 * 4, codes + step * 4, kBug);
+      int const at = kBug == Bug::kScaleOfFirstBlock ? r % 16 : r;
+      float const score = front_score(dot, rows.scales[at], queries.scales[q]);
+      hits.reach[q][r] = reach(score, rows.residuals[r], queries.per_residual[q]);
+      bool const passes = kBug == Bug::kStrict ? hits.reach[q][r] > queries.cuts[q]
+                                               : hits.reach[q][r] >= queries.cuts[q];
+      hits.rows[q] |= static_cast<std::uint32_t>(passes) << r;
+    }
+    any |= static_cast<std::uint32_t>(hits.rows[q] != 0) << q;
+  }
+  return any;
+}
+
+std::size_t plain_bytes(int n, std::size_t dim) {
+  return static_cast<std::size_t>(n) * cpu::front_steps(dim) * 4;
+}
+
+void plain_pack(std::int8_t const* const* codes, int n, std::size_t dim, std::uint8_t* panel) {
+  std::memset(panel, 0, plain_bytes(n, dim));
+  for (int q = 0; q < n; ++q)
+    std::memcpy(panel + static_cast<std::size_t>(q) * cpu::front_steps(dim) * 4, codes[q], dim);
+}
+
+template <Bug kBug>
+FrontKernels definition() {
+  return {"definition", cpu::kFrontMostQueries,   plain_bytes,
+          plain_pack,   scan_by_definition<kBug>, [] {},
+          [] {}};
+}
+
+struct Case {
+  std::size_t dim;
+  int n_blocks;
+  int n;
+  bool is_extreme;  // codes of +-127 alone
+};
+
+bool agree(Rng& rng, FrontKernels const& kernels, Case const& c) {
+  std::size_t const block_bytes = cpu::front_block_bytes(c.dim);
+  auto const code = [&] {
+    if (c.is_extreme) return static_cast<std::int8_t>(rng.below(2) == 0 ? 127 : -127);
+    return static_cast<std::int8_t>(rng.below(255) - 127);
+  };
+  std::vector<std::uint8_t> rows(static_cast<std::size_t>(c.n_blocks) * block_bytes +
+                                 cpu::kFrontSlackBytes);
+  for (std::uint8_t& byte : rows) byte = static_cast<std::uint8_t>(code() + 128);
+  std::vector<float> scales(32);
+  std::vector<float> residuals(32);
+  for (std::size_t r = 0; r < 32; ++r) {
+    scales[r] = static_cast<float>(1e-4 * (1.0 + rng.unit()));
+    residuals[r] = rng.below(6) == 0 ? -std::numeric_limits<float>::infinity()
+                                     : static_cast<float>(0.02 * rng.unit());
+  }
+  std::vector<std::int8_t> codes(static_cast<std::size_t>(c.n) * c.dim);
+  for (std::int8_t& one : codes) one = code();
+  std::vector<std::int8_t const*> pointers;
+  std::vector<std::int32_t> sums;
+  std::vector<float> query_scales;
+  std::vector<float> per_residual;
+  std::vector<float> cuts;
+  for (int q = 0; q < c.n; ++q) {
+    std::int8_t const* const first = codes.data() + static_cast<std::size_t>(q) * c.dim;
+    pointers.push_back(first);
+    std::int32_t sum = 0;
+    for (std::size_t i = 0; i < c.dim; ++i) sum += first[i];
+    sums.push_back(sum);
+    query_scales.push_back(static_cast<float>(1e-3 * (1.0 + rng.unit())));
+    per_residual.push_back(static_cast<float>(1.0 + 0.01 * rng.unit()));
+    cuts.push_back(0.0f);
+  }
+  FrontRows const block{rows.data(), scales.data(), residuals.data(), c.n_blocks};
+  auto const run = [&](FrontKernels const& chosen, FrontHits& hits) {
+    std::vector<std::uint8_t> panel(chosen.panel_bytes(c.n, c.dim));
+    chosen.pack(pointers.data(), c.n, c.dim, panel.data());
+    FrontQueries const queries{panel.data(),        sums.data(), query_scales.data(),
+                               per_residual.data(), cuts.data(), c.n};
+    chosen.enter();
+    std::uint32_t const any = chosen.scan(block, c.dim, queries, rows.data(), hits);
+    chosen.leave();
+    return any;
+  };
+  FrontHits expected{};
+  run(definition<Bug::kNone>(), expected);
+  for (std::size_t q = 0; q < cuts.size(); ++q) cuts[q] = expected.reach[q][rng.below(16)];
+  std::uint32_t const wanted = run(definition<Bug::kNone>(), expected);
+  FrontHits hits{};
+  if (run(kernels, hits) != wanted) return false;
+  for (int q = 0; q < c.n; ++q) {
+    if (hits.rows[q] != expected.rows[q]) return false;
+    for (int r = 0; r < 32; ++r) {
+      bool const is_hit = (hits.rows[q] >> r & 1) != 0;
+      if (is_hit && hits.reach[q][r] != expected.reach[q][r]) return false;
+    }
+  }
+  return true;
+}
+
+bool always_agree(FrontKernels const& kernels) {
+  Rng rng(5);
+  for (std::size_t dim : {1u, 3u, 4u, 5u, 16u, 31u, 60u, 63u, 64u, 65u, 100u, 257u, 768u}) {
+    for (int round = 0; round < 12; ++round) {
+      int const n = round == 0 ? 1 : round == 1 ? kernels.width : 1 + rng.below(kernels.width);
+      Case const c{dim, 1 + round % 2, n, round % 4 == 3};
+      if (!agree(rng, kernels, c)) return false;
+    }
+  }
+  return true;
+}
+
+TEST(front_kernels_of_every_instruction_set_equal_the_definition) {
+  for (FrontKernels const& kernels : cpu::found_front_kernels()) {
+    if (!always_agree(kernels)) throw Failure(std::string("kernels differ: ") + kernels.name);
+  }
+}
+
+TEST(front_kernels_with_planted_bugs_are_caught) {
+  CHECK(always_agree(definition<Bug::kNone>()));
+  CHECK(!always_agree(definition<Bug::kSaturates>()));
+  CHECK(!always_agree(definition<Bug::kDropsTail>()));
+  CHECK(!always_agree(definition<Bug::kScaleOfFirstBlock>()));
+  CHECK(!always_agree(definition<Bug::kStrict>()));
+}
+
+}  // namespace
+}  // namespace hyrecall::testing
