@@ -45,7 +45,7 @@ def parts(table: pa.Table, text: hr.Text, threads: int) -> dict[str, bytes]:
     schema = hr.Schema(key="id", cell="user", text={"x": text}, stored=())
     index = hr.Index.build(table, schema, threads=threads)
     column = index._state.segments[0].lexical["x"]
-    return {name: part.tobytes() for name, part in column.parts().items()}
+    return {name: np.asarray(part).tobytes() for name, part in column.parts().items()}
 
 
 @pytest.mark.parametrize("preset", ["word", "unicode", "porter"])

@@ -143,14 +143,18 @@ Sparse random_sparse(Rng& rng, bool is_long) {
 std::shared_ptr<LexicalColumn const> column_of(Sparse const& sparse) {
   LexicalBuilder builder("text");
   TermId const word = builder.intern("word");
+  TokenRows rows;
   for (Row row = 0, next = 0; row < sparse.lengths.size(); ++row) {
     if (next < sparse.rows.size() && sparse.rows[next] == row) {
-      for (std::uint32_t i = 0; i < sparse.freqs[next]; ++i) builder.token(word, 3 * i);
+      for (std::uint32_t i = 0; i < sparse.freqs[next]; ++i) rows.add_token(word, 3 * i);
       ++next;
     }
-    builder.end_row(sparse.lengths[row]);
+    rows.end_row(sparse.lengths[row]);
   }
-  return builder.finish();
+  ForwardRows encoded;
+  encoded.encode(rows);
+  builder.append(rows, encoded);
+  return builder.finish(2);
 }
 
 TEST(lexical_postings_say_what_they_were_given_in_either_width) {

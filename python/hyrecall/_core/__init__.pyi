@@ -17,10 +17,10 @@ from hyrecall._core import shaping as shaping
 _Rows: TypeAlias = npt.NDArray[np.uint32]
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 _Floats: TypeAlias = npt.NDArray[np.float32]
+_Front: TypeAlias = tuple[_Bytes, _Floats, _Floats] | None  # codes, scales, residuals
 _Floor: TypeAlias = tuple[float, bool] | None  # (value, strict)
 _Bm25: TypeAlias = tuple[str, float, float, float]  # (variant, k1, b, delta)
-# None, a text, or (kind, ...) as hyrecall.queries makes them.
-_Query: TypeAlias = str | tuple[Any, ...] | None
+_Query: TypeAlias = str | tuple[Any, ...] | None  # (kind, ...) as hyrecall.queries makes them
 
 class _ArrowArray(Protocol):
     def __arrow_c_array__(self, schema: object | None = None, /) -> tuple[object, object]: ...
@@ -181,17 +181,12 @@ class DenseColumn:
     def merge(sources: Sequence[DenseColumn], source: _Rows, source_row: _Rows) -> DenseColumn: ...
     @staticmethod
     def from_parts(
-        name: str,
-        dtype: str,
-        dim: int,
-        rows: _Bytes,
-        inverse_norms: _Floats,
-        front: tuple[_Bytes, _Floats, _Floats] | None = None,
+        name: str, dtype: str, dim: int, rows: _Bytes, inverse_norms: _Floats, front: _Front = None
     ) -> DenseColumn: ...
     @property
     def rows(self) -> _Bytes: ...
     @property
-    def front(self) -> tuple[_Bytes, _Floats, _Floats] | None: ...
+    def front(self) -> _Front: ...
     @property
     def front_use(self) -> tuple[int, int]: ...
     @property
@@ -258,10 +253,8 @@ class Snapshot:
         previous: Snapshot | None,
         guests: Sequence[tuple[int, int, Guest, _Rows]],
     ) -> Snapshot:
-        """The same documents with their dense columns on a CUDA device; what `previous` has there
-        is shared. guests: (segment, column, its rows as a tensor there, which of them each row
-        is), which it takes.
-        """
+        """The same documents with their dense columns on a CUDA device, shared with `previous`.
+        guests: (segment, column, its rows as a tensor there, which of them each row is)."""
     def locate_rows(
         self, cell_parts: list[_ArrowArray], keys: _ArrowArray
     ) -> tuple[npt.NDArray[np.int32], _Rows]:
@@ -283,10 +276,7 @@ class Scopes:
     """The scopes of a batch, each distinct one encoded once."""
 
     def __init__(
-        self,
-        kinds: Sequence[str],
-        scope_type: type,
-        read: Callable[[object, str], list[bytes]],
+        self, kinds: Sequence[str], scope_type: type, read: Callable[[object, str], list[bytes]]
     ) -> None:
         """Take the cell columns' types, the type that holds several cells, and who gives the
         encoded cells of what is not plain, or says what is wrong with it: read(scope, argument).
@@ -312,8 +302,7 @@ class Guest:
     @staticmethod
     def take(gate: Gate, capsule: object, dim: int) -> Guest | None:
         """Take over a DLPack capsule's tensor; None where it is no matrix of floats with `dim`
-        columns on the gate's device.
-        """
+        columns on the gate's device."""
     @property
     def n_rows(self) -> int: ...
 
