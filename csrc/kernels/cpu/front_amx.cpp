@@ -107,7 +107,8 @@ std::uint32_t scan(FrontRows const& rows, std::size_t dim, FrontQueries const& q
   std::uint32_t any = 0;
   for (int q = 0; q < queries.n; ++q) {
     std::uint32_t passed = 0;
-    __m512i const offset = _mm512_set1_epi32(queries.sums[q] * 128);
+    // Sums wrap, so they are right wherever the dot itself fits.
+    __m512i const offset = _mm512_slli_epi32(_mm512_set1_epi32(queries.sums[q]), 7);
     for (int b = 0; b < rows.n_blocks; ++b) {
       __m512i const dots_16 =
           _mm512_sub_epi32(_mm512_load_si512(tiles[q / 16 * 2 + b][q % 16]), offset);

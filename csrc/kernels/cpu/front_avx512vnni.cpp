@@ -47,7 +47,7 @@ struct Sums {
   // right wherever the dot itself fits.
   std::uint32_t passes(std::int32_t sum, float const* scales, float const* residuals, float scale,
                        float per_residual, float cut, float* reach) const {
-    __m512i const dots = _mm512_sub_epi32(rows, _mm512_set1_epi32(sum * 128));
+    __m512i const dots = _mm512_sub_epi32(rows, _mm512_slli_epi32(_mm512_set1_epi32(sum), 7));
     return passes_of(dots, scales, residuals, scale, per_residual, cut, reach);
   }
 };
