@@ -14,8 +14,8 @@ constexpr std::size_t kLeastQueries = 64;
 constexpr std::size_t kSliceRows = 4'096;  // a scan is split among threads above this many rows
 constexpr std::size_t kSlicesAThread = 4;  // so that threads end together
 // The first pass leaves a few times `depth` rows; where there are hardly more, it saves nothing.
-constexpr std::size_t kPlainRowsADepth = 16;
-constexpr std::size_t kPlainRows = 1'024;  // as dear as quantising a query
+constexpr std::size_t kPlainRowsADepth = 4;
+constexpr std::size_t kPlainRows = 160;  // as dear as quantising a query
 
 struct Group {
   std::size_t number;
@@ -106,6 +106,7 @@ std::vector<Cohort> plan_cohorts(Snapshot const& snapshot, Request const& reques
       }
       Cohort& cohort = cohorts.back();
       cohort.members.push_back({group.number,
+                                group.n_rows,
                                 {group.queries.begin() + static_cast<std::ptrdiff_t>(begin),
                                  group.queries.begin() + static_cast<std::ptrdiff_t>(end)}});
       cohort.n_queries += end - begin;

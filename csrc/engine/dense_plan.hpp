@@ -14,6 +14,7 @@ namespace hyrecall {
 // Queries of one group: they read the same rows.
 struct CohortMember {
   std::size_t group;
+  std::size_t n_rows;  // that they may see
   std::vector<std::uint32_t> queries;
 };
 

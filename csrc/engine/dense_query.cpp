@@ -99,10 +99,10 @@ void DenseQueryScan::scan(DenseColumn const& column, std::span<Seq const> seqs,
 
 void DenseQueryScan::score(std::span<Waiting> rows) {
   DenseQuery const& query = arm_->query(query_);
-  // In the order of memory, segment by segment.
-  std::sort(rows.begin(), rows.end(), [](Waiting const& a, Waiting const& b) {
-    return a.segment != b.segment ? a.segment < b.segment : a.row < b.row;
-  });
+  // Segment by segment.
+  auto const by_segment = [](Waiting const& a, Waiting const& b) { return a.segment < b.segment; };
+  if (!std::is_sorted(rows.begin(), rows.end(), by_segment))
+    std::sort(rows.begin(), rows.end(), by_segment);
   std::vector<Row> some;
   std::vector<float> scores;
   for (std::size_t begin = 0, end = 0; begin < rows.size(); begin = end) {

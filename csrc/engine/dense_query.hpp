@@ -28,10 +28,12 @@ struct FrontQuery {
 FrontQuery quantize_query(DenseQuery const& query, std::uint32_t dim);
 
 // A threshold that threads raise together. It only rises, and is always the k-th best score of
-// some of the rows: whatever a thread reads is right.
+// some of the rows, unless it began as a guess (engine/dense_guess.hpp): whatever a thread reads is
+// right.
 class SharedThreshold {
  public:
   float load() const { return value_.load(std::memory_order_relaxed); }
+  void reset() { value_.store(kLeast, std::memory_order_relaxed); }
   void raise(float value) {
     float seen = load();
     while (seen < value && !value_.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
@@ -39,7 +41,9 @@ class SharedThreshold {
   }
 
  private:
-  std::atomic<float> value_{-1.0f};  // no cosine is less
+  static constexpr float kLeast = -1.0f;  // no cosine is less
+
+  std::atomic<float> value_{kLeast};
 };
 
 class DenseQueryScan {

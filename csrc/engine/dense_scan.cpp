@@ -1,303 +1,16 @@
-// A cohort reads a slice of the rows tile by tile. Of each tile, 32 rows at a time meet the
-// cohort's queries panel by panel: the rows stay in the first-level cache, the queries in the
-// second.
 #include "engine/dense_scan.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <limits>
-#include <memory>
-#include <optional>
 
 #include "core/parallel.hpp"
+#include "engine/dense_guess.hpp"
 #include "engine/dense_plan.hpp"
 #include "engine/dense_query.hpp"
-#include "kernels/cpu/front.hpp"
+#include "engine/dense_slice.hpp"
+#include "engine/segment.hpp"
 
 namespace hyrecall {
 namespace {
-
-constexpr Row kWindowTiles = 32;  // thresholds are looked at so often
-constexpr Row kBlockRows = cpu::kFrontBlockRows;
-constexpr Row kTileBlocks = kTileRows / kBlockRows;
-
-// The bits of `mask` from row `first` on, 32 of them; first is a multiple of 16.
-std::uint32_t bits_from(TileMask mask, Row first) {
-  std::uint64_t const word = first >= 64   ? mask.high >> (first - 64)
-                             : first == 48 ? mask.low >> 48 | mask.high << 16
-                                           : mask.low >> first;
-  return static_cast<std::uint32_t>(word);
-}
-
-// The queries of a cohort in panels, as the kernels read them.
-class Panels {
- public:
-  Panels(cpu::FrontKernels const& kernels, std::span<DenseQueryScan const> queries,
-         std::uint32_t dim)
-      : dim_(dim), width_(static_cast<std::size_t>(kernels.width)), n_(queries.size()) {
-    for (DenseQueryScan const& one : queries) {
-      sums_.push_back(one.front().sum);
-      scales_.push_back(one.front().scale);
-      per_residual_.push_back(one.front().bound.per_residual);
-    }
-    cuts_.resize(n_, std::numeric_limits<float>::infinity());
-    std::vector<std::int8_t const*> codes;
-    for (std::size_t begin = 0; begin < n_; begin += width_) {
-      codes.clear();
-      for (std::size_t q = begin; q < std::min(n_, begin + width_); ++q)
-        codes.push_back(queries[q].front().codes.data());
-      int const n = static_cast<int>(codes.size());
-      packed_.push_back(std::make_unique<std::uint8_t[]>(kernels.panel_bytes(n, dim) + 64));
-      std::uint8_t* const at = aligned(packed_.back().get());
-      kernels.pack(codes.data(), n, dim, at);
-    }
-  }
-
-  std::size_t size() const { return packed_.size(); }
-  std::size_t width() const { return width_; }
-  float& cut(std::size_t query) { return cuts_[query]; }
-  cpu::FrontQueries operator[](std::size_t panel) const {
-    std::size_t const begin = panel * width_;
-    return {aligned(packed_[panel].get()), sums_.data() + begin,
-            scales_.data() + begin,        per_residual_.data() + begin,
-            cuts_.data() + begin,          static_cast<int>(std::min(width_, n_ - begin))};
-  }
-
- private:
-  static std::uint8_t* aligned(std::uint8_t* at) {
-    return at + (64 - reinterpret_cast<std::uintptr_t>(at) % 64) % 64;
-  }
-
-  std::uint32_t dim_;
-  std::size_t width_;
-  std::size_t n_;
-  std::vector<std::unique_ptr<std::uint8_t[]>> packed_;
-  std::vector<std::int32_t> sums_;
-  std::vector<float> scales_;
-  std::vector<float> per_residual_;
-  std::vector<float> cuts_;
-};
-
-// One thread's way through a slice of the rows of a cohort.
-class SliceScan {
- public:
-  SliceScan(Snapshot const& snapshot, DenseRequest const& arm, Audience const& audience,
-            Cohort const& cohort, std::span<DenseQueryScan> queries)
-      : snapshot_(snapshot),
-        arm_(arm),
-        audience_(audience),
-        cohort_(cohort),
-        queries_(queries),
-        kernels_(cpu::front_kernels(queries.size())),
-        masks_(queries.size()),
-        left_(cohort.members.size()) {
-    std::size_t first = 0;
-    for (CohortMember const& member : cohort.members) {
-      firsts_.push_back(first);
-      first += member.queries.size();
-    }
-    firsts_.push_back(first);
-  }
-
-  void run(std::size_t slice) {
-    bool const reads_front = !cohort_.is_plain;
-    if (reads_front) kernels_.enter();
-    for (std::uint32_t s = 0; s < snapshot_.segments.size(); ++s) {
-      begin_segment(s, slice);
-      while (begin_window()) {
-        for (Row tile = next_tile(); tile < window_end_; tile = next_tile()) scan_tile(tile);
-      }
-      if (has_front_) {
-        column_->front_use.n_windows.fetch_add(n_windows_, std::memory_order_relaxed);
-        column_->front_use.n_plain.fetch_add(n_plain_, std::memory_order_relaxed);
-      }
-    }
-    if (reads_front) kernels_.leave();
-  }
-
- private:
-  void begin_segment(std::uint32_t number, std::size_t slice) {
-    number_ = number;
-    n_windows_ = n_plain_ = 0;
-    segment_ = &snapshot_.segments[number]->segment();
-    column_ = segment_->p.dense[arm_.column].get();
-    has_front_ = !cohort_.is_plain && !column_->front.empty();
-    if (has_front_ && !panels_) panels_.emplace(kernels_, queries_, column_->dim);
-    Row begin = std::numeric_limits<Row>::max();
-    Row end = 0;
-    for (CohortMember const& member : cohort_.members) {
-      auto const& tiles = audience_.tiles(member.group)[number];
-      if (tiles.empty()) continue;
-      begin = std::min(begin, tiles.front().tile);
-      end = std::max(end, tiles.back().tile + 1);
-    }
-    auto const border = [&](std::size_t at) {
-      return static_cast<Row>(begin + std::uint64_t{end - begin} * at / cohort_.n_slices);
-    };
-    for (std::size_t m = 0; m < left_.size(); ++m) {
-      left_[m] = audience_.tiles(cohort_.members[m].group)[number];
-      if (begin < end) left_[m] = between(left_[m], border(slice), border(slice + 1));
-    }
-  }
-
-  static std::span<SelectedTile const> between(std::span<SelectedTile const> tiles, Row begin,
-                                               Row end) {
-    auto const before = [](SelectedTile const& one, Row tile) { return one.tile < tile; };
-    auto const first = std::lower_bound(tiles.begin(), tiles.end(), begin, before);
-    return {first, std::lower_bound(first, tiles.end(), end, before)};
-  }
-
-  // The members with rows in the next window that has any.
-  bool begin_window() {
-    Row first = std::numeric_limits<Row>::max();
-    for (auto const& tiles : left_) {
-      if (!tiles.empty()) first = std::min(first, tiles.front().tile);
-    }
-    if (first == std::numeric_limits<Row>::max()) return false;
-    window_end_ = (first / kWindowTiles + 1) * kWindowTiles;
-    here_.clear();
-    any_plain_ = false;
-    for (std::size_t m = 0; m < left_.size(); ++m) {
-      if (left_[m].empty() || left_[m].front().tile >= window_end_) continue;
-      here_.push_back(m);
-      n_windows_ += firsts_[m + 1] - firsts_[m];
-      for (std::size_t q = firsts_[m]; q < firsts_[m + 1]; ++q) {
-        bool const is_plain = queries_[q].begin_window();
-        any_plain_ = any_plain_ || is_plain;
-        n_plain_ += is_plain ? 1 : 0;
-        if (has_front_) set_cut(q);
-      }
-    }
-    return true;
-  }
-
-  void set_cut(std::size_t q) {
-    panels_->cut(q) =
-        queries_[q].is_plain() ? std::numeric_limits<float>::infinity() : queries_[q].cut();
-  }
-
-  Row next_tile() const {
-    Row tile = std::numeric_limits<Row>::max();
-    for (std::size_t m : here_) {
-      if (!left_[m].empty()) tile = std::min(tile, left_[m].front().tile);
-    }
-    return tile;
-  }
-
-  void leave_the_front() {
-    any_exploded_ = false;
-    for (DenseQueryScan& query : queries_) {
-      if (!query.has_exploded()) continue;
-      query.go_plain();
-      any_plain_ = true;
-      ++n_plain_;
-    }
-    for (std::size_t q = 0; q < queries_.size(); ++q) set_cut(q);
-  }
-
-  void scan_tile(Row tile) {
-    if (any_exploded_) leave_the_front();
-    TileMask all;
-    std::size_t n_present = 0;
-    present_.clear();
-    for (std::size_t m : here_) {
-      if (left_[m].empty() || left_[m].front().tile != tile) continue;
-      SelectedTile const selected = left_[m].front();
-      left_[m] = left_[m].subspan(1);
-      all = all | selected.mask;
-      present_.push_back(m);
-      n_present += firsts_[m + 1] - firsts_[m];
-      for (std::size_t q = firsts_[m]; q < firsts_[m + 1]; ++q) {
-        masks_[q] = selected.mask;
-        bool const is_plain = !has_front_ || (any_plain_ && queries_[q].is_plain());
-        if (is_plain) queries_[q].scan(*column_, segment_->p.seqs.span(), number_, selected);
-      }
-    }
-    if (has_front_) {
-      scan_front(tile, all, n_present == queries_.size());
-    }
-    for (std::size_t m : present_) {
-      for (std::size_t q = firsts_[m]; q < firsts_[m + 1]; ++q) masks_[q] = {};
-    }
-  }
-
-  void scan_front(Row tile, TileMask all, bool everyone) {
-    FrontColumn const& front = column_->front;
-    std::size_t const block_bytes = cpu::front_block_bytes(column_->dim);
-    Row const first_block = tile * kTileBlocks;
-    auto const n_blocks = static_cast<Row>((segment_->n_rows() + kBlockRows - 1) / kBlockRows);
-    // A single panel is bound by memory: one stream is read fastest. More are bound by products,
-    // and two blocks share what is loaded of a panel.
-    Row const call_blocks = panels_->size() == 1 ? 1 : cpu::kFrontCallBlocks;
-    for (Row block = 0; block < kTileBlocks && first_block + block < n_blocks;
-         block += call_blocks) {
-      Row const first = block * kBlockRows;
-      std::uint32_t wanted = bits_from(all, first);
-      if (call_blocks == 1) wanted &= 0xffff;
-      if (wanted == 0) continue;
-      Row const at = first_block + block;
-      cpu::FrontRows const rows{front.codes.data() + at * block_bytes,
-                                front.scales.data() + at * kBlockRows,
-                                front.residuals.data() + at * kBlockRows,
-                                static_cast<int>(std::min(call_blocks, n_blocks - at))};
-      // The next blocks come while the first panels are at work.
-      bool const has_next = at + call_blocks < n_blocks;
-      for (std::size_t p = 0; p < panels_->size(); ++p) {
-        if (!everyone && !is_present(p)) continue;
-        bool const prefetches = has_next && p < call_blocks;
-        std::uint8_t const* const ahead =
-            rows.codes + (prefetches ? (call_blocks + p) * block_bytes : 0);
-        std::uint32_t any = kernels_.scan(rows, column_->dim, (*panels_)[p], ahead, hits_);
-        for (; any != 0; any &= any - 1)
-          take(p * panels_->width(), static_cast<std::size_t>(std::countr_zero(any)),
-               tile * kTileRows + first, first);
-      }
-    }
-  }
-
-  bool is_present(std::size_t panel) const {
-    std::size_t const begin = panel * panels_->width();
-    std::size_t const end = std::min(queries_.size(), begin + panels_->width());
-    return std::any_of(masks_.begin() + static_cast<std::ptrdiff_t>(begin),
-                       masks_.begin() + static_cast<std::ptrdiff_t>(end),
-                       [](TileMask mask) { return mask.any(); });
-  }
-
-  void take(std::size_t panel_first, std::size_t in_panel, Row base, Row first) {
-    std::size_t const q = panel_first + in_panel;
-    DenseQueryScan& query = queries_[q];
-    std::uint32_t passed = hits_.rows[in_panel] & bits_from(masks_[q], first);
-    for (; passed != 0; passed &= passed - 1) {
-      auto const i = static_cast<Row>(std::countr_zero(passed));
-      query.wait(hits_.reach[in_panel][i], number_, base + i);
-    }
-    any_exploded_ = any_exploded_ || query.has_exploded();
-    set_cut(q);
-  }
-
-  Snapshot const& snapshot_;
-  DenseRequest const& arm_;
-  Audience const& audience_;
-  Cohort const& cohort_;
-  std::span<DenseQueryScan> queries_;
-  cpu::FrontKernels const& kernels_;
-  std::vector<std::size_t> firsts_;  // [n_members + 1] the place of a member's first query
-  std::vector<TileMask> masks_;      // [n_queries] of this tile; empty: not in it
-  std::vector<std::span<SelectedTile const>> left_;  // [n_members] tiles not read yet
-  std::vector<std::size_t> here_;                    // members with tiles in this window
-  std::vector<std::size_t> present_;                 // members with this tile
-  std::optional<Panels> panels_;
-  std::uint32_t number_ = 0;  // of the segment
-  Segment const* segment_ = nullptr;
-  DenseColumn const* column_ = nullptr;
-  bool has_front_ = false;
-  bool any_plain_ = false;
-  bool any_exploded_ = false;
-  std::size_t n_windows_ = 0;  // of queries in this segment
-  std::size_t n_plain_ = 0;
-  Row window_end_ = 0;
-  cpu::FrontHits hits_;
-};
 
 // Few rows for the queries of one group: nothing to share, so nothing to prepare.
 void scan_plainly(Snapshot const& snapshot, DenseRequest const& arm, GroupTiles const& tiles,
@@ -311,67 +24,132 @@ void scan_plainly(Snapshot const& snapshot, DenseRequest const& arm, GroupTiles 
   }
 }
 
-}  // namespace
+// The scan of a batch: quantise, guess, read slices, join what threads found.
+class DenseScan {
+ public:
+  DenseScan(Snapshot const& snapshot, Request const& request, DenseRequest const& arm,
+            Audience const& audience)
+      : snapshot_(snapshot),
+        request_(request),
+        arm_(arm),
+        audience_(audience),
+        cohorts_(plan_cohorts(snapshot, request, arm, audience)),
+        fronts_(request.n_queries),
+        thresholds_(request.n_queries),
+        lists_(request.n_queries) {}
 
-std::vector<std::vector<Candidate>> scan_dense(Snapshot const& snapshot, Request const& request,
-                                               DenseRequest const& arm, Audience const& audience) {
-  std::vector<std::vector<Candidate>> lists(request.n_queries);
-  std::vector<Cohort> const cohorts = plan_cohorts(snapshot, request, arm, audience);
-  struct Item {
-    std::size_t cohort;
-    std::size_t slice;
-  };
-  std::vector<Item> items;
-  std::vector<std::uint32_t> with_front;
-  std::vector<std::vector<std::vector<DenseQueryScan>>> sliced(cohorts.size());  // [cohort][slice]
-  for (std::size_t c = 0; c < cohorts.size(); ++c) {
-    for (std::size_t slice = 0; slice < cohorts[c].n_slices; ++slice) items.push_back({c, slice});
-    sliced[c].resize(cohorts[c].n_slices > 1 ? cohorts[c].n_slices : 0);
-    if (cohorts[c].is_plain) continue;
-    for (CohortMember const& member : cohorts[c].members)
-      with_front.insert(with_front.end(), member.queries.begin(), member.queries.end());
+  std::vector<std::vector<Candidate>> run() && {
+    quantize();
+    guesses_ = guess_thresholds(snapshot_, request_, arm_, audience_, cohorts_, fronts_);
+    for (std::size_t q = 0; q < guesses_.size(); ++q) thresholds_[q].raise(guesses_[q]);
+    scan();
+    keep_failed();
+    if (!cohorts_.empty()) scan();
+    return std::move(lists_);
   }
-  std::vector<FrontQuery> fronts(request.n_queries);
-  if (!with_front.empty()) {
-    std::uint32_t const dim = snapshot.segments.front()->segment().p.dense[arm.column]->dim;
-    parallel_for(with_front.size(), request.threads, [&](int, std::size_t i) {
-      fronts[with_front[i]] = quantize_query(arm.query(with_front[i]), dim);
+
+ private:
+  void quantize() {
+    std::vector<std::uint32_t> with_front;
+    for (Cohort const& cohort : cohorts_) {
+      if (cohort.is_plain) continue;
+      for (CohortMember const& member : cohort.members)
+        with_front.insert(with_front.end(), member.queries.begin(), member.queries.end());
+    }
+    if (with_front.empty()) return;
+    std::uint32_t const dim = snapshot_.segments.front()->segment().p.dense[arm_.column]->dim;
+    parallel_for(with_front.size(), request_.threads, [&](int, std::size_t i) {
+      fronts_[with_front[i]] = quantize_query(arm_.query(with_front[i]), dim);
     });
   }
-  std::vector<SharedThreshold> shared(request.n_queries);
-  parallel_for(items.size(), request.threads, [&](int, std::size_t i) {
-    auto const [c, slice] = items[i];
-    Cohort const& cohort = cohorts[c];
+
+  void scan() {
+    struct Item {
+      std::size_t cohort;
+      std::size_t at;  // a slice, or a query in the order of the members
+    };
+    std::vector<Item> items;
+    std::vector<std::vector<std::vector<DenseQueryScan>>> sliced(cohorts_.size());  // [][slice]
+    for (std::size_t c = 0; c < cohorts_.size(); ++c) {
+      std::size_t const n_slices = cohorts_[c].n_slices;
+      for (std::size_t slice = 0; slice < n_slices; ++slice) items.push_back({c, slice});
+      sliced[c].resize(n_slices > 1 ? n_slices : 0);
+    }
+    parallel_for(items.size(), request_.threads, [&](int, std::size_t i) {
+      auto const [c, slice] = items[i];
+      std::vector<DenseQueryScan> queries = scan_slice_of(cohorts_[c], slice);
+      if (cohorts_[c].n_slices > 1) {
+        sliced[c][slice] = std::move(queries);
+      } else {
+        for (DenseQueryScan& query : queries) lists_[query.query()] = query.finish();
+      }
+    });
+    std::vector<Item> joined;  // queries of cohorts in several slices
+    for (std::size_t c = 0; c < cohorts_.size(); ++c) {
+      for (std::size_t q = 0; !sliced[c].empty() && q < cohorts_[c].n_queries; ++q)
+        joined.push_back({c, q});
+    }
+    parallel_for(joined.size(), request_.threads, [&](int, std::size_t i) {
+      auto const [c, q] = joined[i];
+      DenseQueryScan& first = sliced[c][0][q];
+      for (std::size_t slice = 1; slice < sliced[c].size(); ++slice)
+        first.join(std::move(sliced[c][slice][q]));
+      lists_[first.query()] = first.finish();
+    });
+  }
+
+  std::vector<DenseQueryScan> scan_slice_of(Cohort const& cohort, std::size_t slice) {
     std::vector<DenseQueryScan> queries;
     queries.reserve(cohort.n_queries);
     for (CohortMember const& member : cohort.members) {
       for (std::uint32_t q : member.queries)
-        queries.emplace_back(snapshot, arm, q, &fronts[q], request.depth, shared[q]);
+        queries.emplace_back(snapshot_, arm_, q, &fronts_[q], request_.depth, thresholds_[q]);
     }
     if (cohort.is_plain && cohort.n_slices == 1 && cohort.members.size() == 1) {
-      scan_plainly(snapshot, arm, audience.tiles(cohort.members[0].group), queries);
+      scan_plainly(snapshot_, arm_, audience_.tiles(cohort.members[0].group), queries);
     } else {
-      SliceScan(snapshot, arm, audience, cohort, queries).run(slice);
+      scan_slice(snapshot_, arm_, audience_, cohort, slice, queries);
     }
-    if (cohort.n_slices > 1) {
-      sliced[c][slice] = std::move(queries);
-    } else {
-      for (DenseQueryScan& query : queries) lists[query.query()] = query.finish();
-    }
-  });
-  std::vector<Item> joined;  // queries of cohorts in several slices
-  for (std::size_t c = 0; c < cohorts.size(); ++c) {
-    for (std::size_t q = 0; !sliced[c].empty() && q < cohorts[c].n_queries; ++q)
-      joined.push_back({c, q});
+    return queries;
   }
-  parallel_for(joined.size(), request.threads, [&](int, std::size_t i) {
-    auto& slices = sliced[joined[i].cohort];
-    std::size_t const q = joined[i].slice;
-    for (std::size_t slice = 1; slice < slices.size(); ++slice)
-      slices[0][q].join(std::move(slices[slice][q]));
-    lists[slices[0][q].query()] = slices[0][q].finish();
-  });
-  return lists;
+
+  // Of the cohorts only queries whose guess was too high stay: fewer than `depth` rows reached it,
+  // so others may be among the best. What was found gives them a threshold that is proven.
+  void keep_failed() {
+    for (Cohort& cohort : cohorts_) {
+      for (CohortMember& member : cohort.members) {
+        std::erase_if(member.queries, [&](std::uint32_t q) { return !has_failed(q); });
+        for (std::uint32_t q : member.queries) thresholds_[q].reset();
+      }
+      std::erase_if(cohort.members, [](CohortMember const& one) { return one.queries.empty(); });
+      cohort.n_queries = 0;
+      for (CohortMember const& member : cohort.members) cohort.n_queries += member.queries.size();
+    }
+    std::erase_if(cohorts_, [](Cohort const& one) { return one.n_queries == 0; });
+  }
+
+  bool has_failed(std::uint32_t q) const {
+    float const guess = guesses_[q];
+    if (guess == kNoGuess || (arm_.floor.set && guess <= arm_.floor.value)) return false;
+    return lists_[q].size() < request_.depth || lists_[q].back().score < guess;
+  }
+
+  Snapshot const& snapshot_;
+  Request const& request_;
+  DenseRequest const& arm_;
+  Audience const& audience_;
+  std::vector<Cohort> cohorts_;
+  std::vector<FrontQuery> fronts_;           // [n_queries]; of those in a cohort that is not plain
+  std::vector<float> guesses_;               // [n_queries]
+  std::vector<SharedThreshold> thresholds_;  // [n_queries]
+  std::vector<std::vector<Candidate>> lists_;  // [n_queries]
+};
+
+}  // namespace
+
+std::vector<std::vector<Candidate>> scan_dense(Snapshot const& snapshot, Request const& request,
+                                               DenseRequest const& arm, Audience const& audience) {
+  return DenseScan(snapshot, request, arm, audience).run();
 }
 
 }  // namespace hyrecall

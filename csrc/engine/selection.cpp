@@ -13,12 +13,7 @@ bool ScopeRows::contains(Row row) const {
 
 ScopeRows resolve_scope(Segment const& segment, Scope const& scope) {
   ScopeRows out;
-  for (std::string const& key : scope.cells) {
-    std::uint32_t const cell = segment.p.cells.find(key);
-    if (cell != kNone32) out.cells.push_back(cell);
-  }
-  std::sort(out.cells.begin(), out.cells.end());
-  out.cells.erase(std::unique(out.cells.begin(), out.cells.end()), out.cells.end());
+  out.cells = segment.p.cells.find_all(scope.cells);
   for (std::uint32_t cell : out.cells) {
     RowRange const rows = segment.p.cells.rows(cell);
     if (!out.ranges.empty() && out.ranges.back().end == rows.begin) {
@@ -28,7 +23,7 @@ ScopeRows resolve_scope(Segment const& segment, Scope const& scope) {
     }
     out.n_rows += rows.end - rows.begin;
   }
-  out.bits = scope_bits(out.ranges);
+  out.bits = ScopeBits(out.ranges);
   return out;
 }
 

@@ -24,7 +24,7 @@ struct ScopeRows {
   std::vector<std::uint32_t> cells;  // rising
   std::vector<RowRange> ranges;      // rising, adjacent cells merged
   Row n_rows = 0;
-  std::vector<TileBits> bits{};  // scope_bits(ranges), or less: what is missing is searched
+  ScopeBits bits{};  // of the ranges, or of fewer: what is missing is searched
 
   bool contains(Row row) const;
 };

@@ -30,10 +30,13 @@ class TopRows {
     if (seqs_.size() <= segment) seqs_.resize(segment + 1, nullptr);
     seqs_[segment] = seqs;
     segment_ = segment;
-    if (least > threshold_) {
-      threshold_ = least;
-      has_worst_ = false;
-    }
+    expect(least);
+  }
+  // What is offered from here on must reach this to count.
+  void expect(float least) {
+    if (least <= threshold_) return;
+    threshold_ = least;
+    has_worst_ = false;
   }
 
   // The score below which a row cannot be among the best.

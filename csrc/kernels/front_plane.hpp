@@ -18,6 +18,7 @@
 // the second |a - <u^, v^>|. Their proofs stand where they are computed.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -53,7 +54,7 @@ HYRECALL_HD inline std::int8_t int8_code(double unit, float scale) {
   double const steps = unit / static_cast<double>(scale);
   double const away = steps + (steps < 0.0 ? -0.5 : 0.5);
   double const within = away > 127.0 ? 127.0 : away < -127.0 ? -127.0 : away;
-  return static_cast<std::int8_t>(within);  // a cast cuts towards 0
+  return static_cast<std::int8_t>(static_cast<std::int32_t>(within));  // a cast cuts towards 0
 }
 
 // What the plane leaves of an element. Lane i mod 32 adds the squares in rising order, then
@@ -87,26 +88,38 @@ struct Int8Row {
   float residual;  // >= |u - u^|; 0 of a missing row
 };
 
-// Writes dim codes. element(i) is a float; norm is row_norm's, 0 = missing. Queries as well.
+// Writes dim codes. element(i) is a float; norm is row_norm's, 0 = missing. Queries as well. Loops
+// of a kind, in blocks of kLanes, so that compilers take several elements at once.
 template <typename Element>
 Int8Row quantize_row(std::size_t dim, Element&& element, double norm, std::int8_t* codes) {
-  double max_unit = 0.0;
+  std::int32_t greatest = 0;  // of magnitudes: as patterns they are in the same order
   for (std::size_t i = 0; norm != 0.0 && i < dim; ++i) {
-    double const unit = unit_value(element(i), norm);
-    double const magnitude = unit < 0.0 ? -unit : unit;
-    if (magnitude > max_unit) max_unit = magnitude;
+    float const x = element(i);
+    auto const magnitude = std::bit_cast<std::int32_t>(x) & 0x7fffffff;
+    greatest = magnitude > greatest ? magnitude : greatest;
   }
-  if (max_unit == 0.0) {
+  if (greatest == 0) {
     for (std::size_t i = 0; i < dim; ++i) codes[i] = 0;
     return {0.0f, 0.0f};
   }
-  float const scale = int8_scale(max_unit);
+  // Division rounds in order, so the greatest unit value is that of the greatest element.
+  float const most = std::bit_cast<float>(greatest);
+  float const scale = int8_scale(unit_value(most, norm));
   double lanes[kLanes] = {};
-  for (std::size_t i = 0; i < dim; ++i) {
-    double const unit = unit_value(element(i), norm);
-    codes[i] = int8_code(unit, scale);
-    double const left = left_over(unit, int8_value(codes[i], scale));
-    lanes[i % kLanes] = lanes[i % kLanes] + left * left;
+  for (std::size_t first = 0; first < dim; first += kLanes) {
+    std::size_t const n = dim - first < kLanes ? dim - first : kLanes;
+    double units[kLanes] = {};
+    std::int32_t whole[kLanes];
+    for (std::size_t lane = 0; lane < n; ++lane)
+      units[lane] = unit_value(element(first + lane), norm);
+    for (std::size_t lane = 0; lane < kLanes; ++lane) whole[lane] = int8_code(units[lane], scale);
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      double const left =
+          left_over(units[lane], int8_value(static_cast<std::int8_t>(whole[lane]), scale));
+      lanes[lane] = lanes[lane] + left * left;
+    }
+    for (std::size_t lane = 0; lane < n; ++lane)
+      codes[first + lane] = static_cast<std::int8_t>(whole[lane]);
   }
   return {scale, residual_up(fold_lanes(lanes), dim)};
 }

@@ -61,7 +61,8 @@ struct FrontKernels {
   std::size_t (*panel_bytes)(int n, std::size_t dim);
   void (*pack)(std::int8_t const* const* codes, int n, std::size_t dim, std::uint8_t* panel);
   // Bit q of the reply: hits.rows[q] is not empty. hits.rows is set for all n queries, hits.reach
-  // where bits are. `ahead` is read soon: a cache line of it is asked for with every step.
+  // where bits are. `ahead`, where not null, is a block that is read soon: it is asked for on the
+  // way.
   std::uint32_t (*scan)(FrontRows const& rows, std::size_t dim, FrontQueries const& queries,
                         std::uint8_t const* ahead, FrontHits& hits);
   // Around scans of one thread.

@@ -24,7 +24,7 @@ template <int kRowBlocks, int kQueries>
 #pragma GCC unroll 2
     for (int b = 0; b < kRowBlocks; ++b)
       lines[b] = Line::load(codes + static_cast<std::size_t>(b) * block_bytes + step * 64);
-    __builtin_prefetch(ahead + step * 64, 0, 2);
+    if (ahead != nullptr) __builtin_prefetch(ahead + step * 64, 0, 2);
 #pragma GCC unroll 8
     for (int q = 0; q < kQueries; ++q) {
       Quad const quad = Quad::load(queries + (step * kWidth + static_cast<std::size_t>(q)) * 4);
@@ -41,15 +41,17 @@ template <int kRowBlocks, int kQueries>
 
 // One query: four sums, because one would wait for itself. Its panel is its codes.
 [[gnu::noinline]] void dots_of_one(std::uint8_t const* codes, std::uint8_t const* query,
-                                   std::size_t n_steps, Sums* out) {
+                                   std::size_t n_steps, std::uint8_t const* ahead, Sums* out) {
   Sums sums[4];
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) sums[i] = Sums::zero();
   std::size_t step = 0;
   for (; step + 4 <= n_steps; step += 4) {
 #pragma GCC unroll 4
-    for (std::size_t i = 0; i < 4; ++i)
+    for (std::size_t i = 0; i < 4; ++i) {
+      if (ahead != nullptr) __builtin_prefetch(ahead + (step + i) * 64, 0, 2);
       sums[i].add(Line::load(codes + (step + i) * 64), Quad::load(query + (step + i) * 4));
+    }
   }
   for (; step < n_steps; ++step)
     sums[0].add(Line::load(codes + step * 64), Quad::load(query + step * 4));
@@ -67,7 +69,7 @@ inline std::uint32_t scan(FrontRows const& rows, std::size_t dim, FrontQueries c
   if (queries.n == 1) {
     for (int b = 0; b < rows.n_blocks; ++b)
       dots_of_one(rows.codes + static_cast<std::size_t>(b) * block_bytes, queries.codes, n_steps,
-                  sums + b * kWidth);
+                  ahead, sums + b * kWidth);
   } else if (kBlocks == 2 && rows.n_blocks == 2) {
     for (int q = 0; q < kWidth; q += kAtOnce)
       dots<kBlocks, kAtOnce>(rows.codes, block_bytes, queries.codes + q * 4, n_steps, ahead,

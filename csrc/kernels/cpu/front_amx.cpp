@@ -79,8 +79,8 @@ template <bool kTwoBlocks, bool kTwoPanels>
       _tile_dpbsud(2, 5, 6);
       if constexpr (kTwoBlocks) _tile_dpbsud(3, 5, 7);
     }
-    for (std::size_t line = 0; line < 4; ++line)
-      _mm_prefetch(reinterpret_cast<char const*>(ahead + step * 256 + line * 64), _MM_HINT_T1);
+    for (std::size_t line = 0; ahead != nullptr && line < kTileBytes; line += 64)
+      _mm_prefetch(reinterpret_cast<char const*>(ahead + at + line), _MM_HINT_T1);
   }
   _tile_stored(0, out[0], 64);
   if constexpr (kTwoBlocks) _tile_stored(1, out[1], 64);

@@ -1,4 +1,5 @@
-// Summing and sifting BM25 scores of a document tile, one copy per instruction set.
+// Summing and sifting BM25 scores of a document tile, and picking postings of some of its rows; one
+// copy per instruction set.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +9,11 @@
 
 namespace hyrecall::cpu {
 
-inline constexpr std::size_t kSiftRows = 64;    // sift() takes whole blocks of so many scores
-inline constexpr std::size_t kSiftSpare = 16;   // what it may write past its last result
-inline constexpr unsigned kCodedBits = 13;      // of a posting, that name a score
-inline constexpr std::size_t kCodes = 1 << 11;  // impacts the others can name
+inline constexpr std::size_t kSiftRows = 64;     // sift() takes whole blocks of so many scores
+inline constexpr std::size_t kSiftSpare = 16;    // what it may write past its last result
+inline constexpr unsigned kCodedBits = 13;       // of a posting, that name a score
+inline constexpr std::size_t kCodes = 1 << 11;   // impacts the others can name
+inline constexpr std::size_t kSelectSpare = 64;  // bytes select_coded() may write past its last
 
 struct ScoreKernels {
   Isa isa;
@@ -22,6 +24,10 @@ struct ScoreKernels {
   // place, and how many; all are 0 afterwards. n is a multiple of kSiftRows.
   std::size_t (*sift)(float* scores, std::size_t n, float threshold, std::uint32_t* places,
                       float* values);
+  // Copies those of n such postings, back to back, whose score's bit is set in the 2^kCodedBits
+  // bits of `words`; gives how many.
+  std::size_t (*select_coded)(std::uint8_t const* postings, std::size_t n,
+                              std::uint64_t const* words, std::uint8_t* out);
 };
 
 ScoreKernels scalar_score_kernels();

@@ -28,3 +28,21 @@ inline void add_coded(std::uint8_t const* postings, std::size_t n, float const* 
     scores[bits & kRow] += table[bits >> kCodedBits];
   }
 }
+
+// No branch: bits are random.
+inline std::size_t select_one_by_one(std::uint8_t const* postings, std::size_t n,
+                                     std::uint64_t const* words, std::uint8_t* out) {
+  std::uint8_t* to = out;
+  auto const take = [&](std::uint32_t bits) {
+    std::uint32_t const row = bits & ((1u << kCodedBits) - 1);
+    __builtin_memcpy(to, &bits, 4);
+    to += (words[row / 64] >> (row % 64) & 1) * 3;
+  };
+  for (; n > 1; --n, postings += 3) {
+    std::uint32_t bits;
+    __builtin_memcpy(&bits, postings, 4);  // with a byte of the next
+    take(bits);
+  }
+  if (n > 0) take(three_bytes(postings));
+  return static_cast<std::size_t>(to - out) / 3;
+}

@@ -1,0 +1,17 @@
+// One thread's way through a slice of the rows of a cohort.
+#pragma once
+
+#include <span>
+
+#include "engine/audience.hpp"
+#include "engine/dense_plan.hpp"
+#include "engine/dense_query.hpp"
+
+namespace hyrecall {
+
+// Shows the rows of a slice to the cohort's queries, in the order of its members; slice is below
+// cohort.n_slices.
+void scan_slice(Snapshot const& snapshot, DenseRequest const& arm, Audience const& audience,
+                Cohort const& cohort, std::size_t slice, std::span<DenseQueryScan> queries);
+
+}  // namespace hyrecall
