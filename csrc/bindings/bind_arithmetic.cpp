@@ -5,6 +5,8 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -91,6 +93,17 @@ void bind_arithmetic(py::module_& parent) {
         py::arg("numbers"), guarded);
   m.def("log", &natural_log, py::arg("x"), guarded);
   m.def("dots", &dots, py::arg("query"), py::arg("rows"), py::arg("dtype") = "float32", guarded);
+  m.def(
+      "all_finite",
+      [](Array<float> const& values) {
+        std::span<float const> const all = span_of(values);
+        py::gil_scoped_release const nogil;
+        std::uint32_t most = 0;  // of the bits without the sign: an exponent of all ones is above
+        for (float const value : all)
+          most = std::max(most, std::bit_cast<std::uint32_t>(value) & 0x7fffffffU);
+        return most < 0x7f800000U;
+      },
+      "Whether there is neither NaN nor infinity.", py::arg("values"));
   m.def(
       "inverse_norm",
       [](Array<float> const& row) {

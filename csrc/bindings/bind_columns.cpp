@@ -96,7 +96,7 @@ py::dict lexical_parts(LexicalColumn const& column) {
   out["runs"] = give(numbers_of(p.runs));
   out["escape_offsets"] = give(p.escape_offsets);
   out["escapes"] = give(numbers_of(p.escapes));
-  out["forward_offsets"] = give(p.forward_offsets);
+  out["forward_offsets"] = give(Buffer<std::uint64_t>(p.forward_offsets.wide()));
   out["forward_bytes"] = give(p.forward_bytes);
   return out;
 }
@@ -108,7 +108,8 @@ std::shared_ptr<LexicalColumn> lexical_from_parts(std::string name, py::dict con
   p.doc_lengths = take_buffer<std::uint32_t>(at("doc_lengths"), "doc_lengths");
   p.terms = {take_buffer<std::int64_t>(at("term_offsets"), "term_offsets"),
              take_buffer<std::uint8_t>(at("term_bytes"), "term_bytes")};
-  p.forward_offsets = take_buffer<std::uint64_t>(at("forward_offsets"), "forward_offsets");
+  auto const offsets = take_buffer<std::uint64_t>(at("forward_offsets"), "forward_offsets");
+  p.forward_offsets = NarrowOffsets(offsets.span());
   p.forward_bytes = take_buffer<std::uint8_t>(at("forward_bytes"), "forward_bytes");
   if (!parts.contains("postings")) {  // of format 1
     py::gil_scoped_release const nogil;

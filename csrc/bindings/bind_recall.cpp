@@ -365,26 +365,26 @@ void bind_execution(py::module_& m) {
   m.def(
       "merge",
       [](Request const& request, std::vector<std::shared_ptr<HeldCandidates>> const& parts) {
-        Hits hits;
+        auto hits = std::make_unique<Hits>();
         {
           py::gil_scoped_release const nogil;
           FpEnvGuard const fp;
           std::vector<std::vector<Pool> const*> all;
           for (auto const& part : parts) all.push_back(&part->pools);
-          hits = merge(request, all);
+          *hits = merge(request, all);
         }
-        py::dict out;
-        out["offsets"] = give(std::move(hits.offsets));
-        out["part"] = give(std::move(hits.part));
-        out["segment"] = give(std::move(hits.segment));
-        out["row"] = give(std::move(hits.row));
-        out["rank"] = give(std::move(hits.rank));
-        out["score"] = give(std::move(hits.score));
-        out["arm_scores"] = give(std::move(hits.arm_scores));
-        out["arm_ranks"] = give(std::move(hits.arm_ranks));
-        out["scales"] = give(std::move(hits.scales));
-        out["list_sizes"] = give(std::move(hits.list_sizes));
-        return out;
+        Hits const& h = *hits;
+        py::capsule const owner(hits.release(),
+                                [](void* held) { delete static_cast<Hits*>(held); });
+        auto const view = [&]<typename T>(std::vector<T> const& values) {
+          return give_view(std::span(values), owner);
+        };
+        using py::literals::operator""_a;
+        return py::dict("offsets"_a = view(h.offsets), "part"_a = view(h.part),
+                        "segment"_a = view(h.segment), "row"_a = view(h.row),
+                        "rank"_a = view(h.rank), "score"_a = view(h.score),
+                        "arm_scores"_a = view(h.arm_scores), "arm_ranks"_a = view(h.arm_ranks),
+                        "scales"_a = view(h.scales), "list_sizes"_a = view(h.list_sizes));
       },
       py::arg("request"), py::arg("parts"));
 }

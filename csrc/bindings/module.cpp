@@ -15,6 +15,7 @@ PYBIND11_MODULE(_core, m) {
   bind_scopes(m);
   bind_segment(m);
   bind_recall(m);
+  bind_rows(m);
   bind_shaping(m);
   bind_arms(m);
   bind_device(m);

@@ -162,18 +162,23 @@ Buffer<T> take_buffer(pybind11::array const& array, char const* argument) {
                    keep(array));
 }
 
-// A read-only array over memory that C++ keeps.
+// A read-only array over memory that `owner` keeps.
+template <typename T>
+pybind11::array give_view(std::span<T const> values, pybind11::handle owner) {
+  pybind11::array_t<T> array(static_cast<pybind11::ssize_t>(values.size()), values.data(), owner);
+  // As setflags(write=False) does, without a call through Python.
+  pybind11::detail::array_proxy(array.ptr())->flags &=
+      ~pybind11::detail::npy_api::NPY_ARRAY_WRITEABLE_;
+  return array;
+}
+
+// The same over memory that C++ keeps.
 template <typename T>
 pybind11::array give(Buffer<T> const& buffer) {
   auto* const owner = new std::shared_ptr<void const>(buffer.owner());
   pybind11::capsule const base(
       owner, [](void* held) { delete static_cast<std::shared_ptr<void const>*>(held); });
-  pybind11::array_t<T> array({static_cast<pybind11::ssize_t>(buffer.size())},
-                             {static_cast<pybind11::ssize_t>(sizeof(T))}, buffer.data(), base);
-  // As setflags(write=False) does, without a call through Python.
-  pybind11::detail::array_proxy(array.ptr())->flags &=
-      ~pybind11::detail::npy_api::NPY_ARRAY_WRITEABLE_;
-  return array;
+  return give_view(buffer.span(), base);
 }
 
 template <typename T>

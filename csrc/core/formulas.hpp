@@ -69,9 +69,12 @@ inline constexpr double kMaxNorm = 0x1p60;
 template <typename Element>
 HYRECALL_HD inline double row_norm(std::size_t dim, Element&& element) {
   double lanes[kLanes] = {};
-  for (std::size_t i = 0; i < dim; ++i) {
-    double const x = element(i);
-    lanes[i % kLanes] = lanes[i % kLanes] + x * x;
+  for (std::size_t first = 0; first < dim; first += kLanes) {
+    std::size_t const n = dim - first < kLanes ? dim - first : kLanes;
+    for (std::size_t lane = 0; lane < n; ++lane) {
+      double const x = element(first + lane);
+      lanes[lane] = lanes[lane] + x * x;
+    }
   }
   return sqrt(fold_lanes(lanes));
 }

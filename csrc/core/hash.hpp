@@ -75,6 +75,11 @@ inline bool same_bytes(char const* a, char const* b, std::size_t n) {
   return true;
 }
 
+// As ==, without a call for what is short.
+inline bool same_string(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && same_bytes(a.data(), b.data(), a.size());
+}
+
 // Of a table of strings that is asked by views.
 struct BytesHash {
   using is_transparent = void;

@@ -41,6 +41,13 @@ struct TileMask {
   constexpr bool is_all() const { return (low & high) == ~std::uint64_t{0}; }
   constexpr int count() const { return std::popcount(low) + std::popcount(high); }
   constexpr bool test(Row i) const { return ((i < 64 ? low >> i : high >> (i - 64)) & 1) != 0; }
+  // Bits [first, first + 32), first a multiple of 16.
+  constexpr std::uint32_t bits_from(Row first) const {
+    std::uint64_t const word = first >= 64   ? high >> (first - 64)
+                               : first == 48 ? low >> 48 | high << 16
+                                             : low >> first;
+    return static_cast<std::uint32_t>(word);
+  }
   constexpr void set(Row i) { (i < 64 ? low : high) |= std::uint64_t{1} << (i & 63); }
 
   friend constexpr TileMask operator&(TileMask a, TileMask b) {

@@ -12,6 +12,10 @@
 namespace hyrecall {
 namespace {
 
+// So many cells, and no fewer than one in so many, are in order sooner as bits than by comparison.
+constexpr std::size_t kManyCells = 64;
+constexpr std::size_t kCellsASearched = 256;
+
 enum Tag : char { kNull = 0, kBool = 1, kInt = 2, kString = 3 };
 
 template <typename T>
@@ -105,23 +109,31 @@ CellDirectory::CellDirectory(std::span<CellPart const> parts, std::size_t n_rows
   keys_ = {std::move(offsets), std::move(bytes)};
   begins_ = std::move(begins);
 
-  std::size_t const n_cells = keys_.size();
-  std::vector<std::uint32_t> slots(std::bit_ceil(n_cells + n_cells / 2 + 1), kNone32);
-  for (std::uint32_t cell = 0; cell < n_cells; ++cell) {
-    std::size_t at = hash_bytes(keys_[cell]) & (slots.size() - 1);
-    while (slots[at] != kNone32) at = (at + 1) & (slots.size() - 1);
-    slots[at] = cell;
-  }
-  slots_ = std::move(slots);
+  slots_ = StringSlots(keys_);
 }
 
-std::uint32_t CellDirectory::find(std::string_view key) const {
-  if (slots_.empty()) return kNone32;
-  std::size_t const mask = slots_.size() - 1;
-  for (std::size_t at = hash_bytes(key) & mask; slots_[at] != kNone32; at = (at + 1) & mask) {
-    if (keys_[slots_[at]] == key) return slots_[at];
+std::vector<std::uint32_t> CellDirectory::find_all(std::span<std::string const> keys) const {
+  std::vector<std::uint32_t> cells;
+  cells.reserve(keys.size());
+  slots_.find_each(
+      keys_, keys.size(), [&](std::size_t i) { return std::string_view(keys[i]); },
+      [&](std::size_t, std::uint32_t cell) {
+        if (cell != kNone32) cells.push_back(cell);
+      });
+  if (cells.size() < kManyCells || cells.size() < size() / kCellsASearched) {
+    std::sort(cells.begin(), cells.end());
+    cells.erase(std::unique(cells.begin(), cells.end()), cells.end());
+    return cells;
   }
-  return kNone32;
+  std::vector<std::uint64_t> bits((size() + 63) / 64);
+  for (std::uint32_t cell : cells) bits[cell / 64] |= std::uint64_t{1} << (cell % 64);
+  cells.clear();
+  for (std::size_t word = 0; word < bits.size(); ++word) {
+    for (std::uint64_t left = bits[word]; left != 0; left &= left - 1)
+      cells.push_back(static_cast<std::uint32_t>(64 * word) +
+                      static_cast<std::uint32_t>(std::countr_zero(left)));
+  }
+  return cells;
 }
 
 std::uint32_t CellDirectory::cell_of(Row row) const {

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/string_slots.hpp"
 #include "engine/columns.hpp"
 
 namespace hyrecall {
@@ -34,7 +35,9 @@ class CellDirectory {
   std::string_view key(std::size_t cell) const { return keys_[cell]; }
   RowRange rows(std::size_t cell) const { return {begins_[cell], begins_[cell + 1]}; }
   // The number of the cell in this segment, or kNone32.
-  std::uint32_t find(std::string_view key) const;
+  std::uint32_t find(std::string_view key) const { return slots_.find(keys_, key); }
+  // Of those that are here, rising, each once.
+  std::vector<std::uint32_t> find_all(std::span<std::string const> keys) const;
   std::uint32_t cell_of(Row row) const;
   std::span<Row const> begins() const { return begins_.span(); }
   std::size_t bytes() const {
@@ -44,7 +47,7 @@ class CellDirectory {
  private:
   Strings keys_;                  // [n_cells] encoded, in rising byte order
   Buffer<std::uint32_t> begins_;  // [n_cells + 1] first row of each cell
-  Buffer<std::uint32_t> slots_;   // open addressing over hash_bytes(key); kNone32 = free
+  StringSlots slots_;
 };
 
 // The order a segment wants its rows in: by (cell, cluster, seq). Rows come in seq order; cluster

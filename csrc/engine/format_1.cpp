@@ -7,7 +7,8 @@ namespace hyrecall {
 
 void convert_forward_1(LexicalColumn::Parts& parts) {
   std::size_t const n_rows = parts.doc_lengths.size();
-  std::vector<std::uint64_t> offsets{0};
+  NarrowOffsets offsets;
+  offsets.push_back(0);
   std::vector<std::uint8_t> bytes;
   std::vector<std::pair<std::uint32_t, TermId>> tokens;  // of a document: position, term
   for (std::size_t row = 0; row < n_rows; ++row) {

@@ -13,10 +13,12 @@ Bm25Query::Bm25Query(Bm25 const& params, LexicalQuery const& query,
     : params_(params),
       query_(&query),
       mean_(mean_doc_length(statistics.n_docs, statistics.total_length)) {
+  weights_.reserve(query.leaves.size());
   for (std::size_t i = 0; i < query.leaves.size(); ++i) {
     double const idf = bm25_idf(params.variant, statistics.n_docs, statistics.doc_freqs[i]);
     weights_.push_back(bm25_weight(params, idf, query.leaves[i].multiplicity));
-    shifts_.push_back(bm25_shift(params, idf, query.leaves[i].multiplicity));
+    if (params.variant == Bm25Variant::kPlus)
+      shifts_.push_back(bm25_shift(params, idf, query.leaves[i].multiplicity));
     if (statistics.doc_freqs[i] > 0 && !(weights_.back() >= kPositiveWeight)) is_positive_ = false;
   }
 }

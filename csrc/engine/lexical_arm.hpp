@@ -48,7 +48,7 @@ class Bm25Query {
   double mean_;
   bool is_positive_ = true;
   std::vector<float> weights_;  // [n_leaves]
-  std::vector<float> shifts_;   // [n_leaves], of BM25+
+  std::vector<float> shifts_;   // [n_leaves] of BM25+; empty of others
 };
 
 template <typename F>

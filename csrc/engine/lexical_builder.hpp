@@ -22,7 +22,9 @@ inline constexpr std::uint32_t kColumnGap = 1'000'000;
 // One thread may intern while another appends.
 class LexicalBuilder {
  public:
-  explicit LexicalBuilder(std::string name) : name_(std::move(name)) {}
+  explicit LexicalBuilder(std::string name) : name_(std::move(name)) {
+    forward_offsets_.push_back(0);
+  }
 
   // The number of the term in the column, given on first use.
   TermId intern(std::string_view term) { return terms_.add(term); }
@@ -36,7 +38,7 @@ class LexicalBuilder {
   std::string name_;
   text::StringTable terms_;
   std::vector<std::uint32_t> doc_lengths_;
-  std::vector<std::uint64_t> forward_offsets_{0};
+  NarrowOffsets forward_offsets_;
   std::vector<std::uint8_t> forward_bytes_;
 };
 

@@ -1,23 +1,12 @@
 #include "engine/lexical_column.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
-
-#include "core/hash.hpp"
 
 namespace hyrecall {
 
 LexicalColumn::LexicalColumn(Parts parts) : parts_(std::move(parts)) {
-  std::size_t const n = n_terms();
-  std::vector<TermId> slots(std::bit_ceil(n + n / 2 + 1), kNone32);
-  std::size_t const mask = slots.size() - 1;
-  for (TermId term = 0; term < n; ++term) {
-    std::size_t at = hash_bytes(parts_.terms[term]) & mask;
-    while (slots[at] != kNone32) at = (at + 1) & mask;
-    slots[at] = term;
-  }
-  slots_ = std::move(slots);
+  slots_ = StringSlots(parts_.terms);
   min_length_ = kNoText;
   for (std::uint32_t length : parts_.doc_lengths) {
     if (length == kNoText) continue;
@@ -25,14 +14,6 @@ LexicalColumn::LexicalColumn(Parts parts) : parts_(std::move(parts)) {
     max_length_ = std::max(max_length_, length);
   }
   min_length_ = std::min(min_length_, max_length_);
-}
-
-TermId LexicalColumn::find(std::string_view term) const {
-  std::size_t const mask = slots_.size() - 1;
-  for (std::size_t at = hash_bytes(term) & mask; slots_[at] != kNone32; at = (at + 1) & mask) {
-    if (parts_.terms[slots_[at]] == term) return slots_[at];
-  }
-  return kNone32;
 }
 
 std::span<TermId const> LexicalColumn::with_prefix(std::string_view prefix) const {

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "core/buffer.hpp"
+#include "core/narrow_offsets.hpp"
+#include "core/string_slots.hpp"
 #include "core/types.hpp"
 #include "engine/posting_list.hpp"
 
@@ -34,7 +36,7 @@ class LexicalColumn {
     Buffer<PostingEscape> escapes;         // rising rows within a term
     // Per document its tokens by position, see put_token(). Deletes, completion, phrases and merges
     // read it.
-    Buffer<std::uint64_t> forward_offsets;  // [n_rows + 1]
+    NarrowOffsets forward_offsets;  // [n_rows + 1]
     Buffer<std::uint8_t> forward_bytes;
   };
 
@@ -50,9 +52,21 @@ class LexicalColumn {
   bool has(Row row) const { return parts_.doc_lengths[row] != kNoText; }
   std::uint32_t doc_length(Row row) const { return parts_.doc_lengths[row]; }
 
-  TermId find(std::string_view term) const;                            // kNone32 if it is nowhere
+  TermId find(std::string_view term) const {  // kNone32 if it is nowhere
+    return slots_.find(parts_.terms, term);
+  }
+  // Calls use(i, find(term(i))) for i < n.
+  template <typename F, typename G>
+  void find_each(std::size_t n, F const& term, G const& use) const {
+    slots_.find_each(parts_.terms, n, term, use);
+  }
   std::span<TermId const> with_prefix(std::string_view prefix) const;  // in UTF-8 byte order
   PostingList list_of(TermId term) const;
+  void prefetch_list(TermId term) const {  // what list_of() reads
+    __builtin_prefetch(&parts_.posting_offsets[term]);
+    __builtin_prefetch(&parts_.run_offsets[term]);
+    __builtin_prefetch(&parts_.escape_offsets[term]);
+  }
   std::size_t n_postings() const { return parts_.posting_offsets[n_terms()]; }
   // Of documents with a text; 0 without any.
   std::uint32_t min_length() const { return min_length_; }
@@ -75,7 +89,7 @@ class LexicalColumn {
   Parts parts_;
   std::uint32_t min_length_ = 0;
   std::uint32_t max_length_ = 0;
-  Buffer<TermId> slots_;  // open addressing over hash_bytes(term); kNone32 = free
+  StringSlots slots_;
   // By term bytes; made on the first prefix query, by whoever comes first. Owned; a plain pointer,
   // because no fork may meet a lock that is held.
   mutable std::atomic<std::vector<TermId> const*> sorted_{nullptr};

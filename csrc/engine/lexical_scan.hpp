@@ -10,8 +10,7 @@
 namespace hyrecall {
 
 using LexicalScorers = std::vector<std::vector<Bm25Query>>;  // [lexical arm][query]
-using LexicalPostings = std::vector<std::vector<std::vector<std::vector<LeafPostings>>>>;
-// [lexical arm][query][segment][leaf]
+using LexicalPostings = std::vector<ArmPostings>;            // [lexical arm]
 
 // The best `depth` of each query in each lexical arm, as [query][arm].
 std::vector<std::vector<std::vector<Candidate>>> scan_lexical_arms(

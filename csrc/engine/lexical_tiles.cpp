@@ -13,7 +13,8 @@ static_assert(kDocTileBits == cpu::kCodedBits);
 
 constexpr std::uint32_t kSiftChunk = 2048;  // rows between two looks at the threshold
 // A tile with fewer postings than one in so many rows is read through its postings.
-constexpr std::uint64_t kRowsAPosting = 48;
+constexpr std::uint64_t kRowsAPosting = 32;
+static_assert(kDocTileRows / kRowsAPosting < kSiftChunk);  // a walk's finds have room
 constexpr float kLeastPositive = std::numeric_limits<float>::denorm_min();
 // A threshold is guessed from the first tile where it saves enough of a long list's selection.
 constexpr std::size_t kGuessDepth = 64;
@@ -29,15 +30,27 @@ class TileScan {
         query_(query),
         depth_(scratch.best.depth()),
         scratch_(scratch),
+        leaves_(scratch.leaves),
         kernels_(cpu::score_kernels()),
         first_(rows.scope.ranges.front().begin),
         last_(rows.scope.ranges.back().end) {
+    if (rows.share.n > 1) cut_to_share();
     // A bag needs to know that a leaf is there, a tree which; scores that are positive tell a bag.
     bool const is_bag = query.query().is_bag;
     n_words_ = is_bag ? (query.is_positive() ? 0 : 1) : (postings.size() + 63) / 64;
     is_bag_ = is_bag;
+    leaves_.clear();
     for (std::size_t leaf = 0; leaf < postings.size(); ++leaf) {
-      if (postings[leaf].n_in_scope() > 0) leaves_.push_back({&postings[leaf], leaf});
+      LeafPostings const& one = postings[leaf];
+      std::uint32_t first = one.begin, end = one.end;
+      if (rows.share.n > 1 && first < end) {
+        first = std::max(first, one.list.locate(first_));
+        end = std::min(end, one.list.locate(last_));
+      }
+      if (first >= end) continue;
+      LeafScan& scan = leaves_.emplace_back(LeafScan{&one, leaf});
+      scan.first = first;
+      scan.end = end;
     }
   }
 
@@ -61,15 +74,33 @@ class TileScan {
   }
 
  private:
-  struct LeafScan {
-    LeafPostings const* postings;
-    std::size_t leaf;
-    float const* table = nullptr;  // of impacts by code, if there is one
-    std::size_t run = 0;           // of the next posting
-    std::uint32_t at = 0;          // the next posting
-    std::size_t escape = 0;        // the next escape
-    std::uint32_t begin = 0;       // of the tile at hand: its postings are [begin, at)
-  };
+  void cut_to_share() {
+    LexicalShare const& share = rows_.share;
+    std::uint64_t const begin = first_ / kDocTileRows;
+    std::uint64_t const n_tiles = (last_ + kDocTileRows - 1) / kDocTileRows - begin;
+    auto const border = [&](std::uint64_t at) {
+      return static_cast<Row>((begin + n_tiles * at / share.n) * kDocTileRows);
+    };
+    first_ = std::max(first_, border(share.number));
+    last_ = std::min(last_, border(share.number + 1));
+  }
+
+  // What this share reaches, the others need not look below, and the other way round. A guess that
+  // `depth` rows have not reached yet is none of their business.
+  void tell_others() {
+    TopRows& best = scratch_.best;
+    std::atomic<float>& reached = *rows_.share.reached;
+    float known = reached.load(std::memory_order_relaxed);
+    if (known >= best.threshold()) {
+      best.expect(known);
+      guessed_ = false;  // what lay below the guess lies below this
+    } else if (!guessed_ || best.size() >= depth_) {
+      float const mine = best.threshold();
+      while (known < mine &&
+             !reached.compare_exchange_weak(known, mine, std::memory_order_relaxed)) {
+      }
+    }
+  }
 
   // The score that a row must reach from the start.
   float least_score() const {
@@ -95,30 +126,33 @@ class TileScan {
   bool pass(bool may_guess) {
     selected_ = 0;
     for (LeafScan& one : leaves_) rewind(one);
-    bool guessed = false;
+    guessed_ = false;
     for (;;) {
       std::uint32_t tile = kNone32;
-      for (LeafScan const& one : leaves_) {
-        if (one.at < one.postings->end)
-          tile = std::min(tile, one.postings->list.runs[one.run].tile);
-      }
+      for (LeafScan const& one : leaves_) tile = std::min(tile, one.tile);
       if (tile == kNone32) break;
       base_ = tile * kDocTileRows;
       begin_ = std::max(first_, base_) - base_;
       end_ = std::min(last_ - base_, kDocTileRows);
       std::uint64_t n_postings = 0;
-      for (LeafScan& one : leaves_) n_postings += add_tile(one, tile);
-      if (n_words_ > 0 || n_postings * kRowsAPosting < end_ - begin_) {
-        walk_postings();
+      for (LeafScan& one : leaves_) {
+        one.begin = one.at;
+        if (one.tile == tile) n_postings += add_tile(one);
+      }
+      if (n_words_ > 0) {
+        walk_present();
+      } else if (n_postings * kRowsAPosting < end_ - begin_) {
+        walk_positive();
       } else {
         sift();
       }
+      if (rows_.share.reached != nullptr) tell_others();
       if (may_guess) {
-        guessed = guess(end_ - begin_);
+        guessed_ = guess(end_ - begin_);
         may_guess = false;
       }
     }
-    return !guessed || scratch_.best.size() >= depth_;
+    return !guessed_ || scratch_.best.size() >= depth_;
   }
 
   // What the k-th best score will be at least, if the other tiles are like the first: more than
@@ -134,10 +168,11 @@ class TileScan {
 
   void rewind(LeafScan& one) const {
     PostingList const& list = one.postings->list;
-    one.at = one.postings->begin;
+    one.at = one.first;
     auto const after = std::partition_point(list.runs.begin(), list.runs.end(),
                                             [&](auto& r) { return r.begin <= one.at; });
     one.run = static_cast<std::size_t>(after - list.runs.begin()) - 1;
+    one.tile = list.runs[one.run].tile;
     one.escape =
         static_cast<std::size_t>(std::partition_point(list.escapes.begin(), list.escapes.end(),
                                                       [&](auto& e) { return e.row < first_; }) -
@@ -185,12 +220,10 @@ class TileScan {
     return norms_.empty() ? query_.length_norm(length) : norms_[length - scratch_.norms_from];
   }
 
-  // Adds a leaf's impacts on the rows of a tile; gives how many.
-  std::uint32_t add_tile(LeafScan& one, std::uint32_t tile) {
+  // Adds a leaf's impacts on the rows of its next tile; gives how many.
+  std::uint32_t add_tile(LeafScan& one) {
     PostingList const& list = one.postings->list;
-    one.begin = one.at;
-    if (one.at == one.postings->end || list.runs[one.run].tile != tile) return 0;
-    std::uint32_t const end = std::min(one.postings->end, list.run_end(one.run));
+    std::uint32_t const end = std::min(one.end, list.run_end(one.run));
     float* const scores = scratch_.scores.data();
     query_.with_impact(one.leaf, [&](auto impact) {
       if (one.table != nullptr) {
@@ -221,24 +254,46 @@ class TileScan {
     }
     one.at = end;
     ++one.run;
+    one.tile = end < one.end ? list.runs[one.run].tile : kNone32;
     return end - one.begin;
   }
 
-  // Offers the rows of a tile's postings, each once.
-  void walk_postings() {
+  // Offers the rows of a tile's postings, each once. No branch on a score, which is as good as
+  // random: a row that was met already has 0, below any threshold of a positive query.
+  void walk_positive() {
+    float* const scores = scratch_.scores.data();
+    std::uint32_t* const places = scratch_.places.data();
+    float* const values = scratch_.values.data();
+    for (LeafScan const& one : leaves_) {
+      PostingList const& list = one.postings->list;
+      std::size_t const width = list.format.width();
+      std::uint8_t const* at = list.data + one.begin * width;
+      std::uint8_t const* const end = list.data + one.at * width;
+      float const threshold = scratch_.best.threshold();
+      std::size_t found = 0;
+      for (; at != end; at += width) {
+        Row const row = PostingFormat::row_at(at);
+        places[found] = row;
+        values[found] = scores[row];
+        found += scores[row] >= threshold ? 1 : 0;
+        scores[row] = 0.0f;
+      }
+      for (std::size_t i = 0; i < found; ++i) {
+        if (values[i] >= scratch_.best.threshold()) offer(values[i], base_ + places[i]);
+      }
+    }
+  }
+
+  // The same where scores do not tell who was met.
+  void walk_present() {
     for (LeafScan const& one : leaves_) {
       for (std::uint32_t i = one.begin; i < one.at; ++i) {
         Row const row = PostingFormat::row(one.postings->list.bits(i));
         float& score = scratch_.scores[row];
-        if (n_words_ == 0) {
-          if (score == 0.0f) continue;  // met already
-          if (score >= scratch_.best.threshold()) offer(score, base_ + row);
-        } else {
-          std::uint64_t* const present = scratch_.present.data() + row * n_words_;
-          if (std::all_of(present, present + n_words_, [](auto w) { return w == 0; })) continue;
-          if (score >= scratch_.best.threshold() && matches(present)) offer(score, base_ + row);
-          std::fill_n(present, n_words_, 0);
-        }
+        std::uint64_t* const present = scratch_.present.data() + row * n_words_;
+        if (std::all_of(present, present + n_words_, [](auto w) { return w == 0; })) continue;
+        if (score >= scratch_.best.threshold() && matches(present)) offer(score, base_ + row);
+        std::fill_n(present, n_words_, 0);
         score = 0.0f;
       }
     }
@@ -288,17 +343,18 @@ class TileScan {
   Bm25Query const& query_;
   std::size_t depth_;
   LexicalScratch& scratch_;
+  std::vector<LeafScan>& leaves_;  // those that occur in the scope, in the order of their sum
   cpu::ScoreKernels const& kernels_;
   Row first_;  // the scope lies in [first_, last_)
   Row last_;
   bool is_bag_ = true;
   std::size_t n_words_ = 0;
-  std::vector<LeafScan> leaves_;  // those that occur in the scope, in the order of their sum
   std::span<float const> norms_;
   Row base_ = 0;   // of the tile at hand
   Row begin_ = 0;  // its rows in [first_, last_), from its base
   Row end_ = 0;
   std::size_t selected_ = 0;
+  bool guessed_ = false;  // the threshold is a guess
 };
 
 }  // namespace

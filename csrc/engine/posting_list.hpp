@@ -66,6 +66,7 @@ class PostingFormat {
   }
 
   static constexpr Row row(std::uint32_t bits) { return bits % kDocTileRows; }
+  static Row row_at(std::uint8_t const* at) { return (at[0] | Row{at[1]} << 8) % kDocTileRows; }
   constexpr std::uint32_t length(std::uint32_t bits) const {
     return bits >> kDocTileBits & max_length();
   }
@@ -94,15 +95,30 @@ struct PostingList {
   }
   // The first run of the tile or of one after it.
   std::size_t run_from(std::uint32_t tile) const {
+    // Tiles rise, so run i is of tile i or one after it; a frequent term has a run of each.
+    if (tile < runs.size() && runs[tile].tile == tile) return tile;
+    auto const last =
+        runs.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(tile, runs.size()));
     auto const at =
-        std::partition_point(runs.begin(), runs.end(), [&](auto& r) { return r.tile < tile; });
+        std::partition_point(runs.begin(), last, [&](auto& r) { return r.tile < tile; });
     return static_cast<std::size_t>(at - runs.begin());
+  }
+  // What run_from() and then locate() read first of a row.
+  void prefetch_run(Row row) const {
+    if (runs.empty()) return;
+    __builtin_prefetch(&runs[std::min<std::size_t>(row / kDocTileRows, runs.size() - 1)]);
+  }
+  void prefetch_posting(std::size_t run, Row row) const {
+    if (run == runs.size()) return;
+    std::size_t const n = run_end(run) - runs[run].begin;
+    __builtin_prefetch(data + (runs[run].begin + n * (row % kDocTileRows) / kDocTileRows) *
+                                  format.width());
   }
   // The first posting in [begin, end) of a run whose row within the tile is not below.
   std::uint32_t locate(std::uint32_t begin, std::uint32_t end, Row row_in_tile) const {
     while (begin < end) {
       std::uint32_t const middle = begin + (end - begin) / 2;
-      if (PostingFormat::row(bits(middle)) < row_in_tile) {
+      if (PostingFormat::row_at(data + std::size_t{middle} * format.width()) < row_in_tile) {
         begin = middle + 1;
       } else {
         end = middle;
@@ -154,42 +170,16 @@ struct PostingList {
 class OwnPostings {
  public:
   explicit OwnPostings(PostingFormat format) : format_(format) {}
+  // Postings that are packed already.
+  OwnPostings(PostingFormat format, std::span<std::uint8_t const> bytes,
+              std::span<PostingRun const> runs)
+      : format_(format), bytes_(bytes.begin(), bytes.end()), runs_(runs.begin(), runs.end()) {}
 
   void append(Row row, std::uint32_t term_freq, std::uint32_t doc_length) {
     open_run(row / kDocTileRows);
     if (!format_.fits(term_freq, doc_length)) escapes_.push_back({row, term_freq});
     bytes_.resize(bytes_.size() + format_.width());
     format_.write(bytes_.data() + bytes_.size() - format_.width(), row, term_freq, doc_length);
-  }
-  // Postings [begin, end) of one run, as they are.
-  void append_run(PostingList const& from, std::uint32_t tile, std::uint32_t begin,
-                  std::uint32_t end) {
-    if (begin == end) return;
-    open_run(tile);
-    bytes_.insert(bytes_.end(), from.data + std::size_t{begin} * format_.width(),
-                  from.data + std::size_t{end} * format_.width());
-  }
-  // Those of a run whose row's bit is set; words begins at the tile's first row.
-  void append_selected(PostingList const& from, std::uint32_t tile, std::uint32_t begin,
-                       std::uint32_t end, std::uint64_t const* words) {
-    std::size_t const width = format_.width();
-    std::size_t const old = bytes_.size();
-    bytes_.resize(old + (end - begin + 1) * width);  // room for one more: stores take four bytes
-    std::uint8_t* to = bytes_.data() + old;
-    for (std::uint32_t i = begin; i < end; ++i) {
-      std::uint32_t posting;
-      if (i + 1 < from.size) {
-        std::memcpy(&posting, from.data + i * width, sizeof posting);
-      } else {
-        posting = from.bits(i);
-      }
-      Row const row = PostingFormat::row(posting);
-      std::memcpy(to, &posting, sizeof posting);
-      to += (words[row / 64] >> (row % 64) & 1) != 0 ? width : 0;  // no branch: bits are random
-    }
-    std::size_t const kept = static_cast<std::size_t>(to - bytes_.data());
-    if (kept > old) runs_.push_back({tile, static_cast<std::uint32_t>(old / width)});
-    bytes_.resize(kept);
   }
   void append_escape(PostingEscape const& escape) { escapes_.push_back(escape); }
 

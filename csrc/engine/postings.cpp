@@ -1,39 +1,64 @@
 #include "engine/postings.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "core/error.hpp"
+#include "kernels/cpu/scores.hpp"
 
 namespace hyrecall {
 namespace {
 
+// Those of `n` postings of a tile whose row's bit is set; gives the end of what it wrote.
+std::uint8_t* select(PostingFormat format, std::uint8_t const* from, std::size_t n,
+                     std::uint64_t const* words, std::uint8_t* to) {
+  if (format.width() == PostingFormat::kCompact)
+    return to + cpu::score_kernels().select_coded(from, n, words, to) * PostingFormat::kCompact;
+  for (std::uint8_t const* const end = from + n * format.width(); from != end;
+       from += format.width()) {
+    Row const row = PostingFormat::row(format.read(from));
+    std::memcpy(to, from, PostingFormat::kWide);
+    to += (words[row / 64] >> (row % 64) & 1) * PostingFormat::kWide;  // no branch: bits are random
+  }
+  return to;
+}
+
 // A term's postings inside a scope of several ranges. Where those are many, each posting is met
 // once, however many they are.
-OwnPostings gather_in_scope(PostingList const& list, ScopeRows const& scope) {
-  OwnPostings own(list.format);
+OwnPostings gather_in_scope(PostingList const& list, ScopeRows const& scope,
+                            PostingScratch& scratch) {
+  std::size_t const width = list.format.width();
+  std::size_t const most = list.size * width + cpu::kSelectSpare;
+  if (scratch.bytes.size() < most) scratch.bytes.resize(most);
+  scratch.runs.clear();
+  std::uint8_t* to = scratch.bytes.data();
   auto range = scope.ranges.begin();
-  auto bits = scope.bits.begin();
   for (std::size_t run = 0; run < list.runs.size(); ++run) {
     std::uint32_t const tile = list.runs[run].tile;
-    std::uint32_t const end = list.run_end(run);
     std::uint32_t at = list.runs[run].begin;
-    Row const first = tile * kDocTileRows;
-    bits = std::partition_point(bits, scope.bits.end(), [&](auto& b) { return b.tile < tile; });
-    if (bits != scope.bits.end() && bits->tile == tile) {
-      own.append_selected(list, tile, at, end, bits->words.data());
-      continue;
+    std::uint32_t const end = list.run_end(run);
+    std::uint8_t* const begin = to;
+    if (std::uint64_t const* const words = scope.bits.of_tile(tile); words != nullptr) {
+      to = select(list.format, list.data + at * width, end - at, words, to);
+    } else {
+      Row const first = tile * kDocTileRows;
+      range = std::partition_point(range, scope.ranges.end(),
+                                   [&](RowRange const& r) { return r.end <= first; });
+      for (auto r = range; r != scope.ranges.end() && r->begin < first + kDocTileRows; ++r) {
+        if (r->begin > first) at = list.locate(at, end, r->begin - first);
+        std::uint32_t const stop =
+            r->end - first < kDocTileRows ? list.locate(at, end, r->end - first) : end;
+        to = std::copy(list.data + at * width, list.data + stop * width, to);
+        at = stop;
+      }
     }
-    range = std::partition_point(range, scope.ranges.end(),
-                                 [&](RowRange const& r) { return r.end <= first; });
-    for (auto r = range; r != scope.ranges.end() && r->begin < first + kDocTileRows; ++r) {
-      if (r->begin > first) at = list.locate(at, end, r->begin - first);
-      std::uint32_t const stop =
-          r->end - first < kDocTileRows ? list.locate(at, end, r->end - first) : end;
-      own.append_run(list, tile, at, stop);
-      at = stop;
-    }
+    if (to == begin) continue;
+    auto const before = static_cast<std::size_t>(begin - scratch.bytes.data());
+    scratch.runs.push_back({tile, static_cast<std::uint32_t>(before / width)});
   }
+  auto const n_bytes = static_cast<std::size_t>(to - scratch.bytes.data());
+  OwnPostings own(list.format, std::span(scratch.bytes).first(n_bytes), scratch.runs);
   for (PostingEscape const& escape : list.escapes) {
     if (scope.contains(escape.row)) own.append_escape(escape);
   }
@@ -48,19 +73,75 @@ void keep_own(OwnPostings own, LeafPostings& out) {
   out.end = out.list.size;
 }
 
-void find_term(SegmentView const& view, std::size_t arm, LexicalColumn const& column,
-               ScopeRows const& scope, std::string const& term, LeafPostings& out) {
-  out.term = column.find(term);
-  if (out.term == kNone32) return;
-  out.list = column.list_of(out.term);
+// Where a list enters a range, before its postings are searched.
+struct Entry {
+  LeafPostings* leaf;
+  std::size_t run;
+};
+
+// The first postings at or behind both ends of a range.
+void find_in_range(Entry const& entry, RowRange range, std::size_t n_rows) {
+  LeafPostings& out = *entry.leaf;
+  PostingList const& list = out.list;
+  std::uint32_t const tile = range.begin / kDocTileRows;
+  bool const enters = entry.run < list.runs.size();
+  bool const is_inside = enters && list.runs[entry.run].tile == tile;
+  out.begin = enters ? list.runs[entry.run].begin : list.size;
+  if (is_inside) {
+    out.begin = list.locate(out.begin, list.run_end(entry.run), range.begin % kDocTileRows);
+  }
+  if (range.end == n_rows) {
+    out.end = list.size;
+  } else if (range.end / kDocTileRows != tile) {
+    out.end = list.locate(range.end);
+  } else {
+    out.end = is_inside ? list.locate(out.begin, list.run_end(entry.run), range.end % kDocTileRows)
+                        : out.begin;
+  }
+}
+
+// A query's plain terms together: what one step asks for is on its way when the next one reads it.
+void find_terms(SegmentView const& view, std::size_t arm, LexicalColumn const& column,
+                ScopeRows const& scope, LexicalQuery const& query, PostingScratch& scratch,
+                std::span<LeafPostings> out) {
+  std::vector<std::uint32_t>& leaves = scratch.leaves;
+  leaves.clear();
+  for (std::uint32_t leaf = 0; leaf < query.leaves.size(); ++leaf) {
+    if (query.leaves[leaf].kind == Leaf::Kind::kTerm) leaves.push_back(leaf);
+  }
+  column.find_each(
+      leaves.size(),
+      [&](std::size_t i) { return std::string_view(query.leaves[leaves[i]].terms.front()); },
+      [&](std::size_t i, TermId term) {
+        out[leaves[i]].term = term;
+        if (term != kNone32) column.prefetch_list(term);
+      });
+  std::erase_if(leaves, [&](std::uint32_t leaf) { return out[leaf].term == kNone32; });
+  for (std::uint32_t leaf : leaves) {
+    out[leaf].list = column.list_of(out[leaf].term);
+    out[leaf].list.prefetch_run(scope.ranges.front().begin);
+  }
   if (scope.ranges.size() == 1) {
     RowRange const range = scope.ranges.front();
-    out.begin = range.begin == 0 ? 0 : out.list.locate(range.begin);
-    out.end = range.end == column.n_rows() ? out.list.size : out.list.locate(range.end);
+    constexpr std::size_t kAtOnce = 16;
+    Entry entries[kAtOnce];
+    for (std::size_t begin = 0; begin < leaves.size(); begin += kAtOnce) {
+      std::size_t const n = std::min(kAtOnce, leaves.size() - begin);
+      for (std::size_t i = 0; i < n; ++i) {
+        LeafPostings& leaf = out[leaves[begin + i]];
+        entries[i] = {&leaf, leaf.list.run_from(range.begin / kDocTileRows)};
+        leaf.list.prefetch_posting(entries[i].run, range.begin);
+      }
+      for (std::size_t i = 0; i < n; ++i) find_in_range(entries[i], range, column.n_rows());
+    }
   } else {
-    keep_own(gather_in_scope(out.list, scope), out);
+    for (std::uint32_t leaf : leaves)
+      keep_own(gather_in_scope(out[leaf].list, scope, scratch), out[leaf]);
   }
-  out.doc_freq = out.n_in_scope() - view.dead_doc_freq(arm, out.term, scope.cells);
+  for (std::uint32_t leaf : leaves) {
+    out[leaf].doc_freq =
+        out[leaf].n_in_scope() - view.dead_doc_freq(arm, out[leaf].term, scope.cells);
+  }
 }
 
 // Calls f(row, term_freq) for the term's postings inside the scope.
@@ -135,25 +216,33 @@ void find_prefix(SegmentView const& view, LexicalColumn const& column, ScopeRows
 
 }  // namespace
 
-LeafPostings find_postings(SegmentView const& view, std::size_t arm, ScopeRows const& scope,
-                           Leaf const& leaf, std::set<std::string>& expanded,
-                           std::string const& argument) {
+void find_postings(SegmentView const& view, std::size_t arm, ScopeRows const& scope,
+                   LexicalQuery const& query,
+                   std::map<std::size_t, std::set<std::string>>& expanded,
+                   std::string const& argument, PostingScratch& scratch,
+                   std::span<LeafPostings> out) {
   LexicalColumn const& column = *view.segment().p.lexical[arm];
-  LeafPostings out;
-  if (scope.ranges.empty()) return out;
-  switch (leaf.kind) {
-    case Leaf::Kind::kTerm:
-      find_term(view, arm, column, scope, leaf.terms.front(), out);
-      return out;
-    case Leaf::Kind::kPhrase:
-      find_phrase(view, column, scope, leaf, out);
-      break;
-    case Leaf::Kind::kPrefix:
-      find_prefix(view, column, scope, leaf, expanded, argument, out);
-      break;
+  if (scope.ranges.empty()) return;
+  find_terms(view, arm, column, scope, query, scratch, out);
+  for (std::size_t i = 0; i < query.leaves.size(); ++i) {
+    Leaf const& leaf = query.leaves[i];
+    if (leaf.kind == Leaf::Kind::kTerm) continue;
+    if (leaf.kind == Leaf::Kind::kPhrase) {
+      find_phrase(view, column, scope, leaf, out[i]);
+    } else {
+      find_prefix(view, column, scope, leaf, expanded[i], argument, out[i]);
+    }
+    out[i].doc_freq = out[i].n_in_scope();
   }
-  out.doc_freq = out.n_in_scope();
-  return out;
+}
+
+ArmPostings::ArmPostings(std::span<std::optional<LexicalQuery> const> queries,
+                         std::size_t n_segments)
+    : n_segments_(n_segments) {
+  firsts_.reserve(queries.size() + 1);
+  for (auto const& query : queries)
+    firsts_.push_back(firsts_.back() + (query ? query->leaves.size() : 0));
+  leaves_.resize(firsts_.back() * n_segments);
 }
 
 std::uint32_t count_phrase(std::span<std::vector<std::uint32_t> const> positions,

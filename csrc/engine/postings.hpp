@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -30,11 +32,43 @@ struct LeafPostings {
   std::uint32_t freq_of(Row row) const { return list.freq_of(row); }
 };
 
-// expanded: the distinct terms prefixes stood for so far, over all segments; past kPrefixBudget it
-// is an error.
-LeafPostings find_postings(SegmentView const& view, std::size_t arm, ScopeRows const& scope,
-                           Leaf const& leaf, std::set<std::string>& expanded,
-                           std::string const& argument);
+// Where the leaves of each query of a batch occur, in one arm.
+class ArmPostings {
+ public:
+  ArmPostings(std::span<std::optional<LexicalQuery> const> queries, std::size_t n_segments);
+
+  // By leaf; none of a missing query.
+  std::span<LeafPostings> at(std::size_t query, std::size_t segment) {
+    return {leaves_.data() + place(query, segment), firsts_[query + 1] - firsts_[query]};
+  }
+  std::span<LeafPostings const> at(std::size_t query, std::size_t segment) const {
+    return {leaves_.data() + place(query, segment), firsts_[query + 1] - firsts_[query]};
+  }
+
+ private:
+  std::size_t place(std::size_t query, std::size_t segment) const {
+    return firsts_[query] * n_segments_ + segment * (firsts_[query + 1] - firsts_[query]);
+  }
+
+  std::size_t n_segments_;
+  std::vector<std::size_t> firsts_{0};  // [n_queries + 1] leaves of the queries before
+  std::vector<LeafPostings> leaves_;    // by query, segment and leaf
+};
+
+// Working memory of one thread: two write no cache line both.
+struct alignas(128) PostingScratch {
+  std::vector<std::uint8_t> bytes;
+  std::vector<PostingRun> runs;
+  std::vector<std::uint32_t> leaves;
+};
+
+// Fills in where each leaf of a query occurs. expanded: the distinct terms that prefixes stood for
+// so far, by leaf, over all segments; past kPrefixBudget it is an error.
+void find_postings(SegmentView const& view, std::size_t arm, ScopeRows const& scope,
+                   LexicalQuery const& query,
+                   std::map<std::size_t, std::set<std::string>>& expanded,
+                   std::string const& argument, PostingScratch& scratch,
+                   std::span<LeafPostings> out);
 
 // How often a phrase occurs, given each term's positions: places of its first term for which every
 // other term lies so that the displacements (position - offset) of all span at most slop. With slop

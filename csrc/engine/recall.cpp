@@ -57,24 +57,21 @@ Pool join_lists(std::vector<std::vector<Candidate>> const& lists) {
 Execution::Execution(Snapshot const& snapshot, Request const& request)
     : snapshot_(snapshot), request_(request), scopes_(resolve_scopes(snapshot, request)) {
   std::size_t const n_segments = snapshot.segments.size();
-  postings_.resize(request.lexical.size());
+  postings_.reserve(request.lexical.size());
   for (std::size_t arm = 0; arm < request.lexical.size(); ++arm) {
     LexicalRequest const& lexical = request.lexical[arm];
     queries_.push_back(
         analyze_queries(lexical.queries, *lexical.analyzer, lexical.name, request.threads));
-    postings_[arm].resize(request.n_queries);
-    parallel_runs(request.n_queries, kShortRun, request.threads, [&](int, std::size_t q) {
+    postings_.emplace_back(queries_[arm], n_segments);
+    std::vector<PostingScratch> scratch(static_cast<std::size_t>(std::max(request.threads, 1)));
+    parallel_runs(request.n_queries, kShortRun, request.threads, [&](int worker, std::size_t q) {
       auto const& query = queries_[arm][q];
-      postings_[arm][q].resize(n_segments);
       if (!query) return;
-      std::vector<std::set<std::string>> expanded(query->leaves.size());
+      std::map<std::size_t, std::set<std::string>> expanded;
       for (std::size_t s = 0; s < n_segments; ++s) {
-        postings_[arm][q][s].reserve(query->leaves.size());
-        for (std::size_t leaf = 0; leaf < query->leaves.size(); ++leaf) {
-          postings_[arm][q][s].push_back(
-              find_postings(*snapshot.segments[s], lexical.column, scopes_[request.scope_of[q]][s],
-                            query->leaves[leaf], expanded[leaf], lexical.name));
-        }
+        find_postings(*snapshot.segments[s], lexical.column, scopes_[request.scope_of[q]][s],
+                      *query, expanded, lexical.name, scratch[static_cast<std::size_t>(worker)],
+                      postings_[arm].at(q, s));
       }
     });
   }
@@ -101,7 +98,8 @@ Statistics Execution::statistics() const {
       CellTextStatistics const& sum = sums[request_.scope_of[q]];
       out[arm][q] = {sum.n_docs, sum.total_length,
                      std::vector<std::int64_t>(query->leaves.size(), 0)};
-      for (auto const& leaves : postings_[arm][q]) {
+      for (std::size_t s = 0; s < snapshot_.segments.size(); ++s) {
+        std::span<LeafPostings const> const leaves = postings_[arm].at(q, s);
         for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf)
           out[arm][q].doc_freqs[leaf] += leaves[leaf].doc_freq;
       }
@@ -187,7 +185,7 @@ Pool Execution::complete(std::size_t query, ArmLists lists,
         score = segment.p.lexical[lexical.column]->has(d.row) ? 0.0f : kNoScore;
       } else {
         score = score_lexical(segment, lexical.column, scorers[arm][query],
-                              postings(arm, query, d.segment), d.row);
+                              postings_[arm].at(query, d.segment), d.row);
       }
     }
   }
@@ -217,13 +215,14 @@ std::vector<std::uint32_t> Execution::leaf_freqs(std::size_t arm, std::size_t qu
                                                  std::uint32_t segment, Row row) const {
   require_authorised(query, segment, row);
   std::vector<std::uint32_t> out;
-  for (LeafPostings const& leaf : postings(arm, query, segment)) out.push_back(leaf.freq_of(row));
+  for (LeafPostings const& leaf : postings_[arm].at(query, segment))
+    out.push_back(leaf.freq_of(row));
   return out;
 }
 
 bool Execution::matches(std::size_t arm, std::size_t query, std::uint32_t segment, Row row) const {
   require_authorised(query, segment, row);
-  std::vector<LeafPostings> const& leaves = postings(arm, query, segment);
+  std::span<LeafPostings const> const leaves = postings_[arm].at(query, segment);
   return queries_[arm][query]->match.matches(
       [&](std::uint32_t leaf) { return leaves[leaf].freq_of(row) > 0; });
 }

@@ -40,10 +40,6 @@ class Execution {
   using Lists = std::vector<std::vector<std::vector<Candidate>>>;  // [query][arm]
 
   std::vector<std::vector<Bm25Query>> make_scorers(Statistics const& statistics) const;
-  std::vector<LeafPostings> const& postings(std::size_t arm, std::size_t query,
-                                            std::size_t segment) const {
-    return postings_[arm][query][segment];
-  }
   Pool complete(std::size_t query, ArmLists lists,
                 std::vector<std::vector<Bm25Query>> const& scorers) const;
 
@@ -51,8 +47,7 @@ class Execution {
   Request const& request_;
   ResolvedScopes scopes_;
   std::vector<std::vector<std::optional<LexicalQuery>>> queries_;  // [lexical arm][query]
-  std::vector<std::vector<std::vector<std::vector<LeafPostings>>>>
-      postings_;  // [lexical arm][query][segment][leaf]
+  std::vector<ArmPostings> postings_;                              // [lexical arm]
 };
 
 // Sums the parts' integers; idf is computed once, from the sum.

@@ -12,31 +12,41 @@ namespace hyrecall {
 
 inline constexpr std::size_t kFewRanges = 4;  // in a tile: each is found by search
 
-struct TileBits {
-  std::uint32_t tile;
-  std::array<std::uint64_t, kDocTileRows / 64> words;
-};
-
-// Of ranges that rise; at most 256 bytes a range.
-inline std::vector<TileBits> scope_bits(std::span<RowRange const> ranges) {
-  std::vector<TileBits> out;
-  for (std::size_t i = 0; i < ranges.size();) {
-    std::uint32_t const tile = ranges[i].begin / kDocTileRows;
-    Row const first = tile * kDocTileRows;
-    std::size_t end = i;
-    while (end < ranges.size() && ranges[end].begin < first + kDocTileRows) ++end;
-    std::size_t const from = i > 0 && ranges[i - 1].end > first ? i - 1 : i;
-    if (end - from > kFewRanges) {
-      TileBits& bits = out.emplace_back(TileBits{tile, {}});
-      for (std::size_t r = from; r < end; ++r) {
-        Row const last = std::min(ranges[r].end - first, kDocTileRows);
-        for (Row row = std::max(ranges[r].begin, first) - first; row < last; ++row)
-          bits.words[row / 64] |= std::uint64_t{1} << (row % 64);
+class ScopeBits {
+ public:
+  ScopeBits() = default;
+  // Of ranges that rise; at most 256 bytes a range, and 4 bytes a tile where there are any.
+  explicit ScopeBits(std::span<RowRange const> ranges) {
+    for (std::size_t i = 0; i < ranges.size();) {
+      std::uint32_t const tile = ranges[i].begin / kDocTileRows;
+      Row const first = tile * kDocTileRows;
+      std::size_t end = i;
+      while (end < ranges.size() && ranges[end].begin < first + kDocTileRows) ++end;
+      std::size_t const from = i > 0 && ranges[i - 1].end > first ? i - 1 : i;
+      if (end - from > kFewRanges) {
+        place_.resize(tile + 1, kNone32);
+        place_[tile] = static_cast<std::uint32_t>(words_.size());
+        Words& words = words_.emplace_back(Words{});
+        for (std::size_t r = from; r < end; ++r) {
+          Row const last = std::min(ranges[r].end - first, kDocTileRows);
+          for (Row row = std::max(ranges[r].begin, first) - first; row < last; ++row)
+            words[row / 64] |= std::uint64_t{1} << (row % 64);
+        }
       }
+      i = end;
     }
-    i = end;
   }
-  return out;
-}
+
+  // A bit for each of a tile's rows; null: its ranges are few.
+  std::uint64_t const* of_tile(std::uint32_t tile) const {
+    return tile < place_.size() && place_[tile] != kNone32 ? words_[place_[tile]].data() : nullptr;
+  }
+
+ private:
+  using Words = std::array<std::uint64_t, kDocTileRows / 64>;
+
+  std::vector<std::uint32_t> place_;  // [tile] of its words, kNone32 = none
+  std::vector<Words> words_;
+};
 
 }  // namespace hyrecall

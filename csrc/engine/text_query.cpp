@@ -70,29 +70,25 @@ Error too_many_leaves(std::string const& argument) {
 LexicalQuery compile_words(Texts const& texts, std::size_t text, std::string const& argument) {
   std::span<std::uint32_t const> const given = texts.terms_of(text);
   std::vector<std::uint32_t> terms(given.begin(), given.end());
-  std::sort(terms.begin(), terms.end());
-  struct Count {
-    std::uint32_t term;
-    std::uint32_t count;
-  };
-  std::vector<Count> counts;
-  counts.reserve(terms.size());
-  for (std::uint32_t term : terms) {
-    if (counts.empty() || counts.back().term != term) counts.push_back({term, 0});
-    ++counts.back().count;
-  }
-  if (counts.size() > kMaxLeaves) throw too_many_leaves(argument);
-  std::sort(counts.begin(), counts.end(),
-            [&](Count a, Count b) { return texts.term(a.term) < texts.term(b.term); });
+  std::sort(terms.begin(), terms.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return texts.term(a) < texts.term(b); });
+  std::size_t n_distinct = 0;
+  for (std::size_t i = 0; i < terms.size(); ++i)
+    n_distinct += i == 0 || terms[i] != terms[i - 1] ? 1 : 0;
+  if (n_distinct > kMaxLeaves) throw too_many_leaves(argument);
   LexicalQuery out;
-  out.leaves.reserve(counts.size());
-  out.match.children.reserve(counts.size());
-  for (Count one : counts) {
+  out.leaves.reserve(n_distinct);
+  out.match.children.reserve(n_distinct);
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    if (i > 0 && terms[i] == terms[i - 1]) {
+      out.leaves.back().multiplicity += 1.0;
+      continue;
+    }
     out.match.children.push_back(
         {MatchNode::Kind::kLeaf, static_cast<std::uint32_t>(out.leaves.size()), {}});
     Leaf& leaf = out.leaves.emplace_back();
-    leaf.terms.push_back(texts.term(one.term));
-    leaf.multiplicity = one.count;
+    leaf.terms.push_back(texts.term(terms[i]));
+    leaf.multiplicity = 1.0;
   }
   return out;
 }

@@ -51,6 +51,8 @@ def listed(value: Any) -> Any:
     >>> listed(np.arange(2)), listed(("a", "b"))
     (array([0, 1]), ('a', 'b'))
     """
+    if isinstance(value, list | tuple):
+        return value
     if hasattr(value, "to_pylist"):  # Arrow
         return value.to_pylist()
     if hasattr(value, "isna") and hasattr(value, "tolist"):  # pandas: NaN, NaT and NA are missing

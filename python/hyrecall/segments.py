@@ -39,6 +39,15 @@ Rows = npt.NDArray[np.uint32]
 MOST_ROWS = 2**32 - 2
 """A row number is a uint32; the last one stands for none."""
 
+_PLAIN = (
+    pa.types.is_large_string,
+    pa.types.is_boolean,
+    pa.types.is_int64,
+    pa.types.is_float64,
+    pa.types.is_timestamp,
+)
+"""Types whose rows the engine gathers."""
+
 SMALL_ROWS = 4096
 """Tables this small are put together whole; larger ones are read row by row."""
 
@@ -83,6 +92,18 @@ class Segment:
     @cached_property
     def _arrays(self) -> dict[str, pa.Array]:
         return {name: one_array(self.rows.column(name)) for name in self.rows.column_names}
+
+    def plain(self, name: str) -> _core.rows.Column | None:
+        """Give a row column as the engine gathers it; None: it has a type that Arrow gathers."""
+        if name not in self._plain:
+            column = self._arrays[name]
+            is_plain = any(test(column.type) for test in _PLAIN)
+            self._plain[name] = _core.rows.Column(column) if is_plain else None
+        return self._plain[name]
+
+    @cached_property
+    def _plain(self) -> dict[str, _core.rows.Column | None]:
+        return {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,6 +253,9 @@ def merge_segments(
 
 def gather_column(segments: Sequence[Segment], source: Rows, row: Rows, name: str) -> pa.Array:
     """Give one column of the rows (source[i], row[i]), in that order."""
+    plain = [one for segment in segments if (one := segment.plain(name)) is not None]
+    if len(plain) == len(segments):
+        return pa.array(_core.rows.gather(plain, source, row))
     if len(segments) == 1:
         return segments[0].column(name).take(pa.array(row))
     return one_array(gather(segments, source, row, [name]).column(0))

@@ -100,11 +100,45 @@ def search(texts: Texts) -> Callable[[tuple[int, ...], int], Ranking]:
     return ask
 
 
+def scattered(texts: Texts) -> np.ndarray:
+    """Choose a third of the rows, with runs of some length among them."""
+    chosen = np.random.default_rng(44).random(len(texts.lengths)) < 1 / 3
+    chosen[TILE - 20 : TILE + 20] = True
+    chosen[100:200] = False
+    return chosen.nonzero()[0]
+
+
+def rank_some(texts: Texts, rows: np.ndarray, query: tuple[int, ...], k: int) -> Ranking:
+    """Rank these rows as if there were no others."""
+    some = Texts(texts.counts[rows], texts.lengths[rows])
+    return [(int(rows[at]), score) for at, score in rank(some, query, k)]
+
+
+def search_some(texts: Texts, rows: np.ndarray) -> Callable[[tuple[int, ...], int], Ranking]:
+    """Give each row a cell, and see those of ``rows``."""
+    cells = pa.array(np.arange(len(texts.lengths)))
+    schema = hr.Schema(key="id", cell=("cell",), text="text", stored=())
+    table = texts.table.append_column("cell", cells)
+    index = hr.Index.build(table, schema, analyzer=hr.Analyzer("word"), threads=2)
+    scope = hr.Scope(rows.tolist())
+
+    def ask(query: tuple[int, ...], k: int) -> Ranking:
+        text = [" ".join(WORDS[w] for w in query)]
+        hits = index.recall(text=text, scope=scope, limit=k, depth=k).to_arrow()
+        return list(zip(hits["key"].to_pylist(), hits["score"].to_pylist(), strict=True))
+
+    return ask
+
+
 def main() -> None:
     for texts in (short_texts(), long_texts()):
         ask = search(texts)
         for query, k in cases(texts):
             assert ask(query, k) == rank(texts, query, k), (query, k)
+        rows = scattered(texts)
+        ask = search_some(texts, rows)
+        for query, k in cases(texts):
+            assert ask(query, k) == rank_some(texts, rows, query, k), (query, k)
     print("equal")
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -151,3 +152,61 @@ def test_a_scope_of_many_ranges_is_an_index_of_its_rows(
         if other != [*cells, -1]:
             wrong = hr.Scope([(cell,) for cell in other])
             assert not ask_all(everything, k, scope=wrong).equals(alone)
+
+
+def large(threads: int) -> hr.Index:
+    """Index 24 tiles of few words: a query's postings are enough for several threads.
+
+    The rare word stands in the first tile of either half alone, so that a threshold guessed from
+    there is too high.
+    """
+    rng = np.random.default_rng(45)
+    n = 24 * TILE + 100
+    held = rng.random((n, 4)) < [1.0, 0.8, 0.6, 100 / TILE]
+    held[:, 3] &= np.isin(np.arange(n) // TILE, [0, 12])
+    words = np.array(["ash ", "bay ", "elm ", "fir"])
+    texts = ["".join(words[row]) for row in held]
+    table = pa.table({"id": np.arange(n), "text": texts, "part": np.arange(n) % 3})
+    schema = hr.Schema(key="id", cell=None, text="text", attributes=("part",), stored=())
+    return hr.Index.build(table, schema, analyzer=hr.Analyzer("word"), threads=threads)
+
+
+@pytest.fixture(scope="module")
+def by_threads() -> dict[int, hr.Index]:
+    return {threads: large(threads) for threads in (1, 2, 4)}
+
+
+LARGE_QUERIES = {
+    "ties": "ash bay elm",
+    "rarest first": "ash bay elm fir",
+    "all": hr.All("ash", "bay", "elm"),
+    "phrase": hr.Any(hr.Phrase("ash bay"), "elm", "ash bay"),
+}
+
+
+@pytest.mark.parametrize("query", LARGE_QUERIES)
+@pytest.mark.parametrize("k", [1, 10, 200, 700, 20_000])
+def test_threads_share_the_tiles_of_one_query(
+    query: str, k: int, by_threads: dict[int, hr.Index]
+) -> None:
+    options: list[dict[str, Any]] = [{}, {"filter": hr.Filter(part=1)}, {"min_score": 0.5}]
+    options.append({"bm25": hr.BM25("robertson")})  # negative weights: no bound holds
+    for more in options:
+        replies = {
+            threads: index.recall(text=[LARGE_QUERIES[query]], limit=k, depth=k, **more).to_arrow()
+            for threads, index in by_threads.items()
+        }
+        assert replies[2].equals(replies[1])
+        assert replies[4].equals(replies[1])
+        if query == "ties" and not more:  # half of all rows have the best score: each k cuts ties
+            assert len(set(replies[1]["score"].to_pylist())) == 1
+
+
+def test_threads_share_the_tiles_of_what_still_lives() -> None:
+    replies = []
+    for threads in (1, 2):
+        index = large(threads)
+        index.delete(list(range(0, 3 * TILE, 2)))
+        replies.append(index.recall(text=["ash bay elm fir"], limit=300, depth=300).to_arrow())
+    assert replies[0].equals(replies[1])
+    assert len(replies[0]) == 300

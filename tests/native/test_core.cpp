@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/fp_env.hpp"
+#include "core/narrow_offsets.hpp"
 #include "core/parallel.hpp"
 #include "core/types.hpp"
 #include "engine/topk.hpp"
@@ -48,6 +49,27 @@ TEST(tile_mask_set_and_test_agree) {
   }
   CHECK((mask | ~mask).is_all());
   CHECK(!(mask & ~mask).any());
+}
+
+TEST(narrow_offsets_keep_all_bits) {
+  constexpr std::uint64_t kStep = std::uint64_t{1} << 32;
+  std::vector<std::vector<std::uint64_t>> cases{
+      {},
+      {0},
+      {0, 5, 5, kStep - 1},
+      {0, kStep - 1, kStep, kStep, kStep + 7, 3 * kStep + 1, 3 * kStep + 1},
+      {2 * kStep, 2 * kStep, 2 * kStep + 1},
+      {kStep - 1, 4 * kStep - 1, 4 * kStep}};
+  Rng rng(3);
+  std::vector<std::uint64_t> random{0};
+  for (int i = 0; i < 1000; ++i)
+    random.push_back(random.back() + rng.below(std::size_t{2}) * rng.below(std::size_t{1} << 31));
+  cases.push_back(std::move(random));
+  for (auto const& offsets : cases) {
+    NarrowOffsets const narrow{std::span(offsets)};
+    CHECK_EQ(narrow.size(), offsets.size());
+    CHECK(narrow.wide() == offsets);
+  }
 }
 
 TEST(topk_equals_the_head_of_a_full_sort) {

@@ -214,7 +214,8 @@ TEST(lexical_layout_does_not_depend_on_threads) {
   }
 }
 
-// Sets that sum and sift as the plain one does; a planted one that loses a block's last score.
+// Sets that sum, sift and pick as the plain definition does; a planted sift that loses a block's
+// last score, and a planted choice of one bit less.
 TEST(lexical_kernels_agree_on_every_instruction_set) {
   Rng rng(12);
   std::vector<cpu::ScoreKernels> sets{cpu::scalar_score_kernels()};
@@ -224,6 +225,7 @@ TEST(lexical_kernels_agree_on_every_instruction_set) {
     sets.push_back(cpu::avx512_score_kernels());
 #endif
   bool planted_seen = false;
+  bool other_choice_seen = false;
   for (int round = 0; round < 300; ++round) {
     std::size_t const n_postings = rng.below(std::size_t{400});
     std::vector<std::uint8_t> postings(3 * n_postings);
@@ -245,7 +247,22 @@ TEST(lexical_kernels_agree_on_every_instruction_set) {
     for (std::uint32_t i = 0; i < 1024; ++i) {
       if (expected[i] >= threshold) wanted.push_back(i);
     }
+    std::vector<std::uint64_t> words(kDocTileRows / 64);
+    for (std::uint64_t& word : words) word = rng.below(std::uint64_t{1} << 62) * 5;
+    auto const pick = [&] {
+      std::vector<std::uint8_t> out;
+      for (std::size_t i = 0; i < n_postings; ++i) {
+        Row const row = PostingFormat::row(format.read(postings.data() + 3 * i));
+        if ((words[row / 64] >> (row % 64) & 1) != 0)
+          out.insert(out.end(), postings.data() + 3 * i, postings.data() + 3 * i + 3);
+      }
+      return out;
+    };
+    std::vector<std::uint8_t> const chosen = pick();
     for (cpu::ScoreKernels const& set : sets) {
+      std::vector<std::uint8_t> picked(3 * n_postings + cpu::kSelectSpare);
+      picked.resize(3 * set.select_coded(postings.data(), n_postings, words.data(), picked.data()));
+      CHECK(picked == chosen);
       std::vector<float> scores(1024, 0.0f);
       set.add_coded(postings.data(), n_postings, table.data(), scores.data());
       CHECK(scores == expected);
@@ -259,12 +276,15 @@ TEST(lexical_kernels_agree_on_every_instruction_set) {
       }
       CHECK(std::all_of(scores.begin(), scores.end(), [](float s) { return s == 0.0f; }));
     }
+    words[3] &= words[3] - 1;
+    other_choice_seen |= pick() != chosen;
     std::erase_if(wanted, [](std::uint32_t i) { return i % cpu::kSiftRows == 63; });
     planted_seen |= wanted.size() !=
                     static_cast<std::size_t>(std::count_if(
                         expected.begin(), expected.end(), [&](float s) { return s >= threshold; }));
   }
   CHECK(planted_seen);
+  CHECK(other_choice_seen);
 }
 
 TEST(lexical_query_is_positive_where_every_term_that_is_held_adds_something) {

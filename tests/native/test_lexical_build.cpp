@@ -118,7 +118,7 @@ TEST(lexical_build_is_the_same_with_any_number_of_threads) {
     check_same(many->parts().doc_lengths, alone->parts().doc_lengths);
     check_same(many->parts().terms.offsets, alone->parts().terms.offsets);
     check_same(many->parts().terms.bytes, alone->parts().terms.bytes);
-    check_same(many->parts().forward_offsets, alone->parts().forward_offsets);
+    CHECK(many->parts().forward_offsets.wide() == alone->parts().forward_offsets.wide());
     check_same(many->parts().forward_bytes, alone->parts().forward_bytes);
     check_same(many->parts().posting_offsets, alone->parts().posting_offsets);
     check_same(many->parts().postings, alone->parts().postings);

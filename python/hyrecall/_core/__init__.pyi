@@ -12,6 +12,7 @@ import numpy.typing as npt
 from hyrecall._core import arithmetic as arithmetic
 from hyrecall._core import arms as arms
 from hyrecall._core import device as device
+from hyrecall._core import rows as rows
 from hyrecall._core import shaping as shaping
 
 _Rows: TypeAlias = npt.NDArray[np.uint32]
@@ -24,8 +25,6 @@ _Query: TypeAlias = str | tuple[Any, ...] | None  # (kind, ...) as hyrecall.quer
 
 class _ArrowArray(Protocol):
     def __arrow_c_array__(self, schema: object | None = None, /) -> tuple[object, object]: ...
-
-# ---- errors ----
 
 class HyrecallError(Exception):
     """Base of every error that hyrecall raises; `.argument` names the culprit."""

@@ -1,0 +1,204 @@
+// Rows of plain Arrow columns, gathered: a reply is ten rows or so, of which Arrow's own way there
+// (a registry, a dispatch, a plan) costs more than all else of a small recall.
+// Layouts: https://arrow.apache.org/docs/format/CDataInterface.html
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/bind.hpp"
+#include "bindings/take.hpp"
+
+namespace py = pybind11;
+
+namespace hyrecall::bindings {
+namespace {
+
+enum class Layout { kFixed, kString, kBool };
+
+// What an Arrow format string says of the buffers; width 0: not one of these.
+struct Shape {
+  Layout layout = Layout::kFixed;
+  std::size_t width = 0;  // bytes of a value, or of an offset
+};
+
+Shape shape_of(std::string const& format) {
+  if (format == "U") return {Layout::kString, 8};
+  if (format == "b") return {Layout::kBool, 1};
+  if (format == "l" || format == "L" || format == "g" || format.starts_with("ts")) return {{}, 8};
+  if (format == "i" || format == "I" || format == "f" || format == "tdD") return {{}, 4};
+  return {};
+}
+
+bool bit_at(void const* bits, std::size_t at) {
+  return (static_cast<std::uint8_t const*>(bits)[at / 8] >> (at % 8) & 1) != 0;
+}
+
+void set_bit(std::vector<std::uint8_t>& bits, std::size_t at) {
+  bits[at / 8] = static_cast<std::uint8_t>(bits[at / 8] | 1U << (at % 8));
+}
+
+// A column of a segment, in its rows' order.
+struct RowColumn {
+  TakenArray taken;
+  Shape shape;
+
+  explicit RowColumn(py::handle source) : taken(take_arrow(source, "column")) {
+    shape = shape_of(taken.format);
+    if (shape.width == 0 || taken.array->dictionary != nullptr)
+      throw Error(ErrorCode::kDtype, "column", "expected a plain column, got " + taken.format);
+  }
+  std::size_t place(std::uint32_t row) const {
+    require(row < taken.array->length, "a row of the column");
+    return static_cast<std::size_t>(taken.array->offset) + row;
+  }
+  bool has(std::size_t place) const {
+    ArrowArray const& a = *taken.array;
+    return a.null_count == 0 || a.buffers[0] == nullptr || bit_at(a.buffers[0], place);
+  }
+};
+
+// An array of our own, until Arrow takes it.
+struct GatheredArray {
+  std::string format;
+  std::int64_t length = 0;
+  std::int64_t null_count = 0;
+  std::vector<std::uint8_t> validity;
+  std::vector<std::int64_t> offsets;
+  std::vector<std::uint8_t> values;
+  void const* buffers[3] = {};
+};
+
+// Buffers that hold nothing are still there: Arrow asks for their address.
+template <typename T>
+void const* address(std::vector<T> const& values) {
+  static std::int64_t const kZero = 0;
+  return values.empty() ? &kZero : static_cast<void const*>(values.data());
+}
+
+template <typename Each>
+void append_rows(GatheredArray& out, Shape shape, std::size_t n_rows, Each const& each) {
+  out.length = static_cast<std::int64_t>(n_rows);
+  out.validity.assign((n_rows + 7) / 8, 0);
+  if (shape.layout == Layout::kString) out.offsets.assign(1, 0);
+  out.values.assign(shape.layout == Layout::kString ? 0
+                    : shape.layout == Layout::kBool ? (n_rows + 7) / 8
+                                                    : n_rows * shape.width,
+                    0);
+  for (std::size_t i = 0; i < n_rows; ++i) {
+    auto const [column, place] = each(i);
+    bool const is_there = column->has(place);
+    if (is_there) {
+      set_bit(out.validity, i);
+    } else {
+      out.null_count += 1;
+    }
+    void const* const* const buffers = column->taken.array->buffers;
+    if (shape.layout == Layout::kString) {
+      if (is_there) {
+        auto const* const offsets = static_cast<std::int64_t const*>(buffers[1]) + place;
+        auto const* const bytes = static_cast<std::uint8_t const*>(buffers[2]);
+        out.values.insert(out.values.end(), bytes + offsets[0], bytes + offsets[1]);
+      }
+      out.offsets.push_back(static_cast<std::int64_t>(out.values.size()));
+    } else if (shape.layout == Layout::kBool) {
+      if (bit_at(buffers[1], place)) set_bit(out.values, i);
+    } else {
+      std::memcpy(out.values.data() + i * shape.width,
+                  static_cast<std::uint8_t const*>(buffers[1]) + place * shape.width, shape.width);
+    }
+  }
+}
+
+// The rows (source[i], row[i]) of one column that lies in several segments.
+std::unique_ptr<GatheredArray> gather(std::vector<std::shared_ptr<RowColumn>> const& columns,
+                                      Array<std::uint32_t> const& source,
+                                      Array<std::uint32_t> const& row) {
+  require(!columns.empty() && source.size() == row.size(), "a segment for every row");
+  auto out = std::make_unique<GatheredArray>();
+  out->format = columns.front()->taken.format;
+  for (auto const& column : columns)
+    require(column->taken.format == out->format, "columns of one type");
+  std::span<std::uint32_t const> const sources = span_of(source);
+  std::span<std::uint32_t const> const rows = span_of(row);
+  py::gil_scoped_release const nogil;
+  append_rows(*out, columns.front()->shape, rows.size(), [&](std::size_t i) {
+    require(sources[i] < columns.size(), "a segment of the snapshot");
+    RowColumn const& column = *columns[sources[i]];
+    return std::pair(&column, column.place(rows[i]));
+  });
+  return out;
+}
+
+template <typename T>
+py::capsule capsule_of(std::unique_ptr<T> exported, char const* name) {
+  return py::capsule(exported.release(), name, [](PyObject* capsule) {
+    auto* const held = static_cast<T*>(PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule)));
+    if (held->release != nullptr) held->release(held);
+    delete held;
+  });
+}
+
+// Hands the array over; a second time there is nothing left.
+py::tuple export_array(GatheredArray& source) {
+  require(!source.format.empty(), "an array that nobody has taken");
+  auto* const held = new GatheredArray(std::move(source));
+  source.format.clear();
+  bool const is_string = !held->offsets.empty();
+  held->buffers[0] = held->null_count == 0 ? nullptr : address(held->validity);
+  held->buffers[1] = is_string ? address(held->offsets) : address(held->values);
+  held->buffers[2] = is_string ? address(held->values) : nullptr;
+  auto schema = std::make_unique<ArrowSchema>();
+  auto* const format = new std::string(held->format);
+  constexpr std::int64_t kNullable = 2;
+  *schema = {format->c_str(),
+             "",
+             nullptr,
+             kNullable,
+             0,
+             nullptr,
+             nullptr,
+             [](ArrowSchema* s) {
+               delete static_cast<std::string*>(s->private_data);
+               s->release = nullptr;
+             },
+             format};
+  auto array = std::make_unique<ArrowArray>();
+  *array = {held->length,
+            held->null_count,
+            0,
+            is_string ? 3 : 2,
+            0,
+            held->buffers,
+            nullptr,
+            nullptr,
+            [](ArrowArray* a) {
+              delete static_cast<GatheredArray*>(a->private_data);
+              a->release = nullptr;
+            },
+            held};
+  return py::make_tuple(capsule_of(std::move(schema), "arrow_schema"),
+                        capsule_of(std::move(array), "arrow_array"));
+}
+
+}  // namespace
+
+void bind_rows(py::module_& parent) {
+  py::module_ m = parent.def_submodule("rows", "Rows of plain Arrow columns, gathered.");
+  py::class_<RowColumn, std::shared_ptr<RowColumn>>(m, "Column")
+      .def(py::init([](py::object const& source) { return std::make_shared<RowColumn>(source); }),
+           py::arg("source"));
+  py::class_<GatheredArray>(m, "Gathered")
+      .def(
+          "__arrow_c_array__",
+          [](GatheredArray& held, py::object const&) { return export_array(held); },
+          py::arg("schema") = py::none(), py::pos_only());
+  m.def("gather", &gather, "The rows (source[i], row[i]) of columns[source[i]], in that order.",
+        py::arg("columns"), py::arg("source"), py::arg("row"));
+}
+
+}  // namespace hyrecall::bindings

@@ -1,0 +1,24 @@
+"""Rows of plain Arrow columns, gathered."""
+
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall._core import _ArrowArray
+
+_Rows = npt.NDArray[np.uint32]
+
+@final
+class Column:
+    """A column of a segment, in its rows' order: numbers, times, bools or large strings."""
+
+    def __init__(self, source: _ArrowArray) -> None: ...
+
+@final
+class Gathered:
+    def __arrow_c_array__(self, schema: object | None = None, /) -> tuple[object, object]: ...
+
+def gather(columns: Sequence[Column], source: _Rows, row: _Rows) -> Gathered:
+    """The rows (source[i], row[i]) of columns[source[i]], in that order."""
