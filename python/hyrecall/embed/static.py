@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +25,14 @@ class StaticEmbedder:
     """Embed texts with the static token vectors that the extra ``[local]`` brings.
 
     No network, no GPU, no torch: a text's vector is the mean of its tokens' vectors. The model is
-    read when an embedder is made.
+    read by the first call, or by :meth:`warm`.
 
     Attributes
     ----------
     dim : int
         Length of a vector: 256.
+    model : str
+        Name of the packaged weights.
 
     Raises
     ------
@@ -43,21 +47,44 @@ class StaticEmbedder:
     """
 
     def __init__(self) -> None:
-        """Read the packaged model."""
-        weights, tokenizer = _model_files()
+        """Find the packaged model."""
+        self._files = _model_files()
         try:
-            from safetensors.numpy import load_file
+            from safetensors import safe_open
         except ImportError:
             raise _missing("no package safetensors") from None
-        from tokenizers import Tokenizer
+        weights, _ = self._files
+        with safe_open(weights, framework="numpy") as file:  # reads a header
+            (name,) = file.keys()
+            self.dim = int(file.get_slice(name).get_shape()[1])
+        self.model = f"{_PACKAGE}/{weights.stem}"
+        self._lock = threading.Lock()
+        self._model: tuple[Any, Any] | None = None
 
-        (self._rows,) = load_file(weights).values()
-        self._tokenizer = Tokenizer.from_file(str(tokenizer))
-        self.dim = int(self._rows.shape[1])
+    def warm(self) -> None:
+        """Read the model now, instead of in the first call."""
+        self._loaded()
+
+    def _loaded(self) -> tuple[Any, Any]:
+        """Give the token vectors and the tokenizer."""
+        with self._lock:
+            if self._model is None:
+                from safetensors.numpy import load_file
+                from tokenizers import Tokenizer
+
+                weights, tokenizer = self._files
+                (rows,) = load_file(weights).values()
+                self._model = rows, Tokenizer.from_file(str(tokenizer))
+            return self._model
 
     @staticmethod
     def available() -> bool:
-        """Tell whether the extra ``[local]`` is installed, without loading it."""
+        """Tell whether the extra ``[local]`` is installed, without loading it.
+
+        Returns
+        -------
+        bool
+        """
         return find_spec("safetensors") is not None and find_spec(_PACKAGE) is not None
 
     def embed(self, texts: Sequence[str | None]) -> npt.NDArray[np.float32]:
@@ -80,18 +107,19 @@ class StaticEmbedder:
         """
         if isinstance(texts, str):
             raise error(DTypeError, "texts", "a sequence of str", "one str")
+        of_tokens, tokenizer = self._loaded()
         rows = np.zeros((len(texts), self.dim), np.float32)
         for first in range(0, len(texts), _TEXTS_AT_ONCE):
             some = texts[first : first + _TEXTS_AT_ONCE]
             for at, text in enumerate(some, start=first):
                 if text is not None and not isinstance(text, str):
                     raise error(DTypeError, f"texts[{at}]", "a str or None", type(text).__name__)
-            encoded = self._tokenizer.encode_batch(
+            encoded = tokenizer.encode_batch(
                 [text or "" for text in some], add_special_tokens=False
             )
             for at, encoding in enumerate(encoded, start=first):
                 if encoding.ids:
-                    rows[at] = self._rows[encoding.ids].astype(np.float32).mean(axis=0)
+                    rows[at] = of_tokens[encoding.ids].astype(np.float32).mean(axis=0)
         return rows
 
     def __repr__(self) -> str:

@@ -1,0 +1,26 @@
+"""Texts to vectors: what an embedder is, the embedders that come with it, and their guard."""
+
+from hyrecall.embed.awaited import from_async
+from hyrecall.embed.choose import AUTO
+from hyrecall.embed.choose import embedder as choose_embedder
+from hyrecall.embed.guard import Guard, Off
+from hyrecall.embed.hashing import HashEmbedder
+from hyrecall.embed.http import HttpEmbedder
+from hyrecall.embed.protocol import Embedder, EmbedError, EmbedFault, NoVectors, check_vectors
+from hyrecall.embed.static import StaticEmbedder
+
+__all__ = [
+    "AUTO",
+    "EmbedError",
+    "EmbedFault",
+    "Embedder",
+    "Guard",
+    "HashEmbedder",
+    "HttpEmbedder",
+    "NoVectors",
+    "Off",
+    "StaticEmbedder",
+    "check_vectors",
+    "choose_embedder",
+    "from_async",
+]

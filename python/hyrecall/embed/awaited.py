@@ -1,0 +1,156 @@
+"""An embedder made of an async function."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+
+from hyrecall.errors import DTypeError, OptionError, error
+
+__all__ = ["AsyncEmbedder", "from_async"]
+
+_Function = Callable[[Sequence[str]], Awaitable[object]]
+
+
+class AsyncEmbedder:
+    """Call an async function on an event loop of its own; made by :func:`from_async`.
+
+    Parameters
+    ----------
+    function, model, dim
+        As there.
+
+    Raises
+    ------
+    DTypeError, OptionError
+        No function, or no name of a model.
+    """
+
+    def __init__(self, function: _Function, *, model: str, dim: int | None) -> None:
+        """Start nothing yet."""
+        if not callable(function):
+            raise error(DTypeError, "function", "an async function", type(function).__name__)
+        if not isinstance(model, str) or not model.strip():
+            raise error(OptionError, "model", "a name", repr(model))
+        self.model = model
+        self.dim = dim
+        self._function = function
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def embed(self, texts: Sequence[str]) -> object:
+        """Give what the function gives; it raises what the function raises.
+
+        Parameters
+        ----------
+        texts : sequence of str
+
+        Returns
+        -------
+        object
+            Not checked; a guard does that.
+        """
+        return self._future(texts).result()
+
+    def embed_within(self, texts: Sequence[str], seconds: float) -> object:
+        """Give what the function gives, or cancel it when the time is over.
+
+        Parameters
+        ----------
+        texts : sequence of str
+        seconds : float
+
+        Returns
+        -------
+        object
+
+        Raises
+        ------
+        TimeoutError
+            It is.
+        """
+        future = self._future(texts)
+        try:
+            return future.result(seconds)
+        except concurrent.futures.TimeoutError:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """End the loop; what runs on it is cancelled."""
+        with self._lock:
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.call_soon_threadsafe(loop.stop)
+
+    def _future(self, texts: Sequence[str]) -> concurrent.futures.Future[object]:
+        async def call() -> object:
+            return await self._function(texts)
+
+        return asyncio.run_coroutine_threadsafe(call(), self._running())
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(
+                    target=_run, args=(self._loop,), name="hyrecall-await", daemon=True
+                ).start()
+            return self._loop
+
+    def __repr__(self) -> str:
+        """Show the model."""
+        return f"AsyncEmbedder({self.model!r})"
+
+
+def from_async(function: _Function, *, model: str, dim: int | None = None) -> AsyncEmbedder:
+    """Make an embedder of an async function, such as a method of an async client.
+
+    All calls run on one event loop on a thread of its own, so a client may keep its connections.
+
+    Parameters
+    ----------
+    function : async callable
+        Gives a row per text.
+    model : str
+        Name stored beside the vectors.
+    dim : int, optional
+        Length of a vector; None: not known before the first reply.
+
+    Returns
+    -------
+    AsyncEmbedder
+        To be closed; the thread begins with the first call.
+
+    Raises
+    ------
+    DTypeError, OptionError
+        No function, or no name of a model.
+
+    Examples
+    --------
+    >>> async def lengths(texts):
+    ...     return [[float(len(text)), 1.0] for text in texts]
+    >>> embedder = from_async(lengths, model="lengths", dim=2)
+    >>> embedder.embed(["tea", "coffee"])
+    [[3.0, 1.0], [6.0, 1.0]]
+    >>> embedder.close()
+    """
+    return AsyncEmbedder(function, model=model, dim=dim)
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped, then cancel what is left on it."""
+    try:
+        loop.run_forever()
+        loop.run_until_complete(_cancel_all(asyncio.all_tasks(loop)))
+    finally:
+        loop.close()
+
+
+async def _cancel_all(tasks: set[asyncio.Task[object]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

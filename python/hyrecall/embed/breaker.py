@@ -1,0 +1,108 @@
+"""Leave what keeps failing alone for a while."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from hyrecall.arguments import number, whole
+from hyrecall.errors import OptionError, error
+
+__all__ = ["Breaker"]
+
+_LONGEST_REST = 86_400.0
+
+
+class Breaker:
+    """Count failures in a row; after so many, admit nobody until a rest is over.
+
+    Then one call is admitted as a probe: if it succeeds everybody is admitted again, if it fails
+    another rest begins. Threads may share it.
+
+    Parameters
+    ----------
+    failures : int, default 5
+        How many failures in a row begin a rest.
+    rest : float, default 30
+        Seconds.
+    clock : callable, default ``time.monotonic``
+        Gives seconds.
+
+    Examples
+    --------
+    >>> breaker = Breaker(failures=2, rest=30.0)
+    >>> for _ in range(2):
+    ...     breaker.failed()
+    >>> breaker.admits(), breaker.state
+    (False, 'open')
+    """
+
+    def __init__(
+        self,
+        failures: int = 5,
+        rest: float = 30.0,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Admit everybody."""
+        count = whole(failures)
+        if count is None or count < 1:
+            raise error(OptionError, "failures", "an int of at least 1", repr(failures))
+        wish = f"seconds from 0 to {_LONGEST_REST:.0f}"
+        self._most = count
+        self._rest = number("rest", rest, 0.0, _LONGEST_REST, wish)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._opened: float | None = None
+        self._probing = False
+
+    def admits(self) -> bool:
+        """Say whether a call may be made; who is told so must report how it went."""
+        with self._lock:
+            if self._opened is None:
+                return True
+            if self._probing or self._left() > 0:
+                return False
+            self._probing = True
+            return True
+
+    def succeeded(self) -> None:
+        """Report a call that went well."""
+        with self._lock:
+            self._failures = 0
+            self._opened = None
+            self._probing = False
+
+    def failed(self) -> None:
+        """Report a call that did not."""
+        with self._lock:
+            self._failures += 1
+            # A call of before the rest that fails during it makes the rest no longer.
+            if self._probing or (self._opened is None and self._failures >= self._most):
+                self._opened = self._clock()
+            self._probing = False
+
+    def undecided(self) -> None:
+        """Report a call that says nothing of how the next will go: the next is the probe then."""
+        with self._lock:
+            self._probing = False
+
+    @property
+    def rests_for(self) -> float:
+        """Seconds until a probe is admitted; 0 if it is now, or if all are."""
+        with self._lock:
+            return 0.0 if self._opened is None else max(0.0, self._left())
+
+    @property
+    def state(self) -> str:
+        """``"closed"``: all are admitted; ``"open"``: none; ``"probing"``: one is, or is out."""
+        with self._lock:
+            if self._opened is None:
+                return "closed"
+            return "probing" if self._probing or self._left() <= 0 else "open"
+
+    def _left(self) -> float:
+        assert self._opened is not None
+        return self._opened + self._rest - self._clock()

@@ -1,0 +1,78 @@
+"""Times as Go writes them: ``500ms``, ``1m30s``, ``1.5s``."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from hyrecall.errors import OptionError, error
+
+__all__ = ["duration", "timeout_of"]
+
+_NANOSECONDS = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,  # the micro sign
+    "μs": 1_000,  # the Greek letter
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+}
+# Fixed digits, so that only ASCII ones are any.
+_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_WHOLE = re.compile(rf"[+-]?(?:{_PART.pattern})+")
+_MOST = 2**63 - 1  # nanoseconds: 292 years
+
+
+def duration(text: str) -> float:
+    """Read a duration.
+
+    Parameters
+    ----------
+    text : str
+        A sign perhaps, then numbers with units: ns, us, ms, s, m, h; or 0.
+
+    Returns
+    -------
+    float
+        Seconds.
+
+    Raises
+    ------
+    OptionError
+        It is none, or more than 292 years.
+
+    Examples
+    --------
+    >>> duration("1m30s"), duration("500ms"), duration("-1.5s")
+    (90.0, 0.5, -1.5)
+    """
+    wish = "a duration like 500ms, 3s or 1m30s"
+    if text in ("0", "+0", "-0"):
+        return 0.0
+    if len(text) > 100 or not _WHOLE.fullmatch(text):
+        raise error(OptionError, "duration", wish, repr(text[:40]))
+    total = sum(int(_fraction(number) * _NANOSECONDS[unit]) for number, unit in _PART.findall(text))
+    if total > _MOST:
+        raise error(OptionError, "duration", wish, repr(text))
+    return (-total if text.startswith("-") else total) / 1_000_000_000
+
+
+def timeout_of(text: str | None, default: float = 5.0) -> float:
+    """Give the seconds of a variable; the default where it is not set, no duration or not above 0.
+
+    Examples
+    --------
+    >>> timeout_of("250ms"), timeout_of("soon"), timeout_of("-1s"), timeout_of(None)
+    (0.25, 5.0, 5.0, 5.0)
+    """
+    try:
+        seconds = duration(text) if text else 0.0
+    except OptionError:
+        return default
+    return seconds if seconds > 0 else default
+
+
+def _fraction(number: str) -> Fraction:
+    return Fraction(f"0{number}" if number.startswith(".") else number.removesuffix("."))

@@ -1,0 +1,188 @@
+"""Vectors from a transformer in a local folder, on torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall.arguments import read_path, whole
+from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
+
+__all__ = ["TransformerEmbedder"]
+
+Pooling = Literal["mean", "cls", "last"]
+
+_CONFIG = "config.json"
+
+
+class TransformerEmbedder:
+    """Embed texts with a transformer whose files lie in a folder.
+
+    Nothing is downloaded and no code of the folder runs: it holds a configuration, a tokenizer and
+    weights as safetensors. They are read by the first call, or by :meth:`warm`.
+
+    Parameters
+    ----------
+    folder : path
+    device : str, default "cpu"
+        A device of torch: ``"cuda"``, ``"cuda:1"``.
+    pooling : {"mean", "cls", "last"}, default "mean"
+        What of the last layer is a text's vector: the mean of its tokens, its first or its last.
+    normalize : bool, default True
+        Whether rows get unit length.
+    batch : int, default 32
+        Texts at once.
+    model : str, optional
+        Name stored beside the vectors; default: the folder's, with the pooling.
+
+    Raises
+    ------
+    MissingExtraError
+        The extra ``[transformer]`` is not installed.
+    OptionError
+        The folder has no ``config.json``, or an argument is not as above.
+
+    Notes
+    -----
+    A longer text is cut to what the model takes. The texts beside it may change a row in its last
+    bits, since they decide how it is padded.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        device: str = "cpu",
+        pooling: Pooling = "mean",
+        normalize: bool = True,
+        batch: int = 32,
+        model: str | None = None,
+    ) -> None:
+        """Read the configuration; the weights wait."""
+        self._folder = read_path(folder)
+        if pooling not in get_args(Pooling):
+            raise error(OptionError, "pooling", '"mean", "cls" or "last"', repr(pooling))
+        count = whole(batch)
+        if count is None or count < 1:
+            raise error(OptionError, "batch", "an int of at least 1", repr(batch))
+        if not (self._folder / _CONFIG).is_file():
+            raise error(OptionError, "folder", f"one with {_CONFIG}", str(self._folder))
+        for package in ("torch", "transformers", "safetensors"):
+            if find_spec(package) is None:
+                wish = "a transformer (pip install 'hyrecall[transformer]')"
+                raise error(MissingExtraError, "embedder", wish, f"no package {package}")
+        self._device = device
+        self._pooling = pooling
+        self._normalize = normalize
+        self._batch = count
+        self.model = model or f"{self._folder.name}/{pooling}"
+        self.dim = self._configured_dim()
+        self._lock = threading.Lock()
+        self._loaded: tuple[Any, Any] | None = None
+
+    def warm(self) -> None:
+        """Read tokenizer and weights now, instead of in the first call."""
+        self._load()
+
+    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Embed texts; a blank one has a zero row.
+
+        Raises
+        ------
+        DTypeError
+            Something that is no text.
+        """
+        if isinstance(texts, str):
+            raise error(DTypeError, "texts", "a sequence of str", "one str")
+        for at, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise error(DTypeError, f"texts[{at}]", "a str", type(text).__name__)
+        # Texts of like length together: less padding, less work.
+        asked = [at for at, text in enumerate(texts) if text.strip()]
+        asked.sort(key=lambda at: len(texts[at]))
+        parts = [
+            self._embedded([texts[at] for at in asked[first : first + self._batch]])
+            for first in range(0, len(asked), self._batch)
+        ]
+        rows = np.zeros((len(texts), parts[0].shape[1] if parts else self.dim or 0), np.float32)
+        if parts:
+            rows[asked] = np.concatenate(parts)
+        return rows
+
+    def close(self) -> None:
+        """Let go of the weights; a later call reads them again."""
+        with self._lock:
+            self._loaded = None
+
+    def _embedded(self, texts: list[str]) -> npt.NDArray[np.float32]:
+        import torch
+
+        tokenizer, network = self._load()
+        with self._lock:  # it holds its padding as a state
+            tokens = tokenizer(
+                texts,
+                padding=True,
+                truncation=True,
+                max_length=_most_tokens(tokenizer, network),
+                return_tensors="pt",
+            ).to(self._device)
+        with torch.inference_mode():
+            layer = network(**tokens).last_hidden_state.float()
+            pooled = self._pooled(layer, tokens["attention_mask"])
+            if self._normalize:
+                pooled = torch.nn.functional.normalize(pooled, dim=1)
+        rows: npt.NDArray[np.float32] = pooled.cpu().numpy()
+        return rows
+
+    def _pooled(self, layer: Any, mask: Any) -> Any:
+        """Make a row per text of the last layer, shape (texts, tokens, dim)."""
+        if self._pooling == "mean":
+            weights = mask.unsqueeze(2).to(layer.dtype)
+            return (layer * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
+        # Padding may stand on either side.
+        places = mask.cumsum(dim=1) * mask
+        at = places.argmax(dim=1) if self._pooling == "last" else mask.argmax(dim=1)
+        return layer[range(len(layer)), at]
+
+    def _load(self) -> tuple[Any, Any]:
+        with self._lock:
+            if self._loaded is None:
+                from transformers import AutoModel, AutoTokenizer
+
+                tokenizer = AutoTokenizer.from_pretrained(
+                    self._folder, local_files_only=True, trust_remote_code=False
+                )
+                network = AutoModel.from_pretrained(
+                    self._folder,
+                    local_files_only=True,
+                    trust_remote_code=False,
+                    use_safetensors=True,
+                )
+                self._loaded = tokenizer, network.to(self._device)
+            return self._loaded
+
+    def _configured_dim(self) -> int | None:
+        """Read the width of the last layer, if the configuration says it plainly."""
+        path = self._folder / _CONFIG
+        try:
+            given = json.loads(path.read_bytes()).get("hidden_size")
+        except (ValueError, AttributeError) as fault:
+            raise error(OptionError, str(path), "a JSON object", type(fault).__name__) from None
+        return whole(given)
+
+    def __repr__(self) -> str:
+        """Show the model and the device."""
+        return f"TransformerEmbedder({self.model!r}, device={self._device!r})"
+
+
+def _most_tokens(tokenizer: Any, network: Any) -> int:
+    """Give how many tokens a text may have; a tokenizer that knows no limit says 10**30."""
+    places = getattr(network.config, "max_position_embeddings", None)
+    return min(int(tokenizer.model_max_length), int(places or 512))

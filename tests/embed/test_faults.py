@@ -1,0 +1,113 @@
+"""S1 at the guard: every fault times two budgets; the answer is there within budget + 20 ms.
+
+Each line printed has the fault, the budget and how late the answers were.
+"""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from embed.bad_embedders import BAD, Bad, patch_names
+from embed.lateness import SLACK, Call, Late, judge, late_now_and_then
+from embed.stub_server import StubServer, serving
+from hyrecall.embed import EmbedFault, Guard, NoVectors
+from hyrecall.embed.breaker import Breaker
+from hyrecall.embed.pool import Pool
+from laws.effort import Effort
+
+BUDGETS = (0.05, 0.2)  # a second too, through a store: memory/faults/test_embed_faults.py
+NEVER = 10**6
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[StubServer]:
+    with serving() as one:
+        yield one
+
+
+@pytest.fixture(autouse=True)
+def no_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    patch_names(monkeypatch)
+
+
+OVERRUN = EmbedFault.TIMEOUT
+"""What any fault is told as that shows itself after a small budget."""
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)
+def test_the_answer_is_there_in_time(
+    bad: Bad, budget: float, server: StubServer, effort: Effort
+) -> None:
+    def ask() -> None:
+        # A guard for each call: the fault is to be met, not its breaker or its hung workers.
+        guard = Guard(bad.make(server), breaker=Breaker(NEVER), closes=True)
+        answer = guard.embed(["SECRET"], budget=budget)
+        assert isinstance(answer, NoVectors)
+        assert answer.fault is bad.fault or answer.fault is OVERRUN
+        assert "SECRET" not in repr(answer)
+        guard.close()
+
+    late = judge(ask, budget, calls=effort.cases(quick=100, full=1000), threads=4)
+    print(f"guard, {bad.name}, {budget * 1000:.0f} ms: {late}")
+    assert not late.is_too_often, late
+
+
+@pytest.mark.parametrize("bad", [bad for bad in BAD if not bad.waits], ids=lambda bad: bad.name)
+def test_after_five_it_rests(bad: Bad, server: StubServer) -> None:
+    guard = Guard(bad.make(server), closes=True)
+    for _ in range(5):
+        answer = guard.embed(["tea"], budget=2.0)
+        assert isinstance(answer, NoVectors)
+        assert answer.fault is bad.fault
+    begun = time.monotonic()
+    answer = guard.embed(["tea"], budget=2.0)
+    assert isinstance(answer, NoVectors)
+    assert answer.fault is EmbedFault.RESTING
+    assert time.monotonic() - begun < 5 * SLACK
+    guard.close()
+
+
+def test_a_guard_that_is_late_once_in_ten_calls_is_seen(
+    server: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control of the measure."""
+    late_now_and_then(monkeypatch)
+    sleeps = next(bad for bad in BAD if bad.name == "sleeps in process")
+
+    def ask() -> None:
+        guard = Guard(sleeps.make(server), closes=True)
+        guard.embed(["tea"], budget=0.05)
+        guard.close()
+
+    late = judge(ask, 0.05, calls=100, threads=4)
+    assert late.is_too_often, late
+
+
+def test_late_calls_are_counted_by_the_moment_and_no_thread_twice() -> None:
+    def late(*calls: tuple[float, int]) -> Late:
+        in_time = [Call(float(at), 0.0, at % 4) for at in range(100 - len(calls))]
+        return Late(sorted([*in_time, *(Call(end, 0.1, thread) for end, thread in calls)]))
+
+    one_stall = late((5.0, 0), (5.01, 1), (5.02, 2), (5.03, 3))
+    assert (one_stall.n_late, one_stall.n_moments, one_stall.is_too_often) == (4, 1, False)
+    assert late((5.0, 0), (5.01, 0), (5.02, 0)).is_too_often
+    assert late((5.0, 0), (5.06, 1), (5.12, 2)).is_too_often
+    together = late(*((5.0 + at / 100, at % 4) for at in range(10)))  # one call in ten
+    assert (together.n_moments, together.is_too_often) == (3, True)
+    assert late(*((5.0 + at / 1000, at % 4) for at in range(100))).n_moments == 25
+
+
+def test_a_guard_without_a_deadline_would_be_seen(
+    server: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: it waits for as long as the embedder likes."""
+    whole = Pool.run
+    monkeypatch.setattr(Pool, "run", lambda self, given, seconds: whole(self, given, 30.0))
+    sleeps = next(bad for bad in BAD if bad.name == "sleeps in process")
+    guard = Guard(sleeps.make(server))
+    begun = time.monotonic()
+    guard.embed(["tea"], budget=0.05)
+    assert time.monotonic() - begun > 0.05 + 5 * SLACK
+    guard.close()

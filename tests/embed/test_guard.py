@@ -1,0 +1,368 @@
+"""The guard: vectors within the budget or a reason, whatever the embedder does."""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from embed.fakes import SLACK, Fake, FakeClock, asked, hanging, wait_until
+from hyrecall.embed import EmbedError, EmbedFault, Guard, HashEmbedder, NoVectors, Off
+from hyrecall.embed.breaker import Breaker
+from hyrecall.errors import DTypeError, OptionError
+
+
+def test_vectors_come_through_as_they_are() -> None:
+    guard = Guard(HashEmbedder(8))
+    rows = guard.embed(["green tea", "coffee"], budget=1.0)
+    assert isinstance(rows, np.ndarray)
+    assert rows.tobytes() == HashEmbedder(8).embed(["green tea", "coffee"]).tobytes()
+    assert (guard.model, guard.dim) == ("hash-8", 8)
+    guard.close()
+
+
+def test_blank_texts_have_zero_rows_and_are_not_sent() -> None:
+    fake = Fake()
+    guard = Guard(fake)
+    rows = guard.embed(["", "tea", " \n"], budget=1.0)
+    assert isinstance(rows, np.ndarray)
+    assert rows.tolist() == [[0] * 4, [1] * 4, [0] * 4]
+    assert fake.calls == [["tea"]]
+    nothing = guard.embed(["", "  "], budget=1.0)
+    assert isinstance(nothing, np.ndarray)
+    assert nothing.shape == (2, 4)
+    assert len(fake.calls) == 1
+    guard.close()
+
+
+def raising(kind: type[BaseException]) -> Fake:
+    def reply(texts: Sequence[str]) -> object:
+        raise kind(f"about {texts}")
+
+    return Fake(reply)
+
+
+def unreachable(texts: Sequence[str]) -> object:
+    raise EmbedError.of(EmbedFault.UNREACHABLE, "a connection", "none")
+
+
+CAUSES = [
+    (raising(ValueError), EmbedFault.CRASHED, "ValueError"),
+    (raising(MemoryError), EmbedFault.CRASHED, "MemoryError"),
+    (raising(KeyboardInterrupt), EmbedFault.CRASHED, "KeyboardInterrupt"),
+    (raising(SystemExit), EmbedFault.CRASHED, "SystemExit"),
+    (raising(GeneratorExit), EmbedFault.CRASHED, "GeneratorExit"),
+    (Fake(unreachable), EmbedFault.UNREACHABLE, "expected a connection, got none"),
+    (Fake(lambda texts: "junk"), EmbedFault.MALFORMED, "expected 1 rows"),
+    (Fake(lambda texts: None), EmbedFault.MALFORMED, "expected 1 rows"),
+    (Fake(lambda texts: [[float("nan")] * 4]), EmbedFault.MALFORMED, "finite"),
+    (Fake(lambda texts: np.ones((2, 4))), EmbedFault.MALFORMED, "expected 1 rows"),
+    (Fake(lambda texts: np.ones((1, 3))), EmbedFault.WRONG_SIZE, "vectors of 4 numbers, got 3"),
+]
+
+
+@pytest.mark.parametrize(("fake", "fault", "detail"), CAUSES, ids=lambda value: str(value)[:20])
+def test_whatever_goes_wrong_is_a_reason_without_the_text(
+    fake: Fake, fault: EmbedFault, detail: str
+) -> None:
+    guard = Guard(fake)
+    answer = guard.embed(["SECRET"], budget=1.0)
+    assert isinstance(answer, NoVectors)
+    assert answer.fault is fault
+    assert detail in answer.detail
+    assert "SECRET" not in repr(answer) + repr(guard) + repr(guard.state())
+    guard.close()
+
+
+def test_a_worker_that_is_killed_is_no_loss() -> None:
+    """More deaths than there are workers, and the next call is answered."""
+    dying = 6
+
+    def reply(texts: Sequence[str]) -> object:
+        if len(fake.calls) <= dying:
+            sys.exit()
+        return np.ones((1, 4))
+
+    fake = Fake(reply)
+    guard = Guard(fake, breaker=Breaker(100))
+    for _ in range(dying):
+        answer = guard.embed(["tea"], budget=1.0)
+        assert isinstance(answer, NoVectors)
+        assert answer.fault is EmbedFault.CRASHED
+    assert isinstance(guard.embed(["tea"], budget=1.0), np.ndarray)
+    guard.close()
+
+
+@pytest.mark.parametrize("budget", [0.05, 0.2])
+def test_one_that_hangs_is_left_when_the_budget_is_over(budget: float) -> None:
+    fake = hanging()
+    took = []
+    for _ in range(8):  # the machine may make some late
+        guard = Guard(fake)
+        answer, seconds = asked(guard, budget)
+        assert answer == NoVectors(EmbedFault.TIMEOUT, f"no reply within {budget * 1000:.0f} ms")
+        assert seconds > budget - 0.02
+        took.append(seconds)
+        guard.close()
+        if seconds < budget + SLACK:
+            break
+    assert min(took) < budget + SLACK
+    fake.release.set()
+
+
+def test_without_time_there_is_no_call() -> None:
+    fake = Fake()
+    guard = Guard(fake)
+    for budget in (0.0, -1.0, 0.001, float("nan"), float("-inf")):
+        answer = guard.embed(["tea"], budget=budget)
+        assert answer == NoVectors(EmbedFault.TIMEOUT, "no time was left to ask")
+    assert fake.calls == []
+    assert isinstance(guard.embed(["tea"], budget=float("inf")), np.ndarray)
+    guard.close()
+
+
+def test_five_faults_open_the_breaker_and_a_probe_closes_it() -> None:
+    clock = FakeClock()
+    is_well = False
+
+    def reply(texts: Sequence[str]) -> object:
+        return np.ones((1, 4)) if is_well else None
+
+    fake = Fake(reply)
+    guard = Guard(fake, clock=clock)
+    for _ in range(5):
+        assert asked(guard, 1.0)[0].fault is EmbedFault.MALFORMED  # type: ignore[attr-defined]
+    clock.now += 18
+    assert asked(guard, 1.0)[0] == NoVectors(EmbedFault.RESTING, "for 12 s")
+    assert len(fake.calls) == 5
+    clock.now += 12
+    is_well = True
+    assert isinstance(asked(guard, 1.0)[0], np.ndarray)
+    assert guard.state()["breaker"] == "closed"
+    assert guard.state()["faults"] == {"malformed": 5, "resting": 1}
+    guard.close()
+
+
+def slow(seconds: float) -> Fake:
+    def reply(texts: Sequence[str]) -> object:
+        time.sleep(seconds)
+        return np.ones((len(texts), 4))
+
+    return Fake(reply)
+
+
+def test_callers_in_a_hurry_take_the_vectors_from_nobody_else() -> None:
+    guard = Guard(slow(0.012))
+    for _ in range(7):
+        answer = guard.embed(["tea"], budget=0.006)
+        assert isinstance(answer, NoVectors)
+        assert answer.fault in (EmbedFault.TIMEOUT, EmbedFault.HUNG)
+    assert guard.state()["breaker"] == "closed"
+    assert isinstance(guard.embed(["tea"], budget=5.0), np.ndarray)
+    guard.close()
+
+
+def test_a_caller_in_a_hurry_holds_no_more_than_one_thread() -> None:
+    fake = hanging()
+    guard = Guard(fake, workers=2)
+    for _ in range(3):
+        assert isinstance(guard.embed(["tea"], budget=0.006), NoVectors)
+    assert guard.state()["hung"] == 1
+    fake._reply = lambda texts: np.ones((len(texts), 4))
+    assert isinstance(guard.embed(["tea"], budget=5.0), np.ndarray)
+    fake.release.set()
+    guard.close()
+
+
+@pytest.mark.parametrize(("usual", "budget"), [(1.5, 0.05), (1.5, 0.2), (0.01, 0.01)])
+def test_one_that_always_hangs_rests_for_callers_who_are_not_in_a_hurry(
+    usual: float, budget: float
+) -> None:
+    fake = hanging()
+    guard = Guard(fake, usual=usual)
+    for _ in range(5):
+        guard.embed(["tea"], budget=0.005)  # neither counts nor begins the count anew
+        guard.embed(["tea"], budget=budget)
+    answer = guard.embed(["tea"], budget=budget)
+    assert isinstance(answer, NoVectors)
+    assert answer.fault is EmbedFault.RESTING
+    fake.release.set()
+    guard.close()
+
+
+def test_a_probe_that_is_in_a_hurry_leaves_it_to_the_next() -> None:
+    clock = FakeClock()
+    fake = slow(0.02)
+    guard = Guard(fake, breaker=Breaker(1, clock=clock))
+    guard._breaker.failed()
+    clock.now += 30
+    assert isinstance(guard.embed(["tea"], budget=0.006), NoVectors)
+    assert guard.state()["breaker"] == "probing"
+    assert isinstance(guard.embed(["tea"], budget=5.0), np.ndarray)
+    assert guard.state()["breaker"] == "closed"
+    guard.close()
+
+
+def test_an_interrupt_while_it_waits_gives_the_probe_and_the_worker_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = FakeClock()
+    fake = hanging()
+    guard = Guard(fake, workers=1, breaker=Breaker(1, clock=clock))
+    guard._breaker.failed()
+    clock.now += 30
+    wait = threading.Event.wait
+
+    def interrupted(event: threading.Event, timeout: float | None = None) -> bool:
+        if timeout is not None and threading.current_thread() is threading.main_thread():
+            wait_until(lambda: bool(fake.calls))
+            raise KeyboardInterrupt
+        return wait(event, timeout)
+
+    monkeypatch.setattr(threading.Event, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        guard.embed(["tea"], budget=5.0)
+    monkeypatch.undo()
+    assert guard.state()["hung"] == 1  # it is known that nobody waits for it
+    fake.release.set()
+    wait_until(lambda: guard.state()["hung"] == 0)
+    assert isinstance(guard.embed(["tea"], budget=5.0), np.ndarray)
+    guard.close()
+
+
+def test_while_it_warms_calls_are_answered_at_once() -> None:
+    fake = hanging()
+    fake._reply = lambda texts: np.ones((len(texts), 4))
+    fake.warm = lambda: fake.release.wait(30)  # type: ignore[attr-defined]
+    guard = Guard(fake)
+    begun = time.monotonic()
+    guard.start_warming()
+    assert guard.embed(["tea"], budget=5.0) == NoVectors(EmbedFault.NOT_READY)
+    assert time.monotonic() - begun < 1
+    assert (guard.is_ready, fake.calls) == (False, [])
+    fake.release.set()
+    wait_until(lambda: guard.is_ready)
+    assert isinstance(guard.embed(["tea"], budget=5.0), np.ndarray)
+    guard.close()
+
+
+def test_a_warm_up_that_fails_lets_calls_say_what_is_wrong() -> None:
+    fake = raising(OSError)
+    fake.warm = sys.exit  # type: ignore[attr-defined]
+    guard = Guard(fake)
+    guard.start_warming()
+    wait_until(lambda: guard.is_ready)
+    assert guard.embed(["tea"], budget=1.0) == NoVectors(EmbedFault.CRASHED, "OSError")
+    guard.close()
+
+
+def test_one_that_is_off_says_so_and_calls_nothing() -> None:
+    guard = Guard(Off("install [local]"))
+    guard.start_warming()
+    assert guard.embed(["tea"], budget=1.0) == NoVectors(EmbedFault.OFF, "install [local]")
+    assert (guard.model, guard.dim, guard.is_ready) == (None, None, False)
+    guard.close()
+
+
+def test_the_first_good_reply_sets_a_length_that_nobody_knew() -> None:
+    sizes = iter([3, 3, 5])
+    guard = Guard(Fake(lambda texts: np.ones((len(texts), next(sizes))), dim=None))
+    assert guard.dim is None
+    unknown = guard.embed([" "], budget=1.0)
+    assert isinstance(unknown, np.ndarray)
+    assert unknown.shape == (1, 0)
+    guard.embed(["tea"], budget=1.0)
+    assert guard.dim == 3
+    assert isinstance(guard.embed(["tea"], budget=1.0), np.ndarray)
+    assert asked(guard, 1.0)[0].fault is EmbedFault.WRONG_SIZE  # type: ignore[attr-defined]
+    guard.close()
+
+
+def test_the_length_of_the_store_goes_before_the_embedder_s() -> None:
+    guard = Guard(Fake(dim=4), dim=768)
+    answer = guard.embed(["tea"], budget=1.0)
+    assert isinstance(answer, NoVectors)
+    assert answer.fault is EmbedFault.WRONG_SIZE
+    assert "768" in answer.detail
+    guard.close()
+
+
+def test_one_that_can_be_told_the_time_is_told() -> None:
+    class Timed(Fake):
+        def embed_within(self, texts: Sequence[str], seconds: float) -> object:
+            self.calls.append([f"{seconds:.1f}"])
+            return np.ones((1, 4))
+
+    fake = Timed()
+    guard = Guard(fake)
+    guard.embed(["tea"], budget=0.55)
+    assert fake.calls == [["0.5"]]
+    guard.close()
+
+
+def test_closing_closes_what_it_owns_even_if_that_hangs() -> None:
+    closed: list[str] = []
+    fake = hanging()
+    fake.close = lambda: closed.append("once") or fake.release.wait(30)  # type: ignore[attr-defined]
+    Guard(fake).close()
+    assert closed == []
+    guard = Guard(fake, closes=True)
+    begun = time.monotonic()
+    guard.close()
+    assert closed == ["once"]
+    assert time.monotonic() - begun < 2
+    assert guard.embed(["tea"], budget=1.0) == NoVectors(EmbedFault.OFF, "closed")
+    fake.release.set()
+
+
+def test_a_call_under_way_ends_when_the_guard_is_closed() -> None:
+    fake = hanging()
+    guard = Guard(fake, workers=1)
+    answers: list[object] = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(asked(guard, 0.3)[0])) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.05)
+    guard.close()
+    for thread in threads:
+        thread.join()
+    assert answers == [NoVectors(EmbedFault.OFF, "closed")] * 3
+    fake.release.set()
+
+
+def test_a_forked_child_is_told_at_once() -> None:
+    guard = Guard(Fake())
+    assert isinstance(guard.embed(["tea"], budget=1.0), np.ndarray)
+    pid = os.fork()
+    if pid == 0:
+        answer = guard.embed(["tea"], budget=30.0)
+        is_told = isinstance(answer, NoVectors) and answer.fault is EmbedFault.OFF
+        os._exit(0 if is_told else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+    guard.close()
+
+
+def test_what_is_no_embedder_is_refused() -> None:
+    with pytest.raises(DTypeError, match="embedder: expected an object with model, dim and embed"):
+        Guard("http://localhost")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"embedder\.model: expected a name"):
+        Guard(Fake(model=" "))
+    with pytest.raises(DTypeError, match=r"embedder\.model: expected a str, got int"):
+        Guard(Fake(model=5))  # type: ignore[arg-type]
+
+
+def test_without_a_deadline_the_timing_test_would_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: a guard that waits for the reply is seen by the test above."""
+    fake = hanging()
+    guard = Guard(fake)
+    whole_wait = threading.Event.wait
+    monkeypatch.setattr(threading.Event, "wait", lambda self, *_: whole_wait(self, 0.3))
+    _, seconds = asked(guard, 0.05)
+    assert seconds > 0.05 + SLACK
+    fake.release.set()
+    guard.close()

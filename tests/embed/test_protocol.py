@@ -1,0 +1,91 @@
+"""What an embedder is, and what its replies are held to."""
+
+import numpy as np
+import pytest
+
+from hyrecall.embed import Embedder, EmbedError, EmbedFault, StaticEmbedder, check_vectors
+
+
+class Letters:
+    model = "letters"
+    dim = 2
+
+    def embed(self, texts: list[str]) -> np.ndarray:
+        return np.array([[text.count("a"), text.count("b")] for text in texts], np.float32)
+
+
+def test_anything_with_a_model_a_dim_and_embed_is_an_embedder() -> None:
+    assert isinstance(Letters(), Embedder)
+    assert not isinstance(object(), Embedder)
+
+
+@pytest.mark.skipif(not StaticEmbedder.available(), reason="needs the extra [local]")
+def test_the_packaged_model_is_an_embedder_with_a_name() -> None:
+    embedder = StaticEmbedder()
+    assert isinstance(embedder, Embedder)
+    assert embedder.model.startswith("wordllama/")
+    rows = check_vectors(embedder.embed(["tea", "coffee"]), 2, embedder.dim)
+    assert rows.shape == (2, 256)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        np.ones((2, 3), np.float32),
+        np.ones((2, 3), np.float64),
+        np.ones((2, 3), np.float16),
+        np.ones((3, 2), np.int64).T,
+        [[1, 2, 3], [4.5, 5, 6]],
+        ((0, 0, 0), (0, 0, 0)),
+        [[2.0**60, 0, 0], [0, 0, 2.0**-60]],
+    ],
+    ids=lambda reply: type(reply).__name__,
+)
+def test_rows_of_numbers_become_contiguous_float32(reply: object) -> None:
+    rows = check_vectors(reply, 2, 3)
+    assert rows.dtype == np.float32
+    assert rows.flags.c_contiguous
+    assert rows.tolist() == np.asarray(reply, np.float32).tolist()
+
+
+@pytest.mark.parametrize(
+    ("reply", "fault"),
+    [
+        (None, EmbedFault.MALFORMED),
+        ("abc", EmbedFault.MALFORMED),
+        ([[1, 2, 3]], EmbedFault.MALFORMED),
+        ([1, 2, 3], EmbedFault.MALFORMED),
+        ([[1, 2, 3], [1, 2]], EmbedFault.MALFORMED),
+        ([["a", "b", "c"], ["d", "e", "f"]], EmbedFault.MALFORMED),
+        ([[1, 2, None], [1, 2, 3]], EmbedFault.MALFORMED),
+        ([[1, 2, float("nan")], [1, 2, 3]], EmbedFault.MALFORMED),
+        ([[1, 2, float("inf")], [1, 2, 3]], EmbedFault.MALFORMED),
+        ([[1, 2, 1e39], [1, 2, 3]], EmbedFault.MALFORMED),
+        ([[1, 2, 3], [0, 2.0**60, 2.0**59]], EmbedFault.MALFORMED),
+        ([[1, 2, 3], [2.0**-61, 2.0**-62, 0]], EmbedFault.MALFORMED),
+        ([[1, 2, 3], [1e-25, 0, 0]], EmbedFault.MALFORMED),
+        (np.ones((2, 3), np.complex64), EmbedFault.MALFORMED),
+        (np.ones((2, 3), bool), EmbedFault.MALFORMED),
+        (np.ones((2, 3, 1)), EmbedFault.MALFORMED),
+        (np.ones((2, 4)), EmbedFault.WRONG_SIZE),
+        (np.ones((2, 0)), EmbedFault.WRONG_SIZE),
+    ],
+    ids=repr,
+)
+def test_any_other_reply_is_a_fault_of_its_kind(reply: object, fault: EmbedFault) -> None:
+    with pytest.raises(EmbedError, match="embedder: expected") as caught:
+        check_vectors(reply, 2, 3)
+    assert caught.value.fault is fault
+    assert caught.value.argument == "embedder"
+
+
+def test_a_length_that_is_not_known_yet_may_be_any_but_0() -> None:
+    assert check_vectors([[1.0] * 5], 1, None).shape == (1, 5)
+    with pytest.raises(EmbedError) as caught:
+        check_vectors(np.ones((1, 0)), 1, None)
+    assert caught.value.fault is EmbedFault.WRONG_SIZE
+
+
+def test_a_norm_that_no_index_takes_is_named_with_its_row() -> None:
+    with pytest.raises(EmbedError, match=r"a norm in \[2\^-60, 2\^60\].*got 1e\+25 in row 1"):
+        check_vectors([[1.0, 0.0], [1e25, 0.0]], 2, 2)
