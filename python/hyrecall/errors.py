@@ -23,6 +23,7 @@ from hyrecall._core import (
 
 __all__ = [
     "CorruptIndexError",
+    "CorruptStoreError",
     "DTypeError",
     "DeviceMemoryError",
     "DeviceUnavailableError",
@@ -31,16 +32,20 @@ __all__ = [
     "InternalError",
     "KeyConflictError",
     "MissingExtraError",
+    "NotFoundError",
     "OptionError",
     "ScopeError",
     "ShapeError",
+    "StoreError",
+    "StoreFormatError",
+    "StoreNotFoundError",
     "WriterBusyError",
     "error",
 ]
 
 
 class WriterBusyError(HyrecallError, RuntimeError):
-    """Another writer holds this index."""
+    """Another writer holds this index or store."""
 
 
 class MissingExtraError(HyrecallError, ImportError):
@@ -49,6 +54,29 @@ class MissingExtraError(HyrecallError, ImportError):
 
 class IndexNotFoundError(CorruptIndexError, FileNotFoundError):
     """There is nothing at the path of a saved index."""
+
+
+class NotFoundError(HyrecallError, LookupError):
+    """A change names a memory that the caller has not, whether or not somebody else has it."""
+
+
+class StoreError(HyrecallError, OSError):
+    """The disk or SQLite refused; nothing of the call was kept. ``errno`` says why if it is known.
+
+    Only a commit whose last sync failed may turn out to be kept, whole, when the store is reopened.
+    """
+
+
+class StoreNotFoundError(StoreError, FileNotFoundError):
+    """There is no store at the path."""
+
+
+class CorruptStoreError(StoreError):
+    """The database of a store is damaged."""
+
+
+class StoreFormatError(StoreError):
+    """The store is of a newer format than this version reads or writes, or is none of ours."""
 
 
 E_ = TypeVar("E_", bound=HyrecallError)

@@ -1,0 +1,68 @@
+"""A durable store that recalls: episodes, facts and their graph in SQLite, searched by recipes."""
+
+from hyrecall.errors import MissingExtraError, error
+
+try:
+    import apsw as _apsw  # noqa: F401
+    import pydantic as _pydantic  # noqa: F401
+except ImportError as fault:
+    _wish = "the extra [memory] (pip install 'hyrecall[memory]')"
+    raise error(MissingExtraError, "hyrecall.memory", _wish, f"no package {fault.name}") from None
+
+from hyrecall.memory.agent_memory import AgentMemory
+from hyrecall.memory.agent_view import AgentMemorySync
+from hyrecall.memory.audience import EVERYONE
+from hyrecall.memory.backends.shim import default_recall_scored
+from hyrecall.memory.browse import Browse
+from hyrecall.memory.changing import Remembered
+from hyrecall.memory.fields import ANONYMOUS
+from hyrecall.memory.holder import Agent
+from hyrecall.memory.matches import Facts, Matches, Reading, ReadPolicyFault
+from hyrecall.memory.memory import Memory
+from hyrecall.memory.redis_sessions import RedisSessions
+from hyrecall.memory.sessions import InProcessSessions, SessionTracker
+from hyrecall.memory.store import AUTO
+from hyrecall.memory.sync import MemorySync
+from hyrecall.memory.types import (
+    Degradation,
+    DegradedReason,
+    Edge,
+    Episode,
+    EpisodeMatch,
+    Fact,
+    IsolationWarning,
+    Participant,
+    Version,
+)
+from hyrecall.memory.vectorstore import VectorStore
+
+__all__ = [
+    "ANONYMOUS",
+    "AUTO",
+    "EVERYONE",
+    "Agent",
+    "AgentMemory",
+    "AgentMemorySync",
+    "Browse",
+    "Degradation",
+    "DegradedReason",
+    "Edge",
+    "Episode",
+    "EpisodeMatch",
+    "Fact",
+    "Facts",
+    "InProcessSessions",
+    "IsolationWarning",
+    "Matches",
+    "Memory",
+    "MemorySync",
+    "Participant",
+    "ReadPolicyFault",
+    "Reading",
+    "RedisSessions",
+    "Remembered",
+    "SessionTracker",
+    "VectorStore",
+    "Version",
+    "default_recall_scored",
+]

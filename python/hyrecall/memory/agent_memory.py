@@ -1,0 +1,142 @@
+"""A store as one agent sees it, for programs with an event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+from hyrecall.filters import Filter
+from hyrecall.memory.agent_view import AgentMemorySync
+from hyrecall.memory.asking import Reranker, TimeRange
+from hyrecall.memory.browse import Browse
+from hyrecall.memory.changing import Remembered
+from hyrecall.memory.matches import Matches
+from hyrecall.memory.reads import Edges, Episodes, Facts, Versions
+from hyrecall.memory.types import Episode, Visibility
+from hyrecall.recipe import Recipe
+
+__all__ = ["AgentMemory", "Runner"]
+
+P_ = ParamSpec("P_")
+T_ = TypeVar("T_")
+
+
+class Runner(Protocol):
+    """Calls a function off the event loop."""
+
+    async def __call__(
+        self, function: Callable[P_, T_], /, *args: P_.args, **options: P_.kwargs
+    ) -> T_:
+        """Give what the function gives."""
+
+
+class AgentMemory:
+    """What :meth:`hyrecall.memory.Memory.agent` gives; methods are those of the sync one."""
+
+    def __init__(self, sync: AgentMemorySync, run: Runner) -> None:
+        """Hold the sync one, and what runs its methods off the event loop.
+
+        Parameters
+        ----------
+        sync : AgentMemorySync
+        run : Runner
+        """
+        self._sync, self._run = sync, run
+
+    async def search(
+        self,
+        query: str,
+        *,
+        kind: str | None = None,
+        limit: int = 10,
+        offset: int = 0,
+        time_range: TimeRange | None = None,
+        tags: Sequence[str] | None = None,
+        filter: Filter | None = None,  # noqa: A002
+        alpha: float | None = None,
+        recipe: Recipe | None = None,
+        vector: object = None,
+        session_id: str | None = None,
+        reranker: Reranker | None = None,
+        diversity: float | None = None,
+        normalize: bool = False,
+        min_score: float | None = None,
+        budget: float | None = None,
+        now: datetime | None = None,
+    ) -> Matches:
+        """Recall what the agent may see, as :meth:`hyrecall.memory.AgentMemorySync.search`."""
+        return await self._run(
+            self._sync.search, query, kind=kind, limit=limit, offset=offset,
+            time_range=time_range, tags=tags, filter=filter, alpha=alpha, recipe=recipe,
+            vector=vector, session_id=session_id, reranker=reranker, diversity=diversity,
+            normalize=normalize, min_score=min_score, budget=budget, now=now,
+        )  # fmt: skip
+
+    async def recall_facts(
+        self, query: str, *, limit: int = 5, valid_at: datetime | None = None
+    ) -> Facts:
+        """Recall facts that hold, as :meth:`hyrecall.memory.AgentMemorySync.recall_facts`."""
+        return await self._run(self._sync.recall_facts, query, limit=limit, valid_at=valid_at)
+
+    async def get(self, id: str, *, visibility: Visibility | None = None) -> Episode | None:  # noqa: A002
+        """Give an episode by its id, as :meth:`hyrecall.memory.AgentMemorySync.get`."""
+        return await self._run(self._sync.get, id, visibility=visibility)
+
+    async def history(self, id: str) -> Versions:  # noqa: A002
+        """Give every version of a memory, as :meth:`hyrecall.memory.AgentMemorySync.history`."""
+        return await self._run(self._sync.history, id)
+
+    async def list(
+        self,
+        *,
+        kind: str | None = None,
+        tags: Sequence[str] | None = None,
+        pinned: bool | None = None,
+        limit: int = 200,
+        offset: int = 0,
+    ) -> Episodes:
+        """Give episodes, newest first, as :meth:`hyrecall.memory.AgentMemorySync.list`."""
+        return await self._run(
+            self._sync.list, kind=kind, tags=tags, pinned=pinned, limit=limit, offset=offset,
+        )  # fmt: skip
+
+    async def links(self, id: str) -> Edges:  # noqa: A002
+        """Give the edges of a memory, as :meth:`hyrecall.memory.AgentMemorySync.links`."""
+        return await self._run(self._sync.links, id)
+
+    def browse(self) -> Browse:
+        """Give files to read, without await, as :meth:`hyrecall.memory.AgentMemorySync.browse`."""
+        return self._sync.browse()
+
+    async def remember(
+        self,
+        text: str,
+        *,
+        visibility: Visibility = "private",
+        budget: float | None = None,
+        **fields: Any,
+    ) -> Remembered:
+        """Keep a memory of this agent, as :meth:`hyrecall.memory.AgentMemorySync.remember`."""
+        return await self._run(
+            self._sync.remember, text, visibility=visibility, budget=budget, **fields,
+        )  # fmt: skip
+
+    async def update(
+        self,
+        id: str,  # noqa: A002
+        *,
+        reason: str,
+        budget: float | None = None,
+        **changes: Any,
+    ) -> Remembered:
+        """Change a memory of its own, as :meth:`hyrecall.memory.AgentMemorySync.update`."""
+        return await self._run(self._sync.update, id, reason=reason, budget=budget, **changes)
+
+    async def forget(self, id: str, *, reason: str) -> int:  # noqa: A002
+        """Forget a memory of its own, as :meth:`hyrecall.memory.AgentMemorySync.forget`."""
+        return await self._run(self._sync.forget, id, reason=reason)
+
+    def __repr__(self) -> str:
+        """Show who it is."""
+        return repr(self._sync)

@@ -1,0 +1,368 @@
+"""One call of recall, checked and frozen; and the recipe as the call asks for it.
+
+Ranking itself is the recipe's and the engine's: here only plain data changes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import reduce
+from operator import and_
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall.arguments import number, plain, whole
+from hyrecall.embed.protocol import NORMS, norms
+from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.filters import Filter
+from hyrecall.memory.audience import EVERYONE, AskedBy
+from hyrecall.memory.fields import check_id, in_utc
+from hyrecall.recipe import Dense, Lexical, Recipe
+from hyrecall.scoring import RRF, WeightedSum
+from hyrecall.shaping import MMR, Composite, Gate, RerankBy, SessionSignals, Stage
+
+__all__ = ["Ask", "Reranker", "TimeRange", "adapted", "read_ask"]
+
+Reranker = Callable[[str, list[str]], Any]
+"""``function(query, texts) -> scores``, or a coroutine of them: a cross-encoder, say."""
+
+TimeRange = tuple[datetime | None, datetime | None]
+
+RERANK_TIMEOUT: Final = "1s"
+WEIGHTS: Final = ("recency", "importance", "relevance")
+TEXT: Final = "text"  # the column that an index of a store has for it
+_MOST: Final = 2**31 - 1  # what a depth may be
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """What is asked, with every argument checked.
+
+    Attributes
+    ----------
+    query : str
+    by : AskedBy
+        Who asks.
+    recipe, by_words : Recipe
+        As the call asks for it, where there is a vector and where there is none: then alpha, which
+        may leave the words out, has no effect.
+    kind, time_range, tags
+        As asked, checked.
+    valid_at : datetime or None
+        Only facts, and of these what holds then.
+    own_filter : Filter or None
+        The caller's own.
+    limit, offset : int
+    vector : ndarray or None
+        In place of the query's embedding.
+    session_id : str or None
+    touch : bool
+        Whether the memories given back count as accessed.
+    budget : float or None
+        Seconds for the embedder; None: the handle's.
+    now : datetime or None
+    """
+
+    query: str
+    by: AskedBy
+    recipe: Recipe
+    by_words: Recipe
+    kind: str | None = None
+    time_range: TimeRange | None = None
+    tags: tuple[str, ...] | None = None
+    valid_at: datetime | None = None
+    own_filter: Filter | None = None
+    limit: int = 10
+    offset: int = 0
+    vector: npt.NDArray[np.float32] | None = None
+    session_id: str | None = None
+    touch: bool = False
+    budget: float | None = None
+    now: datetime | None = None
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether there is nothing to look for: no words, and no vector in their place."""
+        return self.vector is None and not self.query.strip()
+
+    @property
+    def filter(self) -> Filter | None:
+        """Kind, time range, tags, validity and the caller's own, joined."""
+        parts: list[Filter] = []
+        if self.kind is not None:
+            parts.append(Filter(kind=self.kind))
+        if self.time_range is not None and self.time_range != (None, None):
+            parts.append(Filter(occurred_at=self.time_range))
+        if self.tags is not None:
+            parts.append(Filter(tags=list(self.tags)))
+        if self.valid_at is not None:
+            # Valid in [valid_from, valid_to): a range has both its ends, and no null.
+            parts.append(Filter(valid_from=(None, self.valid_at)))
+            parts.append(~Filter(valid_to=(None, self.valid_at)))
+        if self.own_filter is not None:
+            parts.append(self.own_filter)
+        return reduce(and_, parts) if parts else None
+
+    @property
+    def uses_vector(self) -> bool:
+        """Whether a vector of the query has any effect."""
+        if self.is_blank or self.limit == 0:
+            return False
+        fusion = self.recipe.fusion
+        if isinstance(fusion, RRF) and fusion.alpha == 0:
+            return False
+        return any(isinstance(arm, Dense) and arm.weight > 0 for arm in self.recipe.arms)
+
+    @property
+    def wants_session(self) -> bool:
+        """Whether what the conversation met has any effect."""
+        stages = self.recipe.shaping
+        has = any(isinstance(stage, SessionSignals) for stage in stages)
+        return self.session_id is not None and has
+
+
+def read_ask(
+    query: object,
+    by: AskedBy,
+    recipe: Recipe,
+    *,
+    kind: str | None = None,
+    limit: int = 10,
+    offset: int = 0,
+    time_range: TimeRange | None = None,
+    tags: Sequence[str] | None = None,
+    valid_at: datetime | None = None,
+    filter: Filter | None = None,  # noqa: A002
+    alpha: float | None = None,
+    vector: object = None,
+    session_id: str | None = None,
+    reranker: Reranker | None = None,
+    diversity: float | None = None,
+    normalize: bool = False,
+    min_score: float | None = None,
+    touch: bool = False,
+    budget: float | None = None,
+    now: datetime | None = None,
+    deepen: bool = False,
+) -> Ask:
+    """Check the arguments of a recall; ``deepen`` lets the recipe's depth follow the limit.
+
+    Raises
+    ------
+    DTypeError, OptionError
+        The argument is named.
+    """
+    if by.user is EVERYONE:
+        raise error(OptionError, "user_id", "a user, or None for the anonymous one", "EVERYONE")
+    text = _text(query)
+    if not text.strip() and vector is None and recipe.on_empty == "error":
+        raise error(OptionError, "query", f"words ({recipe.name})", "blank text")
+    n, skipped = _count("limit", limit), _count("offset", offset)
+    if deepen:
+        recipe = recipe.replace(depth=min(max(recipe.depth, n + skipped), _MOST))
+    elif n + skipped > recipe.depth:
+        wish = f"limit + offset <= {recipe.depth} (the recipe's depth)"
+        mend = f"recipe=recipe.replace(depth={n + skipped})"
+        raise error(OptionError, "limit", wish, n + skipped, mend)
+    by_words = adapted(
+        recipe, reranker=reranker, diversity=diversity, normalize=normalize, min_score=min_score
+    )
+    return Ask(
+        query=text,
+        by=by,
+        recipe=_weighed(by_words, alpha),
+        by_words=by_words,
+        kind=None if kind is None else check_id("kind", kind),
+        time_range=read_times(time_range),
+        tags=read_tags(tags),
+        valid_at=None if valid_at is None else in_utc(_time("valid_at", valid_at)),
+        own_filter=_filter(filter),
+        limit=n,
+        offset=skipped,
+        vector=_vector(vector),
+        session_id=None if session_id is None else check_id("session_id", session_id),
+        touch=flag("touch", touch),
+        budget=read_budget("budget", budget),
+        now=None if now is None else in_utc(_time("now", now)),
+    )
+
+
+def adapted(
+    recipe: Recipe,
+    *,
+    reranker: Reranker | None = None,
+    diversity: float | None = None,
+    normalize: bool = False,
+    min_score: float | None = None,
+) -> Recipe:
+    """Give a recipe with what one call asks of it, but for alpha.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    reranker : callable, optional
+        Puts the fused list in the order of its scores, if it gives them within a second.
+    diversity : float, optional
+        In [0, 1]; 0 is the recipe as it is.
+    normalize : bool, default False
+        Scores over the best possible.
+    min_score : float, optional
+        Least final score; nothing fills the list then.
+
+    Examples
+    --------
+    >>> from hyrecall import recipes
+    >>> adapted(recipes.loom, diversity=0.25).shaping
+    (MMR(relevance_weight=0.75, relevance='max', vector=None),)
+    >>> adapted(recipes.loom) is recipes.loom
+    True
+    """
+    if reranker is not None:
+        by = RerankBy(_function(reranker), column=TEXT, timeout=RERANK_TIMEOUT)
+        recipe = with_stage(recipe, by)
+    if diversity is not None:
+        share = number("diversity", diversity, 0.0, 1.0, "a number in [0, 1]")
+        recipe = recipe if share == 0 else with_stage(recipe, MMR(1 - share))
+    if flag("normalize", normalize):
+        recipe = recipe.replace(normalize=True)
+    if min_score is not None:
+        wish = "a finite number"
+        floor = number("min_score", min_score, -math.inf, math.inf, wish)
+        on_empty = "empty" if recipe.on_empty == "newest" else recipe.on_empty
+        recipe = with_stage(recipe.replace(fill=None, on_empty=on_empty), Gate(floor))
+    return recipe
+
+
+def weighted(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
+    """Give a recipe whose composite score weighs as the user's settings say."""
+    names = [name for name in WEIGHTS if f"weight_{name}" in settings]
+    chosen = {name: settings[f"weight_{name}"] for name in names}
+    for stage in recipe.shaping:
+        if isinstance(stage, Composite):
+            return with_stage(recipe, replace(stage, **chosen))
+    return recipe
+
+
+def with_stage(recipe: Recipe, stage: Stage) -> Recipe:
+    """Give a recipe with a stage in its place; one of that kind it has is replaced."""
+    others = [one for one in recipe.shaping if not isinstance(one, type(stage))]
+    return recipe.replace(shaping=tuple(sorted((*others, stage), key=lambda one: one.phase)))
+
+
+def read_budget(argument: str, budget: object) -> float | None:
+    """Take seconds to spend on an embedder; 0 spends none."""
+    if budget is None:
+        return None
+    return number(argument, budget, 0.0, 3600.0, "seconds in [0, 3600]")
+
+
+def _weighed(recipe: Recipe, given: float | None) -> Recipe:
+    """Give 2 alpha to the vectors, 2 (1 - alpha) to the words; 0.5 is the recipe as it is.
+
+    A fusion that balances its arms by itself does not where alpha says how.
+    """
+    alpha = 0.5 if given is None else number("alpha", given, 0.0, 1.0, "a number in [0, 1]")
+    if alpha == 0.5:
+        return recipe
+    fusion = recipe.fusion
+    if isinstance(fusion, RRF) and fusion.alpha is not None:
+        mode = fusion.alpha_mode
+        new = RRF(rank_constant=fusion.rank_constant, alpha=alpha, alpha_mode=mode)
+        return recipe.replace(fusion=new)
+    if isinstance(fusion, WeightedSum) and fusion.balance is not None:
+        fusion = WeightedSum(normalize=_as_given(fusion), complete=fusion.complete)
+    share = {Lexical: 2 * (1 - alpha), Dense: 2 * alpha}
+    arms = tuple(replace(arm, weight=arm.weight * share[type(arm)]) for arm in recipe.arms)
+    return recipe.replace(arms=arms, fusion=fusion)
+
+
+def _as_given(fusion: WeightedSum) -> Any:
+    return dict(fusion.normalize) if isinstance(fusion.normalize, tuple) else fusion.normalize
+
+
+# ---- arguments ----
+
+
+def _text(query: object) -> str:
+    if not isinstance(query, str):
+        raise error(DTypeError, "query", "a str", type(query).__name__)
+    try:
+        query.encode()
+    except UnicodeEncodeError as fault:
+        raise error(OptionError, "query", "valid Unicode", fault.reason) from None
+    return query
+
+
+def _count(argument: str, value: object) -> int:
+    count = whole(value)
+    if count is None or not 0 <= count <= _MOST:
+        raise error(OptionError, argument, "an int >= 0", repr(value))
+    return count
+
+
+def flag(argument: str, value: object) -> bool:
+    """Take True or False."""
+    if not isinstance(value, bool):
+        raise error(DTypeError, argument, "True or False", repr(value))
+    return value
+
+
+def _time(argument: str, value: object) -> datetime:
+    if not isinstance(value, datetime):
+        raise error(DTypeError, argument, "a datetime", type(value).__name__)
+    return value
+
+
+def _function(reranker: Reranker) -> Reranker:
+    if not callable(reranker):
+        wish = "function(query, texts) -> scores"
+        raise error(DTypeError, "reranker", wish, type(reranker).__name__)
+    return reranker
+
+
+def _vector(given: object) -> npt.NDArray[np.float32] | None:
+    if given is None:
+        return None
+    try:
+        with np.errstate(over="ignore"):  # becomes an infinity, which is refused
+            row = np.asarray(plain(given), np.float32)
+    except (TypeError, ValueError):
+        raise error(DTypeError, "vector", "a row of numbers", type(given).__name__) from None
+    if row.ndim != 1 or not len(row):
+        raise error(OptionError, "vector", "one row of numbers", f"shape {row.shape}")
+    if not np.isfinite(row).all():
+        raise error(OptionError, "vector", "finite numbers", "NaN or infinity")
+    found, is_taken = norms(row[np.newaxis])
+    if not is_taken.all():
+        raise error(OptionError, "vector", NORMS, f"{found[0]:g}")
+    return row
+
+
+def read_tags(tags: object) -> tuple[str, ...] | None:
+    """Take tags of which a memory must have one; None: any memory."""
+    if tags is None:
+        return None
+    if isinstance(tags, str | bytes) or not isinstance(tags, Sequence):
+        raise error(DTypeError, "tags", "a sequence of str", repr(tags))
+    return tuple(check_id("tags", tag) for tag in tags)
+
+
+def read_times(time_range: object) -> TimeRange | None:
+    """Take a first and a last time, both included; None is an open end, naive is UTC."""
+    if time_range is None:
+        return None
+    if not isinstance(time_range, tuple | list) or len(time_range) != 2:
+        raise error(DTypeError, "time_range", "(first, last)", repr(time_range))
+    first, last = (None if one is None else in_utc(_time("time_range", one)) for one in time_range)
+    return first, last
+
+
+def _filter(given: object) -> Filter | None:
+    if given is not None and not isinstance(given, Filter):
+        raise error(DTypeError, "filter", "an hr.Filter", repr(given))
+    return given

@@ -1,0 +1,248 @@
+"""Vectors for memories that were kept without, or for all when the model changes.
+
+It can be ended at any time: each page of rows is one transaction, and the next run goes on with
+what is missing. A run with ``force`` notes in ``meta`` how far it came, as the number of a row: an
+id would outlive its erasure there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+import numpy as np
+import xxhash
+
+from hyrecall.embed.guard import Guard
+from hyrecall.embed.protocol import EmbedFault, NoVectors
+from hyrecall.errors import OptionError, error
+from hyrecall.memory.codec import encode_vector, to_json
+from hyrecall.memory.database import Database
+from hyrecall.memory.reading import episodes_of_rows
+from hyrecall.memory.types import Episode
+from hyrecall.memory.writing import set_vectors
+from hyrecall.progress import ProgressFunction
+
+__all__ = ["Reembedded", "RowError", "reembed"]
+
+PAGE = 64  # rows that are embedded in one call and written in one transaction
+CURSOR = "reembed"
+
+_LIVE = (
+    "documents d JOIN versions v USING (cell, id, version) "
+    "WHERE d.cell IN (SELECT value FROM json_each(?1)) AND v.status = 'live'"
+)
+# Faults of the embedder as a whole: no single row would fare better.
+_OF_ALL = frozenset({EmbedFault.OFF, EmbedFault.HUNG, EmbedFault.RESTING})
+
+
+@dataclass(frozen=True)
+class RowError:
+    """Why a memory has no new vector.
+
+    Attributes
+    ----------
+    id : str
+    user_id : str or None
+        Whose it is.
+    error : str
+    """
+
+    id: str
+    user_id: str | None
+    error: str
+
+
+@dataclass(frozen=True)
+class Reembedded:
+    """What a backfill did.
+
+    Attributes
+    ----------
+    scanned : int
+        Memories there are.
+    embedded : int
+        Memories that got a vector.
+    skipped : int
+        Memories that have one, or no text, or were changed meanwhile.
+    errors : tuple of RowError
+    stopped : str or None
+        Why it ended before it had tried all, if it did; run again, it goes on there.
+    """
+
+    scanned: int
+    embedded: int
+    skipped: int
+    errors: tuple[RowError, ...] = ()
+    stopped: str | None = None
+
+
+def reembed(
+    database: Database,
+    guard: Guard,
+    cells: Collection[int],
+    *,
+    force: bool = False,
+    budget: float = 60.0,
+    progress: ProgressFunction | None = None,
+) -> Reembedded:
+    """Embed the live memories of cells that have no vector.
+
+    Parameters
+    ----------
+    database : Database
+        Opened for writing.
+    guard : Guard
+        Whose embedder is asked.
+    cells : collection of int
+        Their numbers; none: nothing is done.
+    force : bool, default False
+        Embed all, whatever they have. After an interruption it goes on where it was.
+    budget : float, default 60
+        Seconds for a page of 64 memories.
+    progress : callable, optional
+        ``progress(done, total)``, in memories, after each page.
+
+    Returns
+    -------
+    Reembedded
+
+    Raises
+    ------
+    OptionError
+        There is no embedder, or the database is opened for reading only; nothing is changed.
+    StoreError
+        The disk refuses; the pages before are kept.
+    """
+    if guard.off is not None or guard.model is None:
+        wish = "one: set LTM_EMBEDDING_URL, or pip install 'hyrecall[local]'"
+        raise error(OptionError, "embedder", wish, guard.off.detail if guard.off else "none")
+    if database.read_only:
+        raise error(OptionError, "memory", "a store opened for writing", "read_only=True")
+    many = guard.for_many()
+    try:
+        return _Backfill(database, many, guard.model, cells, force, budget).run(progress)
+    finally:
+        guard.learn_from(many)
+        many.close()
+
+
+class _Backfill:
+    """One run: which rows are to do, and what became of them."""
+
+    def __init__(
+        self,
+        database: Database,
+        guard: Guard,
+        model: str,
+        cells: Collection[int],
+        force: bool,
+        budget: float,
+    ) -> None:
+        self._database = database
+        self._guard = guard
+        self._model = model
+        self._cells = cells
+        self._listed = to_json(sorted(cells))
+        self._force = force
+        self._budget = budget
+        self._errors: list[RowError] = []
+        self._n_embedded = 0
+        self._n_passed = 0  # have no text, or were changed meanwhile
+        self._stopped: str | None = None
+
+    def run(self, progress: ProgressFunction | None) -> Reembedded:
+        with self._database.reading() as connection:
+            after = self._resumed(connection) if self._force else 0
+            last = connection.execute("SELECT ifnull(max(row), 0) FROM versions").get
+            n_live = connection.execute(f"SELECT count(*) FROM {_LIVE}", (self._listed,)).get
+            total = connection.execute(
+                f"SELECT count(*) FROM {self._wanted}", (self._listed, after, last)
+            ).get
+        done = 0
+        while self._stopped is None:
+            page = self._page(after, last)
+            if not page:
+                break
+            after = max(page)
+            self._write(self._embedded(page), after)
+            done += len(page)
+            if progress is not None:
+                progress(min(done, total), total)
+        if self._force and self._stopped is None:
+            with self._database.transaction() as connection:
+                connection.execute("DELETE FROM meta WHERE name = ?", (CURSOR,))
+        skipped = n_live - total + self._n_passed
+        errors = tuple(self._errors)
+        return Reembedded(n_live, self._n_embedded, skipped, errors, self._stopped)
+
+    @property
+    def _wanted(self) -> str:
+        missing = "" if self._force else " AND v.embedding IS NULL"
+        return f"{_LIVE} AND v.row > ?2 AND v.row <= ?3{missing}"
+
+    def _page(self, after: int, last: int) -> dict[int, Episode]:
+        """Read the next rows to do, with their episodes."""
+        select = f"SELECT v.row FROM {self._wanted} ORDER BY v.row LIMIT {PAGE}"
+        with self._database.reading() as connection:
+            rows = [row for (row,) in connection.execute(select, (self._listed, after, last))]
+            return episodes_of_rows(connection, rows, self._cells)
+
+    def _embedded(self, page: dict[int, Episode]) -> Iterator[tuple[int, bytes, str]]:
+        """Give what is to be written; all rows at once, and each alone if that fails."""
+        with_text = [(row, episode) for row, episode in page.items() if episode.text.strip()]
+        self._n_passed += len(page) - len(with_text)
+        answer = self._ask([episode for _, episode in with_text])
+        if not isinstance(answer, NoVectors):
+            for (row, _), vector in zip(with_text, answer, strict=True):
+                yield row, encode_vector(vector), self._model
+            return
+        for row, episode in with_text:
+            alone = answer
+            if answer.fault not in _OF_ALL:
+                one = self._ask([episode])
+                if not isinstance(one, NoVectors):
+                    yield row, encode_vector(one[0]), self._model
+                    continue
+                alone = one
+            if alone.fault in _OF_ALL:
+                self._stopped = _told(alone)
+                return
+            self._errors.append(RowError(episode.id, episode.user_id, _told(alone)))
+
+    def _ask(self, episodes: Sequence[Episode]) -> np.ndarray[Any, Any] | NoVectors:
+        if not episodes:
+            return np.zeros((0, 0), np.float32)
+        return self._guard.embed([episode.text for episode in episodes], budget=self._budget)
+
+    def _write(self, rows: Iterator[tuple[int, bytes, str]], after: int) -> None:
+        """Write a page's vectors, and how far a forced run is."""
+        made = list(rows)  # no call is made while the database is locked
+        with self._database.transaction() as connection:
+            n_set = set_vectors(connection, made)
+            if self._force and self._stopped is None:
+                note = json.dumps({"model": self._model, "cells": self._of_cells, "row": after})
+                connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (CURSOR, note))
+        self._n_embedded += n_set
+        self._n_passed += len(made) - n_set
+
+    def _resumed(self, connection: apsw.Connection) -> int:
+        """Give the row that an interrupted run of the same kind had come to, or 0."""
+        select = "SELECT value FROM meta WHERE name = ?"
+        found = connection.execute(select, (CURSOR,)).get
+        if found is None:
+            return 0
+        note = json.loads(found)
+        is_same = (note["model"], note["cells"]) == (self._model, self._of_cells)
+        return int(note["row"]) if is_same else 0
+
+    @property
+    def _of_cells(self) -> str:
+        return xxhash.xxh3_64_hexdigest(self._listed.encode())
+
+
+def _told(answer: NoVectors) -> str:
+    return f"{answer.fault}: {answer.detail}" if answer.detail else str(answer.fault)

@@ -1,0 +1,376 @@
+"""A store as a file system that can be read: for agents that know ``ls``, ``cat`` and ``grep``."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import translate
+from itertools import compress, islice
+from typing import Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hyrecall.arguments import whole
+from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.memory import folders, pages
+from hyrecall.memory.audience import AskedBy, audience
+from hyrecall.memory.database import Database
+from hyrecall.memory.edge_rows import incident
+from hyrecall.memory.fact_rows import valid_facts
+from hyrecall.memory.paths import (
+    FOLDERS,
+    Place,
+    PlaceKind,
+    folder_name,
+    memory_path,
+    name_of,
+    path_of,
+    read_place,
+    user_name,
+)
+from hyrecall.memory.reading import episodes_of_rows, newest, texts_of_rows
+from hyrecall.memory.recalling import warn_of_isolation
+from hyrecall.memory.seen import AT_A_TIME, Seen, memories, rows_below
+
+__all__ = ["Browse", "Line"]
+
+MOST_LISTED = 200
+MOST_FOUND = 50
+MOST_TURNS = 2_000
+_LONGEST_PATTERN = 512
+_MOST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line that :meth:`Browse.grep` found.
+
+    Attributes
+    ----------
+    path : str
+        The memory's.
+    number : int
+        Of the line in the texts, from 1.
+    text : str
+        The line.
+    """
+
+    path: str
+    number: int
+    text: str
+
+
+class Browse:
+    """The memories that a user or an agent may see, as files to read.
+
+    ``/index.md``, ``/memories/<kind>/<id>.md``, ``/shared/<user>/<kind>/<id>.md``,
+    ``/sessions/<session>.md``, ``/facts/<subject>.md``, ``/graph/<id>.md``, ``/pinned/``. In names,
+    what a path cannot hold is percent-encoded. A file that is not there reads as empty, whoever
+    else may have one of that name; nothing can be written. Each call sees one state of the store.
+
+    Parameters
+    ----------
+    database : Database
+        Open.
+    by : AskedBy
+        Who browses.
+
+    Notes
+    -----
+    No index is asked. A folder costs its live memories, of which ``grep`` reads the texts until it
+    has enough lines; a memory's file a look-up.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from hyrecall.memory import MemorySync
+    >>> with MemorySync.open(tempfile.mkdtemp() + "/agent.mem", embedder=None) as memory:
+    ...     kept = memory.remember("Tea at four", id="tea", user_id="ann")
+    ...     files = memory.browse(user_id="ann")
+    ...     files.ls("/memories/episodic"), files.grep("four")[0].text
+    (['/memories/episodic/tea.md'], 'Tea at four')
+    """
+
+    def __init__(self, database: Database, by: AskedBy) -> None:
+        """Hold an open store, and who browses."""
+        self._database, self._by = database, by
+
+    # ---- reading ----
+
+    def classify(self, path: str) -> PlaceKind:
+        """Say what a path names, whether or not there is such a thing.
+
+        Parameters
+        ----------
+        path : str
+
+        Returns
+        -------
+        {"folder", "index", "memory", "session", "fact", "graph"}
+
+        Raises
+        ------
+        OptionError, DTypeError
+            No str, longer than 8,192 characters, or not valid Unicode.
+        """
+        return read_place(path).kind
+
+    def cat(self, path: str) -> str:
+        """Give a file's text; "" of one that is not there.
+
+        Parameters
+        ----------
+        path : str
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        OptionError
+            The path is a folder's, or the store is closed.
+        OptionError, DTypeError, StoreError
+            A path as in :meth:`classify`; the disk refuses.
+        """
+        place = read_place(path)
+        if place.kind == "folder":
+            raise error(OptionError, "path", "a file", "a folder")
+        with self._seen() as seen:
+            return self._text(seen, place)
+
+    def ls(self, path: str = "/", *, limit: int = MOST_LISTED) -> list[str]:
+        """List a folder, newest first where things have a time; folders end in a slash.
+
+        A file lists itself if it is there, and what is not there has nothing to list.
+
+        Parameters
+        ----------
+        path : str, default "/"
+        limit : int, default 200
+            At most so many.
+
+        Returns
+        -------
+        list of str
+            Paths.
+
+        Raises
+        ------
+        OptionError, DTypeError, StoreError
+            As in :meth:`cat`, but for folders.
+        """
+        n = _count("limit", limit)
+        place = read_place(path)
+        with self._seen() as seen:
+            return list(islice(self._entries(seen, place, n), n))
+
+    def find(self, pattern: str = "*", path: str = "/", *, limit: int = MOST_LISTED) -> list[str]:
+        """Give the paths of memories whose file name matches, newest first.
+
+        Parameters
+        ----------
+        pattern : str, default "*"
+            Of the name as the id has it, with ``.md``: ``*`` is any text, ``?`` any character and
+            ``[ab]`` one of these; upper and lower case differ.
+        path : str, default "/"
+            A folder, of which all that lies below is looked at, or a file.
+        limit : int, default 200
+
+        Returns
+        -------
+        list of str
+            Paths.
+
+        Raises
+        ------
+        OptionError, DTypeError, StoreError
+            A pattern of no or more than 512 characters; else as in :meth:`ls`.
+        """
+        n = _count("limit", limit)
+        matches = re.compile(translate(_pattern(pattern))).match
+        with self._seen() as seen:
+            named = [one for one in rows_below(seen, read_place(path)) if matches(f"{one[1]}.md")]
+            return list(map(memory_path, memories(seen, named[:n])))
+
+    def grep(
+        self, pattern: str, path: str = "/", *, regex: bool = False, limit: int = MOST_FOUND
+    ) -> list[Line]:
+        """Give the lines of memories that hold a text, upper or lower case, newest memory first.
+
+        Parameters
+        ----------
+        pattern : str
+            The text as it is: no character of it means another.
+        path : str, default "/"
+            A folder, of which all that lies below is looked at, or a file.
+        regex : bool, default False
+            The pattern is a regular expression instead (RE2: linear in the text).
+        limit : int, default 50
+
+        Returns
+        -------
+        list of Line
+
+        Raises
+        ------
+        OptionError, DTypeError, StoreError
+            A regular expression that is none; else as in :meth:`find`.
+        """
+        n = _count("limit", limit)
+        wanted = _pattern(pattern)
+        match = pc.match_substring_regex if regex else pc.match_substring
+        try:
+            match(pa.array([""]), wanted, ignore_case=True)
+        except pa.ArrowInvalid:
+            raise error(OptionError, "pattern", "a regular expression", repr(wanted)) from None
+        found: list[Line] = []
+        with self._seen() as seen:
+            rows = rows_below(seen, read_place(path))
+            for begin in range(0, len(rows), AT_A_TIME):
+                if len(found) >= n:
+                    break
+                part = [row for row, _ in rows[begin : begin + AT_A_TIME]]
+                found += _found(seen, part, lambda texts: match(texts, wanted, ignore_case=True))
+        return found[:n]
+
+    # ---- what is refused ----
+
+    def write(self, path: str, text: str = "") -> NoReturn:
+        """Refuse: ``remember`` and ``update`` write.
+
+        Parameters
+        ----------
+        path, text : str
+
+        Raises
+        ------
+        PermissionError
+            Always, with the number EPERM.
+        OptionError, DTypeError
+            A path as in :meth:`classify`, first of all.
+        """
+        _refuse(path)
+
+    def append(self, path: str, text: str = "") -> NoReturn:
+        """Refuse, as :meth:`write`."""
+        _refuse(path)
+
+    def rm(self, path: str) -> NoReturn:
+        """Refuse, as :meth:`write`; ``forget`` takes memories away."""
+        _refuse(path)
+
+    def cp(self, path: str, to: str) -> NoReturn:
+        """Refuse, as :meth:`write`.
+
+        Parameters
+        ----------
+        path, to : str
+        """
+        _refuse(to)
+
+    def mv(self, path: str, to: str) -> NoReturn:
+        """Refuse, as :meth:`cp`."""
+        _refuse(path)
+
+    # ---- parts ----
+
+    @contextmanager
+    def _seen(self) -> Iterator[Seen]:
+        with self._database.reading() as connection:
+            seen = audience(connection, self._by)
+            warn_of_isolation(self._by, seen)
+            yield Seen(connection, seen)
+
+    def _text(self, seen: Seen, place: Place) -> str:
+        connection, cells = seen.connection, seen.cells
+        if place.kind == "index":
+            more = pages.IN_A_SECTION + 1
+            return pages.index_page(
+                newest(connection, cells, pinned=True, limit=more),
+                newest(connection, cells, limit=more),
+                folders.sessions(connection, cells, more),
+            )
+        if place.id is None:
+            return ""
+        if place.kind == "session":
+            turns = newest(connection, cells, session_id=place.id, limit=MOST_TURNS)
+            return pages.session_page(turns)
+        if place.kind == "fact":
+            return pages.facts_page(valid_facts(connection, cells, subject=place.id))
+        if place.kind == "graph":
+            return pages.edges_page(incident(connection, cells, place.id))
+        found = memories(seen, rows_below(seen, place))
+        return "".join(pages.memory_page(one) for one in found)
+
+    def _entries(self, seen: Seen, place: Place, limit: int) -> Iterator[str]:
+        connection, cells = seen.connection, seen.below(place)
+        if place.kind != "folder":
+            if self._text(seen, place):
+                yield path_of(place)
+        elif not place.top:
+            yield from ("/index.md", *(f"/{folder}/" for folder in FOLDERS))
+        elif place.top == "shared" and not place.has_user:
+            users = folders.sharers(connection, cells)
+            yield from (f"/shared/{user_name(user)}/" for user in users)
+        elif place.top in ("memories", "shared") and place.memory_kind is None:
+            base = "/memories" if place.top == "memories" else f"/shared/{user_name(place.user)}"
+            for kind in folders.kinds(connection, cells, limit):
+                yield f"{base}/{folder_name(kind)}/"
+        elif place.top in _NAMES:
+            for name in _NAMES[place.top](connection, cells, limit):
+                yield f"/{place.top}/{name_of(name)}"
+        else:
+            yield from map(memory_path, memories(seen, rows_below(seen, place)[:limit]))
+
+
+# Folders of files that are put together when they are read.
+_NAMES = {"sessions": folders.sessions, "facts": folders.subjects, "graph": folders.linked}
+
+
+def _found(seen: Seen, rows: Sequence[int], matcher: Callable[[pa.Array], Any]) -> list[Line]:
+    """Give the lines of memories that match; only of those more than the texts is read."""
+    texts = texts_of_rows(seen.connection, rows)
+    lines = [
+        (row, number, line)
+        for row in rows
+        for number, line in enumerate(_lines(texts[row]), start=1)
+    ]
+    mask = matcher(pa.array([line for _, _, line in lines], pa.large_string())).to_pylist()
+    hits = list(compress(lines, mask))
+    episodes = episodes_of_rows(seen.connection, [row for row, _, _ in hits], seen.cells)
+    return [Line(memory_path(episodes[row]), number, line) for row, number, line in hits]
+
+
+def _lines(texts: tuple[str, str]) -> list[str]:
+    return [line for text in texts if text.strip() for line in text.splitlines()]
+
+
+def _count(argument: str, value: object) -> int:
+    count = whole(value)
+    if count is None or not 0 <= count <= _MOST:
+        raise error(OptionError, argument, f"an int in [0, {_MOST}]", repr(value))
+    return count
+
+
+def _pattern(value: object) -> str:
+    if not isinstance(value, str):
+        raise error(DTypeError, "pattern", "a str", type(value).__name__)
+    if not 0 < len(value) <= _LONGEST_PATTERN:
+        wish = f"1 to {_LONGEST_PATTERN} characters"
+        raise error(OptionError, "pattern", wish, len(value))
+    try:
+        value.encode()
+    except UnicodeEncodeError as fault:
+        raise error(OptionError, "pattern", "valid Unicode", fault.reason) from None
+    return value
+
+
+def _refuse(path: object) -> NoReturn:
+    read_place(path)
+    raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), path)

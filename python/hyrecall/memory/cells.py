@@ -1,0 +1,120 @@
+"""Cells: the units in which memories are isolated, each with a number in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import apsw
+
+from hyrecall.memory.schema import take_sequence
+
+__all__ = [
+    "Cell",
+    "cell_of",
+    "cells_by_number",
+    "cells_of",
+    "every_cell",
+    "find_cell",
+    "has_named_users",
+    "make_cell",
+]
+
+
+class Cell(NamedTuple):
+    """Whose a memory is, in which partition, and who else may read it. None is a bucket too.
+
+    Examples
+    --------
+    >>> Cell(None, None, "alice", "private").identity()["user_id"]
+    'alice'
+    """
+
+    org: str | None
+    workspace: str | None
+    user: str | None
+    visibility: str
+
+    def identity(self) -> dict[str, Any]:
+        """Give the fields of an episode, a fact or an edge that say where it lies."""
+        return {
+            "org": self.org,
+            "workspace": self.workspace,
+            "user_id": self.user,
+            "visibility": self.visibility,
+        }
+
+
+# Word for word the expressions of the index cells_identity, so that it is used.
+_IS = "ifnull({0}, '') = ifnull(?{1}, '') AND ({0} IS NULL) = (?{1} IS NULL)"
+_IN_PARTITION = " AND ".join(_IS.format(*one) for one in (("org", 1), ("workspace", 2)))
+_FIND = (
+    f"SELECT cell FROM cells WHERE {_IN_PARTITION} AND {_IS.format('user', 3)} AND visibility = ?4"
+)
+_ALL = "SELECT cell, org, workspace, user, visibility FROM cells"
+
+
+def cell_of(kept: Any) -> Cell:
+    """Give the cell of an episode, a fact or an edge."""
+    return Cell(kept.org, kept.workspace, kept.user_id, kept.visibility)
+
+
+def find_cell(connection: apsw.Connection, cell: Cell) -> int | None:
+    """Give the number of a cell, or None if nothing was ever kept there."""
+    found: int | None = connection.execute(_FIND, cell).get
+    return found
+
+
+def make_cell(connection: apsw.Connection, cell: Cell) -> int:
+    """Give the number of a cell, and one to a new cell.
+
+    A number is never used again, also not after an erase: somebody may still hold the old one.
+    """
+    found = find_cell(connection, cell)
+    if found is not None:
+        return found
+    insert = (
+        "INSERT INTO cells (cell, org, workspace, user, visibility) "
+        "SELECT max(?, ifnull(max(cell), 0) + 1), ?, ?, ?, ? FROM cells RETURNING cell"
+    )
+    made: int = connection.execute(insert, (take_sequence(connection), *cell)).get
+    return made
+
+
+def cells_of(
+    connection: apsw.Connection,
+    org: str | None,
+    workspace: str | None,
+    *,
+    visibility: str | None = None,
+) -> dict[int, Cell]:
+    """Give the cells of a partition by number, all or those of one visibility."""
+    select, given = f"{_ALL} WHERE {_IN_PARTITION}", (org, workspace)
+    if visibility is None:
+        return _cells(connection.execute(select, given))
+    return _cells(connection.execute(f"{select} AND visibility = ?3", (*given, visibility)))
+
+
+def has_named_users(connection: apsw.Connection, org: str | None, workspace: str | None) -> bool:
+    """Say whether a partition has a cell of somebody who is not anonymous."""
+    # The index has the cells of one user beside each other, so few are passed over.
+    select = f"SELECT EXISTS (SELECT 1 FROM cells WHERE {_IN_PARTITION} AND user IS NOT NULL)"
+    return bool(connection.execute(select, (org, workspace)).get)
+
+
+def every_cell(connection: apsw.Connection) -> dict[int, Cell]:
+    """Give every cell by number: for what keeps the store, never for who asks it."""
+    return _cells(connection.execute(_ALL))
+
+
+def cells_by_number(connection: apsw.Connection, numbers: Iterable[int]) -> dict[int, Cell]:
+    """Give the cells of these numbers; one that is not there is left out."""
+    select = f"{_ALL} WHERE cell = ?"
+    found: dict[int, Cell] = {}
+    for number in numbers:
+        found |= _cells(connection.execute(select, (number,)))
+    return found
+
+
+def _cells(rows: Iterable[Any]) -> dict[int, Cell]:
+    return {number: Cell(*identity) for number, *identity in rows}

@@ -1,0 +1,347 @@
+"""What changes a store: embedded first, then kept in one transaction, then followed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+import apsw
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall.errors import DTypeError, NotFoundError, OptionError, ScopeError, error
+from hyrecall.memory import edge_rows, writing
+from hyrecall.memory.asking import flag, read_budget
+from hyrecall.memory.audience import EVERYONE, AskedBy, audience
+from hyrecall.memory.cells import Cell, cell_of
+from hyrecall.memory.erasing import erase
+from hyrecall.memory.fact_rows import as_episode, assert_fact
+from hyrecall.memory.fields import check_id, in_utc
+from hyrecall.memory.reading import episode_by_id
+from hyrecall.memory.ready import IndexNotReadyError
+from hyrecall.memory.selection import Selection
+from hyrecall.memory.store import Store
+from hyrecall.memory.types import Degradation, Edge, Episode, Fact, Participant, Visibility
+from hyrecall.progress import ProgressFunction
+
+__all__ = ["Remembered"]
+
+BATCH_TEXTS: Final = 64
+"""Texts of one call of the embedder."""
+
+_TEXT_FIELDS = {"input", "output"}
+
+Vector = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What became of a memory that was given.
+
+    Attributes
+    ----------
+    id : str
+    version : int
+    embedded : bool
+        Whether it has a vector.
+    reasons : tuple of Degradation
+        Why it has none; empty where none was wanted.
+    """
+
+    id: str
+    version: int
+    embedded: bool
+    reasons: tuple[Degradation, ...] = ()
+
+
+def episode_of(given: object, fields: dict[str, Any]) -> Episode:
+    """Take an episode, or a text with the fields of one.
+
+    Raises
+    ------
+    DTypeError, OptionError
+        Neither; or fields beside an episode.
+    """
+    if isinstance(given, str):
+        return Episode(output=given, **fields)
+    if not isinstance(given, Episode):
+        raise error(DTypeError, "episode", "an Episode or a str", type(given).__name__)
+    if fields:
+        wish = "no fields beside an Episode"
+        raise error(OptionError, next(iter(fields)), wish, "one", "episode.model_copy(update=...)")
+    return given
+
+
+def remember(
+    store: Store,
+    episodes: Iterable[Episode],
+    *,
+    vectors: object = None,
+    budget: float | None = None,
+    progress: ProgressFunction | None = None,
+) -> list[Remembered]:
+    """Keep episodes, all or none."""
+    # These can be iterated too, and their parts may look like texts to keep.
+    if not isinstance(episodes, Iterable) or isinstance(episodes, str | bytes | Mapping | Episode):
+        raise error(DTypeError, "episodes", "Episodes", type(episodes).__name__)
+    kept = [episode_of(one, {}) for one in episodes]
+    rows, reasons = _vectors(store, [one.text for one in kept], vectors, budget, progress)
+    new = [
+        writing.NewVersion(cell_of(one), one, row, None if row is None else store.model)
+        for one, row in zip(kept, rows, strict=True)
+    ]
+    with store.transaction() as connection:
+        written = writing.remember(connection, new, store.now())
+    return [
+        Remembered(one.id, one.version, row is not None, () if row is not None else why)
+        for one, row, why in zip(written, rows, reasons, strict=True)
+    ]
+
+
+def remember_fact(store: Store, fact: Fact, *, budget: float | None = None) -> Remembered:
+    """Keep a fact, and end the one it follows."""
+    if not isinstance(fact, Fact):
+        raise error(DTypeError, "fact", "a Fact", type(fact).__name__)
+    (row,), (why,) = _vectors(store, [as_episode(fact).text], None, budget, None)
+    model = None if row is None else store.model
+    with store.transaction() as connection:
+        one = assert_fact(connection, fact, row, model, store.now())
+    return Remembered(one.id, one.version, row is not None, why)
+
+
+def update(
+    store: Store,
+    by: AskedBy,
+    key: str,
+    changes: dict[str, Any],
+    *,
+    reason: str | None = None,
+    budget: float | None = None,
+) -> Remembered:
+    """Append a version with other fields; embedded anew where the text is another."""
+    check_id("id", key)
+    if not changes:
+        raise error(OptionError, "changes", "a field to change", "none")
+    unknown = sorted(set(changes) - set(Episode.model_fields))
+    if unknown:
+        raise error(OptionError, unknown[0], "a field of Episode", repr(unknown[0]))
+    row: Vector | None = None
+    why: tuple[Degradation, ...] = ()
+    text = ""
+    if _TEXT_FIELDS & set(changes):
+        with store.database.reading() as connection:
+            text = _changed_text(_owned(connection, by, key)[1], changes)
+        (row,), (why,) = _vectors(store, [text], None, budget, None)
+    with store.transaction() as connection:
+        cell, old = _owned(connection, by, key)
+        if row is not None and _changed_text(old, changes) != text:
+            row = None  # somebody else changed it meanwhile: the vector would be of another text
+        model = None if row is None else store.model
+        one = writing.update(connection, cell, key, changes, row, model, said(reason), store.now())
+        embedded = connection.execute(_HAS_VECTOR, (one.row,)).get
+    return Remembered(one.id, one.version, bool(embedded), why)
+
+
+def supersede(
+    store: Store,
+    by: AskedBy,
+    key: str,
+    episode: Episode | str,
+    *,
+    reason: str | None = None,
+    budget: float | None = None,
+) -> Remembered:
+    """Keep a new episode in the place of an old one; both in one transaction.
+
+    Raises
+    ------
+    NotFoundError
+        The caller has no such episode.
+    OptionError
+        The new one lies in another partition or is another user's.
+    """
+    check_id("id", key)
+    fields = {"user_id": by.user, "org": by.org, "workspace": by.workspace}
+    new = episode_of(episode, fields if isinstance(episode, str) else {})
+    if (new.user_id, new.org, new.workspace) != (by.user, by.org, by.workspace):
+        raise error(OptionError, "episode", "one of the same user", "another's")
+    (row,), (why,) = _vectors(store, [new.text], None, budget, None)
+    version = writing.NewVersion(cell_of(new), new, row, None if row is None else store.model)
+    with store.transaction() as connection:
+        cell, _ = _owned(connection, by, key)
+        one = writing.supersede(connection, cell, key, version, said(reason), store.now())
+    return Remembered(one.id, one.version, row is not None, why)
+
+
+def forget(
+    store: Store,
+    by: AskedBy,
+    key: str | None = None,
+    *,
+    session_id: str | None = None,
+    before: datetime | None = None,
+    reason: str | None = None,
+    erased: bool = False,
+) -> int:
+    """Take memories of one user out of recall, or out of the store for good; give how many.
+
+    Raises
+    ------
+    OptionError
+        Nothing says which: all that is anonymous is never meant by saying nothing.
+    """
+    if by.user is EVERYONE:
+        raise error(OptionError, "user_id", "a user, or None for the anonymous one", "EVERYONE")
+    if by.user is None and key is None and session_id is None and before is None:
+        raise error(OptionError, "id", "an id, a user_id, a session_id or a time", "none of them")
+    flag("erase", erased)
+    ids = None if key is None else [check_id("id", key)]
+    session = None if session_id is None else check_id("session_id", session_id)
+    if before is not None and not isinstance(before, datetime):
+        raise error(DTypeError, "before", "a datetime", type(before).__name__)
+    until = None if before is None else in_utc(before)
+    told = said(reason)
+    with store.database.reading() as connection:
+        cells = tuple(own(connection, by))
+    selection = Selection(cells, ids, session, until)
+    if not erased:
+        with store.transaction() as connection:
+            return writing.forget(connection, selection, told, store.now())
+    gone = erase(store.database, selection)
+    if not gone.wal_truncated:
+        store.background.until_done(partial(store.database.checkpoint, wait=0.0))
+    # Where there is no index, none can hold anything of it.
+    with contextlib.suppress(IndexNotReadyError):
+        store.follower.reconcile(compact=True)
+    return gone.n
+
+
+def pin(store: Store, by: AskedBy, key: str, pinned: bool) -> None:
+    """Pin an episode, or not."""
+    check_id("id", key)
+    flag("pinned", pinned)
+    with store.transaction() as connection:
+        cell, _ = _owned(connection, by, key)
+        writing.pin(connection, cell, key, pinned)
+
+
+def link(store: Store, edge: Edge) -> Edge:
+    """Keep an edge."""
+    with store.transaction() as connection:
+        edge_rows.link(connection, edge, store.now())
+    return edge
+
+
+def edge_of(
+    nodes: Sequence[str | Participant],
+    relationship: str,
+    *,
+    by: AskedBy,
+    key: str | None,
+    description: str,
+    metadata: dict[str, Any] | None,
+    visibility: Visibility,
+) -> Edge:
+    """Take what :meth:`Memory.link` is given."""
+    if isinstance(nodes, str) or not isinstance(nodes, Sequence):
+        raise error(DTypeError, "nodes", "a sequence of ids or Participants", type(nodes).__name__)
+    ends = tuple(n if isinstance(n, Participant) else Participant(id=n) for n in nodes)
+    fields: dict[str, Any] = {} if key is None else {"id": key}
+    return Edge(
+        **fields,
+        participants=ends,
+        relationship=relationship,
+        description=description,
+        metadata={} if metadata is None else metadata,
+        user_id=None if by.user is EVERYONE else by.user,
+        org=by.org,
+        workspace=by.workspace,
+        visibility=visibility,
+    )
+
+
+def unlink(store: Store, by: AskedBy, key: str, reason: str | None) -> bool:
+    """Take an edge away; say whether it was there."""
+    check_id("id", key)
+    told = said(reason)
+    with store.transaction() as connection:
+        cells = own(connection, by).values()
+        found = [edge_rows.unlink(connection, cell, key, told, store.now()) for cell in cells]
+    return any(found)
+
+
+# ---- what they share ----
+
+_HAS_VECTOR = "SELECT embedding IS NOT NULL FROM versions WHERE row = ?"
+
+
+def own(connection: apsw.Connection, by: AskedBy) -> dict[int, Cell]:
+    """Give the cells of a user itself: what a policy lets it read, it must not write."""
+    mine = audience(connection, replace(by, is_agent=False)).cells
+    # Private before global, where both have an id.
+    return dict(sorted(mine.items(), key=lambda one: (one[1].visibility != "private", one[0])))
+
+
+def _owned(connection: apsw.Connection, by: AskedBy, key: str) -> tuple[Cell, Episode]:
+    """Give the cell of a user that has an id, and the episode."""
+    for number, cell in own(connection, by).items():
+        episode = episode_by_id(connection, number, key)
+        if episode is not None:
+            return cell, episode
+    raise error(NotFoundError, "id", "a memory that is there", repr(key))
+
+
+def said(reason: object) -> str | None:
+    """Take a reason, or none."""
+    return None if reason is None else check_id("reason", reason)
+
+
+def needed(reason: object) -> str:
+    """Take a reason that has to be said."""
+    return check_id("reason", reason)
+
+
+def writer(by: AskedBy) -> str:
+    """Give the name of an agent that writes.
+
+    Raises
+    ------
+    ScopeError
+        It has none.
+    """
+    if not isinstance(by.user, str) or not by.user.strip():
+        raise error(ScopeError, "agent", "a name, to write", repr(by.user))
+    return by.user
+
+
+def _changed_text(old: Episode, changes: dict[str, Any]) -> str:
+    return Episode(**{name: changes.get(name, getattr(old, name)) for name in _TEXT_FIELDS}).text
+
+
+def _vectors(
+    store: Store,
+    texts: Sequence[str],
+    given: object,
+    budget: float | None,
+    progress: ProgressFunction | None,
+) -> tuple[list[Vector | None], list[tuple[Degradation, ...]]]:
+    """Give a vector per text, or why it has none."""
+    seconds = read_budget("budget", budget)
+    rows = store.given_vectors(given, len(texts))
+    if rows is not None:
+        return list(rows), [()] * len(texts)
+    found: list[Vector | None] = []
+    reasons: list[tuple[Degradation, ...]] = []
+    for begin in range(0, len(texts), BATCH_TEXTS):
+        part = texts[begin : begin + BATCH_TEXTS]
+        answer, why = store.embed(part, seconds)
+        made: list[Vector | None] = [None] * len(part) if answer is None else list(answer)
+        found += [row if text.strip() else None for text, row in zip(part, made, strict=True)]
+        reasons += [why] * len(part)
+        if progress is not None:
+            progress(min(begin + BATCH_TEXTS, len(texts)), len(texts))
+    return found, reasons

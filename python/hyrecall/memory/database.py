@@ -1,0 +1,382 @@
+"""The database of a store: one writer, any number of readers, every fault under a name of ours.
+
+SQLite in WAL mode with synchronous=FULL: when :meth:`Database.transaction` ends, its changes
+outlive a power cut. A reader sees the database as it was when its reading began.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import apsw
+
+from hyrecall import disk
+from hyrecall.errors import (
+    CorruptStoreError,
+    OptionError,
+    StoreError,
+    StoreNotFoundError,
+    error,
+)
+from hyrecall.memory.faults import (
+    DAMAGING,
+    LARGEST_VALUE,
+    check_sqlite,
+    disk_named,
+    sqlite_named,
+)
+from hyrecall.memory.lock import LOCK, WriterLock
+from hyrecall.memory.schema import check_format, meta, migrate
+
+__all__ = ["DATABASE", "Database"]
+
+DATABASE = "memory.db"
+
+BUSY_MILLISECONDS = 5_000
+IDLE_READERS = 8
+
+_ALWAYS = {
+    "synchronous": "FULL",
+    "foreign_keys": 1,
+    "secure_delete": 1,  # what is erased is overwritten with zeros
+    "trusted_schema": 0,
+    "cell_size_check": 1,
+    "mmap_size": 0,  # an I/O error in a mapping is a signal, not an error
+    "temp_store": "MEMORY",
+}
+
+
+class Database:
+    """The connections to a store's database. Make one with :meth:`open`; threads may share it.
+
+    A forked child must not use its parent's; it is refused.
+
+    Attributes
+    ----------
+    folder : Path
+    read_only : bool
+    was_clean : bool
+        Whether the last writer closed it; if not, it was checked when it was opened.
+    """
+
+    def __init__(self, folder: Path, lock: WriterLock | None, vfs: str | None) -> None:
+        """Hold the lock; use :meth:`open`."""
+        self.folder = folder
+        self.read_only = lock is None
+        self.was_clean = True
+        self._name = str(folder)
+        self._lock = lock
+        self._vfs = vfs
+        self._pid = os.getpid()
+        self._writing = threading.Lock()
+        self._writer: apsw.Connection | None = None
+        self._pool = threading.Lock()
+        self._idle: list[apsw.Connection] = []
+        self._closed = False
+        _open_here.add(self)
+
+    # ---- opening and closing ----
+
+    @classmethod
+    def open(
+        cls, folder: Path, *, read_only: bool = False, wait: float = 0.0, vfs: str | None = None
+    ) -> Database:
+        """Open the database of a folder.
+
+        Parameters
+        ----------
+        folder : Path
+            A writer makes it if it is not there.
+        read_only : bool, default False
+            Be one of many readers, instead of the one writer.
+        wait : float, default 0
+            Seconds that a writer waits for another one to leave.
+        vfs : str, optional
+            SQLite's way to the disk, by name; for tests.
+
+        Raises
+        ------
+        WriterBusyError
+            Another writer has it.
+        StoreNotFoundError
+            A reader finds none.
+        StoreFormatError
+            It is of a format that is too new, or no store.
+        CorruptStoreError
+            It is damaged.
+        StoreError
+            The disk refuses.
+        OptionError
+            The folder holds other things, or SQLite is too old.
+        """
+        check_sqlite(apsw.sqlite_lib_version())
+        with disk_named(str(folder)):
+            if read_only:
+                _check_there(folder)
+                lock = None
+            else:
+                _make_folder(folder)
+                lock = WriterLock.take(folder, wait=wait)
+        self = cls(folder, lock, vfs)
+        try:
+            with sqlite_named(self._name), disk_named(self._name):
+                self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def _start(self) -> None:
+        """Check what is there; a writer brings it to the newest format."""
+        path = self.folder / DATABASE
+        wal = self.folder / f"{DATABASE}-wal"
+        self.was_clean = not (wal.exists() and wal.stat().st_size)
+        if not self.read_only:
+            # SQLite gives its other files the mode of this one.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            disk.sync_folder(self.folder)
+        first = self._connect(writing=not self.read_only)
+        try:
+            check_format(first, self._name, writing=not self.read_only)
+            if not self.read_only:
+                mode = first.pragma("journal_mode", "WAL")
+                if mode != "wal":
+                    wish = "a file system on which SQLite can keep a write-ahead log"
+                    raise error(StoreError, self._name, wish, f"journal mode {mode}")
+                from hyrecall import __version__
+
+                migrate(first, now=datetime.now(UTC), made_by=f"hyrecall {__version__}")
+        except BaseException:
+            first.close()
+            raise
+        if self.read_only:
+            self._idle.append(first)
+        else:
+            self._writer = first
+            if not self.was_clean:
+                self._check_quickly()
+
+    def _check_quickly(self) -> None:
+        problems = self.problems(full=False)
+        if problems:
+            raise error(CorruptStoreError, self._name, "an undamaged database", problems[0])
+
+    def _connect(self, *, writing: bool) -> apsw.Connection:
+        flags = apsw.SQLITE_OPEN_READWRITE if writing else apsw.SQLITE_OPEN_READONLY
+        path = str(self.folder / DATABASE)
+        connection = apsw.Connection(path, flags=flags, vfs=self._vfs)
+        try:
+            connection.set_busy_timeout(BUSY_MILLISECONDS)
+            connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0)
+            connection.limit(apsw.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
+            for name, value in _ALWAYS.items():
+                connection.pragma(name, value)
+            # The writer owns the checkpoints.
+            connection.wal_autocheckpoint(1000 if writing else 0)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def close(self) -> None:
+        """Close every connection and let another writer in. Closing twice is fine.
+
+        Readings under way end first, each when its thread is done.
+        """
+        if self._pid != os.getpid():
+            return  # the connections are the parent's
+        with self._writing, contextlib.ExitStack() as held:
+            if self._lock is not None:
+                held.callback(self._lock.release)
+            with self._pool:
+                self._closed = True
+                idle, self._idle = self._idle, []
+            for connection in idle:
+                connection.close()
+            writer, self._writer = self._writer, None
+            if writer is not None:
+                with contextlib.suppress(apsw.Error):  # what was committed is safe either way
+                    writer.close()
+
+    # ---- using ----
+
+    @contextmanager
+    def transaction(self) -> Iterator[apsw.Connection]:
+        """Change the database: all of it or nothing. Threads take turns; blocks do not nest.
+
+        When the block ends without an error its changes are on the disk.
+
+        Raises
+        ------
+        OptionError
+            It was opened for reading only, or is closed.
+        StoreError
+            The disk or SQLite refuses; the connection is made anew for the next transaction.
+        """
+        with self._writing, sqlite_named(self._name):
+            writer = self._ready_writer()
+            try:
+                writer.execute("BEGIN IMMEDIATE")
+                yield writer
+                writer.execute("COMMIT")
+            except BaseException as fault:
+                _end(writer)
+                if isinstance(fault, DAMAGING):
+                    self._writer = None
+                    writer.close(True)
+                raise
+
+    @contextmanager
+    def reading(self) -> Iterator[apsw.Connection]:
+        """Read the database as it is at the first statement of the block, whatever is written.
+
+        Raises
+        ------
+        OptionError
+            It is closed.
+        StoreError
+            The disk or SQLite refuses.
+        """
+        with sqlite_named(self._name):
+            reader = self._take_reader()
+            try:
+                reader.execute("BEGIN")
+                yield reader
+            finally:
+                _end(reader)
+                self._give_reader(reader)
+
+    def sequence(self) -> int:
+        """Give the number of the last change that is committed, by whatever process."""
+        with self.reading() as connection:
+            return int(meta(connection, "sequence"))
+
+    def problems(self, *, full: bool) -> list[str]:
+        """Look for damage; give what was found.
+
+        Parameters
+        ----------
+        full : bool
+            Compare indexes with tables and follow foreign keys too.
+        """
+        check = "integrity_check" if full else "quick_check"
+        with self.reading() as connection:
+            found = [str(one) for (one,) in connection.execute(f"PRAGMA {check}(20)")]
+            if full:
+                broken = connection.execute("PRAGMA foreign_key_check")
+                found += [
+                    f"row {row} of {table} has no {parent}" for table, row, parent, _ in broken
+                ]
+        return [one for one in found if one != "ok"]
+
+    def checkpoint(self, *, wait: float = 5.0) -> bool:
+        """Move the write-ahead log into the database and empty its file.
+
+        Parameters
+        ----------
+        wait : float, default 5
+            Seconds to wait for readers that still see an older state.
+
+        Returns
+        -------
+        bool
+            Whether the file is empty now.
+        """
+        until = time.monotonic() + wait
+        while True:
+            with self._writing, sqlite_named(self._name):
+                writer = self._ready_writer()
+                with contextlib.suppress(apsw.BusyError):
+                    writer.set_busy_timeout(0)
+                    try:
+                        writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                    finally:
+                        writer.set_busy_timeout(BUSY_MILLISECONDS)
+                    return True
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.02)
+
+    def _check_usable(self) -> None:
+        if self._pid != os.getpid():
+            wish, got = f"the process that opened it (pid {self._pid})", f"pid {os.getpid()}"
+            raise error(StoreError, self._name, wish, got, "open it again")
+        if self._closed:
+            raise error(OptionError, self._name, "an open store", "a closed one")
+
+    def _ready_writer(self) -> apsw.Connection:
+        self._check_usable()
+        if self.read_only:
+            raise error(OptionError, self._name, "a store opened for writing", "read_only=True")
+        if self._writer is None:
+            self._writer = self._connect(writing=True)
+        return self._writer
+
+    def _take_reader(self) -> apsw.Connection:
+        self._check_usable()
+        with self._pool:
+            if self._idle:
+                return self._idle.pop()
+        return self._connect(writing=False)
+
+    def _give_reader(self, reader: apsw.Connection) -> None:
+        with self._pool:
+            if not self._closed and len(self._idle) < IDLE_READERS:
+                self._idle.append(reader)
+                return
+        reader.close(True)
+
+    def _leave_to_parent(self) -> None:
+        """Keep a parent's connections from being closed in its child, whose locks they are not."""
+        _parents.append((self._writer, self._idle))
+
+
+_open_here: weakref.WeakSet[Database] = weakref.WeakSet()
+_parents: list[object] = []
+
+
+def _after_fork() -> None:
+    for database in list(_open_here):
+        database._leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _end(connection: apsw.Connection) -> None:
+    """Leave a transaction; one that SQLite has ended already is fine."""
+    with contextlib.suppress(apsw.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _check_there(folder: Path) -> None:
+    if not (folder / DATABASE).is_file():
+        raise error(StoreNotFoundError, str(folder), f"a folder with {DATABASE}", "none")
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder of a store, for its owner only; refuse one that holds other things."""
+    if folder.is_dir():
+        names = {path.name for path in folder.iterdir()}
+        if names and not names & {DATABASE, LOCK}:
+            got = f"one with {sorted(names)[0]!r} in it"
+            raise error(OptionError, str(folder), "a store, or an empty or new folder", got)
+        return
+    parent = folder.absolute().parent
+    disk.make_folder(parent)
+    if folder.exists():
+        raise error(OptionError, str(folder), "a folder", "a file")
+    # Not made and then closed to others: it would stay open if this process died in between.
+    with contextlib.suppress(FileExistsError):  # another process was faster
+        os.mkdir(folder, 0o700)
+    disk.sync_folder(parent)

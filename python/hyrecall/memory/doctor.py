@@ -1,0 +1,218 @@
+"""What is wrong with a store, if anything: checks that read everything and change nothing.
+
+No check names a text, an id or a user: a report may be shown to whoever keeps the machine.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from hyrecall.errors import OptionError
+from hyrecall.memory.codec import decode_vector
+from hyrecall.memory.database import DATABASE, Database
+from hyrecall.memory.schema import meta
+
+__all__ = ["Check", "Report", "examine", "file_system_of"]
+
+_HEAD = "documents d JOIN versions v USING (cell, id, version)"
+_FOR_EVER = 2**63 - 1
+# SQLite's locks and its shared memory do not hold between machines.
+_NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "gluster", "fuse.sshfs", "lustre", "ocfs")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes
+    ----------
+    name : str
+    ok : bool
+    detail : str
+        What is wrong, or what is known; no text, id or user.
+    """
+
+    name: str
+    ok: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that was looked at, and how much there is.
+
+    Attributes
+    ----------
+    checks : tuple of Check
+    counts : dict of str to int
+        How many memories, versions, facts, edges, cells, models and erasures there are, and
+        memories without a vector; empty where the database is damaged.
+    """
+
+    checks: tuple[Check, ...]
+    counts: dict[str, int]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check is."""
+        return all(one.ok for one in self.checks)
+
+
+def examine(database: Database, *, full: bool = False, more: Iterable[Check] = ()) -> Report:
+    """Look at a store.
+
+    Parameters
+    ----------
+    database : Database
+    full : bool, default False
+        Compare the database's indexes with its tables, and read every vector.
+    more : iterable of Check
+        Of parts that are not the database's: they come last.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    StoreError
+        The disk refuses to be read.
+    """
+    problems = database.problems(full=full)
+    checks = [
+        Check("database", not problems, "; ".join(problems[:3])),
+        _log(database),
+        _modes(database.folder),
+        _file_system(database.folder),
+    ]
+    if problems:  # what stands in damaged tables says nothing
+        return Report((*checks, *more), {})
+    with database.reading() as connection:
+        checks += [_none(connection, name, *asked) for name, asked in _QUERIES.items()]
+        checks.append(_vectors(connection, full=full))
+        counts = {name: int(connection.execute(sql).get) for name, sql in _COUNTS.items()}
+    return Report((*checks, *more), counts)
+
+
+# Each counts what must not be there.
+_QUERIES: dict[str, tuple[str, str]] = {
+    # A connection that only reads checks no CHECK of a table, not even when it looks for damage.
+    "values": (
+        "SELECT (SELECT count(*) FROM versions WHERE version < 1 "
+        "OR status NOT IN ('live', 'superseded', 'archived', 'deleted') "
+        "OR (embedding IS NULL) <> (embedding_model IS NULL)) "
+        "+ (SELECT count(*) FROM documents WHERE pinned NOT IN (0, 1)) "
+        "+ (SELECT count(*) FROM edges WHERE status NOT IN ('live', 'deleted')) "
+        "+ (SELECT count(*) FROM cells WHERE visibility NOT IN ('private', 'global'))",
+        "rows hold what is never written",
+    ),
+    "versions": (
+        "SELECT count(*) FROM documents d WHERE d.version IS NOT "
+        "(SELECT max(v.version) FROM versions v WHERE v.cell = d.cell AND v.id = d.id)",
+        "documents do not point to their highest version",
+    ),
+    "sequence": (
+        "SELECT count(*) FROM (SELECT changed FROM documents UNION ALL SELECT changed FROM edges) "
+        "WHERE changed > (SELECT value FROM meta WHERE name = 'sequence')",
+        "changes have a number that was not given",
+    ),
+    "fields": (
+        "SELECT count(*) FROM versions WHERE NOT (json_valid(tags) AND json_valid(metadata))",
+        "versions have tags or metadata that are no JSON",
+    ),
+    "facts": (
+        f"WITH held AS (SELECT f.*, ifnull(valid_to, {_FOR_EVER}) AS until "
+        f"FROM {_HEAD} JOIN facts f USING (row) WHERE v.status = 'live') "
+        "SELECT count(*) FROM held a JOIN held b ON a.cell = b.cell AND a.subject = b.subject "
+        "AND a.predicate = b.predicate AND a.row < b.row AND a.valid_from < b.until "
+        "AND b.valid_from < a.until AND a.valid_from < a.until AND b.valid_from < b.until",
+        "pairs of facts hold at the same time for one subject and predicate",
+    ),
+}
+
+_COUNTS = {
+    "memories": f"SELECT count(*) FROM {_HEAD} WHERE v.status = 'live'",
+    "versions": "SELECT count(*) FROM versions",
+    "facts": f"SELECT count(*) FROM {_HEAD} JOIN facts f USING (row) WHERE v.status = 'live'",
+    "edges": "SELECT count(*) FROM edges WHERE status = 'live'",
+    "cells": "SELECT count(*) FROM cells",
+    "without_vector": f"SELECT count(*) FROM {_HEAD} WHERE v.status = 'live' "
+    "AND v.embedding IS NULL",
+    "models": "SELECT count(*) FROM models",
+    "erasures": "SELECT value FROM meta WHERE name = 'erasures'",
+}
+
+
+def _none(connection: apsw.Connection, name: str, sql: str, told: str) -> Check:
+    n_found = connection.execute(sql).get
+    return Check(name, not n_found, f"{n_found} {told}" if n_found else "")
+
+
+def _vectors(connection: apsw.Connection, *, full: bool) -> Check:
+    """Count the vectors that are none: their rows are found by words only."""
+    if full:
+        blobs = connection.execute("SELECT embedding FROM versions WHERE embedding IS NOT NULL")
+        n_bad = sum(not _is_vector(blob) for (blob,) in blobs)
+    else:
+        bad = "length(embedding) % 4 <> 0 OR length(embedding) = 0"
+        n_bad = connection.execute(f"SELECT count(*) FROM versions WHERE {bad}").get
+    return Check("vectors", not n_bad, f"{n_bad} are no vectors: reembed" if n_bad else "")
+
+
+def _is_vector(blob: bytes) -> bool:
+    try:
+        decode_vector(blob)
+    except OptionError:
+        return False
+    return True
+
+
+def _log(database: Database) -> Check:
+    """See whether what was erased may still be in the write-ahead log."""
+    with database.reading() as connection:
+        n_erasures = meta(connection, "erasures")
+    path = database.folder / f"{DATABASE}-wal"
+    if not n_erasures or not path.exists() or not path.stat().st_size:
+        return Check("log", True)
+    if not database.read_only and database.checkpoint(wait=0.0):
+        return Check("log", True)
+    told = "what was erased may be in the log until its readers leave and the writer is next closed"
+    return Check("log", database.read_only, told)
+
+
+def _modes(folder: Path) -> Check:
+    open_to_others = [
+        path.name or str(path)
+        for path in (folder, *folder.glob(f"{DATABASE}*"))
+        if stat.S_IMODE(path.stat().st_mode) & 0o077
+    ]
+    told = f"others may read {', '.join(sorted(open_to_others))}" if open_to_others else ""
+    return Check("modes", not open_to_others, told)
+
+
+def _file_system(folder: Path) -> Check:
+    kind = file_system_of(folder)
+    is_shared = kind.startswith(_NETWORK)
+    return Check("file system", not is_shared, f"{kind} is shared by machines" if is_shared else "")
+
+
+def file_system_of(
+    folder: Path, read: Callable[[], str] = Path("/proc/self/mountinfo").read_text
+) -> str:
+    """Give the kind of file system that a folder lies on, as the kernel says; "" if it does not."""
+    try:
+        lines = read().splitlines()
+    except OSError:
+        return ""
+    kind, longest = "", -1
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        point = Path(before.split(" ")[4].replace("\\040", " "))
+        if folder.absolute().is_relative_to(point) and len(point.parts) >= longest:
+            kind, longest = after.split(" ")[0], len(point.parts)
+    return kind

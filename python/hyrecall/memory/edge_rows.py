@@ -1,0 +1,210 @@
+"""Edges and hyperedges between memories of one cell: put, taken away, read, followed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import apsw
+
+from hyrecall.errors import KeyConflictError, error
+from hyrecall.memory.cells import Cell, cell_of, cells_by_number, find_cell, make_cell
+from hyrecall.memory.codec import from_json, to_json, to_micros
+from hyrecall.memory.schema import take_sequence
+from hyrecall.memory.types import Edge, Participant
+
+__all__ = [
+    "EdgeChange",
+    "edge_by_id",
+    "edge_ever",
+    "edges_changed_since",
+    "edges_in",
+    "incident",
+    "link",
+    "unlink",
+    "unlink_all",
+    "unlink_incident",
+]
+
+_EDGE = "SELECT changed, cell, id, status, relationship, description, metadata FROM edges"
+_BY_ID = f"{_EDGE} WHERE cell = ? AND id = ?"
+_LISTED = "(SELECT value FROM json_each(?))"
+
+
+class EdgeChange(NamedTuple):
+    """An edge that changed; None in its place: it is not there any more."""
+
+    changed: int
+    cell: int
+    id: str
+    edge: Edge | None
+
+
+# ---- writing: inside a transaction ----
+
+
+def link(connection: apsw.Connection, edge: Edge, now: datetime) -> int:
+    """Put an edge in its cell; give its change number.
+
+    Its participants may come later, or be gone: who follows the graph passes over such an edge.
+
+    Raises
+    ------
+    KeyConflictError
+        The cell has an edge of that id.
+    """
+    cell = make_cell(connection, cell_of(edge))
+    status = connection.execute(
+        "SELECT status FROM edges WHERE cell = ? AND id = ?", (cell, edge.id)
+    ).get
+    if status == "live":
+        raise error(KeyConflictError, "id", "an edge that is not there yet", repr(edge.id))
+    changed = take_sequence(connection)
+    connection.execute(
+        "INSERT OR REPLACE INTO edges (cell, id, changed, status, recorded_at, relationship, "
+        "description, metadata) VALUES (?, ?, ?, 'live', ?, ?, ?, ?)",
+        (
+            cell,
+            edge.id,
+            changed,
+            to_micros(now),
+            edge.relationship,
+            edge.description,
+            to_json(edge.metadata),
+        ),
+    )
+    connection.executemany(
+        "INSERT INTO participants (cell, edge, ordinal, node, role) VALUES (?, ?, ?, ?, ?)",
+        [
+            (cell, edge.id, ordinal, end.id, end.role)
+            for ordinal, end in enumerate(edge.participants)
+        ],
+    )
+    return changed
+
+
+def unlink(
+    connection: apsw.Connection, cell: Cell, key: str, reason: str | None, now: datetime
+) -> bool:
+    """Take an edge away; say whether it was there."""
+    number = find_cell(connection, cell)
+    return number is not None and bool(_delete(connection, number, [key], reason, now))
+
+
+def unlink_incident(
+    connection: apsw.Connection,
+    cell: int,
+    nodes: Iterable[str],
+    reason: str | None,
+    now: datetime,
+) -> int:
+    """Take away the edges of a cell that one of the nodes takes part in; give how many."""
+    select = (
+        "SELECT DISTINCT e.id FROM participants p JOIN edges e ON e.cell = p.cell "
+        f"AND e.id = p.edge WHERE p.cell = ? AND p.node IN {_LISTED} AND e.status = 'live' "
+        "ORDER BY e.changed"
+    )
+    keys = [key for (key,) in connection.execute(select, (cell, to_json(tuple(nodes))))]
+    return _delete(connection, cell, keys, reason, now)
+
+
+def unlink_all(
+    connection: apsw.Connection, cells: Collection[int], reason: str | None, now: datetime
+) -> int:
+    """Take away every edge of cells; give how many."""
+    select = "SELECT id FROM edges WHERE cell = ? AND status = 'live' ORDER BY changed"
+    return sum(
+        _delete(
+            connection, cell, [key for (key,) in connection.execute(select, (cell,))], reason, now
+        )
+        for cell in cells
+    )
+
+
+def _delete(
+    connection: apsw.Connection,
+    cell: int,
+    keys: Sequence[str],
+    reason: str | None,
+    now: datetime,
+) -> int:
+    n_deleted = 0
+    for key in keys:
+        connection.execute(
+            "UPDATE edges SET status = 'deleted', reason = ?, recorded_at = ? "
+            "WHERE cell = ? AND id = ? AND status = 'live'",
+            (reason, to_micros(now), cell, key),
+        )
+        if connection.changes():
+            n_deleted += 1
+            connection.execute(
+                "UPDATE edges SET changed = ? WHERE cell = ? AND id = ?",
+                (take_sequence(connection), cell, key),
+            )
+    return n_deleted
+
+
+# ---- reading ----
+
+
+def edges_changed_since(connection: apsw.Connection, sequence: int, limit: int) -> list[EdgeChange]:
+    """Give the edges that changed after a number, in the order of their last change."""
+    select = f"{_EDGE} WHERE changed > ? ORDER BY changed LIMIT ?"
+    return _read(connection, select, (sequence, limit))
+
+
+def edge_by_id(connection: apsw.Connection, cell: int, key: str) -> Edge | None:
+    """Give the edge of an id in a cell."""
+    found = _read(connection, _BY_ID, (cell, key))
+    return found[0].edge if found else None
+
+
+def edge_ever(connection: apsw.Connection, cell: int, key: str) -> Edge | None:
+    """Give the edge that an id in a cell names, or named until it was taken away."""
+    found = _read(connection, _BY_ID, (cell, key), deleted_too=True)
+    return found[0].edge if found else None
+
+
+def edges_in(connection: apsw.Connection, cells: Collection[int]) -> list[Edge]:
+    """Give the edges of cells, in the order they were put there."""
+    given = (to_json(tuple(cells)),)
+    return _live(_read(connection, f"{_EDGE} WHERE cell IN {_LISTED} ORDER BY changed", given))
+
+
+def incident(connection: apsw.Connection, cells: Collection[int], node: str) -> list[Edge]:
+    """Give the edges of cells in which a node takes part, in the order they were put there."""
+    select = (
+        f"{_EDGE} e WHERE cell IN {_LISTED} AND EXISTS (SELECT 1 FROM participants p "
+        "WHERE p.cell = e.cell AND p.edge = e.id AND p.node = ?) ORDER BY changed"
+    )
+    return _live(_read(connection, select, (to_json(tuple(cells)), node)))
+
+
+def _live(found: Iterable[EdgeChange]) -> list[Edge]:
+    return [one.edge for one in found if one.edge is not None]
+
+
+def _read(
+    connection: apsw.Connection, select: str, given: tuple[Any, ...], *, deleted_too: bool = False
+) -> list[EdgeChange]:
+    rows = list(connection.execute(select, given))
+    homes = cells_by_number(connection, {row[1] for row in rows})
+    ends = "SELECT node, role FROM participants WHERE cell = ? AND edge = ? ORDER BY ordinal"
+    read = []
+    for changed, cell, key, status, relationship, description, metadata in rows:
+        edge = None
+        if status == "live" or deleted_too:
+            edge = Edge.model_construct(
+                **homes[cell].identity(),
+                id=key,
+                participants=tuple(
+                    Participant.model_construct(id=node, role=role)
+                    for node, role in connection.execute(ends, (cell, key))
+                ),
+                relationship=relationship,
+                description=description,
+                metadata=from_json(metadata),
+            )
+        read.append(EdgeChange(changed, cell, key, edge))
+    return read

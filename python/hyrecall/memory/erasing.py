@@ -1,0 +1,96 @@
+"""Erasing: what is selected leaves no byte in the database's files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import apsw
+
+from hyrecall.memory.codec import to_json
+from hyrecall.memory.database import Database
+from hyrecall.memory.selection import Selection, selected
+
+__all__ = ["Erased", "erase"]
+
+_LISTED = "(SELECT value FROM json_each(?))"
+
+
+@dataclass(frozen=True)
+class Erased:
+    """What an erase did.
+
+    Attributes
+    ----------
+    n : int
+        Memories that are gone, those among them that were deleted or superseded before included.
+    wal_truncated : bool
+        Whether the write-ahead log was emptied too. If not, a reader still sees the state before;
+        the log is emptied by the next checkpoint after it has left.
+    """
+
+    n: int
+    wal_truncated: bool
+
+
+def erase(database: Database, selection: Selection, *, wait: float = 5.0) -> Erased:
+    """Remove documents with all their versions and edges, and overwrite where they were.
+
+    A cell in which nothing is left goes too, and with it the entry in the roster of an agent that
+    has no other.
+
+    Parameters
+    ----------
+    database : Database
+    selection : Selection
+    wait : float, default 5
+        Seconds to wait for readers that still see an older state.
+
+    Raises
+    ------
+    StoreError
+        The disk or SQLite refuses; nothing is erased then.
+    """
+    with database.transaction() as connection:
+        n_erased = _delete(connection, selection)
+    return Erased(n_erased, database.checkpoint(wait=wait))
+
+
+def _delete(connection: apsw.Connection, selection: Selection) -> int:
+    before = connection.total_changes()
+    found = selected(connection, selection, deleted_too=True)
+    cells = to_json(tuple(selection.cells))
+    for cell, key in found:
+        # Its versions and facts, and the participants of the edges, go by reference.
+        connection.execute("DELETE FROM documents WHERE cell = ? AND id = ?", (cell, key))
+        connection.execute(
+            "DELETE FROM edges WHERE cell = ?1 AND id IN "
+            "(SELECT edge FROM participants WHERE cell = ?1 AND node = ?2)",
+            (cell, key),
+        )
+    connection.execute(
+        f"UPDATE versions SET successor = NULL WHERE cell IN {_LISTED} AND successor IN {_LISTED}",
+        (cells, to_json(tuple(key for _, key in found))),
+    )
+    if selection.is_whole:
+        connection.execute(f"DELETE FROM edges WHERE cell IN {_LISTED}", (cells,))
+    _delete_empty_cells(connection, cells)
+    if connection.total_changes() != before:
+        change = "UPDATE meta SET value = value + 1 WHERE name IN ('erasures', 'sequence')"
+        connection.execute(change)
+    return len(found)
+
+
+def _delete_empty_cells(connection: apsw.Connection, cells: str) -> None:
+    empty = (
+        f"DELETE FROM cells WHERE cell IN {_LISTED} AND "
+        "NOT EXISTS (SELECT 1 FROM documents d WHERE d.cell = cells.cell) AND "
+        "NOT EXISTS (SELECT 1 FROM edges e WHERE e.cell = cells.cell) "
+        "RETURNING org, workspace, user"
+    )
+    for owner in list(connection.execute(empty, (cells,))):
+        connection.execute(
+            "DELETE FROM roster WHERE org IS ?1 AND workspace IS ?2 AND agent IS ?3 AND "
+            "NOT EXISTS (SELECT 1 FROM cells c WHERE c.org IS ?1 AND c.workspace IS ?2 "
+            "AND c.user IS ?3)",
+            owner,
+        )

@@ -1,0 +1,248 @@
+"""Facts: documents that hold for a time, at most one at a time for a subject and a predicate.
+
+Each version of a fact has its interval beside it, so what was believed when stays readable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import apsw
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall.memory.cells import Cell, cell_of, cells_by_number, make_cell
+from hyrecall.memory.codec import from_json, from_micros, to_json, to_micros
+from hyrecall.memory.types import Episode, Fact, Status
+from hyrecall.memory.writing import NewVersion, Written, append, embedding_of, remember
+
+__all__ = [
+    "KIND",
+    "FactVersion",
+    "as_episode",
+    "assert_fact",
+    "fact_history",
+    "facts_of_rows",
+    "put_interval",
+    "valid_facts",
+]
+
+KIND = "fact"
+"""The kind of the episodes that facts are recalled as."""
+
+_HEAD = "documents d JOIN versions v USING (cell, id, version) JOIN facts f USING (row)"
+_LISTED = "(SELECT value FROM json_each(?))"
+_FACT = (
+    "v.row, v.cell, v.id, v.metadata, f.subject, f.predicate, f.object, f.valid_from, f.valid_to"
+)
+
+
+@dataclass(frozen=True)
+class FactVersion:
+    """One state of a fact: what was believed from ``recorded_at`` on."""
+
+    version: int
+    status: Status
+    reason: str | None
+    recorded_at: datetime
+    fact: Fact
+
+
+def as_episode(fact: Fact) -> Episode:
+    """Give the episode by which a fact is found."""
+    return Episode(
+        **cell_of(fact).identity(),
+        id=fact.id,
+        output=fact.text,
+        kind=KIND,
+        occurred_at=fact.valid_from,
+        metadata=fact.metadata,
+    )
+
+
+# ---- writing: inside a transaction ----
+
+
+def assert_fact(
+    connection: apsw.Connection,
+    fact: Fact,
+    vector: npt.NDArray[np.float32] | None,
+    model: str | None,
+    now: datetime,
+) -> Written:
+    """Keep a fact; end the one it follows, and let it end where the next one begins.
+
+    Where the same is held to be valid already, for all that time, nothing is written and the fact
+    that says so is given.
+
+    Raises
+    ------
+    KeyConflictError
+        The cell has the id.
+    """
+    cell = cell_of(fact)
+    number = make_cell(connection, cell)
+    slot = list(_slot(connection, number, fact))
+    later = [held.valid_from for _, held in slot if held.valid_from > fact.valid_from]
+    fact = fact.model_copy(update={"valid_to": _earliest([fact.valid_to, *later])})
+    for known, held in slot:
+        if not held.is_valid_at(fact.valid_from):
+            continue
+        if held.object == fact.object and _covers(held, fact):
+            return known
+        _close(connection, cell, known, held, fact.valid_from, now)
+    new = NewVersion(cell, as_episode(fact), vector, model)
+    (written,) = remember(connection, [new], now)
+    put_interval(connection, written, fact)
+    return written
+
+
+def put_interval(connection: apsw.Connection, written: Written, fact: Fact) -> None:
+    """Keep what a fact says and when it holds beside its version."""
+    connection.execute(
+        "INSERT INTO facts (row, cell, subject, predicate, object, valid_from, valid_to) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (
+            written.row,
+            written.cell,
+            fact.subject,
+            fact.predicate,
+            fact.object,
+            to_micros(fact.valid_from),
+            None if fact.valid_to is None else to_micros(fact.valid_to),
+        ),
+    )
+
+
+def _earliest(times: Sequence[datetime | None]) -> datetime | None:
+    return min((time for time in times if time is not None), default=None)
+
+
+def _covers(held: Fact, fact: Fact) -> bool:
+    """Say whether a fact that is valid when the other begins is so until it ends."""
+    return held.valid_to is None or (fact.valid_to is not None and fact.valid_to <= held.valid_to)
+
+
+def _slot(connection: apsw.Connection, cell: int, fact: Fact) -> Iterator[tuple[Written, Fact]]:
+    """Give what is held about subject and predicate."""
+    select = (
+        f"SELECT d.version, d.changed, {_FACT} FROM {_HEAD} WHERE f.cell = ? AND f.subject = ? "
+        "AND f.predicate = ? AND v.status = 'live' ORDER BY f.valid_from, v.row"
+    )
+    given = (cell, fact.subject, fact.predicate)
+    rows = list(connection.execute(select, given))
+    for version, changed, *columns in rows:
+        held = _fact_of(cell_of(fact), columns)
+        yield Written(cell, held.id, version, columns[0], changed), held
+
+
+def _close(
+    connection: apsw.Connection,
+    cell: Cell,
+    known: Written,
+    held: Fact,
+    end: datetime,
+    now: datetime,
+) -> None:
+    """Append a version that ends there; its text, its vector and its pin are the same."""
+    closed = held.model_copy(update={"valid_to": end})
+    select = "SELECT pinned FROM documents WHERE cell = ? AND id = ?"
+    pinned = bool(connection.execute(select, (known.cell, known.id)).get)
+    ended = append(
+        connection,
+        known.cell,
+        as_episode(closed).model_copy(update={"pinned": pinned}),
+        known.version + 1,
+        embedding_of(connection, known.row),
+        now,
+        reason="followed by another fact",
+    )
+    put_interval(connection, ended, closed)
+
+
+# ---- reading ----
+
+
+def facts_of_rows(
+    connection: apsw.Connection, rows: Sequence[int], cells: Collection[int]
+) -> dict[int, Fact]:
+    """Give the facts of version rows, by row.
+
+    A row is left out if it is no live version (any more), no fact, or lies in none of the cells.
+    """
+    where = f"v.row IN {_LISTED} AND v.cell IN {_LISTED} AND v.status = 'live'"
+    return _read(connection, where, (to_json(tuple(rows)), to_json(tuple(cells))), cells)
+
+
+def valid_facts(
+    connection: apsw.Connection,
+    cells: Collection[int],
+    *,
+    valid_at: datetime | None = None,
+    subject: str | None = None,
+) -> list[Fact]:
+    """Give the facts of cells, by subject, predicate and begin.
+
+    Parameters
+    ----------
+    connection : apsw.Connection
+    cells : collection of int
+    valid_at : datetime, optional
+        Only what holds at that time.
+    subject : str, optional
+        Only of that subject.
+    """
+    where, given = f"v.cell IN {_LISTED} AND v.status = 'live'", [to_json(tuple(cells))]
+    if subject is not None:
+        where += " AND f.subject = ?"
+        given.append(subject)
+    found = _read(connection, where, tuple(given), cells).values()
+    return sorted(
+        (one for one in found if valid_at is None or one.is_valid_at(valid_at)),
+        key=lambda one: (one.subject, one.predicate, one.valid_from),
+    )
+
+
+def fact_history(connection: apsw.Connection, cell: int, key: str) -> list[FactVersion]:
+    """Give every version of a fact that says something, oldest first."""
+    select = (
+        f"SELECT v.version, v.status, v.reason, v.recorded_at, {_FACT} FROM versions v "
+        "JOIN facts f USING (row) WHERE v.cell = ? AND v.id = ? ORDER BY v.version"
+    )
+    homes = cells_by_number(connection, [cell])
+    return [
+        FactVersion(
+            version, status, reason, from_micros(recorded_at), _fact_of(homes[cell], columns)
+        )
+        for version, status, reason, recorded_at, *columns in connection.execute(
+            select, (cell, key)
+        )
+    ]
+
+
+def _read(
+    connection: apsw.Connection, where: str, given: tuple[Any, ...], cells: Collection[int]
+) -> dict[int, Fact]:
+    homes = cells_by_number(connection, cells)
+    select = f"SELECT {_FACT} FROM {_HEAD} WHERE {where}"
+    return {
+        columns[0]: _fact_of(homes[columns[1]], columns)
+        for columns in connection.execute(select, given)
+    }
+
+
+def _fact_of(cell: Cell, columns: Sequence[Any]) -> Fact:
+    _, _, key, metadata, subject, predicate, object_, valid_from, valid_to = columns
+    return Fact.model_construct(
+        **cell.identity(),
+        id=key,
+        subject=subject,
+        predicate=predicate,
+        object=object_,
+        valid_from=from_micros(valid_from),
+        valid_to=None if valid_to is None else from_micros(valid_to),
+        metadata=from_json(metadata),
+    )

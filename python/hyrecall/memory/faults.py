@@ -1,0 +1,86 @@
+"""SQLite's faults under names of ours, and which SQLite is trusted."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import apsw
+
+from hyrecall.errors import (
+    CorruptStoreError,
+    HyrecallError,
+    OptionError,
+    StoreError,
+    WriterBusyError,
+    error,
+)
+
+__all__ = ["DAMAGING", "LARGEST_VALUE", "check_sqlite", "disk_named", "sqlite_named"]
+
+LARGEST_VALUE = 256 * 2**20
+"""Bytes of one row: of a memory's texts and metadata together, or of its vector."""
+
+_FAULTS: tuple[tuple[type[apsw.Error], type[StoreError], int, str], ...] = (
+    (apsw.FullError, StoreError, errno.ENOSPC, "room on the disk"),
+    (apsw.ReadOnlyError, StoreError, errno.EROFS, "a disk and files that can be written"),
+    (apsw.PermissionsError, StoreError, errno.EACCES, "files that may be read and written"),
+    (apsw.CantOpenError, StoreError, errno.EACCES, "files that can be opened"),
+    (apsw.CorruptError, CorruptStoreError, errno.EIO, "an undamaged database"),
+    (apsw.NotADBError, CorruptStoreError, errno.EIO, "an SQLite database"),
+    (apsw.IOError, StoreError, errno.EIO, "a disk without faults"),
+)
+DAMAGING = tuple(kind for kind, *_ in _FAULTS)
+"""After one of these nobody knows what a connection still believes."""
+
+
+def check_sqlite(version: str) -> None:
+    """Refuse an SQLite that may damage a database in WAL mode.
+
+    Up to 3.51.2 a checkpoint beside a writer could, but for the mended 3.50.7 and 3.44.6.
+
+    Raises
+    ------
+    OptionError
+        That version is one of them.
+    """
+    found = tuple(int(part) for part in version.split("."))
+    mended = ((3, 44, 6), (3, 50, 7))
+    if found >= (3, 51, 3) or any(found[:2] == m[:2] and found >= m for m in mended):
+        return
+    raise error(OptionError, "apsw", "one with SQLite 3.51.3 or later", f"SQLite {version}")
+
+
+@contextmanager
+def sqlite_named(path: str) -> Iterator[None]:
+    """Give SQLite's faults the store's names."""
+    try:
+        yield
+    except apsw.BusyError as fault:
+        raise error(WriterBusyError, path, "a database that is not busy", fault) from fault
+    except apsw.TooBigError as fault:
+        wish = f"at most {LARGEST_VALUE:,} bytes of texts and metadata"
+        raise error(OptionError, "memory", wish, "more") from fault
+    except DAMAGING as fault:
+        made, code, wish = next(
+            (made, code, wish) for kind, made, code, wish in _FAULTS if isinstance(fault, kind)
+        )
+        raise _with_code(error(made, path, wish, fault), code) from fault
+
+
+@contextmanager
+def disk_named(path: str) -> Iterator[None]:
+    """Give the disk's own faults the store's names."""
+    try:
+        yield
+    except HyrecallError:
+        raise
+    except OSError as fault:
+        made = error(StoreError, path, "a disk without faults", fault.strerror or fault)
+        raise _with_code(made, fault.errno) from fault
+
+
+def _with_code(made: StoreError, code: int | None) -> StoreError:
+    made.errno = code
+    return made

@@ -1,0 +1,151 @@
+"""What the fields of a memory may hold: ids, texts, times, tags, JSON."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated, TypeAlias
+
+from pydantic import AfterValidator, BeforeValidator, JsonValue, ValidationInfo
+
+from hyrecall.errors import DTypeError, OptionError, error
+
+__all__ = [
+    "ANONYMOUS",
+    "JsonObject",
+    "Label",
+    "Name",
+    "TagList",
+    "Text",
+    "Time",
+    "User",
+    "check_id",
+    "check_user",
+    "in_utc",
+]
+
+ANONYMOUS = "__hyrecall_anonymous__"
+"""Stands for ``user_id=None`` where a format has no null; refused as anybody's id."""
+
+_RESERVED = (ANONYMOUS, "__jeeves_anon_user__")
+_MOST_ID_BYTES = 512
+
+
+def check_id(argument: str, value: object) -> str:
+    """Take an id or a name.
+
+    Raises
+    ------
+    DTypeError
+        No str.
+    OptionError
+        Blank, longer than 512 bytes, with a NUL, or not valid Unicode.
+    """
+    if not isinstance(value, str):
+        raise error(DTypeError, argument, "a str", f"{type(value).__name__} {value!r}")
+    n_bytes = len(_check_unicode(argument, value).encode())
+    if not value.strip() or "\0" in value or n_bytes > _MOST_ID_BYTES:
+        wish = f"1 to {_MOST_ID_BYTES} bytes, not blank, without NUL"
+        raise error(OptionError, argument, wish, repr(value[:80]))
+    return value
+
+
+def check_user(argument: str, value: object) -> str | None:
+    """Take a user, an org, a workspace or an agent; the empty str is a bucket of its own.
+
+    None is the anonymous bucket, never "all".
+
+    Raises
+    ------
+    DTypeError
+        Neither a str nor None.
+    OptionError
+        A reserved name, or an id that :func:`check_id` refuses.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str) and not value:
+        return ""
+    user = check_id(argument, value)
+    if user in _RESERVED:
+        wish = "an id that is not reserved (the anonymous bucket is None)"
+        raise error(OptionError, argument, wish, repr(user))
+    return user
+
+
+def in_utc(time: datetime) -> datetime:
+    """Give a time in UTC; one without a zone is UTC.
+
+    Raises
+    ------
+    OptionError
+        UTC has no such year: the first or the last day, in another zone.
+    """
+    try:
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except OverflowError:
+        raise error(OptionError, "time", "one that UTC has too", time.isoformat()) from None
+
+
+def _check_unicode(argument: str, value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError as fault:
+        raise error(OptionError, argument, "valid Unicode", fault.reason) from None
+    return value
+
+
+def _field(info: ValidationInfo) -> str:
+    return info.field_name or "field"
+
+
+def _name(value: object, info: ValidationInfo) -> str:
+    return check_id(_field(info), value)
+
+
+def _label(value: object, info: ValidationInfo) -> str | None:
+    return None if value is None else check_id(_field(info), value)
+
+
+def _user(value: object, info: ValidationInfo) -> str | None:
+    return check_user(_field(info), value)
+
+
+def _text(value: str, info: ValidationInfo) -> str:
+    return _check_unicode(_field(info), value)
+
+
+def _tags(tags: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(check_id(_field(info), tag) for tag in tags))
+
+
+def _json(value: dict[str, JsonValue], info: ValidationInfo) -> dict[str, JsonValue]:
+    """Refuse what JSON has no number or text for: it would come back as something else."""
+    try:
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except ValueError as fault:  # a UnicodeEncodeError is one too
+        got = "a lone surrogate" if isinstance(fault, UnicodeEncodeError) else "NaN or infinity"
+        raise error(OptionError, _field(info), "JSON", got) from None
+    return value
+
+
+Name: TypeAlias = Annotated[str, BeforeValidator(_name)]
+"""1 to 512 bytes, not blank."""
+
+Label: TypeAlias = Annotated[str | None, BeforeValidator(_label)]
+"""A :data:`Name`, or None."""
+
+User: TypeAlias = Annotated[str | None, BeforeValidator(_user)]
+"""Whose it is, or a part of the partition around: see :func:`check_user`."""
+
+Text: TypeAlias = Annotated[str, AfterValidator(_text)]
+"""Any text that UTF-8 can hold."""
+
+Time: TypeAlias = Annotated[datetime, AfterValidator(in_utc)]
+"""A time in UTC; naive ones are."""
+
+TagList: TypeAlias = Annotated[tuple[str, ...], AfterValidator(_tags)]
+"""Names, each once, in the order given."""
+
+JsonObject: TypeAlias = Annotated[dict[str, JsonValue], AfterValidator(_json)]
+"""What JSON can hold and give back as it was."""

@@ -1,0 +1,33 @@
+"""Who has a memory: a name, a model's name, and where it keeps what it learns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Agent"]
+
+
+@dataclass(frozen=True)
+class Agent:
+    """Holds what examples pass around; it calls no model and needs no key.
+
+    Parameters
+    ----------
+    instructions : str
+        What it is for.
+    model : str, optional
+        Name of the model that whoever runs it uses.
+    memory : object, optional
+        A :class:`hyrecall.memory.Memory`, or anything that keeps its contract.
+
+    Examples
+    --------
+    >>> agent = Agent("You know our servers.", model="any", memory=None)
+    >>> agent.model
+    'any'
+    """
+
+    instructions: str
+    model: str | None = None
+    memory: Any = None

@@ -1,0 +1,208 @@
+"""How the rows of a store become rows of an index: columns, texts, analyzer.
+
+A recipe decides which texts are searched and how they become words; everything else is there for
+every recipe. So recipes of one layout share one index, and a store is indexed anew only for a
+recipe of another layout.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import pyarrow as pa
+import xxhash
+
+from hyrecall.analyzer import Analyzer
+from hyrecall.errors import OptionError, error
+from hyrecall.graph_schema import GraphSchema
+from hyrecall.recipe import Recipe
+from hyrecall.schema import Schema, Text
+
+__all__ = ["CELL", "EDGES", "Column", "Layout", "layout_of"]
+
+CELL = ("org", "workspace", "user", "visibility")
+"""The columns that are a row's cell."""
+
+_REVISION = 1
+"""Raised when the same rows of a store would become other rows of an index."""
+
+_TEXT = pa.large_string()
+_TIME = pa.timestamp("us", "UTC")
+_TAGS = pa.list_(_TEXT)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of an index: what it reads of a store.
+
+    ``sql`` speaks of a document d, its head version v, its cell c and its fact f (nulls if it is
+    none); for an edge, of the edge e and its cell c. ``in_json``: the value is JSON.
+    """
+
+    sql: str
+    type: pa.DataType
+    in_json: bool = False
+
+
+_BOTH = """CASE WHEN trim(v.input) = '' THEN v.output WHEN trim(v.output) = '' THEN v.input
+  ELSE v.input || char(10) || v.output END"""
+
+_COLUMNS = {
+    "id": Column("d.id", _TEXT),
+    "key": Column("d.id", _TEXT),
+    **{name: Column(f"c.{name}", _TEXT) for name in CELL},
+    "input": Column("v.input", _TEXT),
+    "output": Column("v.output", _TEXT),
+    "text": Column(_BOTH, _TEXT),
+    "description": Column(_BOTH, _TEXT),
+    "tag_words": Column(
+        """CASE WHEN json_valid(v.tags) THEN
+          ifnull((SELECT group_concat(value, ' ' ORDER BY key) FROM json_each(v.tags)), '') END""",
+        _TEXT,
+    ),
+    "data": Column("v.metadata", _TEXT),
+    "row": Column("v.row", pa.int64()),
+    "kind": Column("v.kind", _TEXT),
+    "source": Column("v.source", _TEXT),
+    "session_id": Column("v.session_id", _TEXT),
+    "occurred_at": Column("v.occurred_at", _TIME),
+    "created_at": Column("v.occurred_at", _TIME),
+    "updated_at": Column("v.recorded_at", _TIME),
+    "last_accessed": Column("ifnull(d.last_accessed, v.occurred_at)", _TIME),
+    "importance": Column("v.importance", pa.float64()),
+    "pinned": Column("d.pinned", pa.bool_()),
+    "tags": Column("v.tags", _TAGS, in_json=True),
+    "valid_from": Column("f.valid_from", _TIME),
+    "valid_to": Column("f.valid_to", _TIME),
+    "version": Column("d.version", pa.int64()),
+}
+
+_ATTRIBUTES = (
+    "kind", "source", "session_id", "occurred_at", "created_at", "updated_at", "last_accessed",
+    "importance", "pinned", "tags", "valid_from", "valid_to", "version",
+)  # fmt: skip
+
+EDGES = {
+    "id": Column("e.id", _TEXT),
+    **{name: _COLUMNS[name] for name in CELL},
+    "relationship": Column("e.relationship", _TEXT),
+    "description": Column("e.description", _TEXT),
+    "participants": Column(
+        """(SELECT json_group_array(node ORDER BY ordinal) FROM participants p
+            WHERE p.cell = e.cell AND p.edge = e.id)""",
+        _TAGS,
+        in_json=True,
+    ),
+    "recorded_at": Column("e.recorded_at", _TIME),
+    "changed": Column("e.changed", pa.int64()),
+}
+"""The columns of an index of edges."""
+
+_EDGE_SCHEMA = GraphSchema(
+    key="id",
+    cell=CELL,
+    text=("relationship", "description"),
+    participants="participants",
+    attributes="recorded_at",
+    stored="changed",
+)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What an index of a store holds.
+
+    Attributes
+    ----------
+    key : str
+        What the column of ids is called: recipes name it to break ties.
+    texts : tuple of str
+        The columns of the lexical arm.
+    analyzer : str
+        How they become words.
+    stored : tuple of str
+        Columns that stages and arms read beside the attributes. ``row`` says which version of a
+        document was indexed, ``text`` is for rerankers and budgets.
+
+    Examples
+    --------
+    >>> from hyrecall import recipes
+    >>> layout_of(recipes.loom) == layout_of(recipes.honeycomb)
+    True
+    >>> layout_of(recipes.l0).texts
+    ('id', 'input', 'output', 'tag_words')
+    """
+
+    key: str = "id"
+    texts: tuple[str, ...] = ("input", "output")
+    analyzer: str = "word"
+    stored: tuple[str, ...] = field(default=("row", "text"))
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The schema of the index of documents."""
+        return Schema(
+            key=self.key,
+            cell=CELL,
+            text={"text": Text(*self.texts)},
+            vector="embedding",
+            attributes=_ATTRIBUTES,
+            stored=self.stored,
+        )
+
+    @property
+    def edge_schema(self) -> GraphSchema:
+        """The schema of the graph."""
+        return _EDGE_SCHEMA
+
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        """The columns of a table of documents by name, but for the embedding."""
+        names = (self.key, *CELL, *self.texts, *_ATTRIBUTES, *self.stored)
+        return {name: _COLUMNS[name] for name in dict.fromkeys(names)}
+
+    def make_analyzer(self) -> Analyzer:
+        """Make its analyzer."""
+        return Analyzer(self.analyzer)
+
+    @cached_property
+    def hash(self) -> str:
+        """16 hex digits over everything that makes other rows of an index."""
+        facts = {
+            "revision": _REVISION,
+            "documents": self.schema.to_dict(),
+            "edges": self.edge_schema.index_schema.to_dict(),
+            "analyzer": self.make_analyzer().hash,
+            "columns": {
+                kind: {name: [column.sql, str(column.type)] for name, column in columns.items()}
+                for kind, columns in (("documents", self.columns), ("edges", EDGES))
+            },
+        }
+        return xxhash.xxh3_64_hexdigest(json.dumps(facts, sort_keys=True).encode())
+
+
+def layout_of(recipe: Recipe) -> Layout:
+    """Give the layout that a recipe needs.
+
+    A recipe that breaks ties by ``key`` calls the id so, and speaks of nodes with a description
+    and data; every other one speaks of what was said, with l0 counting id and tags as words.
+
+    Raises
+    ------
+    OptionError
+        It reads a column that no memory has.
+    """
+    words = recipe.analyzer or "word"
+    if "key" in recipe.columns:
+        stored = ("row", "text", "description", "data")
+        made = Layout("key", ("description",), recipe.analyzer or "unicode", stored)
+    elif recipe.name == "l0":
+        made = Layout(texts=("id", "input", "output", "tag_words"), analyzer=words)
+    else:
+        made = Layout(analyzer=words)
+    unknown = [name for name in recipe.columns if name not in made.columns]
+    if unknown:
+        raise error(OptionError, "recipe", f"columns of {list(made.columns)}", repr(unknown[0]))
+    return made

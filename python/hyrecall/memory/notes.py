@@ -1,0 +1,341 @@
+"""Notes by key, scope by scope: a face of a store for who thinks in key, value and tags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hyrecall.errors import NotFoundError, OptionError, error
+from hyrecall.memory.audience import EVERYONE
+from hyrecall.memory.fields import check_id
+from hyrecall.memory.sync import MemorySync
+from hyrecall.memory.types import Episode, EpisodeMatch
+
+__all__ = ["Note", "NoteHit", "Notes"]
+
+KIND: Final = "note"
+SNIPPET_WORDS: Final = 12
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
+class Note:
+    """What is kept under a key in a scope.
+
+    Attributes
+    ----------
+    key, value, scope : str
+    tags : tuple of str
+    """
+
+    key: str
+    value: str
+    scope: str
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class NoteHit:
+    """A note that was found, without its value: :meth:`Notes.expand` gives that.
+
+    Attributes
+    ----------
+    key, scope, tags
+        Of the note.
+    snippet : str
+        At most 12 words of its value, those that were asked for between ``<<`` and ``>>``.
+    score : float
+        Of the recipe of the store; larger is better.
+    """
+
+    key: str
+    scope: str
+    tags: tuple[str, ...]
+    snippet: str
+    score: float
+
+
+# Names, because a class with a method ``list`` cannot say list[...] any more.
+_Found = list[Note]
+_Hits = list[NoteHit]
+_Matches = list[EpisodeMatch]
+
+
+class Notes:
+    """Notes in a store: a scope is a user of it.
+
+    Parameters
+    ----------
+    memory : MemorySync
+        It stays the caller's to close.
+    scopes : sequence of str or EVERYONE, default ("user",)
+        Those that list and search look through where a call names none. ``EVERYONE`` is for who
+        administers the store; it must not come from a request.
+
+    Raises
+    ------
+    OptionError, DTypeError
+        Scopes that are no sequence, or one that cannot be a user.
+
+    Notes
+    -----
+    A scope and a key are 1 to 512 bytes, not blank. Every call may raise what calls of the store
+    do; it costs a call or two of it, list and search one for each scope.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with MemorySync.open(Path(tempfile.mkdtemp()) / "notes.mem", embedder=None) as memory:
+    ...     notes = Notes(memory)
+    ...     notes.save("deploy", "Deploys run on Friday at noon")
+    ...     notes.search("friday")[0].snippet
+    'Deploys run on <<Friday>> at noon'
+    """
+
+    def __init__(self, memory: MemorySync, *, scopes: Any = ("user",)) -> None:
+        """Hold the store."""
+        if scopes is not EVERYONE:
+            if isinstance(scopes, str) or not isinstance(scopes, Sequence):
+                raise error(
+                    OptionError, "scopes", "a sequence of scopes, or EVERYONE", repr(scopes)
+                )
+            scopes = tuple(check_id("scopes", one) for one in scopes)
+        self._memory, self._scopes = memory, scopes
+
+    def save(self, key: str, value: str, *, scope: str = "user", tags: Sequence[str] = ()) -> None:
+        """Keep a value under a key; one that is there becomes history.
+
+        Parameters
+        ----------
+        key, value : str
+        scope : str, default "user"
+        tags : sequence of str, default ()
+            In place of those that it had.
+
+        Raises
+        ------
+        KeyConflictError
+            The scope has another memory of this id: one that is no note, or is superseded.
+        OptionError, DTypeError, ValueError
+            What cannot be kept.
+        StoreError
+            The disk refuses; nothing is changed.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with MemorySync.open(tempfile.mkdtemp(), embedder=None) as memory:
+        ...     notes = Notes(memory)
+        ...     notes.save("deploy", "On Friday")
+        ...     notes.save("deploy", "On Monday", tags=["plan"])
+        ...     notes.get("deploy")
+        Note(key='deploy', value='On Monday', scope='user', tags=('plan',))
+        """
+        user = check_id("scope", scope)
+        if self.get(key, scope=user) is None:
+            self._memory.remember(
+                Episode(id=key, user_id=user, output=value, kind=KIND, tags=tuple(tags))
+            )
+        else:
+            self._memory.update(key, user_id=user, output=value, tags=tuple(tags))
+
+    def get(self, key: str, *, scope: str = "user") -> Note | None:
+        """Give a note; None if the scope has none of the key.
+
+        Parameters
+        ----------
+        key : str
+        scope : str, default "user"
+
+        Returns
+        -------
+        Note or None
+
+        Raises
+        ------
+        OptionError, DTypeError, StoreError
+            As :meth:`hyrecall.memory.MemorySync.get` raises them.
+        """
+        found = self._memory.get(key, user_id=check_id("scope", scope))
+        return None if found is None or found.kind != KIND else _note(found)
+
+    def supersede(
+        self, key: str, new_key: str, value: str, *, scope: str = "user", reason: str | None = None
+    ) -> None:
+        """Put a new note in the place of an old one, which is kept as history only.
+
+        Parameters
+        ----------
+        key : str
+            Of the old one.
+        new_key, value : str
+            Of the new one, which has no tags.
+        scope : str, default "user"
+            Of both.
+        reason : str, optional
+            Kept with the old one.
+
+        Raises
+        ------
+        NotFoundError
+            The scope has no such note.
+        KeyConflictError
+            The new key is not free.
+        OptionError, DTypeError, ValueError, StoreError
+            As in :meth:`save`; nothing is changed.
+        """
+        user = check_id("scope", scope)
+        if self.get(key, scope=user) is None:
+            raise error(NotFoundError, "key", "a note that is there", repr(key))
+        new = Episode(id=new_key, user_id=user, output=value, kind=KIND)
+        self._memory.supersede(key, new, user_id=user, reason=reason)
+
+    def delete(self, key: str, *, scope: str = "user", reason: str | None = None) -> bool:
+        """Take a note away, also one that was superseded: its key is free then.
+
+        Parameters
+        ----------
+        key : str
+        scope : str, default "user"
+        reason : str, optional
+            Kept with it.
+
+        Returns
+        -------
+        bool
+            Whether it was there.
+
+        Raises
+        ------
+        OptionError, DTypeError, StoreError
+            As :meth:`hyrecall.memory.MemorySync.forget` raises them.
+        """
+        user = check_id("scope", scope)
+        versions = self._memory.history(key, user_id=user)
+        last = versions[-1].episode if versions else None
+        if last is None or last.kind != KIND:
+            return False
+        return bool(self._memory.forget(key, user_id=user, reason=reason))
+
+    def list(self, *, scope: str = "", limit: int = 200) -> _Found:
+        """Give the notes of a scope, or of those that these look through; newest first.
+
+        Parameters
+        ----------
+        scope : str, default ""
+            "": those that these look through.
+        limit : int, default 200
+            In [0, 2^31).
+
+        Returns
+        -------
+        list of Note
+
+        Raises
+        ------
+        OptionError, DTypeError, StoreError
+            As :meth:`hyrecall.memory.MemorySync.list` raises them.
+        """
+        found = [
+            one
+            for user in self._users(scope)
+            for one in self._memory.list(user_id=user, kind=KIND, limit=limit)
+        ]
+        found.sort(key=lambda one: one.occurred_at, reverse=True)
+        return [_note(one) for one in found[:limit]]
+
+    def search(self, query: str, *, scope: str = "", limit: int = 10) -> _Hits:
+        """Find notes in a scope, or in all scopes that these notes look through.
+
+        Each scope ranks its own notes, so that what others keep changes nothing.
+
+        Parameters
+        ----------
+        query : str
+        scope : str, default ""
+            "": all that these look through.
+        limit : int, default 10
+            At most the depth of the store's recipe.
+
+        Returns
+        -------
+        list of NoteHit
+            Best first.
+
+        Raises
+        ------
+        OptionError, DTypeError, StoreError
+            As :meth:`hyrecall.memory.MemorySync.search` raises them.
+        """
+        found: _Matches = []
+        for user in self._users(scope):
+            found += self._memory.search(query, user_id=user, kind=KIND, limit=limit)
+        found.sort(key=lambda one: -one.score)
+        return [_hit(one, query) for one in found[:limit]]
+
+    def expand(self, hit: NoteHit) -> Note | None:
+        """Give the note that was found, with its value.
+
+        Parameters
+        ----------
+        hit : NoteHit
+
+        Returns
+        -------
+        Note or None
+            None if it is not there any more.
+
+        Raises
+        ------
+        OptionError, DTypeError, StoreError
+            As in :meth:`get`.
+        """
+        return self.get(hit.key, scope=hit.scope)
+
+    def _users(self, scope: str) -> tuple[str, ...]:
+        if scope:
+            return (check_id("scope", scope),)
+        if self._scopes is not EVERYONE:
+            return tuple(self._scopes)
+        every = self._memory.list(user_id=EVERYONE, kind=KIND, limit=2**31 - 1)
+        return tuple(dict.fromkeys(one.user_id for one in every if one.user_id is not None))
+
+
+def _note(episode: Episode) -> Note:
+    assert episode.user_id is not None
+    return Note(episode.id, episode.output, episode.user_id, episode.tags)
+
+
+def _hit(match: EpisodeMatch, query: str) -> NoteHit:
+    note = _note(match.episode)
+    return NoteHit(note.key, note.scope, note.tags, snippet(note.value, query), match.score)
+
+
+def snippet(value: str, query: str) -> str:
+    """Give some words of a text around the first that was asked for, each of them marked.
+
+    Examples
+    --------
+    >>> snippet("green tea is tea", "TEA")
+    'green <<tea>> is <<tea>>'
+    """
+    asked = tuple(word.casefold() for word in _WORD.findall(query))
+    words = list(_WORD.finditer(value))
+
+    def is_asked(word: str) -> bool:
+        return any(word.casefold().startswith(one) for one in asked)
+
+    first = next((at for at, one in enumerate(words) if is_asked(one[0])), 0)
+    begin = max(0, first - SNIPPET_WORDS // 2)
+    shown = words[begin : begin + SNIPPET_WORDS]
+    if not shown:
+        return ""
+    start, end = shown[0].start(), shown[-1].end()
+    marked = _WORD.sub(
+        lambda one: f"<<{one[0]}>>" if is_asked(one[0]) else one[0], value[start:end]
+    )
+    before = "… " if begin else ""
+    return before + marked + (" …" if begin + SNIPPET_WORDS < len(words) else "")

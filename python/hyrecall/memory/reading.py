@@ -1,0 +1,272 @@
+"""What is in the store: episodes by row or by id, their history, the newest, what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import apsw
+
+from hyrecall.memory.cells import cells_by_number
+from hyrecall.memory.codec import EPISODE_COLUMNS, episode_of, from_micros, to_json
+from hyrecall.memory.types import Episode, Version
+
+__all__ = [
+    "Change",
+    "Counts",
+    "changed_since",
+    "counts",
+    "episode_by_id",
+    "episodes_of_rows",
+    "head_row",
+    "history",
+    "last_changes",
+    "live_rows",
+    "newest",
+    "newest_model",
+    "newest_rows",
+    "texts_of_rows",
+]
+
+# A document's highest version, which is the one that counts.
+_HEAD = "documents d JOIN versions v USING (cell, id, version)"
+_LISTED = "(SELECT value FROM json_each(?))"
+_NEWEST_FIRST = "ORDER BY v.occurred_at DESC, v.row DESC"
+_CONTENT = ", ".join(f"v.{name}" for name in EPISODE_COLUMNS.split(", "))
+
+
+class Change(NamedTuple):
+    """A document that changed, and the row of its live version; None: it is not live any more."""
+
+    changed: int
+    cell: int
+    id: str
+    row: int | None
+
+
+class Counts(NamedTuple):
+    """How much there is: live memories in all and by kind, versions, sessions, pins."""
+
+    live: int
+    by_kind: dict[str, int]
+    versions: int
+    sessions: int
+    pinned: int
+    with_vector: int
+
+
+def changed_since(connection: apsw.Connection, sequence: int, limit: int) -> list[Change]:
+    """Give the documents that changed after a number, in the order of their last change.
+
+    After number 0: all there are.
+    """
+    select = (
+        "SELECT d.changed, d.cell, d.id, iif(v.status = 'live', v.row, NULL) "
+        f"FROM {_HEAD} WHERE d.changed > ? ORDER BY d.changed LIMIT ?"
+    )
+    return [Change(*row) for row in connection.execute(select, (sequence, limit))]
+
+
+def episodes_of_rows(
+    connection: apsw.Connection, rows: Sequence[int], cells: Collection[int]
+) -> dict[int, Episode]:
+    """Give the episodes of version rows, by row.
+
+    A row is left out if it is not its document's live version (any more), or lies in none of the
+    cells: nothing of it but that is looked at.
+    """
+    select = (
+        f"SELECT v.row, v.cell, v.id, d.pinned, {_CONTENT} FROM {_HEAD} "
+        f"WHERE v.row IN {_LISTED} AND v.cell IN {_LISTED} AND v.status = 'live'"
+    )
+    given = (to_json(tuple(rows)), to_json(tuple(cells)))
+    homes = cells_by_number(connection, cells)
+    return {
+        row: episode_of(homes[cell], key, pinned, content)
+        for row, cell, key, pinned, *content in connection.execute(select, given)
+    }
+
+
+def head_row(connection: apsw.Connection, cell: int, key: str) -> int | None:
+    """Give the row of a document's live version."""
+    select = f"SELECT v.row FROM {_HEAD} WHERE d.cell = ? AND d.id = ? AND v.status = 'live'"
+    found: int | None = connection.execute(select, (cell, key)).get
+    return found
+
+
+def last_changes(
+    connection: apsw.Connection, cells: Collection[int], key: str
+) -> dict[int, Change]:
+    """Give how an id changed last in each of some cells that knows it, by cell."""
+    select = (
+        "SELECT d.changed, d.cell, d.id, iif(v.status = 'live', v.row, NULL) "
+        f"FROM {_HEAD} WHERE d.cell IN {_LISTED} AND d.id = ?"
+    )
+    found = connection.execute(select, (to_json(tuple(cells)), key))
+    return {cell: Change(changed, cell, *rest) for changed, cell, *rest in found}
+
+
+def episode_by_id(connection: apsw.Connection, cell: int, key: str) -> Episode | None:
+    """Give the live episode of an id in a cell."""
+    row = head_row(connection, cell, key)
+    if row is None:
+        return None
+    return episodes_of_rows(connection, [row], [cell]).get(row)
+
+
+def history(connection: apsw.Connection, cell: int, key: str) -> list[Version]:
+    """Give every version of a document, oldest first; an erased one, or none, has no version.
+
+    A pin is the document's: each version shows the one there is now.
+    """
+    select = (
+        "SELECT v.version, v.status, v.reason, v.successor, v.recorded_at, d.pinned, "
+        f"{_CONTENT} FROM versions v JOIN documents d USING (cell, id) "
+        "WHERE v.cell = ? AND v.id = ? ORDER BY v.version"
+    )
+    homes = cells_by_number(connection, [cell])
+    return [
+        Version(
+            version=version,
+            status=status,
+            reason=reason,
+            successor=successor,
+            recorded_at=from_micros(recorded_at),
+            episode=(
+                None if status == "deleted" else episode_of(homes[cell], key, pinned, content)
+            ),
+        )
+        for (
+            version,
+            status,
+            reason,
+            successor,
+            recorded_at,
+            pinned,
+            *content,
+        ) in connection.execute(select, (cell, key))
+    ]
+
+
+def newest(
+    connection: apsw.Connection,
+    cells: Collection[int],
+    *,
+    kind: str | None = None,
+    tags: Collection[str] | None = None,
+    pinned: bool | None = None,
+    session_id: str | None = None,
+    limit: int = 200,
+    offset: int = 0,
+) -> list[Episode]:
+    """Give the live episodes of cells, newest first; equal times: the one written last.
+
+    Parameters
+    ----------
+    connection : apsw.Connection
+    cells : collection of int
+        Their numbers; none sees nothing.
+    kind, session_id : str, optional
+        Only such.
+    tags : collection of str, optional
+        Only with one of them; an empty one gives nothing.
+    pinned : bool, optional
+        Only pinned ones, or only others.
+    limit : int, default 200
+    offset : int, default 0
+        How many to pass over first.
+    """
+    wanted, given = _wanted(cells, kind=kind, pinned=pinned, session_id=session_id)
+    if tags is not None:
+        wanted += f" AND EXISTS (SELECT 1 FROM json_each(v.tags) t WHERE t.value IN {_LISTED})"
+        given.append(to_json(tuple(tags)))
+    select = (
+        f"SELECT v.cell, v.id, d.pinned, {_CONTENT} FROM {_HEAD} WHERE {wanted} "
+        f"{_NEWEST_FIRST} LIMIT ? OFFSET ?"
+    )
+    homes = cells_by_number(connection, cells)
+    return [
+        episode_of(homes[cell], key, is_pinned, content)
+        for cell, key, is_pinned, *content in connection.execute(select, (*given, limit, offset))
+    ]
+
+
+def newest_rows(
+    connection: apsw.Connection,
+    cells: Collection[int],
+    *,
+    kind: str | None = None,
+    pinned: bool | None = None,
+    session_id: str | None = None,
+    in_session: bool = False,
+) -> list[tuple[int, str]]:
+    """Give row and id of live episodes, in the order of :func:`newest`, and nothing else of them.
+
+    ``in_session``: only those of a session, whichever.
+    """
+    wanted, given = _wanted(cells, kind=kind, pinned=pinned, session_id=session_id)
+    if in_session:
+        wanted += " AND v.session_id IS NOT NULL"
+    select = f"SELECT v.row, v.id FROM {_HEAD} WHERE {wanted} {_NEWEST_FIRST}"
+    return [(row, key) for row, key in connection.execute(select, tuple(given))]
+
+
+def texts_of_rows(connection: apsw.Connection, rows: Sequence[int]) -> dict[int, tuple[str, str]]:
+    """Give input and output of rows that the caller may read."""
+    select = f"SELECT row, input, output FROM versions WHERE row IN {_LISTED}"
+    found = connection.execute(select, (to_json(tuple(rows)),))
+    return {row: (said, answered) for row, said, answered in found}
+
+
+def live_rows(connection: apsw.Connection, cells: Collection[int]) -> Iterator[tuple[int, str]]:
+    """Give cell and id of every live document of cells, in the order of (cell, id)."""
+    wanted, given = _wanted(cells)
+    select = f"SELECT v.cell, v.id FROM {_HEAD} WHERE {wanted} ORDER BY d.cell, d.id"
+    yield from connection.execute(select, given)
+
+
+def counts(connection: apsw.Connection, cells: Collection[int]) -> Counts:
+    """Count what is in cells; what is deleted or superseded counts as versions only."""
+    wanted, given = _wanted(cells)
+    select = (
+        "SELECT v.kind, count(*), sum(d.pinned), count(v.embedding) "
+        f"FROM {_HEAD} WHERE {wanted} GROUP BY v.kind ORDER BY v.kind"
+    )
+    kinds = list(connection.execute(select, given))
+    sessions = f"SELECT count(DISTINCT v.session_id) FROM {_HEAD} WHERE {wanted}"
+    versions = f"SELECT count(*) FROM versions v WHERE v.cell IN {_LISTED}"
+    return Counts(
+        live=sum(n for _, n, _, _ in kinds),
+        by_kind={kind: n for kind, n, _, _ in kinds},
+        versions=connection.execute(versions, (to_json(tuple(cells)),)).get,
+        sessions=connection.execute(sessions, given).get,
+        pinned=sum(n for _, _, n, _ in kinds),
+        with_vector=sum(n for _, _, _, n in kinds),
+    )
+
+
+def newest_model(connection: apsw.Connection) -> tuple[str, int] | None:
+    """Give model and length of the vector that was written last."""
+    select = (
+        "SELECT embedding_model, length(embedding) / 4 FROM versions "
+        "WHERE embedding IS NOT NULL ORDER BY row DESC LIMIT 1"
+    )
+    found: tuple[str, int] | None = connection.execute(select).get
+    return found
+
+
+def _wanted(
+    cells: Collection[int],
+    *,
+    kind: str | None = None,
+    pinned: bool | None = None,
+    session_id: str | None = None,
+) -> tuple[str, list[Any]]:
+    """Give the condition on live documents, and its values."""
+    wanted = f"d.cell IN {_LISTED} AND v.status = 'live'"
+    given: list[Any] = [to_json(tuple(cells))]
+    for column, value in (("v.kind", kind), ("d.pinned", pinned), ("v.session_id", session_id)):
+        if value is not None:
+            wanted += f" AND {column} = ?"
+            given.append(value)
+    return wanted, given

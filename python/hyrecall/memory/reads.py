@@ -1,0 +1,177 @@
+"""Reading for whoever asks: users and agents go through the same doors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+from hyrecall.arguments import whole
+from hyrecall.errors import OptionError, error
+from hyrecall.memory.asking import flag, read_ask, read_tags, weighted
+from hyrecall.memory.audience import EVERYONE, AskedBy, _Everyone, audience, read_partition
+from hyrecall.memory.edge_rows import incident
+from hyrecall.memory.fact_rows import KIND
+from hyrecall.memory.fields import check_id
+from hyrecall.memory.matches import Facts, Matches
+from hyrecall.memory.reading import Change, episode_by_id, history, last_changes, newest
+from hyrecall.memory.recalling import recall, recall_facts, warn_of_isolation
+from hyrecall.memory.store import Store
+from hyrecall.memory.types import Edge, Episode, Version
+from hyrecall.recipes import hebb
+from hyrecall.settings import read_settings
+
+__all__ = ["Edges", "Episodes", "Facts", "Reads", "User", "Versions"]
+
+User: TypeAlias = "str | Literal[_Everyone.EVERYONE] | None"
+
+# Names, because a class with a method ``list`` cannot say list[...] any more.
+Edges: TypeAlias = list[Edge]
+Episodes: TypeAlias = list[Episode]
+Versions: TypeAlias = list[Version]
+
+MOST_LISTED = 2**31 - 1
+
+
+class Reads:
+    """What can be read of a store, each time on somebody's behalf."""
+
+    def __init__(self, store: Store) -> None:
+        """Hold the store."""
+        self._store = store
+
+    def search(self, query: object, by: AskedBy, **options: Any) -> Matches:
+        """Answer one call of recall; options as :func:`hyrecall.memory.asking.read_ask` has them.
+
+        Raises
+        ------
+        OptionError, DTypeError
+            The argument is named.
+        """
+        recipe = self._store.check_recipe(options.pop("recipe", None))
+        if recipe == hebb:  # one that was changed for the call says its weights itself
+            recipe = weighted(recipe, read_settings())
+        ask = read_ask(query, by, recipe, **options)
+        if ask.touch and self._store.database.read_only:
+            raise error(OptionError, "touch", "a store opened for writing", "read_only=True")
+        return recall(self._store.means, ask)
+
+    def facts(self, query: object, by: AskedBy, *, limit: int, valid_at: datetime | None) -> Facts:
+        """Give the facts that hold at a time, best first."""
+        at = self._store.now() if valid_at is None else valid_at
+        recipe = self._store.check_recipe(None)
+        ask = read_ask(query, by, recipe, kind=KIND, limit=limit, valid_at=at, deepen=True)
+        return recall_facts(self._store.means, ask)
+
+    def get(self, key: object, by: AskedBy, visibility: object = None) -> Episode | None:
+        """Give an episode by its id: the private one where there is a global one too."""
+        name = check_id("id", key)
+        is_known = isinstance(visibility, str) and visibility in ("private", "global")
+        if visibility is not None and not is_known:
+            raise error(OptionError, "visibility", "'private' or 'global'", repr(visibility))
+        with self._store.database.reading() as connection:
+            for number, cell in _own_first(audience(connection, by).cells, by):
+                if visibility in (None, cell.visibility):
+                    found = episode_by_id(connection, number, name)
+                    if found is not None:
+                        return found
+        return None
+
+    def history(self, key: object, by: AskedBy) -> Versions:
+        """Give every version of a memory: of the one that is there, else of the last that was.
+
+        Of others' memories, only what is there is told, and not why it was changed.
+        """
+        name = check_id("id", key)
+        with self._store.database.reading() as connection:
+            cells = audience(connection, by).cells
+            known = last_changes(connection, tuple(cells), name)
+            places = [place for place in _own_first(cells, by) if place[0] in known]
+            # Sorting leaves equals in order. What moved is gone from where it was before.
+            places.sort(key=lambda place: _order(known[place[0]]))
+            for number, cell in places:
+                versions = history(connection, number, name)
+                versions = versions if cell.user == by.user else _as_others_see(versions)
+                if versions:
+                    return versions
+        return []
+
+    def newest(
+        self,
+        by: AskedBy,
+        *,
+        kind: str | None = None,
+        tags: Sequence[str] | None = None,
+        pinned: bool | None = None,
+        limit: int = 200,
+        offset: int = 0,
+    ) -> Episodes:
+        """Give episodes, newest first."""
+        kind = None if kind is None else check_id("kind", kind)
+        if pinned is not None:
+            flag("pinned", pinned)
+        counts = [_count(name, given) for name, given in (("limit", limit), ("offset", offset))]
+        wanted = read_tags(tags)
+        with self._store.database.reading() as connection:
+            seen = audience(connection, by)
+            found = newest(
+                connection,
+                tuple(seen.cells),
+                kind=kind,
+                tags=wanted,
+                pinned=pinned,
+                limit=counts[0],
+                offset=counts[1],
+            )
+        warn_of_isolation(by, seen)
+        return found
+
+    def links(self, key: object, by: AskedBy) -> Edges:
+        """Give the edges in which a memory takes part."""
+        name = check_id("id", key)
+        with self._store.database.reading() as connection:
+            return incident(connection, tuple(audience(connection, by).cells), name)
+
+    def partition(self, org: object, workspace: object, user: object) -> AskedBy:
+        """Check a partition in which ``EVERYONE`` may be asked for."""
+        if user is not EVERYONE:
+            return read_partition(org, workspace, user)
+        around = read_partition(org, workspace, None)
+        return AskedBy(around.org, around.workspace, EVERYONE)
+
+
+def _own_first(cells: dict[int, Any], by: AskedBy) -> list[tuple[int, Any]]:
+    """Give cells in the order in which an id is looked up: own before others', private first."""
+
+    def place(one: tuple[int, Any]) -> tuple[bool, bool, int]:
+        number, cell = one
+        return cell.user != by.user, cell.visibility != "private", number
+
+    return sorted(cells.items(), key=place)
+
+
+def _order(last: Change) -> tuple[bool, int]:
+    """Put what is there first, then what went last."""
+    return last.row is None, -last.changed if last.row is None else 0
+
+
+def _as_others_see(versions: Versions) -> Versions:
+    """Leave out all up to the last version that took the memory away, and every reason.
+
+    What was forgotten, moved or followed by another was so for its user, and so are the reason and
+    the id of what followed.
+    """
+    kept: Versions = []
+    for version in reversed(versions):
+        if version.status != "live":
+            break
+        kept.append(replace(version, reason=None))
+    return kept[::-1]
+
+
+def _count(argument: str, value: object) -> int:
+    count = whole(value)
+    if count is None or not 0 <= count <= MOST_LISTED:
+        raise error(OptionError, argument, "an int >= 0", repr(value))
+    return count

@@ -1,0 +1,384 @@
+"""One recall from a store: who may see what, the embedding, the index, the content.
+
+What belongs to others may fail here (embedder, tracker, index, reranker): the answer then says so
+and is what there is without it. Content comes from the store, by rows that the index named and the
+audience admits.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import apsw
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall.embed.guard import Guard
+from hyrecall.embed.protocol import EmbedFault, NoVectors
+from hyrecall.errors import CorruptIndexError, HyrecallError
+from hyrecall.hit import QueryHits
+from hyrecall.hits import Hits
+from hyrecall.memory.asking import Ask
+from hyrecall.memory.audience import AskedBy, Audience, audience
+from hyrecall.memory.bounded import Bounded
+from hyrecall.memory.cells import Cell
+from hyrecall.memory.database import Database
+from hyrecall.memory.edge_rows import edge_by_id
+from hyrecall.memory.fact_rows import facts_of_rows
+from hyrecall.memory.follower import Follower
+from hyrecall.memory.layout import Layout
+from hyrecall.memory.matches import Facts, Found, Matches
+from hyrecall.memory.reading import episode_by_id, episodes_of_rows
+from hyrecall.memory.ready import BEHIND, IndexNotReadyError, Ready
+from hyrecall.memory.sessions import InProcessSessions, SessionName, SessionTracker
+from hyrecall.memory.types import (
+    Degradation,
+    DegradedReason,
+    Edge,
+    Episode,
+    EpisodeMatch,
+    IsolationWarning,
+)
+from hyrecall.memory.unranked import answer
+from hyrecall.memory.writing import touch
+from hyrecall.session import Session
+
+__all__ = ["Means", "recall", "recall_facts", "warn_of_isolation"]
+
+_log = logging.getLogger("hyrecall.memory")
+
+TRIES = 3
+TRACKER_SECONDS = 0.25
+LEAST_WAIT = 0.5  # seconds; applying a few changes takes milliseconds, less would refuse too soon
+GRAPH = "graph"  # what recipes call it
+
+Vector = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a recall works with.
+
+    Attributes
+    ----------
+    database : Database
+    follower : Follower
+    guard : Guard
+    sessions : SessionTracker
+    bounded : Bounded
+        For calls of a tracker that may hang.
+    clock : callable
+    layout : Layout
+        What an index of the store holds.
+    settle : callable
+        Lets the index take vectors of the length that an embedder turned out to give.
+    budget : float
+        Seconds for the embedder where a call says nothing, and for changes that another thread is
+        applying to the index.
+    """
+
+    database: Database
+    follower: Follower
+    guard: Guard
+    sessions: SessionTracker
+    bounded: Bounded
+    clock: Callable[[], datetime]
+    layout: Layout
+    settle: Callable[[], None]
+    budget: float
+
+
+def recall(means: Means, ask: Ask) -> Matches:
+    """Answer one call.
+
+    Raises
+    ------
+    OptionError, DTypeError
+        A filter that asks what is not there.
+    StoreError
+        Content cannot be read.
+    """
+    with means.database.reading() as connection:
+        seen = audience(connection, ask.by)
+    warn_of_isolation(ask.by, seen)
+    now = means.clock() if ask.now is None else ask.now
+    reasons: list[Degradation] = []
+    vector = _vector(means, ask, reasons)
+    session = _session(means, ask, now, reasons)
+    matches = _ranked(means, ask, seen, vector, session, now, tuple(reasons))
+    reasons = []
+    if ask.wants_session:
+        _record(means, ask, matches, now, reasons)
+    if ask.touch and matches:
+        with means.database.transaction() as connection:
+            touch(connection, [(_cell(one.episode), one.episode.id) for one in matches], now)
+    return matches.with_reasons(*reasons)
+
+
+def recall_facts(means: Means, ask: Ask) -> Facts:
+    """Answer one call that asks for facts only."""
+    matches = recall(means, ask)
+    rows = matches._found.rows
+    with means.database.reading() as connection:
+        seen = audience(connection, ask.by)
+        facts = facts_of_rows(connection, rows, tuple(seen.cells))
+    return Facts((facts[row] for row in rows if row in facts), matches.reasons)
+
+
+def warn_of_isolation(by: AskedBy, seen: Audience) -> None:
+    """Warn who asks without a name where others have one: it sees less than it may think."""
+    if by.user is None and not by.is_agent and seen.has_named_users:
+        told = "user_id: this call sees the anonymous memories only, and the store has named users"
+        warnings.warn(told, IsolationWarning, stacklevel=5)
+
+
+def _ranked(
+    means: Means,
+    ask: Ask,
+    seen: Audience,
+    vector: Vector | None,
+    session: Session | None,
+    now: datetime,
+    reasons: tuple[Degradation, ...],
+) -> Matches:
+    """Ask the index, again where what it named was changed meanwhile; without one, the texts."""
+    left = TRIES
+    while True:
+        left -= 1
+        try:
+            ready = means.follower.ready(budget=max(means.budget, LEAST_WAIT))
+            hits, more = _hits(ready, ask, seen, vector, session, now)
+        except IndexNotReadyError as fault:
+            reason = Degradation(fault.reason, fault.detail)
+        except (CorruptIndexError, MemoryError) as fault:
+            _log.warning("the index cannot be asked: %s", type(fault).__name__)
+            reason = Degradation(DegradedReason.INDEX_UNAVAILABLE, type(fault).__name__)
+        else:
+            with means.database.reading() as connection:
+                matches = _matches(connection, hits, seen, now, reasons + more)
+            if len(matches) == hits.n_hits or ready.behind or not left:
+                return matches
+            continue
+        with means.database.reading() as connection:
+            return _by_substring(means, connection, ask, seen, now, (*reasons, reason))
+
+
+# ---- what others give ----
+
+
+def _vector(means: Means, ask: Ask, reasons: list[Degradation]) -> Vector | None:
+    """Give the query's vector; without one that was wanted, say why."""
+    off = means.guard.off
+    if not ask.uses_vector or ask.vector is not None or (off is not None and off.is_choice):
+        return ask.vector if ask.uses_vector else None
+    budget = means.budget if ask.budget is None else ask.budget
+    answer = means.guard.embed([ask.query], budget=budget)
+    if isinstance(answer, NoVectors):
+        reasons.append(Degradation.of_fault(answer.fault, answer.detail))
+        if answer.fault is not EmbedFault.OFF:
+            _log.warning("recalled by words alone: %s", reasons[-1])
+        return None
+    means.settle()
+    row: Vector = answer[0]
+    return row
+
+
+def _name(ask: Ask) -> SessionName:
+    assert ask.session_id is not None
+    user = ask.by.user if isinstance(ask.by.user, str) else None
+    return SessionName(ask.by.org, ask.by.workspace, user, ask.session_id)
+
+
+def _tracked(means: Means, call: Callable[[], Any], reasons: list[Degradation]) -> Any:
+    """Call the tracker; one that is not ours may raise and hang."""
+    try:
+        if isinstance(means.sessions, InProcessSessions):
+            return call()
+        return means.bounded.call(call, timeout=TRACKER_SECONDS)
+    except Exception as fault:
+        reasons.append(Degradation(DegradedReason.SESSION_TRACKER, type(fault).__name__))
+        return None
+
+
+def _session(means: Means, ask: Ask, now: datetime, reasons: list[Degradation]) -> Session | None:
+    if not ask.wants_session:
+        return None
+    name = _name(ask)
+    given = _tracked(means, lambda: means.sessions.session(name, now=now), reasons)
+    if given is None:
+        return None
+    session = _checked(given)
+    if session is None:
+        told = "keys or times that are none" if isinstance(given, Session) else type(given).__name__
+        reasons.append(Degradation(DegradedReason.SESSION_TRACKER, told))
+    return session
+
+
+def _checked(given: object) -> Session | None:
+    """Take what a tracker gave; None: it names no memories, as an index would find out."""
+    if not isinstance(given, Session):
+        return None
+    try:
+        session = Session(given.accessed, given.n_recalls)  # it may have been changed since made
+        "".join(session.accessed).encode()
+    except (HyrecallError, TypeError, UnicodeEncodeError):
+        return None
+    return session
+
+
+def _record(
+    means: Means, ask: Ask, matches: Matches, now: datetime, reasons: list[Degradation]
+) -> None:
+    """Keep what was given back: nothing of what only surrounds it."""
+    name = _name(ask)
+    met = [one.episode.id for one in matches]
+    _tracked(means, lambda: means.sessions.record(name, met, now=now), reasons)
+
+
+# ---- the index ----
+
+
+def _hits(
+    ready: Ready,
+    ask: Ask,
+    seen: Audience,
+    vector: Vector | None,
+    session: Session | None,
+    now: datetime,
+) -> tuple[Hits, tuple[Degradation, ...]]:
+    more: list[Degradation] = []
+    if ready.behind:
+        more.append(Degradation(DegradedReason.INDEX_NOT_READY, BEHIND))
+    if vector is not None and len(vector) != ready.dim:
+        told = f"{len(vector)}, expected {ready.dim}"
+        more.append(Degradation.of_fault(EmbedFault.WRONG_SIZE, told))
+        vector = None
+    recipe = ask.by_words if vector is None else ask.recipe
+    names_graph = recipe != recipe.without_graphs()
+    hits = ready.index.recall(
+        text=[ask.query] if ask.query.strip() or vector is None else None,
+        vectors=None if vector is None else vector[np.newaxis],
+        scope=seen.scope,
+        filter=ask.filter,
+        limit=ask.limit,
+        offset=ask.offset,
+        recipe=recipe,
+        session=session,
+        graphs={GRAPH: ready.graph} if names_graph else None,
+        columns=("row",),
+        now=now,
+    )
+    more += [Degradation(DegradedReason.RERANK, note) for note in hits.trace.degraded]
+    return hits, tuple(more)
+
+
+def _matches(
+    connection: apsw.Connection,
+    hits: Hits,
+    seen: Audience,
+    now: datetime,
+    reasons: tuple[Degradation, ...],
+) -> Matches:
+    """Load what the hits name; one that is not live any more is left out."""
+    table = hits.to_arrow().to_pylist()
+    episodes = episodes_of_rows(connection, [hit["row"] for hit in table], tuple(seen.cells))
+    places = tuple(at for at, hit in enumerate(table) if hit["row"] in episodes)
+    kept = [table[at] for at in places]
+    matches = [
+        EpisodeMatch(
+            episode=episodes[hit["row"]],
+            score=hit["score"],
+            vector_score=hit["embedding_score"],
+            bm25_score=hit["text_score"],
+            rerank_score=hit.get("rerank_score"),
+        )
+        for hit in kept
+    ]
+    one = hits[0]
+    found = Found(
+        reasons=tuple(dict.fromkeys(reasons)),
+        now=now,
+        origins=tuple(hit.get("origin", "hit") for hit in kept),
+        trace=hits.trace,
+        related=_related(connection, one, seen),
+        **_around(connection, one, seen, places),
+        phase=one.phase,
+        scope=seen.reading,
+        faults=seen.faults,
+        rows=tuple(hit["row"] for hit in kept),
+    )
+    return Matches(matches, found, hits=one, places=places)
+
+
+def _by_substring(
+    means: Means,
+    connection: apsw.Connection,
+    ask: Ask,
+    seen: Audience,
+    now: datetime,
+    reasons: tuple[Degradation, ...],
+) -> Matches:
+    """Answer by what texts hold, newest first, without scores."""
+    cells = tuple(seen.cells)
+    rows, score = answer(connection, means.layout, ask, cells)
+    episodes = episodes_of_rows(connection, rows, cells)
+    kept = [row for row in rows if row in episodes]
+    matches = [EpisodeMatch(episode=episodes[row], score=score) for row in kept]
+    found_by = Found(
+        reasons=tuple(dict.fromkeys(reasons)),
+        lexical_mode="substring",
+        now=now,
+        origins=("hit",) * len(matches),
+        scope=seen.reading,
+        faults=seen.faults,
+        rows=tuple(kept),
+    )
+    return Matches(matches, found_by)
+
+
+# ---- beside the hits ----
+
+
+def _related(connection: apsw.Connection, hits: QueryHits, seen: Audience) -> tuple[Episode, ...]:
+    numbers = {cell: number for number, cell in seen.cells.items()}
+    found = []
+    for one in hits.related:
+        number = numbers.get(Cell(*one.cell))
+        if number is not None:
+            found.append(episode_by_id(connection, number, one.key))
+    return _there(found)
+
+
+def _around(
+    connection: apsw.Connection, hits: QueryHits, seen: Audience, places: Iterable[int]
+) -> dict[str, Any]:
+    """Give the hits' neighbours in the graph, and the edges between."""
+    near = [hits[at].context for at in places]
+    if not any(near):
+        return {}
+    keys = dict.fromkeys(one.key for context in near for one in context)
+    known = {
+        key: _there(episode_by_id(connection, number, key) for number in seen.cells) for key in keys
+    }
+    names = dict.fromkeys(one.edge for context in near for one in context)
+    edges: list[Edge] = []
+    for name in names:
+        found = (edge_by_id(connection, number, name) for number in seen.cells)
+        edges += [edge for edge in found if edge is not None]
+    context = tuple(
+        tuple(episode for one in context for episode in known[one.key]) for context in near
+    )
+    return {"context": context, "edges": tuple(edges)}
+
+
+def _there(found: Iterable[Episode | None]) -> tuple[Episode, ...]:
+    return tuple(one for one in found if one is not None)
+
+
+def _cell(episode: Episode) -> Cell:
+    return Cell(episode.org, episode.workspace, episode.user_id, episode.visibility)

@@ -1,0 +1,258 @@
+"""The tables of a store, format by format.
+
+A format only ever adds: tables, indexes, columns with defaults. So a program that knows an older
+format goes on reading a newer file, and writing it where the newer format says that it may.
+
+- Times are microseconds since 1970, UTC. JSON columns hold one object or list.
+- A *document* is an identity (cell, id) with its highest version. *Versions* are appended; of a
+  version that is there only ``embedding`` and ``embedding_model`` ever change, since they are made
+  from the rest.
+- ``changed`` numbers the changes of documents and edges together, from ``meta.sequence``. Whoever
+  has read up to a number finds all that came after it above that number, each document once.
+- ``cells`` gives every combination of org, workspace, user and visibility a number; null is none.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import apsw
+
+from hyrecall.errors import StoreFormatError, error
+
+__all__ = [
+    "APPLICATION_ID",
+    "FORMAT",
+    "MIGRATIONS",
+    "Migration",
+    "check_format",
+    "meta",
+    "migrate",
+    "take_sequence",
+]
+
+APPLICATION_ID = 0x48795243  # "HyRC"
+
+_FORMAT_1 = """
+CREATE TABLE meta (
+  name TEXT PRIMARY KEY,
+  value ANY NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE cells (
+  cell INTEGER PRIMARY KEY,
+  org TEXT,
+  workspace TEXT,
+  user TEXT,
+  visibility TEXT NOT NULL CHECK (visibility IN ('private', 'global'))
+) STRICT;
+
+-- Nulls are equal here, and differ from ''.
+CREATE UNIQUE INDEX cells_identity ON cells (
+  ifnull(org, ''), org IS NULL, ifnull(workspace, ''), workspace IS NULL,
+  ifnull(user, ''), user IS NULL, visibility
+);
+
+CREATE TABLE documents (
+  cell INTEGER NOT NULL REFERENCES cells,
+  id TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  changed INTEGER NOT NULL,
+  pinned INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1)),
+  access_count INTEGER NOT NULL DEFAULT 0,
+  last_accessed INTEGER,
+  PRIMARY KEY (cell, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX documents_changed ON documents (changed);
+
+CREATE TABLE versions (
+  row INTEGER PRIMARY KEY AUTOINCREMENT,
+  cell INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  version INTEGER NOT NULL CHECK (version >= 1),
+  status TEXT NOT NULL CHECK (status IN ('live', 'superseded', 'archived', 'deleted')),
+  reason TEXT,
+  successor TEXT,
+  recorded_at INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  source TEXT,
+  session_id TEXT,
+  input TEXT NOT NULL DEFAULT '',
+  output TEXT NOT NULL DEFAULT '',
+  occurred_at INTEGER NOT NULL,
+  importance REAL,
+  tags TEXT NOT NULL DEFAULT '[]',
+  metadata TEXT NOT NULL DEFAULT '{}',
+  embedding BLOB,
+  embedding_model TEXT,
+  UNIQUE (cell, id, version),
+  CHECK ((embedding IS NULL) = (embedding_model IS NULL)),
+  FOREIGN KEY (cell, id) REFERENCES documents ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED
+) STRICT;
+
+CREATE TABLE facts (
+  row INTEGER PRIMARY KEY REFERENCES versions ON DELETE CASCADE,
+  cell INTEGER NOT NULL,
+  subject TEXT NOT NULL,
+  predicate TEXT NOT NULL,
+  object TEXT NOT NULL,
+  valid_from INTEGER NOT NULL,
+  valid_to INTEGER,
+  CHECK (valid_to IS NULL OR valid_to >= valid_from)
+) STRICT;
+
+CREATE INDEX facts_slot ON facts (cell, subject, predicate, valid_from);
+
+CREATE TABLE edges (
+  cell INTEGER NOT NULL REFERENCES cells,
+  id TEXT NOT NULL,
+  changed INTEGER NOT NULL,
+  status TEXT NOT NULL CHECK (status IN ('live', 'deleted')),
+  reason TEXT,
+  recorded_at INTEGER NOT NULL,
+  relationship TEXT NOT NULL,
+  description TEXT NOT NULL DEFAULT '',
+  metadata TEXT NOT NULL DEFAULT '{}',
+  PRIMARY KEY (cell, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX edges_changed ON edges (changed);
+
+CREATE TABLE participants (
+  cell INTEGER NOT NULL,
+  edge TEXT NOT NULL,
+  ordinal INTEGER NOT NULL,
+  node TEXT NOT NULL,
+  role TEXT,
+  PRIMARY KEY (cell, edge, ordinal),
+  FOREIGN KEY (cell, edge) REFERENCES edges ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX participants_node ON participants (cell, node);
+
+-- No CHECK on the policy: one that is unknown closes, and whoever reads it must be able to say so.
+CREATE TABLE roster (
+  org TEXT,
+  workspace TEXT,
+  agent TEXT NOT NULL,
+  policy TEXT NOT NULL,
+  policy_group TEXT
+) STRICT;
+
+CREATE UNIQUE INDEX roster_identity ON roster (
+  ifnull(org, ''), org IS NULL, ifnull(workspace, ''), workspace IS NULL, agent
+);
+
+CREATE TABLE models (
+  model TEXT PRIMARY KEY,
+  dim INTEGER NOT NULL CHECK (dim > 0)
+) STRICT, WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True)
+class Migration:
+    """From one format to the next.
+
+    Attributes
+    ----------
+    format : int
+        The one it leads to.
+    statements : str
+        SQL that only adds.
+    min_reader, min_writer : int
+        The oldest formats whose programs may read and write a file of this one.
+    """
+
+    format: int
+    statements: str
+    min_reader: int = 1
+    min_writer: int = 1
+
+
+MIGRATIONS: tuple[Migration, ...] = (Migration(1, _FORMAT_1),)
+
+FORMAT = MIGRATIONS[-1].format
+"""The newest format, which this version writes."""
+
+
+def meta(connection: apsw.Connection, name: str) -> Any:
+    """Give a value of the table ``meta``."""
+    return connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).get
+
+
+def take_sequence(connection: apsw.Connection, n: int = 1) -> int:
+    """Take the next n change numbers, inside the transaction of the changes; give the first."""
+    update = "UPDATE meta SET value = value + ? WHERE name = 'sequence' RETURNING value"
+    last: int = connection.execute(update, (n,)).get
+    return last - n + 1
+
+
+def migrate(
+    connection: apsw.Connection,
+    migrations: tuple[Migration, ...] = MIGRATIONS,
+    *,
+    now: datetime,
+    made_by: str,
+) -> bool:
+    """Bring a database to the newest format, in one transaction; say whether there was a need.
+
+    Raises
+    ------
+    apsw.Error
+        From SQLite; the database is then as it was.
+    """
+    wanted = [one for one in migrations if one.format > _user_version(connection)]
+    if not wanted:
+        return False
+    with connection:  # a transaction
+        for one in wanted:
+            connection.execute(one.statements)
+        facts: dict[str, object] = {
+            "store_id": secrets.token_hex(16),
+            "made_at": now.isoformat(),
+            "made_by": made_by,
+            "sequence": 0,
+            "erasures": 0,
+        }
+        connection.executemany("INSERT OR IGNORE INTO meta VALUES (?, ?)", list(facts.items()))
+        least = {"min_reader": wanted[-1].min_reader, "min_writer": wanted[-1].min_writer}
+        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(least.items()))
+        connection.pragma("application_id", APPLICATION_ID)
+        connection.pragma("user_version", wanted[-1].format)
+    return True
+
+
+def check_format(
+    connection: apsw.Connection, path: str, *, writing: bool, known: int = FORMAT
+) -> None:
+    """Refuse a database that is none of ours, or too new to be read or written.
+
+    An empty database is none yet, which is fine for a writer.
+
+    Raises
+    ------
+    StoreFormatError
+        Both formats are named.
+    """
+    found = _user_version(connection)
+    n_tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+    if writing and found == 0 and n_tables == 0:
+        return
+    if connection.pragma("application_id") != APPLICATION_ID or found < 1:
+        raise error(StoreFormatError, path, "a store of hyrecall", "another SQLite database")
+    if found <= known:
+        return
+    least = meta(connection, "min_writer" if writing else "min_reader")
+    if least > known:
+        verb = "written" if writing else "read"
+        wish = f"a format that can be {verb} by one that knows {known}"
+        raise error(StoreFormatError, path, wish, f"format {found}, which needs {least}")
+
+
+def _user_version(connection: apsw.Connection) -> int:
+    return int(connection.pragma("user_version"))

@@ -1,0 +1,88 @@
+"""What lies below a path of a browsed store, for whoever browses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import apsw
+
+from hyrecall.memory import folders
+from hyrecall.memory.audience import Audience
+from hyrecall.memory.fact_rows import KIND
+from hyrecall.memory.paths import Place
+from hyrecall.memory.reading import episodes_of_rows, head_row, newest_rows
+from hyrecall.memory.types import Episode
+
+__all__ = ["AT_A_TIME", "Seen", "memories", "rows_below"]
+
+AT_A_TIME = 1_000
+"""Memories that are read together."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One reading of the store, on behalf of who browses."""
+
+    connection: apsw.Connection
+    audience: Audience
+
+    @property
+    def cells(self) -> tuple[int, ...]:
+        """All of them."""
+        return tuple(self.audience.cells)
+
+    @property
+    def private(self) -> tuple[int, ...]:
+        """The private ones: of who browses."""
+        cells = self.audience.cells.items()
+        return tuple(n for n, cell in cells if cell.visibility == "private")
+
+    def shared(self, place: Place) -> tuple[int, ...]:
+        """The global cells; of one user where the path says which."""
+        return tuple(
+            number
+            for number, cell in self.audience.cells.items()
+            if cell.visibility == "global" and (not place.has_user or cell.user == place.user)
+        )
+
+    def below(self, place: Place) -> tuple[int, ...]:
+        """The cells whose memories lie in the folder of a path."""
+        if place.top == "memories":
+            return self.private
+        return self.shared(place) if place.top == "shared" else self.cells
+
+
+def rows_below(seen: Seen, place: Place) -> list[tuple[int, str]]:
+    """Give row and id of the memories that lie below a path, newest first."""
+    connection, cells = seen.connection, seen.below(place)
+    if place.kind == "memory":
+        # A file lies in one cell; without an id it is none that could be there.
+        found = [
+            (row, place.id)
+            for cell in cells
+            if place.id is not None and (row := head_row(connection, cell, place.id)) is not None
+        ]
+        kept = episodes_of_rows(connection, [row for row, _ in found], cells)
+        return [one for one in found if kept[one[0]].kind == place.memory_kind]
+    if place.kind == "session":
+        return newest_rows(connection, cells, session_id=place.id)
+    if place.kind == "fact":
+        return folders.rows_about(connection, cells, place.id or "")
+    if place.kind != "folder" or place.top == "graph":
+        return []
+    return newest_rows(
+        connection,
+        cells,
+        kind=KIND if place.top == "facts" else place.memory_kind,
+        pinned=True if place.top == "pinned" else None,
+        in_session=place.top == "sessions",
+    )
+
+
+def memories(seen: Seen, rows: Sequence[tuple[int, str]]) -> Iterator[Episode]:
+    """Read memories, some at a time."""
+    for begin in range(0, len(rows), AT_A_TIME):
+        part = [row for row, _ in rows[begin : begin + AT_A_TIME]]
+        found = episodes_of_rows(seen.connection, part, seen.cells)
+        yield from (found[row] for row in part)

@@ -1,0 +1,69 @@
+"""Which documents are meant: those of cells, or of them some ids, a session, a time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import apsw
+
+from hyrecall.memory.codec import to_json, to_micros
+
+__all__ = ["Selection", "selected"]
+
+_HEAD = "documents d JOIN versions v USING (cell, id, version)"
+_LAST_SESSION = (
+    "(SELECT s.session_id FROM versions s WHERE s.cell = d.cell AND s.id = d.id "
+    "AND s.status <> 'deleted' ORDER BY s.version DESC LIMIT 1)"
+)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which documents: those of cells, narrowed by whatever else is given.
+
+    Attributes
+    ----------
+    cells : collection of int
+        None of them selects nothing.
+    ids : collection of str, optional
+    session_id : str, optional
+    before : datetime, optional
+        Only what happened before.
+    """
+
+    cells: Collection[int]
+    ids: Collection[str] | None = None
+    session_id: str | None = None
+    before: datetime | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that is in the cells is selected."""
+        return self.ids is None and self.session_id is None and self.before is None
+
+
+def selected(
+    connection: apsw.Connection, selection: Selection, *, deleted_too: bool = False
+) -> list[tuple[int, str]]:
+    """Give cell and id of the documents that a selection names; of none in other cells.
+
+    A tombstone, which has no session, counts to that of its last version with content.
+    """
+    wanted = "d.cell IN (SELECT value FROM json_each(?))"
+    if not deleted_too:
+        wanted += " AND v.status <> 'deleted'"
+    given: list[Any] = [to_json(tuple(selection.cells))]
+    if selection.ids is not None:
+        wanted += " AND d.id IN (SELECT value FROM json_each(?))"
+        given.append(to_json(tuple(selection.ids)))
+    if selection.session_id is not None:
+        wanted += f" AND {_LAST_SESSION if deleted_too else 'v.session_id'} = ?"
+        given.append(selection.session_id)
+    if selection.before is not None:
+        wanted += " AND v.occurred_at < ?"
+        given.append(to_micros(selection.before))
+    select = f"SELECT d.cell, d.id FROM {_HEAD} WHERE {wanted} ORDER BY d.cell, d.id"
+    return list(connection.execute(select, given))

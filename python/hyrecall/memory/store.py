@@ -1,0 +1,298 @@
+"""What a handle on a store holds, from opening it to closing it."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import apsw
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall.arguments import number, read_path, whole
+from hyrecall.embed import choose
+from hyrecall.embed.choose import AUTO, Given
+from hyrecall.embed.guard import Guard
+from hyrecall.embed.protocol import NORMS, EmbedFault, NoVectors, norms
+from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError, error
+from hyrecall.memory.background import Background
+from hyrecall.memory.bounded import Bounded
+from hyrecall.memory.database import Database
+from hyrecall.memory.fields import in_utc
+from hyrecall.memory.follower import INDEX, Follower
+from hyrecall.memory.layout import Layout, layout_of
+from hyrecall.memory.projection import documents, edges
+from hyrecall.memory.reading import newest_model
+from hyrecall.memory.ready import IndexNotReadyError
+from hyrecall.memory.recalling import Means
+from hyrecall.memory.sessions import InProcessSessions, SessionTracker
+from hyrecall.memory.types import Degradation
+from hyrecall.progress import ProgressFunction
+from hyrecall.recipe import Recipe
+from hyrecall.recipes import loom
+from hyrecall.settings import read_settings
+
+__all__ = ["AUTO", "Clock", "Given", "Store", "StoreOptions"]
+
+_log = logging.getLogger("hyrecall.memory")
+_log.addHandler(logging.NullHandler())
+
+DIM = 768
+"""Length of vectors where neither embedder, ``dim=`` nor the store says another."""
+
+GIVEN = "given"
+"""Model of vectors that a caller gives where no embedder has a name."""
+
+Clock = Callable[[], datetime]
+Vectors = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreOptions:
+    """How a store is opened; see :meth:`hyrecall.memory.Memory.open`."""
+
+    recipe: Recipe = loom
+    embedder: Given = AUTO
+    dim: int | None = None
+    read_only: bool = False
+    wait: float = 0.0
+    recall_budget: float = 1.5
+    write_budget: float = 5.0
+    sessions: SessionTracker | None = None
+    snapshot_every: int = 10_000
+    device: str = "cpu"
+    threads: int | None = None
+    progress: ProgressFunction | None = None
+    clock: Clock | None = None
+
+    def __post_init__(self) -> None:
+        """Check what no other part checks."""
+        if not isinstance(self.recipe, Recipe):
+            raise error(DTypeError, "recipe", "an hr.Recipe", type(self.recipe).__name__)
+        if self.sessions is not None and not isinstance(self.sessions, SessionTracker):
+            wish = "an object with session and record"
+            raise error(DTypeError, "sessions", wish, type(self.sessions).__name__)
+        for name in ("wait", "recall_budget", "write_budget"):
+            number(name, getattr(self, name), 0.0, 86_400.0, "seconds in [0, 86400]")
+        for name, given in (("dim", self.dim), ("snapshot_every", self.snapshot_every)):
+            count = whole(given)
+            if given is not None and (count is None or count < 1):
+                raise error(OptionError, name, "an int >= 1", repr(given))
+
+
+class Store:
+    """An open store. Threads may share it.
+
+    Attributes
+    ----------
+    options : StoreOptions
+    database : Database
+    guard : Guard
+    follower : Follower
+    layout : Layout
+    """
+
+    def __init__(self, path: str | os.PathLike[str], options: StoreOptions) -> None:
+        """Open everything, or nothing."""
+        self.options = options
+        folder = read_path(path)
+        settings = read_settings() if options.embedder is AUTO else {}
+        embedder = choose.embedder(options.embedder, os.environ, settings)
+        self.guard = Guard(
+            embedder,
+            dim=options.dim,
+            closes=embedder is not options.embedder,
+            usual=options.recall_budget,
+        )
+        self.layout: Layout = layout_of(options.recipe)
+        self._clock = options.clock or _now
+        self._settling = threading.Lock()
+        with ExitStack() as opened:
+            opened.callback(self.guard.close)
+            self.database = Database.open(folder, read_only=options.read_only, wait=options.wait)
+            opened.callback(self.database.close)
+            self.dim = self._first_dim()
+            self.follower = Follower(
+                self.database,
+                folder / INDEX,
+                self.layout,
+                model=self.guard.model,
+                dim=self.dim,
+                may_save=not options.read_only,
+                device=options.device,
+                threads=options.threads,
+            )
+            self.opened = self.follower.open(progress=options.progress, background=True)
+            self.background = Background(self.follower, snapshot_every=options.snapshot_every)
+            opened.callback(self.background.close)
+            self.background.start()
+            self.guard.start_warming()
+            opened.pop_all()
+        self.sessions = InProcessSessions() if options.sessions is None else options.sessions
+        self._bounded = Bounded("hyrecall-sessions")
+
+    def _first_dim(self) -> int:
+        """Say how long vectors are before any embedder was asked."""
+        known = self.options.dim or self.guard.dim
+        if known is not None:
+            return known
+        with self.database.reading() as connection:
+            if self.guard.model is not None:
+                select = "SELECT dim FROM models WHERE model = ?"
+                found = connection.execute(select, (self.guard.model,)).get
+                return DIM if found is None else int(found)
+            newest = newest_model(connection)
+        return DIM if newest is None else newest[1]
+
+    @property
+    def means(self) -> Means:
+        """What a recall works with."""
+        return Means(
+            database=self.database,
+            follower=self.follower,
+            guard=self.guard,
+            sessions=self.sessions,
+            bounded=self._bounded,
+            clock=self.now,
+            layout=self.layout,
+            settle=self.settle,
+            budget=self.options.recall_budget,
+        )
+
+    def now(self) -> datetime:
+        """Give the time of the handle's clock, in UTC."""
+        return in_utc(self._clock())
+
+    def check_recipe(self, recipe: object) -> Recipe:
+        """Take the recipe of a call; it must do with the index there is.
+
+        Raises
+        ------
+        DTypeError, OptionError
+            No recipe, or one that needs another index.
+        """
+        if recipe is None:
+            return self.options.recipe
+        if not isinstance(recipe, Recipe):
+            raise error(DTypeError, "recipe", "an hr.Recipe", type(recipe).__name__)
+        if layout_of(recipe) != self.layout:
+            wish = f"a recipe that shares an index with {self.options.recipe.name}"
+            raise error(OptionError, "recipe", wish, recipe.name, "Memory.open(path, recipe=...)")
+        return recipe
+
+    # ---- writing ----
+
+    @contextmanager
+    def transaction(self) -> Iterator[apsw.Connection]:
+        """Change the store, so that the index can take what is new; it follows afterwards.
+
+        The rows that the index will take are made before the commit: what cannot be made is
+        refused with everything else of the transaction.
+        """
+        with self.database.transaction() as connection:
+            select = "SELECT value FROM meta WHERE name = 'sequence'"
+            before = int(connection.execute(select).get)
+            yield connection
+            for _ in documents(
+                connection, self.layout, model=self.guard.model, dim=self.dim, after=before
+            ):
+                pass
+            for _ in edges(connection, after=before):
+                pass
+        self.background.poke()
+
+    def embed(
+        self, texts: Sequence[str], budget: float | None
+    ) -> tuple[Vectors | None, tuple[Degradation, ...]]:
+        """Embed what is to be kept, before any transaction; without vectors, say why."""
+        if self.guard.off is not None and self.guard.off.is_choice:
+            return None, ()
+        most = self.guard.timeout
+        if budget is None:
+            budget = min(self.options.write_budget, math.inf if most is None else most)
+        answer = self.guard.embed(texts, budget=budget)
+        if isinstance(answer, NoVectors):
+            reason = Degradation.of_fault(answer.fault, answer.detail)
+            if answer.fault is not EmbedFault.OFF:
+                _log.warning("kept without vectors: %s", reason)
+            return None, (reason,)
+        self.settle()
+        return answer, ()
+
+    def settle(self) -> None:
+        """Let the index take vectors of the length that the embedder turned out to give."""
+        dim = self.guard.dim
+        if dim is None or dim == self.dim:
+            return
+        with self._settling:
+            if dim != self.dim:
+                self.dim = dim
+                try:
+                    self.follower.relayout(self.layout, model=self.guard.model, dim=dim)
+                except IndexNotReadyError as fault:
+                    _log.warning("the index could not be made anew: %s", fault.detail)
+
+    def given_vectors(self, vectors: object, n: int) -> Vectors | None:
+        """Take vectors that a caller has made; None: there are none.
+
+        Raises
+        ------
+        ShapeError, DTypeError, OptionError
+            Another number or length of rows, no numbers, NaN or infinity, or a norm that no index
+            takes.
+        """
+        if vectors is None:
+            return None
+        try:
+            with np.errstate(over="ignore"):  # becomes an infinity, which is refused
+                rows = np.asarray(vectors, np.float32)
+        except (TypeError, ValueError):
+            raise error(DTypeError, "vectors", "rows of numbers", "others") from None
+        if rows.shape != (n, self.dim):
+            wish = f"shape ({n}, {self.dim})"
+            raise error(ShapeError, "vectors", wish, rows.shape)
+        if not np.isfinite(rows).all():
+            raise error(OptionError, "vectors", "finite numbers", "NaN or infinity")
+        found, is_taken = norms(rows)
+        if not is_taken.all():
+            at = int(np.flatnonzero(~is_taken)[0])
+            raise error(OptionError, "vectors", NORMS, f"{found[at]:g} in row {at}")
+        return rows
+
+    @property
+    def model(self) -> str:
+        """Name the model of the vectors that are written."""
+        return self.guard.model or GIVEN
+
+    # ---- keeping, closing ----
+
+    def snapshot(self) -> bool:
+        """Save the index with every change that was committed; say whether there was a need."""
+        try:
+            self.follower.catch_up()
+        except (IndexNotReadyError, HyrecallError) as fault:
+            _log.warning("the index was not brought up to date: %s", type(fault).__name__)
+        return self.follower.snapshot()
+
+    def close(self) -> None:
+        """Save the index and let go of everything. Closing twice is fine."""
+        with ExitStack() as held:  # each is let go of, the last here first, whatever the others do
+            held.callback(self.database.close)
+            held.callback(self.guard.close)
+            held.callback(self.follower.close)
+            held.callback(self.background.close)
+
+    def __repr__(self) -> str:
+        """Show where it is."""
+        return f"{Path(self.database.folder)}"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,367 @@
+"""A store for programs without an event loop; :mod:`hyrecall.memory.memory` has its async twin."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from hyrecall.memory import changing
+from hyrecall.memory.agent_view import AgentMemorySync
+from hyrecall.memory.audience import read_agent, read_partition
+from hyrecall.memory.browse import Browse
+from hyrecall.memory.reads import Reads
+from hyrecall.memory.roster import set_policy
+from hyrecall.memory.sessions import SessionTracker
+from hyrecall.memory.store import AUTO, Clock, Given, Store, StoreOptions
+from hyrecall.memory.sync_reads import SyncReads
+from hyrecall.memory.sync_upkeep import SyncUpkeep
+from hyrecall.memory.sync_writes import Kept, SyncWrites
+from hyrecall.memory.types import Edge, Participant, Visibility
+from hyrecall.progress import ProgressFunction
+from hyrecall.recipe import Recipe
+from hyrecall.recipes import loom
+
+__all__ = ["Kept", "MemorySync"]
+
+
+class MemorySync(SyncReads, SyncWrites, SyncUpkeep):
+    """A durable store that recalls, called as plain functions.
+
+    Every call runs in the thread of its caller; any number of threads may share one. A process has
+    one writing handle on a store; others read beside it.
+
+    Notes
+    -----
+    **Whose.** ``user_id`` is a user: None is the anonymous bucket, "" another one, never everybody.
+    ``org`` and ``workspace`` are the partition around the user; None is a partition too. Each is a
+    str of at most 512 bytes, not blank but for "", without NUL. Whoever asks meets nothing of
+    anybody else, and an id of somebody else's answers as one that is not there. To recall, list or
+    browse without ``user_id`` in a store with named users warns (:class:`IsolationWarning`).
+
+    **Times** without a zone are UTC.
+
+    **Errors of every call.** OptionError: the store is closed, or is read-only and asked to write;
+    a value that is not as said here. DTypeError: an argument of another type. StoreError: the disk
+    or SQLite refuses, or the handle was made in the parent of a forked process.
+
+    **Cost.** What writes is one transaction, which is on the disk when the call returns; threads
+    take turns. Texts are embedded before it. A recall embeds its query once at most, and applies to
+    the index what was committed since the last one, unless a thread has done so already.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> folder = Path(tempfile.mkdtemp()) / "agent.mem"
+    >>> with MemorySync.open(folder, embedder=None) as memory:
+    ...     kept = memory.remember("The build runs on Debian 12", user_id="alice")
+    ...     [match.episode.output for match in memory.search("debian", user_id="alice")]
+    ['The build runs on Debian 12']
+    """
+
+    def __init__(self, store: Store) -> None:
+        """Hold an open store; use :meth:`open`.
+
+        Parameters
+        ----------
+        store : Store
+        """
+        self._store = store
+        self._reads = Reads(store)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        recipe: Recipe = loom,
+        embedder: Given = AUTO,
+        dim: int | None = None,
+        read_only: bool = False,
+        wait: float = 0.0,
+        recall_budget: float = 1.5,
+        write_budget: float = 5.0,
+        sessions: SessionTracker | None = None,
+        snapshot_every: int = 10_000,
+        device: str = "cpu",
+        threads: int | None = None,
+        progress: ProgressFunction | None = None,
+        clock: Clock | None = None,
+    ) -> MemorySync:
+        """Open a store; a writer makes it if it is not there.
+
+        Parameters
+        ----------
+        path : path-like
+            A folder, of this store alone: new, empty, or a store's.
+        recipe : Recipe, default ``recipes.loom``
+            How to recall, if a call says no other; it says which index is made.
+        embedder : Embedder or Off or str or None, optional
+            An object, "static", an ``http(s)://`` endpoint, "off"; None recalls by words. Default:
+            what environment and settings name, else the packaged one if it is installed.
+        dim : int, optional
+            Length of vectors, at least 1. Default: the embedder's, else that of what is stored,
+            else 768 until the embedder has replied.
+        read_only : bool, default False
+            Be one of many readers.
+        wait : float, default 0
+            Seconds to wait for another writer to leave, in [0, 86400].
+        recall_budget, write_budget : float, default 1.5, 5
+            Seconds that a call may wait for the embedder, in [0, 86400].
+        sessions : SessionTracker, optional
+            Where conversations are kept; default: in this process.
+        snapshot_every : int, default 10,000
+            After so many changes, at least 1, the index is saved.
+        device : str, default "cpu"
+            Where vectors are searched, as in :meth:`hyrecall.Index.build`.
+        threads, progress : optional
+            Of the building of the index, as in :meth:`hyrecall.Index.build`.
+        clock : callable, optional
+            Gives the time, a datetime; for tests.
+
+        Returns
+        -------
+        MemorySync
+            To be closed, or used as a context manager.
+
+        Raises
+        ------
+        WriterBusyError
+            Another writer holds the store, in this process or another.
+        StoreNotFoundError
+            ``read_only``, and there is none.
+        StoreFormatError
+            It is of a newer format, or is no store.
+        CorruptStoreError
+            The database is damaged.
+        StoreError
+            The disk refuses.
+        DeviceUnavailableError
+            The named device is not there.
+        MissingExtraError
+            "static" without the extra ``[local]``.
+        OptionError, DTypeError
+            The argument is named; the folder holds other things; SQLite is too old to be trusted.
+
+        Notes
+        -----
+        A saved index is read and checked. One that is missing, damaged or of another recipe or
+        model is made anew from the rows: before this returns in a store of up to 20,000 memories,
+        else by a thread, and recalls go by substrings until it is there. The embedder's model is
+        loaded by a thread too.
+        """
+        options = StoreOptions(
+            recipe=recipe, embedder=embedder, dim=dim, read_only=read_only, wait=wait,
+            recall_budget=recall_budget, write_budget=write_budget, sessions=sessions,
+            snapshot_every=snapshot_every, device=device, threads=threads, progress=progress,
+            clock=clock,
+        )  # fmt: skip
+        return cls(Store(path, options))
+
+    # ---- edges ----
+
+    def link(
+        self,
+        nodes: Sequence[str | Participant],
+        relationship: str,
+        *,
+        user_id: str | None = None,
+        org: str | None = None,
+        workspace: str | None = None,
+        visibility: Visibility = "private",
+        id: str | None = None,  # noqa: A002
+        description: str = "",
+        data: dict[str, Any] | None = None,
+    ) -> Edge:
+        """Connect memories by their ids: two make an edge, more a hyperedge.
+
+        Parameters
+        ----------
+        nodes : sequence of str or Participant
+            Two or more; a Participant has a role too. Their order is kept. One that is not there
+            may come later.
+        relationship : str
+            1 to 512 bytes.
+        user_id, org, workspace : str, optional
+            Whose edge, and whose memories.
+        visibility : {"private", "global"}, default "private"
+            That of the memories: an edge lies in their cell.
+        id : str, default drawn at random
+        description : str, default ""
+            What recipes with a graph search.
+        data : dict, optional
+            JSON: its ``metadata``.
+
+        Returns
+        -------
+        Edge
+
+        Raises
+        ------
+        KeyConflictError
+            The user has an edge of this id.
+        OptionError, DTypeError, ValueError
+            Fewer than two nodes, or fields that cannot be kept.
+        StoreError
+            The disk refuses; nothing is kept.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with MemorySync.open(tempfile.mkdtemp(), embedder=None) as memory:
+        ...     edge = memory.link(["tea", "milk"], "goes with", id="e1")
+        ...     [one.relationship for one in memory.links("milk")], memory.unlink("e1")
+        (['goes with'], True)
+        """
+        by = read_partition(org, workspace, user_id)
+        edge = changing.edge_of(
+            nodes, relationship, by=by, key=id, description=description, metadata=data,
+            visibility=visibility,
+        )  # fmt: skip
+        return changing.link(self._store, edge)
+
+    def unlink(
+        self,
+        id: str,  # noqa: A002
+        *,
+        user_id: str | None = None,
+        org: str | None = None,
+        workspace: str | None = None,
+        reason: str | None = None,
+    ) -> bool:
+        """Take an edge away; say whether it was there.
+
+        Parameters
+        ----------
+        id : str
+            Of the edge.
+        user_id, org, workspace : str, optional
+            Whose.
+        reason : str, optional
+            Kept with it; at most 512 bytes.
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        OptionError, DTypeError, StoreError
+            As every call.
+        """
+        by = read_partition(org, workspace, user_id)
+        return changing.unlink(self._store, by, id, reason)
+
+    # ---- views ----
+
+    def browse(
+        self,
+        *,
+        user_id: str | None = None,
+        org: str | None = None,
+        workspace: str | None = None,
+    ) -> Browse:
+        """Give a user's memories as files to read; its methods are plain functions.
+
+        Parameters
+        ----------
+        user_id, org, workspace : str, optional
+            Whose.
+
+        Returns
+        -------
+        Browse
+            Nothing is read yet.
+
+        Raises
+        ------
+        OptionError, DTypeError
+            A name that cannot be one.
+        """
+        return Browse(self._store.database, read_partition(org, workspace, user_id))
+
+    def agent(self, agent: str, *, org: str, workspace: str) -> AgentMemorySync:
+        """Give the store as an agent sees it, by its read policy.
+
+        Parameters
+        ----------
+        agent : str
+            Its name. One without a name reads nothing of others, and keeps nothing.
+        org, workspace : str
+            Where it is: an agent has both.
+
+        Returns
+        -------
+        AgentMemorySync
+            Nothing is read yet; it need not be closed.
+
+        Raises
+        ------
+        ScopeError
+            No org or workspace.
+        OptionError, DTypeError
+            A name that cannot be one.
+        """
+        return AgentMemorySync(self._store, read_agent(agent, org, workspace))
+
+    # ---- the store itself ----
+
+    def set_policy(
+        self,
+        agent: str,
+        *,
+        org: str | None = None,
+        workspace: str | None = None,
+        policy: str,
+        policy_group: str | None = None,
+    ) -> None:
+        """Say what an agent may read beside its own; it holds from the agent's next call on.
+
+        Parameters
+        ----------
+        agent : str
+            Its name: the ``user_id`` of what it keeps.
+        org, workspace : str, optional
+            Where it is; no policy reaches beyond.
+        policy : {"isolated", "shared", "group"}
+            Nothing; global memories of the workspace; of these, those of agents in its group.
+        policy_group : str, optional
+            The group. "group" without one reads nothing of others.
+
+        Raises
+        ------
+        OptionError, DTypeError
+            There is no such policy; a blank name; the store is closed or read-only.
+        StoreError
+            The disk refuses; nothing is changed.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with MemorySync.open(tempfile.mkdtemp(), embedder=None) as memory:
+        ...     memory.set_policy("planner", org="acme", workspace="lab", policy="shared")
+        ...     at = {"org": "acme", "workspace": "lab"}
+        ...     ops = memory.agent("ops", **at).remember("Friday is free", visibility="global")
+        ...     [match.episode.output for match in memory.agent("planner", **at).search("friday")]
+        ['Friday is free']
+        """
+        by = read_partition(org, workspace, agent)
+        with self._store.database.transaction() as connection:
+            set_policy(connection, by.org, by.workspace, agent, policy, policy_group)
+
+    def close(self) -> None:
+        """Save the index and let go of the store. Closing twice is fine."""
+        self._store.close()
+
+    def __enter__(self) -> MemorySync:
+        """Give the store."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close it."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Show where it is."""
+        return f"<MemorySync: {self._store!r}>"

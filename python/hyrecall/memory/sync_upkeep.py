@@ -1,0 +1,216 @@
+"""The methods of :class:`hyrecall.memory.MemorySync` for who keeps a store."""
+
+from __future__ import annotations
+
+from hyrecall.memory.audience import EVERYONE
+from hyrecall.memory.backfill import Reembedded
+from hyrecall.memory.doctor import Report
+from hyrecall.memory.reads import Reads, User
+from hyrecall.memory.store import Store
+from hyrecall.memory.transfer import Imported
+from hyrecall.memory.upkeep import (
+    Exported,
+    File,
+    export_store,
+    import_store,
+    look_over,
+    reembed_store,
+)
+from hyrecall.progress import ProgressFunction
+
+__all__ = ["SyncUpkeep"]
+
+
+class SyncUpkeep:
+    """Moves a store out and in, mends its vectors, looks it over."""
+
+    _store: Store
+    _reads: Reads
+
+    def export(
+        self,
+        file: File | None = None,
+        *,
+        user_id: User = None,
+        org: str | None = None,
+        workspace: str | None = None,
+        history: bool = False,
+    ) -> Exported:
+        """Write memories, facts and edges as JSON lines.
+
+        Parameters
+        ----------
+        file : path or text file, optional
+            Without one the lines are given, as dicts. A file of that name is replaced when the new
+            one is whole.
+        user_id : str or None or EVERYONE
+            Whose. ``EVERYONE`` without org and workspace is all that the store has.
+        org, workspace : str, optional
+        history : bool, default False
+            Every version, also of what is deleted, but not of what is erased.
+
+        Returns
+        -------
+        int or list of dict
+            How many lines were written, or the lines.
+
+        Raises
+        ------
+        OptionError, DTypeError, StoreError
+            As every call.
+        OSError
+            The file cannot be written.
+
+        Notes
+        -----
+        One state of the store, line by line; without a file all lines are in memory. A new file is
+        its owner's alone. The first line names the format; vectors and read policies go along.
+
+        Examples
+        --------
+        >>> import io, tempfile
+        >>> from hyrecall.memory import MemorySync
+        >>> file = io.StringIO()
+        >>> with MemorySync.open(tempfile.mkdtemp(), embedder=None) as memory:
+        ...     kept = memory.remember("Tea at four", user_id="ann")
+        ...     memory.export(file, user_id="ann")
+        2
+        >>> at = file.seek(0)
+        >>> with MemorySync.open(tempfile.mkdtemp(), embedder=None) as other:
+        ...     done = other.import_(file)
+        ...     done.imported, other.get(kept.id, user_id="ann").output
+        (1, 'Tea at four')
+        """
+        by = self._reads.partition(org, workspace, user_id)
+        return export_store(self._store, file, by, history=history)
+
+    def import_(
+        self, file: File, *, source: str = "hyrecall", progress: ProgressFunction | None = None
+    ) -> Imported:
+        """Merge an export ("hyrecall") or another program's database ("l0") into the store.
+
+        What is there already stays, and what was deleted stays deleted; lines that cannot be kept
+        are named and left out.
+
+        Parameters
+        ----------
+        file : path or text file
+            Of an export; of another program's database the path.
+        source : {"hyrecall", "l0"}, default "hyrecall"
+        progress : callable, optional
+            ``progress(done, seen)``, in lines, after each page of them.
+
+        Returns
+        -------
+        Imported
+            How many lines were new, how many the store had, and the errors of others.
+
+        Raises
+        ------
+        OptionError, DTypeError
+            Another source; a file that is no export; a closed or read-only store.
+        StoreFormatError
+            The export is newer than this version knows, or the database is none of l0.
+        StoreNotFoundError
+            There is no such database.
+        StoreError
+            The disk refuses; the pages before are kept.
+        OSError
+            The file cannot be read.
+
+        Notes
+        -----
+        Pages of 500 lines, a transaction each; to import the same again skips what is there.
+        Nothing is embedded: :meth:`reembed` does that.
+        """
+        return import_store(self._store, file, source, progress)
+
+    def reembed(
+        self,
+        *,
+        force: bool = False,
+        user_id: User = EVERYONE,
+        org: str | None = None,
+        workspace: str | None = None,
+        progress: ProgressFunction | None = None,
+    ) -> Reembedded:
+        """Embed what has no vector; with ``force`` everything.
+
+        Parameters
+        ----------
+        force : bool, default False
+            Whatever has one too, after a change of model. What was interrupted goes on.
+        user_id : str or None or EVERYONE, default EVERYONE
+            Whose. ``EVERYONE`` without org and workspace is all that the store has.
+        org, workspace : str, optional
+        progress : callable, optional
+            ``progress(done, total)``, in memories, after each page of them.
+
+        Returns
+        -------
+        Reembedded
+            What was done, what failed, and why it stopped if it did.
+
+        Raises
+        ------
+        OptionError, DTypeError
+            There is no embedder, or the store is read-only or closed; nothing is changed.
+        StoreError
+            The disk refuses; the pages before are kept.
+
+        Notes
+        -----
+        Pages of 64 memories: a call of the embedder, of at most 60 seconds, and a transaction each.
+        Where a page fails, its memories are tried one by one, if any of them could fare better.
+        """
+        by = self._reads.partition(org, workspace, user_id)
+        return reembed_store(self._store, by, force=force, progress=progress)
+
+    def doctor(self, *, full: bool = False) -> Report:
+        """Look the store over; nothing in the report was kept or asked.
+
+        Parameters
+        ----------
+        full : bool, default False
+            Compare the database's own indexes with its tables, and read every vector.
+
+        Returns
+        -------
+        Report
+            Checks by name, each with what is wrong, and counts.
+
+        Raises
+        ------
+        OptionError, DTypeError, StoreError
+            As every call.
+
+        Notes
+        -----
+        SQLite reads the whole database either way. The index is brought up to date first.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from hyrecall.memory import MemorySync
+        >>> with MemorySync.open(tempfile.mkdtemp(), embedder=None) as memory:
+        ...     report = memory.doctor()
+        >>> report.checks[0], report.counts["memories"]
+        (Check(name='database', ok=True, detail=''), 0)
+        """
+        return look_over(self._store, full=full)
+
+    def snapshot(self) -> bool:
+        """Save the index now, so that the next opening need not make it.
+
+        Returns
+        -------
+        bool
+            Whether there was something to save, and it was. What went wrong is logged: the rows
+            are in the database.
+
+        Notes
+        -----
+        It writes what is new. It is done without being asked when a store is closed, and after
+        ``snapshot_every`` changes or a quiet minute.
+        """
+        return self._store.snapshot()

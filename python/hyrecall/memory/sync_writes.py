@@ -1,0 +1,363 @@
+"""The methods of :class:`hyrecall.memory.MemorySync` that change memories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from hyrecall.memory import changing
+from hyrecall.memory.audience import read_partition
+from hyrecall.memory.changing import Remembered
+from hyrecall.memory.store import Store
+from hyrecall.memory.types import Episode, Fact
+from hyrecall.progress import ProgressFunction
+
+__all__ = ["Kept", "SyncWrites"]
+
+Kept: TypeAlias = list[Remembered]
+
+
+class SyncWrites:
+    """Changes what is of the user that each call names; whose that is, says :class:`MemorySync`."""
+
+    _store: Store
+
+    def remember(
+        self,
+        episode: Episode | str,
+        *,
+        vector: object = None,
+        budget: float | None = None,
+        **fields: Any,
+    ) -> Remembered:
+        """Keep an episode; when this returns it outlives a power cut.
+
+        Parameters
+        ----------
+        episode : Episode or str
+            A str is the output of one, with ``fields`` beside it: ``user_id="alice"``.
+        vector : array, shape (dim,), float32 or what becomes it, optional
+            In place of an embedding, by the embedder's model; finite, of norm 0 or in
+            [2^-60, 2^60].
+        budget : float, optional
+            Seconds for the embedder, in [0, 3600]; default: ``write_budget`` of the store, or what
+            the embedder gives itself if that is less. Without a vector the episode is kept too, and
+            found by words.
+        **fields
+            Of :class:`Episode`, beside a str.
+
+        Returns
+        -------
+        Remembered
+            Its id, its version, and whether it has a vector.
+
+        Raises
+        ------
+        KeyConflictError
+            The user has a memory of this id that is not deleted.
+        ShapeError
+            A vector of another length than the store's.
+        OptionError, DTypeError, ValueError
+            What cannot be kept; nothing is then.
+        StoreError
+            The disk refuses; nothing is kept.
+
+        Notes
+        -----
+        One call of the embedder, none with ``vector`` or a blank text; then one transaction.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from hyrecall.memory import MemorySync
+        >>> with MemorySync.open(tempfile.mkdtemp(), embedder=None) as memory:
+        ...     memory.remember("Tea at four", user_id="ann", id="tea", tags=("plan",))
+        Remembered(id='tea', version=1, embedded=False, reasons=())
+        """
+        one = changing.episode_of(episode, fields)
+        vectors = None if vector is None else [vector]
+        return changing.remember(self._store, [one], vectors=vectors, budget=budget)[0]
+
+    def remember_batch(
+        self,
+        episodes: Iterable[Episode],
+        *,
+        vectors: object = None,
+        budget: float | None = None,
+        progress: ProgressFunction | None = None,
+    ) -> Kept:
+        """Keep several episodes, all or none.
+
+        Parameters
+        ----------
+        episodes : iterable of Episode
+            Of whatever users.
+        vectors : array, shape (n_episodes, dim), float32 or what becomes it, optional
+            In place of embeddings; finite, of norm 0 or in [2^-60, 2^60].
+        budget : float, optional
+            As in :meth:`remember`, for 64 of them.
+        progress : callable, optional
+            ``progress(done, total)``, in episodes, after each 64 of them; not with ``vectors``.
+
+        Returns
+        -------
+        list of Remembered
+            One per episode, in their order.
+
+        Raises
+        ------
+        KeyConflictError
+            A user has a memory of such an id, or an id comes twice.
+        ShapeError, OptionError, DTypeError, StoreError
+            As in :meth:`remember`; nothing of the batch is kept.
+
+        Notes
+        -----
+        One call of the embedder for each 64 episodes, then one transaction for all.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from hyrecall.memory import MemorySync
+        >>> with MemorySync.open(tempfile.mkdtemp(), embedder=None) as memory:
+        ...     kept = memory.remember_batch(Episode(output=text) for text in ("tea", "coffee"))
+        ...     [one.version for one in kept]
+        [1, 1]
+        """
+        return changing.remember(
+            self._store, episodes, vectors=vectors, budget=budget, progress=progress
+        )
+
+    def remember_fact(self, fact: Fact, *, budget: float | None = None) -> Remembered:
+        """Keep a fact; the one that held for its subject and predicate ends where it begins.
+
+        It ends itself where the next one begins, if there is a later one.
+
+        Parameters
+        ----------
+        fact : Fact
+        budget : float, optional
+            As in :meth:`remember`.
+
+        Returns
+        -------
+        Remembered
+            Where the same is held to be valid already for all that time, nothing is written, and
+            this is the fact that says so.
+
+        Raises
+        ------
+        KeyConflictError
+            The user has a memory of this id that is not deleted.
+        OptionError, DTypeError, StoreError
+            As in :meth:`remember`.
+
+        Notes
+        -----
+        One call of the embedder, then one transaction, which reads what is held about the subject
+        and predicate.
+        """
+        return changing.remember_fact(self._store, fact, budget=budget)
+
+    def update(
+        self,
+        id: str,  # noqa: A002
+        *,
+        user_id: str | None = None,
+        org: str | None = None,
+        workspace: str | None = None,
+        reason: str | None = None,
+        budget: float | None = None,
+        **changes: Any,
+    ) -> Remembered:
+        """Change fields of an episode: a version is appended, and the highest counts.
+
+        Parameters
+        ----------
+        id : str
+        user_id, org, workspace : str, optional
+            Whose.
+        reason : str, optional
+            Kept with the version; at most 512 bytes.
+        budget : float, optional
+            As in :meth:`remember`.
+        **changes
+            Fields of :class:`Episode`, but for id, user_id, org and workspace. Another
+            ``visibility`` moves it: it is deleted where it was and new where it goes, without its
+            edges and its history, and the version that is given counts there.
+
+        Returns
+        -------
+        Remembered
+            With the new version.
+
+        Raises
+        ------
+        NotFoundError
+            The user has no such memory, whether or not somebody else has.
+        KeyConflictError
+            There is one of this id in the visibility that it should move to.
+        OptionError, DTypeError, ValueError
+            No change, an unknown or a fixed field, a fact, or what no episode may hold.
+        StoreError
+            The disk refuses; nothing is changed.
+
+        Notes
+        -----
+        One call of the embedder where the text changes, else none; then one transaction.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from hyrecall.memory import MemorySync
+        >>> with MemorySync.open(tempfile.mkdtemp(), embedder=None) as memory:
+        ...     tea = memory.remember("Tea at four", user_id="ann").id
+        ...     memory.update(tea, user_id="ann", output="Tea at five", reason="moved").version
+        2
+        """
+        by = read_partition(org, workspace, user_id)
+        return changing.update(self._store, by, id, changes, reason=reason, budget=budget)
+
+    def supersede(
+        self,
+        id: str,  # noqa: A002
+        episode: Episode | str,
+        *,
+        user_id: str | None = None,
+        org: str | None = None,
+        workspace: str | None = None,
+        reason: str | None = None,
+        budget: float | None = None,
+    ) -> Remembered:
+        """Keep a new episode in the place of an old one, whose history then names it.
+
+        Parameters
+        ----------
+        id : str
+            Of the old one: it is out of recall, and kept as history.
+        episode : Episode or str
+            Of the same user. A str is the output of one.
+        user_id, org, workspace : str, optional
+            Whose.
+        reason : str, optional
+            Kept with the old one; at most 512 bytes.
+        budget : float, optional
+            As in :meth:`remember`.
+
+        Returns
+        -------
+        Remembered
+            The new one.
+
+        Raises
+        ------
+        NotFoundError
+            The user has no such memory.
+        KeyConflictError
+            The new id is not free.
+        OptionError, DTypeError, StoreError
+            An episode of somebody else; else as in :meth:`remember`. Nothing is changed.
+
+        Notes
+        -----
+        One call of the embedder, then one transaction for both.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from hyrecall.memory import MemorySync
+        >>> with MemorySync.open(tempfile.mkdtemp(), embedder=None) as memory:
+        ...     old = memory.remember("Tea at four").id
+        ...     new = memory.supersede(old, "No tea today").id
+        ...     memory.history(old)[-1].successor == new, memory.get(old)
+        (True, None)
+        """
+        by = read_partition(org, workspace, user_id)
+        return changing.supersede(self._store, by, id, episode, reason=reason, budget=budget)
+
+    def forget(
+        self,
+        id: str | None = None,  # noqa: A002
+        *,
+        user_id: str | None = None,
+        org: str | None = None,
+        workspace: str | None = None,
+        session_id: str | None = None,
+        before: datetime | None = None,
+        reason: str | None = None,
+        erase: bool = False,
+    ) -> int:
+        """Take memories of one user out of recall; give how many.
+
+        Their edges go too.
+
+        Parameters
+        ----------
+        id, session_id : str, optional
+        before : datetime, optional
+            What happened before; with the others: all must hold.
+        user_id, org, workspace : str, optional
+            Whose. A named user alone is enough to say which: all of that user.
+        reason : str, optional
+            Kept beside each; at most 512 bytes.
+        erase : bool, default False
+            Remove every byte of them, history too, from the store and its index.
+
+        Returns
+        -------
+        int
+            How many; 0 is no error. An erasure counts what was forgotten before too.
+
+        Raises
+        ------
+        OptionError, DTypeError
+            Nothing says which of the anonymous memories are meant; a value that cannot be one.
+        StoreError
+            The disk refuses; nothing is forgotten.
+
+        Notes
+        -----
+        One transaction. With ``erase`` the log is emptied after it, which waits up to 5 seconds for
+        readers of an older state, and the index is compacted and saved: it costs the whole index.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from hyrecall.memory import MemorySync
+        >>> with MemorySync.open(tempfile.mkdtemp(), embedder=None) as memory:
+        ...     tea = memory.remember("Tea at four", user_id="ann").id
+        ...     memory.forget(tea, user_id="ann"), len(memory.history(tea, user_id="ann"))
+        (1, 2)
+        """
+        by = read_partition(org, workspace, user_id)
+        return changing.forget(
+            self._store, by, id, session_id=session_id, before=before, reason=reason, erased=erase
+        )
+
+    def pin(
+        self,
+        id: str,  # noqa: A002
+        *,
+        user_id: str | None = None,
+        org: str | None = None,
+        workspace: str | None = None,
+        pinned: bool = True,
+    ) -> None:
+        """Pin an episode, or not; that is no version of it.
+
+        Parameters
+        ----------
+        id : str
+        user_id, org, workspace : str, optional
+            Whose.
+        pinned : bool, default True
+
+        Raises
+        ------
+        NotFoundError
+            The user has no such memory.
+        OptionError, DTypeError, StoreError
+            As every call.
+        """
+        changing.pin(self._store, read_partition(org, workspace, user_id), id, pinned)

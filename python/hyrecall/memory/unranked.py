@@ -1,0 +1,59 @@
+"""What a call gets where there is no index: as much of its recipe as texts can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import apsw
+
+from hyrecall.arms.regex import Regex, check_pattern
+from hyrecall.memory.asking import Ask
+from hyrecall.memory.layout import Layout
+from hyrecall.memory.substring import Wanted, find
+from hyrecall.recipe import Recipe
+from hyrecall.scoring import read_floor
+from hyrecall.shaping import Gate
+
+__all__ = ["answer"]
+
+
+def answer(
+    connection: apsw.Connection, layout: Layout, ask: Ask, cells: Collection[int]
+) -> tuple[list[int], float]:
+    """Give the rows that answer a call, and the score that each of them has.
+
+    Nothing is right, more is not: where only an index knows what is asked for, there are no rows.
+
+    Raises
+    ------
+    OptionError
+        The query is a bad pattern, where the recipe takes it for one.
+    """
+    # As where there is an index: what nothing is asked of is fully right.
+    score = 1.0 if ask.is_blank else 0.0
+    recipe = ask.by_words
+    by_pattern = not recipe.arms and all(isinstance(arm, Regex) for arm in recipe.more)
+    if by_pattern:
+        _check_patterns(recipe, ask.query)
+    is_nothing = ask.is_blank and recipe.on_empty != "newest"
+    if by_pattern or is_nothing or ask.own_filter is not None or not _reaches(score, recipe):
+        return [], score
+    since, until = ask.time_range or (None, None)
+    wanted = Wanted(kind=ask.kind, since=since, until=until, tags=ask.tags, valid_at=ask.valid_at)
+    rows = find(connection, layout, ask.query, cells, wanted, limit=ask.offset + ask.limit)
+    return rows[ask.offset :], score
+
+
+def _check_patterns(recipe: Recipe, query: str) -> None:
+    for arm in recipe.more:
+        if isinstance(arm, Regex) and not arm.only_patterns and query.strip():
+            check_pattern(arm, query, f"text[{arm.name!r}][0]")
+
+
+def _reaches(score: float, recipe: Recipe) -> bool:
+    """Say whether a score is not below the floors of the recipe."""
+    gates = (stage.min_score for stage in recipe.shaping if isinstance(stage, Gate))
+    floors = [read_floor("min_score", floor) for floor in (recipe.min_fused, *gates)]
+    return all(
+        score > floor[0] if floor[1] else score >= floor[0] for floor in floors if floor is not None
+    )

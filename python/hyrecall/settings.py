@@ -1,0 +1,200 @@
+"""The user's settings: a small JSON file that ``hyrecall config`` writes and a store follows.
+
+It holds no key of an endpoint: that belongs in the environment.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hyrecall import disk, recipes
+from hyrecall.arguments import number
+from hyrecall.embed.durations import duration
+from hyrecall.embed.openai_wire import Endpoint
+from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
+
+__all__ = ["KEYS", "read_settings", "remove_setting", "set_setting", "settings_path"]
+
+_LARGEST = 2**20  # bytes of the file
+_MOST_WEIGHT = 1e6
+_MOST_SECONDS = 86_400.0
+
+
+def settings_path(environ: Mapping[str, str] | None = None) -> Path:
+    """Say where the settings are: HYRECALL_CONFIG, else the user's configuration folder.
+
+    Examples
+    --------
+    >>> settings_path({"HYRECALL_CONFIG": "here/settings.json"}).as_posix()
+    'here/settings.json'
+    """
+    environ = os.environ if environ is None else environ
+    if given := environ.get("HYRECALL_CONFIG"):
+        return Path(given)
+    base = environ.get("XDG_CONFIG_HOME", "")
+    # A relative one is to be ignored, says the XDG specification.
+    home = Path(base) if Path(base).is_absolute() else Path.home() / ".config"
+    return home / "hyrecall" / "config.json"
+
+
+# ---- what each key may hold ----
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise error(DTypeError, name, "a text", type(value).__name__)
+    if not value.strip() or not value.isprintable():
+        raise error(OptionError, name, "a printable text", repr(value))
+    return value
+
+
+def _recipe(name: str, value: object) -> str:
+    if value not in recipes.__all__:
+        raise error(OptionError, name, f"one of {', '.join(recipes.__all__)}", repr(value))
+    return str(value)
+
+
+def _url(name: str, value: object) -> str:
+    Endpoint.of(name, value, has_key=False)
+    return str(value)
+
+
+def _embedder(name: str, value: object) -> str:
+    return value if value in ("static", "off") and isinstance(value, str) else _url(name, value)
+
+
+def _duration(name: str, value: object) -> str:
+    text = _text(name, value)
+    try:
+        seconds = duration(text)
+    except OptionError:
+        seconds = 0.0
+    if seconds <= 0:
+        raise error(OptionError, name, "a duration above 0, like 500ms or 3s", repr(text))
+    return text
+
+
+def _weight(name: str, value: object) -> float:
+    return _number(name, value, _MOST_WEIGHT, "a number from 0 to 1000000")
+
+
+def _seconds(name: str, value: object) -> float:
+    return _number(name, value, _MOST_SECONDS, "seconds from 0 to 86400")
+
+
+def _number(name: str, value: object, high: float, wish: str) -> float:
+    """Take a number, or the text of one: so it comes from a command line."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            raise error(OptionError, name, wish, repr(value)) from None
+    return number(name, value, 0.0, high, wish)
+
+
+KEYS: Mapping[str, Callable[[str, object], str | float]] = {
+    "path": _text,
+    "recipe": _recipe,
+    "embedder": _embedder,
+    "embedding_url": _url,
+    "embedding_model": _text,
+    "embed_timeout": _duration,
+    "recall_budget": _seconds,
+    "weight_recency": _weight,
+    "weight_importance": _weight,
+    "weight_relevance": _weight,
+}
+"""What may be set, and the function that takes a value or refuses it by name."""
+
+
+# ---- the file ----
+
+
+def read_settings(path: Path | None = None) -> dict[str, Any]:
+    """Read the settings; none where there is no file.
+
+    Raises
+    ------
+    OptionError
+        The file is no JSON object, or has an unknown key or a value that is refused: it is named.
+    """
+    path = path or settings_path()
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST + 1)
+    except FileNotFoundError:
+        return {}
+    try:
+        found = json.loads(content[:_LARGEST])
+    except (ValueError, RecursionError) as fault:
+        raise error(OptionError, str(path), "a JSON object", type(fault).__name__) from None
+    if not isinstance(found, dict):
+        raise error(OptionError, str(path), "a JSON object", type(found).__name__)
+    try:
+        return {name: _checked(name, value) for name, value in found.items()}
+    except HyrecallError as fault:
+        made = type(fault)(f"{path}: {fault}")
+        made.argument = fault.argument
+        raise made from None
+
+
+def set_setting(name: str, value: object, path: Path | None = None) -> str | float:
+    """Set one key; give the value as it is kept.
+
+    Raises
+    ------
+    DTypeError, OptionError
+        An unknown key, a value it cannot have, or a file that :func:`read_settings` refuses.
+    OSError
+        The file cannot be written; it is as it was.
+    """
+    kept = _checked(name, value)
+    with _changing(path or settings_path()) as settings:
+        settings[name] = kept
+    return kept
+
+
+def remove_setting(name: str, path: Path | None = None) -> bool:
+    """Unset one key; say whether it was set.
+
+    Raises
+    ------
+    OptionError
+        An unknown key, or a file that :func:`read_settings` refuses.
+    """
+    _check_name(name)
+    with _changing(path or settings_path()) as settings:
+        return settings.pop(name, None) is not None
+
+
+def _checked(name: str, value: object) -> str | float:
+    return _check_name(name)(name, value)
+
+
+def _check_name(name: str) -> Callable[[str, object], str | float]:
+    if name not in KEYS:
+        raise error(OptionError, "key", f"one of {', '.join(KEYS)}", repr(name))
+    return KEYS[name]
+
+
+@contextmanager
+def _changing(path: Path) -> Iterator[dict[str, Any]]:
+    """Read, let the caller change, and write: one process after the other, all or nothing."""
+    folder = path.absolute().parent
+    disk.make_folder(folder)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        settings = read_settings(path)
+        yield settings
+        content = json.dumps(settings, indent=2, sort_keys=True) + "\n"
+        disk.prepare(folder, path.name, content.encode())
+        disk.commit(folder, path.name)
+    finally:
+        os.close(handle)

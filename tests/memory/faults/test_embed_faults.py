@@ -1,0 +1,137 @@
+"""S1: every fault of an embedder times three budgets: recall answers by words, and in time.
+
+Each line printed has the fault, the budget and how late the answers were.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from embed.bad_embedders import BAD, DIM, Bad, patch_names
+from embed.lateness import SLACK, judge, late_now_and_then
+from embed.stub_server import StubServer, serving
+from hyrecall.embed import Guard, HashEmbedder
+from hyrecall.embed.breaker import Breaker
+from hyrecall.memory import DegradedReason, MemorySync
+from laws.effort import Effort
+from memory.stores import folder
+
+BUDGETS = (0.05, 0.2, 1.0)
+THREADS = 4
+NEVER = 10**6
+QUERY = "green tea"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[StubServer]:
+    with serving() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def filled() -> Path:
+    path = folder()
+    with MemorySync.open(path, embedder=HashEmbedder(DIM)) as memory:
+        texts = [f"tea number {n} is {'green' if n % 3 else 'black'}" for n in range(200)]
+        for n, text in enumerate(texts):
+            memory.remember(text, id=f"e{n}", user_id="ana")
+    return path
+
+
+@pytest.fixture(scope="module")
+def store(filled: Path) -> Iterator[MemorySync]:
+    with MemorySync.open(filled, embedder=HashEmbedder(DIM), read_only=True) as memory:
+        memory.search(QUERY, user_id="ana")
+        yield memory
+
+
+@pytest.fixture(scope="module")
+def by_words(filled: Path) -> list[tuple[str, float]]:
+    with MemorySync.open(filled, embedder=None, read_only=True) as memory:
+        return found(memory.search(QUERY, user_id="ana"))
+
+
+@pytest.fixture(autouse=True)
+def no_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    patch_names(monkeypatch)
+
+
+def found(matches: Any) -> list[tuple[str, float]]:
+    return [(match.episode.id, match.score) for match in matches]
+
+
+class GuardOfItsOwn:
+    """A guard for each call: the fault is to be met, not its breaker or its hung workers."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._local.guard, name)
+
+    @contextmanager
+    def put(self, guard: Guard) -> Iterator[None]:
+        """Stand for this guard in this thread."""
+        self._local.guard = guard
+        yield
+        guard.close()
+
+
+@pytest.fixture
+def guards(store: MemorySync, monkeypatch: pytest.MonkeyPatch) -> GuardOfItsOwn:
+    made = GuardOfItsOwn()
+    monkeypatch.setattr(store._store, "guard", made)
+    return made
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)
+def test_S1_recall_is_there_in_time(
+    bad: Bad,
+    budget: float,
+    server: StubServer,
+    store: MemorySync,
+    guards: GuardOfItsOwn,
+    by_words: list[Any],
+    effort: Effort,
+) -> None:
+    wanted = DegradedReason.EMBED_TIMEOUT if bad.waits else DegradedReason.EMBED_UNAVAILABLE
+
+    def ask() -> None:
+        with guards.put(Guard(bad.make(server), breaker=Breaker(NEVER), closes=True)):
+            matches = store.search(QUERY, user_id="ana", budget=budget)
+        (reason,) = matches.reasons
+        is_overrun = reason.reason is DegradedReason.EMBED_TIMEOUT and budget < 1
+        assert reason.reason is wanted or is_overrun
+        assert is_overrun or bad.waits or str(reason).startswith(f"embed_unavailable ({bad.fault}")
+        assert QUERY not in str(reason)
+        assert found(matches) == by_words
+
+    is_long = bad.waits and budget >= 1
+    calls = effort.cases(quick=36, full=100) if is_long else effort.cases(quick=100, full=1000)
+    late = judge(ask, budget, calls=calls, threads=THREADS)
+    print(f"S1, {bad.name}, {budget * 1000:.0f} ms: {late}")
+    assert not late.is_too_often, late
+
+
+def test_S1_a_recall_that_is_late_once_in_ten_is_seen(
+    server: StubServer,
+    store: MemorySync,
+    guards: GuardOfItsOwn,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The control: one embedder in ten holds the caller for longer."""
+    late_now_and_then(monkeypatch)
+    sleeps = next(bad for bad in BAD if bad.name == "sleeps in process")
+
+    def ask() -> None:
+        with guards.put(Guard(sleeps.make(server), closes=True)):
+            store.search(QUERY, user_id="ana", budget=0.05)
+
+    late = judge(ask, 0.05, calls=100, threads=THREADS)
+    assert late.is_too_often, late
+    assert late.at(50) < SLACK  # and no more than that

@@ -1,0 +1,119 @@
+"""Nobody is told what is not theirs from a shell either: every command, run as everybody else."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("typer", reason="the extra [cli] is not installed")
+pytest.importorskip("rich", reason="the extra [cli] is not installed")
+
+import typer.main
+from typer.testing import CliRunner
+
+from hyrecall.cli.app import app
+from hyrecall.embed import HashEmbedder
+from hyrecall.memory import MemorySync, browse, reads
+from memory.isolation.test_every_door import everybody, leaks
+from memory.isolation.world import VIEWERS, Viewer, World, make_world
+from memory.stores import DIM
+
+# Those that meet no store, or an index folder whose --scope part I walks elsewhere.
+NO_STORE = {
+    "index", "batch", "info", "demo", "tune", "eval", "config set", "config get", "config unset",
+    "config list", "config path",
+}  # fmt: skip
+# What a user may ask, knowing ids and words of others.
+CASES: dict[str, list[list[str]]] = {
+    "recall": [["oak disk"], ["zq"], ["", "--limit", "100"], ["oak", "--recipe", "hebb", "--json"]],
+    "remember": [["oak tea", "--id", "walked", "--json"]],
+    "forget": [["m0", "m1", "--json"], ["--session", "s0", "--yes"]],
+    "export": [[], ["--history"]],
+    "import": [["FILE"]],
+    "reembed": [["--force", "--json"]],
+    "doctor": [["--full", "--json"], ["--repair"]],
+    "browse ls": [["/"], ["/shared"], ["/memories/note"], ["/sessions"], ["/graph"], ["/facts"]],
+    "browse cat": [["/index.md"], ["/memories/note/m0.md"], ["/shared/bob/note/m0.md"],
+                   ["/sessions/s0.md"], ["/graph/m0.md"]],
+    "browse grep": [["zq", "--limit", "999"], ["oak", "/shared", "--json"]],
+    "browse find": [["*"], ["m*", "/shared", "--json"]],
+}  # fmt: skip
+EVERYBODYS = {"import", "doctor"}  # take no user
+
+
+def leaves(command: object, name: str = "") -> Iterator[str]:
+    """The commands of a tree by name."""
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield name
+        return
+    for word, one in inner.items():
+        yield from leaves(one, f"{name} {word}".strip())
+
+
+def run(world: World, viewer: Viewer, name: str, arguments: list[str], folder: Path) -> list[str]:
+    """What a command says on both streams, once the store is closed for it."""
+    place = {"--user": viewer.user, "--org": viewer.org, "--workspace": viewer.workspace}
+    options = [] if name in EVERYBODYS else [
+        word for option, value in place.items() if value is not None for word in (option, value)
+    ]  # fmt: skip
+    given = [word.replace("FILE", str(folder / "lines")) for word in arguments]
+    result = CliRunner().invoke(app, [*name.split(), *given, *options, "--path", str(folder)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), (name, arguments)
+    assert result.exit_code in (0, 1), (name, arguments, result.stderr)
+    return leaks(world, viewer, [result.stdout, result.stderr])
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = make_world(11)
+    folder = Path(made.memory._store.database.folder)
+    made.memory.close()
+    monkeypatch.setenv("HYRECALL_CONFIG", str(folder.parent / "no.json"))
+    monkeypatch.setattr(
+        "hyrecall.memory.store.choose.embedder", lambda *given: HashEmbedder(dim=DIM)
+    )
+    (folder / "lines").write_text(json.dumps({"format": 1}) + "\n")
+    return made
+
+
+def folder_of(world: World) -> Path:
+    return Path(world.memory._store.database.folder)
+
+
+def walk(world: World, viewer: Viewer, names: list[str]) -> set[str]:
+    """The commands that told the viewer what is not theirs."""
+    folder = folder_of(world)
+    return {n for n in names for one in CASES[n] if run(world, viewer, n, one, folder)}
+
+
+def test_every_command_has_a_case() -> None:
+    assert set(leaves(typer.main.get_command(app))) == NO_STORE | set(CASES)
+
+
+@pytest.mark.parametrize("viewer", VIEWERS, ids=str)
+def test_no_command_tells(world: World, viewer: Viewer) -> None:
+    assert walk(world, viewer, list(CASES)) == set()
+    others = [user for user in ("alice", "bob") if user != viewer.user]
+    with MemorySync.open(folder_of(world), embedder=None) as memory:
+        for user in others:
+            assert memory.get("m0", user_id=user) is not None
+
+
+def test_an_audience_that_is_too_wide_would_be_seen(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (reads, browse):
+        monkeypatch.setattr(module, "audience", everybody)
+    told = walk(world, Viewer("alice"), ["browse grep", "browse cat"])
+    assert told == {"browse grep", "browse cat"}
+
+
+def test_everybodys_export_is_asked_for_by_name(world: World) -> None:
+    folder = str(folder_of(world))
+    result = CliRunner().invoke(app, ["export", "--everyone", "--path", folder])
+    assert leaks(world, Viewer("alice"), result.stdout)
+    refused = CliRunner().invoke(app, ["export", "--everyone", "--user", "alice", "--path", folder])
+    assert refused.exit_code == 1
+    assert not refused.stdout

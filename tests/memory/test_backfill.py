@@ -1,0 +1,281 @@
+"""Vectors for what has none: one page after the other, resumable, errors by name."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from embed.fakes import Fake
+from hyrecall.embed import EmbedError, EmbedFault, Guard, HashEmbedder, Off
+from hyrecall.errors import OptionError
+from hyrecall.memory import MemorySync, backfill
+from hyrecall.memory.backfill import Reembedded, RowError, reembed
+from hyrecall.memory.cells import Cell, find_cell
+from hyrecall.memory.codec import decode_vector
+from hyrecall.memory.database import Database
+from hyrecall.memory.selection import Selection
+from hyrecall.memory.types import Episode
+from hyrecall.memory.writing import NewVersion, forget, remember, update
+from memory.rows_of_tests import ANA, BOB, NOW
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Database]:
+    database = Database.open(tmp_path / "store")
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def guard() -> Iterator[Guard]:
+    made = Guard(HashEmbedder(8))
+    yield made
+    made.close()
+
+
+def keep(store: Database, cell: Cell, *texts: str, at: int = 0) -> None:
+    rows = [
+        NewVersion(cell, Episode(id=f"e{n}", user_id=cell.user, output=text))
+        for n, text in enumerate(texts, at)
+    ]
+    with store.transaction() as c:
+        remember(c, rows, NOW)
+
+
+def numbers(store: Database, *cells: Cell) -> list[int]:
+    with store.reading() as c:
+        return [number for cell in cells if (number := find_cell(c, cell)) is not None]
+
+
+def vectors(store: Database, cell: Cell = ANA) -> dict[str, tuple[list[float], str] | None]:
+    select = "SELECT id, embedding, embedding_model FROM versions WHERE cell = ? ORDER BY row"
+    with store.reading() as c:
+        return {
+            key: None if blob is None else (decode_vector(blob).tolist(), model)
+            for key, blob, model in c.execute(select, (find_cell(c, cell),))
+        }
+
+
+def expected(text: str, dim: int = 8) -> tuple[list[float], str]:
+    return HashEmbedder(dim).embed([text])[0].tolist(), f"hash-{dim}"
+
+
+def failing(*bad: str) -> Fake:
+    """Refuse any call with one of these texts, as an endpoint does."""
+
+    def reply(texts: Sequence[str]) -> object:
+        if set(texts) & set(bad):
+            raise EmbedError.of(EmbedFault.UNREACHABLE, "status 200", "status 500")
+        return HashEmbedder(8).embed(texts)
+
+    return Fake(reply, dim=8, model="hash-8")
+
+
+def test_what_has_no_vector_gets_one_and_a_second_run_calls_nothing(store: Database) -> None:
+    keep(store, ANA, *(f"text {n}" for n in range(150)))
+    fake = failing()
+    guard = Guard(fake)
+    told: list[tuple[int, int]] = []
+    done = reembed(store, guard, numbers(store, ANA), progress=lambda *at: told.append(at))
+    assert done == Reembedded(scanned=150, embedded=150, skipped=0)
+    assert vectors(store) == {f"e{n}": expected(f"text {n}") for n in range(150)}
+    assert told == [(64, 150), (128, 150), (150, 150)]
+    assert [len(call) for call in fake.calls] == [64, 64, 22]
+    fake.calls.clear()
+    again = reembed(store, guard, numbers(store, ANA))
+    assert again == Reembedded(scanned=150, embedded=0, skipped=150)
+    assert fake.calls == []
+    guard.close()
+
+
+def test_only_rows_of_the_cells_given_are_touched(store: Database, guard: Guard) -> None:
+    keep(store, ANA, "tea")
+    keep(store, BOB, "coffee")
+    assert reembed(store, guard, numbers(store, BOB)).scanned == 1
+    assert vectors(store, ANA) == {"e0": None}
+    assert vectors(store, BOB) == {"e0": expected("coffee")}
+    assert reembed(store, guard, []) == Reembedded(0, 0, 0)
+
+
+def test_force_takes_all_and_knows_the_new_model(store: Database, guard: Guard) -> None:
+    keep(store, ANA, "tea", "coffee")
+    reembed(store, guard, numbers(store, ANA))
+    other = Guard(HashEmbedder(16))
+    assert reembed(store, other, numbers(store, ANA)).embedded == 0
+    done = reembed(store, other, numbers(store, ANA), force=True)
+    assert done == Reembedded(scanned=2, embedded=2, skipped=0)
+    assert vectors(store) == {"e0": expected("tea", 16), "e1": expected("coffee", 16)}
+    with store.reading() as c:
+        models = c.execute("SELECT model, dim FROM models ORDER BY dim").fetchall()
+    assert models == [("hash-8", 8), ("hash-16", 16)]
+    other.close()
+
+
+def test_one_bad_row_is_named_and_the_others_get_theirs(store: Database) -> None:
+    keep(store, ANA, "a", "b", "SECRET", "d", "e")
+    guard = Guard(failing("SECRET"))
+    done = reembed(store, guard, numbers(store, ANA))
+    assert (done.scanned, done.embedded, done.skipped) == (5, 4, 0)
+    told = "unreachable: expected status 200, got status 500"
+    assert done.errors == (RowError("e2", ANA.user, told),)
+    assert "SECRET" not in repr(done)
+    assert [key for key, one in vectors(store).items() if one is None] == ["e2"]
+    guard.close()
+
+
+def test_more_bad_rows_than_open_a_guard_do_not_end_the_work(store: Database) -> None:
+    bad = [f"bad {n}" for n in range(10)]
+    keep(store, ANA, *bad, "good")
+    guard = Guard(failing(*bad))
+    done = reembed(store, guard, numbers(store, ANA))
+    assert (done.embedded, len(done.errors), done.stopped) == (1, 10, None)
+    assert guard.state()["breaker"] == "closed"  # recalls go on meanwhile
+    guard.close()
+
+
+def test_an_endpoint_that_is_down_ends_the_work_and_the_next_run_goes_on(store: Database) -> None:
+    texts = [f"text {n}" for n in range(200)]
+    keep(store, ANA, *texts)
+    down = Guard(failing(*texts[64:]))
+    done = reembed(store, down, numbers(store, ANA))
+    assert (done.embedded, len(done.errors)) == (64, 19)  # the page itself is the 20th failure
+    assert done.stopped is not None
+    assert done.stopped.startswith("resting")
+    up = Guard(failing())
+    done = reembed(store, up, numbers(store, ANA))
+    assert (done.embedded, done.errors, done.stopped) == (136, (), None)
+    down.close()
+    up.close()
+
+
+def test_a_forced_run_that_is_interrupted_goes_on_where_it_was(store: Database) -> None:
+    keep(store, ANA, *(f"text {n}" for n in range(150)))
+    fake = failing()
+    guard = Guard(fake)
+
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reembed(store, guard, numbers(store, ANA), force=True, progress=interrupt)
+    assert sum(len(call) for call in fake.calls) == 64
+    keep(store, BOB, "other cells begin at their beginning")
+    assert reembed(store, guard, numbers(store, BOB), force=True).embedded == 1
+    with pytest.raises(KeyboardInterrupt):
+        reembed(store, guard, numbers(store, ANA), force=True, progress=interrupt)
+    fake.calls.clear()
+    done = reembed(store, guard, numbers(store, ANA), force=True)
+    assert done == Reembedded(scanned=150, embedded=86, skipped=64)
+    fake.calls.clear()
+    assert reembed(store, guard, numbers(store, ANA), force=True).embedded == 150  # from the start
+    with store.reading() as c:
+        assert c.execute("SELECT count(*) FROM meta WHERE name = 'reembed'").get == 0
+    guard.close()
+
+
+def test_what_is_written_meanwhile_keeps_what_it_has(store: Database) -> None:
+    """A row that was updated or forgotten while its text was embedded gets no vector of it."""
+    keep(store, ANA, "old", "gone", "stays")
+    cells = numbers(store, ANA)
+
+    def reply(texts: Sequence[str]) -> object:
+        with store.transaction() as c:
+            update(c, ANA, "e0", {"output": "new"}, None, None, None, NOW)
+            forget(c, Selection(cells, ids=["e1"]), None, NOW)
+        return HashEmbedder(8).embed(texts)
+
+    guard = Guard(Fake(reply, dim=8, model="hash-8"))
+    done = reembed(store, guard, cells)
+    assert done == Reembedded(scanned=3, embedded=1, skipped=2)
+    assert vectors(store) == {"e0": None, "e1": None, "e2": expected("stays")}
+    with store.reading() as c:
+        n_kept = c.execute("SELECT count(*) FROM versions WHERE embedding IS NOT NULL").get
+    assert n_kept == 1
+    guard.close()
+
+
+def test_nothing_but_the_vector_changes(store: Database, guard: Guard) -> None:
+    keep(store, ANA, "tea")
+    columns = "row, cell, id, version, status, reason, recorded_at, kind, output, occurred_at, tags"
+
+    def rest() -> list[tuple[object, ...]]:
+        with store.reading() as c:
+            return list(c.execute(f"SELECT {columns} FROM versions")) + list(
+                c.execute("SELECT pinned, access_count, last_accessed, version FROM documents")
+            )
+
+    before, sequence = rest(), store.sequence()
+    reembed(store, guard, numbers(store, ANA))
+    assert rest() == before
+    assert store.sequence() > sequence  # so that an index follows
+
+
+def test_a_row_without_a_text_is_passed_over(store: Database, guard: Guard) -> None:
+    keep(store, ANA, "", "tea", "  ")
+    assert reembed(store, guard, numbers(store, ANA)) == Reembedded(3, 1, 2)
+
+
+def test_without_an_embedder_it_refuses_and_changes_nothing(store: Database) -> None:
+    keep(store, ANA, "tea")
+    before = store.sequence()
+    with pytest.raises(OptionError, match="embedder: expected one: set LTM_EMBEDDING_URL"):
+        reembed(store, Guard(Off("LTM_EMBED_DISABLE is set")), numbers(store, ANA))
+    assert store.sequence() == before
+
+
+def test_a_reader_is_refused(store: Database, guard: Guard) -> None:
+    keep(store, ANA, "tea")
+    reader = Database.open(store.folder, read_only=True)
+    with pytest.raises(OptionError, match="memory: expected a store opened for writing"):
+        reembed(reader, guard, numbers(store, ANA))
+    reader.close()
+
+
+def test_the_check_for_other_versions_is_what_keeps_them(
+    store: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: written without looking, the vector of an old text is seen on the new row."""
+
+    def blind(c: object, rows: Sequence[tuple[int, bytes, str]]) -> int:
+        for row, blob, model in rows:
+            change = "UPDATE versions SET embedding = ?, embedding_model = ? WHERE row = ?"
+            c.execute(change, (blob, model, row))  # type: ignore[attr-defined]
+        return len(rows)
+
+    monkeypatch.setattr(backfill, "set_vectors", blind)
+    with pytest.raises(AssertionError):
+        test_what_is_written_meanwhile_keeps_what_it_has(store)
+
+
+def test_vectors_are_float32_and_finite(store: Database) -> None:
+    keep(store, ANA, "tea")
+    guard = Guard(Fake(lambda texts: np.array([[1e39] * 8]), dim=8))
+    done = reembed(store, guard, numbers(store, ANA))
+    assert (done.embedded, len(done.errors)) == (0, 1)
+    assert done.errors[0].error.startswith("malformed")
+    guard.close()
+
+
+class LengthUnknown:
+    """As an endpoint: how long its vectors are, the first reply tells."""
+
+    model = "unknown-3"
+    dim = None
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        return np.tile(np.float32([1, 2, 3]), (len(texts), 1))
+
+
+def test_the_index_takes_vectors_of_a_length_that_was_met_while_embedding_anew(
+    tmp_path: Path,
+) -> None:
+    with MemorySync.open(tmp_path / "m", embedder=None) as memory:
+        memory.remember("tea", user_id="ana")
+    with MemorySync.open(tmp_path / "m", embedder=LengthUnknown()) as memory:
+        assert memory.reembed().embedded == 1
+        asked = memory.search("nothing of it", user_id="ana", vector=[1, 2, 3])
+        assert [round(one.vector_score or 0, 5) for one in asked] == [1.0]
+    with MemorySync.open(tmp_path / "m", embedder=LengthUnknown(), read_only=True) as memory:
+        checks = {check.name: check.detail for check in memory.doctor().checks}
+        assert '"rebuilds": 0' in checks["index"], checks["index"]

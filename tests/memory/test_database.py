@@ -1,0 +1,345 @@
+"""The database of a store: who may open it, what a transaction promises, what readers see."""
+
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+import hyrecall as hr
+from hyrecall.errors import (
+    CorruptStoreError,
+    OptionError,
+    StoreError,
+    StoreFormatError,
+    StoreNotFoundError,
+    WriterBusyError,
+)
+from hyrecall.memory.database import DATABASE, Database
+from hyrecall.memory.faults import check_sqlite
+from hyrecall.memory.schema import FORMAT, meta, take_sequence
+from memory.children import in_child
+
+PUT = "INSERT OR REPLACE INTO models VALUES (?, ?)"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Database]:
+    database = Database.open(tmp_path / "store")
+    yield database
+    database.close()
+
+
+def put(database: Database, name: str, dim: int = 1) -> None:
+    with database.transaction() as connection:
+        connection.execute(PUT, (name, dim))
+        take_sequence(connection)
+
+
+def names(database: Database) -> list[str]:
+    with database.reading() as connection:
+        return [name for (name,) in connection.execute("SELECT model FROM models ORDER BY model")]
+
+
+# ---- opening ----
+
+
+def test_what_was_committed_is_there_after_reopening(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "store"
+    first = Database.open(folder)
+    put(first, "one")
+    first.close()
+    first.close()
+    again = Database.open(folder)
+    assert names(again) == ["one"]
+    assert again.sequence() == 1
+    assert again.was_clean
+    again.close()
+
+
+def test_a_store_is_its_owners_alone(store: Database) -> None:
+    put(store, "one")
+    assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in store.folder.iterdir()}
+    assert modes.keys() == {DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "LOCK"}
+    assert set(modes.values()) == {0o600}
+
+
+def test_there_is_one_writer_and_it_says_who(store: Database) -> None:
+    with pytest.raises(WriterBusyError, match=f"pid {os.getpid()}"):
+        Database.open(store.folder)
+    reader = Database.open(store.folder, read_only=True)
+    put(store, "one")
+    assert names(reader) == ["one"]
+    reader.close()
+    store.close()
+    Database.open(store.folder).close()
+
+
+def test_a_reader_writes_nothing(store: Database) -> None:
+    reader = Database.open(store.folder, read_only=True)
+    with pytest.raises(OptionError, match="opened for writing"), reader.transaction():
+        pass
+    with pytest.raises(StoreError), reader.reading() as connection:
+        connection.execute(PUT, ("one", 1))
+    assert names(reader) == []
+    reader.close()
+
+
+def test_a_reader_needs_no_writer(tmp_path: Path) -> None:
+    writer = Database.open(tmp_path / "store")
+    put(writer, "one")
+    writer.close()
+    reader = Database.open(tmp_path / "store", read_only=True)
+    assert names(reader) == ["one"]
+    reader.close()
+
+
+def test_a_reader_of_nothing_makes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(StoreNotFoundError, match=r"expected a folder with memory\.db"):
+        Database.open(tmp_path / "store", read_only=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_other_things_is_no_store(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("x")
+    with pytest.raises(OptionError, match=r"expected a store.*got one with 'thesis.txt' in it"):
+        Database.open(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+    with pytest.raises(OptionError, match="expected a folder"):
+        Database.open(tmp_path / "thesis.txt")
+
+
+def test_what_was_left_by_a_first_open_that_failed_is_a_store(tmp_path: Path) -> None:
+    (tmp_path / "LOCK").touch()
+    (tmp_path / DATABASE).touch()
+    Database.open(tmp_path).close()
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_newer_store_is_refused_and_stays_as_it_was(store: Database, *, read_only: bool) -> None:
+    with store.transaction() as connection:
+        connection.execute("UPDATE meta SET value = ? WHERE name LIKE 'min_%'", (FORMAT + 1,))
+    connection = store._connect(writing=True)
+    connection.pragma("user_version", FORMAT + 1)
+    connection.close()
+    store.close()
+    before = (store.folder / DATABASE).read_bytes()
+    with pytest.raises(StoreFormatError, match=str(FORMAT + 1)):
+        Database.open(store.folder, read_only=read_only)
+    assert (store.folder / DATABASE).read_bytes() == before
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_file_that_is_no_database_is_damage(store: Database, *, read_only: bool) -> None:
+    store.close()
+    (store.folder / DATABASE).write_bytes(b"no database at all" * 500)
+    with pytest.raises(CorruptStoreError, match="expected an SQLite database"):
+        Database.open(store.folder, read_only=read_only)
+
+
+def test_damage_is_found_when_the_last_writer_did_not_close(tmp_path: Path) -> None:
+    def leave_a_log() -> int:
+        database = Database.open(tmp_path / "store")
+        for at in range(200):
+            put(database, f"model {at:03} {'x' * 200}")
+        assert database.checkpoint()
+        put(database, "last")
+        os._exit(0)
+
+    assert in_child(leave_a_log) == 0
+    path = tmp_path / "store" / DATABASE
+    again = Database.open(tmp_path / "store")
+    assert not again.was_clean
+    assert len(names(again)) == 201
+    assert again.problems(full=True) == []
+    again.close()
+    assert in_child(leave_a_log) == 0
+    content = bytearray(path.read_bytes())
+    at = content.index(b"model 100")
+    content[at - 300 : at + 300] = bytes(600)
+    path.write_bytes(content)
+    with pytest.raises(CorruptStoreError):
+        Database.open(tmp_path / "store")
+
+
+@pytest.mark.parametrize("version", ["3.40.1", "3.44.5", "3.50.6", "3.51.2", "3.7.0"])
+def test_an_sqlite_that_may_damage_is_refused(version: str) -> None:
+    with pytest.raises(OptionError, match=f"apsw: expected one with SQLite 3.51.3 .* {version}"):
+        check_sqlite(version)
+
+
+@pytest.mark.parametrize("version", ["3.44.6", "3.50.7", "3.51.3", "3.54.1", "4.0"])
+def test_an_sqlite_that_is_mended_is_taken(version: str) -> None:
+    check_sqlite(version)
+
+
+def test_the_disk_is_asked_for_all_there_is(store: Database) -> None:
+    with store.transaction() as connection:
+        assert connection.pragma("synchronous") == 2
+        assert connection.pragma("journal_mode") == "wal"
+        assert connection.pragma("secure_delete") == 1
+        assert connection.pragma("foreign_keys") == 1
+        with pytest.raises(apsw.Error):
+            connection.load_extension("anything")
+
+
+# ---- transactions ----
+
+
+def test_a_block_that_raises_changes_nothing(store: Database) -> None:
+    def put_and_raise() -> None:
+        with store.transaction() as connection:
+            connection.execute(PUT, ("one", 1))
+            raise ZeroDivisionError
+
+    def put_what_is_refused() -> None:
+        with store.transaction() as connection:
+            connection.executemany(PUT, [("one", 1), ("two", 0)])
+
+    with pytest.raises(ZeroDivisionError):
+        put_and_raise()
+    with pytest.raises(apsw.ConstraintError):
+        put_what_is_refused()
+    put(store, "three")
+    assert names(store) == ["three"]
+    assert store.sequence() == 1
+
+
+def test_errors_of_the_block_itself_keep_their_names(store: Database) -> None:
+    with pytest.raises(FileNotFoundError), store.transaction():
+        (store.folder / "nothing").read_bytes()
+    with pytest.raises(FileNotFoundError), store.reading():
+        (store.folder / "nothing").read_bytes()
+
+
+def test_threads_take_turns_and_all_of_them_land(store: Database) -> None:
+    threads = [threading.Thread(target=put, args=(store, f"{at:02}")) for at in range(25)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert names(store) == [f"{at:02}" for at in range(25)]
+    assert store.sequence() == 25
+
+
+def test_a_reader_sees_one_state_whatever_is_written(store: Database) -> None:
+    put(store, "one")
+    with store.reading() as connection:
+        assert meta(connection, "sequence") == 1
+        put(store, "two")
+        assert connection.execute("SELECT count(*) FROM models").get == 1
+        assert names(store) == ["one", "two"]  # another reading
+    with store.reading() as connection:
+        assert connection.execute("SELECT count(*) FROM models").get == 2
+
+
+def test_readers_in_threads_never_see_half_of_a_transaction(store: Database) -> None:
+    for name in ("a", "b"):
+        put(store, name, 1)
+    torn: list[list[int]] = []
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            with store.reading() as connection:
+                dims = [dim for (dim,) in connection.execute("SELECT dim FROM models")]
+            if len(set(dims)) > 1:
+                torn.append(dims)
+
+    readers = [threading.Thread(target=look) for _ in range(4)]
+    for reader in readers:
+        reader.start()
+    for dim in range(2, 120):
+        with store.transaction() as connection:
+            connection.execute(PUT, ("a", dim))
+            connection.execute(PUT, ("b", dim))
+    done.set()
+    for reader in readers:
+        reader.join()
+    assert torn == []
+    assert len(store._idle) <= 8
+
+
+def test_a_closed_store_is_refused_by_name(store: Database) -> None:
+    store.close()
+    for use in (store.sequence, store.checkpoint):
+        with pytest.raises(OptionError, match="expected an open store, got a closed one"):
+            use()
+
+
+def test_a_reading_may_outlive_the_close(store: Database) -> None:
+    put(store, "one")
+    with store.reading() as connection:
+        assert meta(connection, "sequence") == 1
+        store.close()
+        assert connection.execute("SELECT model FROM models").get == "one"
+    again = Database.open(store.folder)
+    assert names(again) == ["one"]
+    again.close()
+
+
+def test_a_forked_child_is_told_to_open_its_own(store: Database) -> None:
+    put(store, "one")
+
+    def use_the_parents() -> int:
+        for use in (store.sequence, lambda: put(store, "two")):
+            with pytest.raises(StoreError, match=r"expected the process that opened it \(pid"):
+                use()
+        store.close()
+        own = Database.open(store.folder, read_only=True)
+        found = names(own)
+        own.close()
+        return 0 if found == ["one"] else 1
+
+    assert in_child(use_the_parents) == 0
+    put(store, "three")
+    assert names(store) == ["one", "three"]
+    with pytest.raises(WriterBusyError):
+        Database.open(store.folder)
+
+
+# ---- the log ----
+
+
+def test_a_checkpoint_empties_the_log(store: Database) -> None:
+    put(store, "one")
+    log = store.folder / f"{DATABASE}-wal"
+    assert log.stat().st_size > 0
+    assert store.checkpoint()
+    assert log.stat().st_size == 0
+    assert names(store) == ["one"]
+
+
+def test_a_checkpoint_waits_for_readers_only_so_long(store: Database) -> None:
+    put(store, "one")
+    with store.reading() as connection:
+        assert connection.execute("SELECT count(*) FROM models").get == 1
+        put(store, "two")
+        assert not store.checkpoint(wait=0.1)
+        assert connection.execute("SELECT count(*) FROM models").get == 1
+    assert store.checkpoint(wait=0.1)
+
+
+def test_the_standard_librarys_sqlite_reads_a_store(store: Database) -> None:
+    """In a process of its own: two copies of SQLite in one break each other's locks."""
+    import subprocess
+    import sys
+
+    put(store, "one")
+    store.close()
+    code = (
+        "import sqlite3, sys\n"
+        "c = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True)\n"
+        "print(c.execute('SELECT model FROM models').fetchall())"
+    )
+    command = [sys.executable, "-c", code, str(store.folder / DATABASE)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "[('one',)]\n"
+
+
+def test_store_errors_are_of_the_family() -> None:
+    assert issubclass(StoreError, (hr.HyrecallError, OSError))

@@ -1,0 +1,153 @@
+"""One object is held for a subject and a predicate at a time; what was held stays readable."""
+
+from datetime import UTC, datetime, timedelta
+
+import apsw
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hyrecall.errors import KeyConflictError, OptionError
+from hyrecall.memory import Fact
+from hyrecall.memory.cells import Cell, find_cell
+from hyrecall.memory.fact_rows import assert_fact, fact_history, facts_of_rows, valid_facts
+from hyrecall.memory.reading import episode_by_id, newest
+from hyrecall.memory.selection import Selection
+from hyrecall.memory.writing import Written, forget, update
+from memory.rows_of_tests import ANA, BOB, MODEL, NOW, vector
+from memory.test_edge_rows import a_store
+
+
+def day(n: int) -> datetime:
+    return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=n)
+
+
+def a_fact(object_: str, begin: int, end: int | None = None, cell: Cell = ANA, **more: str) -> Fact:
+    until = None if end is None else day(end)
+    said = {"subject": "ana", "predicate": "lives in", "object": object_, **more}
+    return Fact(**{**cell.identity(), **said}, valid_from=day(begin), valid_to=until)
+
+
+def held(store: apsw.Connection, at: int, cell: Cell = ANA) -> list[str]:
+    number = find_cell(store, cell)
+    found = valid_facts(store, [] if number is None else [number], valid_at=day(at))
+    return [one.object for one in found]
+
+
+def tell(store: apsw.Connection, fact: Fact) -> Written:
+    with store:
+        return assert_fact(store, fact, None, None, NOW)
+
+
+@pytest.fixture
+def store() -> apsw.Connection:
+    return a_store()
+
+
+def test_another_object_ends_the_one_before(store: apsw.Connection) -> None:
+    oslo = a_fact("Oslo", 10)
+    with store:
+        first = assert_fact(store, oslo, vector("oslo"), MODEL, NOW)
+    rome = tell(store, a_fact("Rome", 20))
+    assert [held(store, at) for at in (9, 10, 19, 20, 99)] == [
+        [],
+        ["Oslo"],
+        ["Oslo"],
+        ["Rome"],
+        ["Rome"],
+    ]
+    history = fact_history(store, first.cell, oslo.id)
+    assert [one.fact.valid_to for one in history] == [None, day(20)]
+    assert [one.version for one in history] == [1, 2]
+    closed = store.execute("SELECT row, embedding FROM versions WHERE version = 2").get
+    assert closed[1] == vector("oslo").tobytes()
+    facts = facts_of_rows(store, [first.row, closed[0], rome.row], [first.cell])
+    assert facts.keys() == {closed[0], rome.row}
+    assert facts[closed[0]] == oslo.model_copy(update={"valid_to": day(20)})
+
+
+def test_an_older_fact_ends_where_the_next_begins(store: apsw.Connection) -> None:
+    tell(store, a_fact("Rome", 20))
+    tell(store, a_fact("Oslo", 10))
+    tell(store, a_fact("Bonn", 0, 99))
+    assert [held(store, at) for at in (5, 15, 25)] == [["Bonn"], ["Oslo"], ["Rome"]]
+
+
+def test_what_is_held_already_is_not_written_again(store: apsw.Connection) -> None:
+    first = tell(store, a_fact("Oslo", 10))
+    assert tell(store, a_fact("Oslo", 15)) == first
+    assert tell(store, a_fact("Oslo", 10, 12)) == first
+    assert store.execute("SELECT count(*) FROM versions").get == 1
+    tell(store, a_fact("Rome", 20, 25))
+    tell(store, a_fact("Rome", 22))
+    assert held(store, 30) == ["Rome"], "the longer one is new"
+
+
+def test_a_correction_of_the_same_time_leaves_the_wrong_one_valid_never(
+    store: apsw.Connection,
+) -> None:
+    wrong = tell(store, a_fact("Rome", 10))
+    tell(store, a_fact("Oslo", 10))
+    assert held(store, 10) == ["Oslo"]
+    assert [one.fact.object for one in fact_history(store, wrong.cell, wrong.id)] == ["Rome"] * 2
+
+
+def test_slots_are_of_a_cell_a_subject_and_a_predicate(store: apsw.Connection) -> None:
+    tell(store, a_fact("Oslo", 10))
+    tell(store, a_fact("Rome", 20, cell=BOB))
+    tell(store, a_fact("Bonn", 20, predicate="works in"))
+    tell(store, a_fact("Wien", 20, subject="eve"))
+    assert held(store, 30) == ["Oslo", "Bonn", "Wien"]
+    assert held(store, 30, BOB) == ["Rome"]
+    ana = find_cell(store, ANA)
+    assert ana is not None
+    assert [one.object for one in valid_facts(store, [ana], subject="eve")] == ["Wien"]
+    assert valid_facts(store, []) == []
+
+
+def test_a_fact_is_found_as_an_episode_and_goes_as_one(store: apsw.Connection) -> None:
+    written = tell(store, a_fact("Oslo", 10))
+    episode = episode_by_id(store, written.cell, written.id)
+    assert episode is not None
+    assert (episode.kind, episode.output) == ("fact", "ana lives in Oslo")
+    assert [one.id for one in newest(store, [written.cell], kind="fact")] == [written.id]
+    with pytest.raises(OptionError, match="a fact changes by a new one"):
+        update(store, ANA, written.id, {"output": "x"}, None, None, None, NOW)
+    assert forget(store, Selection([written.cell], ids=[written.id]), None, NOW) == 1
+    assert held(store, 15) == []
+    assert facts_of_rows(store, [written.row], [written.cell]) == {}
+    tell(store, a_fact("Rome", 5))
+    assert held(store, 50) == ["Rome"], "a fact that is gone ends none"
+
+
+def test_an_id_is_of_one_fact(store: apsw.Connection) -> None:
+    tell(store, a_fact("Oslo", 10, id="f"))
+    with pytest.raises(KeyConflictError):
+        tell(store, a_fact("Rome", 20, id="f"))
+    assert held(store, 30) == ["Oslo"]
+
+
+TOLD = st.tuples(st.sampled_from("ABC"), st.integers(0, 12), st.none() | st.integers(0, 6))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(TOLD, max_size=10))
+def test_at_every_time_that_is_held_which_a_list_of_days_says(
+    told: list[tuple[str, int, int | None]],
+) -> None:
+    """Spec A43. The definition: a day belongs to whoever was told of it last, in valid time."""
+    store, last = a_store(), 24
+    intervals: list[list[object]] = []  # [object, begin, end), slow and plain
+    for object_, begin, length in told:
+        end = last if length is None else begin + length
+        end = min([end, *(b for _, b, _ in intervals if b > begin)])  # type: ignore[type-var, operator]
+        now = [one for one in intervals if one[1] <= begin < one[2]]  # type: ignore[operator]
+        if not any(one[0] == object_ and one[2] >= end for one in now):  # type: ignore[operator]
+            for one in now:
+                one[2] = begin
+            intervals.append([object_, begin, end])
+        tell(store, a_fact(object_, begin, None if length is None else begin + length))
+    for at in range(last):
+        wish = [one[0] for one in intervals if one[1] <= at < one[2]]  # type: ignore[operator]
+        assert held(store, at) == wish
+        assert len(wish) <= 1

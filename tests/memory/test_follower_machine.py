@@ -1,0 +1,170 @@
+"""Whatever is done to a store, its followers equal an index that is built of it, bit for bit."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from hyrecall.errors import KeyConflictError, NotFoundError
+from hyrecall.memory import derived, edge_rows, writing
+from hyrecall.memory.database import Database
+from hyrecall.memory.follower import Follower
+from hyrecall.memory.writing import NewVersion
+from memory.small_store import (
+    NOW,
+    USERS,
+    cell,
+    episode,
+    follower_of,
+    forget,
+    link,
+    rebuilt,
+    remember,
+    replies,
+    update,
+)
+
+users = st.sampled_from(USERS)
+numbers = st.integers(0, 11)
+names = st.integers(0, 3)
+
+
+class Life(RuleBasedStateMachine):
+    """One process writes and follows; another only follows, now and then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.database = Database.open(self.folder / "store")
+        self.reader = Database.open(self.folder / "store", read_only=True)
+        self.writing = self.opened(self.database)
+        self.reading = self.opened(self.reader)
+        self.n_changes = 0
+
+    def opened(self, database: Database) -> Follower:
+        follower = follower_of(database)
+        follower.open()
+        return follower
+
+    @rule(number=numbers, user=users, n=st.integers(1, 4))
+    def remember(self, number: int, user: str | None, n: int) -> None:
+        with contextlib.suppress(KeyConflictError):
+            remember(self.database, *(episode(number + at, user=user) for at in range(n)))
+
+    @rule(number=numbers, user=users, other=st.integers(100, 120))
+    def update(self, number: int, user: str | None, other: int) -> None:
+        with contextlib.suppress(NotFoundError):
+            update(self.database, f"e{number}", user, output=episode(other).output)
+
+    @rule(number=numbers, user=users)
+    def forget(self, number: int, user: str | None) -> None:
+        forget(self.database, f"e{number}", user)
+
+    @rule(number=numbers, user=users, on=st.booleans())
+    def pin_and_touch(self, number: int, user: str | None, on: bool) -> None:
+        with self.database.transaction() as connection:
+            writing.touch(connection, [(cell(user), f"e{number}")], NOW)
+        with contextlib.suppress(NotFoundError), self.database.transaction() as connection:
+            writing.pin(connection, cell(user), f"e{number}", on)
+
+    @rule(number=numbers, user=users, other=st.integers(200, 220))
+    def supersede(self, number: int, user: str | None, other: int) -> None:
+        new = NewVersion(cell(user), episode(other, user=user))
+        refused = contextlib.suppress(NotFoundError, KeyConflictError)
+        with refused, self.database.transaction() as connection:
+            writing.supersede(connection, cell(user), f"e{number}", new, "test", NOW)
+
+    @rule(name=names, user=users, ends=st.lists(numbers, min_size=2, max_size=3))
+    def link(self, name: int, user: str | None, ends: list[int]) -> None:
+        with contextlib.suppress(KeyConflictError):
+            link(self.database, f"edge{name}", [f"e{end}" for end in ends], user)
+
+    @rule(name=names, user=users)
+    def unlink(self, name: int, user: str | None) -> None:
+        with self.database.transaction() as connection:
+            edge_rows.unlink(connection, cell(user), f"edge{name}", "test", NOW)
+
+    @rule(number=numbers)
+    def erase(self, number: int) -> None:
+        with self.database.transaction() as connection:
+            connection.execute("DELETE FROM documents WHERE id = ?", (f"e{number}",))
+            connection.execute("DELETE FROM edges WHERE id = ?", (f"edge{number}",))
+            bump = "UPDATE meta SET value = value + 1 WHERE name IN ('sequence', 'erasures')"
+            connection.execute(bump)
+
+    @rule()
+    def catch_up(self) -> None:
+        self.reading.catch_up()
+
+    @rule(compact=st.booleans())
+    def tidy(self, compact: bool) -> None:
+        self.writing.reconcile(compact=compact)
+
+    @rule()
+    def snapshot(self) -> None:
+        self.writing.snapshot()
+
+    @rule()
+    def reopen(self) -> None:
+        self.writing.close()
+        self.writing = self.opened(self.database)
+
+    @rule()
+    def reopen_the_reader(self) -> None:
+        self.reading.close()
+        self.reading = self.opened(self.reader)
+
+    @invariant()
+    def both_equal_what_is_built_anew(self) -> None:
+        wanted = replies(rebuilt(self.database))
+        assert replies(self.writing.ready()) == wanted
+        # The other one is asked at the end of a run only: until then it may be behind.
+
+    def teardown(self) -> None:
+        assert replies(self.reading.ready()) == replies(rebuilt(self.database))
+        self.writing.close()
+        self.reading.close()
+        self.reader.close()
+        self.database.close()
+        shutil.rmtree(self.folder)
+
+
+def run(examples: int, steps: int, *, shrink: bool = True) -> None:
+    run_state_machine_as_test(
+        Life,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            derandomize=True,
+            database=None,
+            phases=tuple(Phase) if shrink else (Phase.generate,),
+            report_multiple_bugs=False,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_followed_equals_rebuilt_after_every_step(request: pytest.FixtureRequest) -> None:
+    run(*((200, 40) if request.config.getoption("--laws") == "full" else (15, 20)))
+
+
+@pytest.mark.parametrize("planted", ["deletes", "edges", "erasures"])
+def test_a_follower_that_forgets_something_is_found(
+    planted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if planted == "deletes":
+        monkeypatch.setattr(derived.Index, "delete", lambda *_, **__: 0)
+    if planted == "edges":
+        monkeypatch.setattr(derived.Graph, "upsert", lambda *_: None)
+    if planted == "erasures":
+        monkeypatch.setattr(derived, "_drop_others", lambda *_: 0)
+    with pytest.raises(AssertionError):
+        run(200, 25, shrink=False)  # ends at the first that fails

@@ -1,0 +1,156 @@
+"""H14: whatever is passed to whatever, there is a result or a typed error that shows nothing."""
+
+import inspect
+import math
+import random
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+import hyrecall as hr
+from hyrecall.embed import HashEmbedder
+from hyrecall.memory import EVERYONE, Episode, MemorySync, Participant, database
+from hyrecall.memory.agent_view import AgentMemorySync
+from memory.stores import DIM, NOON, Clock, episode, folder
+
+pytestmark = pytest.mark.filterwarnings("ignore::hyrecall.memory.types.IsolationWarning")
+
+TEXTS = ["", " ", "note", "\0", "a\0b", "\ud800", "🐘" * 300, "x" * 1_000, '"', "NEAR(", "%_\\"]
+VALUES: list[Any] = [
+    None, True, False, 0, 1, -1, 2**31, 2**63, 10**30, 0.5, -0.0, math.nan, math.inf, b"bytes",
+    *TEXTS, [], [1], ["a", None], (), (None, None), (NOON, "b"), (NOON, NOON), {}, {"a": math.nan},
+    {"a": {"b": object}}, object(), NOON, NOON.replace(tzinfo=None), datetime.max, datetime.min,
+    datetime.max.replace(tzinfo=UTC), timedelta(1), np.float32(1), np.int64(3), np.ones(DIM),
+    np.ones((2, DIM)), np.array(["a"]), [math.nan] * DIM, [1e300] * DIM, range(3), set("ab"),
+    hr.Filter(kind="note"), hr.Filter(nothing=1), hr.recipes.l0, hr.recipes.hebb, len,
+    lambda query, texts: [math.nan] * len(texts), lambda: None, EVERYONE, Episode(output="x"),
+    Participant(id="e0"), int, ..., NotImplemented, 1j, frozenset(), "private", "global",
+    "alice", "e0", "note 1", 3, [NOON], iter([]), memoryview(b"x"),
+]  # fmt: skip
+
+SKIPPED = {"open", "close", "agent", "export", "import_"}
+"""They take paths and files, which is another matter, or give a view."""
+
+
+def arguments(kind: type) -> dict[str, list[str]]:
+    """The methods of a face, with the names of what they take."""
+    methods = {
+        name: inspect.signature(getattr(kind, name)).parameters.values()
+        for name in dir(kind)
+        if not name.startswith("_") and callable(getattr(kind, name)) and name not in SKIPPED
+    }
+    fields = inspect.Parameter.VAR_KEYWORD
+    return {
+        name: [one.name for one in parameters if one.kind != fields and one.name != "self"]
+        for name, parameters in methods.items()
+    }
+
+
+MEMORY, VIEW = arguments(MemorySync), arguments(AgentMemorySync)
+PLAIN: dict[str, Any] = {
+    "query": "note", "id": "e0", "episode": "x", "episodes": [], "fact": None, "nodes": ["a", "b"],
+    "relationship": "r", "agent": "ann", "policy": "shared", "text": "t", "reason": "why",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def memory() -> Any:
+    made = MemorySync.open(folder(), embedder=HashEmbedder(dim=DIM), clock=Clock())
+    made.remember_batch([episode(at) for at in range(5)])
+    yield made
+    made.close()
+
+
+def untyped(method: Callable[..., Any], known: Iterable[str], options: dict[str, Any]) -> list[str]:
+    """Call it; give what was raised and is none of ours, or says too much."""
+    plain = {name: PLAIN[name] for name in known if name in PLAIN}
+    try:
+        method(**plain | options)
+    except (hr.HyrecallError, ValidationError) as fault:
+        text = str(fault)
+        is_ours = not isinstance(fault, hr.InternalError)
+        return [] if is_ours and len(text) < 4_000 else [f"{options!r:.80}: {text:.200}"]
+    except Exception as fault:
+        return [f"{options!r:.80}: {type(fault).__name__}: {fault!s:.200}"]
+    return []
+
+
+@pytest.mark.parametrize("name", sorted(MEMORY))
+def test_H14_one_odd_value_for_each_argument(memory: MemorySync, name: str) -> None:
+    known = MEMORY[name]
+    owner = {"user_id": "alice"} if "user_id" in known else {}
+    method = getattr(memory, name)
+    pairs = [(one, value) for one in known for value in VALUES]
+    found = [untyped(method, known, owner | {one: value}) for one, value in pairs]
+    assert [one for faults in found for one in faults] == []
+
+
+@pytest.mark.parametrize("name", sorted(VIEW))
+def test_H14_agents_too(memory: MemorySync, name: str) -> None:
+    method = getattr(memory.agent("ann", org="o", workspace="w"), name)
+    pairs = [(one, value) for one in VIEW[name] for value in VALUES]
+    found = [untyped(method, VIEW[name], {one: value}) for one, value in pairs]
+    assert [one for faults in found for one in faults] == []
+
+
+@settings(
+    max_examples=150, deadline=None, derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)  # fmt: skip
+@given(st.data())
+def test_H14_several_odd_values_at_once(memory: MemorySync, data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(MEMORY)))
+    known = MEMORY[name]
+    chosen = data.draw(
+        st.lists(st.sampled_from(known), max_size=5, unique=True) if known else st.just([])
+    )
+    value = st.one_of(st.sampled_from(VALUES), st.text(max_size=20), st.integers(), st.floats())
+    assert untyped(getattr(memory, name), known, {one: data.draw(value) for one in chosen}) == []
+
+
+def test_H14_fields_of_an_episode() -> None:
+    rng = random.Random(14)
+    with MemorySync.open(folder(), embedder=None) as memory:
+        for _ in range(800):
+            names = rng.sample([*Episode.model_fields, "unknown"], rng.randrange(4))
+            fields = {name: rng.choice(VALUES) for name in names}
+            try:
+                kept = memory.remember("text", **fields)
+            except (hr.HyrecallError, ValidationError, TypeError):
+                continue
+            place = {name: fields.get(name) for name in ("user_id", "org", "workspace")}
+            assert memory.get(kept.id, **place) is not None
+        assert memory.doctor(full=True).ok
+
+
+def test_what_is_refused_kept_nothing(memory: MemorySync) -> None:
+    """The control beside: after all of it the store is whole, and alice has what she had."""
+    assert memory.doctor(full=True).checks[0].ok
+    for other in ("bob", "nobody"):
+        assert memory.list(user_id=other) == []
+
+
+def test_a_row_that_is_too_large_is_refused_and_nothing_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(database, "LARGEST_VALUE", 100_000)
+    with MemorySync.open(folder(), embedder=None) as memory:
+        memory.remember("kept", user_id="alice", id="first")
+        for long in ("a" * 100_001, "\N{CJK UNIFIED IDEOGRAPH-6C34}" * 40_000):
+            with pytest.raises(
+                hr.OptionError, match=r"^memory: expected at most .* bytes of texts"
+            ):
+                memory.remember(long, user_id="alice")
+            with pytest.raises(
+                hr.OptionError, match=r"^memory: expected at most .* bytes of texts"
+            ):
+                memory.update("first", user_id="alice", output=long)
+        memory.remember("after", user_id="alice")
+        kept = [one.output for one in memory.list(user_id="alice")]
+        assert sorted(kept) == ["after", "kept"]

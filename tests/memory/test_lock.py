@@ -1,0 +1,99 @@
+"""The writer's lock: one holder among threads and processes, and freed by the system on death."""
+
+import os
+import signal
+import stat
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from hyrecall.errors import WriterBusyError
+from hyrecall.memory.lock import LOCK, WriterLock
+from memory.children import fork, in_child
+
+
+def try_to_take(folder: Path) -> int:
+    try:
+        WriterLock.take(folder).release()
+    except WriterBusyError:
+        return 1
+    return 0
+
+
+def test_a_second_writer_is_told_who_the_first_is(tmp_path: Path) -> None:
+    lock = WriterLock.take(tmp_path)
+    with pytest.raises(
+        WriterBusyError, match=f"no other writer, got one at work .pid {os.getpid()}"
+    ):
+        WriterLock.take(tmp_path)
+    assert in_child(lambda: try_to_take(tmp_path)) == 1
+    lock.release()
+    lock.release()
+    assert in_child(lambda: try_to_take(tmp_path)) == 0
+    WriterLock.take(tmp_path).release()
+
+
+def test_the_message_has_the_way_out(tmp_path: Path) -> None:
+    lock = WriterLock.take(tmp_path)
+    with pytest.raises(WriterBusyError) as caught:
+        WriterLock.take(tmp_path)
+    assert vars(caught.value)["remedy"] == "read_only=True, or wait= so many seconds"
+    assert stat.S_IMODE((tmp_path / LOCK).stat().st_mode) == 0o600
+    lock.release()
+
+
+def test_a_writer_may_wait_for_the_other_to_leave(tmp_path: Path) -> None:
+    lock = WriterLock.take(tmp_path)
+    threading.Timer(0.1, lock.release).start()
+    began = time.monotonic()
+    WriterLock.take(tmp_path, wait=10).release()
+    assert 0.05 < time.monotonic() - began < 5
+
+
+def test_waiting_ends(tmp_path: Path) -> None:
+    lock = WriterLock.take(tmp_path)
+    began = time.monotonic()
+    with pytest.raises(WriterBusyError):
+        WriterLock.take(tmp_path, wait=0.1)
+    assert 0.1 <= time.monotonic() - began < 2
+    lock.release()
+
+
+def test_a_killed_writer_leaves_no_lock(tmp_path: Path) -> None:
+    def hold_and_die() -> int:
+        WriterLock.take(tmp_path)
+        os.kill(os.getpid(), signal.SIGKILL)
+        return 0
+
+    assert in_child(hold_and_die) == -signal.SIGKILL
+    WriterLock.take(tmp_path).release()
+
+
+def test_a_child_that_outlives_its_parents_writer_holds_nothing(tmp_path: Path) -> None:
+    lock = WriterLock.take(tmp_path)
+    ready, go = os.pipe(), os.pipe()
+    child = fork()
+    if child == 0:
+        os.write(ready[1], b"x")
+        os.read(go[0], 1)
+        os._exit(0)
+    os.read(ready[0], 1)
+    lock.release()  # in the parent; the child still lives
+    WriterLock.take(tmp_path).release()
+    os.write(go[1], b"x")
+    os.waitpid(child, 0)
+
+
+def test_a_child_cannot_free_its_parents_lock(tmp_path: Path) -> None:
+    lock = WriterLock.take(tmp_path)
+
+    def release() -> int:
+        lock.release()
+        return 0
+
+    assert in_child(release) == 0
+    with pytest.raises(WriterBusyError):
+        WriterLock.take(tmp_path)
+    lock.release()

@@ -1,0 +1,204 @@
+"""The tables of a store: formats only add, newer files are refused, numbers never come twice."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import apsw
+import pytest
+
+from hyrecall.errors import StoreFormatError
+from hyrecall.memory.schema import (
+    FORMAT,
+    MIGRATIONS,
+    Migration,
+    check_format,
+    meta,
+    migrate,
+    take_sequence,
+)
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+NEXT = Migration(FORMAT + 1, "ALTER TABLE versions ADD COLUMN colour TEXT")
+ADDS = re.compile(r"CREATE (TABLE|UNIQUE INDEX|INDEX) |ALTER TABLE \w+ ADD COLUMN ")
+
+
+@pytest.fixture
+def empty() -> Iterator[apsw.Connection]:
+    connection = apsw.Connection(":memory:")
+    connection.pragma("foreign_keys", 1)
+    yield connection
+    connection.close()
+
+
+@pytest.fixture
+def store(empty: apsw.Connection) -> apsw.Connection:
+    migrate(empty, now=NOW, made_by="a test")
+    return empty
+
+
+def add_cell(store: apsw.Connection, *identity: str | None) -> int:
+    insert = "INSERT INTO cells (org, workspace, user, visibility) VALUES (?, ?, ?, ?)"
+    store.execute(insert, identity)
+    return store.last_insert_rowid()
+
+
+def add_document(store: apsw.Connection, cell: int, key: str, *, version: int = 1) -> int:
+    """A document with one version; gives the version's row."""
+    with store:
+        insert = "INSERT INTO documents (cell, id, version, changed) VALUES (?, ?, ?, ?)"
+        store.execute(insert, (cell, key, version, take_sequence(store)))
+        store.execute(
+            "INSERT INTO versions (cell, id, version, status, recorded_at, kind, occurred_at) "
+            "VALUES (?, ?, ?, 'live', 0, 'episodic', 0)",
+            (cell, key, version),
+        )
+        return store.last_insert_rowid()
+
+
+def statements(text: str) -> list[str]:
+    plain = re.sub(r"--[^\n]*", "", text)
+    return [one.strip() for one in plain.split(";") if one.strip()]
+
+
+def test_an_empty_database_becomes_a_store_once(empty: apsw.Connection) -> None:
+    check_format(empty, "path", writing=True)
+    assert migrate(empty, now=NOW, made_by="a test")
+    before = list(empty.execute("SELECT * FROM meta"))
+    assert not migrate(empty, now=NOW, made_by="another")
+    assert list(empty.execute("SELECT * FROM meta")) == before
+    assert empty.pragma("user_version") == FORMAT
+    assert {name for name, _ in before} == {
+        *("store_id", "made_at", "made_by", "sequence", "erasures", "min_reader", "min_writer"),
+    }
+    check_format(empty, "path", writing=True)
+    check_format(empty, "path", writing=False)
+
+
+def test_every_format_only_adds() -> None:
+    assert [one.format for one in MIGRATIONS] == list(range(1, FORMAT + 1))
+    for one in MIGRATIONS:
+        for statement in statements(one.statements):
+            assert ADDS.match(statement), statement
+    assert not ADDS.match("DROP TABLE versions")
+    assert not ADDS.match("ALTER TABLE versions RENAME COLUMN kind TO sort")
+
+
+def test_a_store_of_the_last_format_gets_what_is_new(store: apsw.Connection) -> None:
+    store_id = meta(store, "store_id")
+    add_document(store, add_cell(store, None, None, "ana", "private"), "a")
+    assert migrate(store, (*MIGRATIONS, NEXT), now=NOW, made_by="the next version")
+    assert store.execute("SELECT id, colour FROM versions").get == ("a", None)
+    assert meta(store, "store_id") == store_id
+    assert meta(store, "sequence") == 1
+    assert not migrate(store, (*MIGRATIONS, NEXT), now=NOW, made_by="the next version")
+
+
+def test_a_migration_that_fails_leaves_the_store_as_it_was(store: apsw.Connection) -> None:
+    bad = Migration(FORMAT + 1, f"{NEXT.statements}; ALTER TABLE nothing ADD COLUMN x TEXT")
+    with pytest.raises(apsw.SQLError):
+        migrate(store, (*MIGRATIONS, bad), now=NOW, made_by="the next version")
+    assert store.pragma("user_version") == FORMAT
+    columns = [row[1] for row in store.execute("PRAGMA table_info(versions)")]
+    assert "colour" not in columns
+
+
+@pytest.mark.parametrize(
+    ("min_reader", "min_writer", "reads", "writes"),
+    [(1, 1, True, True), (1, FORMAT + 1, True, False), (FORMAT + 1, FORMAT + 1, False, False)],
+)
+def test_a_newer_store_says_who_may_use_it(
+    store: apsw.Connection, min_reader: int, min_writer: int, *, reads: bool, writes: bool
+) -> None:
+    newer = Migration(FORMAT + 1, NEXT.statements, min_reader, min_writer)
+    migrate(store, (*MIGRATIONS, newer), now=NOW, made_by="the next version")
+    for writing, may in ((False, reads), (True, writes)):
+        if may:
+            check_format(store, "path", writing=writing)
+            continue
+        with pytest.raises(
+            StoreFormatError, match=f"got format {FORMAT + 1}, which needs"
+        ) as caught:
+            check_format(store, "path", writing=writing)
+        assert caught.value.argument == "path"
+
+
+@pytest.mark.parametrize("writing", [True, False])
+def test_another_programs_database_is_refused(empty: apsw.Connection, *, writing: bool) -> None:
+    empty.execute("CREATE TABLE memories (id TEXT)")
+    with pytest.raises(StoreFormatError, match="expected a store of hyrecall"):
+        check_format(empty, "path", writing=writing)
+    assert list(empty.execute("SELECT name FROM sqlite_schema")) == [("memories",)]
+
+
+def test_an_empty_database_is_no_store_to_a_reader(empty: apsw.Connection) -> None:
+    with pytest.raises(StoreFormatError, match="expected a store"):
+        check_format(empty, "path", writing=False)
+
+
+def test_a_cell_is_there_once_and_null_is_not_the_empty_name(store: apsw.Connection) -> None:
+    distinct = [
+        (org, workspace, user, visibility)
+        for org in (None, "", "acme")
+        for workspace in (None, "")
+        for user in (None, "", "ana")
+        for visibility in ("private", "global")
+    ]
+    for identity in distinct:
+        add_cell(store, *identity)
+    for identity in distinct:
+        with pytest.raises(apsw.ConstraintError):
+            add_cell(store, *identity)
+    with pytest.raises(apsw.ConstraintError):
+        add_cell(store, "acme", None, "bob", "public")
+
+
+def test_change_numbers_are_taken_in_blocks_and_never_twice(store: apsw.Connection) -> None:
+    assert [take_sequence(store), take_sequence(store, 5), take_sequence(store)] == [1, 2, 7]
+    assert meta(store, "sequence") == 7
+
+
+def test_the_same_id_in_two_cells_is_two_documents(store: apsw.Connection) -> None:
+    cells = [add_cell(store, None, None, user, "private") for user in ("ana", "bob")]
+    rows = [add_document(store, cell, "same") for cell in cells]
+    assert len(set(rows)) == 2
+    with pytest.raises(apsw.ConstraintError):
+        add_document(store, cells[0], "same")
+
+
+def test_versions_need_their_document_and_go_with_it(store: apsw.Connection) -> None:
+    cell = add_cell(store, None, None, "ana", "private")
+    row = add_document(store, cell, "a")
+    store.execute(
+        "INSERT INTO facts VALUES (?, ?, 'ana', 'lives in', 'Oslo', 5, NULL)", (row, cell)
+    )
+    with pytest.raises(apsw.ConstraintError):
+        store.execute("UPDATE facts SET valid_to = 4")
+    with pytest.raises(apsw.ConstraintError), store:
+        store.execute("UPDATE versions SET id = 'nobody'")
+    store.execute("DELETE FROM documents")
+    assert store.execute("SELECT count(*) FROM versions").get == 0
+    assert store.execute("SELECT count(*) FROM facts").get == 0
+    # A row number is never used again: an index may still name it.
+    assert add_document(store, cell, "a") > row
+
+
+def test_participants_go_with_their_edge(store: apsw.Connection) -> None:
+    cell = add_cell(store, None, None, "ana", "private")
+    insert = (
+        "INSERT INTO edges (cell, id, changed, status, recorded_at, relationship) "
+        "VALUES (?, 'e', ?, 'live', 0, 'knows')"
+    )
+    store.execute(insert, (cell, take_sequence(store)))
+    for at, node in enumerate("ab"):
+        store.execute("INSERT INTO participants VALUES (?, 'e', ?, ?, NULL)", (cell, at, node))
+    store.execute("DELETE FROM edges")
+    assert store.execute("SELECT count(*) FROM participants").get == 0
+
+
+def test_a_vector_never_stands_without_its_model(store: apsw.Connection) -> None:
+    add_document(store, add_cell(store, None, None, "ana", "private"), "a")
+    store.execute("UPDATE versions SET embedding = x'0000803f', embedding_model = 'm'")
+    for change in ("embedding = NULL", "embedding_model = NULL"):
+        with pytest.raises(apsw.ConstraintError):
+            store.execute(f"UPDATE versions SET {change}")

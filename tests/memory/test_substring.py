@@ -1,0 +1,117 @@
+"""Without an index, the store's own texts are searched: fewer rows never, others never."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import hyrecall as hr
+from hyrecall.memory.cells import find_cell
+from hyrecall.memory.database import Database
+from hyrecall.memory.layout import Layout, layout_of
+from hyrecall.memory.reading import episodes_of_rows
+from hyrecall.memory.substring import Wanted, find
+from memory.small_store import (
+    LOOM,
+    NOW,
+    USERS,
+    WORDS,
+    cell,
+    episode,
+    forget,
+    rebuilt,
+    remember,
+    update,
+)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    opened = Database.open(tmp_path / "store")
+    yield opened
+    opened.close()
+
+
+def found(
+    database: Database,
+    text: str,
+    wanted: Wanted | None = None,
+    *,
+    user: str | None = "alice",
+    layout: Layout = LOOM,
+    limit: int = 100,
+) -> list[str]:
+    with database.reading() as connection:
+        number = find_cell(connection, cell(user))
+        cells = [] if number is None else [number]
+        rows = find(connection, layout, text, cells, wanted, limit=limit)
+        episodes = episodes_of_rows(connection, rows, cells)
+    return [episodes[row].id for row in rows]
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_a_single_word_finds_the_rows_that_the_index_finds(
+    database: Database, user: str | None
+) -> None:
+    remember(database, *(episode(n, user=USERS[n % 3]) for n in range(90)))
+    for number in range(0, 90, 7):
+        forget(database, f"e{number}", USERS[number % 3])
+    update(database, "e4", "bob", output="oak")
+    index = rebuilt(database).index
+    for word in WORDS:
+        hits = index.recall_one(text=word, scope=tuple(cell(user)), limit=100)
+        assert sorted(found(database, word.upper(), user=user)) == sorted(hits.keys)
+
+
+def test_case_is_folded_and_words_are_found_inside_others(database: Database) -> None:
+    remember(
+        database,
+        episode(1, output="Die STRASSE nach Süden", input=""),
+        episode(2, output="INV-2026-0042 was paid", input=""),
+        episode(3, output="100% _sure_", input=""),
+    )
+    assert found(database, "straße") == ["e1"]
+    assert found(database, "SÜDEN die") == ["e1"]
+    assert found(database, "inv-2026-0042") == ["e2"]
+    assert found(database, "%") == ["e3"]  # no words: searched as it is
+    assert found(database, "_s") == ["e3"]
+    assert found(database, "paid strasse") == []
+
+
+def test_the_newest_come_first_and_a_blank_text_finds_all(database: Database) -> None:
+    remember(database, *(episode(n, occurred_at=NOW + timedelta(days=-n)) for n in range(5)))
+    assert found(database, " ") == ["e0", "e1", "e2", "e3", "e4"]
+    assert found(database, " ", limit=2) == ["e0", "e1"]
+    assert found(database, " ", limit=0) == []
+
+
+def test_it_is_narrowed_as_recall_is(database: Database) -> None:
+    remember(
+        database,
+        episode(1, kind="note", tags=("a", "b"), occurred_at=NOW),
+        episode(2, kind="note", tags=("a",), occurred_at=NOW + timedelta(hours=1)),
+        episode(3, tags=("a",), occurred_at=NOW + timedelta(hours=2)),
+    )
+    assert found(database, "", Wanted(kind="note")) == ["e2", "e1"]
+    assert found(database, "", Wanted(tags=("b", "c"))) == ["e1"]  # one of them is enough
+    assert found(database, "", Wanted(tags=())) == []
+    assert found(database, "", Wanted(since=NOW + timedelta(hours=1))) == ["e3", "e2"]
+    assert found(database, "", Wanted(until=NOW)) == ["e1"]
+    assert found(database, "", Wanted(kind="note", until=NOW, tags=("b",)), limit=1) == ["e1"]
+
+
+def test_nothing_of_another_cell_is_read(database: Database) -> None:
+    remember(database, episode(1, user="bob", output="oak"))
+    assert found(database, "oak", user="alice") == []
+    assert found(database, "oak", user=None) == []
+    with database.reading() as connection:
+        assert find(connection, LOOM, "oak", [], limit=9) == []
+
+
+def test_the_layout_says_which_texts_are_searched(database: Database) -> None:
+    remember(database, episode(1, tags=("larch",)))
+    assert found(database, "larch") == []
+    assert found(database, "larch", layout=layout_of(hr.recipes.l0)) == ["e1"]

@@ -1,0 +1,390 @@
+"""What is exported is imported as it was, once; what does not fit is named and left out."""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from hyrecall.errors import OptionError, StoreFormatError, StoreNotFoundError
+from hyrecall.memory import Fact
+from hyrecall.memory.cells import every_cell, find_cell
+from hyrecall.memory.database import Database
+from hyrecall.memory.edge_rows import edges_in, link, unlink
+from hyrecall.memory.fact_rows import assert_fact, fact_history
+from hyrecall.memory.foreign import read_l0
+from hyrecall.memory.reading import changed_since, history, newest
+from hyrecall.memory.roster import read_policy, set_policy
+from hyrecall.memory.selection import Selection
+from hyrecall.memory.transfer import Imported, export_lines, import_lines, read_lines
+from hyrecall.memory.writing import forget, remember, supersede, touch, update
+from memory.rows_of_tests import ANA, BOB, NOW, any_episode, cell_rows, new, vector
+from memory.test_edge_rows import an_edge
+
+LATER = NOW + timedelta(days=3)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Database]:
+    database = Database.open(tmp_path / "store")
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[Database]:
+    database = Database.open(tmp_path / "other")
+    yield database
+    database.close()
+
+
+def fill(database: Database) -> None:
+    with database.transaction() as c:
+        once = {(e.user_id, e.id): e for e in map(any_episode, range(100))}
+        remember(c, cell_rows(list(once.values())), NOW)
+        remember(c, [new(key, embedded=True, output=key) for key in "abcd"], NOW)
+        remember(c, [new("a", BOB)], NOW)
+        update(c, ANA, "a", {"output": "x", "pinned": True}, vector("x"), "m2", "because", LATER)
+        supersede(c, ANA, "b", new("e"), "old", LATER)
+        ana = find_cell(c, ANA)
+        assert ana is not None
+        forget(c, Selection([ana], ids=["c"]), "asked", LATER)
+        touch(c, [(ANA, "d"), (ANA, "d")], LATER)
+        oslo = {"subject": "ana", "predicate": "in", "object": "Oslo"}
+        assert_fact(c, Fact(**oslo, user_id="ana", id="f", valid_from=NOW), None, None, NOW)
+        rome = {**oslo, "object": "Rome"}
+        assert_fact(c, Fact(**rome, user_id="ana", id="g", valid_from=LATER), None, None, NOW)
+        link(c, an_edge("e", "a", "d", "c"), NOW)
+        set_policy(c, None, None, "ana", "shared", None)
+
+
+def exported(database: Database, **options: bool) -> list[str]:
+    with database.reading() as c:
+        return list(export_lines(c, every_cell(c), **options))
+
+
+def imported(database: Database, lines: list[str]) -> Imported:
+    return import_lines(database, read_lines(lines), now=NOW)
+
+
+def everything(database: Database) -> list[Any]:
+    """All of a store that a number of its own does not stand in."""
+    with database.reading() as c:
+        cells = every_cell(c)
+        heads = [(cells[one.cell], one.id, one.row is None) for one in changed_since(c, 0, 9999)]
+        states: list[Any] = [
+            (cell, key, history(c, number, key), fact_history(c, number, key))
+            for number, cell in cells.items()
+            for home, key, _ in heads
+            if home == cell
+        ]
+        marks = "SELECT id, version, pinned, access_count, last_accessed FROM documents"
+        vectors = "SELECT id, version, embedding, embedding_model FROM versions"
+        return [
+            heads,
+            sorted(states, key=repr),
+            sorted(c.execute(marks), key=repr),
+            sorted(c.execute(vectors), key=repr),
+            edges_in(c, cells),
+            read_policy(c, None, None, "ana"),
+        ]
+
+
+def test_a_store_with_its_history_is_moved_whole(store: Database, other: Database) -> None:
+    fill(store)
+    lines = exported(store, history=True)
+    moved = imported(other, lines)
+    assert moved == Imported(len(lines) - 1, 0, ())
+    assert everything(other) == everything(store)
+    assert exported(other, history=True) == lines
+    assert imported(other, lines) == Imported(0, len(lines) - 1, ())
+    assert everything(other) == everything(store)
+    assert other.problems(full=True) == []
+
+
+def test_without_history_what_is_live_is_moved(store: Database, other: Database) -> None:
+    fill(store)
+    lines = exported(store, vectors=False)
+    assert not imported(other, lines).errors
+    with store.reading() as a, other.reading() as b:
+        ana = [newest(c, list(every_cell(c)), limit=999) for c in (a, b)]
+        assert sorted(map(repr, ana[0])) == sorted(map(repr, ana[1]))
+        assert b.execute("SELECT count(embedding), max(version) FROM versions").get == (0, 2)
+    assert len(lines) < len(exported(store, history=True))
+
+
+def test_only_the_cells_that_are_named_are_exported(store: Database) -> None:
+    fill(store)
+    with store.reading() as c:
+        bob = find_cell(c, BOB)
+        assert bob is not None
+        lines = [json.loads(line) for line in export_lines(c, [bob], history=True)]
+        assert len(list(export_lines(c, []))) == 1
+    assert [line["version"]["user_id"] for line in lines[1:]] == ["bob"]
+
+
+def test_versions_come_in_any_order_and_the_highest_counts(
+    store: Database, other: Database
+) -> None:
+    """Spec E39."""
+    with store.transaction() as c:
+        remember(c, [new("a", output="one")], NOW)
+        update(c, ANA, "a", {"output": "two"}, None, None, None, NOW)
+        update(c, ANA, "a", {"output": "three"}, None, None, None, NOW)
+    head, *versions = exported(store, history=True)
+    for order in ([2, 0, 1], [1, 2, 0], [0, 2, 1]):
+        database = Database.open(other.folder.parent / str(order))
+        assert imported(database, [head, *(versions[at] for at in order)]).imported == 3
+        with database.reading() as c:
+            (number,) = every_cell(c)
+            assert [one.output for one in newest(c, [number])] == ["three"]
+            assert [one.version for one in history(c, number, "a")] == [1, 2, 3]
+        database.close()
+
+
+def test_more_cells_are_exported_than_sqlite_takes_parameters(
+    store: Database, other: Database
+) -> None:
+    fill(store)
+    with store.reading() as c:
+        assert len(every_cell(c)) > 4
+        c.limit(apsw.SQLITE_LIMIT_VARIABLE_NUMBER, 4)
+        lines = list(export_lines(c, every_cell(c), history=True))
+    assert not imported(other, lines).errors
+    assert everything(other) == everything(store)
+
+
+def test_an_edge_that_was_taken_away_stays_away(store: Database) -> None:
+    with store.transaction() as c:
+        remember(c, [new(key) for key in "abcd"], NOW)
+        for key, nodes in (("cut", "ab"), ("with b", "bc"), ("left", "cd")):
+            link(c, an_edge(key, *nodes), NOW)
+    lines = exported(store)
+    with store.transaction() as c:
+        ana = find_cell(c, ANA)
+        assert ana is not None
+        unlink(c, ANA, "cut", "wrong", LATER)
+        forget(c, Selection([ana], ids=["b"]), "asked", LATER)
+    before = everything(store)
+    assert imported(store, lines) == Imported(0, len(lines) - 1, ())
+    assert everything(store) == before
+    with store.reading() as c:
+        assert [one.id for one in edges_in(c, [ana])] == ["left"]
+    with store.transaction() as c:
+        link(c, an_edge("cut", "c", "d"), LATER)
+        unlink(c, ANA, "cut", "wrong again", LATER)
+    (fault,) = imported(store, lines).errors
+    assert fault.id == "cut"
+    assert "an id of the store with the same content" in fault.error
+    with store.reading() as c:
+        assert [one.id for one in edges_in(c, [ana])] == ["left"]
+
+
+def test_what_is_there_otherwise_is_named_and_stays(store: Database, other: Database) -> None:
+    fill(store)
+    fill(other)
+    with store.transaction() as c:
+        c.execute("UPDATE versions SET output = 'changed' WHERE id = 'd'")
+        c.execute("UPDATE facts SET object = 'Wien' WHERE object = 'Rome'")
+        c.execute("UPDATE edges SET relationship = 'changed'")
+        set_policy(c, None, None, "ana", "isolated", None)
+    before = everything(other)
+    report = imported(other, exported(store))
+    assert report.imported == 0
+    assert {one.id for one in report.errors} == {"ana", "d", "e", "g"}
+    assert everything(other) == before
+
+
+GOOD = {"id": "a", "recorded_at": "2026-06-01T12:00:00Z", "content": {"output": "x"}}
+BAD: list[tuple[Any, str]] = [
+    ({"version": {**GOOD, "content": None}}, "content: expected content or a fact"),
+    ({"version": {**GOOD, "status": "deleted"}}, "content: expected content or a fact"),
+    ({"version": {**GOOD, "id": " "}}, "id: expected 1 to 512"),
+    ({"version": {**GOOD, "id": 5}}, "id: expected a str"),
+    ({"version": {**GOOD, "version": 0}}, "version.version"),
+    ({"version": {**GOOD, "colour": 1}}, "version.colour"),
+    ({"version": {**GOOD, "content": {"ouput": "SECRET"}}}, "ouput"),
+    ({"version": {**GOOD, "content": {"user_id": "bob"}}}, "content: expected no identity"),
+    ({"version": {**GOOD, "content": {"importance": 99}}}, "importance"),
+    ({"version": {**GOOD, "embedding": "AAA=", "embedding_model": "m"}}, "blob: expected a mul"),
+    ({"version": {**GOOD, "embedding": "?", "embedding_model": "m"}}, "embedding: expected base64"),
+    ({"version": {**GOOD, "embedding": "AAAA"}}, "embedding: expected a vector and its model"),
+    ({"edge": {"relationship": "r", "participants": [{"id": "a"}]}}, "edge.participants"),
+    ({"agent": {"agent": "a", "policy": "SECRET"}}, "policy: expected"),
+    ({}, "line: expected a version, an edge or an agent"),
+    ([1], "Input should be an object"),
+    ({"version": {**GOOD, "version": 99999999999999999999}}, "version.version"),
+    ({"version": {**GOOD, "version": 2**63 - 1}}, "version.version"),
+    ({"version": {**GOOD, "access_count": 2**63 - 1}}, "version.access_count"),
+    ({"edge": {"relationship": "r", "participants": [], "colour": "\udcff"}}, "expected UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("bad", "message"), BAD)
+def test_a_line_that_does_not_fit_is_named_and_the_others_are_taken(
+    store: Database, bad: object, message: str
+) -> None:
+    good = {"version": {**GOOD, "id": "good"}}
+    lines = [json.dumps(one, ensure_ascii=False) for one in ({"format": 1}, bad, good)]
+    report = imported(store, [lines[0], "", " \n", *lines[1:]])
+    assert (report.imported, report.skipped) == (1, 0)
+    (fault,) = report.errors
+    assert message in fault.error
+    assert fault.line == 4
+    assert "SECRET" not in fault.error or "policy" in fault.error
+    with store.reading() as c:
+        assert [one.id for one in newest(c, list(every_cell(c)))] == ["good"]
+
+
+@pytest.mark.parametrize("text", ["", "x", "{}", '{"version": {}}', '{"id": "a"}'])
+def test_a_file_of_other_lines_is_refused(store: Database, text: str) -> None:
+    if not text:
+        assert imported(store, [text]) == Imported(0, 0, ())
+        return
+    with pytest.raises(OptionError, match="file: expected lines of an export"):
+        imported(store, [text])
+
+
+def test_a_newer_file_is_refused(store: Database) -> None:
+    with pytest.raises(StoreFormatError, match="file: expected format <= 1, got 2"):
+        imported(store, ['{"format": 2}'])
+
+
+# ---- l0 ----
+
+L0_SCHEMAS = {
+    "v0.1": "",
+    "v0.5": "scope TEXT NOT NULL DEFAULT 'user', pinned INTEGER NOT NULL DEFAULT 0, "
+    "archived INTEGER NOT NULL DEFAULT 0, origin TEXT NOT NULL DEFAULT '', "
+    "verified_at INTEGER NOT NULL DEFAULT 0, ",
+    "v0.6": "scope TEXT NOT NULL DEFAULT 'user', pinned INTEGER NOT NULL DEFAULT 0, "
+    "archived INTEGER NOT NULL DEFAULT 0, origin TEXT NOT NULL DEFAULT '', "
+    "verified_at INTEGER NOT NULL DEFAULT 0, embedding BLOB, "
+    "embedding_model TEXT NOT NULL DEFAULT '', ",
+}
+
+
+def an_l0_file(path: Path, schema: str) -> Path:
+    c = apsw.Connection(str(path))
+    c.execute(
+        "CREATE TABLE memories (id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL, "
+        f"value TEXT NOT NULL, tags TEXT NOT NULL DEFAULT '', {L0_SCHEMAS[schema]}"
+        "created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL)"
+    )
+    insert = (
+        "INSERT INTO memories (key, value, tags, created_at, updated_at) VALUES (?, ?, ?, ?, ?)"
+    )
+    rows = [(f"key {at}", f"value {at}", "go, db", 1000 * at, 2000 * at) for at in range(5)]
+    c.executemany(insert, rows)
+    if schema != "v0.1":
+        c.execute("UPDATE memories SET pinned = 1, origin = 'cli' WHERE key = 'key 1'")
+        c.execute("UPDATE memories SET archived = 1, tags = 'a b' WHERE key = 'key 2'")
+        c.execute("UPDATE memories SET scope = 'project', verified_at = 7 WHERE key = 'key 3'")
+        c.execute(
+            "CREATE TABLE memory_links (id INTEGER PRIMARY KEY, from_scope TEXT, from_key TEXT, "
+            "to_scope TEXT, to_key TEXT, rel TEXT, created_at INTEGER)"
+        )
+        c.execute(
+            "INSERT INTO memory_links VALUES (1, 'user', 'key 0', 'user', 'key 1', 'needs', 0), "
+            "(2, 'user', 'key 0', 'project', 'key 3', 'needs', 0)"
+        )
+    if schema == "v0.6":
+        fill = "UPDATE memories SET embedding = ?, embedding_model = 'm' WHERE key = ?"
+        c.executemany(fill, [(vector("x").tobytes(), "key 0"), (b"abc", "key 1")])
+    c.close()
+    return path
+
+
+@pytest.mark.parametrize("schema", L0_SCHEMAS)
+def test_memories_of_l0_come_in_once(store: Database, tmp_path: Path, schema: str) -> None:
+    """Spec D24."""
+    path = an_l0_file(tmp_path / "l0.db", schema)
+    before = path.read_bytes()
+    first = import_lines(store, read_l0(path), now=NOW)
+    is_old = schema == "v0.1"
+    assert first.imported == (5 if is_old else 6)
+    assert [one.id for one in first.errors] == ([] if is_old else ["key 0"])
+    sequence = store.sequence()
+    again = import_lines(store, read_l0(path), now=LATER)
+    assert (again.imported, again.skipped) == (0, first.imported)
+    assert store.sequence() == sequence
+    assert path.read_bytes() == before
+    with store.reading() as c:
+        found = {one.id: one for one in newest(c, list(every_cell(c)))}
+        assert found.keys() == {f"key {at}" for at in range(5) if is_old or at != 2}
+        assert found["key 0"].tags == ("go", "db")
+        assert found["key 4"].output == "value 4"
+        assert found["key 4"].occurred_at.timestamp() == 4
+        assert found["key 3"].user_id == ("user" if is_old else "project")
+        assert found["key 1"].pinned == (not is_old)
+        assert found["key 1"].metadata == ({} if is_old else {"origin": "cli"})
+        select = "SELECT id, embedding FROM versions WHERE embedding IS NOT NULL"
+        wish = [("key 0", vector("x").tobytes())] if schema == "v0.6" else []
+        assert list(c.execute(select)) == wish
+        assert [one.relationship for one in edges_in(c, every_cell(c))] == ["needs"] * (not is_old)
+
+
+L0_BAD = {
+    "created_at = NULL": "created_at: expected milliseconds from the year 1 to 9999, got NoneType",
+    "created_at = 'noon'": "created_at: expected milliseconds",
+    "updated_at = 9223372036854775807": "updated_at: expected milliseconds",
+    "verified_at = 253402300800000": "verified_at: expected milliseconds",
+    "tags = x'ff'": "tags: expected a text, got bytes",
+    "value = NULL": "output",
+}
+
+
+@pytest.mark.parametrize("change", L0_BAD)
+def test_a_row_of_l0_that_does_not_fit_is_named_and_the_others_are_taken(
+    store: Database, tmp_path: Path, change: str
+) -> None:
+    path = an_l0_file(tmp_path / "l0.db", "v0.5")
+    loosen_l0(path, f"UPDATE memories SET {change} WHERE key = 'key 1'")
+    report = import_lines(store, read_l0(path), now=NOW)
+    (fault, _) = report.errors  # the other is a link between two scopes
+    assert (fault.line, fault.id) == (2, "key 1")
+    assert fault.error.startswith(L0_BAD[change])
+    assert report.imported == 5
+
+
+def test_a_row_of_l0_without_tags_has_none(store: Database, tmp_path: Path) -> None:
+    path = an_l0_file(tmp_path / "l0.db", "v0.5")
+    loosen_l0(path, "UPDATE memories SET tags = NULL")
+    assert import_lines(store, read_l0(path), now=NOW).imported == 6
+    with store.reading() as c:
+        assert {one.tags for one in newest(c, list(every_cell(c)))} == {()}
+
+
+def test_texts_of_l0_that_are_none_are_refused(store: Database, tmp_path: Path) -> None:
+    path = an_l0_file(tmp_path / "l0.db", "v0.5")
+    loosen_l0(path, "UPDATE memories SET value = CAST(x'ff' AS TEXT) WHERE key = 'key 1'")
+    with pytest.raises(StoreFormatError, match="expected texts in UTF-8"):
+        import_lines(store, read_l0(path), now=NOW)
+
+
+def loosen_l0(path: Path, change: str) -> None:
+    """Change a database of l0 as if its columns could hold anything."""
+    c = apsw.Connection(str(path))
+    columns = [row[1] for row in c.execute("PRAGMA table_info(memories)")]
+    c.execute("ALTER TABLE memories RENAME TO old")
+    c.execute(f"CREATE TABLE memories ({', '.join(columns)})")
+    c.execute("INSERT INTO memories SELECT * FROM old")
+    c.execute(change)
+    c.close()
+
+
+def test_another_database_is_no_l0_file(tmp_path: Path) -> None:
+    with pytest.raises(StoreNotFoundError):
+        list(read_l0(tmp_path / "none.db"))
+    path = tmp_path / "other.db"
+    c = apsw.Connection(str(path))
+    c.execute("CREATE TABLE notes (id)")
+    with pytest.raises(StoreFormatError, match=r"expected a database of l0, got another"):
+        list(read_l0(path))
+    c.execute("CREATE TABLE memories (key, value)")
+    c.close()
+    with pytest.raises(StoreFormatError, match=r"got no column created_at"):
+        list(read_l0(path))

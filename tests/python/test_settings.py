@@ -1,0 +1,135 @@
+"""The user's settings: typed keys, an unknown one or a bad value refused, writes whole."""
+
+import doctest
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hyrecall import disk, settings
+from hyrecall.errors import DTypeError, OptionError
+from hyrecall.settings import KEYS, read_settings, remove_setting, set_setting, settings_path
+
+GOOD: dict[str, tuple[Any, Any]] = {
+    "path": ("/data/agent.mem", "/data/agent.mem"),
+    "recipe": ("hebb", "hebb"),
+    "embedder": ("off", "off"),
+    "embedding_url": ("http://localhost:1/v1", "http://localhost:1/v1"),
+    "embedding_model": ("small", "small"),
+    "embed_timeout": ("1m30s", "1m30s"),
+    "recall_budget": ("1.5", 1.5),
+    "weight_recency": ("2.0", 2.0),
+    "weight_importance": (1, 1.0),
+    "weight_relevance": ("0", 0.0),
+}
+BAD: list[tuple[str, Any]] = [
+    ("path", " "), ("path", "a\nb"), ("path", 5), ("recipe", "lum"), ("recipe", None),
+    ("embedder", "stattic"), ("embedder", "ftp://h"), ("embedder", True),
+    ("embedding_url", "localhost"), ("embedding_url", "http://u:p@h"), ("embedding_model", ""),
+    ("embed_timeout", "3"), ("embed_timeout", "0s"), ("embed_timeout", "-1s"), ("embed_timeout", 3),
+    ("recall_budget", "-1"), ("recall_budget", "nan"), ("recall_budget", "1e6"),
+    ("weight_recency", "abc"), ("weight_recency", "inf"), ("weight_importance", -0.1),
+    ("weight_relevance", True), ("weight_relevance", None), ("weight_relevance", [1]),
+]  # fmt: skip
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "config.json"
+
+
+def test_what_is_set_is_read_and_each_key_has_a_case(path: Path) -> None:
+    assert GOOD.keys() == KEYS.keys()
+    assert read_settings(path) == {}
+    for name, (given, kept) in GOOD.items():
+        assert set_setting(name, given, path) == kept
+        assert type(read_settings(path)[name]) is type(kept)
+    assert read_settings(path) == {name: kept for name, (_, kept) in GOOD.items()}
+    assert remove_setting("path", path)
+    assert not remove_setting("path", path)
+    assert "path" not in read_settings(path)
+
+
+@pytest.mark.parametrize(("name", "value"), BAD, ids=repr)
+def test_a_bad_value_is_refused_by_name_and_nothing_changes(
+    path: Path, name: str, value: object
+) -> None:
+    set_setting("recipe", "loom", path)
+    with pytest.raises((OptionError, DTypeError), match=f"^{name}: expected"):
+        set_setting(name, value, path)
+    assert read_settings(path) == {"recipe": "loom"}
+    path.write_text(json.dumps({name: value}))
+    with pytest.raises((OptionError, DTypeError), match=rf"config\.json: {name}: expected"):
+        read_settings(path)
+
+
+def test_an_unknown_key_is_refused(path: Path) -> None:
+    for change in (lambda: set_setting("wieght", 1, path), lambda: remove_setting("wieght", path)):
+        with pytest.raises(OptionError, match=r"key: expected one of path, .* got 'wieght'"):
+            change()
+    assert not path.exists()
+    path.parent.mkdir(exist_ok=True)
+    path.write_text('{"wieght": 1}')
+    with pytest.raises(OptionError, match="'wieght'"):
+        read_settings(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 100_000])
+def test_a_file_that_is_no_object_is_refused_and_kept(path: Path, content: bytes) -> None:
+    path.parent.mkdir()
+    path.write_bytes(content)
+    for change in (lambda: read_settings(path), lambda: set_setting("recipe", "loom", path)):
+        with pytest.raises(OptionError, match="expected a JSON object"):
+            change()
+    assert path.read_bytes() == content
+
+
+def test_a_write_that_fails_leaves_the_file_as_it_was(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_setting("recipe", "loom", path)
+    before = path.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    for step in ("prepare", "commit"):
+        with monkeypatch.context() as patched:
+            patched.setattr(disk, step, full)
+            with pytest.raises(OSError, match="No space"):
+                set_setting("recipe", "hebb", path)
+        assert path.read_bytes() == before
+
+
+def test_processes_that_set_at_once_lose_nothing(path: Path) -> None:
+    names = [name for name in KEYS if name.startswith("weight")]
+    program = (
+        "import sys; from pathlib import Path; from hyrecall.settings import set_setting\n"
+        "for n in range(10): set_setting(sys.argv[1], n, Path(sys.argv[2]))"
+    )
+    children = [subprocess.Popen([sys.executable, "-c", program, name, path]) for name in names]
+    assert [child.wait(60) for child in children] == [0] * len(names)
+    assert read_settings(path) == dict.fromkeys(names, 9.0)
+
+
+def test_where_it_is(tmp_path: Path) -> None:
+    assert settings_path({"HYRECALL_CONFIG": "x.json", "XDG_CONFIG_HOME": "/c"}) == Path("x.json")
+    assert settings_path({"XDG_CONFIG_HOME": "/c"}) == Path("/c/hyrecall/config.json")
+    assert settings_path({"XDG_CONFIG_HOME": "c"}) == Path.home() / ".config/hyrecall/config.json"
+    assert settings_path({}) == Path.home() / ".config/hyrecall/config.json"
+
+
+def test_the_environment_of_the_process_is_read(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HYRECALL_CONFIG", str(path))
+    set_setting("recipe", "l0")
+    assert read_settings() == {"recipe": "l0"}
+    assert settings_path() == path
+
+
+def test_the_examples_run() -> None:
+    assert doctest.testmod(settings).failed == 0
