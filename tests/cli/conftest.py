@@ -84,7 +84,8 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., SimpleNamespace]:
 
     def call(*arguments: object) -> SimpleNamespace:
         result = CliRunner().invoke(app, [str(one) for one in arguments])
-        data = json.loads(result.stdout) if result.stdout.startswith("{") else None
+        is_json = result.stdout.startswith(("{\n", "{}"))  # JSON lines begin with more
+        data = json.loads(result.stdout) if is_json else None
         return SimpleNamespace(
             code=result.exit_code, out=result.stdout, err=result.stderr, data=data
         )

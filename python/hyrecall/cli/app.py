@@ -11,19 +11,25 @@ from typer.core import TyperGroup
 
 import hyrecall
 from hyrecall.cli.batch_command import batch
+from hyrecall.cli.browse_command import browse
+from hyrecall.cli.config_command import config
 from hyrecall.cli.demo import demo
 from hyrecall.cli.eval_command import evaluate
 from hyrecall.cli.index_command import index
 from hyrecall.cli.info_command import info
+from hyrecall.cli.memory_commands import doctor, forget, reembed, remember
 from hyrecall.cli.recall_command import recall
 from hyrecall.cli.show import say
+from hyrecall.cli.transfer_command import export, import_
 from hyrecall.cli.tune_command import tune
 from hyrecall.errors import (
     CorruptIndexError,
+    CorruptStoreError,
     HyrecallError,
     IndexNotFoundError,
     InternalError,
     MissingExtraError,
+    StoreFormatError,
 )
 
 __all__ = ["app"]
@@ -33,10 +39,10 @@ REFUSED, USAGE, CORRUPT, INTERNAL, INTERRUPTED = 1, 2, 3, 4, 130
 _EXIT_CODES = """
 Results go to stdout, everything else to stderr.
 
-Exit codes: 0 done (also where nothing was found); 1 a value, a file or data was refused, or
-a measure of eval fell below its baseline; 2 the command line is wrong, or an extra is not
-installed; 3 the path holds no index that can be read: incomplete, damaged, or of a newer format;
-4 a fault of hyrecall itself; 130 interrupted.
+Exit codes: 0 done (also where nothing was found); 1 a value, a file or data was refused, a
+measure of eval fell below its baseline, or doctor, import or reembed found something wrong; 2 the
+command line is wrong, or an extra is not installed; 3 the path holds no index or store that can be
+read: incomplete, damaged, or of a newer format; 4 a fault of hyrecall itself; 130 interrupted.
 """
 
 
@@ -64,6 +70,8 @@ def _judge(fault: BaseException) -> tuple[int, str]:
         kinds = {
             IndexNotFoundError: REFUSED,  # a CorruptIndexError too, but nothing is damaged
             CorruptIndexError: CORRUPT,
+            CorruptStoreError: CORRUPT,
+            StoreFormatError: CORRUPT,
             MissingExtraError: USAGE,
         }
         code = next((code for kind, code in kinds.items() if isinstance(fault, kind)), REFUSED)
@@ -119,6 +127,9 @@ def _settings(
     """Take what stands before the command's name; the group reads ``debug``."""
 
 
-for command in (index, recall, batch, info, demo, tune):
+for command in (index, recall, batch, info, demo, tune, remember, forget, reembed, export, doctor):
     app.command()(command)
 app.command("eval")(evaluate)
+app.command("import")(import_)
+app.add_typer(browse)
+app.add_typer(config)

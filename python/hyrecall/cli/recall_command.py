@@ -1,17 +1,19 @@
-"""``hyrecall recall``: one query, one scope, the hits as a table or JSON."""
+"""``hyrecall recall``: one query to an index or a store, the hits as a table or JSON."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from hyrecall.cli.memory_options import Org, StorePath, Tags, User, Workspace
+from hyrecall.cli.memory_recall import Asked, recall_from_store
 from hyrecall.cli.options import (
     Bm25,
     Depth,
     Embed,
     Filters,
-    Folder,
     FusionName,
     Limit,
     MinFused,
@@ -32,9 +34,57 @@ from hyrecall.index import Index
 __all__ = ["recall"]
 
 
+# What has a meaning for one of the two alone; given for the other it is refused.
+_OF_AN_INDEX = {
+    "scope", "vector", "embed", "filters", "depth", "fusion", "bm25", "min_score", "min_fused",
+    "columns", "explain", "threads",
+}  # fmt: skip
+_OF_A_STORE = {
+    "path", "user", "org", "workspace", "kind", "since", "until", "tags", "alpha", "recipe",
+    "session", "touch",
+}  # fmt: skip
+
+
 def recall(
-    folder: Folder,
-    query: Annotated[str | None, typer.Argument(help="The query's text, never parsed.")] = None,
+    ctx: typer.Context,
+    first: Annotated[
+        str,
+        typer.Argument(
+            metavar="[DIR]",
+            help="Folder of an index, or of a store. Without it: the store of --path.",
+        ),
+    ],
+    second: Annotated[
+        str | None, typer.Argument(metavar="[QUERY]", help="The query's text, never parsed.")
+    ] = None,
+    limit: Limit = 10,
+    offset: Offset = 0,
+    normalize: Normalize = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, every bit.")] = False,
+    path: StorePath = None,
+    user: User = None,
+    org: Org = None,
+    workspace: Workspace = None,
+    kind: Annotated[str | None, typer.Option("--kind", help="Store: of this kind.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="Store: from then on, ISO 8601.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="Store: until then, included.")
+    ] = None,
+    tags: Tags = None,
+    session: Annotated[
+        str | None, typer.Option("--session", help="Store: what was said in this session.")
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option("--alpha", help="Store: 0 words alone, 1 vectors alone.")
+    ] = None,
+    recipe: Annotated[
+        str | None, typer.Option("--recipe", help="Store: loom, default, l0, honeycomb, hebb...")
+    ] = None,
+    touch: Annotated[
+        bool, typer.Option("--touch", help="Store: count an access of what is shown.")
+    ] = False,
     scope: Scopes = None,
     vector: Annotated[
         list[str] | None,
@@ -46,14 +96,11 @@ def recall(
     ] = None,
     embed: Embed = False,
     filters: Filters = None,
-    limit: Limit = 10,
-    offset: Offset = 0,
     depth: Depth = 100,
     fusion: FusionName = None,
     bm25: Bm25 = None,
     min_score: MinScore = None,
     min_fused: MinFused = None,
-    normalize: Normalize = False,
     columns: Annotated[
         list[str] | None,
         typer.Option("--columns", metavar="COLUMN", help="What --json adds. Default: the texts."),
@@ -61,10 +108,26 @@ def recall(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show what each score was made of.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, every bit.")] = False,
     threads: Threads = None,
 ) -> None:
-    """Answer one query within its scope."""
+    """Answer one query from an index, within its scope, or from the memories of a user.
+
+    DIR is looked at: a folder with a memory.db is a store, any other is an index. One word alone
+    is DIR if there is such an index or store, else it is the query.
+    """
+    folder, query, is_store = _target(first, second, path)
+    if is_store:
+        _refuse(ctx, _OF_AN_INDEX, "none with a store")
+        recall_from_store(
+            Asked(
+                query or "", folder, user, org, workspace, kind, since, until, tags, session, alpha,
+                recipe, limit, offset, touch=touch, normalize=normalize,
+            ),
+            as_json=as_json,
+        )  # fmt: skip
+        return
+    _refuse(ctx, _OF_A_STORE, "none with an index")
+    assert folder is not None
     if columns is not None and not as_json:
         raise error(OptionError, "--columns", "--json beside it (the table shows texts)", "none")
     index = Index.open(folder, threads=threads)
@@ -89,6 +152,30 @@ def recall(
     if explain:
         for hit in hits[0]:
             print(f"\n{hit.rank}. {hit.key}: {hit.explain()}")
+
+
+def _target(
+    first: str, second: str | None, path: Path | None
+) -> tuple[Path | None, str | None, bool]:
+    """Give the folder, the query, and whether it is a store's."""
+    if path is not None:
+        if second is not None:
+            raise typer.BadParameter("expected either DIR or --path")
+        return path, first, True
+    folder = Path(first)
+    is_store = (folder / "memory.db").exists()
+    if second is None and not is_store and not (folder / "MANIFEST").exists():
+        return None, first, True
+    return folder, second, is_store
+
+
+def _refuse(ctx: typer.Context, options: set[str], wish: str) -> None:
+    """Refuse options that would be ignored."""
+    for parameter in ctx.command.params:
+        name = parameter.name or ""
+        source = ctx.get_parameter_source(name)
+        if name in options and source is not None and source.name == "COMMANDLINE":
+            raise error(OptionError, parameter.opts[0], wish, repr(ctx.params[name]))
 
 
 def _query(index: Index, query: str | None, vector: Any, *, embed: bool) -> dict[str, Any]:

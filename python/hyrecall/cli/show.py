@@ -17,7 +17,7 @@ from rich.table import Table
 from hyrecall.hits import Hit, QueryHits
 from hyrecall.schema import Schema
 
-__all__ = ["hits_table", "hits_to_dict", "print_json", "print_table", "say", "shown_texts"]
+__all__ = ["hits_table", "hits_to_dict", "print_json", "print_table", "say", "short", "shown_texts"]
 
 _WIDTH_IN_A_FILE = 120  # columns, where stdout is no terminal
 _SHOWN_TEXT = 300  # characters of a text in a table
@@ -66,7 +66,7 @@ def hits_table(
     for hit in hits:
         row = [str(hit.rank), str(hit.key), f"{hit.score:.6f}", *(_part(hit, arm) for arm in arms)]
         if texts:
-            row.append(_short(" | ".join(str(hit[name]) for name in texts if hit[name])))
+            row.append(short(" | ".join(str(hit[name]) for name in texts if hit[name])))
         table.add_row(*row)
     return table
 
@@ -84,7 +84,8 @@ def _part(hit: Hit, arm: str) -> str:
     return f"{shown} {'-' if rank is None else f'#{rank}':>4}"
 
 
-def _short(shown: str) -> str:
+def short(shown: str) -> str:
+    """Cut a text that is too long for a table."""
     return shown if len(shown) <= _SHOWN_TEXT else shown[:_SHOWN_TEXT] + "..."
 
 

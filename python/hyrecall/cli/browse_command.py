@@ -1,0 +1,133 @@
+"""``hyrecall browse``: the memories of a user as files to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from hyrecall.cli.memory_options import AsJson, Org, StorePath, User, Workspace, opened
+from hyrecall.cli.show import print_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hyrecall.memory import Browse
+
+__all__ = ["browse"]
+
+browse = typer.Typer(
+    name="browse",
+    help="Read memories as files: /index.md, /memories, /shared, /sessions, /facts, /graph, "
+    "/pinned. Nothing is written.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Where: TypeAlias = Annotated[str, typer.Argument(metavar="PATH", help="A folder or a file.")]
+Agent: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--agent", help="Read as an agent of --org and --workspace, by its policy."),
+]
+Limit: TypeAlias = Annotated[int, typer.Option("--limit", help="At most so many.")]
+
+
+@contextmanager
+def _files(
+    path: Path | None, user: str | None, org: str | None, workspace: str | None, agent: str | None
+) -> Iterator[Browse]:
+    if agent is not None and user is not None:
+        raise typer.BadParameter("expected either --user or --agent")
+    with opened(path, read_only=True) as memory:
+        if agent is not None:
+            yield memory.agent(agent, org=org or "", workspace=workspace or "").browse()
+        else:
+            yield memory.browse(user_id=user, org=org, workspace=workspace)
+
+
+@browse.command()
+def ls(
+    where: Where = "/",
+    path: StorePath = None,
+    user: User = None,
+    org: Org = None,
+    workspace: Workspace = None,
+    agent: Agent = None,
+    limit: Limit = 200,
+    as_json: AsJson = False,
+) -> None:
+    """List a folder, newest first."""
+    with _files(path, user, org, workspace, agent) as files:
+        _entries(files.ls(where, limit=limit), as_json)
+
+
+@browse.command()
+def cat(
+    where: Where,
+    path: StorePath = None,
+    user: User = None,
+    org: Org = None,
+    workspace: Workspace = None,
+    agent: Agent = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a file; one that is not there is empty."""
+    with _files(path, user, org, workspace, agent) as files:
+        text = files.cat(where)
+    if as_json:
+        print_json({"path": where, "text": text})
+    else:
+        print(text, end="")
+
+
+@browse.command()
+def grep(
+    pattern: Annotated[str, typer.Argument(help="A text, upper or lower case.")],
+    where: Where = "/",
+    path: StorePath = None,
+    user: User = None,
+    org: Org = None,
+    workspace: Workspace = None,
+    agent: Agent = None,
+    regex: Annotated[
+        bool, typer.Option("--regex", help="The pattern is a regular expression (RE2).")
+    ] = False,
+    limit: Limit = 50,
+    as_json: AsJson = False,
+) -> None:
+    """Show the lines that hold a text, newest memory first."""
+    with _files(path, user, org, workspace, agent) as files:
+        lines = files.grep(pattern, where, regex=regex, limit=limit)
+    if as_json:
+        print_json({"lines": [asdict(line) for line in lines]})
+        return
+    for line in lines:
+        print(f"{line.path}:{line.number}:{line.text}")
+
+
+@browse.command()
+def find(
+    pattern: Annotated[str, typer.Argument(help="Of file names: * ? [ab].")] = "*",
+    where: Where = "/",
+    path: StorePath = None,
+    user: User = None,
+    org: Org = None,
+    workspace: Workspace = None,
+    agent: Agent = None,
+    limit: Limit = 200,
+    as_json: AsJson = False,
+) -> None:
+    """List the memories whose file name matches, newest first."""
+    with _files(path, user, org, workspace, agent) as files:
+        _entries(files.find(pattern, where, limit=limit), as_json)
+
+
+def _entries(entries: list[str], as_json: bool) -> None:
+    if as_json:
+        print_json({"entries": entries})
+        return
+    for entry in entries:
+        print(entry)

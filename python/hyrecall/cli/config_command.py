@@ -1,0 +1,75 @@
+"""``hyrecall config``: the user's settings, which commands and stores follow."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import typer
+
+from hyrecall.cli.memory_options import AsJson
+from hyrecall.cli.show import print_json
+from hyrecall.errors import OptionError, error
+from hyrecall.settings import KEYS, read_settings, remove_setting, set_setting, settings_path
+
+__all__ = ["config"]
+
+config = typer.Typer(
+    name="config",
+    help=f"Settings, kept in one JSON file: {', '.join(KEYS)}.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Key: TypeAlias = Annotated[str, typer.Argument(metavar="KEY", help="Which setting.")]
+
+
+@config.command("set")
+def set_(
+    key: Key,
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="What it shall be.")],
+    as_json: AsJson = False,
+) -> None:
+    """Set one for good; a value it cannot have is refused."""
+    _show(key, set_setting(key, value), as_json)
+
+
+@config.command()
+def get(key: Key, as_json: AsJson = False) -> None:
+    """Show one; nothing where it is not set."""
+    if key not in KEYS:
+        raise error(OptionError, "key", f"one of {', '.join(KEYS)}", repr(key))
+    _show(key, read_settings().get(key), as_json)
+
+
+@config.command()
+def unset(key: Key, as_json: AsJson = False) -> None:
+    """Take one away."""
+    remove_setting(key)
+    _show(key, None, as_json)
+
+
+@config.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """Show all that are set."""
+    found = read_settings()
+    if as_json:
+        print_json(found)
+        return
+    for key, value in found.items():
+        print(f"{key} = {value}")
+
+
+@config.command()
+def path(as_json: AsJson = False) -> None:
+    """Show where the file is, or would be."""
+    if as_json:
+        print_json({"path": str(settings_path())})
+    else:
+        print(settings_path())
+
+
+def _show(key: str, value: object, as_json: bool) -> None:
+    if as_json:
+        print_json({"key": key, "value": value})
+    elif value is not None:
+        print(value)

@@ -1,0 +1,213 @@
+"""``hyrecall remember``, ``forget``, ``reembed`` and ``doctor``: one store, from a shell."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from hyrecall.cli.memory_options import (
+    AsJson,
+    Org,
+    StorePath,
+    Tags,
+    User,
+    Workspace,
+    bar,
+    now_ready,
+    opened,
+    read_time,
+    tell_reasons,
+)
+from hyrecall.cli.show import print_json, print_table, say
+from hyrecall.errors import OptionError, error
+
+__all__ = ["doctor", "forget", "reembed", "remember"]
+
+
+def remember(
+    text: Annotated[str, typer.Argument(help="What to keep; - reads it from stdin.")],
+    path: StorePath = None,
+    user: User = None,
+    org: Org = None,
+    workspace: Workspace = None,
+    kind: Annotated[str, typer.Option("--kind", help="Kind of memory.")] = "episodic",
+    key: Annotated[str | None, typer.Option("--id", help="Default: one drawn at random.")] = None,
+    session: Annotated[str | None, typer.Option("--session", help="Its session.")] = None,
+    tags: Tags = None,
+    importance: Annotated[
+        float | None, typer.Option("--importance", help="A rating in [0, 10].")
+    ] = None,
+    metadata: Annotated[
+        str | None, typer.Option("--metadata", metavar="JSON", help="A JSON object.")
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="TIME", help="When it was, ISO 8601; else now.")
+    ] = None,
+    said: Annotated[
+        str | None, typer.Option("--input", help="What it answers, kept and searched too.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep a memory; when this returns it outlives a power cut."""
+    fields: dict[str, Any] = {
+        "user_id": user, "org": org, "workspace": workspace, "kind": kind, "id": key,
+        "session_id": session, "tags": tuple(tags or ()), "importance": importance,
+        "occurred_at": read_time("--at", at), "input": said,
+        "metadata": None if metadata is None else _object("--metadata", metadata),
+    }  # fmt: skip
+    episode = _episode(_stdin() if text == "-" else text, fields)
+    with opened(path) as memory:
+        kept = now_ready(memory).remember(episode)
+    tell_reasons(kept.reasons)
+    if as_json:
+        degraded = [str(reason) for reason in kept.reasons]
+        found = {"id": kept.id, "version": kept.version, "embedded": kept.embedded}
+        print_json({**found, "degraded": degraded})
+    else:
+        print(kept.id)
+
+
+def forget(
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Which.")] = None,
+    path: StorePath = None,
+    user: User = None,
+    org: Org = None,
+    workspace: Workspace = None,
+    session: Annotated[str | None, typer.Option("--session", help="All of a session.")] = None,
+    before: Annotated[
+        str | None, typer.Option("--before", metavar="TIME", help="All from before, ISO 8601.")
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", help="Why; the history says it.")
+    ] = None,
+    erase: Annotated[
+        bool, typer.Option("--erase", help="Remove every byte, history too; needs --yes.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do it: for --erase, and where no ID says which.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take memories of one user out of recall."""
+    if (erase or not ids) and not yes:
+        raise error(OptionError, "--yes", "it beside --erase, or where no ID says which", "none")
+    asked: dict[str, Any] = {
+        "user_id": user, "org": org, "workspace": workspace, "session_id": session,
+        "before": read_time("--before", before), "reason": reason, "erase": erase,
+    }  # fmt: skip
+    which: list[str | None] = [*ids] if ids else [None]
+    with opened(path) as memory:
+        forgotten = sum(memory.forget(key, **asked) for key in which)
+    if as_json:
+        print_json({"forgotten": forgotten, "erased": erase})
+    else:
+        print(forgotten)
+
+
+def reembed(
+    path: StorePath = None,
+    user: Annotated[
+        str | None, typer.Option("--user", help="Only this user's. Default: everybody's.")
+    ] = None,
+    org: Org = None,
+    workspace: Workspace = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="All, as after a change of the model.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Embed memories that have no vector; exit code 1 where some could not be."""
+    from hyrecall.memory import EVERYONE
+
+    with opened(path) as memory, bar() as progress:
+        done = now_ready(memory).reembed(
+            force=force, user_id=EVERYONE if user is None else user, org=org,
+            workspace=workspace, progress=progress,
+        )  # fmt: skip
+    for one in done.errors:
+        say(f"error: {one.id}: {one.error}")
+    if done.stopped is not None:
+        say(f"error: stopped: {done.stopped}")
+    if as_json:
+        print_json(asdict(done))
+    else:
+        print(
+            f"{done.scanned:,} scanned, {done.embedded:,} embedded, {done.skipped:,} skipped, "
+            f"{len(done.errors):,} errors"
+        )
+    if done.errors or done.stopped is not None:
+        raise typer.Exit(1)
+
+
+def doctor(
+    path: StorePath = None,
+    full: Annotated[bool, typer.Option("--full", help="Read every row and vector.")] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Make the index anew and empty the log first.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Look a store over; exit code 1 where something is not as it should be."""
+    with opened(path, read_only=not repair) as memory:
+        store = memory._store
+        if repair:
+            store.follower.relayout(store.layout, model=store.guard.model, dim=store.dim)
+            memory.snapshot()
+            store.database.checkpoint()
+        report = memory.doctor(full=full)
+    if as_json:
+        print_json({"ok": report.ok, **asdict(report)})
+    else:
+        table = Table()
+        for name in ("check", "ok", "detail"):
+            table.add_column(name, overflow="fold", no_wrap=name != "detail")
+        for check in report.checks:
+            table.add_row(check.name, "yes" if check.ok else "NO", check.detail)
+        print_table(table)
+        print(", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in report.counts.items()))
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+def _episode(text: str, fields: dict[str, Any]) -> Any:
+    from hyrecall.memory import Episode
+    from hyrecall.memory.transfer import why
+
+    try:
+        return Episode(output=text, **{k: v for k, v in fields.items() if v is not None})
+    except ValueError as fault:  # pydantic's, and our own
+        field, _, told = why(fault).partition(": ")
+        option = _OPTION_OF.get(field, field)
+        ours = told.partition("Value error, ")[2].partition(": ")[2]
+        if ours:
+            raise OptionError(f"{option}: {ours}") from None
+        wish = told.removeprefix("Input should be ")
+        raise error(OptionError, option, wish, repr(fields.get(field))) from None
+
+
+_OPTION_OF = {
+    "occurred_at": "--at",
+    "user_id": "--user",
+    "session_id": "--session",
+    "tags": "--tag",
+    "input": "--input",
+} | {name: f"--{name}" for name in ("id", "kind", "org", "workspace", "importance", "metadata")}
+
+
+def _object(option: str, text: str) -> Any:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise error(OptionError, option, "a JSON object", repr(text))
+    return found
+
+
+def _stdin() -> str:
+    return sys.stdin.read().rstrip("\n")

@@ -1,0 +1,190 @@
+"""The options that the commands on a store share, and the store that they name."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from hyrecall import recipes
+from hyrecall.cli.show import say
+from hyrecall.errors import OptionError, error
+from hyrecall.progress import ProgressFunction
+from hyrecall.settings import read_settings
+
+if TYPE_CHECKING:
+    from hyrecall.memory import Degradation, MemorySync
+
+__all__ = [
+    "AsJson",
+    "Org",
+    "StorePath",
+    "Tags",
+    "User",
+    "Workspace",
+    "bar",
+    "now_ready",
+    "opened",
+    "read_time",
+    "recipe_named",
+    "tell_reasons",
+]
+
+_SECONDS_FOR_A_WRITER = 5.0
+_SECONDS_TO_WARM = 60.0
+
+StorePath: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--path",
+        metavar="DIR",
+        help="Folder of the store. Default: HYRECALL_PATH, the setting path, or "
+        "~/.local/share/hyrecall/memory.",
+    ),
+]
+User: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--user", help="Whose memories. Default: the anonymous ones, never everybody's."),
+]
+Org: TypeAlias = Annotated[str | None, typer.Option("--org", help="Partition around users.")]
+Workspace: TypeAlias = Annotated[
+    str | None, typer.Option("--workspace", help="Partition within --org.")
+]
+Tags: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--tag", metavar="TAG", help="Several times for several.")
+]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+
+
+def store_path(given: Path | None, settings: dict[str, Any]) -> Path:
+    """Name the folder of the store."""
+    if given is not None:
+        return given
+    named = os.environ.get("HYRECALL_PATH") or settings.get("path")
+    if named:
+        return Path(named).expanduser()
+    home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(home, "hyrecall", "memory")
+
+
+def recipe_named(name: str | None, settings: dict[str, Any]) -> Any:
+    """Give a recipe by its name, else the one that is set."""
+    wanted = name or settings.get("recipe", "loom")
+    if wanted not in recipes.__all__:
+        raise error(OptionError, "--recipe", f"one of {', '.join(recipes.__all__)}", repr(wanted))
+    return getattr(recipes, wanted)
+
+
+@contextmanager
+def opened(
+    path: Path | None, *, read_only: bool = False, recipe: str | None = None
+) -> Iterator[MemorySync]:
+    """Open the store that is named; one that writes waits a little for another to leave."""
+    from hyrecall.memory import MemorySync
+
+    settings = read_settings()
+    budget = {"recall_budget": settings["recall_budget"]} if "recall_budget" in settings else {}
+    with (
+        _warnings_as_notes(),
+        _logs_as_notes(),
+        MemorySync.open(
+            store_path(path, settings),
+            recipe=recipe_named(recipe, settings),
+            read_only=read_only,
+            wait=0.0 if read_only else _SECONDS_FOR_A_WRITER,
+            **budget,
+        ) as memory,
+    ):
+        yield memory
+
+
+@contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    """Show what the store warns of as a line among the talk."""
+    from hyrecall.memory import IsolationWarning
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        say(f"note: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", IsolationWarning)
+        warnings.showwarning = show
+        yield
+
+
+class _Notes(logging.Handler):
+    """Shows what is logged as a line among the talk, except what comes with the answer."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from hyrecall.memory import Degradation
+
+        given = record.args if isinstance(record.args, tuple) else ()
+        if not any(isinstance(one, Degradation) for one in given):  # tell_reasons says it
+            say(f"note: {record.getMessage()}")
+
+
+@contextmanager
+def _logs_as_notes() -> Iterator[None]:
+    """Show what the store would have in a log: a damaged index, a policy that is unknown."""
+    log, notes = logging.getLogger("hyrecall.memory"), _Notes(logging.WARNING)
+    log.addHandler(notes)
+    try:
+        yield
+    finally:
+        log.removeHandler(notes)
+
+
+def now_ready(memory: MemorySync) -> MemorySync:
+    """Wait for embedder and index: a command has one answer, which should not be degraded."""
+    from hyrecall.memory.ready import IndexNotReadyError
+
+    guard, until = memory._store.guard, time.monotonic() + _SECONDS_TO_WARM
+    while guard.off is None and not guard.is_ready and time.monotonic() < until:
+        time.sleep(0.005)
+    with contextlib.suppress(IndexNotReadyError):  # the answer says so
+        memory._store.follower.catch_up()
+    return memory
+
+
+def tell_reasons(reasons: Sequence[Degradation]) -> None:
+    """Say why an answer is less than it could be."""
+    for reason in reasons:
+        say(f"note: degraded: {reason}")
+
+
+def read_time(option: str, value: str | None) -> datetime | None:
+    """Read an ISO 8601 time; without a zone it is UTC."""
+    if value is None:
+        return None
+    try:
+        return datetime.fromisoformat(value)
+    except ValueError:
+        raise error(OptionError, option, "an ISO 8601 time", repr(value)) from None
+
+
+@contextmanager
+def bar() -> Iterator[ProgressFunction | None]:
+    """Show how far something is on a terminal; elsewhere nothing."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    shown = Bar(
+        BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=Console(file=sys.stderr), transient=True,
+    )  # fmt: skip
+    with shown:
+        task = shown.add_task("", total=None)
+        yield lambda done, total: shown.update(task, completed=done, total=total)

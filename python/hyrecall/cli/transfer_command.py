@@ -1,0 +1,76 @@
+"""``hyrecall export`` and ``import``: a store as JSON lines."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hyrecall.cli.memory_options import AsJson, Org, StorePath, User, Workspace, bar, opened
+from hyrecall.cli.show import print_json, say
+from hyrecall.errors import OptionError, error
+
+__all__ = ["export", "import_"]
+
+
+def export(
+    path: StorePath = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Default: stdout.")
+    ] = None,
+    user: User = None,
+    everyone: Annotated[
+        bool, typer.Option("--everyone", help="Everybody's, as a backup has it.")
+    ] = False,
+    org: Org = None,
+    workspace: Workspace = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="Every version, also of what is deleted.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Say how many lines as a JSON object; needs -o.")
+    ] = False,
+) -> None:
+    """Write memories, facts and edges as JSON lines."""
+    from hyrecall.memory import EVERYONE
+
+    if as_json and out is None:
+        raise error(OptionError, "--json", "it beside -o: the lines themselves are JSON", "no -o")
+    if everyone and user is not None:
+        raise error(OptionError, "--everyone", "it without --user", f"--user {user!r}")
+    whose = EVERYONE if everyone else user
+    with opened(path, read_only=True) as memory:
+        n_lines = memory.export(
+            sys.stdout if out is None else out, user_id=whose, org=org, workspace=workspace,
+            history=history,
+        )  # fmt: skip
+    only = "" if everyone or user is not None else " (the anonymous ones; --everyone for all)"
+    say(f"{n_lines:,} lines{only}")
+    if as_json:
+        print_json({"lines": n_lines})
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Lines of export, or a database.")],
+    path: StorePath = None,
+    source: Annotated[
+        str, typer.Option("--from", metavar="WHAT", help="hyrecall, or l0: its database.")
+    ] = "hyrecall",
+    as_json: AsJson = False,
+) -> None:
+    """Merge an export into the store; what is there already stays. Exit code 1 with errors."""
+    if source not in ("hyrecall", "l0"):
+        raise error(OptionError, "--from", "hyrecall or l0", repr(source))
+    with opened(path) as memory, bar() as progress:
+        done = memory.import_(file, source=source, progress=progress)
+    for one in done.errors:
+        say(f"error: line {one.line}: {one.error}")
+    if as_json:
+        print_json(asdict(done))
+    else:
+        print(f"{done.imported:,} imported, {done.skipped:,} skipped, {len(done.errors):,} errors")
+    if done.errors:
+        raise typer.Exit(1)

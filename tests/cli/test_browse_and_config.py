@@ -1,0 +1,133 @@
+"""``hyrecall browse`` and ``config``: files of a store, and settings that last."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("apsw", reason="the extra [memory] is not installed")
+
+from hyrecall.memory import MemorySync
+from hyrecall.settings import KEYS
+
+Run = Callable[..., SimpleNamespace]
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "agent.mem"
+    monkeypatch.setenv("HYRECALL_PATH", str(path))
+    monkeypatch.setenv("HYRECALL_CONFIG", str(tmp_path / "config.json"))
+    monkeypatch.setenv("HYRECALL_EMBED_DISABLE", "1")
+    with MemorySync.open(path, embedder=None) as memory:
+        memory.remember("tea at four", id="tea", user_id="ann")
+        memory.remember("coffee at five", id="coffee", user_id="bob")
+        for agent, policy in (("a1", "shared"), ("a2", "isolated")):
+            memory.set_policy(agent, org="acme", workspace="lab", policy=policy)
+            memory.remember(
+                f"said by {agent}", id=agent, user_id=agent, org="acme", workspace="lab",
+                visibility="global",
+            )  # fmt: skip
+    return path
+
+
+def test_browse_reads_the_files_of_a_user(run: Run, store: Path) -> None:
+    ann = ("--user", "ann")
+    assert run("browse", "ls", "/memories/episodic", *ann).out == "/memories/episodic/tea.md\n"
+    assert run("browse", "cat", "/memories/episodic/tea.md", *ann).out.endswith("\ntea at four\n")
+    assert run("browse", "cat", "/memories/episodic/coffee.md", *ann).out == ""
+    assert run("browse", "grep", "FOUR", *ann).out == "/memories/episodic/tea.md:1:tea at four\n"
+    assert run("browse", "grep", "^tea", "/memories", "--regex", "--json", *ann).data == {
+        "lines": [{"path": "/memories/episodic/tea.md", "number": 1, "text": "tea at four"}]
+    }
+    assert run("browse", "find", "t*", "--json", *ann).data == {
+        "entries": ["/memories/episodic/tea.md"]
+    }
+    assert run("browse", "cat", "/index.md", "--json", *ann).data["path"] == "/index.md"
+    assert run("browse", "grep", "coffee", *ann).out == ""
+
+
+def test_browse_as_an_agent_follows_its_policy(run: Run, store: Path) -> None:
+    def listed(agent: str) -> list[str]:
+        house = ("--org", "acme", "--workspace", "lab")
+        return run("browse", "find", "--agent", agent, *house, "--json").data["entries"]
+
+    assert set(listed("a1")) == {"/shared/a1/episodic/a1.md", "/shared/a2/episodic/a2.md"}
+    assert listed("a2") == ["/shared/a2/episodic/a2.md"]
+    assert run("browse", "ls", "--agent", "a1").code == 1  # no org
+    assert run("browse", "ls", "--agent", "a1", "--user", "ann").code == 2
+
+
+def test_browse_refuses_what_is_no_question(run: Run, store: Path) -> None:
+    assert run("browse", "cat", "/memories").code == 1
+    assert run("browse", "grep", "(", "--regex").code == 1
+    assert run("browse", "rm", "/index.md").code == 2
+    assert run("browse").code == 2
+
+
+def test_config_sets_gets_lists_and_takes_away(run: Run, store: Path, tmp_path: Path) -> None:
+    assert run("config", "path").out == f"{tmp_path / 'config.json'}\n"
+    assert run("config", "get", "recipe").out == ""
+    assert run("config", "set", "recipe", "hebb").out == "hebb\n"
+    assert run("config", "set", "weight_recency", "2", "--json").data == {
+        "key": "weight_recency", "value": 2.0,
+    }  # fmt: skip
+    assert run("config", "get", "weight_recency").out == "2.0\n"
+    assert run("config", "list", "--json").data == {"recipe": "hebb", "weight_recency": 2.0}
+    assert "recipe = hebb" in run("config", "list").out
+    assert run("config", "path", "--json").data == {"path": str(tmp_path / "config.json")}
+    assert run("config", "unset", "recipe", "--json").data == {"key": "recipe", "value": None}
+    assert run("config", "unset", "recipe").out == ""
+    assert run("config", "list", "--json").data == {"weight_recency": 2.0}
+    for arguments in (("set", "recipe", "what"), ("set", "what", "1"), ("get", "what")):
+        reply = run("config", *arguments)
+        assert reply.code == 1
+        assert "expected one of" in reply.err
+    help_text = run("config", "--help").out
+    assert all(key in help_text for key in KEYS)
+
+
+PAGE = (
+    "config set weight_relevance 2.0",
+    "config set weight_importance 1.0",
+    "config set weight_recency 0.5",
+    "config set weight_recency 2.0",
+    "config set weight_relevance 1.0",
+    "config set weight_importance 1.0",
+)
+
+
+def test_F14_the_six_lines_of_the_page_persist_and_change_the_next_search(
+    run: Run, store: Path
+) -> None:
+    now = datetime.now(UTC)
+    with MemorySync.open(store, embedder=None) as memory:
+        for key, text, days in (("old", "deploy deploy deploy", 300), ("new", "deploy of x y", 0)):
+            memory.remember(
+                text, id=key, user_id="cy", importance=5, occurred_at=now - timedelta(days=days)
+            )
+
+    def first() -> str:
+        reply = run("recall", "deploy", "--user", "cy", "--recipe", "hebb", "--json")
+        assert reply.code == 0, reply.err
+        return str(reply.data["matches"][0]["episode"]["id"])
+
+    def scores() -> dict[str, float]:
+        reply = run("recall", "deploy", "--user", "cy", "--recipe", "hebb", "--json")
+        return {one["episode"]["id"]: one["score"] for one in reply.data["matches"]}
+
+    unset = scores()
+    for line in PAGE[:3]:
+        assert run(*line.split()).code == 0
+    relevance = scores()
+    assert first() == "old"
+    for line in PAGE[3:]:
+        assert run(*line.split()).code == 0
+    recency = scores()
+    assert first() == "new"
+    assert unset != relevance != recency
+    assert run("config", "list", "--json").data == {
+        "weight_importance": 1.0, "weight_recency": 2.0, "weight_relevance": 1.0,
+    }  # fmt: skip

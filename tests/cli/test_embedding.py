@@ -1,0 +1,171 @@
+"""Commands on a store beside an endpoint that works, refuses a row, or is not there."""
+
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("apsw", reason="the extra [memory] is not installed")
+
+from embed.stub_server import Request, StubServer, serving
+from hyrecall.memory import MemorySync
+
+Run = Callable[..., SimpleNamespace]
+PICKY = "tea 2"
+NAMES = ("EMBEDDING_URL", "EMBEDDING_MODEL", "EMBEDDING_API_KEY", "EMBED_TIMEOUT", "EMBED_DISABLE")
+
+
+@pytest.fixture
+def server() -> Iterator[StubServer]:
+    with serving() as one:
+        yield one
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store of five memories without vectors: ann's ``e0`` to ``e3``, and bob's ``e4``."""
+    path = tmp_path / "agent.mem"
+    monkeypatch.setenv("HYRECALL_PATH", str(path))
+    monkeypatch.setenv("HYRECALL_CONFIG", str(tmp_path / "config.json"))
+    for name in NAMES:
+        monkeypatch.delenv(f"HYRECALL_{name}", raising=False)
+        monkeypatch.delenv(f"LTM_{name}", raising=False)
+    with MemorySync.open(path, embedder=None) as memory:
+        for n in range(5):
+            memory.remember(f"tea {n}", id=f"e{n}", user_id="bob" if n == 4 else "ann")
+    return path
+
+
+def models(path: Path) -> dict[str, str | None]:
+    with (
+        MemorySync.open(path, embedder=None, read_only=True) as memory,
+        memory._store.database.reading() as c,
+    ):
+        return dict(c.execute("SELECT id, embedding_model FROM versions ORDER BY row"))
+
+
+def counts(reply: SimpleNamespace) -> tuple[int, int, int]:
+    return reply.data["scanned"], reply.data["embedded"], reply.data["skipped"]
+
+
+def nobody() -> str:
+    """A URL at which nobody answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+
+
+# ---- reembed ----
+
+
+def test_D15_reembed_fills_what_is_missing_and_then_asks_nobody(
+    run: Run, store: Path, server: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LTM_EMBEDDING_URL", server.url("ok"))
+    monkeypatch.setenv("LTM_EMBEDDING_MODEL", "small")
+    assert run("remember", "tea 5", "--id", "e5", "--user", "ann").code == 0
+    server.requests.clear()
+    first = run("reembed", "--json")
+    assert first.code == 0, first.err
+    assert counts(first) == (6, 5, 1)
+    assert (first.data["errors"], first.data["stopped"]) == ([], None)
+    assert [request.texts for request in server.requests] == [[f"tea {n}" for n in range(5)]]
+    assert {request.json["model"] for request in server.requests} == {"small"}
+    server.requests.clear()
+    again = run("reembed", "--json")
+    assert (again.code, counts(again)) == (0, (6, 0, 6))
+    assert server.requests == []
+    assert set(models(store).values()) == {"small"}
+    assert run("reembed").out == "6 scanned, 0 embedded, 6 skipped, 0 errors\n"
+
+
+def test_D16_reembed_with_force_takes_all_of_one_user(
+    run: Run, store: Path, server: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LTM_EMBEDDING_URL", server.url("ok"))
+    monkeypatch.setenv("LTM_EMBEDDING_MODEL", "old")
+    assert run("reembed").code == 0
+    monkeypatch.setenv("LTM_EMBEDDING_MODEL", "new")
+    assert counts(run("reembed", "--user", "ann", "--json"))[1] == 0
+    forced = run("reembed", "--force", "--user", "ann", "--json")
+    assert (forced.code, counts(forced)) == (0, (4, 4, 0))
+    assert models(store) == {f"e{n}": "old" if n == 4 else "new" for n in range(5)}
+
+
+def test_D17_reembed_names_a_row_that_fails_and_keeps_the_others(
+    run: Run, store: Path, server: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def picky(self: StubServer, connection: socket.socket, request: Request) -> bool:
+        return (self.do_junk if PICKY in request.texts else self.do_ok)(connection, request)
+
+    monkeypatch.setattr(StubServer, "do_picky", picky, raising=False)
+    monkeypatch.setenv("LTM_EMBEDDING_URL", server.url("picky"))
+    monkeypatch.setenv("LTM_EMBEDDING_MODEL", "small")
+    reply = run("reembed", "--json")
+    assert (reply.code, counts(reply)[:2]) == (1, (5, 4))
+    assert [one["id"] for one in reply.data["errors"]] == ["e2"]
+    (line,) = [line for line in reply.err.splitlines() if line.startswith("error: ")]
+    assert line.startswith("error: e2: malformed")
+    assert PICKY not in reply.err
+    assert models(store) == {f"e{n}": None if n == 2 else "small" for n in range(5)}
+    assert "1 errors" in run("reembed").out
+
+
+def test_D18_reembed_without_an_endpoint_refuses_and_names_the_variable(
+    run: Run, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LTM_EMBED_DISABLE", "1")
+    reply = run("reembed", "--json")
+    assert (reply.code, reply.out) == (1, "")
+    assert "LTM_EMBEDDING_URL" in reply.err
+    assert set(models(store).values()) == {None}
+
+
+# ---- an endpoint that is not there ----
+
+
+def test_D05_a_save_without_its_endpoint_is_one_line_on_stderr(
+    run: Run, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LTM_EMBEDDING_URL", nobody())
+    assert run("remember", "tea of dawn", "--user", "ann").code == 0  # its index has changed
+    reply = run("remember", "tea of noon", "--id", "noon", "--user", "ann")
+    assert (reply.code, reply.out) == (0, "noon\n")
+    (line,) = reply.err.splitlines()
+    assert line.startswith("note: degraded: embed_unavailable (unreachable")
+    assert "noon" not in line
+    assert models(store)["noon"] is None
+
+
+def test_D26_recall_without_its_endpoint_is_by_words_and_one_line_on_stderr(
+    run: Run, store: Path, server: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LTM_EMBEDDING_URL", server.url("ok"))
+    monkeypatch.setenv("LTM_EMBEDDING_MODEL", "small")
+    assert run("reembed").code == 0
+    assert run("remember", "tea 5", "--user", "ann").code == 0  # saves the index with vectors
+    asked = ("recall", "tea", "--user", "ann", "--limit", 3, "--json")
+    by_words = run(*asked, "--alpha", 0)
+    monkeypatch.setenv("LTM_EMBEDDING_URL", nobody())
+    reply = run(*asked)
+    assert (by_words.code, reply.code) == (0, 0)
+    (line,) = reply.err.splitlines()
+    assert line.startswith("note: degraded: embed_unavailable (unreachable")
+
+    def found(data: dict[str, object]) -> list[str]:
+        return [one["episode"]["id"] for one in data["matches"]]  # type: ignore[attr-defined]
+
+    assert found(reply.data) == found(by_words.data)
+    assert len(found(reply.data)) == 3
+
+
+def test_what_a_store_logs_is_a_note(run: Run, store: Path) -> None:
+    with MemorySync.open(store, embedder="off") as memory:
+        memory.search("tea", user_id="ann")
+    for path in (store / "index").rglob("*"):
+        if path.is_file():
+            path.write_bytes(b"")
+    reply = run("recall", "tea", "--user", "ann")
+    assert reply.code == 0
+    assert "note: the index of the store is built anew" in reply.err

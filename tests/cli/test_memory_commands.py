@@ -1,0 +1,358 @@
+"""The commands on a store say and do what its Python methods do."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("apsw", reason="the extra [memory] is not installed")
+
+from hyrecall import recipes
+from hyrecall.memory import EVERYONE, Episode, MemorySync
+
+Run = Callable[..., SimpleNamespace]
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store's folder that commands find by the environment; no settings, no embedder."""
+    path = tmp_path / "agent.mem"
+    monkeypatch.setenv("HYRECALL_PATH", str(path))
+    monkeypatch.setenv("HYRECALL_CONFIG", str(tmp_path / "config.json"))
+    monkeypatch.setenv("HYRECALL_EMBED_DISABLE", "1")
+    return path
+
+
+def opened(path: Path, **options: object) -> MemorySync:
+    return MemorySync.open(path, embedder=None, **options)  # type: ignore[arg-type]
+
+
+# ---- remember ----
+
+
+def test_remember_keeps_every_field(run: Run, store: Path) -> None:
+    reply = run(
+        "remember", "Tea at four", "--user", "ann", "--org", "acme", "--workspace", "lab", "--id",
+        "tea", "--kind", "note", "--session", "s1", "--tag", "drink", "--tag", "day",
+        "--importance", 7, "--metadata", '{"a": [1]}', "--at", "2026-06-01T12:00:00", "--input",
+        "When is tea?", "--json",
+    )  # fmt: skip
+    assert reply.code == 0, reply.err
+    assert reply.data | {"degraded": 0} == {
+        "id": "tea", "version": 1, "embedded": False, "degraded": 0,
+    }  # fmt: skip
+    assert "embeddings_off" in reply.data["degraded"][0]
+    assert "note: degraded: embeddings_off" in reply.err
+    with opened(store) as memory:
+        kept = memory.get("tea", user_id="ann", org="acme", workspace="lab")
+    assert kept == Episode(
+        id="tea", user_id="ann", org="acme", workspace="lab", kind="note", session_id="s1",
+        tags=("drink", "day"), importance=7, metadata={"a": [1]}, input="When is tea?",
+        output="Tea at four", occurred_at="2026-06-01T12:00:00Z",
+    )  # fmt: skip
+
+
+def test_remember_takes_a_text_from_stdin_and_prints_its_id(store: Path, run: Run) -> None:
+    from typer.testing import CliRunner
+
+    from hyrecall.cli.app import app
+
+    result = CliRunner().invoke(app, ["remember", "-", "--user", "ann"], input="two\nlines\n")
+    assert result.exit_code == 0, result.stderr
+    with opened(store) as memory:
+        kept = memory.get(result.stdout.strip(), user_id="ann")
+    assert kept is not None
+    assert kept.output == "two\nlines"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--importance", "99"], "--importance: expected less than or equal to 10, got 99.0"),
+        (["--metadata", "[]"], "--metadata: expected a JSON object"),
+        (["--at", "noon"], "--at: expected an ISO 8601 time"),
+        (["--at", "0001-01-01T00:00:00+14:00"], "--at: expected one that UTC has too"),
+        (["--tag", "\udcff"], "--tag: expected valid Unicode"),
+        (["--user", "__hyrecall_anonymous__"], "--user: expected an id that is not reserved"),
+        (["--id", " "], "--id: expected 1 to 512 bytes"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_by_name(
+    run: Run, store: Path, arguments: list[str], message: str
+) -> None:
+    reply = run("remember", "x", *arguments)
+    assert reply.code == 1
+    assert message in reply.err
+    assert not reply.out
+
+
+# ---- recall ----
+
+
+@pytest.fixture
+def filled(store: Path) -> Path:
+    with opened(store) as memory:
+        for at, (user, text, kind, tag) in enumerate(
+            [
+                ("ann", "Postgres replication is asynchronous", "episodic", "db"),
+                ("ann", "lunch was great", "note", "food"),
+                ("ann", "logical replication on the primary", "episodic", "db"),
+                ("bob", "bob keeps postgres passwords", "episodic", "db"),
+            ]
+        ):
+            memory.remember(
+                text, id=f"m{at}", user_id=user, kind=kind, tags=(tag,), session_id=f"s{at}",
+                occurred_at=f"2026-06-0{at + 1}T12:00:00Z",
+            )  # fmt: skip
+    return store
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ([], {}),
+        (["--kind", "note"], {"kind": "note"}),
+        (["--limit", "1", "--offset", "1"], {"limit": 1, "offset": 1}),
+        (["--tag", "food"], {"tags": ["food"]}),
+        (["--alpha", "0"], {"alpha": 0.0}),
+        (["--normalize"], {"normalize": True}),
+        (["--recipe", "default"], {"recipe": recipes.default}),
+    ],
+)
+def test_recall_gives_the_matches_of_the_api(
+    run: Run, filled: Path, arguments: list[str], options: dict[str, object]
+) -> None:
+    reply = run("recall", filled, "postgres replication", "--user", "ann", "--json", *arguments)
+    assert reply.code == 0, reply.err
+    with opened(filled) as memory:
+        matches = memory.search("postgres replication", user_id="ann", **options)  # type: ignore[arg-type]
+    assert reply.data["matches"] == [match.model_dump(mode="json") for match in matches]
+    assert reply.data["query"] == "postgres replication"
+    assert reply.data["scope"] == {"org": None, "workspace": None, "user": "ann", "policy": None}
+    assert reply.data["degraded"] is ("--alpha" not in arguments)  # then no vector is missed
+    assert "bob" not in reply.out
+
+
+def test_recall_finds_its_store_by_path_environment_and_setting(
+    run: Run, filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ("lunch", "--user", "ann", "--limit", 1, "--json")
+    by_place = run("recall", filled, *asked).data
+    by_environment = run("recall", *asked).data
+    by_option = run("recall", *asked, "--path", filled).data
+    monkeypatch.delenv("HYRECALL_PATH")
+    assert run("config", "set", "path", filled).code == 0
+    by_setting = run("recall", *asked).data
+    assert by_place == by_environment == by_option == by_setting
+    assert by_place["matches"][0]["episode"]["id"] == "m1"
+    assert run("recall", filled, "lunch", "--path", filled).code == 2
+
+
+def test_times_and_sessions_narrow(run: Run, filled: Path) -> None:
+    def ids(*arguments: object) -> set[str]:
+        reply = run("recall", "replication", "--user", "ann", "--json", *arguments)
+        return {match["episode"]["id"] for match in reply.data["matches"]}
+
+    assert ids("--since", "2026-06-02T12:00:00") == {"m1", "m2"}
+    assert ids("--until", "2026-06-01T12:00:00") == {"m0"}
+    assert ids("--session", "s2") == {"m2"}
+
+
+def test_recall_shows_a_table_and_says_when_there_is_nothing(run: Run, filled: Path) -> None:
+    shown = run("recall", "lunch", "--user", "ann")
+    assert "lunch was great" in shown.out
+    assert "bob" not in shown.out
+    nothing = run("recall", "lunch", "--user", "nobody")
+    assert (nothing.code, nothing.out) == (0, "")
+    assert "note: no memories" in nothing.err
+
+
+def test_touch_counts_an_access_and_needs_to_be_asked_for(run: Run, filled: Path) -> None:
+    def counted() -> int:
+        with opened(filled) as memory, memory._store.database.reading() as connection:
+            return int(connection.execute("SELECT sum(access_count) FROM documents").get)
+
+    assert run("recall", "lunch", "--user", "ann").code == 0
+    assert counted() == 0
+    assert run("recall", "lunch", "--user", "ann", "--limit", 2, "--touch").code == 0
+    assert counted() == 2
+
+
+def test_the_anonymous_are_told_that_there_are_others(run: Run, filled: Path) -> None:
+    reply = run("recall", "postgres", "--json")
+    assert reply.data["matches"] == []
+    assert "note: user_id: this call sees the anonymous memories only" in reply.err
+
+
+@pytest.mark.parametrize(
+    "option",
+    [["--scope", "ann"], ["--filter", "{}"], ["--bm25", "okapi"], ["--depth", "7"],
+     ["--fusion", "max"], ["--explain"], ["--columns", "x"], ["--min-score", "1"]],
+)  # fmt: skip
+def test_options_of_an_index_are_refused_by_a_store(
+    run: Run, filled: Path, option: list[str]
+) -> None:
+    reply = run("recall", filled, "lunch", *option)
+    assert (reply.code, reply.out) == (1, "")
+    assert f"{option[0]}: expected none with a store" in reply.err
+
+
+@pytest.mark.parametrize(
+    "option", [["--user", "ann"], ["--kind", "x"], ["--alpha", "0"], ["--touch"], ["--tag", "x"]]
+)
+def test_options_of_a_store_are_refused_by_an_index(
+    run: Run, folder: Path, option: list[str]
+) -> None:
+    reply = run("recall", folder, "amber", "--scope", "acme", *option)
+    assert (reply.code, reply.out) == (1, "")
+    assert f"{option[0]}: expected none with an index" in reply.err
+
+
+@pytest.mark.parametrize(
+    "option", [["--since", "0001-01-01T00:00:00+14:00"], ["--until", "9999-12-31T23:59:59-14:00"],
+               ["--alpha", "7"], ["--limit", "-1"], ["--kind", "\udcff"], ["--recipe", "what"]]
+)  # fmt: skip
+def test_a_question_that_is_none_is_refused(run: Run, filled: Path, option: list[str]) -> None:
+    reply = run("recall", "lunch", "--user", "ann", *option)
+    assert (reply.code, reply.out) == (1, "")
+    assert reply.err.startswith("error: ")
+    assert "internal" not in reply.err
+
+
+# ---- forget ----
+
+
+def test_forget_takes_memories_of_one_user(run: Run, filled: Path) -> None:
+    assert run("forget", "m0", "m3", "--user", "ann", "--reason", "wrong").out == "1\n"
+    with opened(filled) as memory:
+        assert memory.get("m0", user_id="ann") is None
+        assert [one.reason for one in memory.history("m0", user_id="ann")] == [None, "wrong"]
+        assert memory.get("m3", user_id="bob") is not None
+    assert run("forget", "--user", "ann", "--session", "s1", "--yes", "--json").data == {
+        "forgotten": 1, "erased": False,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", [["--user", "ann"], ["m0", "--user", "ann", "--erase"]])
+def test_what_cannot_be_undone_or_names_nothing_asks_for_yes(
+    run: Run, filled: Path, arguments: list[str]
+) -> None:
+    reply = run("forget", *arguments)
+    assert reply.code == 1
+    assert "--yes" in reply.err
+    with opened(filled) as memory:
+        assert len(memory.list(user_id="ann")) == 3
+
+
+def test_erase_leaves_no_byte(run: Run, filled: Path) -> None:
+    def files_with(text: bytes) -> list[str]:
+        return [path.name for path in filled.rglob("*") if path.is_file()
+                and text in path.read_bytes()]  # fmt: skip
+
+    assert files_with(b"lunch was great")
+    assert run("forget", "m1", "--user", "ann", "--erase", "--yes", "--json").data == {
+        "forgotten": 1, "erased": True,
+    }  # fmt: skip
+    assert files_with(b"lunch was great") == []
+
+
+# ---- export, import, doctor ----
+
+
+def test_an_export_comes_back_by_import(run: Run, filled: Path, tmp_path: Path) -> None:
+    lines, other = tmp_path / "all.jsonl", tmp_path / "other.mem"
+    told = run("export", "--everyone", "-o", lines, "--json")
+    assert (told.code, told.data) == (0, {"lines": 5})  # the format, and four memories
+    assert run("export", "--everyone", "--json").code == 1  # the lines are on stdout already
+    assert lines.stat().st_mode & 0o077 == 0
+    first = run("import", lines, "--path", other, "--json").data
+    assert (first["imported"], first["skipped"], first["errors"]) == (4, 0, [])
+    assert run("import", lines, "--path", other).out == "0 imported, 4 skipped, 0 errors\n"
+    with opened(filled) as one, opened(other) as two:
+        assert one.list(user_id=EVERYONE) == two.list(user_id=EVERYONE)
+
+
+def test_export_gives_what_is_the_users_and_says_so(run: Run, filled: Path) -> None:
+    of_bob = run("export", "--user", "bob")
+    assert len(of_bob.out.splitlines()) == 2  # the format, and one memory
+    assert "lunch" not in of_bob.out
+    nobody = run("export")
+    assert len(nobody.out.splitlines()) == 1
+    assert "--everyone for all" in nobody.err
+    assert run("export", "--everyone", "--user", "bob").code == 1
+
+
+def test_lines_that_cannot_be_kept_are_named_and_the_exit_code_says_so(
+    run: Run, filled: Path, tmp_path: Path
+) -> None:
+    lines = tmp_path / "all.jsonl"
+    run("export", "--user", "ann", "-o", lines)
+    lines.write_text(lines.read_text() + '{"version": {"id": 3}}\n')
+    reply = run("import", lines, "--json", "--path", tmp_path / "other.mem")
+    assert reply.code == 1
+    assert (reply.data["imported"], len(reply.data["errors"])) == (3, 1)
+    assert "error: line 5:" in reply.err
+    assert run("import", lines, "--from", "word").code == 1
+
+
+def test_doctor_looks_over_and_repairs(run: Run, filled: Path) -> None:
+    reply = run("doctor", "--full", "--json")
+    assert reply.code == 0, reply.out
+    assert reply.data["ok"] is True
+    assert reply.data["counts"]["memories"] == 4
+    assert {"name": "database", "ok": True, "detail": ""} in reply.data["checks"]
+    assert not any(word in reply.out for word in ("postgres", "ann", "m0"))
+    (filled / "memory.db").chmod(0o644)
+    bad = run("doctor")
+    assert bad.code == 1
+    assert "NO" in bad.out
+    (filled / "memory.db").chmod(0o600)
+    for path in (filled / "index").rglob("*"):
+        if path.is_file():
+            path.write_bytes(b"")
+    assert run("doctor", "--repair").code == 0
+    with opened(filled) as memory:
+        assert memory._store.opened.how == "snapshot"
+
+
+# ---- exit codes ----
+
+
+def test_exit_codes_of_a_store(
+    run: Run, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hyrecall.cli.memory_options._SECONDS_FOR_A_WRITER", 0.0)
+    assert run("recall", "x").code == 1  # no store there
+    with opened(store):
+        busy = run("remember", "x", "--user", "ann")
+        assert busy.code == 1
+        assert f"pid {os.getpid()}" in busy.err
+    bad = tmp_path / "bad.mem"
+    bad.mkdir()
+    (bad / "memory.db").write_bytes(b"no database" * 1000)
+    assert run("recall", "x", "--path", bad).code == 3
+    assert run("doctor", "--path", bad).code == 3
+    assert run("remember").code == 2
+
+
+def test_without_the_extra_the_commands_name_it(
+    process: Callable[..., SimpleNamespace], store: Path
+) -> None:
+    code = (
+        "import sys; sys.modules['apsw'] = None; sys.argv = ['hyrecall', 'remember', 'x'];"
+        "from hyrecall.cli.app import app; app()"
+    )
+    done = process(code=code)
+    assert done.returncode == 2
+    assert "hyrecall[memory]" in done.stderr
+
+
+def test_json_is_the_only_thing_on_stdout(run: Run, filled: Path) -> None:
+    for arguments in (
+        ["recall", "x", "--json"], ["doctor", "--json"], ["browse", "ls", "--json"],
+        ["config", "list", "--json"],
+    ):  # fmt: skip
+        json.loads(run(*arguments).out)
