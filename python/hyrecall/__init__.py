@@ -1,9 +1,14 @@
 """Exact scoped hybrid recall: BM25 and cosine, fused, over Arrow tables and tensor columns."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from hyrecall import arms, recipes
 from hyrecall.analyzer import Analyzer, Token, TokenFunction
 from hyrecall.errors import (
     CorruptIndexError,
+    CorruptStoreError,
     DeviceMemoryError,
     DeviceUnavailableError,
     DTypeError,
@@ -12,9 +17,13 @@ from hyrecall.errors import (
     InternalError,
     KeyConflictError,
     MissingExtraError,
+    NotFoundError,
     OptionError,
     ScopeError,
     ShapeError,
+    StoreError,
+    StoreFormatError,
+    StoreNotFoundError,
     WriterBusyError,
 )
 from hyrecall.expansion import Context, SharedTags
@@ -45,6 +54,9 @@ from hyrecall.shaping import (
 )
 from hyrecall.trace import StageTrace, Trace
 
+if TYPE_CHECKING:
+    from hyrecall.memory import Episode, EpisodeMatch
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -63,6 +75,7 @@ __all__ = [
     "Composite",
     "Context",
     "CorruptIndexError",
+    "CorruptStoreError",
     "DTypeError",
     "Dedup",
     "DeviceMemoryError",
@@ -84,6 +97,7 @@ __all__ = [
     "MissingExtraError",
     "Neighbour",
     "NoneOf",
+    "NotFoundError",
     "NotNull",
     "OptionError",
     "Phase",
@@ -103,6 +117,9 @@ __all__ = [
     "ShapeError",
     "SharedTags",
     "StageTrace",
+    "StoreError",
+    "StoreFormatError",
+    "StoreNotFoundError",
     "Text",
     "Token",
     "TokenFunction",
@@ -114,3 +131,13 @@ __all__ = [
     "arms",
     "recipes",
 ]
+
+
+def __getattr__(name: str) -> type[Episode | EpisodeMatch]:
+    """Give what needs the extra ``[memory]`` when it is first asked for."""
+    if name not in ("Episode", "EpisodeMatch"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from hyrecall import memory
+
+    kind: type[Episode | EpisodeMatch] = getattr(memory, name)
+    return kind

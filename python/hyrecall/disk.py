@@ -125,7 +125,9 @@ class _Sink(io.RawIOBase):
         return tuple(self._blocks)
 
 
-def write_file(path: Path, write: Callable[[BinaryIO], None]) -> tuple[int, tuple[str, ...]]:
+def write_file(
+    path: Path, write: Callable[[BinaryIO], None], *, mode: int = 0o644
+) -> tuple[int, tuple[str, ...]]:
     """Write and sync a file; give its size and the checksums of its blocks.
 
     A file of that name that no version counts on (left by a crash) makes way: its name goes, and
@@ -133,7 +135,7 @@ def write_file(path: Path, write: Callable[[BinaryIO], None]) -> tuple[int, tupl
     """
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         sink = _Sink(handle)
         with io.BufferedWriter(sink, WRITE_BYTES) as buffered:

@@ -178,7 +178,7 @@ def _mmr(
         relevance = _core.arithmetic.minmax_scale(score, low, high)
     similarity = 0.0
     if arrays["mmr_has_nearest"][at]:
-        column = list(hits._facts.schema.vector_arms).index(vector_arm(hits._facts, stage))
+        column = hits._facts.vector_arms.index(vector_arm(hits._facts, stage))
         nearest = int(arrays["mmr_nearest_segment"][at]), int(arrays["mmr_nearest_row"][at])
         similarity = _core.shaping.row_cosine(
             execution, column, 0, nearest, (place.segment, place.row)

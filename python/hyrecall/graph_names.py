@@ -31,8 +31,7 @@ def bind_graphs(facts: IndexFacts, state: State, options: Options) -> Options:
     if options.graphs is None and not (options.arms or options.shaping or options.expansion):
         return options
     binder = _Binder(options.graphs)
-    bound = replace(
-        options,
+    bound = options._replace(
         arms=binder.each(options.arms),
         shaping=binder.each(options.shaping),
         expansion=binder.each(options.expansion),
@@ -94,7 +93,7 @@ def hold_graphs(
             if graph not in held:
                 held[graph] = graph._bound(state)
     scope = list(options.scope) if isinstance(options.scope, list) else options.scope
-    return replace(options, scope=scope, bound=held)
+    return options._replace(scope=scope, bound=held)
 
 
 def _parts_of_options(options: Options) -> Iterator[object]:

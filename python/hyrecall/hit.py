@@ -183,12 +183,12 @@ class Hit:
     @property
     def bm25_score(self) -> float | None:
         """The score of the only lexical arm (BM25; >= 0 but for ``robertson``)."""
-        return self._only(tuple(self._hits._facts.schema.text_arms), "bm25_score")
+        return self._only(self._hits._facts.text_arms, "bm25_score")
 
     @property
     def vector_score(self) -> float | None:
         """The score of the only dense arm (cosine, in [-1, 1])."""
-        return self._only(tuple(self._hits._facts.schema.vector_arms), "vector_score")
+        return self._only(self._hits._facts.vector_arms, "vector_score")
 
     def explain(self) -> Explanation:
         """Recompute the score from the integers and vectors it was made of.

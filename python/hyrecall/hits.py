@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from datetime import datetime
+from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
@@ -179,7 +180,7 @@ class Hits:
         if at is None:
             return pa.nulls(self.n_hits, pa.float32())
         values = self._arrays["arm_scores"].reshape(-1, len(self._plan.arms))[:, at]
-        return pa.array(values, pa.float32(), mask=np.isneginf(values))
+        return pa.array(values, pa.float32(), mask=values == -np.inf)
 
     def arm_ranks(self, arm: str) -> pa.Array:
         """Give an arm's rank of every hit, int32 from 1; null outside the arm's list."""
@@ -189,7 +190,7 @@ class Hits:
         values = self._arrays["arm_ranks"].reshape(-1, len(self._plan.arms))[:, at]
         return pa.array(values, pa.int32(), mask=values == 0)
 
-    @property
+    @cached_property
     def _arms(self) -> tuple[str, ...]:
         return (*self._facts.arms, *self._plan.extra)
 
@@ -216,10 +217,10 @@ class Hits:
 
     def _results(self) -> pa.Table:
         """Give what a recall finds out of its hits."""
-        counts = np.diff(self._arrays["offsets"])
+        offsets = self._arrays["offsets"]
         names = ["query", "rank", "key"]
         arrays: list[pa.Array] = [
-            pa.array(np.repeat(np.arange(len(self), dtype=np.int32), counts)),
+            pa.array(np.arange(len(self), dtype=np.int32).repeat(offsets[1:] - offsets[:-1])),
             pa.array(self._arrays["rank"]),
             self.column(self._facts.schema.key),
         ]
@@ -238,7 +239,7 @@ class Hits:
             if name in self._arrays:
                 names.append(name)
                 arrays.append(_stage_array(self._arrays[name]))
-        return pa.table(dict(zip(names, arrays, strict=True)))
+        return pa.Table.from_arrays(arrays, names=names)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export the table of :meth:`to_arrow` by the Arrow PyCapsule interface."""

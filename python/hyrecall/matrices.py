@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -65,6 +66,7 @@ class VectorInput:
     guest: Any = None
 
 
+@lru_cache(maxsize=64)  # NumPy composes the name anew each time
 def source_dtype(dtype: np.dtype[Any]) -> SourceDtype | None:
     """Name the element type if it is one that vectors may have; byte order does not matter."""
     return _SOURCES.get(dtype.name)
@@ -164,9 +166,9 @@ def check_rows(
     for part in _blocks(rows):
         if not same:
             out[part] = convert(rows[part], source, target)
-        good = _finite(out[part], target)
-        if good.all():
+        if _all_finite(out[part], target):
             continue
+        good = _finite(out[part], target)
         bad = ~good if valid is None else ~good & valid[part, None]
         if bad.any():
             row, column = (int(i) for i in np.argwhere(bad)[0])
@@ -200,6 +202,12 @@ def _blocks(rows: Array) -> Iterator[slice]:
     step = max(1, _BLOCK_VALUES // max(1, rows.shape[1]))
     for start in range(0, len(rows), step):
         yield slice(start, min(start + step, len(rows)))
+
+
+def _all_finite(values: Array, dtype: VectorDtype) -> bool:
+    if dtype == "float32":
+        return _core.arithmetic.all_finite(values)
+    return bool(_finite(values, dtype).all())
 
 
 def _finite(values: Array, dtype: VectorDtype) -> Mask:

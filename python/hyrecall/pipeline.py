@@ -319,4 +319,4 @@ class Shaper:
     def _dense(self, arm: str) -> int:
         for segment in self._state.segments:
             segment.check(arm)  # as the scan does: the stage reads the arm's rows
-        return list(self._facts.schema.vector_arms).index(arm)
+        return self._facts.vector_arms.index(arm)

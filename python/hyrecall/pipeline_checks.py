@@ -53,7 +53,7 @@ def _check_kinds(facts: IndexFacts, stage: Stage) -> None:
 
 def vector_arm(facts: IndexFacts, stage: Rerank | Dedup | MMR) -> str:
     """Give the vector arm that a stage reads."""
-    arms = list(facts.schema.vector_arms)
+    arms = list(facts.vector_arms)
     argument = f"{type(stage).__name__}.vector"
     if stage.vector is None and len(arms) != 1:
         wish = f"one of {arms}" if arms else "an index with a vector arm"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +33,9 @@ Texts: TypeAlias = "Sequence[TextQuery | None] | Mapping[str, Sequence[TextQuery
 Floors: TypeAlias = "Mapping[str, float | Above] | float | Above | None"
 
 
+_NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
+
+
 @dataclass(frozen=True, eq=False)
 class IndexFacts:
     """What a request needs to know of the index beside its documents."""
@@ -42,14 +47,28 @@ class IndexFacts:
     row_types: Mapping[str, pa.DataType]
     threads: int
 
-    @property
+    @cached_property
+    def text_arms(self) -> tuple[str, ...]:
+        """The lexical arms, as declared."""
+        return tuple(self.schema.text_arms)
+
+    @cached_property
+    def vector_arms(self) -> tuple[str, ...]:
+        """The dense arms, as declared."""
+        return tuple(self.schema.vector_arms)
+
+    @cached_property
     def arms(self) -> tuple[str, ...]:
         """Every arm, lexical first, as declared."""
-        return (*self.schema.text_arms, *self.schema.vector_arms)
+        return (*self.text_arms, *self.vector_arms)
+
+    @cached_property
+    def cell_types(self) -> dict[str, pa.DataType]:
+        """The type of each cell column."""
+        return {name: self.row_types[name] for name in self.schema.cell_columns}
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Options:
+class Options(NamedTuple):
     """The arguments of :meth:`hyrecall.Index.recall`, as given."""
 
     text: object = None
@@ -69,7 +88,7 @@ class Options:
     shaping: object = None
     session: object = None
     graphs: object = None  # by the names that arms, stages and expansion give them
-    bound: BoundGraphs = field(default_factory=dict)  # the states of those that are bound already
+    bound: BoundGraphs = _NOTHING  # the states of those that are bound already
     expansion: object = None
     tie_break: tuple[TieBreak, ...] = ()
     fill: Fill | None = None
@@ -80,8 +99,7 @@ class Options:
     asked: npt.NDArray[np.bool_] | None = None  # the only queries that get a reply
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(NamedTuple):
     """A request and what its reply has to say of it; nothing of the caller's is kept."""
 
     request: _core.Request
@@ -99,12 +117,12 @@ class Plan:
     stages: tuple[Stage, ...]
     tie_break: tuple[TieBreak, ...]
     extra: tuple[str, ...] = ()  # arms of the call beside the index's own, running or not
-    listed: Mapping[str, Candidates] = field(default_factory=dict)  # of those that run
+    listed: Mapping[str, Candidates] = _NOTHING  # of those that run
     fill: Fill | None = None
     blank: tuple[int, ...] = ()
     sessions: tuple[Session | None, ...] = ()
     scope: object = None  # for graphs; a list is the plan's own
-    bound: BoundGraphs = field(default_factory=dict)
+    bound: BoundGraphs = _NOTHING
     asked: npt.NDArray[np.bool_] | None = None
     asks: npt.NDArray[np.bool_] | None = None  # [n_queries, n_arms], where lists are filled
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -52,7 +51,7 @@ def recall_by_recipe(
     chosen = _by_recipe(recipe)
     recipes = bind_recipes([one for one, _ in chosen], options.graphs)
     held = hold_graphs(facts, state, options, parts_of_recipes(recipes))
-    shares = _Shares(replace(held, graphs=None), recipes)
+    shares = _Shares(held._replace(graphs=None), recipes)
     parts: list[Hits] = []
     answers: list[npt.NDArray[np.bool_]] = []
 
@@ -121,7 +120,7 @@ class _Shares:
             own = {arm.name for arm in recipe.more}
             others = self._listed - own
             candidates = {name: lists for name, lists in candidates.items() if name not in others}
-        return replace(self._options, session=session, candidates=candidates or None)
+        return self._options._replace(session=session, candidates=candidates or None)
 
     def asks(self, arms: Sequence[More]) -> bool:
         """Whether the call gives any of these arms what it needs."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence, Sized
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -58,10 +57,10 @@ def recipe_options(
     for name in OWNED:
         if getattr(options, name) not in (getattr(plain, name), ()):
             raise error(OptionError, name, f"none beside recipe= ({recipe.name} has its own)", name)
-    lexical = _arms(facts, recipe, Lexical, tuple(facts.schema.text_arms))
-    dense = _arms(facts, recipe, Dense, tuple(facts.schema.vector_arms))
+    lexical = _arms(facts, recipe, Lexical, facts.text_arms)
+    dense = _arms(facts, recipe, Dense, facts.vector_arms)
     _check_analyzer(facts, recipe, lexical)
-    options = replace(options, text=_as_lists(options.text))
+    options = options._replace(text=_as_lists(options.text))
     _check_names(facts, recipe, options)
     texts = _texts(options.text, lexical, facts, recipe)
     vectors = options.vectors if dense else None
@@ -80,8 +79,7 @@ def recipe_options(
     bm25 = {
         arm: p.bm25 for arm, p in weighed.items() if isinstance(p, Lexical) and p.bm25 is not None
     }
-    return replace(
-        options,
+    return options._replace(
         text=texts,
         vectors=vectors,
         fusion=fusion,
@@ -115,8 +113,8 @@ def _check_names(facts: IndexFacts, recipe: Recipe, options: Options) -> None:
     """Check the arms that a call names; one that the recipe leaves out is no error."""
     readers = text_readers({arm.name: arm for arm in (*recipe.more, *recipe.on_no_match)})
     known = {
-        "text": (*facts.schema.text_arms, *readers),
-        "vectors": tuple(facts.schema.vector_arms),
+        "text": (*facts.text_arms, *readers),
+        "vectors": facts.vector_arms,
     }
     for argument, arms in known.items():
         given = getattr(options, argument)
@@ -177,7 +175,7 @@ def _texts(
     readers = text_readers({arm.name: arm for arm in recipe.more})
     if text is None or not (lexical or readers):
         return None
-    given = text if isinstance(text, Mapping) else dict.fromkeys(facts.schema.text_arms, text)
+    given = text if isinstance(text, Mapping) else dict.fromkeys(facts.text_arms, text)
     out: dict[str, object] = {}
     for arm, queries in given.items():
         if arm not in lexical:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["make_plan"]
 
 _NO_FILTER = 2**32 - 1
+_ALL_VALID = np.zeros(0, np.uint8)
+_PLAIN_RRF = RRF()
+_KINDS = {RRF: "rrf", WeightedSum: "weighted_sum", Max: "max", DBSF: "weighted_sum"}
 
 Matrix: TypeAlias = "tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_] | None]"
 
@@ -61,7 +64,7 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     notes = tuple(f"{arm} did not run: nothing was asked" for arm in extra if arm not in ready)
     arms, weights, left_out = _choose_arms(facts, options.fusion, (*arms, *ready), tuple(extra))
     _on_host(facts, given, [arm for arm in guests if arm not in arms])  # no search will check them
-    lexical = [arm for arm in arms if arm in facts.schema.text_arms]
+    lexical = [arm for arm in arms if arm in facts.text_arms]
     bm25 = _read_bm25(facts, options.bm25, lexical)
     stages = check_stages(options.shaping)
     shaped = is_shaped(stages, options.tie_break, options.fill)
@@ -71,14 +74,13 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
         raise error(OptionError, argument, wish, offset + limit, "pass depth=")
     if len(arms) == 1 and not shaped:
         depth = max(depth, offset + limit)
-    fusion = options.fusion if options.fusion is not None or len(arms) == 1 else RRF()
+    fusion = options.fusion if options.fusion is not None or len(arms) == 1 else _PLAIN_RRF
     floors = _read_floors(options.min_score, arms)
     if options.min_fused is not None and fusion is None:
         raise error(
             OptionError, "min_fused", "a fusion to act after (with one arm, min_score)", "one arm"
         )
-    cells = {name: facts.row_types[name] for name in facts.schema.cell_columns}
-    scopes = read_scopes(cells, snapshot, options.scope, n_queries)
+    scopes = read_scopes(facts.cell_types, snapshot, options.scope, n_queries)
     filters, filter_of = _read_filters(facts, options.filter, n_queries)
 
     request = _core.Request(
@@ -91,7 +93,7 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
         threads=facts.threads,
     )
     for arm in lexical:
-        column = list(facts.schema.text_arms).index(arm)
+        column = facts.text_arms.index(arm)
         native = facts.analyzers[arm].native
         request.add_lexical(
             column, arm, bm25[arm].numbers, native, texts[arm], lower, floors.get(arm)
@@ -185,14 +187,14 @@ def _add_dense(
     given: Mapping[str, tuple[Any, str]],
     floors: Mapping[str, tuple[float, bool] | None],
 ) -> None:
-    for column, arm in enumerate(facts.schema.vector_arms):
+    for column, arm in enumerate(facts.vector_arms):
         if arm not in arms:
             continue
         if arm in guests:
             request.add_guest(column, arm, guests[arm], given[arm][1], floors.get(arm))
         elif arm in vectors:
             matrix, valid = vectors[arm]
-            present = np.zeros(0, np.uint8) if valid is None else valid.view(np.uint8)
+            present = _ALL_VALID if valid is None else valid.view(np.uint8)
             request.add_dense(column, arm, matrix, present, floors.get(arm))
 
 
@@ -223,9 +225,7 @@ def _scale(fusion: Fusion | None, arm: str) -> str:
 
 
 def _kind(fusion: Fusion | None) -> str:
-    if fusion is None:
-        return "none"
-    return {RRF: "rrf", WeightedSum: "weighted_sum", Max: "max", DBSF: "weighted_sum"}[type(fusion)]
+    return "none" if fusion is None else _KINDS[type(fusion)]
 
 
 def _bool(argument: str, value: object) -> bool:
@@ -245,7 +245,7 @@ def _read_texts(
 ) -> dict[str, Sequence[object]]:
     if text is None:
         return {}
-    names = (*facts.schema.text_arms, *readers)
+    names = (*facts.text_arms, *readers)
     if not names:
         raise error(OptionError, "text", "None (the index has no text arm)", type(text).__name__)
     given: Mapping[str, Any] = text if isinstance(text, Mapping) else dict.fromkeys(names, text)
@@ -264,7 +264,7 @@ def _name_vectors(facts: IndexFacts, vectors: object) -> dict[str, tuple[Any, st
     """Give (value, what to call it in messages) of each arm."""
     if vectors is None:
         return {}
-    names = tuple(facts.schema.vector_arms)
+    names = facts.vector_arms
     if isinstance(vectors, Mapping):
         _known("vectors", vectors, names)
         return {arm: (vectors[arm], f"vectors[{arm!r}]") for arm in names if arm in vectors}
@@ -284,23 +284,24 @@ def _query_count(
     options: Options,
     extra: Mapping[str, Arm],
 ) -> int:
-    counts = {f"text[{arm!r}]": len(queries) for arm, queries in texts.items()}
+    counts = {("text", arm): len(queries) for arm, queries in texts.items()}
     for arm, (value, argument) in vectors.items():
-        counts[f"vectors[{arm!r}]"] = row_count(value, argument=argument)
+        counts["vectors", arm] = row_count(value, argument=argument)
     for arm, lists in (options.candidates or {}).items():
-        counts[f"candidates[{arm!r}]"] = len(lists)
+        counts["candidates", arm] = len(lists)
     if not counts:
         if any(runs(arm, {}, None) for arm in extra.values()):
             if options.n_queries is not None:
                 return options.n_queries
             return len(options.scope) if isinstance(options.scope, list) else 1
         raise error(OptionError, "text", "text= or vectors=, or both", "neither")
-    (first, n_queries), *rest = counts.items()
-    for name, count in rest:
+    first, n_queries = next(iter(counts.items()))
+    for (argument, arm), count in counts.items():
         if count != n_queries:
-            raise error(ShapeError, name, f"{n_queries} queries as {first} has", count)
+            wish = f"{n_queries} queries as {first[0]}[{first[1]!r}] has"
+            raise error(ShapeError, f"{argument}[{arm!r}]", wish, count)
     if n_queries >= 2**31:  # a hit's query is an int32
-        raise error(ShapeError, first, "fewer than 2^31 queries", n_queries)
+        raise error(ShapeError, f"{first[0]}[{first[1]!r}]", "fewer than 2^31 queries", n_queries)
     return n_queries
 
 
@@ -335,7 +336,7 @@ def _choose_arms(
             wish = f"no weight for an arm that does not run ({list(arms)} do)"
             raise error(OptionError, "weights", wish, repr(arm))
     if isinstance(fusion, RRF) and fusion.alpha is not None:
-        texts, vectors = tuple(facts.schema.text_arms), tuple(facts.schema.vector_arms)
+        texts, vectors = facts.text_arms, facts.vector_arms
         if len(texts) != 1 or len(vectors) != 1:
             wish = "an index with one text and one vector arm (else weights=)"
             raise error(OptionError, "alpha", wish, f"{len(texts)} and {len(vectors)}")

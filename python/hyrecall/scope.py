@@ -28,7 +28,7 @@ ANY: Final = _Any.ANY
 """In :meth:`Scope.matching`: every value of this cell column."""
 
 CellTypes: TypeAlias = "dict[str, pa.DataType]"
-ScopeLike: TypeAlias = "str | int | bool | tuple[Any, ...] | Scope"
+ScopeLike: TypeAlias = "str | int | bool | tuple[Any, ...] | Scope | ScopePattern"
 
 
 def encode_part(value: object, name: str, kind: pa.DataType, argument: str = "scope") -> bytes:

@@ -34,7 +34,9 @@ def read_sessions(
     facts: IndexFacts, given: object, stages: Sequence[Stage], n_queries: int
 ) -> Sessions:
     """Take ``session=``: one for all queries, or a list with one entry per query."""
-    if given is not None and not any(isinstance(stage, SessionSignals) for stage in stages):
+    if given is None:
+        return (None,) * n_queries
+    if not any(isinstance(stage, SessionSignals) for stage in stages):
         raise error(OptionError, "session", "SessionSignals among the stages", "none")
     sessions = given if isinstance(given, list) else [given] * n_queries
     if len(sessions) != n_queries:

@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
+from hyrecall import _core
 from hyrecall.arrow_lists import arrow_column, is_arrow, read_lists
 from hyrecall.errors import DTypeError, ShapeError, error
 from hyrecall.matrices import (
@@ -106,6 +107,15 @@ def query_vectors(value: object, *, dim: int, argument: str = "vectors") -> Quer
     >>> queries.tolist(), valid.tolist()
     ([[3.0, 4.0], [0.0, 0.0]], [True, False])
     """
+    if (
+        _is_plain(value, 2, dim)
+        and value.flags.c_contiguous
+        and value.flags.aligned
+        and _core.arithmetic.all_finite(value)
+    ):  # else it is converted, or the mistake named
+        view = value.view()
+        view.flags.writeable = False
+        return view, None
     if isinstance(value, list | tuple):
         return _from_rows(value, dim, argument)
     if is_arrow(value):
@@ -201,7 +211,7 @@ def _from_arrow(value: Any, dim: int, argument: str) -> Queries:
 
 
 def _from_rows(rows: Sequence[object], dim: int, argument: str) -> Queries:
-    plain = [row for row in rows if _is_plain(row, dim)]
+    plain = [row for row in rows if _is_plain(row, 1, dim)]
     if plain and len(plain) == len(rows):
         matrix = np.stack(plain) if len(plain) > 1 else plain[0][np.newaxis]
         return _float32(matrix, "float32", None, argument), None
@@ -225,9 +235,14 @@ def _from_rows(rows: Sequence[object], dim: int, argument: str) -> Queries:
     return queries, None if valid.all() else valid
 
 
-def _is_plain(row: object, dim: int) -> TypeGuard[Array]:
-    """Whether a row is as the engine takes it."""
-    return type(row) is np.ndarray and row.dtype == np.float32 and row.shape == (dim,)
+def _is_plain(value: object, n_axes: int, dim: int) -> TypeGuard[npt.NDArray[np.float32]]:
+    """Whether a row or a matrix of rows has the type and width that the engine takes."""
+    return (
+        type(value) is np.ndarray
+        and value.dtype == np.float32
+        and value.ndim == n_axes
+        and value.shape[-1] == dim
+    )
 
 
 def _row(row: object, argument: str, where: str) -> tuple[Array, SourceDtype]:

@@ -170,8 +170,7 @@ def delete(
 ) -> tuple[State, int]:
     """Delete documents by key within a scope; give the new state and how many died."""
     wanted = _read_keys(keys, facts.row_types[facts.schema.key])
-    types = {name: facts.row_types[name] for name in facts.schema.cell_columns}
-    scopes = read_scopes(types, state.snapshot, scope, len(wanted), per="key")
+    scopes = read_scopes(facts.cell_types, state.snapshot, scope, len(wanted), per="key")
     segments, rows = state.snapshot.locate_keys(wanted, scopes)
     if not len(rows):
         return state, 0

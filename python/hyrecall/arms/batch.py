@@ -129,9 +129,8 @@ def no_candidates(n_queries: int) -> Candidates:
 
 def scope_request(facts: IndexFacts, state: State, scope: object, n: int) -> _core.Request:
     """Make a request of n queries without arms: scopes alone."""
-    types = {name: facts.row_types[name] for name in facts.schema.cell_columns}
     return _core.Request(
-        scopes=read_scopes(types, state.snapshot, scope, n),
+        scopes=read_scopes(facts.cell_types, state.snapshot, scope, n),
         filters=[],
         filter_of=None,
         depth=1,

@@ -162,15 +162,10 @@ class Regex:
         )
 
     def _matcher(self, argument: str, pattern: str) -> tuple[Matcher, str | None]:
-        fault = pattern_fault(pattern)
-        if fault is None:
+        if not check_pattern(self, pattern, argument):
             return lambda texts: pc.match_substring_regex(
                 texts, pattern, ignore_case=self.ignore_case
             ), None
-        if self.on_bad == "error":
-            raise error(
-                OptionError, argument, "a regular expression (RE2)", f"{pattern!r}: {fault}"
-            )
         note = f"{argument}: {pattern!r} is no pattern, searched as text"
         if not pattern.isascii() and not _is_unicode(pattern):  # a lone surrogate, in no text
             return lambda texts: pc.is_in(texts, pa.array([], texts.type)), note
@@ -257,6 +252,20 @@ def check_columns(arm: Regex, batch: Batch) -> None:
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def check_pattern(arm: Regex, pattern: str, argument: str) -> str | None:
+    """Say what is wrong with a pattern that the arm searches as text then; None: nothing.
+
+    Raises
+    ------
+    OptionError
+        The arm takes no bad pattern.
+    """
+    fault = pattern_fault(pattern)
+    if fault is not None and arm.on_bad == "error":
+        raise error(OptionError, argument, "a regular expression (RE2)", f"{pattern!r}: {fault}")
+    return fault
 
 
 def pattern_fault(pattern: str) -> str | None:

@@ -22,9 +22,13 @@ Arm: TypeAlias = Regex | Newest | Listed | EdgeLexical | Tags
 
 Arms: TypeAlias = "dict[str, Arm]"
 
+_READERS = (EdgeLexical, Tags, Regex)
+
 
 def read_arms(facts: IndexFacts, given: object, candidates: object) -> Arms:
     """Take ``arms=``: each by its name, which nothing else of a result has."""
+    if candidates is None and (given is None or (isinstance(given, tuple) and not given)):
+        return {}
     if given is None:
         given = ()
     arms = given if isinstance(given, Sequence) else (given,)
@@ -55,11 +59,10 @@ def read_arms(facts: IndexFacts, given: object, candidates: object) -> Arms:
 
 def text_readers(arms: Arms) -> tuple[str, ...]:
     """Name the arms that read the queries' texts."""
-    readers = EdgeLexical | Tags | Regex
     return tuple(
         name
         for name, arm in arms.items()
-        if isinstance(arm, readers) and getattr(arm, "pattern", None) is None
+        if isinstance(arm, _READERS) and getattr(arm, "pattern", None) is None
     )
 
 

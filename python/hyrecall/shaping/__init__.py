@@ -62,9 +62,9 @@ _ORDER = "provenance, rerank, dedup, recency or composite or session signals, bu
 
 def check_stages(shaping: object) -> tuple[Stage, ...]:
     """Check that these are stages, in their fixed order, none twice."""
-    wish = f"a sequence of stages ({', '.join(kind.__name__ for kind in _KINDS)})"
-    if shaping is None:
+    if shaping is None or (isinstance(shaping, tuple) and not shaping):
         return ()
+    wish = f"a sequence of stages ({', '.join(kind.__name__ for kind in _KINDS)})"
     if isinstance(shaping, _KINDS):
         return (shaping,)
     if isinstance(shaping, str | bytes) or not isinstance(shaping, Sequence):
