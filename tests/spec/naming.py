@@ -1,25 +1,40 @@
-"""Which tests say by their name that they prove a row: ``test_A09_...``, ``test_A09_A10_...``."""
+"""Which tests say by their name that they prove a row: ``test_A09_...``, ``test_A09_A10_...``,
+and classes of tests that do: ``TestA33Custom``.
+"""
 
 import ast
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
+NONE: Mapping[str, Iterable[str]] = MappingProxyType({})
 _NAMED = re.compile(r"test((?:_[A-H]\d\d)+)(?:_|$)")
+_CLASS = re.compile(r"Test((?:[A-H]\d\d)+)")
+_ROW = re.compile(r"[A-H]\d\d")
 
 
 def rows_of(test: str) -> list[str]:
-    """The rows in a test's name."""
-    found = _NAMED.match(test)
-    return found[1].strip("_").split("_") if found else []
+    """The rows in the name of a test or of a class of tests."""
+    found = _NAMED.match(test) or _CLASS.match(test)
+    return _ROW.findall(found[1]) if found else []
 
 
-def named_tests(folder: Path) -> dict[str, list[str]]:
-    """Row -> its tests as ``path::name`` from the folder, read from the sources."""
-    out: dict[str, list[str]] = defaultdict(list)
+def functions_in(folder: Path) -> Iterator[str]:
+    """Every test function or class as ``path::name`` from the folder, read from the sources."""
     for path in sorted(folder.rglob("test_*.py")):
         for node in ast.parse(path.read_text("utf-8")).body:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                for row in rows_of(node.name):
-                    out[row].append(f"{path.relative_to(folder).as_posix()}::{node.name}")
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                yield f"{path.relative_to(folder).as_posix()}::{node.name}"
+
+
+def named_tests(folder: Path, also: Mapping[str, Iterable[str]] = NONE) -> dict[str, list[str]]:
+    """Row -> the tests that name it, and those that are said to prove it too."""
+    out: dict[str, list[str]] = defaultdict(list)
+    for test in functions_in(folder):
+        for row in rows_of(test.split("::")[1]):
+            out[row].append(test)
+    for row, tests in also.items():
+        out[row].extend(tests)
     return dict(out)

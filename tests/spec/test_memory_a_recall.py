@@ -1,0 +1,175 @@
+"""Part A of the acceptance rows, what the index proves already: once more through a store."""
+
+import asyncio
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from hyrecall.memory import Episode, EpisodeMatch
+from memory.stores import NOON, FixedEmbedder, episode, open_store
+
+US = timedelta(microseconds=1)
+
+
+def test_A08_without_an_embedder_the_score_is_bm25s() -> None:
+    with open_store(embedder=None) as memory:
+        memory.remember_batch([episode(at, "disk " * at + "tea") for at in range(5)])
+        matches = memory.recall_scored("disk", user_id="alice")
+        assert len(matches) == 5
+        assert all(match.vector_score is None for match in matches)
+        assert all(match.score == match.bm25_score for match in matches)
+        assert not matches.degraded
+
+
+def test_A09_a_match_beats_a_newer_row_without_one() -> None:
+    texts = ("replication was configured on postgres", "logical replication slots", "lunch at one")
+    with open_store(embedder=None) as memory:
+        memory.remember_batch([episode(at, text) for at, text in enumerate(texts)])
+        matches = memory.recall_scored("postgres replication", user_id="alice")
+        assert [match.episode.id for match in matches] == ["e0", "e1", "e2"]
+        assert matches[0].score > matches[1].score > 0
+        assert matches[2].score == matches[2].bm25_score == 0.0
+        assert matches.origins == ("hit", "hit", "fill")
+
+
+@pytest.mark.parametrize("query", ["", "  "])
+def test_A20_a_blank_query_gives_the_newest(query: str) -> None:
+    with open_store() as memory:
+        memory.remember_batch([episode(at) for at in (2, 0, 3, 1)])
+        matches = memory.recall_scored(query, user_id="alice", limit=3)
+        assert [match.episode.id for match in matches] == ["e3", "e2", "e1"]
+        assert {(m.score, m.vector_score, m.bm25_score) for m in matches} == {(1.0, None, None)}
+
+
+def test_A21_a_query_that_matches_nothing_gives_the_newest_at_0() -> None:
+    with open_store(embedder=None) as memory:
+        memory.remember_batch([episode(at) for at in range(3)])
+        memory.remember("zebra", user_id="bob")
+        matches = memory.recall_scored("zebra", user_id="alice", limit=2)
+        assert [(match.episode.id, match.score) for match in matches] == [("e2", 0.0), ("e1", 0.0)]
+
+
+def test_A17_A23_limits_and_alphas_that_are_none() -> None:
+    with open_store() as memory:
+        memory.remember_batch([episode(at) for at in range(7)])
+        assert memory.recall_scored("note", user_id="alice", limit=0) == []
+        found = memory.recall_scored("note", user_id="alice", limit=10**9)
+        assert len(found) == 7
+        for limit in (-1, 1.5, "3", None, True, 2**40):
+            with pytest.raises(ValueError, match="limit"):
+                memory.recall_scored("note", user_id="alice", limit=limit)  # type: ignore[arg-type]
+        for alpha in (float("nan"), -0.1, 1.1, float("inf")):
+            with pytest.raises(ValueError, match="alpha"):
+                memory.recall_scored("note", user_id="alice", alpha=alpha)
+
+
+def test_A23_a_limit_may_be_larger_than_the_depth() -> None:
+    with open_store() as memory:
+        memory.remember_batch([episode(at, "the same") for at in range(260)])
+        found = memory.recall_scored("same", user_id="alice", limit=250)
+        assert len({match.episode.id for match in found}) == 250
+        with pytest.raises(ValueError, match="limit"):
+            memory.search("same", user_id="alice", limit=250)
+
+
+def test_A24_a_time_range_has_both_its_ends() -> None:
+    with open_store() as memory:
+        memory.remember_batch([episode(at) for at in range(3)])
+
+        def found(first: Any, last: Any) -> set[str]:
+            asked = memory.recall_scored("note", user_id="alice", time_range=(first, last))
+            return {match.episode.id for match in asked}
+
+        one = NOON + timedelta(hours=1)
+        assert found(one, one) == {"e1"} == found(one.replace(tzinfo=None), one)
+        assert found(one + US, None) == {"e2"}
+        assert found(None, one - US) == {"e0"}
+        assert found(one, NOON) == set()
+        for wrong in (one, (one,), (one, "now"), "today"):
+            with pytest.raises(TypeError, match="time_range"):
+                memory.recall_scored("note", user_id="alice", time_range=wrong)  # type: ignore[arg-type]
+
+
+def test_A36_scores_over_the_best_possible() -> None:
+    embedder = FixedEmbedder({"disk full": [1, 0], "disk": [1, 0], "tea": [0.6, 0.8]})
+    with open_store(embedder=embedder) as memory:
+        memory.remember_batch([episode(0, "disk full"), episode(1, "tea"), episode(2, "disk")])
+        plain = memory.search("disk full", user_id="alice")
+        scaled = memory.search("disk full", user_id="alice", normalize=True)
+        assert scaled[0].score == 1.0
+        assert all(0 <= match.score <= 1 for match in scaled)
+        assert [m.episode.id for m in scaled] == [m.episode.id for m in plain]
+        kept = [match for match in scaled if match.score >= 0.6]
+        found = memory.search("disk full", user_id="alice", normalize=True, min_score=0.6)
+        assert list(found) == kept
+        assert len(kept) > 0
+
+
+def test_A37_the_pages_reranking_snippet() -> None:
+    with open_store() as memory:
+        memory.remember_batch([episode(at, "tea " * (at + 1)) for at in range(9)])
+        matches = memory.recall_scored("tea", user_id="alice", limit=9)
+        scores = [float(len(match.episode.output)) for match in matches]
+        reranked = [
+            EpisodeMatch(**{**match.model_dump(), "score": score, "rerank_score": score})
+            for match, score in zip(matches, scores, strict=True)
+        ]
+        top = sorted(reranked, key=lambda match: -match.score)[:5]
+        assert [match.episode.id for match in top] == ["e8", "e7", "e6", "e5", "e4"]
+        assert all(isinstance(match.episode, Episode) for match in top)
+
+
+def test_A38_a_reranker_reorders_or_is_told_of() -> None:
+    with open_store() as memory:
+        memory.remember_batch([episode(at, f"tea {'x' * at}") for at in range(4)])
+
+        def longest(query: str, texts: list[str]) -> list[float]:
+            assert query == "tea"
+            return [float(len(text)) for text in texts]
+
+        async def slowly(query: str, texts: list[str]) -> list[float]:
+            await asyncio.sleep(0.001)
+            return longest(query, texts)
+
+        for reranker in (longest, slowly):
+            found = memory.search("tea", user_id="alice", reranker=reranker)
+            assert [match.episode.id for match in found] == ["e3", "e2", "e1", "e0"]
+            ranks = [match.rerank_score or 0.0 for match in found]
+            assert all(a > b for a, b in pairwise(ranks))
+            assert not found.degraded
+
+        def broken(query: str, texts: list[str]) -> list[float]:
+            raise RuntimeError("private text")
+
+        def hangs(query: str, texts: list[str]) -> list[float]:
+            import time
+
+            time.sleep(2.5)
+            return []
+
+        plain = memory.search("tea", user_id="alice")
+        for reranker in (broken, hangs):
+            found = memory.search("tea", user_id="alice", reranker=reranker)
+            assert [m.episode.id for m in found] == [m.episode.id for m in plain]
+            assert {match.rerank_score for match in found} == {None}
+            assert [reason.reason for reason in found.reasons] == ["rerank"]
+            assert "private text" not in str(found.reasons)
+        with pytest.raises(TypeError, match="reranker"):
+            memory.search("tea", user_id="alice", reranker="longest")  # type: ignore[arg-type]
+
+
+def test_A39_diversity_puts_the_other_row_second() -> None:
+    vectors = {f"clone {at}": [0.9, 0.43589] for at in range(3)}
+    embedder = FixedEmbedder({**vectors, "other": [0.6, -0.8], "query": [1, 0]})
+    with open_store(embedder=embedder) as memory:
+        memory.remember_batch([episode(at, f"clone {at}") for at in range(3)])
+        memory.remember(episode(3, "other"))
+        plain = memory.search("query", user_id="alice", alpha=1.0)
+        same = memory.search("query", user_id="alice", alpha=1.0, diversity=0.0)
+        found = memory.search("query", user_id="alice", alpha=1.0, diversity=0.5)
+        assert list(same) == list(plain)
+        assert found[0].episode.id == plain[0].episode.id
+        assert found[1].episode.id == "e3"
+        assert plain[3].episode.id == "e3"

@@ -1,0 +1,149 @@
+"""Part D of the acceptance rows: what a save writes, byte for byte, and what it leaves alone."""
+
+import json
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hyrecall.errors import KeyConflictError
+from hyrecall.memory import MemorySync
+from hyrecall.memory.codec import decode_vector
+from hyrecall.memory.schema import take_sequence
+from memory.stores import NOON, BrokenEmbedder, FixedEmbedder, episode, folder, open_store
+
+
+def columns(memory: MemorySync, names: str, key: str = "e0") -> Any:
+    select = f"SELECT {names} FROM versions JOIN documents USING (cell, id, version) WHERE id = ?"
+    with memory._store.database.reading() as connection:
+        return connection.execute(select, (key,)).get
+
+
+def put_blob(memory: MemorySync, blob: bytes, key: str = "e0") -> None:
+    with memory._store.database.transaction() as connection:
+        change = "UPDATE versions SET embedding = ?, embedding_model = 'fixed' WHERE id = ?"
+        connection.execute(change, (blob, key))
+        change = "UPDATE documents SET changed = ? WHERE id = ?"
+        connection.execute(change, (take_sequence(connection), key))
+
+
+def test_D04_a_save_embeds_once_into_the_row_of_its_text() -> None:
+    embedder = FixedEmbedder({"disk": [1.0, 0.5]})
+    with open_store(embedder=embedder) as memory:
+        kept = memory.remember(episode(0, "disk"))
+        assert kept.embedded
+        assert embedder.calls == [["disk"]]
+        assert columns(memory, "output, embedding_model") == ("disk", "fixed")
+        memory.remember_batch([episode(at, f"text {at}") for at in range(1, 9)])
+        assert len(embedder.calls) == 2
+        memory.update("e0", kind="semantic", user_id="alice")
+        assert len(embedder.calls) == 2, "the same text has the same vector"
+        assert columns(memory, "embedding") == struct.pack("<2f", 1.0, 0.5)
+
+
+def test_D19_a_vector_is_little_endian_float32_to_any_reader() -> None:
+    """Another program's SQLite, in a process of its own, reads what ours wrote."""
+    path, row = folder(), [1.5, -0.0, 1e18, 1e-45]
+    with open_store(path, embedder=FixedEmbedder({"disk": row}, dim=4)) as memory:
+        memory.remember(episode(0, "disk"))
+    program = (
+        "import sqlite3, struct, sys, json\n"
+        "c = sqlite3.connect('file:' + sys.argv[1] + '?mode=ro', uri=True)\n"
+        "blob, = c.execute('SELECT embedding FROM versions').fetchone()\n"
+        "print(json.dumps([blob.hex(), list(struct.unpack('<%df' % (len(blob) // 4), blob))]))\n"
+    )
+    command = [sys.executable, "-c", program, str(path / "memory.db")]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    blob, values = json.loads(answer)
+    assert bytes.fromhex(blob) == struct.pack("<4f", *row)
+    assert values == np.array(row, np.float32).tolist()
+
+
+@pytest.mark.parametrize("size", [3, 5])
+def test_D21_bytes_that_are_no_vector_are_passed_over_and_refused_by_name(size: int) -> None:
+    embedder = FixedEmbedder({"disk": [1.0, 0.0], "tape": [0.9, 0.1]})
+    path = folder()
+    with open_store(path, embedder=embedder) as memory:
+        memory.remember_batch([episode(0, "disk"), episode(1, "tape")])
+        put_blob(memory, b"x" * size)
+    with pytest.raises(ValueError, match="blob: expected a multiple of 4 bytes"):
+        decode_vector(b"x" * size)
+    for _ in range(2):
+        with open_store(path, embedder=embedder) as memory:
+            near = memory.search("disk", user_id="alice", alpha=1.0)
+            assert [(one.episode.id, one.vector_score is None) for one in near][:1] == [
+                ("e1", False)
+            ]
+            words = memory.search("disk", user_id="alice", alpha=0.0)
+            assert words[0].episode.id == "e0"
+            bad = [one.name for one in memory.doctor().checks if not one.ok]
+            assert bad == ["vectors"]
+        for file in (path / "index").rglob("*"):
+            if file.is_file():
+                file.unlink()  # and the same with an index made anew
+
+
+def test_D22_a_vector_that_comes_later_changes_no_other_column() -> None:
+    path = folder()
+    with open_store(path, embedder="off") as memory:
+        memory.remember(episode(0, "disk", tags=("t",), metadata={"a": 1}))
+        before = memory.get("e0", user_id="alice")
+        row = columns(memory, "version, recorded_at, occurred_at, tags, metadata, output")
+        assert columns(memory, "embedding, embedding_model") == (None, None)
+    with open_store(path, embedder=FixedEmbedder({"disk": [1.0, 0.0]})) as memory:
+        assert memory.reembed(user_id="alice").embedded == 1
+        assert memory.get("e0", user_id="alice") == before
+        same = columns(memory, "version, recorded_at, occurred_at, tags, metadata, output")
+        assert same == row
+        assert columns(memory, "embedding") == struct.pack("<2f", 1.0, 0.0)
+        assert memory.search("disk", user_id="alice", alpha=1.0)[0].vector_score == 1.0
+
+
+def test_D23_another_text_whose_embedding_fails_has_no_vector() -> None:
+    path = folder()
+    with open_store(path, embedder=FixedEmbedder({"disk": [1.0] + [0.0] * 7}, dim=8)) as memory:
+        memory.remember(episode(0, "disk"))
+    with open_store(path, embedder=BrokenEmbedder()) as memory:
+        changed = memory.update("e0", output="tape", user_id="alice")
+        assert not changed.embedded
+        assert [str(one.reason) for one in changed.reasons] == ["embed_unavailable"]
+        assert columns(memory, "output, embedding, embedding_model") == ("tape", None, None)
+        (found,) = memory.search("tape", user_id="alice")
+        assert (found.episode.output, found.vector_score) == ("tape", None)
+
+
+def test_D28_superseding_is_one_step_and_needs_a_free_id() -> None:
+    with open_store() as memory:
+        memory.remember_batch([episode(0, "old words"), episode(1, "others")])
+        with pytest.raises(KeyConflictError):
+            memory.supersede("e0", episode(1, "new words"), user_id="alice")
+        assert memory.get("e0", user_id="alice") is not None, "nothing of it was kept"
+        memory.supersede("e0", episode(2, "new words"), user_id="alice", reason="newer")
+        assert [one.id for one in memory.list(user_id="alice")] == ["e2", "e1"]
+        for alpha in (0.0, 1.0):
+            found = memory.search("old words", user_id="alice", alpha=alpha)
+            assert "e0" not in {one.episode.id for one in found}
+        assert memory.history("e0", user_id="alice")[-1].successor == "e2"
+
+
+def test_D28_what_is_archived_is_in_no_list_and_no_arm(tmp_path: Path) -> None:
+    lines = [
+        {"version": {
+            "id": f"e{at}", "user_id": "alice", "recorded_at": NOON.isoformat(), "status": status,
+            "content": {"output": "old words", "occurred_at": NOON.isoformat()},
+        }}
+        for at, status in enumerate(["archived", "live"])
+    ]  # fmt: skip
+    file = tmp_path / "lines.jsonl"
+    file.write_text("\n".join(json.dumps(one) for one in ({"format": 1}, *lines)))
+    with open_store() as memory:
+        assert memory.import_(file).imported == 2
+        memory.reembed(user_id="alice")
+        assert [one.id for one in memory.list(user_id="alice")] == ["e1"]
+        for alpha in (0.0, 1.0):
+            found = memory.search("old words", user_id="alice", alpha=alpha)
+            assert [one.episode.id for one in found] == ["e1"]

@@ -1,0 +1,153 @@
+"""Part E of the acceptance rows: versions, tombstones, and what a row holds."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hyrecall.errors import OptionError
+from hyrecall.memory import MemorySync
+from memory.stores import NOON, episode, folder, open_store
+
+
+def hits(memory: MemorySync, query: str, **options: Any) -> list[str]:
+    return [one.episode.id for one in memory.search(query, user_id="alice", **options)]
+
+
+def test_E37_a_forgotten_one_is_nowhere_at_once_and_its_history_stays() -> None:
+    path = folder()
+    with open_store(path) as memory:
+        memory.remember_batch([episode(at, f"disk {at}", session_id="s") for at in range(3)])
+        assert set(hits(memory, "disk 1")) == {"e0", "e1", "e2"}
+        assert memory.forget("e1", user_id="alice", reason="asked") == 1
+        for again in range(2):
+            assert set(hits(memory, "disk 1", alpha=0.0)) == {"e0", "e2"}
+            assert set(hits(memory, "disk 1", alpha=1.0)) == {"e0", "e2"}
+            assert memory.get("e1", user_id="alice") is None
+            assert [one.id for one in memory.list(user_id="alice")] == ["e2", "e0"]
+            versions = memory.history("e1", user_id="alice")
+            assert [(one.status, one.reason) for one in versions] == [
+                ("live", None), ("deleted", "asked"),
+            ]  # fmt: skip
+            assert versions[0].episode is not None
+            assert versions[0].episode.output == "disk 1"
+            assert versions[1].episode is None
+            if not again:
+                memory.close()
+                memory = open_store(path)  # noqa: PLW2901
+        memory.close()
+
+
+def test_E38_a_superseded_one_never_comes_back() -> None:
+    with open_store() as memory:
+        memory.remember(episode(0, "the exact words that are asked"))
+        memory.remember(episode(1, "nothing of it"))
+        memory.supersede("e0", episode(2, "something else"), user_id="alice", reason="newer")
+        for alpha in (0.0, 0.5, 1.0):
+            assert set(hits(memory, "the exact words that are asked", alpha=alpha)) == {"e1", "e2"}
+        assert memory.history("e0", user_id="alice")[-1].successor == "e2"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_E39_versions_in_any_order_are_as_if_only_the_highest_were_there(
+    tmp_path: Path, seed: int
+) -> None:
+    texts = ["alpha disk disk", "beta disk", "gamma tape"]
+    lines = [
+        json.dumps({"version": {
+            "id": "e0", "user_id": "alice", "version": at + 1, "recorded_at": NOON.isoformat(),
+            "content": {"output": text, "occurred_at": NOON.isoformat()},
+        }})
+        for at, text in enumerate(texts)
+    ]  # fmt: skip
+    random.Random(seed).shuffle(lines)
+    others = [episode(at, f"disk {at}") for at in range(1, 4)]
+    with open_store() as memory, open_store() as only:
+        memory.remember_batch(others)
+        for at, line in enumerate(lines):  # each is followed before the next one comes
+            file = tmp_path / f"{at}.jsonl"
+            file.write_text('{"format": 1}\n' + line + "\n")
+            assert memory.import_(file).imported == 1
+            hits(memory, "disk")
+        only.remember_batch(others)
+        only.remember(episode(0, texts[-1], occurred_at=NOON))
+        memory.reembed(user_id="alice")
+        for query in ("disk", "tape", "alpha beta gamma", ""):
+            found, wish = (m.search(query, user_id="alice") for m in (memory, only))
+            assert [(one.episode, one.score, one.bm25_score) for one in found] == [
+                (one.episode, one.score, one.bm25_score) for one in wish
+            ]
+
+
+def test_E40_changes_append_and_say_why() -> None:
+    with open_store() as memory:
+        memory.remember(episode(0, "one"))
+        memory.update("e0", output="two", user_id="alice", reason="corrected")
+        memory.forget("e0", user_id="alice", reason="asked")
+        said = [
+            (one.version, one.status, one.reason, one.episode and one.episode.output)
+            for one in memory.history("e0", user_id="alice")
+        ]
+        assert said == [
+            (1, "live", None, "one"),
+            (2, "live", "corrected", "two"),
+            (3, "deleted", "asked", None),
+        ]  # fmt: skip
+        assert memory.history("e0", user_id="bob") == []
+        view = memory.agent("alice", org="acme", workspace="w")
+        view.remember("mine", id="m")
+        for change in (view.update, view.forget):
+            with pytest.raises(TypeError, match="reason"):
+                change("m")
+            with pytest.raises(OptionError, match="reason: expected 1 to 512 bytes"):
+                change("m", reason=" ")
+        view.forget("m", reason="done with")
+        last = memory.history("m", user_id="alice", org="acme", workspace="w")[-1]
+        assert (last.status, last.reason) == ("deleted", "done with")
+
+
+def test_E40_the_history_of_what_moved_is_of_where_it_is() -> None:
+    with open_store() as memory:
+        memory.remember(episode(0, "one"))
+
+        def said() -> list[tuple[int, str, str | None]]:
+            return [
+                (one.version, one.status, one.reason)
+                for one in memory.history("e0", user_id="alice")
+            ]
+
+        memory.update("e0", user_id="alice", visibility="global", reason="for all")
+        kept = memory.get("e0", user_id="alice")
+        assert kept is not None
+        assert kept.visibility == "global"
+        assert said() == [(1, "live", None)]
+        memory.update("e0", user_id="alice", visibility="private", reason="for me")
+        assert said() == [(1, "live", None), (2, "deleted", "for all"), (3, "live", None)]
+        memory.update("e0", user_id="alice", visibility="global", reason="for all again")
+        memory.forget("e0", user_id="alice", reason="asked")
+        assert said()[-1] == (4, "deleted", "asked")  # and not that it was moved
+        # Where both are there, the private one is meant, as by get.
+        memory.remember(episode(0, "two"))
+        memory.remember(episode(0, "three", visibility="global"))
+        assert said()[-1] == (5, "live", None)
+        assert memory.history("e0", user_id="alice")[-1].episode == episode(0, "two")
+
+
+def test_E52_a_vector_is_a_column_beside_its_text_and_goes_with_it() -> None:
+    path = folder()
+    with open_store(path) as memory:
+        memory.remember(episode(0, "words"))
+        database = memory._store.database
+        with database.reading() as c:
+            select = "SELECT output, cell, length(embedding), embedding_model FROM versions"
+            assert c.execute(select).get == ("words", 1, 4 * 8, "hash-8")
+            tables = [name for (name,) in c.execute("SELECT name FROM sqlite_schema")]
+        assert not [name for name in tables if "vec" in name or "embed" in name]
+        memory.forget("e0", user_id="alice", erase=True)
+        with database.reading() as c:
+            assert c.execute("SELECT count(*) FROM versions").get == 0
+        assert {one.name for one in path.iterdir() if one.is_file()} == {
+            "memory.db", "memory.db-wal", "memory.db-shm", "LOCK",
+        }  # fmt: skip

@@ -1,0 +1,176 @@
+"""Part F of the acceptance rows, through a store: off by setting, weights, marks, atomic writes."""
+
+import threading
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hyrecall import recipes
+from hyrecall.errors import OptionError
+from hyrecall.memory import Episode, follower, store
+from hyrecall.memory.ready import IndexNotReadyError
+from hyrecall.memory.types import DegradedReason
+from memory.stores import DIM, HOUR, NOON, BrokenEmbedder, Clock, episode, folder, open_store
+
+
+def hebb_store(**options: Any) -> Any:
+    memory = open_store(recipe=recipes.hebb, clock=options.pop("clock", Clock()), **options)
+    memory.remember_batch(
+        [
+            episode(0, "deploy to the cluster", tags=("deploy",), importance=1.0),
+            episode(1, "deploy to the cluster", tags=("cluster",), importance=9.0),
+            episode(2, "coffee beans", tags=("deploy", "coffee")),
+        ]
+    )
+    return memory
+
+
+def test_F02_off_by_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LTM_EMBED_DISABLE", "1")
+    with hebb_store(embedder="http://127.0.0.1:9/v1") as memory:
+        matches = memory.search("deploy", user_id="alice")
+        assert [reason.reason for reason in matches.reasons] == ["embeddings_off"]
+        assert matches.degraded
+        assert {match.episode.id for match in matches} == {"e0", "e1", "e2"}
+        assert {match.vector_score for match in matches} == {None}
+        assert memory._store.guard.state()["calls"] == 0
+
+
+def test_F03_keywords_whatever_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def cannot(*args: Any, **options: Any) -> Any:
+        raise IndexNotReadyError(DegradedReason.INDEX_NOT_READY, "being built")
+
+    with hebb_store(embedder=BrokenEmbedder()) as memory:
+        monkeypatch.setattr(follower.Follower, "ready", cannot)
+        matches = memory.search("cluster", user_id="alice")
+        assert {match.episode.id for match in matches} == {"e0", "e1"}
+        assert [reason.reason for reason in matches.reasons] == [
+            "embed_unavailable", "index_not_ready",
+        ]  # fmt: skip
+
+
+def test_F14_weights_of_the_settings_reach_the_next_search(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from hyrecall.settings import set_setting
+
+    monkeypatch.setenv("HYRECALL_CONFIG", str(tmp_path / "settings.json"))
+    clock = Clock(NOON + 2 * HOUR)
+    with hebb_store(embedder=None, clock=clock) as memory:
+
+        def scores() -> dict[str, float]:
+            found = memory.search("deploy cluster", user_id="alice", now=clock.now)
+            return {match.episode.id: match.score for match in found}
+
+        plain = scores()
+        assert plain["e1"] > plain["e0"]
+        for name in ("recency", "relevance"):
+            set_setting(f"weight_{name}", 0.0)
+        weighed = scores()
+        assert (weighed["e0"], weighed["e1"]) == (0.1, 0.9)
+        set_setting("weight_importance", 0.0)
+        assert set(scores().values()) == {0.0}
+        # What the call says itself is what counts.
+        own = recipes.hebb.replace(shaping=(recipes.hebb.shaping[0].__class__(
+            time="last_accessed", half_life="1h", rating="importance", recency=0.0,
+            importance=1.0, relevance=0.0,
+        ),))  # fmt: skip
+        found = memory.search("deploy", user_id="alice", recipe=own)
+        assert found[0].score == 0.9
+        for wrong in ("-1", "many"):
+            with pytest.raises(OptionError, match="weight_recency"):
+                set_setting("weight_recency", wrong)
+
+
+def test_F20_touch_marks_what_was_given_back() -> None:
+    clock = Clock(NOON + 24 * HOUR)
+    with hebb_store(embedder=None, clock=clock) as memory:
+
+        def marks() -> dict[str, tuple[int, int | None]]:
+            with memory._store.database.reading() as connection:
+                rows = connection.execute("SELECT id, access_count, last_accessed FROM documents")
+                return {key: (count, last) for key, count, last in rows}
+
+        def found(**options: Any) -> list[tuple[str, float]]:
+            matches = memory.search("deploy", user_id="alice", **options)
+            return [(match.episode.id, match.score) for match in matches]
+
+        first = found()
+        assert found() == first
+        assert set(marks().values()) == {(0, None)}
+        one = found(limit=1, touch=True)
+        assert one == first[:1]
+        touched = marks()
+        key = one[0][0]
+        assert touched.pop(key)[0] == 1
+        assert set(touched.values()) == {(0, None)}
+        clock.now += timedelta(hours=1)
+        memory.search("deploy", user_id="alice", limit=1, touch=True)
+        assert marks()[key][0] == 2
+        # Only what is given back later knows of it: its access was just now.
+        scores = dict(found(now=clock.now))
+        assert scores[key] > dict(first)[key]
+    path = memory._store.database.folder
+    reader = open_store(path, read_only=True, recipe=recipes.hebb)
+    with reader, pytest.raises(OptionError, match="touch"):
+        reader.search("deploy", user_id="alice", touch=True)
+
+
+def test_E47_marks_are_set_after_authorisation() -> None:
+    with open_store() as memory:
+        memory.remember("note", id="hers", user_id="alice")
+        memory.remember("note", id="his", user_id="bob")
+        memory.search("note", user_id="bob", touch=True)
+        with memory._store.database.reading() as connection:
+            rows = connection.execute("SELECT id, access_count FROM documents ORDER BY id")
+            assert list(rows) == [("hers", 0), ("his", 1)]
+
+
+def test_F23_a_write_is_whole_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = folder()
+    with open_store(path) as memory:
+        memory.remember(episode(0))
+        wrong = np.zeros((2, DIM + 1), np.float32)
+        for vectors in (wrong, np.full((2, DIM), np.nan), [["a"] * DIM] * 2, wrong[:1]):
+            with pytest.raises((ValueError, TypeError), match="vectors"):
+                memory.remember_batch([episode(1), episode(2)], vectors=vectors)
+        with pytest.raises(ValueError, match="e0"):
+            memory.remember_batch([episode(3), episode(0)])
+
+        def fails(*args: Any, **options: Any) -> Any:
+            raise MemoryError("planted")
+
+        with monkeypatch.context() as planted:
+            planted.setattr(store, "documents", fails)
+            with pytest.raises(MemoryError):
+                memory.remember(episode(4))
+        assert [one.id for one in memory.list(user_id="alice")] == ["e0"]
+        memory.remember(episode(5))
+    with open_store(path) as memory:
+        assert [one.id for one in memory.list(user_id="alice")] == ["e5", "e0"]
+
+
+def test_F23_25_at_the_same_time_all_land() -> None:
+    with open_store() as memory:
+        barrier = threading.Barrier(25)
+        faults: list[BaseException] = []
+
+        def create(at: int) -> None:
+            barrier.wait()
+            try:
+                memory.remember(Episode(id=f"m{at}", user_id="alice", output=f"note {at}"))
+            except BaseException as fault:
+                faults.append(fault)
+
+        threads = [threading.Thread(target=create, args=(at,)) for at in range(25)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        assert faults == []
+        assert len(memory.list(user_id="alice")) == 25
+        found = memory.search("note", user_id="alice", limit=50)
+        assert {match.episode.id for match in found} == {f"m{at}" for at in range(25)}
