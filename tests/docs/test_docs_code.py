@@ -88,7 +88,7 @@ def test_the_examples_of_a_module_run(
     monkeypatch.chdir(tmp_path)
     needs_measures(name)
     module = load(name)
-    if name == "hyrecall.embed" and not StaticEmbedder.available():
+    if name == "hyrecall.embed.static" and not StaticEmbedder.available():
         pytest.skip("the extra [local] is not installed")
     failed, _ = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert failed == 0

@@ -2,12 +2,14 @@
 
 import dataclasses
 import enum
+import importlib
 import inspect
 import pkgutil
 
 import pytest
 
 import hyrecall as hr
+from docs.docstrings import faults
 from hyrecall import evaluate
 
 INDEX = {
@@ -94,8 +96,8 @@ DEFAULTS = {
 }
 HIT = ("key", "cell", "score", "rank", "text", "bm25_score", "vector_score", "explain")
 HITS = ("plot", "to_arrow", "to_pandas", "to_polars", "to_list", "__arrow_c_stream__", "degraded")
-LATER = ("memory", "Memory")
-LATER_MODULES = {"memory", "serve", "distributed"}
+LATER = ("Memory", "serve", "distributed")
+LATER_MODULES = {"serve", "distributed"}
 TESTED_BY_VALUE = {"ANY", "__version__", "arms", "recipes"}
 EVALUATE = {
     "load_dataset": ("folder", "*", "qrels"),
@@ -118,6 +120,13 @@ EVALUATE = {
     "plot_study": ("study", "path"),
     "tune": ("indexes", "dataset", "*", "measure", "measures", "analyzer", "tell"),
 }
+
+# What has its docstrings held against its signatures.
+DOCUMENTED = (
+    *("hyrecall.embed", "hyrecall.memory", "hyrecall.memory.backends"),
+    *("hyrecall.memory.backends.contract", "hyrecall.memory.browse", "hyrecall.memory.hypergraph"),
+    *("hyrecall.memory.notes", "hyrecall.memory.vectorstore"),
+)
 
 
 def shape(callable_: object) -> tuple[str, ...]:
@@ -242,6 +251,11 @@ def test_every_error_is_also_the_builtin_that_a_caller_expects() -> None:
         "CorruptIndexError": OSError,
         "IndexNotFoundError": FileNotFoundError,
         "MissingExtraError": ImportError,
+        "NotFoundError": LookupError,
+        "StoreError": OSError,
+        "StoreNotFoundError": FileNotFoundError,
+        "CorruptStoreError": OSError,
+        "StoreFormatError": OSError,
         "InternalError": RuntimeError,
     }
     errors = {name for name in hr.__all__ if name.endswith("Error")} - {"HyrecallError"}
@@ -260,3 +274,18 @@ def test_what_belongs_to_later_work_is_absent_not_a_stub(name: str) -> None:
 def test_no_module_of_later_work_is_in_the_package() -> None:
     there = {module.name for module in pkgutil.iter_modules(hr.__path__)}
     assert there.isdisjoint(LATER_MODULES)
+
+
+def documented_names() -> list[tuple[str, str]]:
+    """Module and name of each public callable of the modules whose docstrings are whole."""
+    return [
+        (module, name)
+        for module in DOCUMENTED
+        for name in importlib.import_module(module).__all__
+        if callable(getattr(importlib.import_module(module), name))
+    ]
+
+
+@pytest.mark.parametrize(("module", "name"), documented_names())
+def test_a_docstring_says_what_is_taken_given_and_raised(module: str, name: str) -> None:
+    assert faults(name, getattr(importlib.import_module(module), name)) == []

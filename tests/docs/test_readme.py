@@ -4,6 +4,7 @@ import re
 import runpy
 import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,7 @@ def blocks(language: str) -> list[str]:
 
 def test_the_python_of_the_readme_runs_in_order(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
+    names: dict[str, Any] = {}
     for number, block in enumerate(blocks("python")):
         exec(compile(block, f"README.md block {number}", "exec"), names)
     hits = names["hits"]
@@ -36,6 +37,13 @@ def test_the_python_of_the_readme_runs_in_order(tmp_path, monkeypatch, capsys):
     assert "text_score" in capsys.readouterr().out
     assert markdown(hits.to_arrow()) in README.read_text()
     assert (tmp_path / "memories.index" / "MANIFEST").exists()
+    assert names["matches"][0].episode.output == "The build runs on Debian 12"
+    assert b"INV-2026" not in (tmp_path / "agent.mem" / "memory.db").read_bytes()
+
+
+def test_the_store_is_shown_in_ten_lines():
+    (block,) = [block for block in blocks("python") if "MemorySync" in block]
+    assert len([line for line in block.splitlines() if line.strip()]) <= 10
 
 
 def markdown(table: pa.Table) -> str:
@@ -64,7 +72,7 @@ def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     write_corpus_and_queries(tmp_path)
-    (block,) = blocks("console")
+    block, _ = blocks("console")
     commands = [shlex.split(line) for line in block.splitlines()]
     assert [command[:2] for command in commands] == [
         ["hyrecall", name] for name in ("index", "info", "info", "recall", "recall", "batch")
@@ -76,6 +84,27 @@ def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
         "query", "query_key", "rank", "key", "tenant", "score",
         "body_score", "body_rank", "embedding_score", "embedding_rank",
     ]  # fmt: skip
+
+
+def test_the_commands_on_a_store_run(tmp_path, monkeypatch):
+    for package, extra in (("typer", "cli"), ("rich", "cli"), ("apsw", "memory")):
+        pytest.importorskip(package, reason=f"the extra [{extra}] is not installed")
+    from typer.testing import CliRunner
+
+    from hyrecall.cli.app import app
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HYRECALL_PATH", "agent.mem")
+    monkeypatch.setenv("HYRECALL_CONFIG", "config.json")
+    _, block = blocks("console")
+    replies = []
+    for line in block.splitlines():
+        result = CliRunner().invoke(app, shlex.split(line)[1:])
+        assert result.exit_code == 0, result.stderr
+        replies.append(result.stdout)
+    assert "Deploys run on Friday" in replies[1]
+    assert replies[2] == "/memories/episodic/\n"
+    assert len((tmp_path / "backup.jsonl").read_text().splitlines()) == 2
 
 
 def write_corpus_and_queries(folder: Path) -> None:
@@ -123,5 +152,5 @@ def test_the_install_lines_name_extras_that_exist():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     named = re.findall(r"'\.\[([a-z,]+)\]'", "".join(blocks("sh")))
-    assert named == ["cli,local", "test"]
+    assert named == ["cli,local,memory", "test"]
     assert {one for part in named for one in part.split(",")} <= set(extras)

@@ -1,0 +1,52 @@
+"""Agents of one workspace: each reads by its policy, in recall as in browsing; answers own up."""
+
+import tempfile
+from pathlib import Path
+
+from hyrecall import recipes
+from hyrecall.memory import MemorySync
+
+HOUSE = {"org": "acme", "workspace": "lab"}
+
+with (
+    tempfile.TemporaryDirectory() as temporary,
+    MemorySync.open(
+        Path(temporary, "house.mem"), recipe=recipes.honeycomb, embedder="off"
+    ) as memory,
+):
+    memory.set_policy("planner", **HOUSE, policy="shared")
+    memory.set_policy("intern", **HOUSE, policy="isolated")
+    planner, intern = memory.agent("planner", **HOUSE), memory.agent("intern", **HOUSE)
+
+    memory.remember(
+        "The deploy window is Friday noon", id="window", user_id="ops", **HOUSE,
+        visibility="global", source="memory",
+    )  # fmt: skip
+    memory.remember(
+        "ran: deploy --dry-run, deploy window open?", id="raw", user_id="ops", **HOUSE,
+        visibility="global", source="session", session_id="s1",
+    )  # fmt: skip
+    memory.remember("ops keeps a secret", id="secret", user_id="ops", **HOUSE)
+    memory.remember("to deploy is not my business", user_id="intern", **HOUSE)
+
+    # A distilled fact comes before the raw dialogue, and each agent sees what it may.
+    matches = planner.search("deploy window")
+    assert [match.episode.id for match in matches] == ["window", "raw"]
+    print("planner:", [match.episode.output for match in matches], matches.scope)
+    print("intern:", [match.episode.output for match in intern.search("deploy window")])
+
+    # Embeddings are off here, so the answer is by words, and says so.
+    print("degraded:", matches.degraded, [str(reason) for reason in matches.reasons])
+
+    # The newer version counts; the one before stays in its history.
+    memory.update(
+        "window", user_id="ops", **HOUSE, output="The deploy window is Monday noon", reason="moved"
+    )
+    print([(one.version, one.reason) for one in planner.history("window")])
+
+    # The same boundary as files.
+    files = planner.browse()
+    print(files.cat("/index.md"))
+    assert files.find("*") == ["/shared/ops/episodic/raw.md", "/shared/ops/episodic/window.md"]
+    assert files.cat("/memories/episodic/secret.md") == ""
+    assert intern.browse().ls("/shared") == []

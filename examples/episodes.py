@@ -1,0 +1,90 @@
+"""An agent's episodes: hybrid recall with the parts of every score, and what is built on them."""
+
+import asyncio
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hyrecall.memory import Agent, Episode, EpisodeMatch, Memory, default_recall_scored
+
+
+async def main(folder: Path) -> None:
+    """Keep, recall, and build on what comes back."""
+    memory = await Memory.open(folder / "agent.mem", embedder=None)
+    agent = Agent("You know our servers.", model="any", memory=memory)
+
+    # Seed three episodes for alice.
+    for text in (
+        "Postgres replication is configured asynchronously.",
+        "Today's lunch was great.",
+        "We migrated to logical replication on the primary.",
+    ):
+        await memory.remember(
+            Episode(
+                user_id="alice",
+                kind="episodic",
+                input="...",
+                output=text,
+                created_at=datetime.now(UTC),
+            )
+        )
+    matches = await agent.memory.recall_scored(
+        "postgres replication", user_id="alice", limit=3, alpha=0.5
+    )
+    for m in matches:
+        print(f"{m.score:.3f} bm25={m.bm25_score:.3f} {m.episode.output[:50]}")
+    assert [m.episode.output.split()[0] for m in matches] == ["Postgres", "We", "Today's"]
+    assert await memory.recall_scored("postgres replication", user_id="bob") == []
+
+    # A threshold: scores over the best possible lie in [0, 1].
+    found = await memory.search("postgres replication", user_id="alice", limit=20, normalize=True)
+    strong = [m for m in found if m.score >= 0.6]
+    print(len(strong), "strong")
+
+    # A reranker of one's own, over what was recalled ...
+    def predict(pairs: list[tuple[str, str]]) -> list[float]:
+        return [len(set(q.split()) & set(t.lower().split())) / len(t.split()) for q, t in pairs]
+
+    matches = await memory.recall_scored("replication primary", user_id="alice", limit=50)
+    scores = predict([("replication primary", m.episode.output) for m in matches])
+    reranked = sorted(
+        (
+            EpisodeMatch(
+                episode=m.episode,
+                score=score,
+                vector_score=m.vector_score,
+                bm25_score=m.bm25_score,
+                rerank_score=score,
+            )
+            for m, score in zip(matches, scores, strict=True)
+        ),
+        key=lambda m: m.score,
+        reverse=True,
+    )[:5]
+    print(reranked[0].episode.output)
+
+    # ... which is one line where recall runs it, within a second.
+    def rerank(query: str, texts: list[str]) -> list[float]:
+        return predict([(query, text) for text in texts])
+
+    built_in = await memory.search("replication primary", user_id="alice", reranker=rerank)
+    assert built_in[0].rerank_score is not None
+    await memory.close()
+
+
+class MyMemory:
+    """A backend of one's own: recall() is enough."""
+
+    async def recall(self, query: str, **options: object) -> list[Episode]:
+        """Give episodes, best first."""
+        return [Episode(output=f"something about {query}")]
+
+    async def recall_scored(self, query: str, **options: object) -> list[EpisodeMatch]:
+        """Give them with a neutral score."""
+        return await default_recall_scored(self, query, **options)
+
+
+with tempfile.TemporaryDirectory() as temporary:
+    asyncio.run(main(Path(temporary)))
+(only,) = asyncio.run(MyMemory().recall_scored("tea", user_id="alice"))
+print(only.score, only.bm25_score, only.episode.output)
