@@ -35,6 +35,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+# They print what they met.
+FAULT_TESTS = ("memory/faults/", "memory/test_concurrency.py", "embed/test_faults.py")
+_told: list[str] = []
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Keep the figures of a fault test that passed."""
+    is_one = any(part in report.nodeid for part in FAULT_TESTS)
+    if is_one and report.when == "call" and report.passed:
+        _told.extend(line for line in report.capstdout.splitlines() if line)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print those figures, which else would be seen of failing tests alone."""
+    if _told:
+        terminalreporter.section("what the fault tests met")
+        for line in _told:
+            terminalreporter.line(line)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Try what takes a device on each that is asked for."""
     if "device" in metafunc.fixturenames:

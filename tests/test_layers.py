@@ -22,9 +22,10 @@ LAYERS = {
 ONLY_IN = {"pybind11/": "bindings", "Python.h": "bindings", "cuda": "kernels/cuda"}
 
 # A package and the modules of hyrecall that may import it: the border to Arrow is read and written
-# in many places, the others each have one.
+# in many places, the others each have one. A subpackage is a module; a file of it may be one too.
 PYTHON_ONLY_IN = {
-    "torch": {"tensors"},
+    "torch": {"tensors", "embed/transformer"},
+    "transformers": {"embed/transformer"},
     "ml_dtypes": {"tensors"},
     "tokenizers": {"analyzer", "_text_functions", "embed"},
     "Stemmer": {"analyzer", "_text_functions"},
@@ -32,6 +33,9 @@ PYTHON_ONLY_IN = {
     "pandas": {"hits"},
     "typer": {"cli"},
     "rich": {"cli", "rich_tables"},
+    "apsw": {"memory"},
+    "pydantic": {"memory"},
+    "sqlite3": set(),  # two copies of SQLite in one process break each other's locks
     "ir_measures": {"evaluate"},
     "pytrec_eval": {"evaluate"},
     "scipy": {"evaluate"},
@@ -48,6 +52,35 @@ WITHOUT_PYARROW = {
     "__init__", "_text_functions", "analyzer", "arguments", "errors", "explain", "filters",
     "matrices", "plot", "queries", "rich_tables", "runtime", "scoring", "tensors", "vectors",
 }  # fmt: skip
+# The modules of hyrecall.memory, lowest first: one imports only those of the lines above its own.
+MEMORY_RANKS = (
+    {"fields"},
+    {"types", "faults", "lock", "schema"},
+    {"database"},
+    {"cells"},
+    {"codec"},
+    {"folders", "paths", "doctor", "edge_rows", "reading", "roster", "selection", "layout"},
+    {"matches", "sessions", "bounded", "holder", "backends/shim", "pages"},
+    {"erasing", "writing", "projection", "substring", "header", "ready", "redis_sessions"},
+    {"backfill", "fact_rows", "lines", "derived", "audience"},
+    {"merging", "snapshots", "asking", "seen"},
+    {"transfer", "follower", "unranked"},
+    {"foreign", "background", "recalling"},
+    {"backends/ranked", "backends/wrappers", "backends/contract"},
+    {"backends/chroma", "backends/postgres", "backends/redis", "vectorstore"},
+    {"backends/__init__"},
+    {"store"},
+    {"reads", "changing", "browse"},
+    {"upkeep"},
+    {"agent_view", "sync_reads", "sync_upkeep", "sync_writes"},
+    {"sync", "agent_memory"},
+    {"memory_reads"},
+    {"memory", "notes", "hypergraph"},
+)
+# What knows the durable store: itself, the faces, and the root, which gives its names when asked.
+MAY_IMPORT_MEMORY = {"memory", "cli", "__init__"}
+# What an embedder may know of the rest of the package.
+EMBED_MAY_IMPORT = {"embed", "errors", "arguments"}
 FORBIDDEN_CALLS = re.compile(
     r"\b(eval|exec)\(|torch\.load|allow_pickle=True|np\.load\((?![^)]*allow_pickle=False)|__reduce__|__setstate__"
 )
@@ -100,7 +133,8 @@ def python_faults(root: Path) -> Iterator[str]:
         text = path.read_text()
         for name in imports(ast.parse(text)):
             top = name.split(".")[0]
-            if module not in PYTHON_ONLY_IN.get(top, {module}):
+            file = inside.as_posix().removesuffix(".py")
+            if not {module, file} & PYTHON_ONLY_IN.get(top, {module}):
                 yield f"{inside} imports {name}"
             if top == "pyarrow" and inside.as_posix().removesuffix(".py") in WITHOUT_PYARROW:
                 yield f"{inside} imports {name}"
@@ -109,6 +143,31 @@ def python_faults(root: Path) -> Iterator[str]:
         for found in FORBIDDEN_CALLS.finditer(text):
             if (inside.as_posix(), found.group()) not in ALLOWED_CALLS:
                 yield f"{inside} uses {found.group()}"
+
+
+def memory_faults(root: Path) -> Iterator[str]:
+    """What imports the store, and who imports whom inside it and among embedders."""
+    package = root / "python" / "hyrecall"
+    rank = {name: at for at, names in enumerate(MEMORY_RANKS) for name in names}
+    for path in sorted(package.rglob("*.py")):
+        inside = path.relative_to(package)
+        module = inside.parts[0].removesuffix(".py")
+        own = inside.relative_to("memory").with_suffix("").as_posix() if module == "memory" else ""
+        is_ranked = module == "memory" and own != "__init__"
+        if is_ranked and own not in rank:
+            yield f"{inside} has no place in MEMORY_RANKS"
+            continue
+        for name in imports(ast.parse(path.read_text())):
+            first, *rest = name.removeprefix("hyrecall.").split(".")
+            if not name.startswith("hyrecall."):
+                continue
+            if first == "memory" and module not in MAY_IMPORT_MEMORY:
+                yield f"{inside} imports {name}: nothing needs the store"
+            if module == "embed" and first not in EMBED_MAY_IMPORT:
+                yield f"{inside} imports {name}: embedders know no index and no store"
+            other = "/".join(rest)
+            if is_ranked and first == "memory" and rank.get(other, -1) >= rank[own]:
+                yield f"{inside} imports {name}: upward"
 
 
 def text_files(root: Path) -> Iterator[Path]:
@@ -143,6 +202,14 @@ def test_includes_point_downward_only() -> None:
 
 def test_packages_are_imported_where_they_belong() -> None:
     assert list(python_faults(ROOT)) == []
+
+
+def test_the_store_is_built_upwards() -> None:
+    assert list(memory_faults(ROOT)) == []
+    folder = ROOT / "python" / "hyrecall" / "memory"
+    paths = (path.relative_to(folder).with_suffix("") for path in folder.rglob("*.py"))
+    there = {path.as_posix() for path in paths}
+    assert set().union(*MEMORY_RANKS) == there - {"__init__"}
 
 
 def test_files_are_short_and_name_no_machine() -> None:
@@ -186,6 +253,9 @@ PLANTED_PYTHON = [
     ("index.py", "x = torch.load(path)\n"),
     ("index.py", "x = np.load(path)\n"),
     ("scope.py", "class A:\n    def __reduce__(self): ...\n"),
+    ("index.py", "import apsw\n"),
+    ("memory/database.py", "import sqlite3\n"),
+    ("embed/static.py", "import torch\n"),
 ]
 
 
@@ -195,6 +265,23 @@ def test_a_planted_import_or_call_is_found(tmp_path: Path, place: str, text: str
     path.parent.mkdir(parents=True)
     path.write_text(text)
     assert len(list(python_faults(tmp_path))) == 1
+
+
+PLANTED_MEMORY = [
+    ("memory/schema.py", "from hyrecall.memory.database import Database\n"),
+    ("memory/lock.py", "from hyrecall.memory.schema import FORMAT\n"),
+    ("memory/new.py", ""),
+    ("index.py", "from hyrecall.memory import Episode\n"),
+    ("embed/static.py", "from hyrecall.index import Index\n"),
+]
+
+
+@pytest.mark.parametrize(("place", "text"), PLANTED_MEMORY)
+def test_a_planted_import_in_the_store_is_found(tmp_path: Path, place: str, text: str) -> None:
+    path = tmp_path / "python" / "hyrecall" / place
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    assert len(list(memory_faults(tmp_path))) == 1
 
 
 def test_a_planted_long_file_and_a_machine_path_are_found(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ NATIVE_MODULES = {
             "recency_factors",
         },
     },
+    "rows": {"columns that Python holds": {"Column", "Gathered", "gather"}},
     "arms": {"by a request": {"Adjacency", "Audience"}, "no document": {"place_score"}},
 }
 
