@@ -56,7 +56,7 @@ def hanging(dim: int | None = 4) -> Fake:
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + 5
+    until = time.monotonic() + 30
     while not holds() and time.monotonic() < until:
         time.sleep(0.002)
 

@@ -17,7 +17,7 @@ from hyrecall.errors import DTypeError, OptionError
 
 def test_vectors_come_through_as_they_are() -> None:
     guard = Guard(HashEmbedder(8))
-    rows = guard.embed(["green tea", "coffee"], budget=1.0)
+    rows = guard.embed(["green tea", "coffee"], budget=30.0)
     assert isinstance(rows, np.ndarray)
     assert rows.tobytes() == HashEmbedder(8).embed(["green tea", "coffee"]).tobytes()
     assert (guard.model, guard.dim) == ("hash-8", 8)
@@ -27,11 +27,11 @@ def test_vectors_come_through_as_they_are() -> None:
 def test_blank_texts_have_zero_rows_and_are_not_sent() -> None:
     fake = Fake()
     guard = Guard(fake)
-    rows = guard.embed(["", "tea", " \n"], budget=1.0)
+    rows = guard.embed(["", "tea", " \n"], budget=30.0)
     assert isinstance(rows, np.ndarray)
     assert rows.tolist() == [[0] * 4, [1] * 4, [0] * 4]
     assert fake.calls == [["tea"]]
-    nothing = guard.embed(["", "  "], budget=1.0)
+    nothing = guard.embed(["", "  "], budget=30.0)
     assert isinstance(nothing, np.ndarray)
     assert nothing.shape == (2, 4)
     assert len(fake.calls) == 1
@@ -69,7 +69,7 @@ def test_whatever_goes_wrong_is_a_reason_without_the_text(
     fake: Fake, fault: EmbedFault, detail: str
 ) -> None:
     guard = Guard(fake)
-    answer = guard.embed(["SECRET"], budget=1.0)
+    answer = guard.embed(["SECRET"], budget=30.0)
     assert isinstance(answer, NoVectors)
     assert answer.fault is fault
     assert detail in answer.detail
@@ -89,10 +89,10 @@ def test_a_worker_that_is_killed_is_no_loss() -> None:
     fake = Fake(reply)
     guard = Guard(fake, breaker=Breaker(100))
     for _ in range(dying):
-        answer = guard.embed(["tea"], budget=1.0)
+        answer = guard.embed(["tea"], budget=30.0)
         assert isinstance(answer, NoVectors)
         assert answer.fault is EmbedFault.CRASHED
-    assert isinstance(guard.embed(["tea"], budget=1.0), np.ndarray)
+    assert isinstance(guard.embed(["tea"], budget=30.0), np.ndarray)
     guard.close()
 
 
@@ -134,13 +134,13 @@ def test_five_faults_open_the_breaker_and_a_probe_closes_it() -> None:
     fake = Fake(reply)
     guard = Guard(fake, clock=clock)
     for _ in range(5):
-        assert asked(guard, 1.0)[0].fault is EmbedFault.MALFORMED  # type: ignore[attr-defined]
+        assert asked(guard, 30.0)[0].fault is EmbedFault.MALFORMED  # type: ignore[attr-defined]
     clock.now += 18
-    assert asked(guard, 1.0)[0] == NoVectors(EmbedFault.RESTING, "for 12 s")
+    assert asked(guard, 30.0)[0] == NoVectors(EmbedFault.RESTING, "for 12 s")
     assert len(fake.calls) == 5
     clock.now += 12
     is_well = True
-    assert isinstance(asked(guard, 1.0)[0], np.ndarray)
+    assert isinstance(asked(guard, 30.0)[0], np.ndarray)
     assert guard.state()["breaker"] == "closed"
     assert guard.state()["faults"] == {"malformed": 5, "resting": 1}
     guard.close()
@@ -255,14 +255,14 @@ def test_a_warm_up_that_fails_lets_calls_say_what_is_wrong() -> None:
     guard = Guard(fake)
     guard.start_warming()
     wait_until(lambda: guard.is_ready)
-    assert guard.embed(["tea"], budget=1.0) == NoVectors(EmbedFault.CRASHED, "OSError")
+    assert guard.embed(["tea"], budget=30.0) == NoVectors(EmbedFault.CRASHED, "OSError")
     guard.close()
 
 
 def test_one_that_is_off_says_so_and_calls_nothing() -> None:
     guard = Guard(Off("install [local]"))
     guard.start_warming()
-    assert guard.embed(["tea"], budget=1.0) == NoVectors(EmbedFault.OFF, "install [local]")
+    assert guard.embed(["tea"], budget=30.0) == NoVectors(EmbedFault.OFF, "install [local]")
     assert (guard.model, guard.dim, guard.is_ready) == (None, None, False)
     guard.close()
 
@@ -271,19 +271,19 @@ def test_the_first_good_reply_sets_a_length_that_nobody_knew() -> None:
     sizes = iter([3, 3, 5])
     guard = Guard(Fake(lambda texts: np.ones((len(texts), next(sizes))), dim=None))
     assert guard.dim is None
-    unknown = guard.embed([" "], budget=1.0)
+    unknown = guard.embed([" "], budget=30.0)
     assert isinstance(unknown, np.ndarray)
     assert unknown.shape == (1, 0)
-    guard.embed(["tea"], budget=1.0)
+    guard.embed(["tea"], budget=30.0)
     assert guard.dim == 3
-    assert isinstance(guard.embed(["tea"], budget=1.0), np.ndarray)
-    assert asked(guard, 1.0)[0].fault is EmbedFault.WRONG_SIZE  # type: ignore[attr-defined]
+    assert isinstance(guard.embed(["tea"], budget=30.0), np.ndarray)
+    assert asked(guard, 30.0)[0].fault is EmbedFault.WRONG_SIZE  # type: ignore[attr-defined]
     guard.close()
 
 
 def test_the_length_of_the_store_goes_before_the_embedder_s() -> None:
     guard = Guard(Fake(dim=4), dim=768)
-    answer = guard.embed(["tea"], budget=1.0)
+    answer = guard.embed(["tea"], budget=30.0)
     assert isinstance(answer, NoVectors)
     assert answer.fault is EmbedFault.WRONG_SIZE
     assert "768" in answer.detail
@@ -314,7 +314,7 @@ def test_closing_closes_what_it_owns_even_if_that_hangs() -> None:
     guard.close()
     assert closed == ["once"]
     assert time.monotonic() - begun < 2
-    assert guard.embed(["tea"], budget=1.0) == NoVectors(EmbedFault.OFF, "closed")
+    assert guard.embed(["tea"], budget=30.0) == NoVectors(EmbedFault.OFF, "closed")
     fake.release.set()
 
 
@@ -323,7 +323,7 @@ def test_a_call_under_way_ends_when_the_guard_is_closed() -> None:
     guard = Guard(fake, workers=1)
     answers: list[object] = []
     threads = [
-        threading.Thread(target=lambda: answers.append(asked(guard, 0.3)[0])) for _ in range(3)
+        threading.Thread(target=lambda: answers.append(asked(guard, 30.0)[0])) for _ in range(3)
     ]
     for thread in threads:
         thread.start()
@@ -337,7 +337,7 @@ def test_a_call_under_way_ends_when_the_guard_is_closed() -> None:
 
 def test_a_forked_child_is_told_at_once() -> None:
     guard = Guard(Fake())
-    assert isinstance(guard.embed(["tea"], budget=1.0), np.ndarray)
+    assert isinstance(guard.embed(["tea"], budget=30.0), np.ndarray)
     pid = os.fork()
     if pid == 0:
         answer = guard.embed(["tea"], budget=30.0)

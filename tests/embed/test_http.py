@@ -95,7 +95,7 @@ def test_a_bad_endpoint_is_a_fault_of_its_kind_within_the_timeout(
     begun = time.monotonic()
     with pytest.raises(EmbedError) as caught:
         embedder.embed(["SECRET text"])
-    assert time.monotonic() - begun < 1.5
+    assert time.monotonic() - begun < 5  # it would hang, or drip on, for longer
     assert caught.value.fault is fault
     assert detail in str(caught.value)
     told = str(caught.value) + repr(caught.value) + repr(embedder)

