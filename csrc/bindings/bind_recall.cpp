@@ -287,7 +287,8 @@ void bind_execution(py::module_& m) {
           "of",
           [](HeldStatistics const& held, std::size_t arm, std::size_t query) {
             QueryStatistics const& one = held.values.at(arm).at(query);
-            return py::make_tuple(one.n_docs, one.total_length, one.doc_freqs);
+            return py::make_tuple(one.n_docs, one.total_length,
+                                  std::vector(one.doc_freqs.begin(), one.doc_freqs.end()));
           },
           "(documents, total length, document frequency per leaf) of one query.", py::arg("arm"),
           py::arg("query"))

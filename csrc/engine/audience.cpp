@@ -12,7 +12,7 @@ ResolvedScopes resolve_scopes(Snapshot const& snapshot, Request const& request) 
   parallel_runs(scopes.size(), kShortRun, request.threads, [&](int, std::size_t s) {
     scopes[s].reserve(snapshot.segments.size());
     for (auto const& view : snapshot.segments)
-      scopes[s].push_back(resolve_scope(view->segment(), *request.scopes[s]));
+      scopes[s].push_back(resolve_scope(view->segment(), *request.scopes[s], request.threads));
   });
   return scopes;
 }

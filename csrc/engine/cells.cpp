@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/hash.hpp"
+#include "core/parallel.hpp"
 
 namespace hyrecall {
 namespace {
@@ -15,6 +16,7 @@ namespace {
 // So many cells, and no fewer than one in so many, are in order sooner as bits than by comparison.
 constexpr std::size_t kManyCells = 64;
 constexpr std::size_t kCellsASearched = 256;
+constexpr std::size_t kKeysAtOnce = 1024;  // some 50 us of lookups
 
 enum Tag : char { kNull = 0, kBool = 1, kInt = 2, kString = 3 };
 
@@ -112,14 +114,17 @@ CellDirectory::CellDirectory(std::span<CellPart const> parts, std::size_t n_rows
   slots_ = StringSlots(keys_);
 }
 
-std::vector<std::uint32_t> CellDirectory::find_all(std::span<std::string const> keys) const {
-  std::vector<std::uint32_t> cells;
-  cells.reserve(keys.size());
-  slots_.find_each(
-      keys_, keys.size(), [&](std::size_t i) { return std::string_view(keys[i]); },
-      [&](std::size_t, std::uint32_t cell) {
-        if (cell != kNone32) cells.push_back(cell);
-      });
+std::vector<std::uint32_t> CellDirectory::find_all(std::span<std::string const> keys,
+                                                   int threads) const {
+  std::vector<std::uint32_t> cells(keys.size());
+  parallel_for((keys.size() + kKeysAtOnce - 1) / kKeysAtOnce, threads, [&](int, std::size_t at) {
+    std::size_t const begin = at * kKeysAtOnce;
+    std::size_t const n = std::min(kKeysAtOnce, keys.size() - begin);
+    slots_.find_each(
+        keys_, n, [&](std::size_t i) { return std::string_view(keys[begin + i]); },
+        [&](std::size_t i, std::uint32_t cell) { cells[begin + i] = cell; });
+  });
+  std::erase(cells, kNone32);
   if (cells.size() < kManyCells || cells.size() < size() / kCellsASearched) {
     std::sort(cells.begin(), cells.end());
     cells.erase(std::unique(cells.begin(), cells.end()), cells.end());

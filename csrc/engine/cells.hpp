@@ -37,7 +37,7 @@ class CellDirectory {
   // The number of the cell in this segment, or kNone32.
   std::uint32_t find(std::string_view key) const { return slots_.find(keys_, key); }
   // Of those that are here, rising, each once.
-  std::vector<std::uint32_t> find_all(std::span<std::string const> keys) const;
+  std::vector<std::uint32_t> find_all(std::span<std::string const> keys, int threads) const;
   std::uint32_t cell_of(Row row) const;
   std::span<Row const> begins() const { return begins_.span(); }
   std::size_t bytes() const {

@@ -21,6 +21,15 @@ std::vector<double> scores_in_rank_order(Pool const& pool, std::span<std::int32_
   return scores;
 }
 
+double sum_largest_first(std::vector<double>& contributions) {
+  std::sort(contributions.begin(), contributions.end(), std::greater<>());
+  double sum = 0.0;
+  for (double c : contributions) sum += c;
+  return sum;
+}
+
+}  // namespace
+
 // What an arm's score is worth in WeightedSum, Max and DBSF, before its weight.
 class ArmScale {
  public:
@@ -75,19 +84,28 @@ class ArmScale {
   Moments moments_{0.0, 0.0};
 };
 
+Fuser::Fuser(Request const& request) : request_(request), n_arms_(request.n_arms()) {}
+Fuser::~Fuser() = default;
+
+void Fuser::rank(Pool const& pool) {
+  out_.ranks.assign(pool.docs.size() * n_arms_, 0);
+  for (std::size_t arm = 0; arm < n_arms_; ++arm) {
+    for (std::size_t i = 0; i < pool.lists[arm].size(); ++i) {
+      out_.ranks[pool.lists[arm][i] * n_arms_ + arm] = static_cast<std::int32_t>(i) + 1;
+    }
+  }
+}
+
 // The weights of one query. With a balance those of the lexical and of the dense arms are shares of
 // 1: what tells candidates apart counts, and an arm whose candidates all score near its best does
 // not tell them apart.
-std::vector<double> weights_of(Request const& request, Pool const& pool,
-                               std::span<std::int32_t const> ranks,
-                               std::vector<ArmScale> const& scales) {
-  Fusion const& fusion = request.fusion;
-  std::vector<double> weights = fusion.weights;
-  std::size_t const n_arms = request.n_arms();
-  weights.resize(n_arms, 1.0);
-  if (!fusion.balance) return weights;
-  std::size_t const n_lexical = request.lexical.size(), n_dense = request.dense.size();
-  if (n_lexical == 0 || n_dense == 0) return weights;
+void Fuser::weigh(Pool const& pool) {
+  Fusion const& fusion = request_.fusion;
+  weights_ = fusion.weights;
+  weights_.resize(n_arms_, 1.0);
+  if (!fusion.balance) return;
+  std::size_t const n_lexical = request_.lexical.size(), n_dense = request_.dense.size();
+  if (n_lexical == 0 || n_dense == 0) return;
   struct Kind {
     std::size_t begin, end;
     double weight = 0.0;  // of its arms that scored something
@@ -96,119 +114,97 @@ std::vector<double> weights_of(Request const& request, Pool const& pool,
   Kind lexical{0, n_lexical}, dense{n_lexical, n_lexical + n_dense};
   for (Kind* kind : {&lexical, &dense}) {
     for (std::size_t arm = kind->begin; arm < kind->end; ++arm)
-      if (scales[arm].any()) kind->weight += weights[arm];
+      if (scales_[arm].any()) kind->weight += weights_[arm];
     for (std::size_t arm = kind->begin; arm < kind->end; ++arm) {
-      weights[arm] = kind->weight > 0.0 ? weights[arm] / kind->weight : 0.0;
-      if (!scales[arm].any()) continue;
+      weights_[arm] = kind->weight > 0.0 ? weights_[arm] / kind->weight : 0.0;
+      if (!scales_[arm].any()) continue;
       double sum = 0.0;
       std::vector<double> const scores =
-          scores_in_rank_order(pool, ranks, arm, n_arms, fusion.complete);
-      for (double score : scores) sum += scales[arm](score);
-      kind->mean += weights[arm] * (sum / static_cast<double>(scores.size()));
+          scores_in_rank_order(pool, out_.ranks, arm, n_arms_, fusion.complete);
+      for (double score : scores) sum += scales_[arm](score);
+      kind->mean += weights_[arm] * (sum / static_cast<double>(scores.size()));
     }
   }
   double share = dense_share(*fusion.balance, lexical.mean, dense.mean);
   if (lexical.weight == 0.0) share = 1.0;
   if (dense.weight == 0.0) share = 0.0;
-  for (std::size_t arm = 0; arm < n_lexical; ++arm) weights[arm] *= 1.0 - share;
-  for (std::size_t arm = dense.begin; arm < dense.end; ++arm) weights[arm] *= share;
-  return weights;
+  for (std::size_t arm = 0; arm < n_lexical; ++arm) weights_[arm] *= 1.0 - share;
+  for (std::size_t arm = dense.begin; arm < dense.end; ++arm) weights_[arm] *= share;
 }
 
-double sum_largest_first(std::vector<double>& contributions) {
-  std::sort(contributions.begin(), contributions.end(), std::greater<>());
-  double sum = 0.0;
-  for (double c : contributions) sum += c;
-  return sum;
-}
-
-}  // namespace
-
-std::vector<std::int32_t> ranks_of(Pool const& pool, std::size_t n_arms) {
-  std::vector<std::int32_t> ranks(pool.docs.size() * n_arms, 0);
-  for (std::size_t arm = 0; arm < n_arms; ++arm) {
-    for (std::size_t i = 0; i < pool.lists[arm].size(); ++i) {
-      ranks[pool.lists[arm][i] * n_arms + arm] = static_cast<std::int32_t>(i) + 1;
+double Fuser::score(Pool const& pool, std::uint32_t doc) {
+  Fusion const& fusion = request_.fusion;
+  contributions_.clear();
+  for (std::size_t arm = 0; arm < n_arms_; ++arm) {
+    std::size_t const at = doc * n_arms_ + arm;
+    if (fusion.kind == Fusion::Kind::kRrf) {
+      if (out_.ranks[at] > 0)
+        contributions_.push_back(rrf_term(weights_[arm], fusion.rank_constant, out_.ranks[at]));
+    } else if (pool.scores[at] != kNoScore && (fusion.complete || out_.ranks[at] > 0)) {
+      double const weight = fusion.kind == Fusion::Kind::kNone ? 1.0 : weights_[arm];
+      contributions_.push_back(weight * (fusion.kind == Fusion::Kind::kNone
+                                             ? static_cast<double>(pool.scores[at])
+                                             : scales_[arm](pool.scores[at])));
     }
   }
-  return ranks;
+  if (fusion.kind != Fusion::Kind::kMax) return sum_largest_first(contributions_);
+  // A missing component counts 0, so with one the maximum is never below 0.
+  bool const all = contributions_.size() == n_arms_;
+  double score = 0.0;
+  if (!contributions_.empty())
+    score = *std::max_element(contributions_.begin(), contributions_.end());
+  return all ? score : std::max(score, 0.0);
 }
 
-FusedList fuse(Request const& request, Pool const& pool, std::span<std::int32_t const> ranks) {
-  Fusion const& fusion = request.fusion;
-  std::size_t const n_arms = request.n_arms();
-  std::vector<ArmScale> scales;
-  for (std::size_t arm = 0; arm < n_arms; ++arm)
-    scales.emplace_back(fusion, pool, ranks, arm, n_arms);
-  std::vector<double> const weights = weights_of(request, pool, ranks, scales);
-  std::vector<double> bests;  // per arm, the largest contribution possible
-  for (std::size_t arm = 0; arm < n_arms; ++arm) {
+// What normalize divides by: the most that a document can get.
+double Fuser::best(Pool const& pool) {
+  Fusion const& fusion = request_.fusion;
+  if (fusion.kind == Fusion::Kind::kNone) return out_.docs.front().score;
+  contributions_.clear();
+  for (std::size_t arm = 0; arm < n_arms_; ++arm) {
     if (fusion.kind == Fusion::Kind::kRrf) {
       bool const found = !pool.lists[arm].empty();
-      bests.push_back(found ? rrf_term(weights[arm], fusion.rank_constant, 1) : 0.0);
-    } else if (fusion.kind != Fusion::Kind::kNone) {
-      bests.push_back(weights[arm] * scales[arm].best());
-    }
-  }
-  std::vector<FusedDoc> fused;
-  fused.reserve(pool.docs.size());
-  std::vector<double> contributions;
-  for (std::uint32_t doc = 0; doc < pool.docs.size(); ++doc) {
-    contributions.clear();
-    for (std::size_t arm = 0; arm < n_arms; ++arm) {
-      std::size_t const at = doc * n_arms + arm;
-      if (fusion.kind == Fusion::Kind::kRrf) {
-        if (ranks[at] > 0)
-          contributions.push_back(rrf_term(weights[arm], fusion.rank_constant, ranks[at]));
-      } else if (pool.scores[at] != kNoScore && (fusion.complete || ranks[at] > 0)) {
-        double const weight = fusion.kind == Fusion::Kind::kNone ? 1.0 : weights[arm];
-        contributions.push_back(weight * (fusion.kind == Fusion::Kind::kNone
-                                              ? static_cast<double>(pool.scores[at])
-                                              : scales[arm](pool.scores[at])));
-      }
-    }
-    double score = 0.0;
-    if (fusion.kind == Fusion::Kind::kMax) {
-      // A missing component counts 0, so with one the maximum is never below 0.
-      bool const all = contributions.size() == n_arms;
-      if (!contributions.empty())
-        score = *std::max_element(contributions.begin(), contributions.end());
-      if (!all) score = std::max(score, 0.0);
+      contributions_.push_back(found ? rrf_term(weights_[arm], fusion.rank_constant, 1) : 0.0);
     } else {
-      score = sum_largest_first(contributions);
+      contributions_.push_back(weights_[arm] * scales_[arm].best());
     }
-    fused.push_back({doc, score + 0.0});
   }
-  std::size_t const n_wanted = std::min(request.offset + request.limit, fused.size());
+  if (fusion.kind == Fusion::Kind::kMax)
+    return *std::max_element(contributions_.begin(), contributions_.end());
+  return sum_largest_first(contributions_);
+}
+
+FusedList const& Fuser::fuse(Pool const& pool) {
+  rank(pool);
+  scales_.clear();
+  for (std::size_t arm = 0; arm < n_arms_; ++arm)
+    scales_.emplace_back(request_.fusion, pool, out_.ranks, arm, n_arms_);
+  weigh(pool);
+  std::vector<FusedDoc>& fused = out_.docs;
+  fused.clear();
+  for (std::uint32_t doc = 0; doc < pool.docs.size(); ++doc)
+    fused.push_back({doc, score(pool, doc) + 0.0});
+  std::size_t const n_wanted = std::min(request_.offset + request_.limit, fused.size());
   // At least one: what normalize divides by.
   auto const wanted = fused.begin() + static_cast<std::ptrdiff_t>(std::max(
                                           n_wanted, std::min<std::size_t>(1, fused.size())));
   std::partial_sort(fused.begin(), wanted, fused.end(), [&](FusedDoc const& a, FusedDoc const& b) {
     return a.score != b.score ? a.score > b.score : pool.docs[a.doc].seq < pool.docs[b.doc].seq;
   });
-  double best = 0.0;
-  if (request.normalize && !fused.empty()) {
-    if (fusion.kind == Fusion::Kind::kNone) {
-      best = fused.front().score;
-    } else if (fusion.kind == Fusion::Kind::kMax) {
-      best = *std::max_element(bests.begin(), bests.end());
-    } else {
-      best = sum_largest_first(bests);
-    }
-  }
+  double const most = request_.normalize && !fused.empty() ? best(pool) : 0.0;
   fused.resize(n_wanted);
-  std::erase_if(fused, [&](FusedDoc const& f) { return !request.min_fused.passes(f.score); });
-  if (request.normalize) {
-    for (FusedDoc& f : fused) f.score = best > 0.0 ? std::clamp(f.score / best, 0.0, 1.0) : 0.0;
+  std::erase_if(fused, [&](FusedDoc const& f) { return !request_.min_fused.passes(f.score); });
+  if (request_.normalize) {
+    for (FusedDoc& f : fused) f.score = most > 0.0 ? std::clamp(f.score / most, 0.0, 1.0) : 0.0;
   }
-  std::vector<double> pool_scales;
-  for (ArmScale const& scale : scales) {
+  out_.scales.clear();
+  for (ArmScale const& scale : scales_) {
     auto const [first, second] = scale.numbers();
-    pool_scales.insert(pool_scales.end(), {first, second});
+    out_.scales.insert(out_.scales.end(), {first, second});
   }
-  pool_scales.insert(pool_scales.end(), weights.begin(), weights.end());
-  pool_scales.push_back(best);
-  return {std::move(fused), std::move(pool_scales)};
+  out_.scales.insert(out_.scales.end(), weights_.begin(), weights_.end());
+  out_.scales.push_back(most);
+  return out_;
 }
 
 }  // namespace hyrecall

@@ -47,8 +47,8 @@ class Bm25Query {
   LexicalQuery const* query_;
   double mean_;
   bool is_positive_ = true;
-  std::vector<float> weights_;  // [n_leaves]
-  std::vector<float> shifts_;   // [n_leaves] of BM25+; empty of others
+  SmallVector<float, 8> weights_;  // [n_leaves]
+  std::vector<float> shifts_;      // [n_leaves] of BM25+; empty of others
 };
 
 template <typename F>

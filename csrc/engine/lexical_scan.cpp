@@ -20,7 +20,7 @@ constexpr std::size_t kSharesAThread = 4;
 constexpr std::size_t kPostingsAShare = 75'000;
 constexpr std::size_t kPostingsARow = 256;
 
-using Lists = std::vector<std::vector<std::vector<Candidate>>>;  // [query][arm]
+using Lists = std::vector<std::vector<std::vector<Candidate>>>;  // [arm][query]
 
 // Fewer queries than threads: the tiles of a large one are shared out. Nobody depends on who is
 // first: a row that is dropped lies below the best `depth` of another share.
@@ -54,7 +54,7 @@ void scan_in_shares(Request const& request, LexicalPostings const& postings, std
     items[i].found = scan(worker, items[i].query, items[i].arm, items[i].share);
   });
   for (Item& item : items) {
-    std::vector<Candidate>& list = lists[item.query][item.arm];
+    std::vector<Candidate>& list = lists[item.arm][item.query];
     list.insert(list.end(), item.found.begin(), item.found.end());
     if (item.share.number + 1 < item.share.n || item.share.n == 1) continue;
     std::sort(list.begin(), list.end());
@@ -68,7 +68,7 @@ std::vector<std::vector<std::vector<Candidate>>> scan_lexical_arms(
     Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes,
     Audience const& audience, LexicalScorers const& scorers, LexicalPostings const& postings) {
   std::size_t const n_arms = request.lexical.size();
-  Lists lists(request.n_queries, std::vector<std::vector<Candidate>>(n_arms));
+  Lists lists(n_arms, std::vector<std::vector<Candidate>>(request.n_queries));
   if (n_arms == 0) return lists;
   auto const threads = static_cast<std::size_t>(std::max(request.threads, 1));
   std::vector<LexicalScratch> scratch(threads);
@@ -102,7 +102,7 @@ std::vector<std::vector<std::vector<Candidate>>> scan_lexical_arms(
       (order.size() + share - 1) / share, request.threads, [&](int worker, std::size_t item) {
         for (std::size_t i = item * share; i < std::min(order.size(), (item + 1) * share); ++i) {
           for (std::size_t arm = 0; arm < n_arms; ++arm)
-            lists[order[i]][arm] = scan(worker, order[i], arm, {});
+            lists[arm][order[i]] = scan(worker, order[i], arm, {});
         }
       });
   return lists;

@@ -12,7 +12,7 @@ namespace hyrecall {
 using LexicalScorers = std::vector<std::vector<Bm25Query>>;  // [lexical arm][query]
 using LexicalPostings = std::vector<ArmPostings>;            // [lexical arm]
 
-// The best `depth` of each query in each lexical arm, as [query][arm].
+// The best `depth` of each query in each lexical arm, as [arm][query].
 std::vector<std::vector<std::vector<Candidate>>> scan_lexical_arms(
     Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes,
     Audience const& audience, LexicalScorers const& scorers, LexicalPostings const& postings);

@@ -86,11 +86,10 @@ JoinedPool join_parts(Request const& request, std::span<std::vector<Pool> const*
   return {std::move(joined), std::move(part_of)};
 }
 
-void append_hits(Request const& request, JoinedPool const& joined, Hits& hits) {
+void append_hits(Request const& request, JoinedPool const& joined, Fuser& fuser, Hits& hits) {
   std::size_t const n_arms = request.n_arms();
   Pool const& pool = joined.pool();
-  std::vector<std::int32_t> const ranks = ranks_of(pool, n_arms);
-  auto const [fused, scales] = fuse(request, pool, ranks);
+  auto const& [fused, ranks, scales] = fuser.fuse(pool);
   hits.scales.insert(hits.scales.end(), scales.begin(), scales.end());
   for (auto const& list : pool.lists)
     hits.list_sizes.push_back(static_cast<std::int32_t>(list.size()));
@@ -123,9 +122,10 @@ constexpr std::size_t kQueriesPerChunk = 64;
 Hits merge(Request const& request, std::span<std::vector<Pool> const* const> parts) {
   std::vector<Hits> chunks((request.n_queries + kQueriesPerChunk - 1) / kQueriesPerChunk);
   parallel_for(chunks.size(), request.threads, [&](int, std::size_t chunk) {
+    Fuser fuser(request);
     std::size_t const end = std::min(request.n_queries, (chunk + 1) * kQueriesPerChunk);
     for (std::size_t q = chunk * kQueriesPerChunk; q < end; ++q) {
-      append_hits(request, join_parts(request, parts, q), chunks[chunk]);
+      append_hits(request, join_parts(request, parts, q), fuser, chunks[chunk]);
     }
   });
   Hits hits;

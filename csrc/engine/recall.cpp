@@ -15,32 +15,31 @@
 namespace hyrecall {
 namespace {
 
+// Where a document stands in an arm's list.
+struct Entry {
+  Seq seq;
+  std::uint32_t arm, place;
+};
+
 // The union of an arm's lists, each document once, with what the lists say of it.
-Pool join_lists(std::vector<std::vector<Candidate>> const& lists) {
+Pool join_lists(std::span<std::vector<Candidate> const* const> lists, std::vector<Entry>& entries) {
   std::size_t const n_arms = lists.size();
-  struct Entry {
-    Seq seq;
-    std::uint32_t arm, place;
-  };
-  std::vector<Entry> entries;
-  std::size_t n_entries = 0;
-  for (auto const& list : lists) n_entries += list.size();
-  entries.reserve(n_entries);
+  entries.clear();
   Pool pool;
   pool.lists.resize(n_arms);
   for (std::uint32_t arm = 0; arm < n_arms; ++arm) {
-    pool.lists[arm].resize(lists[arm].size());
-    for (std::uint32_t i = 0; i < lists[arm].size(); ++i)
-      entries.push_back({lists[arm][i].seq, arm, i});
+    pool.lists[arm].resize(lists[arm]->size());
+    for (std::uint32_t i = 0; i < lists[arm]->size(); ++i)
+      entries.push_back({(*lists[arm])[i].seq, arm, i});
   }
   if (n_arms > 1) {  // one arm: the union is its list
     std::sort(entries.begin(), entries.end(),
               [](Entry const& a, Entry const& b) { return a.seq < b.seq; });
   }
-  pool.docs.reserve(n_entries);
-  pool.scores.reserve(n_entries * n_arms);
+  pool.docs.reserve(entries.size());
+  pool.scores.reserve(entries.size() * n_arms);
   for (Entry const& entry : entries) {
-    Candidate const& c = lists[entry.arm][entry.place];
+    Candidate const& c = (*lists[entry.arm])[entry.place];
     if (pool.docs.empty() || pool.docs.back().seq != c.seq) {
       pool.docs.push_back({c.seq, c.segment, c.row});
       pool.scores.resize(pool.scores.size() + n_arms, kNoScore);
@@ -54,58 +53,64 @@ Pool join_lists(std::vector<std::vector<Candidate>> const& lists) {
 
 }  // namespace
 
+struct alignas(128) Execution::Joining {
+  std::vector<Entry> entries;
+  std::vector<std::vector<Candidate>> listed;
+  std::vector<std::vector<Candidate> const*> lists;  // by arm
+};
+
 Execution::Execution(Snapshot const& snapshot, Request const& request)
     : snapshot_(snapshot), request_(request), scopes_(resolve_scopes(snapshot, request)) {
-  std::size_t const n_segments = snapshot.segments.size();
   postings_.reserve(request.lexical.size());
+  statistics_.resize(request.lexical.size());
   for (std::size_t arm = 0; arm < request.lexical.size(); ++arm) {
     LexicalRequest const& lexical = request.lexical[arm];
     queries_.push_back(
         analyze_queries(lexical.queries, *lexical.analyzer, lexical.name, request.threads));
-    postings_.emplace_back(queries_[arm], n_segments);
-    std::vector<PostingScratch> scratch(static_cast<std::size_t>(std::max(request.threads, 1)));
-    parallel_runs(request.n_queries, kShortRun, request.threads, [&](int worker, std::size_t q) {
-      auto const& query = queries_[arm][q];
-      if (!query) return;
-      std::map<std::size_t, std::set<std::string>> expanded;
-      for (std::size_t s = 0; s < n_segments; ++s) {
-        find_postings(*snapshot.segments[s], lexical.column, scopes_[request.scope_of[q]][s],
-                      *query, expanded, lexical.name, scratch[static_cast<std::size_t>(worker)],
-                      postings_[arm].at(q, s));
-      }
-    });
+    postings_.emplace_back(queries_[arm], snapshot.segments.size());
+    find_leaves(arm);
   }
 }
 
-Statistics Execution::statistics() const {
-  Statistics out(request_.lexical.size());
-  for (std::size_t arm = 0; arm < out.size(); ++arm) {
-    std::size_t const column = request_.lexical[arm].column;
-    std::vector<CellTextStatistics> sums(request_.scopes.size());
-    parallel_runs(sums.size(), kShortRun, request_.threads, [&](int, std::size_t scope) {
-      for (std::size_t s = 0; s < snapshot_.segments.size(); ++s) {
-        for (std::uint32_t cell : scopes_[scope][s].cells) {
-          CellTextStatistics const one = snapshot_.segments[s]->text_statistics(column, cell);
-          sums[scope].n_docs += one.n_docs;
-          sums[scope].total_length += one.total_length;
-        }
+// Where the leaves of an arm's queries occur, and how often.
+void Execution::find_leaves(std::size_t arm) {
+  LexicalRequest const& lexical = request_.lexical[arm];
+  std::size_t const n_segments = snapshot_.segments.size();
+  std::vector<CellTextStatistics> sums(request_.scopes.size());
+  parallel_runs(sums.size(), kShortRun, request_.threads, [&](int, std::size_t scope) {
+    for (std::size_t s = 0; s < n_segments; ++s) {
+      for (std::uint32_t cell : scopes_[scope][s].cells) {
+        CellTextStatistics const one = snapshot_.segments[s]->text_statistics(lexical.column, cell);
+        sums[scope].n_docs += one.n_docs;
+        sums[scope].total_length += one.total_length;
       }
-    });
-    out[arm].resize(request_.n_queries);
-    parallel_runs(request_.n_queries, kShortRun, request_.threads, [&](int, std::size_t q) {
-      auto const& query = queries_[arm][q];
-      if (!query) return;
-      CellTextStatistics const& sum = sums[request_.scope_of[q]];
-      out[arm][q] = {sum.n_docs, sum.total_length,
-                     std::vector<std::int64_t>(query->leaves.size(), 0)};
-      for (std::size_t s = 0; s < snapshot_.segments.size(); ++s) {
-        std::span<LeafPostings const> const leaves = postings_[arm].at(q, s);
-        for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf)
-          out[arm][q].doc_freqs[leaf] += leaves[leaf].doc_freq;
-      }
-    });
-  }
-  return out;
+    }
+  });
+  statistics_[arm].resize(request_.n_queries);
+  std::vector<PostingScratch> scratch(static_cast<std::size_t>(std::max(request_.threads, 1)));
+  // Postings of a scattered scope are gathered, which takes longer than handing out a query.
+  bool const is_scattered = std::any_of(scopes_.begin(), scopes_.end(), [](auto const& scope) {
+    return std::any_of(scope.begin(), scope.end(),
+                       [](ScopeRows const& rows) { return rows.ranges.size() > 1; });
+  });
+  std::size_t const run = is_scattered ? 1 : kShortRun;
+  parallel_runs(request_.n_queries, run, request_.threads, [&](int worker, std::size_t q) {
+    auto const& query = queries_[arm][q];
+    if (!query) return;
+    CellTextStatistics const& sum = sums[request_.scope_of[q]];
+    QueryStatistics statistics{sum.n_docs, sum.total_length, {}};
+    statistics.doc_freqs = decltype(statistics.doc_freqs)(query->leaves.size(), 0);
+    std::map<std::size_t, std::set<std::string>> expanded;
+    for (std::size_t s = 0; s < n_segments; ++s) {
+      std::span<LeafPostings> const leaves = postings_[arm].at(q, s);
+      find_postings(*snapshot_.segments[s], lexical.column, scopes_[request_.scope_of[q]][s],
+                    *query, expanded, lexical.name, scratch[static_cast<std::size_t>(worker)],
+                    leaves);
+      for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf)
+        statistics.doc_freqs[leaf] += leaves[leaf].doc_freq;
+    }
+    statistics_[arm][q] = std::move(statistics);
+  });
 }
 
 std::vector<std::vector<Bm25Query>> Execution::make_scorers(Statistics const& statistics) const {
@@ -139,43 +144,47 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
     if (!is_on_device && arm.guest != nullptr && !arm.guest->has(arm.guest_begin, end))
       arm.guest->read(arm.guest_begin, end);
   }
-  std::vector<std::vector<std::vector<Candidate>>> dense;  // [dense arm][query]
-  Lists lexical(request_.n_queries);
+  Lists scanned;
   std::optional<Audience> audience;  // a device finds a dense arm's rows by itself
   if (n_lexical > 0 || !request_.listed.empty() || !is_on_device)
     audience.emplace(snapshot_, request_, scopes_);
   if (n_lexical > 0)
-    lexical = scan_lexical_arms(snapshot_, request_, scopes_, *audience, scorers, postings_);
+    scanned = scan_lexical_arms(snapshot_, request_, scopes_, *audience, scorers, postings_);
   if (is_on_device && n_dense > 0) {
     QueryGroups const groups(request_);
     for (DenseRequest const& arm : request_.dense)
-      dense.push_back(snapshot_.device->scan(snapshot_, request_, arm, scopes_, groups));
+      scanned.push_back(snapshot_.device->scan(snapshot_, request_, arm, scopes_, groups));
   } else {
     for (DenseRequest const& arm : request_.dense)
-      dense.push_back(scan_dense(snapshot_, request_, arm, *audience));
+      scanned.push_back(scan_dense(snapshot_, request_, arm, *audience));
   }
 
   std::vector<Pool> pools(request_.n_queries);
-  parallel_runs(request_.n_queries, kShortRun, request_.threads, [&](int, std::size_t q) {
-    ArmLists lists = std::move(lexical[q]);
-    for (auto& arm : dense) lists.push_back(std::move(arm[q]));
+  std::vector<Joining> joining(static_cast<std::size_t>(std::max(request_.threads, 1)));
+  parallel_runs(request_.n_queries, kShortRun, request_.threads, [&](int worker, std::size_t q) {
+    Joining& own = joining[static_cast<std::size_t>(worker)];
+    own.listed.clear();
     for (ListedRequest const& arm : request_.listed) {
-      lists.push_back(list_candidates(snapshot_, *audience, audience->group_of(q), arm.queries[q],
-                                      arm.floor, request_.depth));
+      own.listed.push_back(list_candidates(snapshot_, *audience, audience->group_of(q),
+                                           arm.queries[q], arm.floor, request_.depth));
     }
-    pools[q] = complete(q, std::move(lists), scorers);
+    own.lists.clear();
+    for (auto const& arm : scanned) own.lists.push_back(&arm[q]);
+    for (auto const& list : own.listed) own.lists.push_back(&list);
+    pools[q] = complete(q, own.lists, scorers, own);
   });
   return pools;
 }
 
-Pool Execution::complete(std::size_t query, ArmLists lists,
-                         std::vector<std::vector<Bm25Query>> const& scorers) const {
+Pool Execution::complete(std::size_t query, std::span<std::vector<Candidate> const* const> lists,
+                         std::vector<std::vector<Bm25Query>> const& scorers,
+                         Joining& joining) const {
   std::size_t const n_arms = request_.n_arms();
-  Pool pool = join_lists(lists);
+  Pool pool = join_lists(lists, joining.entries);
   for (std::size_t arm = 0; arm < request_.lexical.size(); ++arm) {
     if (!queries_[arm][query]) continue;
     LexicalRequest const& lexical = request_.lexical[arm];
-    bool const is_whole = lists[arm].size() < request_.depth && !lexical.floor.set;
+    bool const is_whole = lists[arm]->size() < request_.depth && !lexical.floor.set;
     for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
       float& score = pool.scores[doc * n_arms + arm];
       if (score != kNoScore) continue;
@@ -193,7 +202,7 @@ Pool Execution::complete(std::size_t query, ArmLists lists,
     DenseRequest const& dense = request_.dense[i];
     std::size_t const arm = request_.lexical.size() + i;
     // A list that neither depth nor floor cut holds every document with a vector.
-    if (lists[arm].size() < request_.depth && !dense.floor.set) continue;
+    if (lists[arm]->size() < request_.depth && !dense.floor.set) continue;
     for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
       float& score = pool.scores[doc * n_arms + arm];
       if (score != kNoScore) continue;
@@ -223,7 +232,7 @@ std::vector<std::uint32_t> Execution::leaf_freqs(std::size_t arm, std::size_t qu
 bool Execution::matches(std::size_t arm, std::size_t query, std::uint32_t segment, Row row) const {
   require_authorised(query, segment, row);
   std::span<LeafPostings const> const leaves = postings_[arm].at(query, segment);
-  return queries_[arm][query]->match.matches(
+  return queries_[arm][query]->matches(
       [&](std::uint32_t leaf) { return leaves[leaf].freq_of(row) > 0; });
 }
 

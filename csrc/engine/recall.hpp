@@ -18,7 +18,7 @@ class Execution {
   // Analyses the texts, resolves the scopes and finds the postings. Both arguments must outlive it.
   Execution(Snapshot const& snapshot, Request const& request);
 
-  Statistics statistics() const;
+  Statistics const& statistics() const { return statistics_; }
   // Each arm's best `depth` documents, and every arm's score of each. statistics: summed over all
   // parts.
   std::vector<Pool> candidates(Statistics const& statistics) const;
@@ -35,19 +35,21 @@ class Execution {
   }
 
  private:
-  using ArmLists = std::vector<std::vector<Candidate>>;  // [n_arms]
+  // The lists of all queries in the arms that are scanned, lexical ones first: [arm][query].
+  using Lists = std::vector<std::vector<std::vector<Candidate>>>;
+  struct Joining;  // working memory of one thread
 
-  using Lists = std::vector<std::vector<std::vector<Candidate>>>;  // [query][arm]
-
+  void find_leaves(std::size_t arm);
   std::vector<std::vector<Bm25Query>> make_scorers(Statistics const& statistics) const;
-  Pool complete(std::size_t query, ArmLists lists,
-                std::vector<std::vector<Bm25Query>> const& scorers) const;
+  Pool complete(std::size_t query, std::span<std::vector<Candidate> const* const> lists,
+                std::vector<std::vector<Bm25Query>> const& scorers, Joining& joining) const;
 
   Snapshot const& snapshot_;
   Request const& request_;
   ResolvedScopes scopes_;
   std::vector<std::vector<std::optional<LexicalQuery>>> queries_;  // [lexical arm][query]
   std::vector<ArmPostings> postings_;                              // [lexical arm]
+  Statistics statistics_;
 };
 
 // Sums the parts' integers; idf is computed once, from the sum.

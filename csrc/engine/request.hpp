@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/formulas.hpp"
+#include "core/small_vector.hpp"
 #include "engine/dense_column.hpp"
 #include "engine/filter.hpp"
 #include "engine/guest_queries.hpp"
@@ -104,7 +105,7 @@ struct Request {
 struct QueryStatistics {
   std::int64_t n_docs = 0;
   std::int64_t total_length = 0;
-  std::vector<std::int64_t> doc_freqs;  // [n_leaves]
+  SmallVector<std::int64_t, 8> doc_freqs;  // [n_leaves]
 };
 using Statistics = std::vector<std::vector<QueryStatistics>>;  // [lexical arm][query]
 

@@ -28,9 +28,8 @@ class ScopeBits {
         place_[tile] = static_cast<std::uint32_t>(words_.size());
         Words& words = words_.emplace_back(Words{});
         for (std::size_t r = from; r < end; ++r) {
-          Row const last = std::min(ranges[r].end - first, kDocTileRows);
-          for (Row row = std::max(ranges[r].begin, first) - first; row < last; ++row)
-            words[row / 64] |= std::uint64_t{1} << (row % 64);
+          set(words, std::max(ranges[r].begin, first) - first,
+              std::min(ranges[r].end - first, kDocTileRows));
         }
       }
       i = end;
@@ -44,6 +43,15 @@ class ScopeBits {
 
  private:
   using Words = std::array<std::uint64_t, kDocTileRows / 64>;
+
+  static void set(Words& words, Row begin, Row end) {
+    while (begin < end) {
+      Row const stop = std::min<Row>(end, (begin / 64 + 1) * 64);
+      std::uint64_t const bits = ~std::uint64_t{0} >> (64 - (stop - begin));
+      words[begin / 64] |= bits << (begin % 64);
+      begin = stop;
+    }
+  }
 
   std::vector<std::uint32_t> place_;  // [tile] of its words, kNone32 = none
   std::vector<Words> words_;

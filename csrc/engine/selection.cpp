@@ -11,9 +11,9 @@ bool ScopeRows::contains(Row row) const {
   return after != ranges.begin() && row < (after - 1)->end;
 }
 
-ScopeRows resolve_scope(Segment const& segment, Scope const& scope) {
+ScopeRows resolve_scope(Segment const& segment, Scope const& scope, int threads) {
   ScopeRows out;
-  out.cells = segment.p.cells.find_all(scope.cells);
+  out.cells = segment.p.cells.find_all(scope.cells, threads);
   for (std::uint32_t cell : out.cells) {
     RowRange const rows = segment.p.cells.rows(cell);
     if (!out.ranges.empty() && out.ranges.back().end == rows.begin) {

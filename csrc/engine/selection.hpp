@@ -28,7 +28,7 @@ struct ScopeRows {
 
   bool contains(Row row) const;
 };
-ScopeRows resolve_scope(Segment const& segment, Scope const& scope);
+ScopeRows resolve_scope(Segment const& segment, Scope const& scope, int threads);
 
 // The cells with a live document whose every part equals the pattern's (encoded as in encode_cell;
 // none = any value).

@@ -22,8 +22,10 @@ struct Token {
   std::uint32_t position;
 };
 
-// The texts of all queries, analysed in one go: token functions run once per distinct token of the
-// batch.
+constexpr std::size_t kTextsAtOnce = 128;
+
+// The texts of all queries. Those of an analyzer that calls back are analysed in one go: token
+// functions run once per distinct token of the batch.
 class Texts {
  public:
   // Gives the number of the query's first text; its others follow.
@@ -35,29 +37,44 @@ class Texts {
     for (TextQuery const& child : query.children) collect(child);
     return first;
   }
-  void analyze(text::Analyzer const& analyzer) {
-    batch_ = analyzer.analyze(texts_, text::Role::kQuery);
+  void analyze(text::Analyzer const& analyzer, int threads) {
+    at_once_ = analyzer.calls_back() ? std::max<std::size_t>(texts_.size(), 1) : kTextsAtOnce;
+    batches_.resize((texts_.size() + at_once_ - 1) / at_once_);
+    parallel_for(batches_.size(), threads, [&](int, std::size_t batch) {
+      std::size_t const begin = batch * at_once_;
+      std::size_t const n = std::min(at_once_, texts_.size() - begin);
+      batches_[batch] = analyzer.analyze(std::span(texts_).subspan(begin, n), text::Role::kQuery);
+    });
   }
 
   // Words that the text was cut into.
-  std::uint32_t n_words(std::size_t text) const { return batch_.n_words[text]; }
-  // The terms of its tokens, in the order of the text.
-  std::span<std::uint32_t const> terms_of(std::size_t text) const {
-    std::uint64_t const begin = batch_.offsets[text];
-    return {batch_.term_ids.data() + begin, batch_.offsets[text + 1] - begin};
+  std::uint32_t n_words(std::size_t text) const {
+    return batches_[text / at_once_].n_words[text % at_once_];
   }
-  std::string const& term(std::uint32_t id) const { return batch_.terms[id]; }
+  // The terms of its tokens, by their UTF-8 bytes.
+  std::vector<std::string const*> sorted_terms_of(std::size_t text) const {
+    text::TokenBatch const& batch = batches_[text / at_once_];
+    std::size_t const at = text % at_once_;
+    std::vector<std::string const*> out;
+    out.reserve(batch.offsets[at + 1] - batch.offsets[at]);
+    for (std::uint64_t t = batch.offsets[at]; t < batch.offsets[at + 1]; ++t)
+      out.push_back(&batch.terms[batch.term_ids[t]]);
+    std::sort(out.begin(), out.end(), [](auto* a, auto* b) { return *a < *b; });
+    return out;
+  }
   std::vector<Token> tokens_of(std::size_t text) const {
+    text::TokenBatch const& batch = batches_[text / at_once_];
+    std::size_t const at = text % at_once_;
     std::vector<Token> out;
-    for (std::uint64_t t = batch_.offsets[text]; t < batch_.offsets[text + 1]; ++t) {
-      out.push_back({&batch_.terms[batch_.term_ids[t]], batch_.positions[t]});
-    }
+    for (std::uint64_t t = batch.offsets[at]; t < batch.offsets[at + 1]; ++t)
+      out.push_back({&batch.terms[batch.term_ids[t]], batch.positions[t]});
     return out;
   }
 
  private:
   std::vector<std::string_view> texts_;
-  text::TokenBatch batch_;
+  std::size_t at_once_ = 1;
+  std::vector<text::TokenBatch> batches_;  // of so many texts each
 };
 
 Error too_many_leaves(std::string const& argument) {
@@ -68,26 +85,21 @@ Error too_many_leaves(std::string const& argument) {
 
 // A query that is one text: what most are, and needs none of Compiler's tables.
 LexicalQuery compile_words(Texts const& texts, std::size_t text, std::string const& argument) {
-  std::span<std::uint32_t const> const given = texts.terms_of(text);
-  std::vector<std::uint32_t> terms(given.begin(), given.end());
-  std::sort(terms.begin(), terms.end(),
-            [&](std::uint32_t a, std::uint32_t b) { return texts.term(a) < texts.term(b); });
+  // Within a batch a term has one address.
+  std::vector<std::string const*> const terms = texts.sorted_terms_of(text);
   std::size_t n_distinct = 0;
   for (std::size_t i = 0; i < terms.size(); ++i)
     n_distinct += i == 0 || terms[i] != terms[i - 1] ? 1 : 0;
   if (n_distinct > kMaxLeaves) throw too_many_leaves(argument);
   LexicalQuery out;
   out.leaves.reserve(n_distinct);
-  out.match.children.reserve(n_distinct);
   for (std::size_t i = 0; i < terms.size(); ++i) {
     if (i > 0 && terms[i] == terms[i - 1]) {
       out.leaves.back().multiplicity += 1.0;
       continue;
     }
-    out.match.children.push_back(
-        {MatchNode::Kind::kLeaf, static_cast<std::uint32_t>(out.leaves.size()), {}});
     Leaf& leaf = out.leaves.emplace_back();
-    leaf.terms.push_back(texts.term(terms[i]));
+    leaf.terms.push_back(*terms[i]);
     leaf.multiplicity = 1.0;
   }
   return out;
@@ -212,6 +224,7 @@ class Compiler {
     renumber(out.match, place);
     out.is_bag = std::all_of(out.match.children.begin(), out.match.children.end(),
                              [](MatchNode const& n) { return n.kind == MatchNode::Kind::kLeaf; });
+    if (out.is_bag) out.match = {};
   }
 
   static void renumber(MatchNode& node, std::vector<std::uint32_t> const& place) {
@@ -249,7 +262,7 @@ std::vector<std::optional<LexicalQuery>> analyze_queries(
   for (std::size_t i = 0; i < queries.size(); ++i) {
     if (queries[i]) firsts[i] = texts.collect(*queries[i]);
   }
-  texts.analyze(analyzer);
+  texts.analyze(analyzer, threads);
   std::vector<std::optional<LexicalQuery>> out(queries.size());
   parallel_runs(queries.size(), kShortRun, threads, [&](int, std::size_t i) {
     if (!queries[i]) return;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/small_vector.hpp"
 #include "text/analyzer.hpp"
 
 namespace hyrecall {
@@ -27,7 +28,7 @@ struct TextQuery {
 struct Leaf {
   enum class Kind : std::uint8_t { kTerm, kPhrase, kPrefix };
   Kind kind = Kind::kTerm;
-  std::vector<std::string> terms;      // one, or a phrase's in its order
+  SmallVector<std::string, 1> terms;   // one, or a phrase's in its order
   std::vector<std::uint32_t> offsets;  // a phrase's positions, the first is 0
   std::uint32_t slop = 0;
   double multiplicity = 0.0;  // boost x occurrences in the query, summed
@@ -58,8 +59,17 @@ struct MatchNode {
 struct LexicalQuery {
   std::vector<Leaf>
       leaves;  // distinct, by the UTF-8 bytes of their terms: the order in which scores are summed
-  MatchNode match;
+  MatchNode match;     // of what is no bag
   bool is_bag = true;  // any leaf matches: no tree to evaluate
+
+  // present(leaf) says whether the document holds it.
+  template <typename F>
+  bool matches(F&& present) const {
+    if (!is_bag) return match.matches(present);
+    for (std::uint32_t leaf = 0; leaf < leaves.size(); ++leaf)
+      if (present(leaf)) return true;
+    return false;
+  }
 };
 
 // A missing query stays missing; a text without an indexable token becomes a query without leaves.

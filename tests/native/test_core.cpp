@@ -7,11 +7,13 @@
 #include <cfenv>
 #include <set>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "core/fp_env.hpp"
 #include "core/narrow_offsets.hpp"
 #include "core/parallel.hpp"
+#include "core/small_vector.hpp"
 #include "core/types.hpp"
 #include "engine/topk.hpp"
 #include "native/check.hpp"
@@ -69,6 +71,54 @@ TEST(narrow_offsets_keep_all_bits) {
     NarrowOffsets const narrow{std::span(offsets)};
     CHECK_EQ(narrow.size(), offsets.size());
     CHECK(narrow.wide() == offsets);
+  }
+}
+
+TEST(small_vectors_do_as_vectors_do) {
+  using Small = SmallVector<std::string, 2>;
+  auto const same = [](Small const& small, std::vector<std::string> const& plain) {
+    return std::equal(small.begin(), small.end(), plain.begin(), plain.end());
+  };
+  Rng rng(5);
+  for (int round = 0; round < 200; ++round) {
+    Small small, other;
+    std::vector<std::string> plain, other_plain;
+    for (int step = 0; step < 30; ++step) {
+      std::string const word(rng.below(std::size_t{40}), 'a' + static_cast<char>(step));
+      switch (rng.below(std::size_t{7})) {
+        case 0:
+          small = other;
+          plain = other_plain;
+          break;
+        case 1:
+          other = std::move(small);
+          other_plain = std::move(plain);
+          small = {};
+          plain = {};
+          break;
+        case 2:
+          small = Small{word, "x"};
+          plain = {word, "x"};
+          break;
+        case 3:
+          small = Small(static_cast<std::size_t>(step % 5), word);
+          plain = std::vector<std::string>(static_cast<std::size_t>(step % 5), word);
+          break;
+        default:
+          if (!small.empty()) {
+            small[0] += small.back();
+            plain[0] += plain.back();
+          }
+          small.push_back(word);
+          plain.push_back(word);
+      }
+      CHECK(same(small, plain));
+      CHECK(same(other, other_plain));
+      CHECK_EQ(small == other, plain == other_plain);
+      CHECK((small <=> other) == (plain <=> other_plain));
+      Small const copy(small);
+      CHECK(same(copy, plain));
+    }
   }
 }
 

@@ -177,8 +177,9 @@ TEST(fuse_equals_the_plain_definition) {
   for (Fusion::Kind kind : {Fusion::Kind::kRrf, Fusion::Kind::kWeightedSum, Fusion::Kind::kMax}) {
     for (int round = 0; round < 400; ++round) {
       Example const example = random_example(rng, kind);
-      auto const ranks = ranks_of(example.pool, example.request.n_arms());
-      FusedList const fused = fuse(example.request, example.pool, ranks);
+      Fuser fuser(example.request);
+      fuser.fuse(random_example(rng, kind).pool);  // nothing of it may stay
+      FusedList const& fused = fuser.fuse(example.pool);
       CHECK_EQ(fused.docs.size(), example.pool.docs.size());
       for (std::size_t i = 0; i < fused.docs.size(); ++i) {
         CHECK_EQ(fused.docs[i].score, plain_score(example, fused.docs[i].doc));
@@ -198,12 +199,11 @@ TEST(fuse_with_a_limit_gives_the_beginning_of_the_whole_list) {
   Rng rng(17);
   for (int round = 0; round < 400; ++round) {
     Example example = random_example(rng, Fusion::Kind::kRrf);
-    auto const ranks = ranks_of(example.pool, example.request.n_arms());
     example.request.normalize = rng.below(2) == 0;
-    FusedList const whole = fuse(example.request, example.pool, ranks);
+    FusedList const whole = Fuser(example.request).fuse(example.pool);
     example.request.offset = rng.below(std::size_t{4});
     example.request.limit = rng.below(std::size_t{12});
-    FusedList const part = fuse(example.request, example.pool, ranks);
+    FusedList const part = Fuser(example.request).fuse(example.pool);
     std::size_t const wanted = example.request.offset + example.request.limit;
     CHECK_EQ(part.docs.size(), std::min(wanted, whole.docs.size()));
     for (std::size_t i = 0; i < part.docs.size(); ++i) {
@@ -223,8 +223,7 @@ TEST(fuse_with_a_balance_weighs_each_query_by_what_its_arms_tell_apart) {
     request.fusion.balance = std::array{0.0, 0.3, 0.5, 1.0, 2.0}[rng.below(std::size_t{5})];
     std::fill(request.fusion.scales.begin(), request.fusion.scales.end(), Fusion::Scale::kMinmax);
     std::size_t const n_arms = request.n_arms();
-    auto const ranks = ranks_of(example.pool, n_arms);
-    FusedList const fused = fuse(request, example.pool, ranks);
+    FusedList const fused = Fuser(request).fuse(example.pool);
     std::vector<double> const weights = plain_weights(example);
     CHECK(std::equal(weights.begin(), weights.end(),
                      fused.scales.end() - 1 - static_cast<std::ptrdiff_t>(n_arms)));
@@ -244,10 +243,9 @@ TEST(fuse_normalised_keeps_the_order_and_stays_in_the_unit_interval) {
   for (Fusion::Kind kind : {Fusion::Kind::kRrf, Fusion::Kind::kWeightedSum, Fusion::Kind::kMax}) {
     for (int round = 0; round < 200; ++round) {
       Example example = random_example(rng, kind);
-      auto const ranks = ranks_of(example.pool, example.request.n_arms());
-      FusedList const raw = fuse(example.request, example.pool, ranks);
+      FusedList const raw = Fuser(example.request).fuse(example.pool);
       example.request.normalize = true;
-      FusedList const scaled = fuse(example.request, example.pool, ranks);
+      FusedList const scaled = Fuser(example.request).fuse(example.pool);
       CHECK_EQ(raw.docs.size(), scaled.docs.size());
       for (std::size_t i = 0; i < raw.docs.size(); ++i) {
         CHECK_EQ(raw.docs[i].doc, scaled.docs[i].doc);
@@ -261,8 +259,7 @@ TEST(fuse_floor_cuts_below_and_a_strict_floor_cuts_at_its_value) {
   Rng rng(15);
   for (int round = 0; round < 200; ++round) {
     Example example = random_example(rng, Fusion::Kind::kRrf);
-    auto const ranks = ranks_of(example.pool, example.request.n_arms());
-    FusedList const all = fuse(example.request, example.pool, ranks);
+    FusedList const all = Fuser(example.request).fuse(example.pool);
     if (all.docs.empty()) continue;
     double const floor = all.docs[all.docs.size() / 2].score;
     for (bool strict : {false, true}) {
@@ -270,7 +267,7 @@ TEST(fuse_floor_cuts_below_and_a_strict_floor_cuts_at_its_value) {
       auto const expected = std::count_if(all.docs.begin(), all.docs.end(), [&](FusedDoc const& d) {
         return strict ? d.score > floor : d.score >= floor;
       });
-      CHECK_EQ(fuse(example.request, example.pool, ranks).docs.size(),
+      CHECK_EQ(Fuser(example.request).fuse(example.pool).docs.size(),
                static_cast<std::size_t>(expected));
     }
   }
