@@ -3,6 +3,7 @@
 Each line printed has the fault, the budget and how late the answers were.
 """
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -118,7 +119,8 @@ def test_S1_recall_is_there_in_time(
         with guards.put(Guard(bad.make(server), breaker=Breaker(NEVER), closes=True)):
             matches = store.search(QUERY, user_id="ana", budget=budget)
         (reason,) = matches.reasons
-        is_overrun = reason.reason is DegradedReason.EMBED_TIMEOUT and budget < 1
+        may_overrun = budget < 1 or BUSY in os.environ
+        is_overrun = reason.reason is DegradedReason.EMBED_TIMEOUT and may_overrun
         assert reason.reason is wanted or is_overrun
         assert is_overrun or bad.waits or str(reason).startswith(f"embed_unavailable ({bad.fault}")
         assert QUERY not in str(reason)
