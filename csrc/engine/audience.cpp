@@ -1,7 +1,7 @@
 #include "engine/audience.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
 
 #include "core/parallel.hpp"
 
@@ -19,19 +19,20 @@ ResolvedScopes resolve_scopes(Snapshot const& snapshot, Request const& request) 
 
 // By (scope, filter): equal neighbours of that order are a group.
 QueryGroups::QueryGroups(Request const& request) : group_of(request.n_queries) {
-  std::vector<std::uint32_t> order(request.n_queries);
-  std::iota(order.begin(), order.end(), 0u);
-  auto const pair_of = [&](std::uint32_t q) {
-    return std::uint64_t{request.scope_of[q]} << 32 | request.filter_of[q];
-  };
-  std::sort(order.begin(), order.end(),
-            [&](std::uint32_t a, std::uint32_t b) { return pair_of(a) < pair_of(b); });
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> order;  // ((scope, filter), query)
+  order.reserve(request.n_queries);
+  for (std::uint32_t q = 0; q < request.n_queries; ++q)
+    order.emplace_back(std::uint64_t{request.scope_of[q]} << 32 | request.filter_of[q], q);
+  std::sort(order.begin(), order.end());
+  by_group.reserve(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
-    if (i == 0 || pair_of(order[i]) != pair_of(order[i - 1])) {
-      scope_of.push_back(request.scope_of[order[i]]);
-      filter_of.push_back(request.filter_of[order[i]]);
+    std::uint32_t const query = order[i].second;
+    if (i == 0 || order[i].first != order[i - 1].first) {
+      scope_of.push_back(request.scope_of[query]);
+      filter_of.push_back(request.filter_of[query]);
     }
-    group_of[order[i]] = static_cast<std::uint32_t>(scope_of.size()) - 1;
+    group_of[query] = static_cast<std::uint32_t>(scope_of.size()) - 1;
+    by_group.push_back(query);
   }
 }
 

@@ -2,6 +2,7 @@
 // rows of one snapshot that a group may see.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "engine/request.hpp"
@@ -17,6 +18,7 @@ struct QueryGroups {
   explicit QueryGroups(Request const& request);
 
   std::vector<std::uint32_t> group_of;   // [n_queries]
+  std::vector<std::uint32_t> by_group;   // [n_queries] the queries, group after group
   std::vector<std::uint32_t> scope_of;   // [n_groups]
   std::vector<std::uint32_t> filter_of;  // [n_groups], kNone32 = none
 };
@@ -30,6 +32,7 @@ class Audience {
 
   std::size_t n_groups() const { return groups_.scope_of.size(); }
   std::uint32_t group_of(std::size_t query) const { return groups_.group_of[query]; }
+  std::span<std::uint32_t const> by_group() const { return groups_.by_group; }
   std::uint32_t scope_of(std::size_t group) const { return groups_.scope_of[group]; }
   GroupTiles const& tiles(std::size_t group) const { return tiles_[group]; }
   // Whether the group may see the row: it lives, is in the scope and passes the filter.

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <deque>
 #include <limits>
-#include <numeric>
 
 #include "core/parallel.hpp"
 #include "engine/lexical_tiles.hpp"
@@ -91,11 +90,7 @@ std::vector<std::vector<std::vector<Candidate>>> scan_lexical_arms(
     return lists;
   }
   // Queries of a group one after the other: their postings are the same ones, more or less.
-  std::vector<std::uint32_t> order(request.n_queries);
-  std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return audience.group_of(a) < audience.group_of(b);
-  });
+  std::span<std::uint32_t const> const order = audience.by_group();
   std::size_t const share =
       std::clamp<std::size_t>(order.size() / (threads * kSharesAThread), 1, kMostQueries);
   parallel_for(
