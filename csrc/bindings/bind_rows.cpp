@@ -19,6 +19,8 @@ namespace py = pybind11;
 namespace hyrecall::bindings {
 namespace {
 
+constexpr char const* kOutside = "rows of the snapshot";
+
 enum class Layout { kFixed, kString, kBool };
 
 // What an Arrow format string says of the buffers; width 0: not one of these.
@@ -54,7 +56,7 @@ struct RowColumn {
       throw Error(ErrorCode::kDtype, "column", "expected a plain column, got " + taken.format);
   }
   std::size_t place(std::uint32_t row) const {
-    require(row < taken.array->length, "a row of the column");
+    require(row < taken.array->length, kOutside);
     return static_cast<std::size_t>(taken.array->offset) + row;
   }
   bool may_miss() const {
@@ -85,24 +87,30 @@ void const* address(std::vector<T> const& values) {
 
 // Columns of values of one width, none of them missing: nothing but loads and stores, so that the
 // processor waits for many rows at once.
-template <typename T>
+template <std::size_t kWidth>
 void copy_values(std::span<std::shared_ptr<RowColumn> const> columns,
                  std::span<std::uint32_t const> source, std::span<std::uint32_t const> row,
                  std::vector<std::uint8_t>& out) {
-  std::vector<T const*> values;
-  std::vector<std::size_t> lengths;
+  struct Values {
+    std::uint8_t const* bytes;
+    std::size_t offset, length;
+  };
+  std::vector<Values> values;
   for (auto const& column : columns) {
     ArrowArray const& array = *column->taken.array;
-    values.push_back(static_cast<T const*>(array.buffers[1]) + array.offset);
-    lengths.push_back(static_cast<std::size_t>(array.length));
+    values.push_back({static_cast<std::uint8_t const*>(array.buffers[1]),
+                      static_cast<std::size_t>(array.offset),
+                      static_cast<std::size_t>(array.length)});
   }
   bool are_there = true;
   for (std::size_t i = 0; i < row.size(); ++i)
-    are_there = are_there && source[i] < lengths.size() && row[i] < lengths[source[i]];
-  require(are_there, "rows of the snapshot");
-  out.resize(row.size() * sizeof(T));
-  for (std::size_t i = 0; i < row.size(); ++i)
-    std::memcpy(out.data() + i * sizeof(T), values[source[i]] + row[i], sizeof(T));
+    are_there = are_there && source[i] < values.size() && row[i] < values[source[i]].length;
+  require(are_there, kOutside);
+  out.resize(row.size() * kWidth);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    Values const& from = values[source[i]];
+    std::memcpy(out.data() + i * kWidth, from.bytes + (from.offset + row[i]) * kWidth, kWidth);
+  }
 }
 
 template <typename Each>
@@ -157,14 +165,14 @@ std::unique_ptr<GatheredArray> gather(std::vector<std::shared_ptr<RowColumn>> co
   if (shape.layout == Layout::kFixed && is_whole) {
     out->length = static_cast<std::int64_t>(rows.size());
     if (shape.width == 8) {
-      copy_values<std::uint64_t>(columns, sources, rows, out->values);
+      copy_values<8>(columns, sources, rows, out->values);
     } else {
-      copy_values<std::uint32_t>(columns, sources, rows, out->values);
+      copy_values<4>(columns, sources, rows, out->values);
     }
     return out;
   }
   append_rows(*out, shape, rows.size(), [&](std::size_t i) {
-    require(sources[i] < columns.size(), "a segment of the snapshot");
+    require(sources[i] < columns.size(), kOutside);
     RowColumn const& column = *columns[sources[i]];
     return std::pair(&column, column.place(rows[i]));
   });

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <initializer_list>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 namespace hyrecall {
@@ -14,19 +15,22 @@ namespace hyrecall {
 // kInside elements need no allocation. What moves keeps no promise of addresses.
 template <typename T, std::size_t kInside>
 class SmallVector {
+  static_assert(kInside > 0 && std::is_nothrow_move_constructible_v<T>);
+
  public:
   SmallVector() = default;
-  SmallVector(std::initializer_list<T> values) {
+  // Each begins as an empty one: if an element throws, what was reserved is freed.
+  SmallVector(std::initializer_list<T> values) : SmallVector() {
     reserve(values.size());
-    size_ = values.size();
     std::uninitialized_copy(values.begin(), values.end(), data_);
+    size_ = values.size();
   }
-  explicit SmallVector(std::size_t n, T const& value = T()) {
+  explicit SmallVector(std::size_t n, T const& value = T()) : SmallVector() {
     reserve(n);
-    size_ = n;
     std::uninitialized_fill_n(data_, n, value);
+    size_ = n;
   }
-  SmallVector(SmallVector const& other) {
+  SmallVector(SmallVector const& other) : SmallVector() {
     reserve(other.size_);
     std::uninitialized_copy_n(other.data_, other.size_, data_);
     size_ = other.size_;

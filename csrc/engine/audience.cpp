@@ -9,10 +9,12 @@ namespace hyrecall {
 
 ResolvedScopes resolve_scopes(Snapshot const& snapshot, Request const& request) {
   ResolvedScopes scopes(request.scopes.size());
+  // Either scopes are shared among threads, or the cells of one.
+  int const threads = scopes.size() > kShortRun ? 1 : request.threads;
   parallel_runs(scopes.size(), kShortRun, request.threads, [&](int, std::size_t s) {
     scopes[s].reserve(snapshot.segments.size());
     for (auto const& view : snapshot.segments)
-      scopes[s].push_back(resolve_scope(view->segment(), *request.scopes[s], request.threads));
+      scopes[s].push_back(resolve_scope(view->segment(), *request.scopes[s], threads));
   });
   return scopes;
 }

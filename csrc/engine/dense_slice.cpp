@@ -18,6 +18,36 @@ constexpr Row kBlockRows = cpu::kFrontBlockRows;
 constexpr Row kTileBlocks = kTileRows / kBlockRows;
 constexpr std::size_t kAheadBytes = 16'384;  // far enough that memory answers in time
 
+bool wants(TileMask rows, Row block) {
+  return (rows.bits_from(block * kBlockRows) & 0xffff) != 0;
+}
+
+// The blocks that a scan will read, some of them ahead of it. In a scope of scattered cells they
+// are not the next ones in memory.
+class BlocksAhead {
+ public:
+  BlocksAhead() = default;
+  explicit BlocksAhead(std::span<SelectedTile const> tiles) : tiles_(tiles) {}
+
+  Row next() {  // kNone32: there is none
+    while (wanted_ == 0) {
+      if (tiles_.empty()) return kNone32;
+      for (Row block = 0; block < kTileBlocks; ++block)
+        wanted_ |= (wants(tiles_.front().mask, block) ? 1u : 0u) << block;
+      first_ = tiles_.front().tile * kTileBlocks;
+      tiles_ = tiles_.subspan(1);
+    }
+    Row const at = first_ + static_cast<Row>(std::countr_zero(wanted_));
+    wanted_ &= wanted_ - 1;
+    return at;
+  }
+
+ private:
+  std::span<SelectedTile const> tiles_;
+  Row first_ = 0;             // block of the tile at hand
+  std::uint32_t wanted_ = 0;  // its blocks that are left
+};
+
 // One thread's way through a slice of the rows of a cohort.
 class SliceScan {
  public:
@@ -84,6 +114,10 @@ class SliceScan {
     for (std::size_t m = 0; m < left_.size(); ++m) {
       left_[m] = audience_.tiles(cohort_.members[m].group)[number];
       if (begin < end) left_[m] = between(left_[m], border(slice), border(slice + 1));
+    }
+    if (has_front_ && left_.size() == 1) {
+      ahead_ = BlocksAhead(left_.front());
+      for (Row n = 0; n < ahead_blocks_; ++n) ahead_.next();
     }
   }
 
@@ -173,33 +207,36 @@ class SliceScan {
     std::size_t const block_bytes = cpu::front_block_bytes(column_->dim);
     Row const first_block = tile * kTileBlocks;
     auto const n_blocks = static_cast<Row>((segment_->n_rows() + kBlockRows - 1) / kBlockRows);
-    // A single panel is bound by memory: one stream is read fastest. More are bound by products,
-    // and two blocks share what is loaded of a panel.
-    Row const call_blocks = panels_->size() == 1 ? 1 : cpu::kFrontCallBlocks;
-    for (Row block = 0; block < kTileBlocks && first_block + block < n_blocks;
-         block += call_blocks) {
-      Row const first = block * kBlockRows;
-      std::uint32_t wanted = all.bits_from(first);
-      if (call_blocks == 1) wanted &= 0xffff;
-      if (wanted == 0) continue;
+    for (Row block = 0; block < kTileBlocks && first_block + block < n_blocks; ++block) {
+      if (!wants(all, block)) continue;
       Row const at = first_block + block;
+      bool const is_pair = call_blocks() == 2 && block + 1 < kTileBlocks && at + 1 < n_blocks &&
+                           wants(all, block + 1);
       cpu::FrontRows const rows{front.codes.data() + at * block_bytes,
                                 front.scales.data() + at * kBlockRows,
-                                front.residuals.data() + at * kBlockRows,
-                                static_cast<int>(std::min(call_blocks, n_blocks - at))};
+                                front.residuals.data() + at * kBlockRows, is_pair ? 2 : 1};
       // What is read soon comes while the first panels are at work, a block with each.
+      Row const soon[2] = {block_ahead(at), is_pair ? block_ahead(at + 1) : kNone32};
       for (std::size_t p = 0; p < panels_->size(); ++p) {
         if (!everyone && !is_present(p)) continue;
-        Row const soon = at + ahead_blocks_ + static_cast<Row>(p);
-        bool const asks = p < call_blocks && soon < n_blocks;
-        std::uint8_t const* const ahead = asks ? front.codes.data() + soon * block_bytes : nullptr;
+        std::uint8_t const* const ahead =
+            p < 2 && soon[p] < n_blocks ? front.codes.data() + soon[p] * block_bytes : nullptr;
         std::uint32_t any = kernels_.scan(rows, column_->dim, (*panels_)[p], ahead, hits_);
         for (; any != 0; any &= any - 1)
           take(p * panels_->width(), static_cast<std::size_t>(std::countr_zero(any)),
-               tile * kTileRows + first, first);
+               at * kBlockRows, block * kBlockRows);
       }
+      if (is_pair) ++block;
     }
   }
+
+  // The block to ask for while this one is read. Members that take turns are read as one stream.
+  Row block_ahead(Row at) { return left_.size() == 1 ? ahead_.next() : at + ahead_blocks_; }
+
+  // A single panel is bound by memory: one stream is read fastest. More are bound by products, and
+  // two blocks share what is loaded of a panel.
+  int call_blocks() const { return panels_->size() == 1 ? 1 : cpu::kFrontCallBlocks; }
+  static_assert(cpu::kFrontCallBlocks == 2);
 
   bool is_present(std::size_t panel) const {
     std::size_t const begin = panel * panels_->width();
@@ -243,6 +280,7 @@ class SliceScan {
   std::size_t n_plain_ = 0;
   Row window_end_ = 0;
   Row ahead_blocks_ = 0;  // between what is read and what is asked for
+  BlocksAhead ahead_;     // of a cohort of one member
   cpu::FrontHits hits_;
 };
 

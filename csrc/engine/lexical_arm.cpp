@@ -43,8 +43,8 @@ float score_lexical(Segment const& segment, std::size_t column, Bm25Query const&
     holds_any = true;
   }
   if (holds_any && !query.query().is_bag) {
-    bool const matches =
-        query.query().matches([&](std::uint32_t leaf) { return postings[leaf].freq_of(row) > 0; });
+    bool const matches = query.query().match.matches(
+        [&](std::uint32_t leaf) { return postings[leaf].freq_of(row) > 0; });
     if (!matches) return 0.0f;
   }
   return score;

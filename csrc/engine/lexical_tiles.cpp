@@ -313,7 +313,7 @@ class TileScan {
   }
 
   bool matches(std::uint64_t const* present) const {
-    return is_bag_ || query_.query().matches([&](std::uint32_t leaf) {
+    return is_bag_ || query_.query().match.matches([&](std::uint32_t leaf) {
       return (present[leaf / 64] >> (leaf % 64) & 1) != 0;
     });
   }

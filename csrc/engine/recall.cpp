@@ -53,7 +53,7 @@ Pool join_lists(std::span<std::vector<Candidate> const* const> lists, std::vecto
 
 }  // namespace
 
-struct alignas(128) Execution::Joining {
+struct alignas(128) Execution::Joining {  // two threads write no cache line both
   std::vector<Entry> entries;
   std::vector<std::vector<Candidate>> listed;
   std::vector<std::vector<Candidate> const*> lists;  // by arm
@@ -72,20 +72,27 @@ Execution::Execution(Snapshot const& snapshot, Request const& request)
   }
 }
 
-// Where the leaves of an arm's queries occur, and how often.
-void Execution::find_leaves(std::size_t arm) {
-  LexicalRequest const& lexical = request_.lexical[arm];
-  std::size_t const n_segments = snapshot_.segments.size();
+// Of each scope, the documents with text and their tokens.
+std::vector<CellTextStatistics> Execution::sum_scopes(std::size_t arm) const {
+  std::size_t const column = request_.lexical[arm].column;
   std::vector<CellTextStatistics> sums(request_.scopes.size());
   parallel_runs(sums.size(), kShortRun, request_.threads, [&](int, std::size_t scope) {
-    for (std::size_t s = 0; s < n_segments; ++s) {
+    for (std::size_t s = 0; s < snapshot_.segments.size(); ++s) {
       for (std::uint32_t cell : scopes_[scope][s].cells) {
-        CellTextStatistics const one = snapshot_.segments[s]->text_statistics(lexical.column, cell);
+        CellTextStatistics const one = snapshot_.segments[s]->text_statistics(column, cell);
         sums[scope].n_docs += one.n_docs;
         sums[scope].total_length += one.total_length;
       }
     }
   });
+  return sums;
+}
+
+// Where the leaves of an arm's queries occur, and how often.
+void Execution::find_leaves(std::size_t arm) {
+  LexicalRequest const& lexical = request_.lexical[arm];
+  std::size_t const n_segments = snapshot_.segments.size();
+  std::vector<CellTextStatistics> const sums = sum_scopes(arm);
   statistics_[arm].resize(request_.n_queries);
   std::vector<PostingScratch> scratch(static_cast<std::size_t>(std::max(request_.threads, 1)));
   // Postings of a scattered scope are gathered, which takes longer than handing out a query.
@@ -98,8 +105,8 @@ void Execution::find_leaves(std::size_t arm) {
     auto const& query = queries_[arm][q];
     if (!query) return;
     CellTextStatistics const& sum = sums[request_.scope_of[q]];
-    QueryStatistics statistics{sum.n_docs, sum.total_length, {}};
-    statistics.doc_freqs = decltype(statistics.doc_freqs)(query->leaves.size(), 0);
+    QueryStatistics statistics{sum.n_docs, sum.total_length,
+                               QueryStatistics::DocFreqs(query->leaves.size(), 0)};
     std::map<std::size_t, std::set<std::string>> expanded;
     for (std::size_t s = 0; s < n_segments; ++s) {
       std::span<LeafPostings> const leaves = postings_[arm].at(q, s);
@@ -171,15 +178,15 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
     own.lists.clear();
     for (auto const& arm : scanned) own.lists.push_back(&arm[q]);
     for (auto const& list : own.listed) own.lists.push_back(&list);
-    pools[q] = complete(q, own.lists, scorers, own);
+    pools[q] = complete(q, scorers, own);
   });
   return pools;
 }
 
-Pool Execution::complete(std::size_t query, std::span<std::vector<Candidate> const* const> lists,
-                         std::vector<std::vector<Bm25Query>> const& scorers,
+Pool Execution::complete(std::size_t query, std::vector<std::vector<Bm25Query>> const& scorers,
                          Joining& joining) const {
   std::size_t const n_arms = request_.n_arms();
+  auto const& lists = joining.lists;
   Pool pool = join_lists(lists, joining.entries);
   for (std::size_t arm = 0; arm < request_.lexical.size(); ++arm) {
     if (!queries_[arm][query]) continue;

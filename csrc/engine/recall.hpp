@@ -15,7 +15,8 @@ namespace hyrecall {
 // One request on one part (a snapshot).
 class Execution {
  public:
-  // Analyses the texts, resolves the scopes and finds the postings. Both arguments must outlive it.
+  // Analyses the texts, resolves the scopes, finds the postings and counts them. Both arguments
+  // must outlive it.
   Execution(Snapshot const& snapshot, Request const& request);
 
   Statistics const& statistics() const { return statistics_; }
@@ -39,10 +40,11 @@ class Execution {
   using Lists = std::vector<std::vector<std::vector<Candidate>>>;
   struct Joining;  // working memory of one thread
 
+  std::vector<CellTextStatistics> sum_scopes(std::size_t arm) const;
   void find_leaves(std::size_t arm);
   std::vector<std::vector<Bm25Query>> make_scorers(Statistics const& statistics) const;
-  Pool complete(std::size_t query, std::span<std::vector<Candidate> const* const> lists,
-                std::vector<std::vector<Bm25Query>> const& scorers, Joining& joining) const;
+  Pool complete(std::size_t query, std::vector<std::vector<Bm25Query>> const& scorers,
+                Joining& joining) const;
 
   Snapshot const& snapshot_;
   Request const& request_;

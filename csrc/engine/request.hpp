@@ -103,9 +103,11 @@ struct Request {
 
 // BM25 statistics of one query in one lexical arm: integers, so parts add up exactly.
 struct QueryStatistics {
+  using DocFreqs = SmallVector<std::int64_t, 8>;
+
   std::int64_t n_docs = 0;
   std::int64_t total_length = 0;
-  SmallVector<std::int64_t, 8> doc_freqs;  // [n_leaves]
+  DocFreqs doc_freqs;  // [n_leaves]
 };
 using Statistics = std::vector<std::vector<QueryStatistics>>;  // [lexical arm][query]
 

@@ -3,8 +3,9 @@
 A machine that does other work is late too, whatever it runs. So where too many answers were late,
 they are asked for again in turns with plain requests of the same shape (a request handed to a
 thread, a wait with a deadline, the work that follows), and what those meet as well is not held
-against the answers. That work may not be long by itself, which its processor time tells. Where a
-machine is known to be busy, HYRECALL_BUSY=1 has lateness told and not judged.
+against the answers. That work may not be long by itself, which its processor time tells. Where one
+plain request in ten is late nothing can be judged, and the test skips. Where a machine is known to
+be busy, HYRECALL_BUSY=1 has lateness told and not judged.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from embed.stub_server import StubServer
 from hyrecall.embed.pool import Pool
 
 __all__ = [
+    "BEARABLE",
     "BUSY",
     "MAY_BE_LATE",
     "PLAIN_BUDGET",
@@ -35,6 +37,8 @@ __all__ = [
     "SLACK",
     "Call",
     "Late",
+    "ask_often",
+    "is_busy",
     "judge",
     "late_now_and_then",
     "plain_request",
@@ -49,6 +53,8 @@ _STAGGER = 0.05  # seconds: calls that end at once would be late by one another
 _TOGETHER = 0.05  # seconds
 PLAIN_BUDGET = 0.05  # seconds
 _TURN = 4  # calls of each thread, then as many plain ones
+BEARABLE = 0.1
+"""Of plain requests that are late."""
 _EXPOSED = 2  # an answer hands over from thread to thread twice as often as a plain request
 
 
@@ -79,14 +85,18 @@ class Late:
 
     @property
     def is_too_often(self) -> bool:
-        if os.environ.get(BUSY):
+        if is_busy():
             return False
-        share = MAY_BE_LATE + _EXPOSED * _moments(self.plain) / max(len(self.plain), 1)
+        share = MAY_BE_LATE + _EXPOSED * self.plain_share
         return self.work > SLACK or self.n_moments > share * len(self.calls)
 
     @property
     def work(self) -> float:
         return sum(one.work for one in self.calls) / len(self.calls)
+
+    @property
+    def plain_share(self) -> float:
+        return _moments(self.plain) / max(len(self.plain), 1)
 
     def at(self, percent: int) -> float:
         seconds = sorted(one.late for one in self.calls)
@@ -99,6 +109,11 @@ class Late:
         asked = f"p50 {p50:+.1f} ms, p99 {p99:+.1f} ms in {len(self.calls)} calls, {share}"
         asked += f"; {self.work * 1000:.1f} ms of work a call"
         return asked + (beside if self.plain else "")
+
+
+def is_busy() -> bool:
+    """Whether the machine is known to do other work."""
+    return bool(os.environ.get(BUSY))
 
 
 def _moments(calls: list[Call]) -> int:
@@ -124,13 +139,15 @@ def judge(
     gc.collect()
     gc.freeze()  # to look through all that a test runner holds would stop each thread for long
     try:
-        late = Late(_round(ask, budget, calls, threads))
+        late = Late(ask_often(ask, budget, calls, threads))
         if late.is_too_often:
             late = Late([])
             for _ in range(1, ROUNDS):
                 late = _in_turns(late, ask, budget, plain, calls, threads)
-                if not late.is_too_often:
+                if not late.is_too_often and late.plain_share <= BEARABLE:
                     break
+            if late.plain_share > BEARABLE:
+                pytest.skip(f"other work keeps this machine too busy to judge: {late}")
     finally:
         gc.unfreeze()
     return late
@@ -146,8 +163,8 @@ def _in_turns(
 ) -> Late:
     turn = _TURN * threads
     for _ in range(-(-calls // turn)):
-        made = _round(ask, budget, turn, threads)
-        beside = _round(plain, PLAIN_BUDGET, turn, threads)
+        made = ask_often(ask, budget, turn, threads)
+        beside = ask_often(plain, PLAIN_BUDGET, turn, threads)
         late = Late(late.calls + made, late.plain + beside)
     return late
 
@@ -173,7 +190,7 @@ def plain_request(server: StubServer) -> None:
         done.get(timeout=PLAIN_BUDGET)
 
 
-def _round(ask: Callable[[], None], budget: float, calls: int, threads: int) -> list[Call]:
+def ask_often(ask: Callable[[], None], budget: float, calls: int, threads: int) -> list[Call]:
     made: list[Call] = []
     faults: list[BaseException] = []
 

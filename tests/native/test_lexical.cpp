@@ -287,6 +287,34 @@ TEST(lexical_kernels_agree_on_every_instruction_set) {
   CHECK(other_choice_seen);
 }
 
+TEST(lexical_queries_do_not_depend_on_threads) {
+  Rng rng(23);
+  std::vector<std::optional<TextQuery>> queries;
+  for (int i = 0; i < 700; ++i) {
+    queries.emplace_back();
+    if (rng.below(10) == 0) continue;  // a missing one
+    queries.back().emplace().text = random_text(rng, 8, 40);
+  }
+  std::shared_ptr<text::Analyzer> const analyzer = word_analyzer();
+  auto const alone = analyze_queries(queries, *analyzer, "text", 1);
+  auto const many = analyze_queries(queries, *analyzer, "text", 4);
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    CHECK_EQ(alone[i].has_value(), queries[i].has_value());
+    CHECK_EQ(many[i].has_value(), queries[i].has_value());
+    if (!queries[i]) continue;
+    std::map<std::string, double> expected;
+    std::istringstream words(queries[i]->text);
+    for (std::string word; words >> word;) expected[word] += 1.0;
+    for (LexicalQuery const* query : {&*alone[i], &*many[i]}) {
+      CHECK_EQ(query->leaves.size(), expected.size());
+      CHECK(std::equal(expected.begin(), expected.end(), query->leaves.begin(),
+                       [](auto const& one, Leaf const& leaf) {
+                         return leaf.terms.front() == one.first && leaf.multiplicity == one.second;
+                       }));
+    }
+  }
+}
+
 TEST(lexical_query_is_positive_where_every_term_that_is_held_adds_something) {
   LexicalQuery query;
   for (char const* word : {"a", "b"}) {

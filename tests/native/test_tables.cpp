@@ -77,6 +77,29 @@ TEST(cells_out_of_order_are_an_error_of_ours) {
   CHECK(refused);
 }
 
+TEST(cell_directory_finds_many_cells_on_any_number_of_threads) {
+  auto const name = [](std::size_t cell) { return "cell" + std::to_string(10'000 + cell); };
+  std::vector<std::string> cells;
+  for (std::size_t cell = 0; cell < 6'000; cell += 2) cells.push_back(name(cell));
+  std::vector<CellPart> const parts{column_of(cells)};
+  CellDirectory const directory(parts, cells.size());
+  Rng rng(7);
+  for (std::size_t const n : {0, 1, 50, 1'024, 1'025, 5'000}) {
+    std::vector<std::string> keys;
+    std::set<std::uint32_t> expected;
+    for (std::size_t i = 0; i < n; ++i) {
+      std::size_t const cell = rng.below(std::size_t{6'000});
+      std::vector<CellPart> const one{column_of(std::vector<std::string>{name(cell)})};
+      keys.push_back(encode_cell(one, 0));
+      if (cell % 2 == 0) expected.insert(static_cast<std::uint32_t>(cell / 2));
+    }
+    for (int threads : {1, 4}) {
+      std::vector<std::uint32_t> const found = directory.find_all(keys, threads);
+      CHECK(std::equal(found.begin(), found.end(), expected.begin(), expected.end()));
+    }
+  }
+}
+
 TEST(key_table_finds_a_key_in_its_own_cell_only) {
   std::vector<std::string> const cells{"a", "a", "a", "b", "b", "c"};
   std::vector<std::string> const keys{"1", "2", "3", "1", "4", ""};

@@ -3,7 +3,6 @@
 Each line printed has the fault, the budget and how late the answers were.
 """
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from embed.bad_embedders import BAD, DIM, Bad, patch_names
-from embed.lateness import BUSY, judge, late_now_and_then, plain_request
+from embed.lateness import BUSY, SLACK, is_busy, judge, late_now_and_then, plain_request
 from embed.stub_server import StubServer, serving
 from hyrecall.embed import Guard, HashEmbedder
 from hyrecall.embed.breaker import Breaker
@@ -119,7 +118,7 @@ def test_S1_recall_is_there_in_time(
         with guards.put(Guard(bad.make(server), breaker=Breaker(NEVER), closes=True)):
             matches = store.search(QUERY, user_id="ana", budget=budget)
         (reason,) = matches.reasons
-        may_overrun = budget < 1 or BUSY in os.environ
+        may_overrun = budget < 1 or is_busy()
         is_overrun = reason.reason is DegradedReason.EMBED_TIMEOUT and may_overrun
         assert reason.reason is wanted or is_overrun
         assert is_overrun or bad.waits or str(reason).startswith(f"embed_unavailable ({bad.fault}")
@@ -141,12 +140,15 @@ def test_S1_a_recall_that_is_late_once_in_ten_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The control: one embedder in ten holds the caller for longer."""
+    if is_busy():
+        pytest.skip(f"{BUSY} is set: lateness is not judged")
     late_now_and_then(monkeypatch)
-    monkeypatch.delenv(BUSY, raising=False)
     sleeps = next(bad for bad in BAD if bad.name == "sleeps in process")
 
     def ask() -> None:
         with guards.put(Guard(sleeps.make(server), closes=True)):
             store.search(QUERY, user_id="ana", budget=0.05)
 
-    assert any(judge(ask, 0.05, plain, calls=100, threads=THREADS).is_too_often for _ in range(3))
+    rounds = [judge(ask, 0.05, plain, calls=100, threads=THREADS) for _ in range(3)]
+    assert any(late.is_too_often for late in rounds), rounds
+    assert min(late.at(50) for late in rounds) < SLACK  # and no more than that
