@@ -9,14 +9,25 @@ namespace hyrecall {
 
 ResolvedScopes resolve_scopes(Snapshot const& snapshot, Request const& request) {
   ResolvedScopes scopes(request.scopes.size());
-  // Either scopes are shared among threads, or the cells of one.
-  int const threads = scopes.size() > kShortRun ? 1 : request.threads;
-  parallel_runs(scopes.size(), kShortRun, request.threads, [&](int, std::size_t s) {
+  std::size_t n_cells = 0;
+  for (auto const& scope : request.scopes) n_cells += scope->cells.size();
+  std::size_t const run = n_cells > kShortRun * scopes.size() ? 1 : kShortRun;
+  // Scopes are shared among the threads, and the cells of a scope among those that are left.
+  int const threads = request.threads / static_cast<int>(std::max<std::size_t>(scopes.size(), 1));
+  parallel_runs(scopes.size(), run, request.threads, [&](int, std::size_t s) {
     scopes[s].reserve(snapshot.segments.size());
     for (auto const& view : snapshot.segments)
       scopes[s].push_back(resolve_scope(view->segment(), *request.scopes[s], threads));
   });
   return scopes;
+}
+
+std::size_t run_of(ResolvedScopes const& scopes) {
+  bool const is_scattered = std::any_of(scopes.begin(), scopes.end(), [](auto const& scope) {
+    return std::any_of(scope.begin(), scope.end(),
+                       [](ScopeRows const& rows) { return rows.ranges.size() > 1; });
+  });
+  return is_scattered ? 1 : kShortRun;
 }
 
 // By (scope, filter): equal neighbours of that order are a group.
@@ -40,7 +51,7 @@ QueryGroups::QueryGroups(Request const& request) : group_of(request.n_queries) {
 
 Audience::Audience(Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes)
     : groups_(request), tiles_(groups_.scope_of.size()) {
-  parallel_runs(tiles_.size(), kShortRun, request.threads, [&](int, std::size_t group) {
+  parallel_runs(tiles_.size(), run_of(scopes), request.threads, [&](int, std::size_t group) {
     tiles_[group].reserve(snapshot.segments.size());
     std::uint32_t const number = groups_.filter_of[group];
     FilterProgram const* const filter = number == kNone32 ? nullptr : request.filters[number].get();

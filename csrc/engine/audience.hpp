@@ -12,6 +12,9 @@ namespace hyrecall {
 
 using ResolvedScopes = std::vector<std::vector<ScopeRows>>;  // [scope][segment]
 ResolvedScopes resolve_scopes(Snapshot const& snapshot, Request const& request);
+// How many scopes, or queries of theirs, a thread takes at once: what is scattered over many ranges
+// takes longer than handing it out.
+std::size_t run_of(ResolvedScopes const& scopes);
 
 // The distinct (scope, filter) pairs of a batch.
 struct QueryGroups {

@@ -1,4 +1,4 @@
-// A cohort reads a slice of the rows tile by tile. Of each tile, 32 rows at a time meet the
+// A cohort reads a slice of the rows tile by tile. Of each tile, 16 or 32 rows at a time meet the
 // cohort's queries panel by panel: the rows stay in the first-level cache, the queries in the
 // second.
 #include "engine/dense_slice.hpp"

@@ -76,7 +76,7 @@ Execution::Execution(Snapshot const& snapshot, Request const& request)
 std::vector<CellTextStatistics> Execution::sum_scopes(std::size_t arm) const {
   std::size_t const column = request_.lexical[arm].column;
   std::vector<CellTextStatistics> sums(request_.scopes.size());
-  parallel_runs(sums.size(), kShortRun, request_.threads, [&](int, std::size_t scope) {
+  parallel_runs(sums.size(), run_of(scopes_), request_.threads, [&](int, std::size_t scope) {
     for (std::size_t s = 0; s < snapshot_.segments.size(); ++s) {
       for (std::uint32_t cell : scopes_[scope][s].cells) {
         CellTextStatistics const one = snapshot_.segments[s]->text_statistics(column, cell);
@@ -95,29 +95,24 @@ void Execution::find_leaves(std::size_t arm) {
   std::vector<CellTextStatistics> const sums = sum_scopes(arm);
   statistics_[arm].resize(request_.n_queries);
   std::vector<PostingScratch> scratch(static_cast<std::size_t>(std::max(request_.threads, 1)));
-  // Postings of a scattered scope are gathered, which takes longer than handing out a query.
-  bool const is_scattered = std::any_of(scopes_.begin(), scopes_.end(), [](auto const& scope) {
-    return std::any_of(scope.begin(), scope.end(),
-                       [](ScopeRows const& rows) { return rows.ranges.size() > 1; });
-  });
-  std::size_t const run = is_scattered ? 1 : kShortRun;
-  parallel_runs(request_.n_queries, run, request_.threads, [&](int worker, std::size_t q) {
-    auto const& query = queries_[arm][q];
-    if (!query) return;
-    CellTextStatistics const& sum = sums[request_.scope_of[q]];
-    QueryStatistics statistics{sum.n_docs, sum.total_length,
-                               QueryStatistics::DocFreqs(query->leaves.size(), 0)};
-    std::map<std::size_t, std::set<std::string>> expanded;
-    for (std::size_t s = 0; s < n_segments; ++s) {
-      std::span<LeafPostings> const leaves = postings_[arm].at(q, s);
-      find_postings(*snapshot_.segments[s], lexical.column, scopes_[request_.scope_of[q]][s],
-                    *query, expanded, lexical.name, scratch[static_cast<std::size_t>(worker)],
-                    leaves);
-      for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf)
-        statistics.doc_freqs[leaf] += leaves[leaf].doc_freq;
-    }
-    statistics_[arm][q] = std::move(statistics);
-  });
+  parallel_runs(request_.n_queries, run_of(scopes_), request_.threads,
+                [&](int worker, std::size_t q) {
+                  auto const& query = queries_[arm][q];
+                  if (!query) return;
+                  CellTextStatistics const& sum = sums[request_.scope_of[q]];
+                  QueryStatistics statistics{sum.n_docs, sum.total_length,
+                                             QueryStatistics::DocFreqs(query->leaves.size(), 0)};
+                  std::map<std::size_t, std::set<std::string>> expanded;
+                  for (std::size_t s = 0; s < n_segments; ++s) {
+                    std::span<LeafPostings> const leaves = postings_[arm].at(q, s);
+                    find_postings(*snapshot_.segments[s], lexical.column,
+                                  scopes_[request_.scope_of[q]][s], *query, expanded, lexical.name,
+                                  scratch[static_cast<std::size_t>(worker)], leaves);
+                    for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf)
+                      statistics.doc_freqs[leaf] += leaves[leaf].doc_freq;
+                  }
+                  statistics_[arm][q] = std::move(statistics);
+                });
 }
 
 std::vector<std::vector<Bm25Query>> Execution::make_scorers(Statistics const& statistics) const {

@@ -3,9 +3,9 @@
 A machine that does other work is late too, whatever it runs. So where too many answers were late,
 they are asked for again in turns with plain requests of the same shape (a request handed to a
 thread, a wait with a deadline, the work that follows), and what those meet as well is not held
-against the answers. That work may not be long by itself, which its processor time tells. Where one
-plain request in ten is late nothing can be judged, and the test skips. Where a machine is known to
-be busy, HYRECALL_BUSY=1 has lateness told and not judged.
+against the answers. That work may not be long by itself, which its processor time tells. Where
+plain requests are late too often nothing can be judged, and the test skips. Where a machine is
+known to be busy, HYRECALL_BUSY=1 has lateness told and not judged.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ _TOGETHER = 0.05  # seconds
 PLAIN_BUDGET = 0.05  # seconds
 _TURN = 4  # calls of each thread, then as many plain ones
 BEARABLE = 0.1
-"""Of plain requests that are late."""
+"""Moments a plain request. What is excused then, a fifth, stays below the quarter that four threads
+whose answers are all late make."""
 _EXPOSED = 2  # an answer hands over from thread to thread twice as often as a plain request
 
 
@@ -146,7 +147,7 @@ def judge(
                 late = _in_turns(late, ask, budget, plain, calls, threads)
                 if not late.is_too_often and late.plain_share <= BEARABLE:
                     break
-            if late.plain_share > BEARABLE:
+            if late.plain_share > BEARABLE and late.work <= SLACK:
                 pytest.skip(f"other work keeps this machine too busy to judge: {late}")
     finally:
         gc.unfreeze()

@@ -140,6 +140,20 @@ def test_what_plain_requests_meet_as_well_is_the_machines(monkeypatch: pytest.Mo
     assert not Late(calls(11), calls(4)).is_too_often
 
 
+def test_what_cannot_be_judged_skips_but_for_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(BUSY, raising=False)
+
+    def works() -> None:
+        until = time.thread_time() + 2 * SLACK
+        while time.thread_time() < until:
+            pass
+
+    late = partial(time.sleep, PLAIN_BUDGET + 2 * SLACK)
+    with pytest.raises(pytest.skip.Exception, match="too busy to judge"):
+        judge(late, 0.001, late, calls=16, threads=4)
+    assert judge(works, 0.001, late, calls=16, threads=4).is_too_often
+
+
 def test_plain_requests_wait_as_long_as_the_budget(server: StubServer) -> None:
     """The control of the yardstick: one that is late by itself would excuse every answer."""
 
@@ -149,6 +163,7 @@ def test_plain_requests_wait_as_long_as_the_budget(server: StubServer) -> None:
 
     calls = ask_often(partial(plain_request, server), PLAIN_BUDGET, 16, 4)
     assert 0 <= min(call.late for call in calls) <= SLACK
+    assert is_busy() or Late(calls).at(50) <= SLACK
     late = Late([], ask_often(late_request, PLAIN_BUDGET, 16, 4))
     assert late.plain_share > BEARABLE
 

@@ -149,6 +149,9 @@ def test_S1_a_recall_that_is_late_once_in_ten_is_seen(
         with guards.put(Guard(sleeps.make(server), closes=True)):
             store.search(QUERY, user_id="ana", budget=0.05)
 
-    rounds = [judge(ask, 0.05, plain, calls=100, threads=THREADS) for _ in range(3)]
-    assert any(late.is_too_often for late in rounds), rounds
-    assert min(late.at(50) for late in rounds) < SLACK  # and no more than that
+    for _ in range(3):
+        late = judge(ask, 0.05, plain, calls=100, threads=THREADS)
+        if late.is_too_often:
+            break
+    assert late.is_too_often, late
+    assert late.at(50) < SLACK  # and no more than that

@@ -87,7 +87,8 @@ def read_until(done: Shared, n_pairs: Shared, folder: Path, *, reopens: bool) ->
             n_taken += follower.open().how == "snapshot"
     follower.close()
     database.close()
-    return 0 if n_taken else NEVER_TAKEN
+    # Who opens once may find the snapshot replaced, as often as it looks, and builds anew.
+    return 0 if n_taken or not reopens else NEVER_TAKEN
 
 
 def write(folder: Path, n_pairs: Shared, length: Length) -> int:
