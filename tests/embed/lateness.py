@@ -42,6 +42,7 @@ __all__ = [
     "judge",
     "late_now_and_then",
     "plain_request",
+    "within",
 ]
 
 BUSY = "HYRECALL_BUSY"
@@ -115,6 +116,11 @@ class Late:
 def is_busy() -> bool:
     """Whether the machine is known to do other work."""
     return bool(os.environ.get(BUSY))
+
+
+def within(seconds: float) -> float:
+    """Give the bound of one call: the promise, or what tells that it does not wait for ever."""
+    return 5.0 if is_busy() else seconds
 
 
 def _moments(calls: list[Call]) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from embed.lateness import within
 from embed.stub_server import StubServer, vector_of
 from hyrecall.embed import Embedder, EmbedError, EmbedFault, HttpEmbedder
 from hyrecall.errors import DTypeError, OptionError
@@ -95,7 +96,7 @@ def test_a_bad_endpoint_is_a_fault_of_its_kind_within_the_timeout(
     begun = time.monotonic()
     with pytest.raises(EmbedError) as caught:
         embedder.embed(["SECRET text"])
-    assert time.monotonic() - begun < 5  # it would hang, or drip on, for longer
+    assert time.monotonic() - begun < within(1.5)
     assert caught.value.fault is fault
     assert detail in str(caught.value)
     told = str(caught.value) + repr(caught.value) + repr(embedder)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from embed.lateness import within
 from embed.stub_server import StubServer, serving, vector_of
 from hyrecall.embed import EmbedError, EmbedFault, HttpEmbedder
 
@@ -83,7 +84,7 @@ def test_the_deadline_holds_over_tls(
     begun = time.monotonic()
     with pytest.raises(EmbedError) as caught:
         embedder.embed(["tea"])
-    assert time.monotonic() - begun < 5  # it would drip on for as long as it is read
+    assert time.monotonic() - begun < within(1)
     assert caught.value.fault is EmbedFault.TIMEOUT
 
 
@@ -93,7 +94,7 @@ def test_the_deadline_holds_for_a_handshake_that_never_comes(trusting: ssl.SSLCo
         begun = time.monotonic()
         with pytest.raises(EmbedError) as caught:
             HttpEmbedder(url, timeout=0.3, context=trusting).embed(["tea"])
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < within(1)
     assert caught.value.fault is EmbedFault.TIMEOUT
 
 

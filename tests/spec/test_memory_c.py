@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from embed.lateness import within
 from hyrecall import recipes
 from hyrecall.errors import OptionError
 from hyrecall.memory import (
@@ -286,7 +287,7 @@ def test_C20_a_broken_tracker_is_told_of(how: str) -> None:
     with graph_store(embedder=None, sessions=Broken(how)) as memory:
         began = time.monotonic()
         matches = memory.search("same words", user_id="alice", session_id="chat")
-        assert time.monotonic() - began < 5  # and not the 6 s of the tracker
+        assert time.monotonic() - began < within(1.2)  # and not the 6 s of the tracker
         assert [match.episode.id for match in matches] == ["twin_a", "twin_b"]
         assert {reason.reason for reason in matches.reasons} == {"session_tracker"}
         assert "password" not in str(matches.reasons)

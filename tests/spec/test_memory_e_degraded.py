@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from embed.lateness import within
 from hyrecall.embed import HashEmbedder, HttpEmbedder, Off, StaticEmbedder
 from hyrecall.memory import DegradedReason, Matches, MemorySync, follower
 from hyrecall.memory.ready import IndexNotReadyError
@@ -102,7 +103,7 @@ def test_E10_a_cause_has_its_reason(path: Path, cause: str) -> None:
     with open_store(path, embedder=make(), dim=DIM, recall_budget=budget) as memory:
         began = time.monotonic()
         matches = memory.recall_scored("disk", user_id="alice")
-        assert time.monotonic() - began < 5  # how late: memory/faults/test_embed_faults.py
+        assert time.monotonic() - began < within(budget + 0.5)
     assert matches.degraded
     (said,) = matches.reasons
     assert said.reason == reason
@@ -147,15 +148,15 @@ def test_E09_warming_is_in_the_background(path: Path) -> None:
             may_load.wait(60)
 
     def seconds() -> float:
-        """Processor time of opening; the model is not loaded before ``may_load``."""
-        began = time.process_time()
+        """How long it takes to open, however long the model takes to load."""
+        began = time.monotonic()
         with open_store(path, embedder=Slow(dim=DIM), read_only=True) as memory:
-            took = time.process_time() - began
+            took = time.monotonic() - began
             assert memory.recall_scored("disk", user_id="alice").degraded
         return took
 
     opening = [seconds() for _ in range(3)]
-    assert min(opening) < 0.1, opening
+    assert min(opening) < within(0.1), opening
     with open_store(path, embedder=Slow(dim=DIM)) as memory:
         matches = memory.recall_scored("disk", user_id="alice")
         assert [str(reason) for reason in matches.reasons] == ["embed_not_ready"]
@@ -174,7 +175,7 @@ def test_E11_never_throws_never_hangs(path: Path) -> None:
             for _ in range(7):
                 began = time.monotonic()
                 matches = memory.search("disk", user_id="alice")
-                assert time.monotonic() - began < 5
+                assert time.monotonic() - began < within(BUDGET + 0.3)
                 assert matches.degraded
                 assert matches[0].episode.id == "e1"
 
