@@ -48,16 +48,18 @@ LOCK = "LOCK"
 # ---- writing ----
 
 
-def make_folder(path: Path) -> None:
+def make_folder(path: Path, *, mode: int = 0o777) -> None:
     """Make a folder, and those above it, so that they outlive a power cut."""
     if path.is_dir():
         return
-    if path.exists():
-        raise error(OptionError, "path", "a folder", f"the file {path}")
-    make_folder(path.absolute().parent)
-    with contextlib.suppress(FileExistsError):  # another process was faster
-        os.mkdir(path)
-    sync_folder(path.absolute().parent)
+    parent = path.absolute().parent
+    make_folder(parent)
+    try:
+        os.mkdir(path, mode)
+    except FileExistsError:  # a file, or another process was faster
+        if not path.is_dir():
+            raise error(OptionError, "path", "a folder", f"the file {path}") from None
+    sync_folder(parent)
 
 
 def sync_folder(path: Path) -> None:

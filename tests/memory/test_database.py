@@ -1,6 +1,7 @@
 """The database of a store: who may open it, what a transaction promises, what readers see."""
 
 import os
+import shutil
 import stat
 import threading
 from collections.abc import Iterator
@@ -111,6 +112,31 @@ def test_a_folder_of_other_things_is_no_store(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
     with pytest.raises(OptionError, match="expected a folder"):
         Database.open(tmp_path / "thesis.txt")
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_another_process_may_make_the_folder_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, nested: bool
+) -> None:
+    """At each moment at which it may: right after any look that found nothing there."""
+    folder = tmp_path / "above" / "store" if nested else tmp_path / "store"
+    looks, asked = 0, Path.is_dir
+
+    def is_dir(self: Path) -> bool:
+        nonlocal looks
+        there = asked(self)
+        if self == folder and not there:
+            looks += 1
+            if looks == moment:
+                os.makedirs(folder)
+        return there
+
+    monkeypatch.setattr(Path, "is_dir", is_dir)
+    for moment in (1, 2):
+        looks = 0
+        Database.open(folder).close()
+        assert looks == moment
+        shutil.rmtree(tmp_path / ("above" if nested else "store"))
 
 
 def test_what_was_left_by_a_first_open_that_failed_is_a_store(tmp_path: Path) -> None:

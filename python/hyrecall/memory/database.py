@@ -372,11 +372,5 @@ def _make_folder(folder: Path) -> None:
             got = f"one with {sorted(names)[0]!r} in it"
             raise error(OptionError, str(folder), "a store, or an empty or new folder", got)
         return
-    parent = folder.absolute().parent
-    disk.make_folder(parent)
-    if folder.exists():
-        raise error(OptionError, str(folder), "a folder", "a file")
     # Not made and then closed to others: it would stay open if this process died in between.
-    with contextlib.suppress(FileExistsError):  # another process was faster
-        os.mkdir(folder, 0o700)
-    disk.sync_folder(parent)
+    disk.make_folder(folder, mode=0o700)
