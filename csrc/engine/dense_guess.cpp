@@ -14,9 +14,10 @@
 namespace hyrecall {
 namespace {
 
-constexpr std::size_t kLeastQueries = 16;  // fewer are bound by memory: what passes is cheap
-constexpr std::size_t kSampleRows = 2'048;
-constexpr std::size_t kLeastStep = 16;  // a sample is at most a sixteenth of the rows
+constexpr std::size_t kLeastQueries = 16;   // fewer are bound by memory: what passes is cheap
+constexpr std::size_t kSampleRows = 2'048;  // at least, where there are rows enough
+constexpr std::size_t kLeastStep = 16;      // a sample is at most a sixteenth of the rows
+constexpr std::size_t kMostStep = 128;      // and at least so much of many
 constexpr Row kTileBlocks = kTileRows / static_cast<Row>(cpu::kFrontBlockRows);
 
 // The first pass's scores of the rows of every step-th block that a group may see, query by query.
@@ -47,7 +48,7 @@ std::vector<std::vector<float>> sample_scores(Snapshot const& snapshot, DenseReq
                                 front.scales.data() + block * cpu::kFrontBlockRows, residuals, 1};
       for (std::size_t p = 0; p < panels.size(); ++p) {
         cpu::FrontQueries const panel = panels[p];
-        kernels.scan(rows, column.dim, panel, nullptr, hits);
+        kernels.scan(rows, column.dim, panel, {}, hits);
         for (int q = 0; q < panel.n; ++q) {
           for (std::uint32_t left = hits.rows[q] & wanted; left != 0; left &= left - 1) {
             auto const i = static_cast<std::size_t>(std::countr_zero(left));
@@ -71,7 +72,7 @@ float guess_from(std::vector<float>& sample, std::size_t n_rows, std::size_t dep
   auto const j = static_cast<std::size_t>(std::ceil(mean + 2.5 * std::sqrt(mean) + 1.5));
   if (j >= sample.size()) return kNoGuess;
   auto const at = sample.begin() + static_cast<std::ptrdiff_t>(j) - 1;
-  std::nth_element(sample.begin(), at, sample.end(), std::greater<>());
+  std::partial_sort(sample.begin(), at + 1, sample.end(), std::greater<>());  // j is small
   return *at;
 }
 
@@ -84,25 +85,29 @@ std::vector<float> guess_thresholds(Snapshot const& snapshot, Request const& req
   std::vector<float> guesses(request.n_queries, kNoGuess);
   struct Item {
     CohortMember const* member;
-    std::size_t begin;
+    std::size_t begin, end;  // of its queries
   };
   std::vector<Item> items;
-  std::size_t const width = cpu::kFrontMostQueries;
+  auto const most = static_cast<std::size_t>(cpu::kFrontMostQueries);
+  auto const threads = static_cast<std::size_t>(std::max(request.threads, 1));
   for (Cohort const& cohort : cohorts) {
     if (cohort.is_plain) continue;
     for (CohortMember const& member : cohort.members) {
       if (member.queries.size() < kLeastQueries) continue;
-      for (std::size_t at = 0; at < member.queries.size(); at += width)
-        items.push_back({&member, at});
+      std::size_t const n = member.queries.size();
+      // Whole panels of 8 at least; the more queries, the less often a sample is read.
+      std::size_t const width = std::clamp<std::size_t>((n / threads + 7) / 8 * 8, 8, most);
+      for (std::size_t at = 0; at < n; at += width)
+        items.push_back({&member, at, std::min(n, at + width)});
     }
   }
   parallel_for(items.size(), request.threads, [&](int, std::size_t i) {
     CohortMember const& member = *items[i].member;
     std::span<std::uint32_t const> some(member.queries);
-    some = some.subspan(items[i].begin, std::min(width, some.size() - items[i].begin));
+    some = some.subspan(items[i].begin, items[i].end - items[i].begin);
     std::vector<FrontQuery const*> queries;
     for (std::uint32_t q : some) queries.push_back(&fronts[q]);
-    std::size_t const step = std::max(kLeastStep, member.n_rows / kSampleRows);
+    std::size_t const step = std::clamp(member.n_rows / kSampleRows, kLeastStep, kMostStep);
     auto samples = sample_scores(snapshot, arm, audience.tiles(member.group), step, queries);
     for (std::size_t q = 0; q < some.size(); ++q)
       guesses[some[q]] = guess_from(samples[q], member.n_rows, request.depth);

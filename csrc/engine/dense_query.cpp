@@ -16,6 +16,8 @@ std::size_t capacity_for(std::size_t depth) {
   return 512 + 8 * std::min<std::size_t>(depth, 1 << 20);
 }
 
+constexpr std::size_t kFewWait = 64;  // as many as wait in a slice, where the threshold is good
+
 constexpr int kPlainWindows = 4;  // this one counts; then the first pass gets another chance
 
 // The shortest run that holds every selected row of the tile.
@@ -54,6 +56,7 @@ DenseQueryScan::DenseQueryScan(Snapshot const& snapshot, DenseRequest const& arm
       depth_(depth),
       capacity_(capacity_for(depth)),
       best_(depth) {
+  waiting_.reserve(kFewWait);
   threshold_ = -1.0f;
   if (arm.floor.set) threshold_ = std::max(threshold_, arm.floor.value);
   cut_ = cut_for(threshold_, front_->bound);

@@ -16,8 +16,11 @@ FrontPanels::FrontPanels(cpu::FrontKernels const& kernels,
                          std::span<FrontQuery const* const> queries, std::uint32_t dim)
     : width_(static_cast<std::size_t>(kernels.width)),
       cuts_(queries.size(), std::numeric_limits<float>::infinity()) {
+  offsets_.resize((queries.size() + width_ - 1) / width_ * width_);
+  for (std::size_t q = 0; q < queries.size(); ++q)
+    offsets_[q] =
+        static_cast<std::int32_t>(0u - (static_cast<std::uint32_t>(queries[q]->sum) << 7));
   for (FrontQuery const* one : queries) {
-    sums_.push_back(one->sum);
     scales_.push_back(one->scale);
     per_residual_.push_back(one->bound.per_residual);
   }
@@ -34,7 +37,7 @@ FrontPanels::FrontPanels(cpu::FrontKernels const& kernels,
 
 cpu::FrontQueries FrontPanels::operator[](std::size_t panel) const {
   std::size_t const begin = panel * width_;
-  return {aligned(packed_[panel].get()), sums_.data() + begin,
+  return {aligned(packed_[panel].get()), offsets_.data() + begin,
           scales_.data() + begin,        per_residual_.data() + begin,
           cuts_.data() + begin,          static_cast<int>(std::min(width_, cuts_.size() - begin))};
 }

@@ -26,7 +26,7 @@ class FrontPanels {
  private:
   std::size_t width_;
   std::vector<std::unique_ptr<std::uint8_t[]>> packed_;
-  std::vector<std::int32_t> sums_;
+  std::vector<std::int32_t> offsets_;  // of whole panels
   std::vector<float> scales_;
   std::vector<float> per_residual_;
   std::vector<float> cuts_;

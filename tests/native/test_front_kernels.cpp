@@ -40,8 +40,7 @@ std::int32_t product(std::uint8_t const* row, std::int8_t const* query, Bug bug)
 // The definition. The panel is [n][steps of 4] of codes.
 template <Bug kBug>
 std::uint32_t scan_by_definition(FrontRows const& rows, std::size_t dim,
-                                 FrontQueries const& queries, std::uint8_t const*,
-                                 FrontHits& hits) {
+                                 FrontQueries const& queries, cpu::FrontAhead, FrontHits& hits) {
   std::size_t const n_steps = cpu::front_steps(dim);
   std::size_t const n_read = kBug == Bug::kDropsTail ? dim / 4 : n_steps;
   std::uint32_t any = 0;
@@ -110,7 +109,7 @@ bool agree(Rng& rng, FrontKernels const& kernels, Case const& c) {
   std::vector<std::int8_t> codes(static_cast<std::size_t>(c.n) * c.dim);
   for (std::int8_t& one : codes) one = code();
   std::vector<std::int8_t const*> pointers;
-  std::vector<std::int32_t> sums;
+  std::vector<std::int32_t> offsets;
   std::vector<float> query_scales;
   std::vector<float> per_residual;
   std::vector<float> cuts;
@@ -119,19 +118,21 @@ bool agree(Rng& rng, FrontKernels const& kernels, Case const& c) {
     pointers.push_back(first);
     std::int32_t sum = 0;
     for (std::size_t i = 0; i < c.dim; ++i) sum += first[i];
-    sums.push_back(sum);
+    offsets.push_back(-128 * sum);
     query_scales.push_back(static_cast<float>(1e-3 * (1.0 + rng.unit())));
     per_residual.push_back(static_cast<float>(1.0 + 0.01 * rng.unit()));
     cuts.push_back(0.0f);
   }
+  // Of what stands in a panel's places without a query nothing may show.
+  offsets.resize(static_cast<std::size_t>(cpu::kFrontMostQueries), 1 << 30);
   FrontRows const block{rows.data(), scales.data(), residuals.data(), c.n_blocks};
   auto const run = [&](FrontKernels const& chosen, FrontHits& hits) {
     std::vector<std::uint8_t> panel(chosen.panel_bytes(c.n, c.dim));
     chosen.pack(pointers.data(), c.n, c.dim, panel.data());
-    FrontQueries const queries{panel.data(),        sums.data(), query_scales.data(),
-                               per_residual.data(), cuts.data(), c.n};
+    FrontQueries const queries{panel.data(),        offsets.data(), query_scales.data(),
+                               per_residual.data(), cuts.data(),    c.n};
     chosen.enter();
-    std::uint32_t const any = chosen.scan(block, c.dim, queries, rows.data(), hits);
+    std::uint32_t const any = chosen.scan(block, c.dim, queries, {rows.data(), c.n % 2}, hits);
     chosen.leave();
     return any;
   };

@@ -41,11 +41,20 @@ struct FrontRows {
 // A panel of queries.
 struct FrontQueries {
   std::uint8_t const* codes;  // as FrontKernels::pack left them
-  std::int32_t const* sums;   // [n] of the query's codes
+  // [FrontKernels::width] -128 times the sum of the query's codes: what the offset of the rows'
+  // bytes costs. Sums of dots wrap, so they are right wherever the dot itself fits. From n on
+  // anything.
+  std::int32_t const* offsets;
   float const* scales;        // [n]
   float const* per_residual;  // [n] of QueryBound
   float const* cuts;          // [n] cut_for(threshold, bound)
   int n;                      // at most FrontKernels::width
+};
+
+// What is read soon and asked for on the way: a line of 64 bytes a step, or every 2^slow steps.
+struct FrontAhead {
+  std::uint8_t const* lines = nullptr;  // null: nothing
+  int slow = 0;
 };
 
 // What passes: reach(...) >= cut.
@@ -61,10 +70,9 @@ struct FrontKernels {
   std::size_t (*panel_bytes)(int n, std::size_t dim);
   void (*pack)(std::int8_t const* const* codes, int n, std::size_t dim, std::uint8_t* panel);
   // Bit q of the reply: hits.rows[q] is not empty. hits.rows is set for all n queries, hits.reach
-  // where bits are. `ahead`, where not null, is a block that is read soon: it is asked for on the
-  // way.
+  // where bits are.
   std::uint32_t (*scan)(FrontRows const& rows, std::size_t dim, FrontQueries const& queries,
-                        std::uint8_t const* ahead, FrontHits& hits);
+                        FrontAhead ahead, FrontHits& hits);
   // Around scans of one thread.
   void (*enter)();
   void (*leave)();

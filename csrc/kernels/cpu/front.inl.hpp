@@ -7,24 +7,29 @@
 // Oracle: tests/native/test_front_kernels.cpp, front_score() and reach().
 //
 // Included once by each front_<isa>.cpp inside its own and an anonymous namespace, after it has
-// defined Line, Quad, Sums, kAtOnce (queries in one pass) and kBlocks (blocks in one pass). The
-// k-loop is a function of its own: with the comparison in it GCC 12 spills the sums at each step.
+// defined Line, Quad, Block, Sums, kAtOnce (queries in one pass) and kBlocks (blocks in one pass).
+// The k-loop is a function of its own: with the comparison in it GCC 12 spills the sums at each
+// step.
 
 constexpr int kWidth = 8;
 
+inline void ask(FrontAhead ahead, std::size_t step) {
+  if (ahead.lines != nullptr) __builtin_prefetch(ahead.lines + (step >> ahead.slow) * 64, 0, 2);
+}
+
 template <int kRowBlocks, int kQueries>
 [[gnu::noinline]] void dots(std::uint8_t const* codes, std::size_t block_bytes,
-                            std::uint8_t const* queries, std::size_t n_steps,
-                            std::uint8_t const* ahead, Sums* out) {
+                            std::uint8_t const* queries, std::int32_t const* offsets,
+                            std::size_t n_steps, FrontAhead ahead, Sums* out) {
   Sums sums[kRowBlocks * kQueries];
 #pragma GCC unroll 16
-  for (int i = 0; i < kRowBlocks * kQueries; ++i) sums[i] = Sums::zero();
+  for (int i = 0; i < kRowBlocks * kQueries; ++i) sums[i] = Sums::start(offsets[i % kQueries]);
   for (std::size_t step = 0; step < n_steps; ++step) {
     Line lines[kRowBlocks];
 #pragma GCC unroll 2
     for (int b = 0; b < kRowBlocks; ++b)
       lines[b] = Line::load(codes + static_cast<std::size_t>(b) * block_bytes + step * 64);
-    if (ahead != nullptr) __builtin_prefetch(ahead + step * 64, 0, 2);
+    ask(ahead, step);
 #pragma GCC unroll 8
     for (int q = 0; q < kQueries; ++q) {
       Quad const quad = Quad::load(queries + (step * kWidth + static_cast<std::size_t>(q)) * 4);
@@ -41,15 +46,14 @@ template <int kRowBlocks, int kQueries>
 
 // One query: four sums, because one would wait for itself. Its panel is its codes.
 [[gnu::noinline]] void dots_of_one(std::uint8_t const* codes, std::uint8_t const* query,
-                                   std::size_t n_steps, std::uint8_t const* ahead, Sums* out) {
-  Sums sums[4];
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) sums[i] = Sums::zero();
+                                   std::int32_t offset, std::size_t n_steps, FrontAhead ahead,
+                                   Sums* out) {
+  Sums sums[4] = {Sums::start(offset), Sums::zero(), Sums::zero(), Sums::zero()};
   std::size_t step = 0;
   for (; step + 4 <= n_steps; step += 4) {
 #pragma GCC unroll 4
     for (std::size_t i = 0; i < 4; ++i) {
-      if (ahead != nullptr) __builtin_prefetch(ahead + (step + i) * 64, 0, 2);
+      ask(ahead, step + i);
       sums[i].add(Line::load(codes + (step + i) * 64), Quad::load(query + (step + i) * 4));
     }
   }
@@ -61,40 +65,59 @@ template <int kRowBlocks, int kQueries>
   *out = sums[0];
 }
 
+// Which rows pass; then how far those reach, since few queries have any.
+template <int kRowBlocks>
+std::uint32_t compare(FrontRows const& rows, FrontQueries const& queries, Sums const* sums,
+                      FrontHits& hits) {
+  Block blocks[kRowBlocks];
+  for (int b = 0; b < kRowBlocks; ++b)
+    blocks[b] = Block::load(rows.scales + b * 16, rows.residuals + b * 16);
+  std::uint32_t all = 0;
+  for (int q = 0; q < queries.n; ++q) {
+    float const scale = queries.scales[q];
+    float const per_residual = queries.per_residual[q];
+    std::uint32_t passed = 0;
+    for (int b = 0; b < kRowBlocks; ++b)
+      passed |= sums[b * kWidth + q].passes(blocks[b], scale, per_residual, queries.cuts[q])
+                << (b * 16);
+    hits.rows[q] = passed;
+    all |= passed;
+  }
+  if (all == 0) return 0;
+  std::uint32_t any = 0;
+  for (int q = 0; q < queries.n; ++q) any |= static_cast<std::uint32_t>(hits.rows[q] != 0) << q;
+  for (std::uint32_t left = any; left != 0; left &= left - 1) {
+    int const q = __builtin_ctz(left);
+    for (int b = 0; b < kRowBlocks; ++b)
+      sums[b * kWidth + q].store_reach(blocks[b], queries.scales[q], queries.per_residual[q],
+                                       hits.reach[q] + b * 16);
+  }
+  return any;
+}
+
 inline std::uint32_t scan(FrontRows const& rows, std::size_t dim, FrontQueries const& queries,
-                          std::uint8_t const* ahead, FrontHits& hits) {
+                          FrontAhead ahead, FrontHits& hits) {
   std::size_t const n_steps = (dim + 3) / 4;
   std::size_t const block_bytes = n_steps * 64;
   Sums sums[kFrontCallBlocks * kWidth];
   if (queries.n == 1) {
     for (int b = 0; b < rows.n_blocks; ++b)
-      dots_of_one(rows.codes + static_cast<std::size_t>(b) * block_bytes, queries.codes, n_steps,
-                  ahead, sums + b * kWidth);
+      dots_of_one(rows.codes + static_cast<std::size_t>(b) * block_bytes, queries.codes,
+                  queries.offsets[0], n_steps, ahead, sums + b * kWidth);
   } else if (kBlocks == 2 && rows.n_blocks == 2) {
     for (int q = 0; q < kWidth; q += kAtOnce)
-      dots<kBlocks, kAtOnce>(rows.codes, block_bytes, queries.codes + q * 4, n_steps, ahead,
-                             sums + q);
+      dots<kBlocks, kAtOnce>(rows.codes, block_bytes, queries.codes + q * 4, queries.offsets + q,
+                             n_steps, ahead, sums + q);
   } else {
     for (int b = 0; b < rows.n_blocks; ++b) {
       for (int q = 0; q < queries.n; q += kAtOnce)
         dots<1, kAtOnce>(rows.codes + static_cast<std::size_t>(b) * block_bytes, block_bytes,
-                         queries.codes + q * 4, n_steps, ahead, sums + b * kWidth + q);
+                         queries.codes + q * 4, queries.offsets + q, n_steps, ahead,
+                         sums + b * kWidth + q);
     }
   }
-  std::uint32_t any = 0;
-  for (int q = 0; q < queries.n; ++q) {
-    std::uint32_t passed = 0;
-    for (int b = 0; b < rows.n_blocks; ++b) {
-      passed |= sums[b * kWidth + q].passes(queries.sums[q], rows.scales + b * 16,
-                                            rows.residuals + b * 16, queries.scales[q],
-                                            queries.per_residual[q], queries.cuts[q],
-                                            hits.reach[q] + b * 16)
-                << (b * 16);
-    }
-    hits.rows[q] = passed;
-    any |= static_cast<std::uint32_t>(passed != 0) << q;
-  }
-  return any;
+  return rows.n_blocks == 2 ? compare<2>(rows, queries, sums, hits)
+                            : compare<1>(rows, queries, sums, hits);
 }
 
 inline std::size_t panel_bytes(int n, std::size_t dim) {
@@ -107,9 +130,10 @@ inline void pack(std::int8_t const* const* codes, int n, std::size_t dim, std::u
   std::size_t const n_bytes = panel_bytes(n, dim);
   for (std::size_t i = 0; i < n_bytes; ++i) panel[i] = 0;
   for (int q = 0; q < n; ++q) {
-    for (std::size_t i = 0; i < dim; ++i)
-      panel[(i / 4 * stride + static_cast<std::size_t>(q)) * 4 + i % 4] =
-          static_cast<std::uint8_t>(codes[q][i]);
+    std::uint8_t* to = panel + static_cast<std::size_t>(q) * 4;
+    std::size_t i = 0;
+    for (; i + 4 <= dim; i += 4, to += stride * 4) __builtin_memcpy(to, codes[q] + i, 4);
+    for (; i < dim; ++i) to[i % 4] = static_cast<std::uint8_t>(codes[q][i]);
   }
 }
 

@@ -58,8 +58,8 @@ using Tile = std::int32_t[16][16];  // [query][row]
 // The last step may read past a block: those elements of the queries are 0.
 template <bool kTwoBlocks, bool kTwoPanels>
 [[gnu::noinline]] void dots(std::uint8_t const* codes, std::size_t block_bytes,
-                            std::uint8_t const* queries, std::size_t n_steps,
-                            std::uint8_t const* ahead, Tile* out) {
+                            std::uint8_t const* queries, std::size_t n_steps, FrontAhead ahead,
+                            Tile* out) {
   std::uint8_t const* const second = queries + n_steps * kTileBytes;
   _tile_zero(0);
   _tile_zero(1);
@@ -79,8 +79,11 @@ template <bool kTwoBlocks, bool kTwoPanels>
       _tile_dpbsud(2, 5, 6);
       if constexpr (kTwoBlocks) _tile_dpbsud(3, 5, 7);
     }
-    for (std::size_t line = 0; ahead != nullptr && line < kTileBytes; line += 64)
-      _mm_prefetch(reinterpret_cast<char const*>(ahead + at + line), _MM_HINT_T1);
+    std::size_t const n_bytes = ahead.lines == nullptr ? 0 : kTileBytes >> ahead.slow;
+    for (std::size_t line = 0; line < n_bytes; line += 64) {
+      auto const* const asked = ahead.lines + (at >> ahead.slow) + line;
+      _mm_prefetch(reinterpret_cast<char const*>(asked), _MM_HINT_T1);
+    }
   }
   _tile_stored(0, out[0], 64);
   if constexpr (kTwoBlocks) _tile_stored(1, out[1], 64);
@@ -89,7 +92,7 @@ template <bool kTwoBlocks, bool kTwoPanels>
 }
 
 std::uint32_t scan(FrontRows const& rows, std::size_t dim, FrontQueries const& queries,
-                   std::uint8_t const* ahead, FrontHits& hits) {
+                   FrontAhead ahead, FrontHits& hits) {
   alignas(64) Tile tiles[4];  // [panel of 16][block]
   std::size_t const n_steps = (dim + kTileStep - 1) / kTileStep;
   std::size_t const block_bytes = (dim + 3) / 4 * 64;
@@ -107,11 +110,10 @@ std::uint32_t scan(FrontRows const& rows, std::size_t dim, FrontQueries const& q
   std::uint32_t any = 0;
   for (int q = 0; q < queries.n; ++q) {
     std::uint32_t passed = 0;
-    // Sums wrap, so they are right wherever the dot itself fits.
-    __m512i const offset = _mm512_slli_epi32(_mm512_set1_epi32(queries.sums[q]), 7);
+    __m512i const offset = _mm512_set1_epi32(queries.offsets[q]);
     for (int b = 0; b < rows.n_blocks; ++b) {
       __m512i const dots_16 =
-          _mm512_sub_epi32(_mm512_load_si512(tiles[q / 16 * 2 + b][q % 16]), offset);
+          _mm512_add_epi32(_mm512_load_si512(tiles[q / 16 * 2 + b][q % 16]), offset);
       __m512 const score = _mm512_mul_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(dots_16), scales[b]),
                                          _mm512_set1_ps(queries.scales[q]));
       __m512 const reached =

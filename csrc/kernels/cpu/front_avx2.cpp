@@ -32,9 +32,17 @@ struct Quad {
     return {_mm256_set1_epi32(bits)};
   }
 };
+struct Block {
+  __m256 low_scales, high_scales, low_residuals, high_residuals;
+  static Block load(float const* scales, float const* residuals) {
+    return {_mm256_loadu_ps(scales), _mm256_loadu_ps(scales + 8), _mm256_loadu_ps(residuals),
+            _mm256_loadu_ps(residuals + 8)};
+  }
+};
 struct Sums {
   __m256i low, high;
   static Sums zero() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+  static Sums start(std::int32_t) { return zero(); }
   static __m256i product(__m256i row, __m256i query) {
     __m256i const pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(row), _mm256_sign_epi8(query, row));
     return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
@@ -47,20 +55,30 @@ struct Sums {
     low = _mm256_add_epi32(low, other.low);
     high = _mm256_add_epi32(high, other.high);
   }
-  static std::uint32_t half(__m256i dots, float const* scales, float const* residuals, float scale,
-                            float per_residual, float cut, float* reach) {
-    __m256 const by_row = _mm256_mul_ps(_mm256_cvtepi32_ps(dots), _mm256_loadu_ps(scales));
+  static __m256 half(__m256i dots, __m256 scales, __m256 residuals, float scale,
+                     float per_residual) {
+    __m256 const by_row = _mm256_mul_ps(_mm256_cvtepi32_ps(dots), scales);
     __m256 const score = _mm256_mul_ps(by_row, _mm256_set1_ps(scale));
-    __m256 const reached =
-        _mm256_fmadd_ps(_mm256_loadu_ps(residuals), _mm256_set1_ps(per_residual), score);
-    _mm256_storeu_ps(reach, reached);
-    __m256 const passed = _mm256_cmp_ps(reached, _mm256_set1_ps(cut), _CMP_GE_OQ);
-    return static_cast<std::uint32_t>(_mm256_movemask_ps(passed));
+    return _mm256_fmadd_ps(residuals, _mm256_set1_ps(per_residual), score);
   }
-  std::uint32_t passes(std::int32_t, float const* scales, float const* residuals, float scale,
-                       float per_residual, float cut, float* reach) const {
-    return half(low, scales, residuals, scale, per_residual, cut, reach) |
-           half(high, scales + 8, residuals + 8, scale, per_residual, cut, reach + 8) << 8;
+  __m256 low_reach(Block const& block, float scale, float per_residual) const {
+    return half(low, block.low_scales, block.low_residuals, scale, per_residual);
+  }
+  __m256 high_reach(Block const& block, float scale, float per_residual) const {
+    return half(high, block.high_scales, block.high_residuals, scale, per_residual);
+  }
+  std::uint32_t passes(Block const& block, float scale, float per_residual, float cut) const {
+    __m256 const cuts = _mm256_set1_ps(cut);
+    auto const bits = [&](__m256 reached) {
+      return static_cast<std::uint32_t>(
+          _mm256_movemask_ps(_mm256_cmp_ps(reached, cuts, _CMP_GE_OQ)));
+    };
+    return bits(low_reach(block, scale, per_residual)) |
+           bits(high_reach(block, scale, per_residual)) << 8;
+  }
+  void store_reach(Block const& block, float scale, float per_residual, float* to) const {
+    _mm256_storeu_ps(to, low_reach(block, scale, per_residual));
+    _mm256_storeu_ps(to + 8, high_reach(block, scale, per_residual));
   }
 };
 

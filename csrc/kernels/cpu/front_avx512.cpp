@@ -31,9 +31,16 @@ struct Quad {
     return {_mm512_set1_epi32(bits)};
   }
 };
+struct Block {
+  __m512 scales, residuals;
+  static Block load(float const* scales, float const* residuals) {
+    return {_mm512_loadu_ps(scales), _mm512_loadu_ps(residuals)};
+  }
+};
 struct Sums {
   __m512i rows;
   static Sums zero() { return {_mm512_setzero_si512()}; }
+  static Sums start(std::int32_t) { return zero(); }
   void add(Line const& line, Quad const& quad) {
     __m512i const signed_codes =
         _mm512_mask_sub_epi8(quad.codes, line.negative, _mm512_setzero_si512(), quad.codes);
@@ -41,19 +48,17 @@ struct Sums {
     rows = _mm512_add_epi32(rows, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
   }
   void join(Sums const& other) { rows = _mm512_add_epi32(rows, other.rows); }
-  static std::uint32_t passes_of(__m512i dots, float const* scales, float const* residuals,
-                                 float scale, float per_residual, float cut, float* reach) {
-    __m512 const by_row = _mm512_mul_ps(_mm512_cvtepi32_ps(dots), _mm512_loadu_ps(scales));
+  __m512 reach(Block const& block, float scale, float per_residual) const {
+    __m512 const by_row = _mm512_mul_ps(_mm512_cvtepi32_ps(rows), block.scales);
     __m512 const score = _mm512_mul_ps(by_row, _mm512_set1_ps(scale));
-    __m512 const reached =
-        _mm512_fmadd_ps(_mm512_loadu_ps(residuals), _mm512_set1_ps(per_residual), score);
-    __mmask16 const passed = _mm512_cmp_ps_mask(reached, _mm512_set1_ps(cut), _CMP_GE_OQ);
-    if (passed != 0) _mm512_storeu_ps(reach, reached);
-    return passed;
+    return _mm512_fmadd_ps(block.residuals, _mm512_set1_ps(per_residual), score);
   }
-  std::uint32_t passes(std::int32_t, float const* scales, float const* residuals, float scale,
-                       float per_residual, float cut, float* reach) const {
-    return passes_of(rows, scales, residuals, scale, per_residual, cut, reach);
+  std::uint32_t passes(Block const& block, float scale, float per_residual, float cut) const {
+    __m512 const reached = reach(block, scale, per_residual);
+    return _mm512_cmp_ps_mask(reached, _mm512_set1_ps(cut), _CMP_GE_OQ);
+  }
+  void store_reach(Block const& block, float scale, float per_residual, float* to) const {
+    _mm512_storeu_ps(to, reach(block, scale, per_residual));
   }
 };
 

@@ -18,9 +18,15 @@ struct Quad {
   std::uint8_t const* codes;
   static Quad load(std::uint8_t const* from) { return {from}; }
 };
+struct Block {
+  float const* scales;
+  float const* residuals;
+  static Block load(float const* scales, float const* residuals) { return {scales, residuals}; }
+};
 struct Sums {
   std::int32_t row[16];
   static Sums zero() { return {}; }
+  static Sums start(std::int32_t) { return zero(); }
   void add(Line const& line, Quad const& quad) {
     for (int r = 0; r < 16; ++r) {
       for (int j = 0; j < 4; ++j)
@@ -30,15 +36,18 @@ struct Sums {
   void join(Sums const& other) {
     for (int r = 0; r < 16; ++r) row[r] += other.row[r];
   }
-  std::uint32_t passes(std::int32_t, float const* scales, float const* residuals, float scale,
-                       float per_residual, float cut, float* reach) const {
+  float reach(Block const& block, int r, float scale, float per_residual) const {
+    float const score = static_cast<float>(row[r]) * block.scales[r] * scale;
+    return std::fmaf(block.residuals[r], per_residual, score);
+  }
+  std::uint32_t passes(Block const& block, float scale, float per_residual, float cut) const {
     std::uint32_t out = 0;
-    for (int r = 0; r < 16; ++r) {
-      float const score = static_cast<float>(row[r]) * scales[r] * scale;
-      reach[r] = std::fmaf(residuals[r], per_residual, score);
-      out |= static_cast<std::uint32_t>(reach[r] >= cut) << r;
-    }
+    for (int r = 0; r < 16; ++r)
+      out |= static_cast<std::uint32_t>(reach(block, r, scale, per_residual) >= cut) << r;
     return out;
+  }
+  void store_reach(Block const& block, float scale, float per_residual, float* to) const {
+    for (int r = 0; r < 16; ++r) to[r] = reach(block, r, scale, per_residual);
   }
 };
 
