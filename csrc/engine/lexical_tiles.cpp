@@ -51,6 +51,7 @@ class TileScan {
       LeafScan& scan = leaves_.emplace_back(LeafScan{&one, leaf});
       scan.first = first;
       scan.end = end;
+      ask_for(scan, first);
     }
   }
 
@@ -74,6 +75,18 @@ class TileScan {
   }
 
  private:
+  // The next postings of a leaf: the first ones of a tile would be waited for, what follows the
+  // processor sees coming.
+  static void ask_for(LeafScan const& one, std::uint32_t from) {
+    constexpr std::size_t kLine = 64;
+    constexpr std::size_t kLines = 4;
+    PostingList const& list = one.postings->list;
+    std::size_t const width = list.format.width();
+    std::uint8_t const* const at = list.data + from * width;
+    std::size_t const n_bytes = std::min((one.end - from) * width, kLines * kLine);
+    for (std::size_t i = 0; i < n_bytes; i += kLine) __builtin_prefetch(at + i);
+  }
+
   void cut_to_share() {
     LexicalShare const& share = rows_.share;
     std::uint64_t const begin = first_ / kDocTileRows;
@@ -252,6 +265,7 @@ class TileScan {
         scratch_.present[PostingFormat::row(list.bits(i)) * n_words_ + word] |= std::uint64_t{1}
                                                                                 << (one.leaf % 64);
     }
+    ask_for(one, end);
     one.at = end;
     ++one.run;
     one.tile = end < one.end ? list.runs[one.run].tile : kNone32;
