@@ -56,7 +56,7 @@ DenseQueryScan::DenseQueryScan(Snapshot const& snapshot, DenseRequest const& arm
       depth_(depth),
       capacity_(capacity_for(depth)),
       best_(depth) {
-  waiting_.reserve(kFewWait);
+  if (!front->codes.empty()) waiting_.reserve(kFewWait);
   threshold_ = -1.0f;
   if (arm.floor.set) threshold_ = std::max(threshold_, arm.floor.value);
   cut_ = cut_for(threshold_, front_->bound);
