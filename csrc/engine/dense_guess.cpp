@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kLeastQueries = 16;   // fewer are bound by memory: what passes is cheap
 constexpr std::size_t kSampleRows = 2'048;  // at least, where there are rows enough
 constexpr std::size_t kLeastStep = 16;      // a sample is at most a sixteenth of the rows
-constexpr std::size_t kMostStep = 128;      // and at least so much of many
+constexpr std::size_t kMostStep = 128;      // and at least a 128th: less tells little of the best
 constexpr Row kTileBlocks = kTileRows / static_cast<Row>(cpu::kFrontBlockRows);
 
 // The first pass's scores of the rows of every step-th block that a group may see, query by query.
@@ -72,7 +72,8 @@ float guess_from(std::vector<float>& sample, std::size_t n_rows, std::size_t dep
   auto const j = static_cast<std::size_t>(std::ceil(mean + 2.5 * std::sqrt(mean) + 1.5));
   if (j >= sample.size()) return kNoGuess;
   auto const at = sample.begin() + static_cast<std::ptrdiff_t>(j) - 1;
-  std::partial_sort(sample.begin(), at + 1, sample.end(), std::greater<>());  // j is small
+  std::partial_sort(sample.begin(), at + 1, sample.end(),
+                    std::greater<>());  // j is small, as a rule
   return *at;
 }
 
@@ -88,15 +89,17 @@ std::vector<float> guess_thresholds(Snapshot const& snapshot, Request const& req
     std::size_t begin, end;  // of its queries
   };
   std::vector<Item> items;
-  auto const most = static_cast<std::size_t>(cpu::kFrontMostQueries);
+  constexpr auto kMost = static_cast<std::size_t>(cpu::kFrontMostQueries);
   auto const threads = static_cast<std::size_t>(std::max(request.threads, 1));
   for (Cohort const& cohort : cohorts) {
     if (cohort.is_plain) continue;
     for (CohortMember const& member : cohort.members) {
       if (member.queries.size() < kLeastQueries) continue;
       std::size_t const n = member.queries.size();
-      // Whole panels of 8 at least; the more queries, the less often a sample is read.
-      std::size_t const width = std::clamp<std::size_t>((n / threads + 7) / 8 * 8, 8, most);
+      // Whole panels, for every thread some; the more queries, the less often a sample is read.
+      auto const panel = static_cast<std::size_t>(cpu::front_kernels(n).width);
+      std::size_t const share = (n + threads - 1) / threads;
+      std::size_t const width = std::clamp((share + panel - 1) / panel * panel, panel, kMost);
       for (std::size_t at = 0; at < n; at += width)
         items.push_back({&member, at, std::min(n, at + width)});
     }

@@ -215,17 +215,20 @@ class SliceScan {
       cpu::FrontRows const rows{front.codes.data() + at * block_bytes,
                                 front.scales.data() + at * kBlockRows,
                                 front.residuals.data() + at * kBlockRows, is_pair ? 2 : 1};
-      // What is read soon comes while the first panels are at work: half a block with each of four,
-      // since lines that are asked for as fast as a panel can are waited for by the next.
+      // What is read soon comes while the first panels are at work: where there are four, half a
+      // block with each, since lines that are asked for as fast as a panel can are waited for by
+      // the next.
       Row const soon[2] = {block_ahead(at), is_pair ? block_ahead(at + 1) : kNone32};
-      std::size_t const n_parts = panels_->size() >= 4 ? 2 : 1;
+      std::size_t const n_parts = everyone && panels_->size() >= 4 ? 2 : 1;  // of a block
+      std::size_t part = 0;
       for (std::size_t p = 0; p < panels_->size(); ++p) {
         if (!everyone && !is_present(p)) continue;
         cpu::FrontAhead ahead;
-        if (Row const next = p < 2 * n_parts ? soon[p / n_parts] : kNone32; next < n_blocks) {
-          ahead = {front.codes.data() + next * block_bytes + p % n_parts * (block_bytes / 2),
+        if (Row const next = part < 2 * n_parts ? soon[part / n_parts] : kNone32; next < n_blocks) {
+          ahead = {front.codes.data() + next * block_bytes + part % n_parts * (block_bytes / 2),
                    n_parts == 2 ? 1 : 0};
         }
+        ++part;
         std::uint32_t any = kernels_.scan(rows, column_->dim, (*panels_)[p], ahead, hits_);
         for (; any != 0; any &= any - 1)
           take(p * panels_->width(), static_cast<std::size_t>(std::countr_zero(any)),

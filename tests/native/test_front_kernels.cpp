@@ -19,7 +19,15 @@ using cpu::FrontQueries;
 using cpu::FrontRows;
 
 // Mistakes that kernels of this kind have made.
-enum class Bug { kNone, kSaturates, kDropsTail, kScaleOfFirstBlock, kStrict };
+enum class Bug {
+  kNone,
+  kSaturates,
+  kDropsTail,
+  kScaleOfFirstBlock,
+  kStrict,
+  kLeavesRows,  // of a query of which nothing passes, what stood there before
+  kAllOrNone    // says of each query that rows pass where those of one do
+};
 
 std::int32_t product(std::uint8_t const* row, std::int8_t const* query, Bug bug) {
   std::int32_t sum = 0;
@@ -47,7 +55,7 @@ std::uint32_t scan_by_definition(FrontRows const& rows, std::size_t dim,
   for (int q = 0; q < queries.n; ++q) {
     auto const* const codes = reinterpret_cast<std::int8_t const*>(queries.codes) +
                               static_cast<std::size_t>(q) * n_steps * 4;
-    hits.rows[q] = 0;
+    std::uint32_t passed = 0;
     for (int r = 0; r < rows.n_blocks * 16; ++r) {
       std::uint8_t const* const block =
           rows.codes + static_cast<std::size_t>(r / 16) * cpu::front_block_bytes(dim);
@@ -59,11 +67,12 @@ std::uint32_t scan_by_definition(FrontRows const& rows, std::size_t dim,
       hits.reach[q][r] = reach(score, rows.residuals[r], queries.per_residual[q]);
       bool const passes = kBug == Bug::kStrict ? hits.reach[q][r] > queries.cuts[q]
                                                : hits.reach[q][r] >= queries.cuts[q];
-      hits.rows[q] |= static_cast<std::uint32_t>(passes) << r;
+      passed |= static_cast<std::uint32_t>(passes) << r;
     }
-    any |= static_cast<std::uint32_t>(hits.rows[q] != 0) << q;
+    if (kBug != Bug::kLeavesRows || passed != 0) hits.rows[q] = passed;
+    any |= static_cast<std::uint32_t>(passed != 0) << q;
   }
-  return any;
+  return kBug == Bug::kAllOrNone && any != 0 ? ~0u >> (32 - queries.n) : any;
 }
 
 std::size_t plain_bytes(int n, std::size_t dim) {
@@ -87,13 +96,15 @@ struct Case {
   std::size_t dim;
   int n_blocks;
   int n;
-  bool is_extreme;  // codes of +-127 alone
+  enum class Codes { kAny, kExtreme, kLargest } codes;  // kExtreme: +-127 alone; kLargest: 127
 };
 
 bool agree(Rng& rng, FrontKernels const& kernels, Case const& c) {
   std::size_t const block_bytes = cpu::front_block_bytes(c.dim);
   auto const code = [&] {
-    if (c.is_extreme) return static_cast<std::int8_t>(rng.below(2) == 0 ? 127 : -127);
+    if (c.codes == Case::Codes::kLargest) return static_cast<std::int8_t>(127);
+    if (c.codes == Case::Codes::kExtreme)
+      return static_cast<std::int8_t>(rng.below(2) == 0 ? 127 : -127);
     return static_cast<std::int8_t>(rng.below(255) - 127);
   };
   std::vector<std::uint8_t> rows(static_cast<std::size_t>(c.n_blocks) * block_bytes +
@@ -118,7 +129,7 @@ bool agree(Rng& rng, FrontKernels const& kernels, Case const& c) {
     pointers.push_back(first);
     std::int32_t sum = 0;
     for (std::size_t i = 0; i < c.dim; ++i) sum += first[i];
-    offsets.push_back(-128 * sum);
+    offsets.push_back(static_cast<std::int32_t>(0u - 128u * static_cast<std::uint32_t>(sum)));
     query_scales.push_back(static_cast<float>(1e-3 * (1.0 + rng.unit())));
     per_residual.push_back(static_cast<float>(1.0 + 0.01 * rng.unit()));
     cuts.push_back(0.0f);
@@ -138,7 +149,12 @@ bool agree(Rng& rng, FrontKernels const& kernels, Case const& c) {
   };
   FrontHits expected{};
   run(definition<Bug::kNone>(), expected);
-  for (std::size_t q = 0; q < cuts.size(); ++q) cuts[q] = expected.reach[q][rng.below(16)];
+  // As a rule some rows pass; of every third query, and in every fourth case of all, none does.
+  bool const is_without = rng.below(4) == 0;
+  for (std::size_t q = 0; q < cuts.size(); ++q) {
+    cuts[q] = is_without || rng.below(3) == 0 ? std::numeric_limits<float>::infinity()
+                                              : expected.reach[q][rng.below(16)];
+  }
   std::uint32_t const wanted = run(definition<Bug::kNone>(), expected);
   FrontHits hits;
   std::memset(&hits, 0xff, sizeof hits);  // what is left over from a call before
@@ -158,11 +174,14 @@ bool always_agree(FrontKernels const& kernels) {
   for (std::size_t dim : {1u, 3u, 4u, 5u, 16u, 31u, 60u, 63u, 64u, 65u, 100u, 257u, 768u}) {
     for (int round = 0; round < 12; ++round) {
       int const n = round == 0 ? 1 : round == 1 ? kernels.width : 1 + rng.below(kernels.width);
-      Case const c{dim, 1 + round % 2, n, round % 4 == 3};
-      if (!agree(rng, kernels, c)) return false;
+      auto const codes = round % 4 == 3 ? Case::Codes::kExtreme : Case::Codes::kAny;
+      if (!agree(rng, kernels, {dim, 1 + round % 2, n, codes})) return false;
     }
   }
-  return true;
+  // The largest dot that a plane allows; sums with the rows' offset in them wrap on the way.
+  std::size_t const most = max_front_dim(FrontPlane::kInt8);
+  return agree(rng, kernels, {most, 1, 1, Case::Codes::kLargest}) &&
+         agree(rng, kernels, {most, 2, std::min(kernels.width, 9), Case::Codes::kLargest});
 }
 
 TEST(front_kernels_of_every_instruction_set_equal_the_definition) {
@@ -177,6 +196,8 @@ TEST(front_kernels_with_planted_bugs_are_caught) {
   CHECK(!always_agree(definition<Bug::kDropsTail>()));
   CHECK(!always_agree(definition<Bug::kScaleOfFirstBlock>()));
   CHECK(!always_agree(definition<Bug::kStrict>()));
+  CHECK(!always_agree(definition<Bug::kLeavesRows>()));
+  CHECK(!always_agree(definition<Bug::kAllOrNone>()));
 }
 
 }  // namespace

@@ -51,7 +51,8 @@ struct FrontQueries {
   int n;                      // at most FrontKernels::width
 };
 
-// What is read soon and asked for on the way: a line of 64 bytes a step, or every 2^slow steps.
+// What is read soon and asked for on the way: as many bytes as are read of a block of rows, or of
+// those the first half where `slow` is 1, evenly.
 struct FrontAhead {
   std::uint8_t const* lines = nullptr;  // null: nothing
   int slow = 0;

@@ -13,6 +13,7 @@
 
 constexpr int kWidth = 8;
 
+// Slow, a line is asked for twice: a branch would cost more.
 inline void ask(FrontAhead ahead, std::size_t step) {
   if (ahead.lines != nullptr) __builtin_prefetch(ahead.lines + (step >> ahead.slow) * 64, 0, 2);
 }
