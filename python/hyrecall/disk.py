@@ -49,7 +49,10 @@ LOCK = "LOCK"
 
 
 def make_folder(path: Path, *, mode: int = 0o777) -> None:
-    """Make a folder, and those above it, so that they outlive a power cut."""
+    """Make a folder, and those above it, so that they outlive a power cut.
+
+    Of what is there already that is whoever made it to see to, also if it was made a moment ago.
+    """
     if path.is_dir():
         return
     parent = path.absolute().parent

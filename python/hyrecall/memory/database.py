@@ -372,5 +372,7 @@ def _make_folder(folder: Path) -> None:
             got = f"one with {sorted(names)[0]!r} in it"
             raise error(OptionError, str(folder), "a store, or an empty or new folder", got)
         return
+    if folder.exists() and not folder.is_dir():  # in this order: another process may make it now
+        raise error(OptionError, str(folder), "a folder", "a file")
     # Not made and then closed to others: it would stay open if this process died in between.
     disk.make_folder(folder, mode=0o700)
