@@ -46,10 +46,11 @@ def table(found: Mapping[str, Any]) -> str:
     ]
     rows = [f"| {label(line)} | {line.target.against} | {line.value:.1f}x |" for line in lines]
     machine = found["machine"]
-    isa = next(entry["isa"] for entry in found["entries"] if entry.get("isa"))
+    isas = sorted({entry["isa"] for entry in found["entries"] if entry.get("isa")})
+    processor = ", ".join([machine["processor"], *isas])
     said = (
         "Medians of one run (above 1: hyrecall is faster), exact answers on both "
-        f"sides, {found['date']}, {machine['processor']} ({isa}), {machine['cores']} cores; "
+        f"sides, {found['date']}, {processor}, {machine['cores']} cores; "
         "`python -m bench.report` prints all of them with targets, spreads and misses, "
         "[docs/performance.md](docs/performance.md) says how they are made and what bounds them."
     )
