@@ -14,6 +14,7 @@ void bind_errors(pybind11::module_& m);
 void bind_filter(pybind11::module_& m);
 void bind_guest(pybind11::module_& m);
 void bind_recall(pybind11::module_& m);
+void bind_request(pybind11::module_& m);
 void bind_rows(pybind11::module_& m);
 void bind_scopes(pybind11::module_& m);
 void bind_segment(pybind11::module_& m);

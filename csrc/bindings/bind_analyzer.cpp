@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bindings/bind.hpp"
+#include "bindings/gil.hpp"
 #include "core/error.hpp"
 #include "text/analyzer.hpp"
 #include "text/unicode.hpp"
@@ -87,11 +88,10 @@ std::string take_term(py::handle term, char const* argument) {
   return std::string(bytes, static_cast<std::size_t>(size));
 }
 
-// One list of terms for each of `inputs`, from one call.
+// One list of terms for each of `inputs`, from one call. Takes the GIL as held.
 template <typename Strings>
 std::vector<std::vector<std::string>> call(py::object const& function, char const* argument,
                                            Strings inputs) {
-  py::gil_scoped_acquire const gil;
   py::list asked(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) asked[i] = as_str(inputs[i]);
   py::object const answer = function(asked);
@@ -108,10 +108,8 @@ std::vector<std::vector<std::string>> call(py::object const& function, char cons
 
 // The engine may let go of an analyzer on a thread without the GIL.
 std::shared_ptr<py::object> hold(py::object function) {
-  return {new py::object(std::move(function)), [](py::object* held) {
-            py::gil_scoped_acquire const gil;
-            delete held;
-          }};
+  return {new py::object(std::move(function)),
+          [](py::object* held) { call_python([held] { delete held; }); }};
 }
 
 std::shared_ptr<text::Analyzer> from_preset(std::string const& preset,
@@ -122,7 +120,7 @@ std::shared_ptr<text::Analyzer> from_preset(std::string const& preset,
   if (!function.is_none())
     options.token_function = [held =
                                   hold(std::move(function))](std::span<std::string const> tokens) {
-      return call(*held, "token_function", tokens);
+      return call_python([&] { return call(*held, "token_function", tokens); });
     };
   return text::make_analyzer(std::move(options));
 }
@@ -130,12 +128,12 @@ std::shared_ptr<text::Analyzer> from_preset(std::string const& preset,
 std::shared_ptr<text::Analyzer> from_text_function(py::object function) {
   return text::make_text_analyzer(
       [held = hold(std::move(function))](std::span<std::string_view const> texts) {
-        return call(*held, "function", texts);
+        return call_python([&] { return call(*held, "function", texts); });
       });
 }
 
 template <typename T>
-py::array_t<T> give(std::vector<T> const& values) {
+py::array_t<T> array_of(std::vector<T> const& values) {
   return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
 }
 
@@ -147,13 +145,13 @@ py::tuple analyze(text::Analyzer const& analyzer, py::sequence const& texts,
   std::vector<std::string_view> const views = take_texts(held, owners);
   text::TokenBatch batch;
   {
-    py::gil_scoped_release const no_gil;
+    WithoutGil const no_gil;
     batch = analyzer.analyze(views, role);
   }
   py::list terms(batch.terms.size());
   for (std::size_t i = 0; i < batch.terms.size(); ++i) terms[i] = as_str(batch.terms[i]);
-  return py::make_tuple(terms, give(batch.offsets), give(batch.term_ids), give(batch.positions),
-                        give(batch.lengths));
+  return py::make_tuple(terms, array_of(batch.offsets), array_of(batch.term_ids),
+                        array_of(batch.positions), array_of(batch.lengths));
 }
 
 }  // namespace

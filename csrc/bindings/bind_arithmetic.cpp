@@ -51,12 +51,12 @@ float impact(Bm25Numbers const& bm25, float weight, float shift, float term_freq
 
 // rows: [n, dim] float32, or 16-bit patterns of `dtype`.
 py::array dots(Array<float> const& query, py::array const& rows, std::string const& dtype) {
-  auto const n = static_cast<std::size_t>(rows.shape(0));
-  auto const dim = static_cast<std::size_t>(rows.shape(1));
   if (rows.ndim() != 2 || query.size() != rows.shape(1) ||
       (rows.flags() & py::array::c_style) == 0 || rows.itemsize() != (dtype == "float32" ? 4 : 2)) {
     throw Error(ErrorCode::kShape, "rows", "expected C-contiguous (n, len(query)) of " + dtype);
   }
+  auto const n = static_cast<std::size_t>(rows.shape(0));
+  auto const dim = static_cast<std::size_t>(rows.shape(1));
   std::vector<float> padded((dim + kLanes - 1) / kLanes * kLanes, 0.0f);
   std::copy(query.data(), query.data() + dim, padded.begin());
   std::vector<float> scores(n);
@@ -97,7 +97,7 @@ void bind_arithmetic(py::module_& parent) {
       "all_finite",
       [](Array<float> const& values) {
         std::span<float const> const all = span_of(values);
-        py::gil_scoped_release const nogil;
+        WithoutGil const nogil;
         std::uint32_t most = 0;  // of the bits without the sign: an exponent of all ones is above
         for (float const value : all)
           most = std::max(most, std::bit_cast<std::uint32_t>(value) & 0x7fffffffU);
@@ -164,7 +164,7 @@ void bind_arithmetic(py::module_& parent) {
       },
       py::arg("score"), py::arg("mean"), py::arg("deviation"), guarded);
   m.def("_int8_rate", &cpu::int8_rate, "For benchmarks: what the machine can do.",
-        py::arg("seconds"), py::call_guard<py::gil_scoped_release>());
+        py::arg("seconds"), py::call_guard<WithoutGil>());
 }
 
 }  // namespace hyrecall::bindings

@@ -97,7 +97,7 @@ class HeldAudience {
     std::vector<std::uint32_t> segments;
     std::vector<Row> rows;
     {
-      py::gil_scoped_release const nogil;
+      WithoutGil const nogil;
       for_each_row(audience_.tiles(group), [&](std::uint32_t segment, Row row) {
         segments.push_back(segment);
         rows.push_back(row);
@@ -109,7 +109,7 @@ class HeldAudience {
   py::tuple newest(std::size_t attribute, std::size_t n, bool with_missing) const {
     FlatDocs flat;
     {
-      py::gil_scoped_release const nogil;
+      WithoutGil const nogil;
       FpEnvGuard const fp;
       std::vector<std::vector<Candidate>> groups(audience_.n_groups());
       parallel_for(groups.size(), request_->threads, [&](int, std::size_t group) {
@@ -138,7 +138,7 @@ class HeldAudience {
     std::vector<std::uint32_t> segments;
     std::vector<Row> rows;
     {
-      py::gil_scoped_release const nogil;
+      WithoutGil const nogil;
       std::vector<KeyValue> const values = values_of(column);
       require(values.size() == queries.size(), "one query a key");
       for (std::size_t i = 0; i < values.size(); ++i) {
@@ -166,7 +166,7 @@ class HeldAudience {
     require(hops >= 0 && hops < Incidence::kFar, "fewer than 255 hops");
     FlatDocs flat;
     {
-      py::gil_scoped_release const nogil;
+      WithoutGil const nogil;
       FpEnvGuard const fp;
       TagParams const params{attribute, hops, partial, depth};
       for (auto const& docs : tag_candidates(view(), *analyzer, queries, params)) flat.add(docs);
@@ -187,7 +187,7 @@ class HeldAudience {
     }
     FlatDocs flat;
     {
-      py::gil_scoped_release const nogil;
+      WithoutGil const nogil;
       FpEnvGuard const fp;
       for (auto const& docs : related_documents(view(), results, attribute, n)) flat.add(docs);
     }
@@ -222,7 +222,7 @@ class HeldAdjacency {
     require(most >= 0 && most < Incidence::kFar, "fewer than 255 hops");
     std::vector<std::vector<Adjacency::Hop>> found(adjacency_.n_queries());
     {
-      py::gil_scoped_release const nogil;
+      WithoutGil const nogil;
       parallel_for(found.size(), threads_, [&](int, std::size_t q) {
         found[q] = adjacency_.distances(q, part(keys, bounds, q), most);
       });
@@ -256,7 +256,7 @@ class HeldAdjacency {
     require(most >= 0 && most < Incidence::kFar, "fewer than 255 hops");
     std::vector<double> out(wanted.size());
     {
-      py::gil_scoped_release const nogil;
+      WithoutGil const nogil;
       parallel_for(adjacency_.n_queries(), threads_, [&](int, std::size_t q) {
         FpEnvGuard const fp;
         auto const begin = static_cast<std::size_t>(bounds[q]);
@@ -279,7 +279,7 @@ class HeldAdjacency {
     for (std::uint32_t q : queries) require(q < adjacency_.n_queries(), "a known query");
     std::vector<std::vector<Adjacency::Neighbour>> found(values.size());
     {
-      py::gil_scoped_release const nogil;
+      WithoutGil const nogil;
       parallel_for(values.size(), threads_, [&](int, std::size_t i) {
         found[i] = adjacency_.neighbours(queries[i], values[i]);
       });
@@ -318,10 +318,10 @@ void bind_arms(py::module_& parent) {
   py::module_ m = parent.def_submodule("arms", "What arms beside text and vectors read.");
   py::class_<HeldAudience>(m, "Audience")
       .def(py::init([](std::shared_ptr<Snapshot> snapshot, std::shared_ptr<Request> request) {
-             py::gil_scoped_release const nogil;
+             WithoutGil const nogil;
              return std::make_unique<HeldAudience>(std::move(snapshot), std::move(request));
            }),
-           py::arg("snapshot"), py::arg("request"))
+           py::arg("snapshot").none(false), py::arg("request").none(false))
       .def_property_readonly("n_groups",
                              [](HeldAudience const& held) { return held.audience().n_groups(); })
       .def_property_readonly("group_of", &HeldAudience::group_of)
@@ -336,8 +336,8 @@ void bind_arms(py::module_& parent) {
            py::arg("query_of"))
       .def("tags", &HeldAudience::tags,
            "Per query the documents near the tags it names: offsets, segment, row, score.",
-           py::arg("attribute"), py::arg("analyzer"), py::arg("queries"), py::arg("hops"),
-           py::arg("partial"), py::arg("depth"))
+           py::arg("attribute"), py::arg("analyzer").none(false), py::arg("queries"),
+           py::arg("hops"), py::arg("partial"), py::arg("depth"))
       .def("related", &HeldAudience::related,
            "Per query the documents that share most tags with its results: offsets, segment, row, "
            "score (how many).",
@@ -347,13 +347,14 @@ void bind_arms(py::module_& parent) {
       .def(py::init([](std::shared_ptr<Snapshot> edges, std::shared_ptr<Request> edge_request,
                        std::size_t participants, std::shared_ptr<Snapshot> nodes,
                        std::shared_ptr<Request> node_request) {
-             py::gil_scoped_release const nogil;
+             WithoutGil const nogil;
              return std::make_unique<HeldAdjacency>(std::move(edges), std::move(edge_request),
                                                     participants, std::move(nodes),
                                                     std::move(node_request));
            }),
-           py::arg("edges"), py::arg("edge_request"), py::arg("participants"), py::arg("nodes"),
-           py::arg("node_request"))
+           py::arg("edges").none(false), py::arg("edge_request").none(false),
+           py::arg("participants"), py::arg("nodes").none(false),
+           py::arg("node_request").none(false))
       .def("distances", &HeldAdjacency::distances,
            "Per query (keys, hops) of every node within `most` hops of the nearest source.",
            py::arg("offsets"), py::arg("sources"), py::arg("most"))

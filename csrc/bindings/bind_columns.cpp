@@ -11,12 +11,13 @@
 #include <vector>
 
 #include "bindings/bind.hpp"
+#include "bindings/native_run.hpp"
 #include "bindings/take.hpp"
-#include "core/fp_env.hpp"
 #include "engine/cells.hpp"
 #include "engine/dense_column.hpp"
 #include "engine/format_1.hpp"
 #include "engine/lexical_builder.hpp"
+#include "engine/lexical_check.hpp"
 #include "engine/posting_layout.hpp"
 #include "engine/segment.hpp"
 #include "text/analyzer.hpp"
@@ -40,8 +41,8 @@ char const* dtype_name(DType dtype) {
 void bind_cells(py::module_& m) {
   py::class_<CellDirectory, std::shared_ptr<CellDirectory>>(m, "CellDirectory")
       .def(py::init([](py::list const& parts, std::size_t n_rows) {
-             std::vector<CellPart> const taken = take_cell_parts(parts);
-             py::gil_scoped_release const nogil;
+             std::vector<CellPart> const taken = take_cell_parts(parts, n_rows);
+             WithoutGil const nogil;
              return std::make_shared<CellDirectory>(taken, n_rows);
            }),
            py::arg("parts"), py::arg("n_rows"))
@@ -50,25 +51,15 @@ void bind_cells(py::module_& m) {
       "sort_rows",
       [](py::list const& parts, std::size_t n_rows, Array<std::int64_t> const& cluster,
          Array<Seq> const& seqs) {
-        std::vector<CellPart> const taken = take_cell_parts(parts);
+        std::vector<CellPart> const taken = take_cell_parts(parts, n_rows);
         std::vector<std::uint32_t> order;
         {
-          py::gil_scoped_release const nogil;
+          WithoutGil const nogil;
           order = sort_rows(taken, n_rows, span_of(cluster), span_of(seqs));
         }
         return give(std::move(order));
       },
       py::arg("parts"), py::arg("n_rows"), py::arg("cluster"), py::arg("seqs"));
-  m.def(
-      "encode_cells",
-      [](py::list const& parts, std::size_t n_rows) {
-        std::vector<CellPart> const taken = take_cell_parts(parts);
-        py::list out;
-        for (std::size_t row = 0; row < n_rows; ++row)
-          out.append(py::bytes(encode_cell(taken, row)));
-        return out;
-      },
-      py::arg("parts"), py::arg("n_rows"));
 }
 
 // Pairs of numbers as an array twice as long, and back.
@@ -101,20 +92,27 @@ py::dict lexical_parts(LexicalColumn const& column) {
   return out;
 }
 
-std::shared_ptr<LexicalColumn> lexical_from_parts(std::string name, py::dict const& parts) {
-  auto const at = [&](char const* key) { return py::array(parts[key]); };
+// What a file holds as a column; nothing in it is trusted.
+std::shared_ptr<LexicalColumn> lexical_from_parts(std::string name, py::dict const& parts,
+                                                  int threads) {
+  auto const at = [&](char const* key) {
+    if (!parts.contains(key)) throw Error(ErrorCode::kOption, key, "expected an array, got none");
+    return py::array(parts[key]);
+  };
   LexicalColumn::Parts p;
   p.name = std::move(name);
   p.doc_lengths = take_buffer<std::uint32_t>(at("doc_lengths"), "doc_lengths");
   p.terms = {take_buffer<std::int64_t>(at("term_offsets"), "term_offsets"),
              take_buffer<std::uint8_t>(at("term_bytes"), "term_bytes")};
   auto const offsets = take_buffer<std::uint64_t>(at("forward_offsets"), "forward_offsets");
-  p.forward_offsets = NarrowOffsets(offsets.span());
   p.forward_bytes = take_buffer<std::uint8_t>(at("forward_bytes"), "forward_bytes");
   if (!parts.contains("postings")) {  // of format 1
-    py::gil_scoped_release const nogil;
+    WithoutGil const nogil;
+    check_cuts(p, offsets.span());
+    p.forward_offsets = NarrowOffsets(offsets.span());
     convert_forward_1(p);
-    lay_out_postings(p, 1);
+    lay_out_postings(p, threads);
+    check_lexical(p, threads);
     return std::make_shared<LexicalColumn>(std::move(p));
   }
   p.posting_offsets = take_buffer<std::uint64_t>(at("posting_offsets"), "posting_offsets");
@@ -124,7 +122,10 @@ std::shared_ptr<LexicalColumn> lexical_from_parts(std::string name, py::dict con
   p.runs = pairs_of<PostingRun>(take_buffer<std::uint32_t>(at("runs"), "runs"));
   p.escape_offsets = take_buffer<std::uint32_t>(at("escape_offsets"), "escape_offsets");
   p.escapes = pairs_of<PostingEscape>(take_buffer<std::uint32_t>(at("escapes"), "escapes"));
-  py::gil_scoped_release const nogil;
+  WithoutGil const nogil;
+  check_cuts(p, offsets.span());
+  p.forward_offsets = NarrowOffsets(offsets.span());
+  check_lexical(p, threads);
   return std::make_shared<LexicalColumn>(std::move(p));
 }
 
@@ -143,35 +144,36 @@ void bind_lexical(py::module_& m) {
             }
             Progress report;
             if (!progress.is_none()) {
-              report = [&progress](std::size_t n_rows) {
-                py::gil_scoped_acquire const gil;
-                progress(n_rows);
-              };
+              report = [&progress](std::size_t n_rows) { call_python([&] { progress(n_rows); }); };
             }
-            py::gil_scoped_release const nogil;
-            FpEnvGuard const fp;
+            for (auto const& column : taken) {
+              for (std::uint32_t row : span_of(order))
+                require(row < column.size(), "an order of the texts' rows");
+            }
+            NativeRun const run;
             return std::const_pointer_cast<LexicalColumn>(
                 build_lexical(name, taken, span_of(order), *analyzer, threads, report));
           },
           "progress is called on this thread with the number of rows done so far.", py::arg("name"),
-          py::arg("columns"), py::arg("order"), py::arg("analyzer"), py::arg("threads"),
+          py::arg("columns"), py::arg("order"), py::arg("analyzer").none(false), py::arg("threads"),
           py::arg("progress").none(true))
       .def_static(
           "merge",
           [](std::vector<std::shared_ptr<LexicalColumn>> const& sources,
              Array<std::uint32_t> const& source, Array<Row> const& source_row) {
-            py::gil_scoped_release const nogil;
-            std::vector<std::shared_ptr<LexicalColumn const>> const from(sources.begin(),
-                                                                         sources.end());
+            auto const from = take_all(sources);
+            NativeRun const run;
             return std::const_pointer_cast<LexicalColumn>(
                 merge_lexical(from, span_of(source), span_of(source_row)));
           },
           py::arg("sources"), py::arg("source"), py::arg("source_row"))
-      .def_static("from_parts", &lexical_from_parts, py::arg("name"), py::arg("parts"))
+      .def_static("from_parts", &lexical_from_parts, py::arg("name"), py::arg("parts"),
+                  py::arg("threads"))
       .def("parts", &lexical_parts)
       .def(
           "doc_length",
           [](LexicalColumn const& c, Row row) {
+            require(row < c.n_rows(), "a row of the column");
             return c.has(row) ? std::optional(c.doc_length(row)) : std::nullopt;
           },
           py::arg("row"))
@@ -189,6 +191,7 @@ void bind_dense(py::module_& m) {
              Array<std::uint32_t> const& order, int threads) {
             std::vector<MatrixChunk> taken;
             DType const type = take_dtype(dtype);
+            FrontChoice const front = read_settings().front;
             for (py::array const& chunk : chunks) {
               bool const fits = chunk.ndim() == 2 &&
                                 chunk.shape(1) == static_cast<py::ssize_t>(dim) &&
@@ -203,10 +206,9 @@ void bind_dense(py::module_& m) {
                                         static_cast<std::size_t>(chunk.nbytes()), keep(chunk)),
                    static_cast<std::size_t>(chunk.shape(0))});
             }
-            py::gil_scoped_release const nogil;
-            FpEnvGuard const fp;
-            auto built =
-                DenseColumn::build(name, type, dim, taken, span_of(valid), span_of(order), threads);
+            NativeRun const run;
+            auto built = DenseColumn::build(name, type, dim, taken, span_of(valid), span_of(order),
+                                            threads, front);
             return std::const_pointer_cast<DenseColumn>(built);
           },
           py::arg("name"), py::arg("dtype"), py::arg("dim"), py::arg("chunks"), py::arg("valid"),
@@ -215,11 +217,11 @@ void bind_dense(py::module_& m) {
           "merge",
           [](std::vector<std::shared_ptr<DenseColumn>> const& sources,
              Array<std::uint32_t> const& source, Array<Row> const& source_row) {
-            py::gil_scoped_release const nogil;
-            std::vector<std::shared_ptr<DenseColumn const>> const from(sources.begin(),
-                                                                       sources.end());
+            FrontChoice const front = read_settings().front;
+            auto const from = take_all(sources);
+            NativeRun const run;
             return std::const_pointer_cast<DenseColumn>(
-                DenseColumn::merge(from, span_of(source), span_of(source_row)));
+                DenseColumn::merge(from, span_of(source), span_of(source_row), front));
           },
           py::arg("sources"), py::arg("source"), py::arg("source_row"))
       .def_static(

@@ -12,6 +12,7 @@
 #include "kernels/dense_batch.hpp"
 #include "kernels/dense_device.hpp"
 #include "kernels/device.hpp"
+#include "kernels/device_scans.hpp"
 #include "kernels/tile_filter.hpp"
 
 namespace py = pybind11;
@@ -22,7 +23,7 @@ namespace {
 py::dict describe(std::string const& folder) {
   device::Report report;
   {
-    py::gil_scoped_release const nogil;
+    WithoutGil const nogil;
     report = device::describe(folder);
   }
   py::list devices;
@@ -35,7 +36,9 @@ py::dict describe(std::string const& folder) {
   out["driver_version"] = report.driver_version;
   out["runtime_version"] = report.runtime_version;
   out["devices"] = devices;
-  out["problem"] = report.problem;
+  // It may quote a folder's name, whose bytes can be any.
+  out["problem"] = py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(
+      report.problem.data(), static_cast<Py_ssize_t>(report.problem.size()), "backslashreplace"));
   return out;
 }
 
@@ -48,20 +51,20 @@ py::array formulas(std::string const& folder, int ordinal, std::string const& op
   ArithmeticOp const taken = take_op(op);
   std::vector<double> results;
   {
-    py::gil_scoped_release const nogil;
+    WithoutGil const nogil;
     results = device::formulas(folder, ordinal, taken, span_of(arguments));
   }
   return give(std::move(results));
 }
 
-py::tuple dots(std::string const& folder, int ordinal, Array<float> const& query,
-               Array<float> const& rows) {
+py::tuple dots_on_device(std::string const& folder, int ordinal, Array<float> const& query,
+                         Array<float> const& rows) {
   if (rows.ndim() != 2 || query.ndim() != 1 || query.size() != rows.shape(1)) {
     throw Error(ErrorCode::kShape, "rows", "expected shape (n, len(query))");
   }
   device::Dots found;
   {
-    py::gil_scoped_release const nogil;
+    WithoutGil const nogil;
     found = device::dots(folder, ordinal, span_of(query), span_of(rows));
   }
   return py::make_tuple(give(std::move(found.dots)), give(std::move(found.inverse_norms)));
@@ -81,20 +84,27 @@ py::array first_scores(std::string const& folder, int ordinal, Array<float> cons
   auto const n_rows = static_cast<std::size_t>(rows.shape(0));
   auto const dim = static_cast<std::uint32_t>(rows.shape(1));
   auto const* const bytes = static_cast<std::uint8_t const*>(rows.data());
+  Settings const settings = read_settings();
   std::vector<float> found;
   {
-    py::gil_scoped_release const nogil;
+    WithoutGil const nogil;
     std::vector<std::uint32_t> order(n_rows);
     std::iota(order.begin(), order.end(), 0u);
     MatrixChunk const chunk{
         std::vector<std::uint8_t>(bytes, bytes + n_rows * dim * item_bytes(type)), n_rows};
     auto const column = DenseColumn::build("rows", static_cast<DType>(type), dim,
-                                           std::span(&chunk, 1), {}, order, 1);
+                                           std::span(&chunk, 1), {}, order, 1, settings.front);
     found = device::first_scores(folder, ordinal,
                                  {type, dim, column->rows.data(), column->inverse_norms.data()},
-                                 n_rows, span_of(queries));
+                                 n_rows, span_of(queries), settings);
   }
   return give(std::move(found));
+}
+
+std::vector<std::string> scans(std::string const& folder, int ordinal) {
+  KernelChoice const kernels = read_settings().kernels;
+  WithoutGil const nogil;
+  return device::scans(folder, ordinal, kernels);
 }
 
 }  // namespace
@@ -117,11 +127,13 @@ void bind_device(py::module_& parent) {
         "has_library, driver_version, runtime_version, devices, problem; never raises.");
   m.def("formulas", &formulas, py::arg("folder"), py::arg("ordinal"), py::arg("op"),
         py::arg("arguments"), "A formula of the golden table on a device: float64 (n,).");
-  m.def("dots", &dots, py::arg("folder"), py::arg("ordinal"), py::arg("query"), py::arg("rows"),
-        "Canonical dots and inverse norms of float32 rows on a device.");
+  m.def("dots", &dots_on_device, py::arg("folder"), py::arg("ordinal"), py::arg("query"),
+        py::arg("rows"), "Canonical dots and inverse norms of float32 rows on a device.");
   m.def("first_scores", &first_scores, py::arg("folder"), py::arg("ordinal"), py::arg("queries"),
         py::arg("rows"), py::arg("dtype"),
         "What the first pass on a device says of each row, query after query: float32 (n,).");
+  m.def("scans", &scans, py::arg("folder"), py::arg("ordinal"),
+        "The scanning kernels that HYRECALL_CUDA_KERNELS leaves a device, PLANE:WIDTH:ARCH.");
 }
 
 }  // namespace hyrecall::bindings

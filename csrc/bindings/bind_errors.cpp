@@ -3,6 +3,7 @@
 
 #include <array>
 #include <string>
+#include <string_view>
 
 #include "bindings/bind.hpp"
 #include "core/error.hpp"
@@ -39,6 +40,12 @@ std::array<ErrorClass, 9> const& error_classes() {
   return table;
 }
 
+// Bytes of a message that are not UTF-8, as of a lone surrogate in a query, are shown as \xNN.
+py::object give_text(std::string_view text) {
+  return py::reinterpret_steal<py::object>(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
+}
+
 }  // namespace
 
 void bind_errors(py::module_& m) {
@@ -58,13 +65,29 @@ void bind_errors(py::module_& m) {
     m.attr(row.name) = made;
   }
   py::register_local_exception_translator([](std::exception_ptr raised) {
+    auto const set = [](ErrorCode code, std::string const& detail) {
+      py::object const& type = classes[static_cast<std::size_t>(code)];
+      py::object value = type("hyrecall: " + detail);
+      value.attr("argument") = "hyrecall";
+      PyErr_SetObject(type.ptr(), value.ptr());
+    };
     try {
       if (raised) std::rethrow_exception(raised);
     } catch (Error const& error) {
       py::object const& type = classes[static_cast<std::size_t>(error.code())];
-      py::object value = type(error.what());
-      value.attr("argument") = error.argument();
+      py::object value = type(give_text(error.what()));
+      value.attr("argument") = give_text(error.argument());
       PyErr_SetObject(type.ptr(), value.ptr());
+    } catch (py::cast_error const&) {  // inside an argument that has no type of its own
+      set(ErrorCode::kDtype, "expected another type of value");
+    } catch (std::out_of_range const&) {
+      set(ErrorCode::kInternal, "expected a number in range, got another");
+    } catch (std::length_error const&) {
+      set(ErrorCode::kOption, "expected a smaller number, got too many values");
+    } catch (py::builtin_exception const&) {
+      throw;  // knows its own type
+    } catch (std::runtime_error const& error) {
+      set(ErrorCode::kInternal, std::string("expected a call that succeeds, got ") + error.what());
     }
   });
 }

@@ -33,18 +33,10 @@ std::span<T const> view_of(py::array const& array) {
   return {static_cast<T const*>(array.data()), static_cast<std::size_t>(array.size())};
 }
 
-void check_offsets(std::span<std::int64_t const> offsets, std::size_t n_values) {
-  bool sound = !offsets.empty() && offsets.front() >= 0 &&
-               offsets.back() <= static_cast<std::int64_t>(n_values);
-  for (std::size_t i = 1; sound && i < offsets.size(); ++i) sound = offsets[i - 1] <= offsets[i];
-  if (!sound)
-    throw Error(ErrorCode::kShape, "offsets",
-                "expected rising offsets into the values, got others");
-}
-
 ValidityBits take_valid(std::optional<Bytes> const& bits, std::size_t first, std::size_t n) {
   if (!bits) return {};
-  if (static_cast<std::size_t>(bits->size()) * 8 < first + n) {
+  std::size_t const n_bits = static_cast<std::size_t>(bits->size()) * 8;
+  if (n > n_bits || first > n_bits - n) {
     throw Error(ErrorCode::kShape, "valid",
                 "expected a bit for each of " + std::to_string(n) + " values, got fewer");
   }
@@ -74,7 +66,7 @@ ArrowValues take_values(py::array const& values, std::optional<Bytes> const& tex
   }
   if (!text) return *taken;
   auto const offsets = std::get<std::span<std::int64_t const>>(*taken);
-  check_offsets(offsets, static_cast<std::size_t>(text->size()));
+  check_offsets(offsets, static_cast<std::int64_t>(text->size()), "offsets");
   // Buffers without an owner: the arrays live as long as the call.
   return Strings{{offsets.data(), offsets.size(), nullptr},
                  {text->data(), static_cast<std::size_t>(text->size()), nullptr}};
@@ -88,14 +80,14 @@ std::shared_ptr<AttributeColumn> build_column(
   std::size_t const n_values = std::visit([](auto const& typed) { return typed.size(); }, taken);
   ValidityBits const bits = take_valid(valid, first_valid, n_values);
   if (!offsets) {
-    py::gil_scoped_release const release;
+    WithoutGil const release;
     FpEnvGuard const fp_env;
     return std::make_shared<AttributeColumn>(build_scalar_column(taken, bits));
   }
   std::span<std::int64_t const> const lists = view_of<std::int64_t>(*offsets);
-  check_offsets(lists, n_values);
+  check_offsets(lists, static_cast<std::int64_t>(n_values), "offsets");
   ValidityBits const list_bits = take_valid(list_valid, first_list_valid, lists.size() - 1);
-  py::gil_scoped_release const release;
+  WithoutGil const release;
   FpEnvGuard const fp_env;
   return std::make_shared<AttributeColumn>(build_list_column(lists, list_bits, taken, bits));
 }
@@ -118,13 +110,14 @@ FilterProgram join(FilterProgram::Kind kind, std::vector<FilterProgram> children
 template <typename F>
 void run_bound(FilterProgram const& program, Columns const& columns, F f) {
   std::vector<AttributeColumn const*> pointers;
-  for (auto const& column : columns) pointers.push_back(column.get());
+  for (auto const& column : take_all(columns)) pointers.push_back(column.get());
   Row const n_rows = columns.empty() ? 0 : columns.front()->n_rows;
-  py::gil_scoped_release const release;
+  WithoutGil const release;
   f(BoundFilter(program, pointers, n_rows), n_rows);
 }
 
 py::array_t<bool> evaluate(FilterProgram const& program, Columns const& columns) {
+  take_all(columns);
   py::array_t<bool> matches(columns.empty() ? 0
                                             : static_cast<py::ssize_t>(columns.front()->n_rows));
   bool* const out = matches.mutable_data();
@@ -140,6 +133,7 @@ py::array_t<bool> evaluate(FilterProgram const& program, Columns const& columns)
 }
 
 py::array_t<std::uint8_t> answers(FilterProgram const& program, Columns const& columns) {
+  take_all(columns);
   py::array_t<std::uint8_t> given(
       columns.empty() ? 0 : static_cast<py::ssize_t>(columns.front()->n_tiles()));
   std::uint8_t* const out = given.mutable_data();
@@ -170,6 +164,7 @@ void bind_filter(py::module_& m) {
       .def_property_readonly(
           "sort_codes",
           [](AttributeColumn const& column) {
+            require(!column.is_list, "a column without lists");
             py::array_t<std::int64_t> given(static_cast<py::ssize_t>(column.codes.size()));
             std::int64_t* const out = given.mutable_data();
             for (Row row = 0; row < column.codes.size(); ++row) {

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "bindings/bind.hpp"
+#include "bindings/gil.hpp"
 #include "bindings/held.hpp"
 
 namespace py = pybind11;
@@ -79,8 +80,9 @@ std::shared_ptr<HeldGuest> take(std::shared_ptr<device::Gate> gate, py::object c
   if (!tensor || tensor->dim != dim) return nullptr;
   // A producer may be Python: whichever thread lets go, it does so as Python wants it.
   std::shared_ptr<void const> owner(held, [](DlManaged* managed) {
-    py::gil_scoped_acquire const gil;
-    if (managed->deleter != nullptr) managed->deleter(managed);
+    call_python([managed] {
+      if (managed->deleter != nullptr) managed->deleter(managed);
+    });
   });
   if (PyCapsule_SetName(capsule.ptr(), kUsedCapsule) != 0) throw py::error_already_set();
   return std::make_shared<HeldGuest>(

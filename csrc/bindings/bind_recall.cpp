@@ -1,277 +1,22 @@
-// A request, its execution on one part, and the merge.
+// The execution of a request on one part, and the merge.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <cmath>
 #include <memory>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "bindings/bind.hpp"
 #include "bindings/held.hpp"
-#include "bindings/scopes.hpp"
+#include "bindings/native_run.hpp"
 #include "bindings/take.hpp"
 #include "core/fp_env.hpp"
-#include "core/parallel.hpp"
 #include "engine/recall.hpp"
 
 namespace py = pybind11;
 
 namespace hyrecall::bindings {
 namespace {
-
-constexpr std::size_t kSerialValues = 1 << 14;  // fewer are not worth a second thread
-constexpr int kMaxNesting = 32;  // of typed queries: compiled and matched by recursion
-
-// Lone surrogates become bytes that are not UTF-8; the analyzer takes those as separators.
-std::string take_text(py::handle text) {
-  Py_ssize_t size = 0;
-  if (char const* const bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &size))
-    return {bytes, static_cast<std::size_t>(size)};
-  PyErr_Clear();
-  return py::cast<std::string>(text.attr("encode")("utf-8", "surrogatepass"));
-}
-
-// None, a str, or a tuple (kind, ...) as hyrecall.queries makes them.
-TextQuery take_query(py::handle source, int depth = 0) {
-  if (depth > kMaxNesting) {
-    throw Error(
-        ErrorCode::kOption, "text",
-        "expected queries nested at most " + std::to_string(kMaxNesting) + " deep, got more");
-  }
-  TextQuery query;
-  if (py::isinstance<py::str>(source)) {
-    query.text = take_text(source);
-    return query;
-  }
-  auto const fields = py::cast<py::tuple>(source);
-  auto const kind = py::cast<std::string>(fields[0]);
-  auto const take_children = [&](py::handle children) {
-    for (py::handle child : children) query.children.push_back(take_query(child, depth + 1));
-  };
-  if (kind == "phrase") {
-    query.kind = TextQuery::Kind::kPhrase;
-    query.text = take_text(fields[1]);
-    query.slop = py::cast<std::uint32_t>(fields[2]);
-  } else if (kind == "prefix") {
-    query.kind = TextQuery::Kind::kPrefix;
-    query.text = take_text(fields[1]);
-  } else if (kind == "boost") {
-    query.kind = TextQuery::Kind::kBoost;
-    query.boost = py::cast<double>(fields[1]);
-    query.children.push_back(take_query(fields[2], depth + 1));
-  } else {
-    query.kind = kind == "all" ? TextQuery::Kind::kAll : TextQuery::Kind::kAny;
-    take_children(fields[1]);
-  }
-  return query;
-}
-
-template <typename T>
-Floor<T> take_floor(std::optional<std::pair<double, bool>> const& floor) {
-  if (!floor) return {};
-  return {static_cast<T>(floor->first), true, floor->second};
-}
-
-Fusion::Kind take_fusion(std::string const& name) {
-  if (name == "rrf") return Fusion::Kind::kRrf;
-  if (name == "weighted_sum") return Fusion::Kind::kWeightedSum;
-  if (name == "max") return Fusion::Kind::kMax;
-  return Fusion::Kind::kNone;
-}
-
-Fusion::Scale take_scale(std::string const& name) {
-  if (name == "minmax") return Fusion::Scale::kMinmax;
-  if (name == "distribution") return Fusion::Scale::kDistribution;
-  if (name == "best") return Fusion::Scale::kBest;
-  if (name == "clip") return Fusion::Scale::kClip;
-  if (name == "unit") return Fusion::Scale::kUnit;
-  return Fusion::Scale::kNone;
-}
-
-// Query q has the documents from offsets[q] to offsets[q + 1].
-std::vector<std::vector<ListedDoc>> take_listed(std::size_t n_queries,
-                                                Array<std::int64_t> const& offsets,
-                                                Array<std::uint32_t> const& segment,
-                                                Array<std::uint32_t> const& row,
-                                                Array<float> const& score) {
-  std::span<std::int64_t const> const bounds = span_of(offsets);
-  bool const fits = segment.size() == row.size() && score.size() == row.size() &&
-                    bounds.size() == n_queries + 1 && bounds.front() == 0 &&
-                    bounds.back() == row.size();
-  require(fits, "documents of every query");
-  std::vector<std::vector<ListedDoc>> out(n_queries);
-  for (std::size_t q = 0; q < n_queries; ++q) {
-    require(bounds[q] <= bounds[q + 1], "rising offsets");
-    for (std::int64_t i = bounds[q]; i < bounds[q + 1]; ++i) {
-      float const value = score.data()[i];
-      require(std::isfinite(value), "finite scores");
-      out[q].push_back({segment.data()[i], row.data()[i], value});
-    }
-  }
-  return out;
-}
-
-void bind_request(py::module_& m) {
-  using OptionalFloor = std::optional<std::pair<double, bool>>;
-  py::class_<Request, std::shared_ptr<Request>>(m, "Request")
-      .def(py::init([](Scopes const& scopes,
-                       std::vector<std::shared_ptr<FilterProgram>> const& filters,
-                       std::optional<Array<std::uint32_t>> const& filter_of, std::size_t depth,
-                       std::size_t limit, std::size_t offset, int threads) {
-             auto request = std::make_shared<Request>();
-             request->scopes = scopes.distinct();
-             request->scope_of = scopes.scope_of();
-             request->n_queries = request->scope_of.size();
-             request->filters.assign(filters.begin(), filters.end());
-             request->filter_of.assign(request->n_queries, kNone32);
-             if (filter_of) {
-               std::span<std::uint32_t const> const given = span_of(*filter_of);
-               if (given.size() != request->n_queries)
-                 throw Error(ErrorCode::kShape, "filter", "expected one a query");
-               for (std::uint32_t filter : given)
-                 require(filter == kNone32 || filter < filters.size(), "a known filter");
-               request->filter_of.assign(given.begin(), given.end());
-             }
-             request->depth = depth;
-             request->limit = limit;
-             request->offset = offset;
-             request->threads = threads;
-             return request;
-           }),
-           py::kw_only(), py::arg("scopes"), py::arg("filters"), py::arg("filter_of"),
-           py::arg("depth"), py::arg("limit"), py::arg("offset"), py::arg("threads"))
-      .def(
-          "add_lexical",
-          [](Request& request, std::size_t column, std::string name, Bm25Numbers const& bm25,
-             std::shared_ptr<text::Analyzer> const& analyzer, py::sequence const& queries,
-             py::object const& lower, OptionalFloor const& floor) {
-            LexicalRequest arm;
-            FpEnvGuard const fp;  // the floor is rounded to float32 here
-            arm.column = column;
-            arm.name = std::move(name);
-            arm.bm25 = take_bm25(bm25);
-            arm.analyzer = analyzer;
-            arm.queries.reserve(request.n_queries);
-            for (py::handle query : queries) {
-              py::object taken = py::reinterpret_borrow<py::object>(query);
-              if (!query.is_none() && !PyUnicode_CheckExact(query.ptr()))
-                taken = lower(query, "text[" + std::to_string(arm.queries.size()) + "]");
-              if (taken.is_none()) {
-                arm.queries.emplace_back();
-              } else {
-                arm.queries.emplace_back(take_query(taken));
-              }
-            }
-            require(arm.queries.size() == request.n_queries, "one text a query");
-            arm.floor = take_floor<float>(floor);
-            request.lexical.push_back(std::move(arm));
-          },
-          "lower(query, argument): what take_query takes, of a query that is neither str nor None.",
-          py::arg("column"), py::arg("name"), py::arg("bm25"), py::arg("analyzer"),
-          py::arg("queries"), py::arg("lower"), py::arg("floor"))
-      .def(
-          "add_dense",
-          [](Request& request, std::size_t column, std::string name, Array<float> const& vectors,
-             Array<std::uint8_t> const& valid, OptionalFloor const& floor) {
-            require(vectors.ndim() == 2 &&
-                        static_cast<std::size_t>(vectors.shape(0)) == request.n_queries,
-                    "one vector a query");
-            DenseRequest arm;
-            FpEnvGuard const fp;  // the floor is rounded to float32 here
-            arm.column = column;
-            arm.name = std::move(name);
-            auto const dim = static_cast<std::uint32_t>(vectors.shape(1));
-            float const* const values = vectors.data();
-            std::span<std::uint8_t const> const present = span_of(valid);
-            arm.floor = take_floor<float>(floor);
-            arm.queries.resize(request.n_queries);
-            py::gil_scoped_release const nogil;
-            parallel_for(request.n_queries,
-                         request.n_queries * dim < kSerialValues ? 1 : request.threads,
-                         [&](int, std::size_t q) {
-                           if (present.empty() || present[q] != 0)
-                             arm.queries[q] = prepare_query(values + q * dim, dim, "vectors", q);
-                         });
-            request.dense.push_back(std::move(arm));
-          },
-          py::arg("column"), py::arg("name"), py::arg("vectors"), py::arg("valid"),
-          py::arg("floor"))
-      .def(
-          "add_guest",
-          [](Request& request, std::size_t column, std::string name, HeldGuest& guest,
-             std::string argument, OptionalFloor const& floor) {
-            require(guest.guest.tensor.n_rows == request.n_queries, "one vector a query");
-            FpEnvGuard const fp;  // the floor is rounded to float32 here
-            auto queries = std::make_shared<GuestQueries>(guest.take(), std::move(argument));
-            request.dense.push_back(
-                {column, std::move(name), {}, take_floor<float>(floor), std::move(queries)});
-          },
-          "A dense arm whose queries lie on the device that it runs on; it takes the guest.",
-          py::arg("column"), py::arg("name"), py::arg("guest"), py::arg("argument"),
-          py::arg("floor"))
-      .def(
-          "add_listed",
-          [](Request& request, std::string name, Array<std::int64_t> const& offsets,
-             Array<std::uint32_t> const& segment, Array<std::uint32_t> const& row,
-             Array<float> const& score, OptionalFloor const& floor) {
-            ListedRequest arm;
-            FpEnvGuard const fp;  // the floor is rounded to float32 here
-            arm.name = std::move(name);
-            arm.queries = take_listed(request.n_queries, offsets, segment, row, score);
-            arm.floor = take_floor<float>(floor);
-            request.listed.push_back(std::move(arm));
-          },
-          py::arg("name"), py::arg("offsets"), py::arg("segment"), py::arg("row"), py::arg("score"),
-          py::arg("floor"))
-      .def(
-          "set_fusion",
-          [](Request& request, std::string const& kind, std::vector<double> weights,
-             double rank_constant, std::vector<std::string> const& scales, bool complete,
-             std::optional<double> balance, OptionalFloor const& min_fused, bool normalize) {
-            require(weights.size() == request.n_arms(), "one weight an arm");
-            require(scales.size() == request.n_arms(), "one scale an arm");
-            std::vector<Fusion::Scale> taken;
-            for (std::string const& scale : scales) taken.push_back(take_scale(scale));
-            request.fusion = {take_fusion(kind), std::move(weights), rank_constant,
-                              std::move(taken),  complete,           balance};
-            require(request.fusion.kind != Fusion::Kind::kNone || request.n_arms() == 1,
-                    "a fusion for several arms");
-            request.min_fused = take_floor<double>(min_fused);
-            request.normalize = normalize;
-          },
-          py::kw_only(), py::arg("kind"), py::arg("weights"), py::arg("rank_constant"),
-          py::arg("scales"), py::arg("complete"), py::arg("balance"), py::arg("min_fused"),
-          py::arg("normalize"))
-      .def(
-          "slice",
-          [](Request const& request, std::size_t begin, std::size_t end) {
-            require(begin <= end && end <= request.n_queries, "a range of its queries");
-            return std::make_shared<Request>(request.slice(begin, end));
-          },
-          "The queries [begin, end) as a request of their own.", py::arg("begin"), py::arg("end"))
-      .def(
-          "query_vector",
-          [](Request const& request, std::size_t arm, std::size_t query) {
-            DenseQuery const& held = request.dense.at(arm).query(query);
-            return py::array_t<float>(static_cast<py::ssize_t>(held.padded.size()),
-                                      held.padded.data());
-          },
-          "A copy of the arm's query as the scan reads it, padded with zeros; empty where it is "
-          "missing.",
-          py::arg("arm"), py::arg("query"))
-      .def(
-          "release_guests",
-          [](Request const& request) {
-            for (DenseRequest const& arm : request.dense)
-              if (arm.guest != nullptr) arm.guest->release();
-          },
-          "Let go of the tensors whose queries have been read.")
-      .def_property_readonly("n_queries", [](Request const& r) { return r.n_queries; })
-      .def_property_readonly("n_arms", &Request::n_arms);
-}
 
 // Opaque to Python: nested vectors would be converted to lists.
 struct HeldStatistics {
@@ -281,7 +26,9 @@ struct HeldCandidates {
   std::vector<Pool> pools;
 };
 
-void bind_execution(py::module_& m) {
+}  // namespace
+
+void bind_recall(py::module_& m) {
   py::class_<HeldStatistics, std::shared_ptr<HeldStatistics>>(m, "Statistics")
       .def(
           "of",
@@ -296,7 +43,7 @@ void bind_execution(py::module_& m) {
           "add",
           [](std::vector<std::shared_ptr<HeldStatistics>> const& parts) {
             std::vector<Statistics const*> all;
-            for (auto const& part : parts) all.push_back(&part->values);
+            for (auto const& part : take_all(parts)) all.push_back(&part->values);
             return std::make_shared<HeldStatistics>(HeldStatistics{add_statistics(all)});
           },
           py::arg("parts"));
@@ -305,23 +52,21 @@ void bind_execution(py::module_& m) {
 
   py::class_<HeldExecution>(m, "Execution")
       .def(py::init([](std::shared_ptr<Snapshot> snapshot, std::shared_ptr<Request> request) {
-             py::gil_scoped_release const nogil;
-             FpEnvGuard const fp;
+             NativeRun const run;
              auto execution = std::make_unique<Execution>(*snapshot, *request);
              return HeldExecution{std::move(snapshot), std::move(request), std::move(execution)};
            }),
-           py::arg("snapshot"), py::arg("request"))
+           py::arg("snapshot").none(false), py::arg("request").none(false))
       .def("statistics",
            [](HeldExecution const& held) {
-             py::gil_scoped_release const nogil;
+             WithoutGil const nogil;
              FpEnvGuard const fp;
              return std::make_shared<HeldStatistics>(HeldStatistics{held.execution->statistics()});
            })
       .def(
           "candidates",
           [](HeldExecution const& held, HeldStatistics const& statistics) {
-            py::gil_scoped_release const nogil;
-            FpEnvGuard const fp;
+            NativeRun const run;
             return std::make_shared<HeldCandidates>(
                 HeldCandidates{held.execution->candidates(statistics.values)});
           },
@@ -367,11 +112,11 @@ void bind_execution(py::module_& m) {
       "merge",
       [](Request const& request, std::vector<std::shared_ptr<HeldCandidates>> const& parts) {
         auto hits = std::make_unique<Hits>();
+        auto const given = take_all(parts);
         {
-          py::gil_scoped_release const nogil;
-          FpEnvGuard const fp;
+          NativeRun const run;
           std::vector<std::vector<Pool> const*> all;
-          for (auto const& part : parts) all.push_back(&part->pools);
+          for (auto const& part : given) all.push_back(&part->pools);
           *hits = merge(request, all);
         }
         Hits const& h = *hits;
@@ -388,13 +133,6 @@ void bind_execution(py::module_& m) {
                         "scales"_a = view(h.scales), "list_sizes"_a = view(h.list_sizes));
       },
       py::arg("request"), py::arg("parts"));
-}
-
-}  // namespace
-
-void bind_recall(py::module_& m) {
-  bind_request(m);
-  bind_execution(m);
 }
 
 }  // namespace hyrecall::bindings

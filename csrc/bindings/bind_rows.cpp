@@ -59,6 +59,10 @@ struct RowColumn {
     require(row < taken.array->length, kOutside);
     return static_cast<std::size_t>(taken.array->offset) + row;
   }
+  std::int64_t n_bytes() const {  // of a string column, all values together
+    return static_cast<std::int64_t const*>(
+        taken.array->buffers[1])[taken.array->offset + taken.array->length];
+  }
   bool may_miss() const {
     return taken.array->null_count != 0 && taken.array->buffers[0] != nullptr;
   }
@@ -135,6 +139,9 @@ void append_rows(GatheredArray& out, Shape shape, std::size_t n_rows, Each const
       if (is_there) {
         auto const* const offsets = static_cast<std::int64_t const*>(buffers[1]) + place;
         auto const* const bytes = static_cast<std::uint8_t const*>(buffers[2]);
+        // Columns are checked when they come in; a file of an earlier version may hold others.
+        if (offsets[0] < 0 || offsets[0] > offsets[1] || offsets[1] > column->n_bytes())
+          throw Error(ErrorCode::kCorrupt, "column", "expected rising offsets, got others");
         out.values.insert(out.values.end(), bytes + offsets[0], bytes + offsets[1]);
       }
       out.offsets.push_back(static_cast<std::int64_t>(out.values.size()));
@@ -151,6 +158,7 @@ void append_rows(GatheredArray& out, Shape shape, std::size_t n_rows, Each const
 std::unique_ptr<GatheredArray> gather(std::vector<std::shared_ptr<RowColumn>> const& columns,
                                       Array<std::uint32_t> const& source,
                                       Array<std::uint32_t> const& row) {
+  take_all(columns);
   require(!columns.empty() && source.size() == row.size(), "a segment for every row");
   auto out = std::make_unique<GatheredArray>();
   out->format = columns.front()->taken.format;
@@ -158,7 +166,7 @@ std::unique_ptr<GatheredArray> gather(std::vector<std::shared_ptr<RowColumn>> co
     require(column->taken.format == out->format, "columns of one type");
   std::span<std::uint32_t const> const sources = span_of(source);
   std::span<std::uint32_t const> const rows = span_of(row);
-  py::gil_scoped_release const nogil;
+  WithoutGil const nogil;
   Shape const shape = columns.front()->shape;
   bool const is_whole = std::none_of(columns.begin(), columns.end(),
                                      [](auto const& column) { return column->may_miss(); });

@@ -11,6 +11,11 @@
 namespace py = pybind11;
 
 namespace hyrecall::bindings {
+namespace {
+
+constexpr std::size_t kMostQueries = std::size_t{1} << 28;  // 1 GiB of numbers of scopes
+
+}  // namespace
 
 Scopes::Scopes(std::vector<std::string> const& kinds, py::object scope_type, py::object read)
     : scope_type_(std::move(scope_type)), read_(std::move(read)) {
@@ -19,6 +24,7 @@ Scopes::Scopes(std::vector<std::string> const& kinds, py::object scope_type, py:
 }
 
 void Scopes::add(py::handle scope, std::size_t n_queries) {
+  require(n_queries <= kMostQueries, "at most 2^28 queries");
   scope_of_.insert(scope_of_.end(), n_queries, number_of(scope, -1));
 }
 
@@ -75,7 +81,7 @@ bool Scopes::append_cell(py::handle cell) {
 bool Scopes::take_plain(py::handle scope) {
   if (PyTuple_CheckExact(scope.ptr())) return append_cell(scope);
   if (Py_TYPE(scope.ptr()) == reinterpret_cast<PyTypeObject*>(scope_type_.ptr())) {
-    py::object const cells = scope.attr("cells");
+    py::object const cells = py::getattr(scope, "cells", py::none());
     if (!PyTuple_CheckExact(cells.ptr())) return false;
     for (py::handle cell : py::reinterpret_borrow<py::tuple>(cells)) {
       if (!PyTuple_CheckExact(cell.ptr()) || !append_cell(cell)) return false;

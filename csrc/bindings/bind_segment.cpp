@@ -22,11 +22,6 @@ namespace py = pybind11;
 namespace hyrecall::bindings {
 namespace {
 
-template <typename T>
-std::vector<std::shared_ptr<T const>> as_const(std::vector<std::shared_ptr<T>> const& held) {
-  return {held.begin(), held.end()};
-}
-
 KeyValue key_at(KeyColumn const& keys, std::size_t row) {
   if (auto const* strings = std::get_if<StringColumn>(&keys)) return strings->values[row];
   return std::get<IntColumn>(keys).values[row];
@@ -46,7 +41,8 @@ void bind_snapshot(py::module_& m) {
   py::class_<Snapshot, std::shared_ptr<Snapshot>>(m, "Snapshot")
       .def(py::init([](std::vector<std::shared_ptr<SegmentView>> const& views) {
              auto snapshot = std::make_shared<Snapshot>();
-             snapshot->segments = as_const(views);
+             snapshot->segments = take_all(views);
+             check_alike(*snapshot);
              return snapshot;
            }),
            py::arg("views"))
@@ -54,13 +50,13 @@ void bind_snapshot(py::module_& m) {
       .def(
           "locate_rows",
           [](Snapshot const& snapshot, py::list const& cell_parts, py::object const& keys) {
-            std::vector<CellPart> const parts = take_cell_parts(cell_parts);
             KeyColumn const column = take_keys(keys);
             std::size_t const n = std::visit([](auto const& c) { return c.size(); }, column);
+            std::vector<CellPart> const parts = take_cell_parts(cell_parts, n);
             std::vector<std::int32_t> segments(n);
             std::vector<Row> rows(n);
             {
-              py::gil_scoped_release const nogil;
+              WithoutGil const nogil;
               for (std::size_t i = 0; i < n; ++i) {
                 std::tie(segments[i], rows[i]) =
                     locate(snapshot, encode_cell(parts, i), key_at(column, i));
@@ -77,10 +73,12 @@ void bind_snapshot(py::module_& m) {
              std::vector<std::tuple<std::size_t, std::size_t, std::shared_ptr<HeldGuest>,
                                     Array<std::uint32_t>>> const& guests) {
             std::vector<GuestColumn> taken;
-            for (auto const& [segment, column, guest, order] : guests)
+            for (auto const& [segment, column, guest, order] : guests) {
+              require(guest != nullptr, "a tensor");
               taken.push_back({segment, column, guest->take(), span_of(order)});
+            }
             auto out = std::make_shared<Snapshot>(snapshot);
-            py::gil_scoped_release const nogil;
+            WithoutGil const nogil;
             out->device = std::make_shared<DeviceSnapshot>(
                 folder, ordinal, snapshot, previous == nullptr ? nullptr : previous->device.get(),
                 taken);
@@ -111,7 +109,7 @@ void bind_snapshot(py::module_& m) {
             std::vector<std::int32_t> segments;
             std::vector<Row> rows;
             {
-              py::gil_scoped_release const nogil;
+              WithoutGil const nogil;
               for (std::size_t i = 0; i < n; ++i) {
                 for (std::string const& cell : scopes.distinct()[scopes.scope_of()[i]]->cells) {
                   auto const [segment, row] = locate(snapshot, cell, key_at(column, i));
@@ -130,7 +128,7 @@ void bind_snapshot(py::module_& m) {
           [](Snapshot const& snapshot, std::vector<std::optional<std::string>> const& pattern) {
             Scope scope;
             {
-              py::gil_scoped_release const nogil;
+              WithoutGil const nogil;
               scope = match_cells(snapshot, pattern);
             }
             py::list out;
@@ -153,10 +151,10 @@ void bind_segment(py::module_& m) {
              parts.seqs = take_buffer<Seq>(seqs, "seqs");
              parts.cells = cells;
              KeyColumn column = take_keys(keys);
-             parts.lexical = as_const(lexical);
-             parts.dense = as_const(dense);
-             parts.attributes = as_const(attributes);
-             py::gil_scoped_release const nogil;
+             parts.lexical = take_all(lexical);
+             parts.dense = take_all(dense);
+             parts.attributes = take_all(attributes);
+             WithoutGil const nogil;
              parts.keys = KeyTable(std::move(column), parts.cells);
              return std::make_shared<Segment>(std::move(parts));
            }),
@@ -184,7 +182,7 @@ void bind_segment(py::module_& m) {
       .def(py::init([](std::shared_ptr<Segment> const& segment) {
              return std::make_shared<SegmentView>(segment);
            }),
-           py::arg("segment"))
+           py::arg("segment").none(false))
       .def_property_readonly("n_rows", [](SegmentView const& v) { return v.segment().n_rows(); })
       .def_property_readonly("n_live", &SegmentView::n_live)
       .def_property_readonly("n_dead", &SegmentView::n_dead)
@@ -192,21 +190,22 @@ void bind_segment(py::module_& m) {
       .def(
           "without",
           [](SegmentView const& view, Array<Row> const& rows) {
-            py::gil_scoped_release const nogil;
+            WithoutGil const nogil;
             return std::make_shared<SegmentView>(view.without(span_of(rows)));
           },
           "The view after the death of these live, distinct rows.", py::arg("rows"));
 
   m.def(
       "merge_order",
-      [](std::vector<std::shared_ptr<SegmentView>> const& views,
+      [](std::vector<std::shared_ptr<SegmentView>> const& held,
          std::vector<Array<std::int64_t>> const& cluster) {
+        auto const views = take_all(held);
         std::vector<std::span<std::int64_t const>> codes;
         for (auto const& one : cluster) codes.push_back(span_of(one));
         MergeOrder order;
         {
-          py::gil_scoped_release const nogil;
-          order = merge_order(as_const(views), codes);
+          WithoutGil const nogil;
+          order = merge_order(views, codes);
         }
         return py::make_tuple(give(std::move(order.source)), give(std::move(order.source_row)));
       },

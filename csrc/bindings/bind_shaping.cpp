@@ -68,7 +68,7 @@ py::tuple give_selected(Selected selected) {
   return py::make_tuple(give(std::move(selected.offsets)), give(std::move(selected.entries)));
 }
 
-RelevanceScale take_scale(std::string const& name) {
+RelevanceScale take_relevance_scale(std::string const& name) {
   if (name == "raw") return RelevanceScale::kRaw;
   return name == "minmax" ? RelevanceScale::kMinMax : RelevanceScale::kMax;
 }
@@ -81,7 +81,7 @@ py::tuple order(Pools const& pools, std::vector<Array<std::int64_t>> const& ties
   }
   Selected ordered;
   {
-    py::gil_scoped_release const nogil;
+    WithoutGil const nogil;
     ordered = order_pool(pools.view(), spans, threads);
   }
   return give_selected(std::move(ordered));
@@ -94,7 +94,7 @@ py::dict dedup(Pools const& pools, HeldExecution const& execution, std::size_t c
           "one preference an entry");
   Deduped found;
   {
-    py::gil_scoped_release const nogil;
+    WithoutGil const nogil;
     FpEnvGuard const fp;
     pools.check_rows(execution, column);
     found = dedup_pool(*execution.snapshot, pools.view(), params, execution.request->threads);
@@ -109,15 +109,15 @@ py::dict diversify(Pools const& pools, HeldExecution const& execution,
                    std::optional<std::size_t> column, double relevance_weight,
                    std::string const& relevance, std::size_t n_wanted,
                    Array<std::int64_t> const& tokens, Array<std::int64_t> const& budgets) {
-  DiversifyParams const params{column.has_value(),    column.value_or(0), relevance_weight,
-                               take_scale(relevance), n_wanted,           span_of(tokens),
-                               span_of(budgets)};
+  DiversifyParams const params{
+      column.has_value(), column.value_or(0), relevance_weight, take_relevance_scale(relevance),
+      n_wanted,           span_of(tokens),    span_of(budgets)};
   require(params.tokens.empty() || (params.tokens.size() == pools.size() &&
                                     params.budgets.size() == pools.view().n_queries()),
           "tokens an entry and a budget a query");
   Diversified found;
   {
-    py::gil_scoped_release const nogil;
+    WithoutGil const nogil;
     FpEnvGuard const fp;
     if (column) pools.check_rows(execution, *column);
     found = diversify_pool(*execution.snapshot, pools.view(), params, execution.request->threads);

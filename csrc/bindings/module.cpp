@@ -2,10 +2,15 @@
 #include <pybind11/pybind11.h>
 
 #include "bindings/bind.hpp"
+#include "bindings/native_run.hpp"
+#include "kernels/cpu/isa.hpp"
+#include "kernels/settings.hpp"
 
 PYBIND11_MODULE(_core, m) {
   m.doc() = "The native engine of hyrecall. Private: use the hyrecall package.";
   using namespace hyrecall::bindings;
+  remember_main_thread();
+  hyrecall::cpu::force_isa(hyrecall::read_isa());
   bind_errors(m);
   bind_arithmetic(m);
   bind_analyzer(m);
@@ -14,6 +19,7 @@ PYBIND11_MODULE(_core, m) {
   bind_guest(m);  // a snapshot takes some
   bind_scopes(m);
   bind_segment(m);
+  bind_request(m);
   bind_recall(m);
   bind_rows(m);
   bind_shaping(m);

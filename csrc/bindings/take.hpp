@@ -9,10 +9,12 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "bindings/gil.hpp"
 #include "core/error.hpp"
 #include "core/formulas.hpp"
 #include "engine/columns.hpp"
@@ -52,6 +54,10 @@ struct TakenArray {
 };
 
 inline TakenArray take_arrow(pybind11::handle source, char const* argument) {
+  if (!pybind11::hasattr(source, "__arrow_c_array__")) {
+    throw Error(ErrorCode::kDtype, argument,
+                std::string("expected an Arrow array, got ") + Py_TYPE(source.ptr())->tp_name);
+  }
   pybind11::object const made = source.attr("__arrow_c_array__")();
   auto const pair = pybind11::cast<pybind11::tuple>(made);
   auto* const schema = static_cast<ArrowSchema*>(
@@ -82,6 +88,15 @@ inline Validity take_validity(TakenArray const& taken) {
       a.offset};
 }
 
+// Refuses offsets that would lead out of n_values values, or back.
+inline void check_offsets(std::span<std::int64_t const> offsets, std::int64_t n_values,
+                          char const* argument) {
+  bool sound = !offsets.empty() && offsets.front() >= 0 && offsets.back() <= n_values;
+  for (std::size_t i = 1; i < offsets.size(); ++i) sound &= offsets[i - 1] <= offsets[i];
+  if (!sound)
+    throw Error(ErrorCode::kShape, argument, "expected rising offsets into the values, got others");
+}
+
 inline StringColumn take_strings(TakenArray const& taken, char const* argument) {
   if (taken.format != "U" && taken.format != "Z") {
     throw Error(ErrorCode::kDtype, argument,
@@ -96,6 +111,8 @@ inline StringColumn take_strings(TakenArray const& taken, char const* argument) 
   auto const* const offsets = static_cast<std::int64_t const*>(a.buffers[1]) + a.offset;
   out.values.offsets =
       Buffer<std::int64_t>(offsets, static_cast<std::size_t>(a.length) + 1, taken.array);
+  // Arrow does not say how many bytes there are; the last offset is taken for their number.
+  check_offsets(out.values.offsets.span(), offsets[a.length], argument);
   out.values.bytes = Buffer<std::uint8_t>(static_cast<std::uint8_t const*>(a.buffers[2]),
                                           static_cast<std::size_t>(offsets[a.length]), taken.array);
   out.valid = take_validity(taken);
@@ -123,9 +140,15 @@ inline CellPart take_cell_part(pybind11::handle source, char const* argument) {
   return take_strings(taken, argument);
 }
 
-inline std::vector<CellPart> take_cell_parts(pybind11::list const& sources) {
+// Of n_rows rows each.
+inline std::vector<CellPart> take_cell_parts(pybind11::list const& sources, std::size_t n_rows) {
+  require(n_rows < kNone32, "fewer than 2^32 - 1 rows");
   std::vector<CellPart> parts;
-  for (pybind11::handle source : sources) parts.push_back(take_cell_part(source, "cell"));
+  for (pybind11::handle source : sources) {
+    parts.push_back(take_cell_part(source, "cell"));
+    bool const fits = std::visit([&](auto const& p) { return p.size() == n_rows; }, parts.back());
+    require(fits, "a value of each cell column for every row");
+  }
   return parts;
 }
 
@@ -133,6 +156,15 @@ inline KeyColumn take_keys(pybind11::handle source) {
   TakenArray const taken = take_arrow(source, "key");
   if (taken.format == "l") return take_ints(taken);
   return take_strings(taken, "key");
+}
+
+// pybind11 takes None for what is held; nothing here does.
+template <typename T>
+std::vector<std::shared_ptr<T const>> take_all(std::vector<std::shared_ptr<T>> const& held) {
+  for (auto const& one : held) {
+    if (one == nullptr) throw Error(ErrorCode::kDtype, "hyrecall", "expected an object, got None");
+  }
+  return {held.begin(), held.end()};
 }
 
 // ---- NumPy
@@ -148,10 +180,8 @@ std::span<T const> span_of(Array<T> const& array) {
 
 // Keeps a Python object alive from threads that may not hold the GIL when they let go.
 inline std::shared_ptr<void const> keep(pybind11::object object) {
-  return {new pybind11::object(std::move(object)), [](pybind11::object* held) {
-            pybind11::gil_scoped_acquire const gil;
-            delete held;
-          }};
+  return {new pybind11::object(std::move(object)),
+          [](pybind11::object* held) { call_python([held] { delete held; }); }};
 }
 
 template <typename T>
@@ -189,6 +219,10 @@ pybind11::array give(std::vector<T> values) {
 // The metadata of a schema in its order, each key as often as it stands there (Arrow's own Python
 // face keeps one of each): int32 pairs, then int32 length and bytes of each key and value.
 inline pybind11::list take_metadata(pybind11::handle source) {
+  if (!pybind11::hasattr(source, "__arrow_c_schema__")) {
+    throw Error(ErrorCode::kDtype, "schema",
+                std::string("expected an Arrow schema, got ") + Py_TYPE(source.ptr())->tp_name);
+  }
   pybind11::object const capsule = source.attr("__arrow_c_schema__")();
   auto const* const schema =
       static_cast<ArrowSchema*>(PyCapsule_GetPointer(capsule.ptr(), "arrow_schema"));

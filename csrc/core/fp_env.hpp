@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cfenv>
+#include <cstdint>
 #if defined(__SSE2__)
 #include <immintrin.h>
 #endif
@@ -19,6 +20,12 @@ class FpEnvGuard {
 #if defined(__SSE2__)
     // FTZ is bit 15, DAZ bit 6; fegetenv saved the rest.
     _mm_setcsr(_mm_getcsr() & ~0x8040U);
+#elif defined(__aarch64__)
+    // FPCR, which fegetenv saved too: FZ is bit 24, FZ16 bit 19, DN (default NaN) bit 25.
+    std::uint64_t mode;
+    asm volatile("mrs %0, fpcr" : "=r"(mode));
+    mode &= ~(std::uint64_t{1} << 24 | std::uint64_t{1} << 19 | std::uint64_t{1} << 25);
+    asm volatile("msr fpcr, %0" : : "r"(mode) : "memory");
 #endif
   }
   ~FpEnvGuard() { std::fesetenv(&saved_); }

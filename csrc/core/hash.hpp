@@ -1,5 +1,5 @@
-// 64-bit hash of a byte string, for our open-addressing tables. Never stored, never compared across
-// versions.
+// 64-bit hashes for our open-addressing tables. A process draws a secret when it starts, so that
+// nobody can choose keys that meet in one slot. Hashes are never stored and order nothing.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,14 @@
 
 namespace hyrecall {
 
-// The murmur3 finaliser: every input bit reaches every output bit.
+struct HashSecret {
+  std::uint64_t a, b, c;
+};
+HashSecret draw_hash_secret();
+inline HashSecret const hash_secret = draw_hash_secret();
+
+// The murmur3 finaliser: every input bit reaches every output bit. Without a secret: not for what a
+// caller chooses.
 inline std::uint64_t mix64(std::uint64_t h) {
   h ^= h >> 33;
   h *= 0xff51afd7ed558ccdULL;
@@ -37,19 +44,24 @@ inline std::uint64_t multiply_fold(std::uint64_t a, std::uint64_t b) {
 
 }  // namespace detail
 
+inline std::uint64_t hash_number(std::uint64_t number, std::uint64_t seed) {
+  return mix64(detail::multiply_fold(number ^ seed ^ hash_secret.c, hash_secret.a) ^ seed);
+}
+
 // Most strings are words of at most 16 bytes: two loads, which may overlap, cover them.
 inline std::uint64_t hash_bytes(std::string_view bytes, std::uint64_t seed = 0) {
-  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15ULL, kOther = 0xd1b54a32d192ed03ULL;
+  // What is multiplied is joined with a secret first: a product with 0 would forget the other half.
+  auto const [odd, other, start] = hash_secret;
   char const* at = bytes.data();
   std::size_t const n = bytes.size();
-  std::uint64_t h = seed ^ (n * kOdd);
+  std::uint64_t h = seed ^ start ^ (n * odd);
   std::uint64_t first = 0, last = 0;
   if (n >= 8) {
     char const* const end = at + n;
     for (; end - at > 16; at += 16)
-      h = detail::multiply_fold(detail::read_word<std::uint64_t>(at) ^ kOdd,
+      h = detail::multiply_fold(detail::read_word<std::uint64_t>(at) ^ odd,
                                 detail::read_word<std::uint64_t>(at + 8) ^ h) +
-          kOther;
+          other;
     first = detail::read_word<std::uint64_t>(end - at >= 8 ? at : end - 8);
     last = detail::read_word<std::uint64_t>(end - 8);
   } else if (n >= 4) {
@@ -59,7 +71,7 @@ inline std::uint64_t hash_bytes(std::string_view bytes, std::uint64_t seed = 0) 
     first = detail::read_word<std::uint8_t>(at) | detail::read_word<std::uint8_t>(at + n / 2) << 8 |
             detail::read_word<std::uint8_t>(at + n - 1) << 16;
   }
-  return mix64(detail::multiply_fold(first ^ kOdd, last ^ kOther) ^ h);
+  return mix64(detail::multiply_fold(first ^ odd, last ^ other) ^ h);
 }
 
 // a and b hold n bytes each.

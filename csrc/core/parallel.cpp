@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/fp_env.hpp"
+#include "core/interrupt.hpp"
 
 namespace hyrecall {
 namespace {
@@ -29,9 +30,26 @@ struct Job {
                              // is always the same
   std::size_t error_item = 0;
   std::mutex error_mutex;
+  std::atomic<bool> interrupted{false};  // items that run end at their next poll
+
+  // Before an item is taken, so that each item that is taken runs.
+  bool is_interrupted(int worker) {
+    if (worker != 0) return false;
+    try {
+      poll_interrupt();
+      return false;
+    } catch (...) {
+      std::lock_guard const lock(error_mutex);
+      error = std::current_exception();
+      error_item = 0;
+      interrupted.store(true, std::memory_order_relaxed);
+      next.store(n_items, std::memory_order_relaxed);
+      return true;
+    }
+  }
 
   void work(int worker) {
-    for (;;) {
+    while (!is_interrupted(worker)) {
       std::size_t const item = next.fetch_add(1, std::memory_order_relaxed);
       if (item >= n_items) return;
       try {
@@ -83,7 +101,10 @@ class Pool {
       job->running += 1;
       int const worker = job->next_worker++;
       lock.unlock();
-      job->work(worker);
+      {
+        StopGuard const stop(job->interrupted);
+        job->work(worker);
+      }
       lock.lock();
       if (--job->running == 0) idle_.notify_all();
     }
@@ -126,7 +147,10 @@ void parallel_for(std::size_t n_items, int max_threads,
                           static_cast<std::size_t>(std::max(max_threads, 1)), n_items)) -
                       1;
   if (helpers == 0) {
-    for (std::size_t item = 0; item < n_items; ++item) body(0, item);
+    for (std::size_t item = 0; item < n_items; ++item) {
+      poll_interrupt();
+      body(0, item);
+    }
     return;
   }
   Job job;

@@ -97,11 +97,15 @@ CellDirectory::CellDirectory(std::span<CellPart const> parts, std::size_t n_rows
   std::vector<std::uint32_t> begins;
   std::string previous;
   std::string current;
-  for (std::size_t row = 0; row < n_rows; ++row) {
+  std::size_t const n_read = parts.empty() ? std::min<std::size_t>(n_rows, 1) : n_rows;
+  for (std::size_t row = 0; row < n_read; ++row) {
     current.clear();
     for (CellPart const& part : parts) append_part(current, part, row);
     if (row > 0 && current == previous) continue;
-    require(row == 0 || previous < current, "rows sorted by cell");
+    if (row > 0 && current < previous) {  // only a file can have them so
+      throw Error(ErrorCode::kCorrupt, "rows",
+                  "expected rows sorted by cell, got row " + std::to_string(row) + " out of order");
+    }
     begins.push_back(static_cast<std::uint32_t>(row));
     bytes.insert(bytes.end(), current.begin(), current.end());
     offsets.push_back(static_cast<std::int64_t>(bytes.size()));
@@ -150,6 +154,8 @@ std::uint32_t CellDirectory::cell_of(Row row) const {
 std::vector<std::uint32_t> sort_rows(std::span<CellPart const> parts, std::size_t n_rows,
                                      std::span<std::int64_t const> cluster,
                                      std::span<Seq const> seqs) {
+  require(cluster.empty() || cluster.size() == n_rows, "a cluster value a row");
+  require(seqs.size() == n_rows, "a seq a row");
   // Number the cells by first use, then by byte order; rows follow by a counting sort, which keeps
   // seq order.
   std::unordered_map<std::string, std::uint32_t, BytesHash, std::equal_to<>> numbers;

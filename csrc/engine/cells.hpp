@@ -32,6 +32,7 @@ class CellDirectory {
   CellDirectory(std::span<CellPart const> parts, std::size_t n_rows);
 
   std::size_t size() const { return keys_.size(); }
+  std::size_t n_rows() const { return begins_.empty() ? 0 : begins_[begins_.size() - 1]; }
   std::string_view key(std::size_t cell) const { return keys_[cell]; }
   RowRange rows(std::size_t cell) const { return {begins_[cell], begins_[cell + 1]}; }
   // The number of the cell in this segment, or kNone32.

@@ -11,6 +11,7 @@
 #include "core/formulas.hpp"
 #include "core/parallel.hpp"
 #include "core/zeroed.hpp"
+#include "engine/merge_order.hpp"
 #include "kernels/cpu/dot.hpp"
 #include "kernels/dense_rows.hpp"
 
@@ -70,8 +71,8 @@ Int8Row quantize_any(DType dtype, std::uint8_t const* row, std::size_t dim, std:
 // Below, a plain scan takes microseconds.
 constexpr std::size_t kFrontRows = 512;
 
-bool deserves_front(std::size_t n_rows, std::size_t dim) {
-  return n_rows > 0 && (n_rows >= kFrontRows || is_front_forced()) &&
+bool deserves_front(std::size_t n_rows, std::size_t dim, FrontChoice front) {
+  return n_rows > 0 && (n_rows >= kFrontRows || front == FrontChoice::kInt8) &&
          dim <= max_front_dim(FrontPlane::kInt8);
 }
 
@@ -88,9 +89,12 @@ float checked_inverse_norm(double norm, std::string const& argument, std::string
   return inverse_norm(norm);
 }
 
-std::shared_ptr<DenseColumn const> DenseColumn::build(
-    std::string name, DType dtype, std::uint32_t dim, std::span<MatrixChunk const> chunks,
-    std::span<std::uint8_t const> valid, std::span<std::uint32_t const> order, int threads) {
+std::shared_ptr<DenseColumn const> DenseColumn::build(std::string name, DType dtype,
+                                                      std::uint32_t dim,
+                                                      std::span<MatrixChunk const> chunks,
+                                                      std::span<std::uint8_t const> valid,
+                                                      std::span<std::uint32_t const> order,
+                                                      int threads, FrontChoice front) {
   auto column = std::make_shared<DenseColumn>();
   column->name = std::move(name);
   column->dtype = dtype;
@@ -98,7 +102,10 @@ std::shared_ptr<DenseColumn const> DenseColumn::build(
   std::size_t const row_bytes = column->row_bytes();
   std::vector<std::size_t> starts{0};
   for (MatrixChunk const& chunk : chunks) starts.push_back(starts.back() + chunk.n_rows);
+  require(dim > 0, "at least one dimension");
   require(starts.back() == order.size(), "as many vectors as rows");
+  require(valid.empty() || valid.size() == order.size(), "a byte a row");
+  for (std::uint32_t from : order) require(from < order.size(), "an order of the rows");
 
   Zeroed<std::uint8_t> rows(order.size() * row_bytes);
   std::vector<float> inverse_norms(order.size(), 0.0f);
@@ -120,13 +127,13 @@ std::shared_ptr<DenseColumn const> DenseColumn::build(
   });
   column->rows = std::move(rows).finish();
   column->inverse_norms = std::move(inverse_norms);
-  column->quantize(threads);
+  column->quantize(threads, front);
   return column;
 }
 
-void DenseColumn::quantize(int threads) {
+void DenseColumn::quantize(int threads, FrontChoice choice) {
   std::size_t const n_rows = inverse_norms.size();
-  if (!deserves_front(n_rows, dim)) return;
+  if (!deserves_front(n_rows, dim, choice)) return;
   FrontBuilder builder(n_rows, dim);
   std::size_t const n_blocks = (n_rows + kBlockRows - 1) / kBlockRows;
   parallel_for(n_blocks, threads, [&](int, std::size_t block) {
@@ -143,7 +150,11 @@ void DenseColumn::quantize(int threads) {
 
 std::shared_ptr<DenseColumn const> DenseColumn::merge(
     std::span<std::shared_ptr<DenseColumn const> const> sources,
-    std::span<std::uint32_t const> source, std::span<Row const> source_row) {
+    std::span<std::uint32_t const> source, std::span<Row const> source_row, FrontChoice front) {
+  check_sources<DenseColumn>(sources, source, source_row);
+  for (auto const& one : sources)
+    require(one->dim == sources.front()->dim && one->dtype == sources.front()->dtype,
+            "columns of one type");
   auto column = std::make_shared<DenseColumn>();
   column->name = sources.front()->name;
   column->dtype = sources.front()->dtype;
@@ -158,7 +169,7 @@ std::shared_ptr<DenseColumn const> DenseColumn::merge(
   }
   column->rows = std::move(rows).finish();
   column->inverse_norms = std::move(inverse_norms);
-  if (!deserves_front(source.size(), column->dim)) return column;
+  if (!deserves_front(source.size(), column->dim, front)) return column;
   FrontBuilder builder(source.size(), column->dim);
   std::vector<std::int8_t> codes(column->dim);
   for (std::size_t i = 0; i < source.size(); ++i) {
@@ -206,8 +217,11 @@ void DenseColumn::score(float const* padded_query, float inverse_query_norm, Row
       dot.bfloat16(padded_query, reinterpret_cast<std::uint16_t const*>(at), n, dim, scores);
       break;
   }
-  for (std::size_t i = 0; i < n; ++i)
-    scores[i] = cosine(scores[i], inverse_norms[begin + i], inverse_query_norm);
+  for (std::size_t i = 0; i < n; ++i) {
+    float const found = cosine(scores[i], inverse_norms[begin + i], inverse_query_norm);
+    // Only vectors of a forged file give NaN, and no order of scores could place it.
+    scores[i] = std::isnan(found) ? -1.0f : found;
+  }
 }
 
 void DenseColumn::score(float const* padded_query, float inverse_query_norm,

@@ -11,6 +11,7 @@
 #include "core/buffer.hpp"
 #include "core/types.hpp"
 #include "engine/front_column.hpp"
+#include "kernels/settings.hpp"
 
 namespace hyrecall {
 
@@ -35,6 +36,7 @@ struct DenseColumn {
   FrontColumn front;            // empty: too few rows, too many dimensions, or saved without it
   mutable FrontUse front_use;
 
+  std::size_t n_rows() const { return inverse_norms.size(); }
   std::size_t row_bytes() const { return dim * item_size(dtype); }
   std::uint8_t const* row(Row r) const { return rows.data() + r * row_bytes(); }
   bool has(Row r) const { return inverse_norms[r] != 0.0f; }
@@ -44,12 +46,13 @@ struct DenseColumn {
   static std::shared_ptr<DenseColumn const> build(std::string name, DType dtype, std::uint32_t dim,
                                                   std::span<MatrixChunk const> chunks,
                                                   std::span<std::uint8_t const> valid,
-                                                  std::span<std::uint32_t const> order,
-                                                  int threads);
+                                                  std::span<std::uint32_t const> order, int threads,
+                                                  FrontChoice front = FrontChoice::kAny);
   // Rows of several columns in a new order.
   static std::shared_ptr<DenseColumn const> merge(
       std::span<std::shared_ptr<DenseColumn const> const> sources,
-      std::span<std::uint32_t const> source, std::span<Row const> source_row);
+      std::span<std::uint32_t const> source, std::span<Row const> source_row,
+      FrontChoice front = FrontChoice::kAny);
 
   // The row as a query: float32, padded with +0 to a multiple of 32.
   std::vector<float> widen(Row r) const;
@@ -63,7 +66,7 @@ struct DenseColumn {
              float* scores) const;
 
  private:
-  void quantize(int threads);
+  void quantize(int threads, FrontChoice choice);
 };
 
 // A query row as the kernels want it: padded with +0 to a multiple of 32, with its inverse norm (0

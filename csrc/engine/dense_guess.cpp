@@ -28,7 +28,7 @@ std::vector<std::vector<float>> sample_scores(Snapshot const& snapshot, DenseReq
   std::vector<std::vector<float>> scores(queries.size());
   std::size_t const stride = step / kTileBlocks;
   cpu::FrontHits hits;
-  kernels.enter();
+  cpu::FrontSession const session(kernels);
   for (std::size_t s = 0; s < tiles.size(); ++s) {
     DenseColumn const& column = *snapshot.segments[s]->segment().p.dense[arm.column];
     FrontColumn const& front = column.front;
@@ -59,7 +59,6 @@ std::vector<std::vector<float>> sample_scores(Snapshot const& snapshot, DenseReq
       }
     }
   }
-  kernels.leave();
   return scores;
 }
 
@@ -81,7 +80,7 @@ float guess_from(std::vector<float>& sample, std::size_t n_rows, std::size_t dep
 
 std::vector<float> guess_thresholds(Snapshot const& snapshot, Request const& request,
                                     DenseRequest const& arm, Audience const& audience,
-                                    std::span<Cohort const> cohorts,
+                                    std::span<ScanCohort const> cohorts,
                                     std::span<FrontQuery const> fronts) {
   std::vector<float> guesses(request.n_queries, kNoGuess);
   struct Item {
@@ -91,7 +90,7 @@ std::vector<float> guess_thresholds(Snapshot const& snapshot, Request const& req
   std::vector<Item> items;
   constexpr auto kMost = static_cast<std::size_t>(cpu::kFrontMostQueries);
   auto const threads = static_cast<std::size_t>(std::max(request.threads, 1));
-  for (Cohort const& cohort : cohorts) {
+  for (ScanCohort const& cohort : cohorts) {
     if (cohort.is_plain) continue;
     for (CohortMember const& member : cohort.members) {
       if (member.queries.size() < kLeastQueries) continue;

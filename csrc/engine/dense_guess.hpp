@@ -19,7 +19,7 @@ inline constexpr float kNoGuess = -2.0f;  // below every cosine
 // too high where rows come in no order that has to do with the query.
 std::vector<float> guess_thresholds(Snapshot const& snapshot, Request const& request,
                                     DenseRequest const& arm, Audience const& audience,
-                                    std::span<Cohort const> cohorts,
+                                    std::span<ScanCohort const> cohorts,
                                     std::span<FrontQuery const> fronts);
 
 }  // namespace hyrecall

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/front_column.hpp"
-
 namespace hyrecall {
 namespace {
 
@@ -72,26 +70,27 @@ std::vector<Group> groups_of(Request const& request, DenseRequest const& arm,
   return groups;
 }
 
-double work_of(Cohort const& cohort) {
+double work_of(ScanCohort const& cohort) {
   return static_cast<double>(cohort.n_rows) * (8.0 + static_cast<double>(cohort.n_queries));
 }
 
 }  // namespace
 
-std::vector<Cohort> plan_cohorts(Snapshot const& snapshot, Request const& request,
-                                 DenseRequest const& arm, Audience const& audience) {
+std::vector<ScanCohort> plan_cohorts(Snapshot const& snapshot, Request const& request,
+                                     DenseRequest const& arm, Audience const& audience) {
   std::size_t dim = 1;
   for (auto const& view : snapshot.segments)
     dim = std::max<std::size_t>(dim, view->segment().p.dense[arm.column]->dim);
   std::size_t const most = std::max(kLeastQueries, kPanelBytes / dim / 32 * 32);
+  FrontChoice const front = request.settings.front;
   std::size_t const plain_below =
-      is_front_forced() ? 0 : kPlainRows + kPlainRowsADepth * request.depth;
+      front == FrontChoice::kInt8 ? 0 : kPlainRows + kPlainRowsADepth * request.depth;
 
-  std::vector<Cohort> cohorts;
+  std::vector<ScanCohort> cohorts;
   std::size_t leader = 0;  // group of the first member of the last cohort
   std::size_t leader_segment = 0;
   for (Group const& group : groups_of(request, arm, audience)) {
-    bool const is_plain = group.n_rows < plain_below || is_front_refused();
+    bool const is_plain = group.n_rows < plain_below || front == FrontChoice::kRows;
     bool const joins = !cohorts.empty() && cohorts.back().is_plain == is_plain &&
                        cohorts.back().n_queries + group.queries.size() <= most &&
                        leader_segment == group.segment &&
@@ -104,7 +103,7 @@ std::vector<Cohort> plan_cohorts(Snapshot const& snapshot, Request const& reques
         leader = group.number;
         leader_segment = group.segment;
       }
-      Cohort& cohort = cohorts.back();
+      ScanCohort& cohort = cohorts.back();
       cohort.members.push_back({group.number,
                                 group.n_rows,
                                 {group.queries.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -113,13 +112,14 @@ std::vector<Cohort> plan_cohorts(Snapshot const& snapshot, Request const& reques
       cohort.n_rows = std::max(cohort.n_rows, group.n_rows);
     }
   }
-  std::stable_sort(cohorts.begin(), cohorts.end(),
-                   [](Cohort const& a, Cohort const& b) { return work_of(a) > work_of(b); });
+  std::stable_sort(cohorts.begin(), cohorts.end(), [](ScanCohort const& a, ScanCohort const& b) {
+    return work_of(a) > work_of(b);
+  });
   auto const threads = static_cast<std::size_t>(std::max(request.threads, 1));
   double total = 0.0;
-  for (Cohort const& cohort : cohorts) total += work_of(cohort);
+  for (ScanCohort const& cohort : cohorts) total += work_of(cohort);
   double const share = total / static_cast<double>(threads * kSlicesAThread);
-  for (Cohort& cohort : cohorts) {
+  for (ScanCohort& cohort : cohorts) {
     if (threads == 1) break;
     auto const wanted = static_cast<std::size_t>(std::ceil(work_of(cohort) / share));
     cohort.n_slices =

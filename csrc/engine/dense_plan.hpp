@@ -18,7 +18,7 @@ struct CohortMember {
   std::vector<std::uint32_t> queries;
 };
 
-struct Cohort {
+struct ScanCohort {
   std::vector<CohortMember> members;
   std::size_t n_queries = 0;
   std::size_t n_rows = 0;  // that its largest member may see
@@ -27,7 +27,7 @@ struct Cohort {
 };
 
 // The cohorts of a dense arm, those with most work first. Queries without a vector are in none.
-std::vector<Cohort> plan_cohorts(Snapshot const& snapshot, Request const& request,
-                                 DenseRequest const& arm, Audience const& audience);
+std::vector<ScanCohort> plan_cohorts(Snapshot const& snapshot, Request const& request,
+                                     DenseRequest const& arm, Audience const& audience);
 
 }  // namespace hyrecall

@@ -51,7 +51,7 @@ class DenseScan {
  private:
   void quantize() {
     std::vector<std::uint32_t> with_front;
-    for (Cohort const& cohort : cohorts_) {
+    for (ScanCohort const& cohort : cohorts_) {
       if (cohort.is_plain) continue;
       for (CohortMember const& member : cohort.members)
         with_front.insert(with_front.end(), member.queries.begin(), member.queries.end());
@@ -98,7 +98,7 @@ class DenseScan {
     });
   }
 
-  std::vector<DenseQueryScan> scan_slice_of(Cohort const& cohort, std::size_t slice) {
+  std::vector<DenseQueryScan> scan_slice_of(ScanCohort const& cohort, std::size_t slice) {
     std::vector<DenseQueryScan> queries;
     queries.reserve(cohort.n_queries);
     for (CohortMember const& member : cohort.members) {
@@ -114,18 +114,22 @@ class DenseScan {
   }
 
   // Of the cohorts only queries whose guess was too high stay: fewer than `depth` rows reached it,
-  // so others may be among the best. What was found gives them a threshold that is proven.
+  // so others may be among the best. They start again from what is proven: where `depth` rows were
+  // found, no row below the last of them is among the best.
   void keep_failed() {
-    for (Cohort& cohort : cohorts_) {
+    for (ScanCohort& cohort : cohorts_) {
       for (CohortMember& member : cohort.members) {
         std::erase_if(member.queries, [&](std::uint32_t q) { return !has_failed(q); });
-        for (std::uint32_t q : member.queries) thresholds_[q].reset();
+        for (std::uint32_t q : member.queries) {
+          thresholds_[q].reset();
+          if (lists_[q].size() == request_.depth) thresholds_[q].raise(lists_[q].back().score);
+        }
       }
       std::erase_if(cohort.members, [](CohortMember const& one) { return one.queries.empty(); });
       cohort.n_queries = 0;
       for (CohortMember const& member : cohort.members) cohort.n_queries += member.queries.size();
     }
-    std::erase_if(cohorts_, [](Cohort const& one) { return one.n_queries == 0; });
+    std::erase_if(cohorts_, [](ScanCohort const& one) { return one.n_queries == 0; });
   }
 
   bool has_failed(std::uint32_t q) const {
@@ -138,7 +142,7 @@ class DenseScan {
   Request const& request_;
   DenseRequest const& arm_;
   Audience const& audience_;
-  std::vector<Cohort> cohorts_;
+  std::vector<ScanCohort> cohorts_;
   std::vector<FrontQuery> fronts_;           // [n_queries]; of those in a cohort that is not plain
   std::vector<float> guesses_;               // [n_queries]
   std::vector<SharedThreshold> thresholds_;  // [n_queries]

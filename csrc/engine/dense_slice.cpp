@@ -52,7 +52,7 @@ class BlocksAhead {
 class SliceScan {
  public:
   SliceScan(Snapshot const& snapshot, DenseRequest const& arm, Audience const& audience,
-            Cohort const& cohort, std::span<DenseQueryScan> queries)
+            ScanCohort const& cohort, std::span<DenseQueryScan> queries)
       : snapshot_(snapshot),
         arm_(arm),
         audience_(audience),
@@ -71,7 +71,8 @@ class SliceScan {
 
   void run(std::size_t slice) {
     bool const reads_front = !cohort_.is_plain;
-    if (reads_front) kernels_.enter();
+    std::optional<cpu::FrontSession> session;
+    if (reads_front) session.emplace(kernels_);
     for (std::uint32_t s = 0; s < snapshot_.segments.size(); ++s) {
       begin_segment(s, slice);
       while (begin_window()) {
@@ -82,7 +83,6 @@ class SliceScan {
         column_->front_use.n_plain.fetch_add(n_plain_, std::memory_order_relaxed);
       }
     }
-    if (reads_front) kernels_.leave();
   }
 
  private:
@@ -269,7 +269,7 @@ class SliceScan {
   Snapshot const& snapshot_;
   DenseRequest const& arm_;
   Audience const& audience_;
-  Cohort const& cohort_;
+  ScanCohort const& cohort_;
   std::span<DenseQueryScan> queries_;
   cpu::FrontKernels const& kernels_;
   std::vector<std::size_t> firsts_;  // [n_members + 1] the place of a member's first query
@@ -295,7 +295,7 @@ class SliceScan {
 }  // namespace
 
 void scan_slice(Snapshot const& snapshot, DenseRequest const& arm, Audience const& audience,
-                Cohort const& cohort, std::size_t slice, std::span<DenseQueryScan> queries) {
+                ScanCohort const& cohort, std::size_t slice, std::span<DenseQueryScan> queries) {
   SliceScan(snapshot, arm, audience, cohort, queries).run(slice);
 }
 

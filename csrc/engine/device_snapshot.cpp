@@ -181,6 +181,7 @@ std::vector<std::vector<Candidate>> DeviceSnapshot::scan(Snapshot const& snapsho
   batch.floors = floors;
   batch.strict = strict;
   batch.depths = depths;
+  batch.settings = request.settings;
   device::DenseFound const found = device::search(table, batch);
   if (guests) guests->accept();
   for (std::size_t q = 0; q < request.n_queries; ++q) {

@@ -1,7 +1,6 @@
 #include "engine/front_column.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -12,11 +11,6 @@ namespace hyrecall {
 namespace {
 
 constexpr std::uint8_t kZeroCode = 128;
-
-bool is_chosen(char const* plane) {
-  char const* const chosen = std::getenv("HYRECALL_FRONT_PLANE");
-  return chosen != nullptr && std::strcmp(chosen, plane) == 0;
-}
 
 std::size_t padded(std::size_t n_rows, std::uint32_t dim) {
   return cpu::front_blocks(n_rows, dim) * cpu::kFrontBlockRows;
@@ -73,14 +67,6 @@ void FrontBuilder::copy(Row row, FrontColumn const& from, Row from_row) {
 
 FrontColumn FrontBuilder::finish() && {
   return {std::move(codes_).finish(), std::move(scales_).finish(), std::move(residuals_).finish()};
-}
-
-bool is_front_forced() {
-  return is_chosen("int8");
-}
-
-bool is_front_refused() {
-  return is_chosen("rows");
 }
 
 Int8Row front_row(FrontColumn const& front, std::uint32_t dim, Row row, std::int8_t* codes) {

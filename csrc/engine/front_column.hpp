@@ -49,10 +49,6 @@ class FrontBuilder {
   Zeroed<float> residuals_;
 };
 
-// HYRECALL_FRONT_PLANE=int8: every column has a plane and every scan reads it; rows: no scan does.
-bool is_front_forced();
-bool is_front_refused();
-
 // The int8 codes of a row of a plane, and its scale and residual (0 where there is no vector).
 Int8Row front_row(FrontColumn const& front, std::uint32_t dim, Row row, std::int8_t* codes);
 

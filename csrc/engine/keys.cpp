@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "core/error.hpp"
 #include "core/hash.hpp"
 
 namespace hyrecall {
@@ -10,7 +11,7 @@ namespace {
 std::uint64_t hash_of(std::uint32_t cell, KeyValue const& key) {
   std::uint64_t const seed = mix64(cell + 1);
   if (auto const* number = std::get_if<std::int64_t>(&key))
-    return mix64(seed ^ static_cast<std::uint64_t>(*number));
+    return hash_number(static_cast<std::uint64_t>(*number), seed);
   return hash_bytes(std::get<std::string_view>(key), seed);
 }
 
@@ -18,6 +19,7 @@ std::uint64_t hash_of(std::uint32_t cell, KeyValue const& key) {
 
 KeyTable::KeyTable(KeyColumn keys, CellDirectory const& cells) : keys_(std::move(keys)) {
   std::size_t const n_rows = std::visit([](auto const& column) { return column.size(); }, keys_);
+  require(cells.n_rows() == n_rows, "a key a row");
   std::vector<Row> slots(std::bit_ceil(n_rows + n_rows / 2 + 1), kNone32);
   std::size_t const mask = slots.size() - 1;
   for (std::uint32_t cell = 0; cell < cells.size(); ++cell) {

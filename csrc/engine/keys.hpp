@@ -23,6 +23,9 @@ class KeyTable {
   // Two rows with the same identity, found while building; the segment must then be refused.
   std::optional<std::pair<Row, Row>> duplicate() const { return duplicate_; }
   KeyValue key(Row row) const;
+  std::size_t n_rows() const {
+    return std::visit([](auto const& column) { return column.size(); }, keys_);
+  }
   std::size_t bytes() const { return slots_.bytes(); }
 
  private:

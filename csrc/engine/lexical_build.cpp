@@ -117,7 +117,11 @@ std::shared_ptr<LexicalColumn const> build_lexical(std::string name, Columns col
   LexicalBuilder builder(std::move(name));
   {
     std::vector<std::size_t> const begins = cut_batches(columns, order);
-    int const workers = analyzer.calls_back() ? 1 : std::max(threads, 1);
+    int const workers =
+        analyzer.calls_back()
+            ? 1
+            : static_cast<int>(std::clamp<std::size_t>(
+                  begins.size() - 1, 1, static_cast<std::size_t>(std::max(threads, 1))));
     std::vector<BatchBuilder> at_work;
     for (int w = 0; w < workers; ++w) at_work.emplace_back(columns, analyzer);
     Turnstile numbering, appending;

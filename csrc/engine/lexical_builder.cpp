@@ -1,5 +1,6 @@
 #include "engine/lexical_builder.hpp"
 
+#include "engine/merge_order.hpp"
 #include "engine/posting_layout.hpp"
 
 namespace hyrecall {
@@ -30,6 +31,7 @@ std::shared_ptr<LexicalColumn const> LexicalBuilder::finish(int threads) {
 std::shared_ptr<LexicalColumn const> merge_lexical(
     std::span<std::shared_ptr<LexicalColumn const> const> sources,
     std::span<std::uint32_t const> source, std::span<Row const> source_row) {
+  check_sources<LexicalColumn>(sources, source, source_row);
   LexicalBuilder builder(sources.front()->name());
   std::vector<std::vector<TermId>> numbers;  // per source, a term's number here
   for (auto const& from : sources) numbers.emplace_back(from->n_terms(), kNone32);

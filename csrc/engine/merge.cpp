@@ -1,15 +1,29 @@
 // What joins the parts of an index: their statistics, their candidates.
 #include <algorithm>
 
+#include "core/error.hpp"
 #include "core/parallel.hpp"
 #include "engine/fusion.hpp"
 #include "engine/recall.hpp"
 
 namespace hyrecall {
 
+void require_like(Statistics const& one, Statistics const& other) {
+  bool is_alike = one.size() == other.size();
+  for (std::size_t arm = 0; is_alike && arm < one.size(); ++arm) {
+    is_alike = std::equal(one[arm].begin(), one[arm].end(), other[arm].begin(), other[arm].end(),
+                          [](QueryStatistics const& a, QueryStatistics const& b) {
+                            return a.doc_freqs.size() == b.doc_freqs.size();
+                          });
+  }
+  require(is_alike, "statistics of one request");
+}
+
 Statistics add_statistics(std::span<Statistics const* const> parts) {
+  require(!parts.empty(), "statistics of a part");
   Statistics sum = *parts.front();
   for (std::size_t part = 1; part < parts.size(); ++part) {
+    require_like(*parts[part], sum);
     for (std::size_t arm = 0; arm < sum.size(); ++arm) {
       for (std::size_t q = 0; q < sum[arm].size(); ++q) {
         QueryStatistics const& one = (*parts[part])[arm][q];
@@ -120,6 +134,16 @@ constexpr std::size_t kQueriesPerChunk = 64;
 }  // namespace
 
 Hits merge(Request const& request, std::span<std::vector<Pool> const* const> parts) {
+  bool const is_fused = request.fusion.weights.size() == request.n_arms() && request.n_arms() > 0;
+  bool const is_single = request.fusion.kind == Fusion::Kind::kNone && request.n_arms() == 1;
+  require(!parts.empty() && (is_fused || is_single), "parts, and a fusion of all arms");
+  for (std::vector<Pool> const* part : parts) {
+    bool const fits = part->size() == request.n_queries &&
+                      std::all_of(part->begin(), part->end(), [&](Pool const& pool) {
+                        return pool.lists.size() == request.n_arms();
+                      });
+    require(fits, "candidates of the request");
+  }
   std::vector<Hits> chunks((request.n_queries + kQueriesPerChunk - 1) / kQueriesPerChunk);
   parallel_for(chunks.size(), request.threads, [&](int, std::size_t chunk) {
     Fuser fuser(request);

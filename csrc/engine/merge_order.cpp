@@ -8,6 +8,9 @@ namespace hyrecall {
 
 MergeOrder merge_order(std::span<std::shared_ptr<SegmentView const> const> views,
                        std::span<std::span<std::int64_t const> const> cluster) {
+  require(cluster.empty() || cluster.size() == views.size(), "cluster values of every view");
+  for (std::size_t v = 0; v < cluster.size(); ++v)
+    require(cluster[v].size() == views[v]->segment().n_rows(), "a cluster value a row");
   std::vector<std::string_view> cells;
   for (auto const& view : views) {
     CellDirectory const& directory = view->segment().p.cells;

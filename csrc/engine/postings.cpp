@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <map>
+#include <unordered_map>
 
 #include "core/error.hpp"
+#include "core/interrupt.hpp"
 #include "kernels/cpu/scores.hpp"
 
 namespace hyrecall {
 namespace {
+
+constexpr std::size_t kLooksAPoll = 1 << 20;  // at tokens of a phrase: some milliseconds
 
 // Those of `n` postings of a tile whose row's bit is set; gives the end of what it wrote.
 std::uint8_t* select(PostingFormat format, std::uint8_t const* from, std::size_t n,
@@ -153,24 +158,32 @@ void for_each_in_scope(PostingList const& list, ScopeRows const& scope, F&& f) {
 
 void find_phrase(SegmentView const& view, LexicalColumn const& column, ScopeRows const& scope,
                  Leaf const& leaf, LeafPostings& out) {
-  std::vector<TermId> terms;
-  for (std::string const& term : leaf.terms) {
-    terms.push_back(column.find(term));
-    if (terms.back() == kNone32) return;
+  std::vector<TermId> terms;    // distinct
+  std::vector<std::size_t> at;  // of each token of the phrase, among the terms
+  std::unordered_map<TermId, std::size_t> places;
+  for (std::string const& token : leaf.terms) {
+    TermId const term = column.find(token);
+    if (term == kNone32) return;
+    auto const [place, is_new] = places.try_emplace(term, terms.size());
+    if (is_new) terms.push_back(term);
+    at.push_back(place->second);
   }
   // Walk the rarest term's list; the forward view of each of its documents answers for the others.
   TermId const rarest = *std::min_element(terms.begin(), terms.end(), [&](TermId a, TermId b) {
     return column.list_of(a).size < column.list_of(b).size;
   });
   std::vector<std::vector<std::uint32_t>> positions(terms.size());
+  std::vector<std::span<std::uint32_t const>> of_tokens(at.size());
   OwnPostings own(PostingFormat(column.parts().posting_width));
   for_each_in_scope(column.list_of(rarest), scope, [&](Row row, std::uint32_t) {
     if (!view.live()[row]) return;
     for (std::size_t t = 0; t < terms.size(); ++t) {
+      poll_interrupt();
       column.positions(row, terms[t], positions[t]);
       if (positions[t].empty()) return;
     }
-    std::uint32_t const freq = count_phrase(positions, leaf.offsets, leaf.slop);
+    for (std::size_t token = 0; token < at.size(); ++token) of_tokens[token] = positions[at[token]];
+    std::uint32_t const freq = count_phrase(of_tokens, leaf.offsets, leaf.slop);
     if (freq == 0) return;
     own.append(row, freq, column.doc_length(row));
   });
@@ -245,26 +258,43 @@ ArmPostings::ArmPostings(std::span<std::optional<LexicalQuery> const> queries,
   leaves_.resize(firsts_.back() * n_segments);
 }
 
-std::uint32_t count_phrase(std::span<std::vector<std::uint32_t> const> positions,
+// Moves a window [low, low + slop] over the displacements (position - offset) of all tokens, from
+// one place where its answer can change to the next: linear in the positions of each token.
+std::uint32_t count_phrase(std::span<std::span<std::uint32_t const> const> positions,
                            std::span<std::uint32_t const> offsets, std::uint32_t slop) {
-  auto const fits = [&](std::int64_t low) {  // every term has a displacement in [low, low + slop]
-    for (std::size_t t = 1; t < positions.size(); ++t) {
-      auto const first = std::partition_point(
-          positions[t].begin(), positions[t].end(),
-          [&](std::uint32_t p) { return static_cast<std::int64_t>(p) - offsets[t] < low; });
-      if (first == positions[t].end() ||
-          static_cast<std::int64_t>(*first) - offsets[t] > low + slop)
-        return false;
-    }
-    return true;
-  };
+  std::span<std::uint32_t const> const places = positions[0];
+  std::vector<std::size_t> next(positions.size(), 0);  // the first displacement from `low` on
+  std::size_t counted = 0;                             // places behind it are still to be judged
   std::uint32_t count = 0;
-  for (std::uint32_t place : positions[0]) {
-    for (std::int64_t low = static_cast<std::int64_t>(place) - slop; low <= place; ++low) {
-      if (!fits(low)) continue;
-      ++count;
-      break;
+  std::int64_t low = std::numeric_limits<std::int64_t>::min();
+  std::size_t n_looks = 0;
+  while (counted < places.size()) {
+    n_looks += positions.size();
+    if (n_looks > kLooksAPoll) {
+      poll_interrupt();
+      n_looks = 0;
     }
+    // Windows that hold no place to be judged say nothing.
+    low = std::max(low, std::int64_t{places[counted]} - slop);
+    std::int64_t nearest = std::numeric_limits<std::int64_t>::max() - slop;
+    std::int64_t farthest = low;
+    for (std::size_t t = 1; t < positions.size(); ++t) {
+      std::size_t& at = next[t];
+      while (at < positions[t].size() && std::int64_t{positions[t][at]} - offsets[t] < low) ++at;
+      if (at == positions[t].size()) return count;
+      std::int64_t const displacement = std::int64_t{positions[t][at]} - offsets[t];
+      nearest = std::min(nearest, displacement);
+      farthest = std::max(farthest, displacement);
+    }
+    if (farthest > low + slop) {
+      low = farthest - slop;
+    } else {  // every window that begins in [low, nearest] holds these displacements
+      low = nearest;
+      for (; counted < places.size() && places[counted] <= low + slop; ++counted) ++count;
+      ++low;
+    }
+    // Places before every window to come are in none.
+    while (counted < places.size() && places[counted] < low) ++counted;
   }
   return count;
 }

@@ -73,7 +73,7 @@ void find_postings(SegmentView const& view, std::size_t arm, ScopeRows const& sc
 // How often a phrase occurs, given each term's positions: places of its first term for which every
 // other term lies so that the displacements (position - offset) of all span at most slop. With slop
 // 0 that is an exact phrase.
-std::uint32_t count_phrase(std::span<std::vector<std::uint32_t> const> positions,
+std::uint32_t count_phrase(std::span<std::span<std::uint32_t const> const> positions,
                            std::span<std::uint32_t const> offsets, std::uint32_t slop);
 
 }  // namespace hyrecall

@@ -51,6 +51,20 @@ Pool join_lists(std::span<std::vector<Candidate> const* const> lists, std::vecto
   return pool;
 }
 
+// That the request was made for such a snapshot.
+void check_fits(Snapshot const& snapshot, Request const& request) {
+  if (snapshot.segments.empty()) return;
+  Segment::Parts const& parts = snapshot.segments.front()->segment().p;  // all are alike
+  for (LexicalRequest const& arm : request.lexical)
+    require(arm.column < parts.lexical.size(), "a lexical column");
+  for (DenseRequest const& arm : request.dense) {
+    require(arm.column < parts.dense.size(), "a dense column");
+    std::size_t const n_padded = (parts.dense[arm.column]->dim + kLanes - 1) / kLanes * kLanes;
+    for (DenseQuery const& query : arm.queries)
+      require(query.padded.empty() || query.padded.size() == n_padded, "queries of the dimension");
+  }
+}
+
 }  // namespace
 
 struct alignas(128) Execution::Joining {  // two threads write no cache line both
@@ -61,12 +75,13 @@ struct alignas(128) Execution::Joining {  // two threads write no cache line bot
 
 Execution::Execution(Snapshot const& snapshot, Request const& request)
     : snapshot_(snapshot), request_(request), scopes_(resolve_scopes(snapshot, request)) {
+  check_fits(snapshot, request);
   postings_.reserve(request.lexical.size());
   statistics_.resize(request.lexical.size());
   for (std::size_t arm = 0; arm < request.lexical.size(); ++arm) {
     LexicalRequest const& lexical = request.lexical[arm];
-    queries_.push_back(
-        analyze_queries(lexical.queries, *lexical.analyzer, lexical.name, request.threads));
+    queries_.push_back(analyze_queries(lexical.queries, *lexical.analyzer, lexical.name,
+                                       request.first_query, request.threads));
     postings_.emplace_back(queries_[arm], snapshot.segments.size());
     find_leaves(arm);
   }
@@ -139,6 +154,7 @@ std::vector<std::vector<Bm25Query>> Execution::make_scorers(Statistics const& st
 std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
   std::size_t const n_lexical = request_.lexical.size();
   std::size_t const n_dense = request_.dense.size();
+  require_like(statistics, statistics_);
   std::vector<std::vector<Bm25Query>> scorers = make_scorers(statistics);
   bool const is_on_device = snapshot_.device != nullptr;
   for (DenseRequest const& arm : request_.dense) {
@@ -225,6 +241,7 @@ void Execution::require_authorised(std::size_t query, std::uint32_t segment, Row
 std::vector<std::uint32_t> Execution::leaf_freqs(std::size_t arm, std::size_t query,
                                                  std::uint32_t segment, Row row) const {
   require_authorised(query, segment, row);
+  require(arm < postings_.size(), "a lexical arm");
   std::vector<std::uint32_t> out;
   for (LeafPostings const& leaf : postings_[arm].at(query, segment))
     out.push_back(leaf.freq_of(row));
@@ -233,6 +250,7 @@ std::vector<std::uint32_t> Execution::leaf_freqs(std::size_t arm, std::size_t qu
 
 bool Execution::matches(std::size_t arm, std::size_t query, std::uint32_t segment, Row row) const {
   require_authorised(query, segment, row);
+  require(arm < postings_.size() && queries_[arm][query].has_value(), "a query of a lexical arm");
   std::span<LeafPostings const> const leaves = postings_[arm].at(query, segment);
   return queries_[arm][query]->matches(
       [&](std::uint32_t leaf) { return leaves[leaf].freq_of(row) > 0; });

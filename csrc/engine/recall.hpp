@@ -32,7 +32,7 @@ class Execution {
                                         Row row) const;
   bool matches(std::size_t arm, std::size_t query, std::uint32_t segment, Row row) const;
   std::vector<std::optional<LexicalQuery>> const& queries(std::size_t arm) const {
-    return queries_[arm];
+    return queries_.at(arm);
   }
 
  private:
@@ -54,11 +54,14 @@ class Execution {
   Statistics statistics_;
 };
 
-// Sums the parts' integers; idf is computed once, from the sum.
+// Throws unless both have the same arms, queries and leaves.
+void require_like(Statistics const& one, Statistics const& other);
+
+// Sums the integers of one or more parts; idf is computed once, from the sum.
 Statistics add_statistics(std::span<Statistics const* const> parts);
 
-// Merges each arm's lists by (score, seq), cuts them at depth, ranks, fuses, and cuts offset and
-// limit.
+// Merges each arm's lists of one or more parts by (score, seq), cuts them at depth, ranks, fuses,
+// and cuts offset and limit.
 Hits merge(Request const& request, std::span<std::vector<Pool> const* const> parts);
 
 }  // namespace hyrecall

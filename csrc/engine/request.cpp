@@ -30,6 +30,7 @@ std::vector<T> keep_used(std::vector<T> const& all, std::vector<std::uint32_t>& 
 Request Request::slice(std::size_t begin, std::size_t end) const {
   Request out;
   out.n_queries = end - begin;
+  out.first_query = first_query + begin;
   out.scope_of = part_of(scope_of, begin, end);
   out.scopes = keep_used(scopes, out.scope_of);
   out.filter_of = part_of(filter_of, begin, end);
@@ -53,6 +54,7 @@ Request Request::slice(std::size_t begin, std::size_t end) const {
   out.limit = limit;
   out.offset = offset;
   out.threads = threads;
+  out.settings = settings;
   return out;
 }
 

@@ -14,6 +14,7 @@
 #include "engine/guest_queries.hpp"
 #include "engine/selection.hpp"
 #include "engine/text_query.hpp"
+#include "kernels/settings.hpp"
 #include "text/analyzer.hpp"
 
 namespace hyrecall {
@@ -80,8 +81,9 @@ struct Fusion {
 // Arms are numbered lexical first, then dense, then listed, in the order of these vectors.
 struct Request {
   std::size_t n_queries = 0;
-  std::vector<std::shared_ptr<Scope const>> scopes;           // distinct
-  std::vector<std::uint32_t> scope_of;                        // [n_queries]
+  std::size_t first_query = 0;                       // its number in the batch that slice() cut
+  std::vector<std::shared_ptr<Scope const>> scopes;  // distinct
+  std::vector<std::uint32_t> scope_of;               // [n_queries]
   std::vector<std::shared_ptr<FilterProgram const>> filters;  // distinct
   std::vector<std::uint32_t> filter_of;                       // [n_queries], kNone32 = none
   std::vector<LexicalRequest> lexical;
@@ -94,6 +96,7 @@ struct Request {
   std::size_t limit = 10;
   std::size_t offset = 0;
   int threads = 1;
+  Settings settings{};
 
   std::size_t n_arms() const { return lexical.size() + dense.size() + listed.size(); }
   // The queries [begin, end) as a request of their own: a batch of any size runs in pieces, with

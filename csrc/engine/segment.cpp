@@ -24,13 +24,34 @@ std::vector<std::vector<CellTextStatistics>> sum_by_cell(Segment::Parts const& p
   return out;
 }
 
+// Before anything reads a row of them.
+Segment::Parts checked(Segment::Parts parts) {
+  std::size_t const n_rows = parts.seqs.size();
+  require(parts.cells.n_rows() == n_rows, "cells of every row");
+  for (auto const& column : parts.lexical)
+    require(column->n_rows() == n_rows, "a lexical column as long as the segment");
+  for (auto const& column : parts.dense)
+    require(column->n_rows() == n_rows, "a dense column as long as the segment");
+  for (auto const& column : parts.attributes)
+    require(column->n_rows == n_rows, "an attribute column as long as the segment");
+  return parts;
+}
+
 }  // namespace
 
-Segment::Segment(Parts parts) : p(std::move(parts)), text_statistics(sum_by_cell(p)) {
-  for (auto const& column : p.lexical)
-    require(column->n_rows() == n_rows(), "a lexical column as long as the segment");
-  for (auto const& column : p.dense) {
-    require(column->inverse_norms.size() == n_rows(), "a dense column as long as the segment");
+Segment::Segment(Parts parts) : p(checked(std::move(parts))), text_statistics(sum_by_cell(p)) {}
+
+void check_alike(Snapshot const& snapshot) {
+  for (auto const& view : snapshot.segments) {
+    Segment::Parts const& one = view->segment().p;
+    Segment::Parts const& other = snapshot.segments.front()->segment().p;
+    bool const is_alike = one.lexical.size() == other.lexical.size() &&
+                          one.attributes.size() == other.attributes.size() &&
+                          std::equal(one.dense.begin(), one.dense.end(), other.dense.begin(),
+                                     other.dense.end(), [](auto const& a, auto const& b) {
+                                       return a->dim == b->dim && a->dtype == b->dtype;
+                                     });
+    require(is_alike, "segments of one schema");
   }
 }
 
@@ -44,7 +65,10 @@ void LiveSet::kill(std::span<Row const> rows) {
       if (pages_[at] == nullptr) fresh[at]->fill(~std::uint64_t{0});
       pages_[at] = fresh[at];
     }
-    (*fresh[at])[row % kPageRows / 64] &= ~(std::uint64_t{1} << (row % 64));
+    std::uint64_t& word = (*fresh[at])[row % kPageRows / 64];
+    std::uint64_t const bit = std::uint64_t{1} << (row % 64);
+    require((word & bit) != 0, "rows that live, each once");
+    word &= ~bit;
   }
 }
 
@@ -56,6 +80,7 @@ SegmentView::SegmentView(std::shared_ptr<Segment const> segment)
 }
 
 SegmentView SegmentView::without(std::span<Row const> rows) const {
+  for (Row row : rows) require(row < segment_->n_rows(), "rows of the segment");
   SegmentView next(segment_);
   next.live_ = live_;
   next.live_.kill(rows);

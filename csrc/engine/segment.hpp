@@ -114,4 +114,7 @@ struct Snapshot {
   }
 };
 
+// Throws unless all segments have the same columns.
+void check_alike(Snapshot const& snapshot);
+
 }  // namespace hyrecall

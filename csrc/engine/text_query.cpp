@@ -14,8 +14,9 @@ namespace {
 
 using Kind = TextQuery::Kind;
 
-constexpr std::uint32_t kMaxLeaves =
-    1 << 16;  // a window of rows holds a bit for each: 128 MiB a thread at most
+// A tile of rows holds a bit for each where scores do not tell what matches (TileScan): 64 MiB a
+// thread at most.
+constexpr std::uint32_t kMaxLeaves = 1 << 16;
 
 struct Token {
   std::string const* term;
@@ -107,9 +108,9 @@ LexicalQuery compile_words(Texts const& texts, std::size_t text, std::string con
 
 class Compiler {
  public:
-  // first: the number of the query's first text.
-  Compiler(Texts const& texts, std::size_t first, std::string const& argument)
-      : texts_(texts), next_(first), argument_(argument) {}
+  // first: the number of the query's first text. place: the query's, for messages.
+  Compiler(Texts const& texts, std::size_t first, std::string const& argument, std::string place)
+      : texts_(texts), next_(first), argument_(argument), place_(std::move(place)) {}
 
   LexicalQuery compile(TextQuery const& query) {
     LexicalQuery out;
@@ -158,6 +159,11 @@ class Compiler {
   void add_phrase(TextQuery const& query, double boost, MatchNode& parent) {
     std::vector<Token> const tokens = texts_.tokens_of(next_++);
     if (tokens.empty()) return;
+    if (tokens.size() > kMaxPhraseTokens) {
+      throw Error(ErrorCode::kOption, place_,
+                  "expected a phrase of at most " + std::to_string(kMaxPhraseTokens) +
+                      " tokens, got " + std::to_string(tokens.size()));
+    }
     Leaf leaf{Leaf::Kind::kPhrase, {}, {}, query.slop, 0.0};
     for (Token const& token : tokens) {
       leaf.terms.push_back(*token.term);
@@ -240,6 +246,7 @@ class Compiler {
   Texts const& texts_;
   std::size_t next_;  // text
   std::string const& argument_;
+  std::string const place_;
   std::vector<Entry> leaves_;
   std::unordered_multimap<std::uint64_t, std::uint32_t> numbers_;  // hash -> leaf
 };
@@ -256,7 +263,7 @@ std::string Leaf::label() const {
 
 std::vector<std::optional<LexicalQuery>> analyze_queries(
     std::span<std::optional<TextQuery> const> queries, text::Analyzer const& analyzer,
-    std::string const& argument, int threads) {
+    std::string const& argument, std::size_t first_query, int threads) {
   Texts texts;
   std::vector<std::size_t> firsts(queries.size());
   for (std::size_t i = 0; i < queries.size(); ++i) {
@@ -266,9 +273,11 @@ std::vector<std::optional<LexicalQuery>> analyze_queries(
   std::vector<std::optional<LexicalQuery>> out(queries.size());
   parallel_runs(queries.size(), kShortRun, threads, [&](int, std::size_t i) {
     if (!queries[i]) return;
-    out[i] = queries[i]->kind == Kind::kText
-                 ? compile_words(texts, firsts[i], argument)
-                 : Compiler(texts, firsts[i], argument).compile(*queries[i]);
+    out[i] =
+        queries[i]->kind == Kind::kText
+            ? compile_words(texts, firsts[i], argument)
+            : Compiler(texts, firsts[i], argument, "text[" + std::to_string(first_query + i) + "]")
+                  .compile(*queries[i]);
   });
   return out;
 }

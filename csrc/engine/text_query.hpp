@@ -72,9 +72,13 @@ struct LexicalQuery {
   }
 };
 
+// More are no phrase that anybody types: each costs a look at every document with the rarest.
+inline constexpr std::size_t kMaxPhraseTokens = 4096;
+
 // A missing query stays missing; a text without an indexable token becomes a query without leaves.
+// first_query: the number of the first one in its batch, for messages.
 std::vector<std::optional<LexicalQuery>> analyze_queries(
     std::span<std::optional<TextQuery> const> queries, text::Analyzer const& analyzer,
-    std::string const& argument, int threads);
+    std::string const& argument, std::size_t first_query, int threads);
 
 }  // namespace hyrecall

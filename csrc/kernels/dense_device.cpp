@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "core/error.hpp"
-#include "kernels/dense_settings.hpp"
 #include "kernels/device_library.hpp"
+#include "kernels/device_scans.hpp"
 #include "kernels/score_key.hpp"
 
 namespace hyrecall::device {
@@ -29,15 +29,22 @@ cuda::HostArray<T> array(std::span<T const> from) {
 constexpr float kLooseResidual = 0.03f;
 constexpr double kManyQueries = 64.0;
 
-FrontPlane choose_plane(DeviceTable const& table, DensePlan const& plan) {
-  RowType const type = table.type();
-  std::string const forced = setting("HYRECALL_FRONT_PLANE", {"int8", "rows"});
+// What reads rows as they are; float32 rows only by their int8 plane.
+FrontPlane plane_of_rows(RowType type) {
   if (type == RowType::kFloat32) return FrontPlane::kInt8;
-  bool const is_loose =
-      table.greatest_residual() > kLooseResidual && plan.queries_per_tile() >= kManyQueries;
-  bool const is_possible = table.dim() <= max_front_dim(FrontPlane::kInt8);
-  if (is_possible && forced != "rows" && (forced == "int8" || !is_loose)) return FrontPlane::kInt8;
   return type == RowType::kFloat16 ? FrontPlane::kFloat16 : FrontPlane::kBFloat16;
+}
+
+FrontPlane choose_plane(DeviceTable const& table, DensePlan const& plan, bool has_int8,
+                        FrontChoice forced) {
+  RowType const type = table.type();
+  if (type == RowType::kFloat32) return FrontPlane::kInt8;
+  bool const is_better = has_int8 && !(table.greatest_residual() > kLooseResidual &&
+                                       plan.queries_per_tile() >= kManyQueries);
+  bool const is_possible = table.dim() <= max_front_dim(FrontPlane::kInt8);
+  if (is_possible && forced != FrontChoice::kRows && (forced == FrontChoice::kInt8 || is_better))
+    return FrontPlane::kInt8;
+  return plane_of_rows(type);
 }
 
 // Some queries of a batch, with the least score that can still be among their best.
@@ -66,8 +73,10 @@ struct Taken {
 class Searcher {
  public:
   Searcher(DeviceTable const& table, DenseSearch const& batch)
-      : table_(table), batch_(batch), api_(require_library(table.folder(), table.ordinal())) {
-    setting("HYRECALL_CUDA_KERNELS", {"generic"});  // the library reads it
+      : table_(table),
+        batch_(batch),
+        api_(require_library(table.folder(), table.ordinal())),
+        widths_(api_, table.ordinal(), batch.settings.kernels) {
     require(batch.guest == nullptr || fits(*batch.guest), "a tensor as the column's");
     found_.rows.resize(batch.group_of.size());
     for (std::vector<SlotRange> const& scope : batch.scopes) {
@@ -75,10 +84,6 @@ class Searcher {
       for (SlotRange const& range : scope) rows += range.end - range.begin;
       scope_rows_.push_back(rows);
     }
-    std::uint32_t n = 0;
-    std::uint32_t widths[kMaxWidths] = {};
-    check(api_.widths(table.ordinal(), widths, &n), table.ordinal());
-    widths_.assign(widths, widths + n);
   }
 
   DenseFound run() {
@@ -166,8 +171,7 @@ class Searcher {
       auto const row = batch_.queries.subspan(std::size_t{q} * table_.dim(), table_.dim());
       queries.insert(queries.end(), row.begin(), row.end());
     }
-    std::optional<DenseTuning> const forced = batch_.tuning ? batch_.tuning : forced_tuning();
-    DenseTuning tuning = forced ? *forced : choose_tuning(n, depth);
+    DenseTuning tuning = batch_.settings.tuning.value_or(choose_tuning(n, depth));
     // No query has more candidates than rows.
     tuning.capacity = static_cast<std::uint32_t>(std::min<std::size_t>(tuning.capacity, most_rows));
     bool const is_asked = !batch_.first_scores.empty();
@@ -176,8 +180,16 @@ class Searcher {
       tuning.capacity = piece.capacity;
       tuning.seed_tiles = std::numeric_limits<std::uint32_t>::max();
     }
-    DensePlan const plan(
-        {batch_.scopes, batch_.group_scopes, batch_.group_filters, group_of, widths_, tuning});
+    auto const plan_for = [&](std::vector<std::uint32_t> const& widths) {
+      return DensePlan(
+          {batch_.scopes, batch_.group_scopes, batch_.group_filters, group_of, widths, tuning});
+    };
+    bool const has_int8 = !widths_.of(FrontPlane::kInt8).empty();
+    FrontPlane const first = has_int8 ? FrontPlane::kInt8 : plane_of_rows(table_.type());
+    DensePlan plan = plan_for(widths_.some_of(first));
+    FrontPlane const plane = choose_plane(table_, plan, has_int8, batch_.settings.front);
+    // They differ only where the choice of kernels leaves some out.
+    if (widths_.some_of(plane) != widths_.of(first)) plan = plan_for(widths_.of(plane));
     std::vector<std::uint32_t> counts(n), slots(n * depth), overflows(n);
     std::vector<float> scores(n * depth), thresholds(n);
     cuda::SearchParams params{};
@@ -206,7 +218,8 @@ class Searcher {
     params.depths = depths.data();
     params.depth = depth;
     params.capacity = tuning.capacity;
-    params.plane = choose_plane(table_, plan);
+    params.plane = plane;
+    params.kernels = batch_.settings.kernels;
     params.counts = counts.data();
     params.scores = scores.data();
     params.slots = slots.data();
@@ -246,7 +259,7 @@ class Searcher {
   DeviceTable const& table_;
   DenseSearch const& batch_;
   cuda::Api const& api_;
-  std::vector<std::uint32_t> widths_;
+  PanelWidths widths_;
   std::vector<std::size_t> scope_rows_;  // [scope]
   DenseFound found_;
 };
@@ -344,7 +357,8 @@ DenseFound search(DeviceTable const& table, DenseSearch const& batch) {
 }
 
 std::vector<float> first_scores(std::string const& folder, int ordinal, ColumnArrays const& column,
-                                std::size_t n_rows, std::span<float const> queries) {
+                                std::size_t n_rows, std::span<float const> queries,
+                                Settings const& settings) {
   std::vector<std::int64_t> seqs(n_rows);
   std::iota(seqs.begin(), seqs.end(), std::int64_t{0});
   auto segment = std::make_shared<DeviceSegment>(
@@ -372,6 +386,7 @@ std::vector<float> first_scores(std::string const& folder, int ordinal, ColumnAr
   batch.strict = strict;
   batch.depths = depths;
   batch.first_scores = out;
+  batch.settings = settings;
   search(table, batch);
   return out;
 }

@@ -123,9 +123,7 @@ struct DenseSearch {
   std::span<float const> floors;          // [n_queries], -inf: none
   std::span<std::uint8_t const> strict;   // [n_queries] a score must lie above its floor
   std::span<std::uint32_t const> depths;  // [n_queries] rows wanted
-  // For tests: little data then meets stages, thresholds and overflow. Else as the environment's
-  // HYRECALL_DENSE_TUNING or choose_tuning says.
-  std::optional<DenseTuning> tuning = std::nullopt;
+  Settings settings{};
   // Queries on the device, instead of `queries`; those that a search skips are not read. A row that
   // no query may be finds nothing, and its reading says why.
   GuestRows const* guest = nullptr;
@@ -153,6 +151,7 @@ DenseFound search(DeviceTable const& table, DenseSearch const& batch);
 // is its score. For tests of the bound; the column has a vector in every row. queries:
 // [n_queries, dim], none of them zero.
 std::vector<float> first_scores(std::string const& folder, int ordinal, ColumnArrays const& column,
-                                std::size_t n_rows, std::span<float const> queries);
+                                std::size_t n_rows, std::span<float const> queries,
+                                Settings const& settings = {});
 
 }  // namespace hyrecall::device

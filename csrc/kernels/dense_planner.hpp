@@ -5,15 +5,10 @@
 #include <vector>
 
 #include "kernels/dense_batch.hpp"
+#include "kernels/settings.hpp"
 
 namespace hyrecall {
 
-// How a batch is staged, and how many candidates a query keeps meanwhile.
-struct DenseTuning {
-  std::uint32_t capacity;    // candidates kept for a query, at most
-  std::uint32_t seed_tiles;  // tiles a query reads without a threshold, at least 1
-  std::uint32_t growth;      // by how much a stage reads more than all before it, 2 to 32
-};
 // Few queries have room for many candidates each, and so for few stages.
 DenseTuning choose_tuning(std::size_t n_queries, std::size_t depth);
 

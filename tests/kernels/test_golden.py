@@ -53,7 +53,7 @@ def run_check(isa: str) -> subprocess.CompletedProcess[str]:
     package = Path(hyrecall.__file__).parents[1]
     env = os.environ | {
         "HYRECALL_ISA": isa,
-        "PYTHONPATH": os.pathsep.join([str(tests), str(package)]),
+        "PYTHONPATH": os.pathsep.join([str(tests), str(package), *filter(None, sys.path)]),
     }
     command = [sys.executable, "-m", "golden.check"]
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False)

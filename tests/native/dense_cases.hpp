@@ -1,8 +1,8 @@
 // Random columns and batches for the dense pass, and the comparison with a full sort, bit for bit.
 #pragma once
 
-#include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "native/device_world.hpp"
 
@@ -11,8 +11,10 @@ namespace hyrecall::testing {
 // int8: the quantised plane. rows: the rows themselves, where they have 16 bits.
 class PlaneOf {
  public:
-  explicit PlaneOf(char const* plane) { setenv("HYRECALL_FRONT_PLANE", plane, 1); }
-  ~PlaneOf() { unsetenv("HYRECALL_FRONT_PLANE"); }
+  explicit PlaneOf(std::string_view plane) {
+    chosen_front = plane == "int8" ? FrontChoice::kInt8 : FrontChoice::kRows;
+  }
+  ~PlaneOf() { chosen_front = FrontChoice::kAny; }
   PlaneOf(PlaneOf const&) = delete;
   PlaneOf& operator=(PlaneOf const&) = delete;
 };

@@ -94,6 +94,9 @@ struct DeviceWorld {
   }
 };
 
+// What the first pass of every batch reads: see PlaneOf.
+inline FrontChoice chosen_front = FrontChoice::kAny;
+
 // A batch with its own memory.
 struct WorldBatch {
   std::vector<std::vector<SlotRange>> scopes;
@@ -126,7 +129,7 @@ struct WorldBatch {
   }
   device::DenseSearch search() const {
     return {scopes, group_scopes, group_filters, group_of, filters, tests,
-            codes,  queries,      floors,        strict,   depths,  tuning};
+            codes,  queries,      floors,        strict,   depths,  {chosen_front, {}, tuning}};
   }
 };
 

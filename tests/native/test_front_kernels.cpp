@@ -142,9 +142,8 @@ bool agree(Rng& rng, FrontKernels const& kernels, Case const& c) {
     chosen.pack(pointers.data(), c.n, c.dim, panel.data());
     FrontQueries const queries{panel.data(),        offsets.data(), query_scales.data(),
                                per_residual.data(), cuts.data(),    c.n};
-    chosen.enter();
+    cpu::FrontSession const session(chosen);
     std::uint32_t const any = chosen.scan(block, c.dim, queries, {rows.data(), c.n % 2}, hits);
-    chosen.leave();
     return any;
   };
   FrontHits expected{};

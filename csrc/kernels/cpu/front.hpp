@@ -74,9 +74,21 @@ struct FrontKernels {
   // where bits are.
   std::uint32_t (*scan)(FrontRows const& rows, std::size_t dim, FrontQueries const& queries,
                         FrontAhead ahead, FrontHits& hits);
-  // Around scans of one thread.
+  // Around scans of one thread: see FrontSession.
   void (*enter)();
   void (*leave)();
+};
+
+// The state of this thread's registers that scans need; it must live while they run.
+class FrontSession {
+ public:
+  explicit FrontSession(FrontKernels const& kernels) : leave_(kernels.leave) { kernels.enter(); }
+  ~FrontSession() { leave_(); }
+  FrontSession(FrontSession const&) = delete;
+  FrontSession& operator=(FrontSession const&) = delete;
+
+ private:
+  void (*leave_)();
 };
 
 FrontKernels scalar_front_kernels();

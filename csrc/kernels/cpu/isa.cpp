@@ -1,5 +1,4 @@
 // Chooses the instruction set once.
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,8 +25,6 @@ struct Kernels {
 };
 
 #if defined(__x86_64__)
-// AMX keeps 8 KiB a thread, which the system must grant: arch_prctl(ARCH_REQ_XCOMP_PERM, tile
-// data).
 bool has_amx() {
 #if defined(__linux__)
   unsigned eax = 7;
@@ -35,8 +32,17 @@ bool has_amx() {
   unsigned ecx = 0;
   unsigned edx = 0;
   asm("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
-  bool const is_there = (edx >> 24 & 1) != 0 && (edx >> 25 & 1) != 0;  // amx-tile, amx-int8
-  return is_there && syscall(SYS_arch_prctl, 0x1023, 18) == 0;
+  return (edx >> 24 & 1) != 0 && (edx >> 25 & 1) != 0;  // amx-tile, amx-int8
+#else
+  return false;
+#endif
+}
+
+// AMX keeps 8 KiB a thread, which the system must grant, once for the process and for good:
+// arch_prctl(ARCH_REQ_XCOMP_PERM, tile data).
+bool may_use_amx() {
+#if defined(__linux__)
+  return syscall(SYS_arch_prctl, 0x1023, 18) == 0;
 #else
   return false;
 #endif
@@ -46,7 +52,7 @@ bool has_amx() {
 constexpr std::size_t kManyForAmx = 17;
 #endif
 
-// From the plainest to the best.
+// From the plainest to the best. AMX is there if the processor has it; see is_granted.
 std::vector<Kernels> found_kernels() {
   std::vector<Kernels> found{{scalar_dot_kernels(), scalar_front_kernels()}};
 #if defined(__x86_64__)
@@ -70,13 +76,29 @@ std::vector<Kernels> found_kernels() {
   return found;
 }
 
+// Asks the system where it must be asked; only for the set that is about to be used.
+bool is_granted([[maybe_unused]] Kernels const& one) {
+#if defined(__x86_64__)
+  return one.dot.isa != Isa::kAmx || may_use_amx();
+#else
+  return true;
+#endif
+}
+
+std::string& forced_isa() {
+  static std::string name;
+  return name;
+}
+
 Kernels choose() {
   std::vector<Kernels> const found = found_kernels();
-  char const* const named = std::getenv("HYRECALL_ISA");
-  if (named == nullptr || *named == 0) return found.back();
+  std::string const& named = forced_isa();
+  for (auto one = found.rbegin(); named.empty() && one != found.rend(); ++one) {
+    if (is_granted(*one)) return *one;
+  }
   std::string names;
   for (Kernels const& one : found) {
-    if (std::string(named) == one.dot.name) return one;
+    if (named == one.dot.name && is_granted(one)) return one;
     names += (names.empty() ? "" : ", ") + std::string(one.dot.name);
   }
   throw Error(ErrorCode::kOption, "HYRECALL_ISA",
@@ -92,9 +114,14 @@ Kernels const& kernels() {
 
 std::vector<FrontKernels> found_front_kernels() {
   std::vector<FrontKernels> out;
-  for (Kernels const& one : found_kernels())
-    out.push_back(one.front_of_many ? *one.front_of_many : one.front);
+  for (Kernels const& one : found_kernels()) {
+    if (is_granted(one)) out.push_back(one.front_of_many ? *one.front_of_many : one.front);
+  }
   return out;
+}
+
+void force_isa(std::string name) {
+  forced_isa() = std::move(name);
 }
 
 DotKernels const& dot_kernels() {

@@ -9,13 +9,14 @@
 #include "kernels/dense_rows.hpp"
 #include "kernels/front_plane.hpp"
 #include "kernels/guest_tensor.hpp"
+#include "kernels/kernel_choice.hpp"
 #include "kernels/tile_filter.hpp"
 
 namespace hyrecall::cuda {
 
-// Raise it whenever anything in this file, in kernels/dense_batch.hpp, kernels/guest_tensor.hpp or
-// the numbers of ArithmeticOp change.
-inline constexpr std::int32_t kAbiVersion = 7;
+// Raise it whenever anything in this file, in kernels/dense_batch.hpp, kernels/guest_tensor.hpp,
+// kernels/kernel_choice.hpp or the numbers of ArithmeticOp change.
+inline constexpr std::int32_t kAbiVersion = 9;
 inline constexpr int kMaxDevices = 64;
 
 // What a call says of itself: code 0 is success, above 0 a cudaError_t, below 0 one of these; and
@@ -146,6 +147,7 @@ struct SearchParams {
   std::uint32_t depth;
   std::uint32_t capacity;
   FrontPlane plane;
+  KernelChoice kernels;  // as in the call of scans() that the batch was planned with
 
   std::uint32_t* counts;     // [n_queries]         out
   float* scores;             // [n_queries, depth]  out
@@ -181,8 +183,9 @@ struct Api {
   void (*destroy_view)(void* view);
   void (*destroy_table)(void* table);
   Status (*usage)(void const* segment, Usage* out);
-  // What panels the device's kernels take, rising; gives how many.
-  Status (*widths)(std::int32_t device, std::uint32_t* out, std::uint32_t* n);
+  // What scans the device may run on a plane, by rising width; gives how many, at most kMaxWidths.
+  Status (*scans)(std::int32_t device, FrontPlane plane, KernelChoice kernels, Scan* out,
+                  std::uint32_t* n);
   // Any number of threads at once. Nothing is lost if it fails.
   Status (*search)(SearchParams const* params);
   // A gate has a stream of ours, on which the producer of a tensor lets us wait for it: gives the

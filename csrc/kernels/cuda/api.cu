@@ -40,7 +40,7 @@ constexpr Api kApi{kAbiVersion,      0,
                    &create_view,     &create_table,
                    &destroy_segment, &destroy_view,
                    &destroy_table,   &measure_usage,
-                   &panel_widths,    &search,
+                   &scans,           &search,
                    &create_gate,     &destroy_gate,
                    &read_guest};
 

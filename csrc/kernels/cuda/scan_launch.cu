@@ -1,10 +1,8 @@
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <utility>
+#include <tuple>
 
 #include "kernels/cuda/scan_launch.cuh"
 #include "kernels/cuda/status.cuh"
@@ -23,17 +21,12 @@ std::span<ScanKernel const> kernels_for(bool is_hopper, FrontPlane plane) {
   }
 }
 
-bool is_generic_forced() {
-  char const* const wanted = std::getenv("HYRECALL_CUDA_KERNELS");
-  return wanted != nullptr && std::strcmp(wanted, "generic") == 0;
-}
-
 }  // namespace
 
-Scanner::Scanner(int device, FrontPlane plane) {
+Scanner::Scanner(int device, FrontPlane plane, KernelChoice kernels) {
   cudaDeviceProp properties;
   check(cudaGetDeviceProperties(&properties, device));
-  bool const is_hopper = properties.major == 9 && properties.minor == 0 && !is_generic_forced();
+  bool const is_hopper = properties.major == 9 && properties.minor == 0;
   n_multiprocessors_ = static_cast<unsigned>(properties.multiProcessorCount);
   check(cudaFuncSetAttribute(finish, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(select_bytes() + kMostSorted * kSortedBytes)));
@@ -43,39 +36,45 @@ Scanner::Scanner(int device, FrontPlane plane) {
        {take_queries, prepare_queries, fill_panels, cut_candidates, tighten, finish})
     check(cudaFuncGetAttributes(&unused, kernel));
   check(cudaFuncGetAttributes(&unused, rescore));
-  for (ScanKernel const& one : kernels_for(is_hopper, plane)) {
-    if (one.shared_bytes > properties.sharedMemPerBlockOptin) continue;
-    check(cudaFuncSetAttribute(one.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(one.shared_bytes)));
-    int per_multiprocessor = 0;
-    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-        &per_multiprocessor, one.kernel, static_cast<int>(one.n_threads), one.shared_bytes));
-    launches_.push_back(
-        {one, n_multiprocessors_ * static_cast<unsigned>(std::max(per_multiprocessor, 1))});
+  for (bool const is_generic : {false, true}) {
+    if (!is_generic && (!is_hopper || kernels.generic_only != 0)) continue;
+    for (ScanKernel const& one : kernels_for(!is_generic, plane)) {
+      Scan const scan{plane, one.width, is_generic};
+      if (!kernels.allows(scan) || one.shared_bytes > properties.sharedMemPerBlockOptin) continue;
+      check(cudaFuncSetAttribute(one.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 static_cast<int>(one.shared_bytes)));
+      int per_multiprocessor = 0;
+      check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+          &per_multiprocessor, one.kernel, static_cast<int>(one.n_threads), one.shared_bytes));
+      launches_.push_back(
+          {one, scan, n_multiprocessors_ * static_cast<unsigned>(std::max(per_multiprocessor, 1))});
+    }
+    if (!launches_.empty()) break;
   }
 }
 
-Scanner const& Scanner::of_device(int device, FrontPlane plane) {
+Scanner const& Scanner::of_device(int device, FrontPlane plane, KernelChoice kernels) {
   // Never destroyed: CUDA may be gone before static objects are.
-  static auto* const made = new std::map<std::pair<int, FrontPlane>, std::unique_ptr<Scanner>>;
+  static auto* const made =
+      new std::map<std::tuple<int, FrontPlane, KernelChoice>, std::unique_ptr<Scanner>>;
   static auto* const mutex = new std::mutex;
   std::lock_guard const lock(*mutex);
-  auto& scanner = (*made)[{device, plane}];
-  if (scanner == nullptr) scanner.reset(new Scanner(device, plane));
+  auto& scanner = (*made)[{device, plane, kernels}];
+  if (scanner == nullptr) scanner.reset(new Scanner(device, plane, kernels));
   return *scanner;
 }
 
-std::uint32_t Scanner::widths(std::uint32_t* out) const {
-  for (std::size_t i = 0; i < launches_.size(); ++i) out[i] = launches_[i].scan.width;
+std::uint32_t Scanner::scans(Scan* out) const {
+  for (std::size_t i = 0; i < launches_.size(); ++i) out[i] = launches_[i].scan;
   return static_cast<std::uint32_t>(launches_.size());
 }
 
 cudaError_t Scanner::scan(DenseJob const* job, std::uint32_t width, std::uint32_t width_number,
                           std::uint32_t stage, cudaStream_t stream) const {
   for (Launch const& one : launches_) {
-    if (one.scan.width != width) continue;
-    return launch(one.scan.kernel, one.n_ctas, one.scan.n_threads, one.scan.shared_bytes, stream,
-                  job, width_number, stage);
+    if (one.kernel.width != width) continue;
+    return launch(one.kernel.kernel, one.n_ctas, one.kernel.n_threads, one.kernel.shared_bytes,
+                  stream, job, width_number, stage);
   }
   return cudaErrorInvalidValue;
 }

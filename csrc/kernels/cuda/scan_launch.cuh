@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/cuda/kernels.cuh"
+#include "kernels/kernel_choice.hpp"
 
 namespace hyrecall::cuda {
 
@@ -29,21 +30,23 @@ std::span<ScanKernel const> sm90_bfloat16_kernels();
 
 class Scanner {
  public:
-  // Made once; HYRECALL_CUDA_KERNELS=generic forbids those made for one architecture.
-  static Scanner const& of_device(int device, FrontPlane plane);
+  // Made once.
+  static Scanner const& of_device(int device, FrontPlane plane, KernelChoice kernels);
 
-  // Writes the widths, rising, and gives how many; at most kMaxWidths.
-  std::uint32_t widths(std::uint32_t* out) const;
+  // Writes what it runs, by rising width, and gives how many; at most kMaxWidths, 0 where the
+  // choice leaves none.
+  std::uint32_t scans(Scan* out) const;
   unsigned n_multiprocessors() const { return n_multiprocessors_; }
   cudaError_t scan(DenseJob const* job, std::uint32_t width, std::uint32_t width_number,
                    std::uint32_t stage, cudaStream_t stream) const;
 
  private:
   struct Launch {
-    ScanKernel scan;
+    ScanKernel kernel;
+    Scan scan;
     unsigned n_ctas;  // as many as run at once: each takes its share of the visits
   };
-  Scanner(int device, FrontPlane plane);
+  Scanner(int device, FrontPlane plane, KernelChoice kernels);
 
   std::vector<Launch> launches_;
   unsigned n_multiprocessors_;

@@ -204,7 +204,7 @@ void run_search(SearchParams const& params) {
   std::size_t const n = params.batch.n_queries;
   if (n == 0) return;
   DeviceScope const device_scope(table.device);
-  Scanner const& scanner = Scanner::of_device(table.device, params.plane);
+  Scanner const& scanner = Scanner::of_device(table.device, params.plane, params.kernels);
   // Sizes are rounded up, so that batches of about the same size are one recorded sequence.
   Rooms rooms{};
   Places places = lay_out(params, table, nullptr, nullptr, rooms);
@@ -219,6 +219,7 @@ void run_search(SearchParams const& params) {
         key.widths << 8 | static_cast<std::uint32_t>(std::bit_width(params.batch.widths[w].width));
   key.sorted_rows = sorted_rows(params.depth);
   key.plane = static_cast<std::int32_t>(params.plane);
+  key.kernels = params.kernels;
   key.has_guest = params.guest.gate != nullptr;
 
   WorkspacePool& pool = WorkspacePool::of_device(table.device);
@@ -266,10 +267,11 @@ Status search(SearchParams const* params) {
   return guarded([&] { run_search(*params); });
 }
 
-Status panel_widths(std::int32_t device, std::uint32_t* out, std::uint32_t* n) {
+Status scans(std::int32_t device, FrontPlane plane, KernelChoice kernels, Scan* out,
+             std::uint32_t* n) {
   return guarded([&] {
     DeviceScope const device_scope(device);
-    *n = Scanner::of_device(device, FrontPlane::kInt8).widths(out);
+    *n = Scanner::of_device(device, plane, kernels).scans(out);
   });
 }
 

@@ -6,6 +6,7 @@
 namespace hyrecall::cuda {
 
 Status search(SearchParams const* params);
-Status panel_widths(std::int32_t device, std::uint32_t* out, std::uint32_t* n);
+Status scans(std::int32_t device, FrontPlane plane, KernelChoice kernels, Scan* out,
+             std::uint32_t* n);
 
 }  // namespace hyrecall::cuda

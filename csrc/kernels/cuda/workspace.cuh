@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/cuda/status.cuh"
+#include "kernels/kernel_choice.hpp"
 
 namespace hyrecall::cuda {
 
@@ -52,6 +53,7 @@ struct GraphKey {
   std::uint32_t widths;  // a bit a width
   std::uint32_t sorted_rows;
   std::int32_t plane;
+  KernelChoice kernels;
   bool has_guest;
   friend auto operator<=>(GraphKey const&, GraphKey const&) = default;
 };

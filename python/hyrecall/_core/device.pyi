@@ -38,3 +38,6 @@ def first_scores(
     dtype: str,
 ) -> npt.NDArray[np.float32]:
     """What the first pass on a device says of each row, query after query, shape (n,)."""
+
+def scans(folder: str, ordinal: int) -> list[str]:
+    """The scanning kernels that ``HYRECALL_CUDA_KERNELS`` leaves a device, ``PLANE:WIDTH:ARCH``."""

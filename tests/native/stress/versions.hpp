@@ -138,9 +138,9 @@ class Index {
       docs.push_back(held_[first + order.source[i]].docs[order.source_row[i]]);
     held_.resize(first);
     if (!docs.empty()) {
-      auto const merged =
-          text_segment_of(docs, options_, merge_lexical(lexical, order.source, order.source_row),
-                          DenseColumn::merge(dense, order.source, order.source_row));
+      auto const merged = text_segment_of(
+          docs, options_, merge_lexical(lexical, order.source, order.source_row),
+          DenseColumn::merge(dense, order.source, order.source_row, options_.front));
       held_.push_back({std::make_shared<SegmentView const>(merged), std::move(docs)});
     }
     changes_.emplace_back();

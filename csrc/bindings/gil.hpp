@@ -1,0 +1,68 @@
+// Letting go of the GIL and taking it, without an abort when the interpreter is about to end.
+//
+// CPython before 3.14 ends a thread that asks for the GIL while the interpreter finalises: it
+// unwinds the thread's stack, and a destructor, a noexcept function or a `catch (...)` on the way
+// aborts the process. So each call here that may take the GIL catches the unwinding itself and
+// never returns; the thread sleeps until the process has ended.
+#pragma once
+
+#include <cxxabi.h>
+#include <pybind11/pybind11.h>
+
+#include <chrono>
+#include <thread>
+
+namespace hyrecall::bindings {
+
+[[noreturn]] inline void wait_for_exit() {
+  for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
+// Lets other threads run Python as long as it lives.
+class WithoutGil {
+ public:
+  WithoutGil() : state_(PyEval_SaveThread()) {}
+  WithoutGil(WithoutGil const&) = delete;
+  WithoutGil& operator=(WithoutGil const&) = delete;
+  ~WithoutGil() {
+    try {
+      PyEval_RestoreThread(state_);
+    } catch (...) {
+      wait_for_exit();
+    }
+  }
+
+ private:
+  PyThreadState* state_;
+};
+
+class WithGil {
+ public:
+  WithGil() {
+    try {
+      state_ = PyGILState_Ensure();
+    } catch (...) {
+      wait_for_exit();
+    }
+  }
+  WithGil(WithGil const&) = delete;
+  WithGil& operator=(WithGil const&) = delete;
+  ~WithGil() { PyGILState_Release(state_); }
+
+ private:
+  PyGILState_STATE state_;
+};
+
+// Calls what runs Python, on any thread. Python lets others run in between, so the unwinding may
+// begin inside the call too.
+template <typename F>
+auto call_python(F const& call) {
+  WithGil const gil;
+  try {
+    return call();
+  } catch (abi::__forced_unwind const&) {
+    wait_for_exit();
+  }
+}
+
+}  // namespace hyrecall::bindings

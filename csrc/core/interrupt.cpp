@@ -1,0 +1,46 @@
+#include "core/interrupt.hpp"
+
+#include <chrono>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace hyrecall {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kPause{50};
+
+thread_local InterruptCheck t_check = nullptr;
+thread_local Clock::time_point t_next;
+thread_local std::atomic<bool> const* t_stopped = nullptr;
+
+}  // namespace
+
+InterruptGuard::InterruptGuard(InterruptCheck check) : outer_(std::exchange(t_check, check)) {
+  if (check != nullptr) t_next = Clock::now() + kPause;
+}
+
+InterruptGuard::~InterruptGuard() {
+  t_check = outer_;
+}
+
+StopGuard::StopGuard(std::atomic<bool> const& stopped) {
+  t_stopped = &stopped;
+}
+
+StopGuard::~StopGuard() {
+  t_stopped = nullptr;
+}
+
+void poll_interrupt() {
+  // Nobody sees this error: the thread that was helped throws what stopped it.
+  if (t_stopped != nullptr && t_stopped->load(std::memory_order_relaxed))
+    throw Error(ErrorCode::kInternal, "hyrecall", "stopped beside another thread");
+  if (t_check == nullptr || Clock::now() < t_next) return;
+  t_check();
+  t_next = Clock::now() + kPause;
+}
+
+}  // namespace hyrecall

@@ -1,0 +1,46 @@
+// What the variables HYRECALL_* of the environment force on native code, as plain data.
+//
+// The functions here are the only ones of csrc that read the environment. A call reads it once,
+// while it takes its arguments and holds Python's global lock, as Python does to set a variable:
+// the C library lets nobody read a variable while another thread changes one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "kernels/kernel_choice.hpp"
+
+namespace hyrecall {
+
+// What the first pass over vectors reads.
+enum class FrontChoice : std::uint8_t {
+  kAny,   // what is faster
+  kInt8,  // the int8 plane, which every column then has
+  kRows,  // the rows themselves
+};
+
+// How a batch on a device is staged, and how many candidates a query keeps meanwhile.
+struct DenseTuning {
+  std::uint32_t capacity;    // candidates kept for a query, at most
+  std::uint32_t seed_tiles;  // tiles a query reads without a threshold, at least 1
+  std::uint32_t growth;      // by how much a stage reads more than all before it, 2 to 32
+};
+
+struct Settings {
+  FrontChoice front = FrontChoice::kAny;  // HYRECALL_FRONT_PLANE=int8|rows
+  KernelChoice kernels{};                 // HYRECALL_CUDA_KERNELS=generic,-int8:256:sm_90a,...
+  std::optional<DenseTuning> tuning{};    // HYRECALL_DENSE_TUNING=capacity,seed tiles,growth
+};
+
+// A variable that is empty counts as not set. Throws kOption, which names the variable, for a value
+// that is none of those above.
+Settings read_settings();
+
+// "PLANE:WIDTH:ARCH", as in HYRECALL_CUDA_KERNELS.
+std::string name_of(Scan const& scan);
+
+// HYRECALL_ISA, "" if it is not set: the name of an instruction set for cpu::force_isa().
+std::string read_isa();
+
+}  // namespace hyrecall
