@@ -28,6 +28,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bench-json", type=Path, help="where to keep what was measured")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Measure in one process, with nothing beside it: tests run in several (pyproject.toml)."""
+    return 0
+
+
 def pytest_configure(config: pytest.Config) -> None:
     is_tiny = config.getoption("--bench-size") == "tiny"
     config.stash[_BENCH] = Bench(is_tiny=is_tiny)

@@ -2,7 +2,7 @@
 
     python -m bench.device_report OUTDIR --device cuda:0 --size full --command "bench/device.sh x"
 
-Reads steps.tsv, limits.json and cases.json of the folder; what a step did not write is left out.
+Reads steps.tsv, limits.json, cases.json and left_out.txt of the folder, as far as they are there.
 """
 
 from __future__ import annotations
@@ -85,11 +85,15 @@ def read(path: Path, otherwise: Any) -> Any:
     return json.loads(path.read_text()) if path.is_file() else otherwise
 
 
+def lines_of(path: Path) -> list[str]:
+    """Read the lines of a file; none where it is not there."""
+    return path.read_text().splitlines() if path.is_file() else []
+
+
 def steps(path: Path) -> list[Entry]:
     """Read what became of each step."""
-    lines = path.read_text().splitlines() if path.is_file() else []
     names = ("step", "result", "seconds", "last_line")
-    return [dict(zip(names, line.split("\t", 3), strict=True)) for line in lines]
+    return [dict(zip(names, line.split("\t", 3), strict=True)) for line in lines_of(path)]
 
 
 def ratio(entry: Entry) -> float | None:
@@ -167,6 +171,7 @@ def markdown(found: Entry) -> str:
             f"- limits: {limits['bandwidth_gb_s']} GB/s, {limits['rate_tflop_s']} TFLOP/s "
             f"({limits['how']})"
         )
+    lines += [f"- left out: {what}" for what in found["left_out"]]
     lines += ["", "| step | result | s | last line |", "|---|---|---|---|"]
     for one in found["steps"]:
         last = one["last_line"][:120].replace("|", "/")
@@ -196,6 +201,8 @@ def main() -> None:
         "steps": steps(options.out / "steps.tsv"),
         "limits": read(options.out / "limits.json", None),
         "cases": read(options.out / "cases.json", []),
+        "smoke": read(options.out / "smoke.json", {}),
+        "left_out": lines_of(options.out / "left_out.txt"),
     }
     (options.out / "device.json").write_text(json.dumps(found, indent=1) + "\n")
     (options.out / "device.md").write_text(markdown(found))
