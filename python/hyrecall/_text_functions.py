@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hyrecall.arguments import check_unicode
 from hyrecall.errors import DTypeError, OptionError, error
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def check_named(function: object, name: object, version: object) -> None:
 
 def take_stopwords(stopwords: str | Iterable[str] | None) -> str | tuple[str, ...] | None:
     """Check and freeze the stop words."""
-    if stopwords is None or stopwords == "english":
+    if stopwords is None or (isinstance(stopwords, str) and stopwords == "english"):
         return stopwords
     wish = "None, 'english' or a list of str"
     if isinstance(stopwords, (str, bytes)):
@@ -87,6 +88,7 @@ def take_stopwords(stopwords: str | Iterable[str] | None) -> str | tuple[str, ..
     for word in words:
         if not isinstance(word, str):
             raise error(OptionError, "stopwords", wish, f"{word!r} in it")
+        check_unicode("stopwords", word)
     return words
 
 

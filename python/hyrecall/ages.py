@@ -13,28 +13,38 @@ from hyrecall.errors import DTypeError, error
 __all__ = ["age_seconds", "importances", "utc"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_NANOSECONDS = {"D": 86_400 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 def age_seconds(times: pa.Array, now: datetime) -> npt.NDArray[np.float64]:
-    """Give now - time in seconds; NaN where there is no time. Naive times are UTC.
+    """Return now - time in seconds; NaN where there is no time. Naive times are UTC.
 
-    The difference is taken in integers of the finer unit of the column's and now's microseconds,
-    and rounded once.
+    The difference is taken in integers of microseconds, or of nanoseconds where the column has
+    them. It is exact for every value of the column and every `now`; its conversion to float64 and
+    the division round.
     """
-    if pa.types.is_date(times.type):
-        times = times.cast(pa.timestamp("s"))
-    unit: str = times.type.unit
+    kind = times.type
     missing = times.is_null().to_numpy(zero_copy_only=False)
-    ticks = times.cast(pa.int64()).fill_null(0).to_numpy()
-    micros = (now - _EPOCH) // timedelta(microseconds=1)
-    if unit == "ns":
-        difference = micros * 1_000 - ticks
-    else:
-        difference = micros - ticks * (1_000_000 // _PER_SECOND[unit])
-    per_second = _PER_SECOND["ns" if unit == "ns" else "us"]
-    seconds = difference.astype(np.float64) / per_second
-    return np.where(missing, np.nan, seconds)
+    count = pa.int32() if pa.types.is_date32(kind) else pa.int64()
+    ticks = times.view(count).cast(pa.int64()).fill_null(0).to_numpy()
+    tick = _NANOSECONDS[_unit(kind)]
+    fine = min(tick, _NANOSECONDS["us"])
+    instant = (now - _EPOCH) // timedelta(microseconds=1) * (_NANOSECONDS["us"] // fine)
+    per_tick = tick // fine
+    # Right modulo 2^64, so right wherever the difference itself fits int64.
+    wrapped = np.uint64(instant % 2**64) - ticks.view(np.uint64) * np.uint64(per_tick)
+    difference = wrapped.view(np.int64).astype(np.float64)
+    low, high = -((2**63 - 1 - instant) // per_tick), (instant + 2**63) // per_tick
+    fits = (ticks >= max(low, -(2**63))) & (ticks <= min(high, 2**63 - 1))
+    for row in np.flatnonzero(~fits):
+        difference[row] = float(instant - int(ticks[row]) * per_tick)
+    return np.where(missing, np.nan, difference / (10**9 // fine))
+
+
+def _unit(kind: pa.DataType) -> str:
+    if pa.types.is_date32(kind):
+        return "D"
+    return "ms" if pa.types.is_date64(kind) else str(kind.unit)
 
 
 def importances(ratings: pa.Array, default: float, scale: float) -> npt.NDArray[np.float64]:

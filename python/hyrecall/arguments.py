@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,24 @@ import numpy as np
 
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = ["listed", "number", "place_in", "plain", "read_path", "whole"]
+__all__ = [
+    "check_unicode",
+    "is_one_of",
+    "items_of",
+    "listed",
+    "number",
+    "one_of",
+    "place_in",
+    "plain",
+    "read_path",
+    "whole",
+]
+
+NAME_BYTES = 255
+"""Of a file or folder, as Linux has them."""
+
+PATH_BYTES = 4000
+"""Linux takes 4,095; what is left is for the names of files in a folder."""
 
 
 def plain(value: Any) -> Any:
@@ -41,6 +59,33 @@ def number(argument: str, value: object, low: float, high: float, wish: str) -> 
     if not (math.isfinite(given) and low <= given <= high):
         raise error(OptionError, argument, wish, value)
     return given
+
+
+def is_one_of(value: object, known: Iterable[str]) -> bool:
+    """Return whether a value is one of some names; an array is none, whatever it holds."""
+    return isinstance(value, str) and value in known
+
+
+def one_of(argument: str, value: object, known: tuple[str, ...]) -> None:
+    """Check a choice among names."""
+    if not is_one_of(value, known):
+        raise error(OptionError, argument, f"one of {known}", repr(value))
+
+
+def check_unicode(argument: str, text: str) -> None:
+    """Refuse a lone surrogate, which no file and no Arrow column can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise error(OptionError, argument, "valid Unicode", repr(text)) from None
+
+
+def items_of(value: object) -> tuple[Any, ...] | None:
+    """Return the items of an iterable; None: it has none (also an array without axes)."""
+    try:
+        return tuple(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
 
 
 def listed(value: Any) -> Any:
@@ -81,15 +126,30 @@ def place_in(n: int, index: Any, what: str) -> int:
 
 
 def read_path(value: str | os.PathLike[str]) -> Path:
-    """Take a path.
+    """Take a path that the system can have a file at.
 
     Raises
     ------
     DTypeError
         Neither a str nor an ``os.PathLike`` of one.
+    OptionError
+        It has a NUL, a character that is no Unicode, or a name of more than 255 bytes.
     """
     try:
-        return Path(value)
+        path = Path(value)
     except TypeError:
         wish = "a path (str or os.PathLike)"
         raise error(DTypeError, "path", wish, f"{type(value).__name__} {value!r}") from None
+    try:
+        lengths = [len(os.fsencode(name)) for name in path.parts]
+    except UnicodeEncodeError:
+        raise error(OptionError, "path", "a path of valid Unicode", ascii(str(path))) from None
+    if "\0" in str(path):
+        raise error(OptionError, "path", "a path without NUL", ascii(str(path)))
+    if max(lengths, default=0) > NAME_BYTES:
+        got = f"one of {max(lengths)} bytes"
+        raise error(OptionError, "path", f"names of at most {NAME_BYTES} bytes", got)
+    if sum(lengths) + len(lengths) > PATH_BYTES:
+        got = f"{sum(lengths) + len(lengths)} bytes"
+        raise error(OptionError, "path", f"at most {PATH_BYTES} bytes", got)
+    return path

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from hyrecall.arrow_lists import is_list
+from hyrecall.arrow_checks import first_bad, is_list
 from hyrecall.arrow_values import python_values
 from hyrecall.errors import DTypeError, error
 
-__all__ = ["cast_line", "first_bad", "join_column", "type_nulls"]
+__all__ = ["cast_line", "join_column", "type_nulls"]
 
 
 def type_nulls(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
@@ -80,21 +80,6 @@ def _is_same(before: pa.Array, after: pa.Array) -> bool:
 def _fields(array: pa.Array) -> list[pa.Array]:
     named = zip((field.name for field in array.type), array.flatten(), strict=True)
     return [part for _, part in sorted(named, key=lambda pair: pair[0])]
-
-
-def first_bad(n_rows: int, is_good: Callable[[int, int], bool]) -> int:
-    """Find the first bad of `n_rows` rows, one of which is bad, by halving.
-
-    `is_good(start, n)` tells of n rows from `start`; the first bad one is in the half that fails.
-    """
-    low, high = 0, n_rows
-    while high - low > 1:
-        middle = (low + high) // 2
-        if is_good(low, middle - low):
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 def join_column(

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
+from hyrecall.arrow_read import damage_of
 from hyrecall.errors import CorruptIndexError, error
 from hyrecall.schema import Schema
 from hyrecall.segments import Segment, segment_from_parts
@@ -26,7 +27,6 @@ __all__ = [
     "dead_batch",
     "dead_rows",
     "optional_roles",
-    "read_batch",
     "roles",
     "segment_of",
     "write_batch",
@@ -97,21 +97,6 @@ def write_batch(sink: Any, batch: pa.RecordBatch) -> None:
     options = pa.ipc.IpcWriteOptions(allow_64bit=True)  # postings may pass 2^31
     with pa.ipc.new_file(sink, batch.schema, options=options) as writer:
         writer.write_batch(batch)
-
-
-def read_batch(path: Path, buffer: pa.Buffer) -> pa.RecordBatch:
-    """Read the one batch of an Arrow IPC file, without a copy; ``path`` is for messages."""
-    try:
-        reader = pa.ipc.open_file(buffer)
-        if reader.num_record_batches != 1:
-            raise error(CorruptIndexError, str(path), "one batch", reader.num_record_batches)
-        batch = reader.get_batch(0)
-        batch.validate()  # that every buffer is as long as its column
-    except (pa.ArrowException, OSError) as fault:
-        if isinstance(fault, CorruptIndexError):
-            raise
-        raise error(CorruptIndexError, str(path), "an Arrow IPC file", fault) from fault
-    return batch
 
 
 # ---- out ----
@@ -217,6 +202,7 @@ def segment_of(
     has_role: Callable[[str], bool],
     schema: Schema,
     dims: Mapping[str, int],
+    threads: int,
 ) -> Segment:
     """Join the files of a segment.
 
@@ -231,22 +217,25 @@ def segment_of(
         Whether there is a file of an optional role.
     schema : Schema
     dims : mapping of str to int
+    threads : int
 
     Raises
     ------
     CorruptIndexError
-        A file of other columns or another length than its role has.
+        A file of other columns or another length than its role has, or with content that no save
+        writes.
     """
 
-    def take(role: str, *wanted: pa.Schema) -> pa.RecordBatch:
+    def take(role: str, *wanted: pa.Schema) -> tuple[Path, pa.RecordBatch]:
         path, batch = open_role(role)
         if not any(batch.schema.equals(one) for one in wanted):
             raise error(CorruptIndexError, str(path), f"columns {wanted[0]}", batch.schema)
         if role.startswith("documents") and batch.num_rows != n_rows:
             raise error(CorruptIndexError, str(path), f"{n_rows} rows", batch.num_rows)
-        return batch
+        return path, batch
 
-    path, batch = open_role("rows")
+    rows_path, batch = open_role("rows")
+    path = rows_path
     names = list(schema.row_columns)
     first = pa.field("seq", pa.int64())
     if batch.schema.names != ["seq", *names] or not batch.schema.field(0).equals(first):
@@ -266,15 +255,24 @@ def segment_of(
         norms = _values(vectors.column(1))
         front = None
         if has_role(f"plane-{at}"):
-            front = _front(take(f"plane-{at}", _plane_schema(dims[arm])))
-        dense[arm] = _core.DenseColumn.from_parts(arm, dtype, dims[arm], plane, norms, front)
+            path, blocks = take(f"plane-{at}", _plane_schema(dims[arm]))
+            front = _front(blocks)
+        with damage_of(path, "a part of the segment"):
+            dense[arm] = _core.DenseColumn.from_parts(arm, dtype, dims[arm], plane, norms, front)
     lexical = {}
     for at, arm in enumerate(schema.text_arms):
-        documents = take(f"documents-{at}", _DOCUMENTS, _DOCUMENTS_1)
+        _, documents = take(f"documents-{at}", _DOCUMENTS, _DOCUMENTS_1)
         is_old = documents.schema.equals(_DOCUMENTS_1)
-        terms = take(f"terms-{at}", *([_TERMS_1] if is_old else _TERMS.values()))
-        lexical[arm] = _lexical(arm, documents, terms)
-    return segment_from_parts(rows, _values(batch.column(0)), schema, lexical, dense, name=name)
+        path, terms = take(f"terms-{at}", *([_TERMS_1] if is_old else _TERMS.values()))
+        with damage_of(path, "terms of the segment's documents"):
+            lexical[arm] = _lexical(arm, documents, terms, threads)
+    path = rows_path
+    with damage_of(path, "rows of the schema's types"):
+        seqs = _values(batch.column(0))
+        made = segment_from_parts(rows, seqs, schema, lexical, dense, name=name)
+    if made.core.duplicate is not None or made.column(schema.key).null_count:
+        raise error(CorruptIndexError, str(path), "keys unique within a cell", "others")
+    return made
 
 
 def _front(batch: pa.RecordBatch) -> tuple[Numbers, Numbers, Numbers]:
@@ -287,7 +285,9 @@ def _front(batch: pa.RecordBatch) -> tuple[Numbers, Numbers, Numbers]:
     )
 
 
-def _lexical(arm: str, documents: pa.RecordBatch, terms: pa.RecordBatch) -> _core.LexicalColumn:
+def _lexical(
+    arm: str, documents: pa.RecordBatch, terms: pa.RecordBatch, threads: int
+) -> _core.LexicalColumn:
     term_offsets, term_bytes = _strings(terms.column(0))
     forward_offsets, forward_bytes = _strings(documents.column(1))
     parts: dict[str, Any] = {
@@ -309,7 +309,7 @@ def _lexical(arm: str, documents: pa.RecordBatch, terms: pa.RecordBatch) -> _cor
             "escape_offsets": _offsets(escapes, np.int32).view(np.uint32),
             "escapes": _values(escapes.values.values),
         }
-    return _core.LexicalColumn.from_parts(arm, parts)
+    return _core.LexicalColumn.from_parts(arm, parts, threads)
 
 
 def dead_rows(

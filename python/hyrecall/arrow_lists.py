@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hyrecall.arrow_checks import check_column, is_list
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.matrices import Array, Mask, SourceDtype, describe_row, for_rows
 
-__all__ = ["ListRows", "arrow_column", "is_arrow", "is_list", "read_lists"]
+__all__ = ["ListRows", "arrow_column", "is_arrow", "read_lists"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,17 +33,6 @@ class ListRows:
 def is_arrow(value: object) -> bool:
     """Tell whether the value speaks the Arrow PyCapsule protocol."""
     return hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
-
-
-def is_list(kind: pa.DataType) -> bool:
-    """Tell whether the type is a list of variable length, in any of its layouts."""
-    types = pa.types
-    return bool(
-        types.is_list(kind)
-        or types.is_large_list(kind)
-        or types.is_list_view(kind)
-        or types.is_large_list_view(kind)
-    )
 
 
 def arrow_column(value: Any) -> pa.ChunkedArray:
@@ -78,8 +68,9 @@ def read_lists(
     ShapeError
         Rows of another length, of length 0, or none to tell the length from.
     OptionError
-        A null inside a row.
+        A null inside a row, or offsets that lead out of the column.
     """
+    check_column(column, argument, lambda row: describe_row(row_name, row))
     if pa.types.is_null(column.type) and dim is not None:  # what a column of None only becomes
         nothing = np.zeros((len(column), dim), np.float32)
         return ListRows("float32", dim, (nothing,), np.zeros(len(column), np.bool_))

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hyrecall.arrow_lists import is_list
+from hyrecall.arrow_checks import is_list
 
 __all__ = ["plain_column"]
 

@@ -1,6 +1,7 @@
-"""Arrow columns as Python values, the same whether pandas is installed or not.
+"""Converts Arrow columns to Python values, the same whether pandas is installed or not.
 
-pyarrow needs pandas for what is counted in nanoseconds, and fails where a moment is no datetime.
+pyarrow needs pandas for nanoseconds, and fails where a moment is no datetime or text is not UTF-8.
+A value never depends on the other values of its column, which may belong to other queries.
 """
 
 from __future__ import annotations
@@ -10,15 +11,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["python_values"]
+from hyrecall.arrow_checks import is_list
+
+__all__ = ["python_values", "readable"]
+
+
+NAT = -(2**63)  # the count that NumPy reads as no time at all
 
 
 def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """Give the values of a column, None for nulls.
+    """Return the values of a column, None for nulls.
 
-    Times are those of ``datetime`` where they are exact to the microsecond and in its range.
-    Others, also inside lists and structs, are ``numpy.datetime64`` (UTC where the column has a time
-    zone) or, as durations and as times since midnight, ``numpy.timedelta64``.
+    Text that is not UTF-8 has U+FFFD in place of such bytes. Times are those of ``datetime`` where
+    they are exact to the microsecond and in its range. Others, also inside lists and structs, are
+    ``numpy.datetime64`` (UTC where the column has a time zone) or, as durations and as times since
+    midnight, ``numpy.timedelta64``.
 
     Examples
     --------
@@ -31,6 +38,20 @@ def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
         return values
     except (pa.ArrowNotImplementedError, ValueError, OverflowError):
         return [_value(scalar) for scalar in array]
+
+
+def readable(array: pa.Array) -> pa.Array:
+    """Return an array of text with U+FFFD in place of bytes that are not UTF-8; others as they are.
+
+    Text is checked when it comes in, but indexes saved by earlier versions may hold any bytes.
+    """
+    if not pa.types.is_large_string(array.type):
+        return array
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        return pa.array(python_values(array), array.type)
+    return array
 
 
 def _in_microseconds(kind: pa.DataType) -> pa.DataType:
@@ -59,7 +80,7 @@ def _unit(kind: pa.DataType) -> str:
     return "D" if unit == "day" else unit
 
 
-def _value(scalar: pa.Scalar) -> Any:
+def _value(scalar: pa.Scalar) -> Any:  # noqa: PLR0911
     types, kind = pa.types, scalar.type
     if not scalar.is_valid:
         return None
@@ -69,8 +90,12 @@ def _value(scalar: pa.Scalar) -> Any:
         return [(_value(one["key"]), _value(one["value"])) for one in scalar.values]
     if types.is_struct(kind):
         return {name: _value(part) for name, part in scalar.items()}
-    if types.is_large_list(kind) or types.is_fixed_size_list(kind):
+    if types.is_union(kind):
+        return _value(scalar.value)
+    if is_list(kind) or types.is_fixed_size_list(kind):
         return [_value(one) for one in scalar.values]
+    if types.is_large_string(kind) or types.is_string(kind):
+        return scalar.as_buffer().to_pybytes().decode(errors="replace")
     return scalar.as_py()
 
 
@@ -80,5 +105,7 @@ def _moment(scalar: pa.Scalar) -> Any:
         return scalar.cast(_in_microseconds(kind)).as_py()
     except (ValueError, OverflowError):
         is_moment = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
-        count = np.int64(scalar.value)
-        return count.view(f"{'M8' if is_moment else 'm8'}[{_unit(kind)}]")
+        count, unit = int(scalar.value), _unit(kind)
+        if count == NAT:  # an even number: the same moment in units twice as long
+            count, unit = count // 2, f"2{unit}"
+        return np.int64(count).view(f"{'M8' if is_moment else 'm8'}[{unit}]")

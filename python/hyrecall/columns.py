@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hyrecall.arrow_casts import cast_line, first_bad, join_column, type_nulls
-from hyrecall.arrow_lists import is_list
+from hyrecall.arrow_casts import cast_line, join_column, type_nulls
+from hyrecall.arrow_checks import check_column, is_list
 from hyrecall.arrow_plain import plain_column
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
 from hyrecall.matrices import VectorInput, describe_row
@@ -97,16 +96,16 @@ def read_table(
     ShapeError
         Vectors of another shape, or rows of different lengths.
     OptionError
-        A column that is missing, ambiguous or given twice; a value outside its type's range; NaN or
-        infinity.
+        A column that is missing, ambiguous or given twice; a value that its type does not allow
+        (text that is not UTF-8, offsets that lead out of the column); NaN or infinity.
 
     Notes
     -----
     A key is a string or an integer that fits int64. A cell is a string, integer or boolean. An
     attribute is a boolean, integer, float, string, date, time, timestamp or duration, or a list of
-    those. A stored column has any Arrow type. Text that is not UTF-8 is the tokenizer's affair;
-    other strings must be UTF-8. float64 vectors are rounded once, to float32 or to the arm's own
-    dtype.
+    those. A stored column has any Arrow type. Every value must be one that its type allows: text is
+    UTF-8, a date64 a whole day, a time lies within its day. float64 vectors are rounded once, to
+    float32 or to the arm's own dtype.
 
     Examples
     --------
@@ -209,7 +208,9 @@ class _Reader:
 
     def plain(self, name: str) -> pa.ChunkedArray:
         if name not in self._plain:
-            column = plain_column(self.table.column(name))
+            given = self.table.column(name)
+            check_column(given, name, self.where)  # before anything follows its offsets
+            column = plain_column(given)
             kind = self.types.get(name)
             self._plain[name] = column if kind is None else type_nulls(column, kind)
         return self._plain[name]
@@ -250,7 +251,7 @@ def _key(reader: _Reader, name: str) -> pa.ChunkedArray:
         remedy = f"drop such rows: table.filter(table[{name!r}].is_valid())"
         raise error(KeyConflictError, name, "a key in every row", got, remedy)
     if pa.types.is_large_string(column.type):
-        return _utf8(reader, name, column)
+        return column
     if pa.types.is_integer(column.type):
         return _int64(reader, name, column)
     raise reader.wrong_type(name, "a string or integer key", column.type, "pa.string()")
@@ -259,7 +260,7 @@ def _key(reader: _Reader, name: str) -> pa.ChunkedArray:
 def _cell(reader: _Reader, name: str) -> pa.ChunkedArray:
     column = reader.plain(name)
     if pa.types.is_large_string(column.type):
-        return _utf8(reader, name, column)
+        return column
     if pa.types.is_integer(column.type):
         return _int64(reader, name, column)
     if pa.types.is_boolean(column.type):
@@ -278,7 +279,7 @@ def _attribute(reader: _Reader, name: str) -> pa.ChunkedArray:
         fix = "pa.float64()" if pa.types.is_decimal(kind) else "pa.string()"
         wish = "an attribute (boolean, number, string, date, time, duration, or a list of those)"
         raise reader.wrong_type(name, wish, column.type, f"pa.list_({fix})" if listed else fix)
-    return _utf8(reader, name, column)
+    return column
 
 
 def _stored(reader: _Reader, name: str) -> pa.ChunkedArray:
@@ -341,24 +342,3 @@ def _int64(reader: _Reader, name: str, column: pa.ChunkedArray) -> pa.ChunkedArr
             got = f"{column[row]} {reader.where(row)}"
             raise error(OptionError, name, f"integers of at most {largest} (int64)", got)
     return column.cast(pa.int64())
-
-
-def _utf8(reader: _Reader, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Refuse bytes that are no UTF-8, which a stream from elsewhere can hold."""
-    first_row = 0
-    for chunk in column.chunks:
-        try:
-            chunk.validate(full=True)
-        except pa.ArrowInvalid as fault:
-            row = reader.where(first_row + first_bad(len(chunk), partial(_is_valid, chunk)))
-            raise error(OptionError, name, "valid UTF-8", f"{fault} {row}") from fault
-        first_row += len(chunk)
-    return column
-
-
-def _is_valid(chunk: pa.Array, start: int, n_rows: int) -> bool:
-    try:
-        chunk.slice(start, n_rows).validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True

@@ -34,6 +34,7 @@ __all__ = [
     "MissingExtraError",
     "NotFoundError",
     "OptionError",
+    "SaveConflictError",
     "ScopeError",
     "ShapeError",
     "StoreError",
@@ -46,6 +47,10 @@ __all__ = [
 
 class WriterBusyError(HyrecallError, RuntimeError):
     """Another writer holds this index or store."""
+
+
+class SaveConflictError(HyrecallError, RuntimeError):
+    """The folder holds a version of an index that the one to be saved does not contain."""
 
 
 class MissingExtraError(HyrecallError, ImportError):

@@ -1,33 +1,26 @@
-"""Saving an index to a folder and opening it again.
+"""Opening a saved index.
 
-A folder holds immutable Arrow IPC files and one MANIFEST that names those that count. Writers take
-a lock; readers take none: they read the MANIFEST and map its files, and if a writer removed one of
-them in between, they start over with the MANIFEST that took its place. The format: docs/format.md.
+Readers take no lock: they read the MANIFEST and map its files, and if a writer removed one of them
+in between, they start over with the MANIFEST that took its place. The format: docs/format.md.
 """
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core, disk
 from hyrecall.analyzer import Analyzer
-from hyrecall.arrow_files import (
-    batches_of,
-    dead_batch,
-    dead_rows,
-    optional_roles,
-    read_batch,
-    roles,
-    segment_of,
-    write_batch,
-)
+from hyrecall.arguments import one_of
+from hyrecall.arrow_files import dead_rows, optional_roles, roles, segment_of
+from hyrecall.arrow_read import damage_of, read_batch
 from hyrecall.errors import (
     CorruptIndexError,
     DTypeError,
@@ -35,161 +28,27 @@ from hyrecall.errors import (
     OptionError,
     error,
 )
-from hyrecall.manifest import FILE_NAME, MANIFEST, FileEntry, Manifest, SegmentEntry, TextFacts
+from hyrecall.lineage import Lineage
+from hyrecall.manifest import MANIFEST, Manifest, SegmentEntry, read_seal, seal_of
 from hyrecall.plan import IndexFacts
 from hyrecall.schema import Schema, Text
 from hyrecall.scoring import BM25
-from hyrecall.segments import Segment, State, renamed
+from hyrecall.segments import Segment, State
 
-__all__ = ["open_index", "save_index"]
+__all__ = ["Opening", "is_current", "open_index"]
+
+_MOST_GAPS = 8  # numbers without a row for each row, up to which a table finds duplicates
 
 FULL_CHECK_BELOW = 8 * 10**9
 """Bytes up to which every block is checked at open: a second or so."""
 
 
-# ---- saving ----
-
-
-def save_index(path: Path, facts: IndexFacts, state: State) -> State:
-    """Make the folder hold this state: write what it lacks, then put a new MANIFEST in place.
+@dataclass(frozen=True)
+class Opening:
+    """How an index is opened, and opened again by a reload.
 
     Parameters
     ----------
-    path : Path
-        Made if it is not there. An index that it already holds is replaced as a whole.
-    facts : IndexFacts
-    state : State
-
-    Returns
-    -------
-    State
-        The same, with every segment under the name it was saved by.
-
-    Raises
-    ------
-    WriterBusyError
-        Another thread or process is saving there.
-    CorruptIndexError
-        The folder's MANIFEST is damaged or of a newer format (the folder is left as it is), or
-        vectors of this index, not read since it was opened, turn out to be damaged.
-    OSError
-        From the disk. The folder then holds the version it held before, or, if only the last sync
-        failed, the new one.
-    """
-    disk.make_folder(path)
-    with disk.writer_lock(path):
-        before = _version_to_replace(path)
-        named = [s if s.name else renamed(s, secrets.token_hex(8)) for s in state.segments]
-        written: list[Path] = []
-        try:
-            entries = tuple(
-                _save_segment(path, facts.schema, segment, view, before, written)
-                for segment, view in zip(named, state.views, strict=True)
-            )
-            manifest = _describe(facts, state, entries, version=before.version + 1 if before else 1)
-            disk.prepare(path, MANIFEST, manifest.to_bytes())
-        except BaseException:
-            disk.remove(written)  # a full disk should not stay full of what nobody can use
-            raise
-        disk.commit(path, MANIFEST)
-        ours = (file for file in path.iterdir() if FILE_NAME.fullmatch(file.name))
-        disk.remove([file for file in ours if file.name not in manifest.files])
-    return replace(state, segments=tuple(named))
-
-
-def _version_to_replace(path: Path) -> Manifest | None:
-    """Read the MANIFEST that a save replaces."""
-    try:
-        text = (path / MANIFEST).read_bytes()
-    except FileNotFoundError:
-        return None
-    return Manifest.from_bytes(text, path / MANIFEST)
-
-
-def _save_segment(
-    path: Path,
-    schema: Schema,
-    segment: Segment,
-    view: _core.SegmentView,
-    before: Manifest | None,
-    written: list[Path],
-) -> SegmentEntry:
-    """Write the files of a segment that the folder lacks; note what was written."""
-    assert segment.name is not None
-    known = {s.name: s for s in before.segments}.get(segment.name) if before else None
-    held = dict(known.files) if known else {}
-    dead = held.pop("dead", None)
-    if not held or not all(_is_there(path, file) for file in held.values()):
-        held = {}
-        for role, batch in batches_of(segment, schema):
-            held[role] = _write(path / f"{segment.name}-{role}.arrow", batch, written)
-    if view.n_dead:
-        batch = dead_batch(view)
-        if dead is None or not _is_there(path, dead) or not _would_equal(dead, batch):
-            name = f"{segment.name}-dead-{secrets.token_hex(8)}.arrow"
-            dead = _write(path / name, batch, written)
-        held["dead"] = dead
-    return SegmentEntry(segment.name, view.n_rows, view.n_dead, held)
-
-
-def _is_there(path: Path, file: FileEntry) -> bool:
-    try:
-        return (path / file.name).stat().st_size == file.size
-    except FileNotFoundError:
-        return False
-
-
-def _would_equal(file: FileEntry, batch: pa.RecordBatch) -> bool:
-    sink = pa.BufferOutputStream()
-    write_batch(sink, batch)
-    content = sink.getvalue()
-    return file.size == content.size and file.blocks == disk.block_checksums(content)
-
-
-def _write(file: Path, batch: pa.RecordBatch, written: list[Path]) -> FileEntry:
-    written.append(file)
-    size, blocks = disk.write_file(file, partial(write_batch, batch=batch))
-    return FileEntry(file.name, size, blocks)
-
-
-def _describe(
-    facts: IndexFacts, state: State, segments: tuple[SegmentEntry, ...], *, version: int
-) -> Manifest:
-    from hyrecall import __version__
-
-    texts = {}
-    for arm, text in facts.schema.text_arms.items():
-        analyzer = facts.analyzers[arm]
-        own = [n for n in ("analyzer", "bm25") if getattr(text, n) is not None]
-        bm25 = facts.bm25[arm].to_dict()
-        texts[arm] = TextFacts(analyzer.to_dict(), analyzer.hash, bm25, tuple(own))
-    return Manifest(
-        generator=f"hyrecall {__version__}",
-        version=version,
-        next_seq=state.next_seq,
-        schema=facts.schema.to_dict(),
-        texts=texts,
-        dims=dict(facts.dims),
-        segments=segments,
-    )
-
-
-# ---- opening ----
-
-
-def open_index(
-    path: Path,
-    *,
-    analyzer: Analyzer | Mapping[str, Analyzer] | None,
-    memory: str,
-    verify: str | None,
-    threads: int,
-) -> tuple[IndexFacts, State]:
-    """Open the version that a folder holds now.
-
-    Parameters
-    ----------
-    path : Path
     analyzer : Analyzer or mapping of str to Analyzer, optional
         For arms whose analyzer has a callable, or all if none has; its hash must be the stored one.
     memory : {"mmap", "ram"}
@@ -200,34 +59,72 @@ def open_index(
 
     Raises
     ------
+    OptionError
+        An unknown option.
+    """
+
+    analyzer: Analyzer | Mapping[str, Analyzer] | None = None
+    memory: str = "mmap"
+    verify: str | None = None
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        one_of("memory", self.memory, ("mmap", "ram"))
+        if self.verify is not None:
+            one_of("verify", self.verify, ("full", "structure"))
+
+
+def open_index(
+    path: Path, how: Opening, held: tuple[IndexFacts, State] | None = None
+) -> tuple[IndexFacts, State, str]:
+    """Open the version that a folder holds now.
+
+    Parameters
+    ----------
+    path : Path
+    how : Opening
+    held : tuple of IndexFacts and State, optional
+        Of an index that takes up this version: its facts stay, and a segment that it holds already
+        is not read again, since the name of a segment stands for the same documents for ever.
+
+    Returns
+    -------
+    tuple of IndexFacts, State and str
+        The last is the seal of the version.
+
+    Raises
+    ------
     IndexNotFoundError
         There is nothing at ``path``.
     CorruptIndexError
         A file is missing, damaged or of a newer format, or an analyzer is no longer what it was.
     OptionError
-        An unknown option; an analyzer that is missing, or not the one the index was built with.
+        An analyzer is missing, or is not the one the index was built with; or the folder holds an
+        index of another schema than ``held``.
     """
-    _one_of("memory", memory, ("mmap", "ram"))
-    if verify is not None:
-        _one_of("verify", verify, ("full", "structure"))
-    manifest = _read_manifest(path)
+    manifest, seal = _read_manifest(path)
     while True:
         try:
-            return _open_version(path, manifest, analyzer, memory, verify, threads)
+            return *_open_version(path, manifest, how, held), seal
         except CorruptIndexError:
             # A save may have replaced this version and removed its files while we opened them.
-            newer = _read_manifest(path)
-            if newer == manifest:
+            newer, newer_seal = _read_manifest(path)
+            if newer_seal == seal:
                 raise
-            manifest = newer
+            manifest, seal = newer, newer_seal
 
 
-def _one_of(argument: str, value: object, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise error(OptionError, argument, f"one of {known}", repr(value))
+def is_current(path: Path, lineage: Lineage) -> bool:
+    """Return whether a folder still holds a version that an index holds."""
+    try:
+        return lineage.holds(read_seal(path / MANIFEST))
+    except (FileNotFoundError, NotADirectoryError, CorruptIndexError):
+        return False
 
 
-def _read_manifest(path: Path) -> Manifest:
+def _read_manifest(path: Path) -> tuple[Manifest, str]:
+    """Read the MANIFEST of a folder, and its seal."""
     if not path.exists():
         raise error(IndexNotFoundError, "path", "the folder of a saved index", f"nothing at {path}")
     try:
@@ -235,35 +132,47 @@ def _read_manifest(path: Path) -> Manifest:
     except (FileNotFoundError, NotADirectoryError):
         wish = "the MANIFEST of a saved index"
         raise error(CorruptIndexError, str(path / MANIFEST), wish, "no such file") from None
-    return Manifest.from_bytes(text, path / MANIFEST)
+    return Manifest.from_bytes(text, path / MANIFEST), seal_of(text, path / MANIFEST)
 
 
 def _open_version(
-    path: Path,
-    manifest: Manifest,
-    analyzer: Analyzer | Mapping[str, Analyzer] | None,
-    memory: str,
-    verify: str | None,
-    threads: int,
+    path: Path, manifest: Manifest, how: Opening, held: tuple[IndexFacts, State] | None
 ) -> tuple[IndexFacts, State]:
-    analyzers = _analyzers(path, manifest, analyzer)
-    bm25 = {arm: BM25(**text.bm25) for arm, text in manifest.texts.items()}
-    schema = _schema(manifest, analyzers, bm25)
-    full = verify == "full" or (verify is None and manifest.n_bytes < FULL_CHECK_BELOW)
+    given = how.analyzer
+    if held is not None:
+        given = {arm: one for arm, one in held[0].analyzers.items() if arm in manifest.texts}
+    analyzers = _analyzers(path, manifest, given)
+    with damage_of(path / MANIFEST, "the options of an index"):
+        bm25 = {arm: BM25(**text.bm25) for arm, text in manifest.texts.items()}
+        schema = _schema(manifest, analyzers, bm25)
+        arms = (schema.text_arms.keys(), schema.vector_arms.keys())
+        if (manifest.texts.keys(), manifest.dims.keys()) != arms:
+            raise ValueError("arms that the schema does not have")
+    full = how.verify == "full" or (how.verify is None and manifest.n_bytes < FULL_CHECK_BELOW)
+    if held is not None:
+        _check_same(path, held[0], schema, analyzers, bm25, manifest.dims)
+    known = {segment.name: segment for segment in held[1].segments} if held else {}
     segments, views = [], []
     for entry in manifest.segments:
-        segment, view = _open_segment(path, entry, schema, manifest.dims, memory, full)
+        segment, view = _open_segment(
+            path, entry, schema, manifest.dims, how, full, known.get(entry.name)
+        )
         segments.append(segment)
         views.append(view)
-    facts = IndexFacts(
-        schema=schema,
-        analyzers=analyzers,
-        bm25=bm25,
-        dims=dict(manifest.dims),
-        row_types={name: segments[0].rows.schema.field(name).type for name in schema.row_columns},
-        threads=threads,
-    )
-    return facts, State.of(segments, views, manifest.next_seq)
+    _check_together(path, manifest, segments, full)
+    state = State.of(segments, views, manifest.next_seq)
+    if held is not None:
+        return held[0], state
+    types = {name: segments[0].rows.schema.field(name).type for name in schema.row_columns}
+    dims = dict(manifest.dims)
+    return IndexFacts(schema, analyzers, bm25, dims, types, how.threads), state
+
+
+def _check_same(path: Path, facts: IndexFacts, *found: object) -> None:
+    """Refuse a version that calls prepared for this index could not be asked."""
+    if found != (facts.schema, facts.analyzers, facts.bm25, facts.dims):
+        wish = f"in {path} an index with the schema, analyzers and dimensions of this one"
+        raise error(OptionError, "path", wish, "another", "open it: hr.Index.open(path)")
 
 
 def _open_segment(
@@ -271,8 +180,9 @@ def _open_segment(
     entry: SegmentEntry,
     schema: Schema,
     dims: Mapping[str, int],
-    memory: str,
+    how: Opening,
     full: bool,
+    known: Segment | None,
 ) -> tuple[Segment, _core.SegmentView]:
     wanted = {*roles(schema), *(["dead"] if entry.n_dead else [])}
     if entry.files.keys() - set(optional_roles(schema)) != wanted:
@@ -288,7 +198,7 @@ def _open_segment(
     def open_role(role: str) -> tuple[Path, pa.RecordBatch]:
         file = entry.files[role]
         where = path / file.name
-        buffer = disk.read_file(where, file.size, memory)
+        buffer = disk.read_file(where, file.size, how.memory)
         left = range(0) if full or role not in arms else disk.late_blocks(file)
         now = [number for number in range(len(file.blocks)) if number not in left]
         disk.check_blocks(where, file, buffer, now)
@@ -296,14 +206,47 @@ def _open_segment(
             late.setdefault(arms[role], []).append(disk.LateCheck(where, file, buffer))
         return where, read_batch(where, buffer)
 
-    has_role = entry.files.__contains__
-    segment = segment_of(entry.name, entry.n_rows, open_role, has_role, schema, dims)
-    segment = replace(segment, late={arm: partial(_run, checks) for arm, checks in late.items()})
+    if known is not None and known.rows.num_rows == entry.n_rows:
+        segment = known
+    else:
+        has_role = entry.files.__contains__
+        segment = segment_of(
+            entry.name, entry.n_rows, open_role, has_role, schema, dims, how.threads
+        )
+        checks = {arm: partial(_run, of_arm) for arm, of_arm in late.items()}
+        segment = replace(segment, late=checks)
     view = _core.SegmentView(segment.core)
     if entry.n_dead:
         dead = dead_rows(*open_role("dead"), entry.n_rows, entry.n_dead)
         view = view.without(dead)
     return segment, view
+
+
+def _check_together(path: Path, manifest: Manifest, segments: list[Segment], full: bool) -> None:
+    """Check what no segment can tell alone: equal types, insertion numbers below the next."""
+    where = str(path / MANIFEST)
+    types = segments[0].rows.schema.types
+    for segment in segments:
+        if segment.rows.schema.types != types:
+            got = f"others in {segment.name}"
+            raise error(CorruptIndexError, where, "segments with columns of the same types", got)
+    seqs = np.concatenate([segment.core.seqs for segment in segments])
+    if not len(seqs):
+        return
+    low, high = int(seqs.min()), int(seqs.max())
+    if low < 0 or high >= manifest.next_seq:
+        wish = f"insertion numbers in [0, {manifest.next_seq})"
+        raise error(CorruptIndexError, where, wish, f"{low} to {high}")
+    if full and not _are_distinct(seqs, low, high):
+        raise error(CorruptIndexError, where, "insertion numbers that come once", "one twice")
+
+
+def _are_distinct(seqs: npt.NDArray[np.int64], low: int, high: int) -> bool:
+    if high - low > _MOST_GAPS * len(seqs):
+        return len(np.unique(seqs)) == len(seqs)
+    seen = np.zeros(high - low + 1, np.bool_)  # far cheaper than sorting
+    seen[seqs - low] = True
+    return int(np.count_nonzero(seen)) == len(seqs)
 
 
 def _run(checks: list[disk.LateCheck]) -> None:
@@ -346,12 +289,14 @@ def _analyzers(
             made[arm] = passed[arm]
             continue
         if _has_callable(text.analyzer):
-            named = text.analyzer.get("token_function", text.analyzer)
-            wish = f"the one with the callable {named['name']!r} version {named['version']!r}"
+            with damage_of(path / MANIFEST, "an analyzer"):
+                named = text.analyzer.get("token_function", text.analyzer)
+                wish = f"the one with the callable {named['name']!r} version {named['version']!r}"
             got = "None (callables are not stored)"
             remedy = "pass it to open(analyzer=)"
             raise error(OptionError, f"analyzer[{arm!r}]", wish, got, remedy)
-        made[arm] = Analyzer.from_dict(text.analyzer)
+        with damage_of(path / MANIFEST, "an analyzer"):
+            made[arm] = Analyzer.from_dict(text.analyzer)
         if made[arm].hash != text.analyzer_hash:
             got = f"{made[arm].hash} of {made[arm]!r} in this installation; build the index again"
             raise error(CorruptIndexError, f"{path}: analyzer of {arm!r}", f"hash {stored}", got)
@@ -380,4 +325,4 @@ def _passed(
 
 
 def _has_callable(stored: Mapping[str, Any]) -> bool:
-    return stored["kind"] == "callable" or "token_function" in stored
+    return stored.get("kind") == "callable" or "token_function" in stored

@@ -156,9 +156,9 @@ class Graph(GraphReads):
             raise error(OptionError, "schema", f"{edges.schema.to_dict()}", wanted)
         return cls(edges, nodes, schema)
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the edges as :meth:`hyrecall.Index.save` does; nodes have a place of their own."""
-        self._edges.save(path)
+        self._edges.save(path, overwrite=overwrite)
 
     # ---- changing ----
 

@@ -28,7 +28,8 @@ def bind_graphs(facts: IndexFacts, state: State, options: Options) -> Options:
     OptionError
         A name without a graph, a graph that nothing names, one over another index.
     """
-    if options.graphs is None and not (options.arms or options.shaping or options.expansion):
+    parts = (options.arms, options.shaping, options.expansion)
+    if options.graphs is None and all(one is None or _is_nothing(one) for one in parts):
         return options
     binder = _Binder(options.graphs)
     bound = options._replace(
@@ -39,6 +40,10 @@ def bind_graphs(facts: IndexFacts, state: State, options: Options) -> Options:
     )
     binder.check_used()
     return hold_graphs(facts, state, bound, _parts_of_options(bound))
+
+
+def _is_nothing(parts: object) -> bool:
+    return isinstance(parts, tuple | list) and not parts
 
 
 def bind_recipes(recipes: Iterable[Recipe], graphs: object) -> list[Recipe]:

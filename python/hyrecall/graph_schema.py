@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from hyrecall.arrow_checks import check_column
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.schema import Schema, Text
 
@@ -119,7 +120,9 @@ class GraphSchema:
 def _column(edges: pa.Table, name: str) -> pa.ChunkedArray:
     if edges.column_names.count(name) != 1:
         raise error(OptionError, "table", f"one column {name!r}", edges.column_names)
-    return edges.column(name)
+    column = edges.column(name)
+    check_column(column, name, lambda row: f"in row {row}")
+    return column
 
 
 def _pairs(first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.ChunkedArray:

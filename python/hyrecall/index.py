@@ -13,6 +13,8 @@ from hyrecall.analyzer import Analyzer
 from hyrecall.arguments import read_path, whole
 from hyrecall.asking import Asking
 from hyrecall.errors import DTypeError, OptionError, WriterBusyError, error
+from hyrecall.files import Opening, is_current, open_index
+from hyrecall.lineage import Lineage
 from hyrecall.placing import place, settle_on
 from hyrecall.plan import IndexFacts
 from hyrecall.progress import ProgressFunction, read_progress
@@ -49,6 +51,9 @@ class Index(Asking):
         self._facts = facts
         self._held: State | None
         self._device, self._held = settle_on(device, state)
+        self._lineage = Lineage()
+        self._opening = Opening(threads=facts.threads)
+        self._saved: State | None = None  # the state of the last open, save or reload
         self._writing = threading.Lock()
         self._closed = False
 
@@ -213,19 +218,37 @@ class Index(Asking):
 
     # ---- keeping ----
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the index to a folder: only what is new, then one atomic rename.
 
         Parameters
         ----------
         path : path-like
-            A folder; made if need be. An index that is already there, this or another, is
-            **replaced**; a reader that holds it open keeps it.
+            A folder; made if need be. What it holds is replaced; a reader that has it open keeps
+            it.
+        overwrite : bool, default False
+            Replace whichever index is there. By default only the version that this index was
+            opened from or last saved as is replaced: what another writer saved since would be lost.
+
+        Raises
+        ------
+        SaveConflictError
+            Another writer saved there since, or another index is there; nothing is changed.
+            Take up what is there with :meth:`reload`, or pass ``overwrite=True``.
+        WriterBusyError
+            Another thread or process is saving there.
+        CorruptIndexError
+            The MANIFEST there is damaged or of a newer format; it is left as it is.
+        OptionError
+            A path that no folder can have.
         """
-        from hyrecall.files import save_index
+        from hyrecall.saving import save_index
 
         with self._writer() as state:
-            self._state = save_index(read_path(path), self._facts, state)
+            self._state = save_index(
+                read_path(path), self._facts, state, self._lineage, overwrite=overwrite
+            )
+            self._saved = self._held
 
     @classmethod
     def open(
@@ -263,14 +286,67 @@ class Index(Asking):
         IndexNotFoundError
             Nothing at ``path``; a CorruptIndexError and a FileNotFoundError.
         """
-        from hyrecall.files import open_index
-
         check_device(device)
-        count = choose_threads(threads)
-        facts, state = open_index(
-            read_path(path), analyzer=analyzer, memory=memory, verify=verify, threads=count
-        )
-        return cls(facts, state, device)
+        how = Opening(analyzer, memory, verify, choose_threads(threads))
+        folder = read_path(path)
+        facts, state, seal = open_index(folder, how)
+        made = cls(facts, state, device)
+        made._opening, made._saved = how, made._held
+        made._lineage.settle(folder, seal)
+        return made
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the folder holds another version than this index was opened from or saved as.
+
+        Costs one small read. The folder is the one of :meth:`open`, or of the last :meth:`save`;
+        an index that has none is never stale. True also if the saved index is gone.
+        """
+        _ = self._state
+        home = self._lineage.home
+        return home is not None and not is_current(home, self._lineage)
+
+    def reload(self, *, discard_changes: bool = False) -> bool:
+        """Take up the version that its folder holds now.
+
+        Segments that the index has already are kept, so the cost is that of what is new. Calls that
+        are running finish on the version they began with.
+
+        Parameters
+        ----------
+        discard_changes : bool, default False
+            Give up changes that were made here since the last save. By default they are an error.
+
+        Returns
+        -------
+        bool
+            Whether anything changed here; False if the index held that version already.
+
+        Raises
+        ------
+        OptionError
+            The index was never opened or saved; it has changes of its own; or the folder now holds
+            an index of another schema.
+        CorruptIndexError, IndexNotFoundError
+            As :meth:`open`; the index stays as it was.
+        WriterBusyError
+            Another thread is writing.
+        """
+        with self._writer() as state:
+            home = self._lineage.home
+            if home is None:
+                raise error(OptionError, "index", "one that was opened or saved", "one never saved")
+            has_changes = state is not self._saved
+            if has_changes and not discard_changes:
+                wish, got = "no changes since the last save", "some that a reload would lose"
+                raise error(OptionError, "index", wish, got, "index.reload(discard_changes=True)")
+            if not has_changes and is_current(home, self._lineage):
+                return False
+            _, found, seal = open_index(home, self._opening, (self._facts, state))
+            self._state = found
+            self._saved = self._held
+            self._lineage.settle(home, seal)
+            return True
 
     # ---- knowing ----
 

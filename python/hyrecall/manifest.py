@@ -6,7 +6,9 @@ Plain data and its one text form; no disk is touched here. The format: docs/form
 from __future__ import annotations
 
 import json
+import os
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,7 +18,16 @@ import xxhash
 
 from hyrecall.errors import CorruptIndexError, error
 
-__all__ = ["FORMAT", "MANIFEST", "FileEntry", "Manifest", "SegmentEntry", "TextFacts"]
+__all__ = [
+    "FORMAT",
+    "MANIFEST",
+    "FileEntry",
+    "Manifest",
+    "SegmentEntry",
+    "TextFacts",
+    "read_seal",
+    "seal_of",
+]
 
 MANIFEST = "MANIFEST"
 
@@ -26,6 +37,11 @@ FORMAT = 2
 FILE_NAME = re.compile(r"[0-9a-f]{16}-[a-z]+(-[0-9a-f]{1,16})?\.arrow")
 """The only names a MANIFEST may hold: none of them leaves the folder."""
 
+MOST_ROWS = 2**32 - 2
+"""Of a segment: a row number is a uint32, and the last one stands for none."""
+
+_MOST_DIM = 2**31 - 1
+_MOST_SEQ = 2**63 - 1
 _SEGMENT_NAME = re.compile(r"[0-9a-f]{16}")
 _CHECKSUM = re.compile(r"[0-9a-f]{16}")
 _SEAL = re.compile(rb"xxh3_64 ([0-9a-f]{16})\n")
@@ -42,10 +58,10 @@ class FileEntry:
 
     def __post_init__(self) -> None:
         """Take only what a save can have written."""
-        if not FILE_NAME.fullmatch(self.name):
-            raise ValueError(f"file name {self.name!r}")
-        if self.size < 1 or not all(map(_CHECKSUM.fullmatch, self.blocks)):
-            raise ValueError(f"entry of {self.name}")
+        _check_text("file name", self.name, FILE_NAME)
+        _check_int(f"size of {self.name}", self.size, 1, 2**63 - 1)
+        for block in self.blocks:
+            _check_text(f"checksum of {self.name}", block, _CHECKSUM)
 
 
 @dataclass(frozen=True)
@@ -69,8 +85,9 @@ class SegmentEntry:
 
     def __post_init__(self) -> None:
         """Take only what a save can have written."""
-        if not _SEGMENT_NAME.fullmatch(self.name) or not 0 <= self.n_dead <= self.n_rows:
-            raise ValueError(f"segment {self.name!r}")
+        _check_text("segment", self.name, _SEGMENT_NAME)
+        _check_int(f"n_rows of {self.name}", self.n_rows, 0, MOST_ROWS)
+        _check_int(f"n_dead of {self.name}", self.n_dead, 0, self.n_rows)
 
 
 @dataclass(frozen=True)
@@ -92,6 +109,14 @@ class TextFacts:
     analyzer_hash: str
     bm25: Mapping[str, Any]
     in_schema: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Take only what a save can have written; what is in the mappings is checked at open."""
+        if not isinstance(self.analyzer, dict) or not isinstance(self.bm25, dict):
+            raise TypeError("text without analyzer and bm25")
+        _check_text("analyzer_hash", self.analyzer_hash)
+        if not {*self.in_schema} <= {"analyzer", "bm25"}:
+            raise ValueError(f"in_schema {self.in_schema!r}")
 
 
 @dataclass(frozen=True)
@@ -122,6 +147,23 @@ class Manifest:
     dims: Mapping[str, int]
     segments: tuple[SegmentEntry, ...]
 
+    def __post_init__(self) -> None:
+        """Take only what a save can have written."""
+        _check_text("generator", self.generator)
+        _check_int("version", self.version, 1, 2**63 - 1)
+        _check_int("next_seq", self.next_seq, 0, _MOST_SEQ)
+        if not isinstance(self.schema, dict):
+            raise TypeError("schema that is no mapping")
+        for arm, dim in self.dims.items():
+            _check_int(f"dim of {arm!r}", dim, 1, _MOST_DIM)
+        if not self.segments:
+            raise ValueError("no segment")
+        names = [segment.name for segment in self.segments]
+        names += [file.name for segment in self.segments for file in segment.files.values()]
+        twice = next((name for name, count in Counter(names).items() if count > 1), None)
+        if twice is not None:
+            raise ValueError(f"{twice} listed twice")
+
     @property
     def files(self) -> dict[str, FileEntry]:
         """Every file by name."""
@@ -146,17 +188,15 @@ class Manifest:
         CorruptIndexError
             Not a MANIFEST, damaged, or of a newer format.
         """
-        body, seal = text[:-_SEAL_BYTES], _SEAL.fullmatch(text[-_SEAL_BYTES:])
-        if seal is None:
-            raise error(CorruptIndexError, str(path), "a last line with its checksum", "none")
-        if xxhash.xxh3_64_hexdigest(body).encode() != seal[1]:
+        body, seal = text[:-_SEAL_BYTES], seal_of(text, path)
+        if xxhash.xxh3_64_hexdigest(body) != seal:
             raise error(CorruptIndexError, str(path), "a body with its checksum", "another body")
         try:
             data = json.loads(body)
             found = data.pop("format")
-            if found in range(1, FORMAT + 1):
+            if type(found) is int and 1 <= found <= FORMAT:
                 return cls._from_data(data)
-        except (AttributeError, KeyError, TypeError, ValueError) as fault:
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as fault:
             raise error(CorruptIndexError, str(path), "the fields of a MANIFEST", fault) from fault
         got = f"format {found} (written by {data.get('generator', 'an unknown program')})"
         wish = f"format {FORMAT}, the newest that this version of hyrecall reads"
@@ -169,9 +209,42 @@ class Manifest:
             for arm, facts in data.pop("texts").items()
         }
         segments = tuple(_segment(segment) for segment in data.pop("segments"))
-        if not segments:
-            raise ValueError("no segment")
-        return cls(texts=texts, segments=segments, **data)
+        made = cls(texts=texts, segments=segments, **data)
+        # Names with a lone surrogate, which JSON can spell, are no text: encoding them fails.
+        json.dumps([made.schema, [*texts], made.dims], ensure_ascii=False).encode()
+        return made
+
+
+def _check_int(what: str, value: object, low: int, high: int) -> None:
+    if type(value) is not int or not low <= value <= high:
+        raise ValueError(f"{what} {value!r}")
+
+
+def _check_text(what: str, value: object, pattern: re.Pattern[str] | None = None) -> None:
+    if not isinstance(value, str) or (pattern is not None and not pattern.fullmatch(value)):
+        raise ValueError(f"{what} {value!r}")
+
+
+def seal_of(text: bytes, path: Path) -> str:
+    """Return the checksum in the last line of a MANIFEST; it stands for the version.
+
+    Raises
+    ------
+    CorruptIndexError
+        There is no such line; ``path`` is for the message.
+    """
+    found = _SEAL.fullmatch(text[-_SEAL_BYTES:])
+    if found is None:
+        raise error(CorruptIndexError, str(path), "a last line with its checksum", "none")
+    return found[1].decode()
+
+
+def read_seal(path: Path) -> str:
+    """Return the seal of a MANIFEST file; reads only its last line."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _SEAL_BYTES))
+        return seal_of(file.read(), path)
 
 
 def _segment(data: dict[str, Any]) -> SegmentEntry:

@@ -175,11 +175,12 @@ class Shaper:
         if not len(pool):
             return self._permuted(pool, np.zeros(0), stage.window), None
         inside = pool.places < stage.window
-        texts = self.column(pool.keep(inside), text_column(self._facts, stage)).to_pylist()
+        texts = self.column(pool.keep(inside), text_column(self._facts, stage))
         counts = np.minimum(np.diff(pool.offsets), stage.window)
-        lists = np.split(np.array(texts, object), np.cumsum(counts)[:-1])
+        ends = np.cumsum(counts)
+        lists = [texts[end - n : end].to_pylist() for n, end in zip(counts, ends, strict=True)]
         queries = self._texts[first_query : first_query + len(counts)]
-        found, note = rerank_scores(stage, queries, [list(one) for one in lists])
+        found, note = rerank_scores(stage, queries, lists)
         scores = np.full(len(pool), np.nan)
         scores[inside] = np.concatenate([np.asarray(one, np.float64) for one in found])
         return self._permuted(pool, scores, stage.window), note

@@ -26,7 +26,7 @@ class Phrase:
     Parameters
     ----------
     text : str
-        Analysed like every query text.
+        Analysed like every query text; at most 4,096 tokens.
     slop : int, default 0
         How far tokens may lie from their places: an occurrence is a place of the first token for
         which the displacements of all tokens span at most ``slop`` positions. In [0, 1000].
@@ -62,9 +62,9 @@ class Phrase:
 class Prefix:
     """Documents with a term that starts with the (one) token of a text.
 
-    It counts as one term: its term frequency is the sum over the terms it stands for, its document
-    frequency the number of documents with one. It expands over terms of the authorised cells only;
-    more than 1,024 are an error, never a silent cut.
+    It counts as one term: its term frequency is the number of positions with a term that it stands
+    for, its document frequency the number of documents with one. It expands over terms of the
+    authorised cells only; more than 1,024 are an error, never a silent cut.
 
     Parameters
     ----------

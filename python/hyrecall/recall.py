@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from hyrecall import _core
 from hyrecall.ages import utc
-from hyrecall.arguments import listed
+from hyrecall.arguments import is_one_of, items_of, listed
 from hyrecall.errors import OptionError, error
 from hyrecall.expansion import expand, read_expansion
 from hyrecall.graph_names import bind_graphs
@@ -66,8 +66,8 @@ def run_recall(
     """Answer a batch on one state; what is read later is read from that state too."""
     started = time.perf_counter()
     known = facts.schema.row_columns
-    named = tuple(columns) if isinstance(columns, Iterable) else (columns,)
-    if isinstance(columns, str) or any(name not in known for name in named):
+    named = () if isinstance(columns, str) else items_of(columns)
+    if named is None or isinstance(columns, str) or not all(is_one_of(n, known) for n in named):
         raise error(
             OptionError, "columns", f"a sequence of columns of {list(known)}", repr(columns)
         )

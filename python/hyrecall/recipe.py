@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from hyrecall.arguments import one_of
 from hyrecall.arms.edges import EdgeLexical
 from hyrecall.arms.listed import Listed, Newest
 from hyrecall.arms.regex import Edges, Regex, without_edges
@@ -16,7 +17,7 @@ from hyrecall.expansion import Context, Expansion, SharedTags, read_expansion
 from hyrecall.recipe_parts import Dense, Fill, Lexical, TieBreak, plain_floor
 from hyrecall.scoring import BM25, DBSF, RRF, Above, Fusion, Max, WeightedSum
 from hyrecall.shaping import Stage, check_stages
-from hyrecall.shaping.checks import boolean, integer, one_of, text
+from hyrecall.shaping.checks import boolean, integer, text
 
 __all__ = ["Dense", "Fill", "Lexical", "Recipe", "TieBreak"]
 

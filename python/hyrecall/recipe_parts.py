@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from hyrecall.arguments import number
+from hyrecall.arguments import number, one_of
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.scoring import BM25, Above, Scale
-from hyrecall.shaping.checks import boolean, column_name, integer, names, one_of, plain_values
+from hyrecall.shaping.checks import boolean, column_name, integer, names, plain_values
 
 __all__ = ["Dense", "Fill", "Lexical", "TieBreak", "plain_floor"]
 

@@ -55,7 +55,10 @@ def recipe_options(
     """
     plain = Options()
     for name in OWNED:
-        if getattr(options, name) not in (getattr(plain, name), ()):
+        given, default = getattr(options, name), getattr(plain, name)
+        if given is not default and not (
+            isinstance(given, bool | tuple) and given in (default, ())
+        ):
             raise error(OptionError, name, f"none beside recipe= ({recipe.name} has its own)", name)
     lexical = _arms(facts, recipe, Lexical, facts.text_arms)
     dense = _arms(facts, recipe, Dense, facts.vector_arms)

@@ -6,13 +6,12 @@ import asyncio
 import inspect
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as OutOfTime
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hyrecall.embed.pool import AllHungError, LateError, Pool
 from hyrecall.shaping import RerankBy
 from hyrecall.shaping.checks import read_duration
 
@@ -29,7 +28,7 @@ def rerank_scores(
     deadline = time.monotonic() + read_duration("timeout", stage.timeout)
     faults: dict[str, int] = {}
     # One thread: a model is seldom safe to call from several. It is left behind when time is up.
-    worker = ThreadPoolExecutor(1, thread_name_prefix="hyrecall-rerank")
+    worker = Pool(_call, workers=1, most=1, name="hyrecall-rerank")
     try:
         for at, (query, one) in enumerate(zip(queries, texts, strict=True)):
             if not one:
@@ -37,25 +36,33 @@ def rerank_scores(
             if query is None:
                 faults["no text"] = faults.get("no text", 0) + 1
                 continue
-            left = deadline - time.monotonic()
-            call = worker.submit(_call, stage, query, [text or "" for text in one])
+            given = (stage, query, [text or "" for text in one])
+            made: Floats | str
             try:
-                found[at] = call.result(timeout=max(left, 0.0))
-            except OutOfTime:
-                call.cancel()
-                faults["out of time"] = faults.get("out of time", 0) + 1
-            except Exception as fault:
-                name = type(fault).__name__
-                faults[name] = faults.get(name, 0) + 1
+                made = worker.run(given, max(deadline - time.monotonic(), 0.0))
+            except (LateError, AllHungError):
+                made = "out of time"
+            if isinstance(made, str):
+                faults[made] = faults.get(made, 0) + 1
+            else:
+                found[at] = made
     finally:
-        worker.shutdown(wait=False, cancel_futures=True)
+        worker.close()
     if not faults:
         return found, None
     told = ", ".join(f"{name} for {count}" for name, count in sorted(faults.items()))
     return found, f"RerankBy kept the order: {told}"
 
 
-def _call(stage: RerankBy, query: str, texts: list[str]) -> Floats:
+def _call(given: tuple[RerankBy, str, list[str]], _: float) -> Floats | str:
+    """Give the scores, or the name of what was raised."""
+    try:
+        return _scores(*given)
+    except BaseException as fault:  # SystemExit too: it must not end the caller
+        return type(fault).__name__
+
+
+def _scores(stage: RerankBy, query: str, texts: list[str]) -> Floats:
     made: Any = stage.function(query, texts)
     if inspect.isawaitable(made):
         made = asyncio.run(_result(made))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hyrecall import _core
-from hyrecall.arguments import whole
+from hyrecall.arguments import is_one_of, whole
 from hyrecall.errors import DeviceUnavailableError, OptionError, error
 
 __all__ = [
@@ -166,7 +166,7 @@ def check_device(device: str) -> None:
     OptionError
         ``device`` is not a name of a device.
     """
-    if device in ("cpu", "auto"):
+    if is_one_of(device, ("cpu", "auto")):
         return
     kind, _, number = device.partition(":") if isinstance(device, str) else ("", "", "")
     if kind != "cuda" or not (number.isascii() and number.isdecimal()):

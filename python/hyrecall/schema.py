@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
+from hyrecall.arguments import check_unicode, is_one_of
 from hyrecall.errors import OptionError, error
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Vector:
         """Check the options."""
         _name("column", self.column)
         known = get_args(VectorDtype)
-        if self.dtype is not None and self.dtype not in known:
+        if self.dtype is not None and not is_one_of(self.dtype, known):
             raise error(OptionError, "dtype", f"one of {_listed(known)}, or None", repr(self.dtype))
 
 
@@ -290,6 +291,7 @@ def _unique(names: Iterable[str]) -> tuple[str, ...]:
 def _name(argument: str, value: object) -> str:
     if not isinstance(value, str) or not value:
         raise error(OptionError, argument, "a column name", repr(value))
+    check_unicode(argument, value)
     return value
 
 
@@ -320,6 +322,7 @@ def _arms(argument: str, value: Any, kind: type[Any]) -> Iterable[tuple[str, Any
     for name, options in items:
         if not isinstance(name, str) or not name:
             raise error(OptionError, argument, "an arm name", repr(name))
+        check_unicode(argument, name)
         if name in seen:
             raise error(OptionError, argument, "each arm once", f"{name!r} twice")
         if not isinstance(options, str | kind):

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.arguments import plain
+from hyrecall.arguments import items_of, plain
 from hyrecall.errors import OptionError, ScopeError, ShapeError, error
 
 __all__ = ["ANY", "CellTypes", "Scope", "ScopeLike", "encode_part", "read_scopes", "scope_of"]
@@ -76,9 +76,10 @@ class Scope:
 
     def __init__(self, cells: Iterable[object]) -> None:
         """Take each cell as a tuple."""
-        if isinstance(cells, str | bytes) or not isinstance(cells, Iterable):
+        given = None if isinstance(cells, str | bytes) else items_of(cells)
+        if given is None:
             raise error(ScopeError, "scope", "an iterable of cells", repr(cells))
-        made = tuple(cell if isinstance(cell, tuple) else (cell,) for cell in cells)
+        made = tuple(cell if isinstance(cell, tuple) else (cell,) for cell in given)
         object.__setattr__(self, "cells", made)
 
     @staticmethod

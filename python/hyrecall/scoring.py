@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from hyrecall.arguments import number
+from hyrecall.arguments import is_one_of, number, one_of
 from hyrecall.errors import DTypeError, OptionError, error
 
 __all__ = ["BM25", "DBSF", "RRF", "Above", "Fusion", "Max", "WeightedSum", "read_floor"]
@@ -66,8 +66,7 @@ class BM25:
 
     def __post_init__(self) -> None:
         """Check the options and fill in k1 and delta."""
-        if self.variant not in get_args(Variant):
-            raise error(OptionError, "variant", f"one of {get_args(Variant)}", repr(self.variant))
+        one_of("variant", self.variant, get_args(Variant))
         k1 = _DEFAULT_K1[self.variant] if self.k1 is None else self.k1
         object.__setattr__(self, "k1", number("k1", k1, 0.0, 1000.0, "a number in [0, 1000]"))
         object.__setattr__(self, "b", number("b", self.b, 0.0, 1.0, "a number in [0, 1]"))
@@ -198,7 +197,8 @@ class RRF:
         alpha_mode: Literal["weights", "votes"] = "weights",
     ) -> None:
         """Check the options."""
-        if alpha_mode not in ("weights", "votes") or (alpha is None and alpha_mode != "weights"):
+        is_known = is_one_of(alpha_mode, ("weights", "votes"))
+        if not is_known or (alpha is None and alpha_mode != "weights"):
             wish = "'weights', or with alpha= 'votes'"
             raise error(OptionError, "alpha_mode", wish, repr(alpha_mode))
         if weights is not None and alpha is not None:
@@ -233,7 +233,7 @@ def _scales(normalize: object) -> Scale | tuple[tuple[str, Scale], ...]:
         dict(normalize) if isinstance(normalize, Mapping | tuple) else {"": normalize}
     )
     for scale in given.values():
-        if scale not in known:
+        if not is_one_of(scale, known):
             raise error(OptionError, "normalize", f"one of {known} or {{arm: one}}", repr(scale))
     if isinstance(normalize, Mapping | tuple):
         return tuple(given.items())

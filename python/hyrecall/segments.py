@@ -13,9 +13,11 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.analyzer import Analyzer
+from hyrecall.arrow_values import readable
 from hyrecall.attributes import attribute_column
 from hyrecall.columns import Columns
 from hyrecall.errors import KeyConflictError, ShapeError, error
+from hyrecall.manifest import MOST_ROWS
 from hyrecall.progress import Progress, ProgressFunction
 from hyrecall.schema import Schema
 
@@ -35,9 +37,6 @@ __all__ = [
 ]
 
 Rows = npt.NDArray[np.uint32]
-
-MOST_ROWS = 2**32 - 2
-"""A row number is a uint32; the last one stands for none."""
 
 _PLAIN = (
     pa.types.is_large_string,
@@ -252,7 +251,11 @@ def merge_segments(
 
 
 def gather_column(segments: Sequence[Segment], source: Rows, row: Rows, name: str) -> pa.Array:
-    """Give one column of the rows (source[i], row[i]), in that order."""
+    """Return one column of the rows (source[i], row[i]), in that order; text is UTF-8 in it."""
+    return readable(_gather_column(segments, source, row, name))
+
+
+def _gather_column(segments: Sequence[Segment], source: Rows, row: Rows, name: str) -> pa.Array:
     plain = [one for segment in segments if (one := segment.plain(name)) is not None]
     if len(plain) == len(segments):
         return pa.array(_core.rows.gather(plain, source, row))

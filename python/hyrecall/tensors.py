@@ -60,7 +60,7 @@ def row_count(value: object, *, argument: str = "vectors") -> int:
     if hasattr(value, "__len__"):
         return len(value)
     if hasattr(value, "__dlpack__"):
-        return len(host_array(value, argument=argument)[0])
+        return row_count(host_array(value, argument=argument)[0], argument=argument)
     raise _not_an_array(value, argument)
 
 

@@ -5,7 +5,7 @@ The order of segments never shows in a reply; only cost depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.analyzer import Analyzer
+from hyrecall.arguments import items_of
 from hyrecall.columns import read_table
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
 from hyrecall.plan import IndexFacts
@@ -182,9 +183,10 @@ def _read_keys(keys: object, kind: pa.DataType) -> pa.Array:
     """Take keys of exactly the index's kind: a str is not its letters, 1.5 and True are not 1."""
     is_text = pa.types.is_large_string(kind)
     wish = f"a sequence of {'str' if is_text else 'int64'} keys"
-    if isinstance(keys, str | bytes | Mapping) or not isinstance(keys, Iterable):
+    items = None if isinstance(keys, str | bytes | Mapping) else items_of(keys)
+    if items is None:
         raise error(DTypeError, "keys", wish, f"{type(keys).__name__} {keys!r}")
-    given = list(keys)
+    given = list(items)
     if given and isinstance(given[0], pa.Scalar):
         given = [key.as_py() for key in given]
     for at, key in enumerate(given):

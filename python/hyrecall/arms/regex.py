@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hyrecall import _core
+from hyrecall.arguments import is_one_of
 from hyrecall.arms.batch import (
     Batch,
     Candidates,
@@ -110,7 +111,7 @@ class Regex:
         for option in ("ignore_case", "only_patterns"):
             if not isinstance(getattr(self, option), bool):
                 raise error(OptionError, option, "a bool", repr(getattr(self, option)))
-        if self.on_bad not in ("error", "literal"):
+        if not is_one_of(self.on_bad, ("error", "literal")):
             raise error(OptionError, "on_bad", "'error' or 'literal'", repr(self.on_bad))
         if self.pattern is not None and (
             not isinstance(self.pattern, str) or not self.pattern.strip()

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.analyzer import Analyzer
+from hyrecall.arguments import one_of
 from hyrecall.arms.batch import Batch, Candidates, plain_texts, read_arm_name
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.segments import gather_column
@@ -73,8 +74,7 @@ class Tags:
         object.__setattr__(self, "depth", integer("depth", self.depth, 0, MOST_HOPS))
         if not isinstance(self.partial, bool):
             raise error(OptionError, "partial", "a bool", repr(self.partial))
-        if self.analyzer not in _PRESETS:
-            raise error(OptionError, "analyzer", f"one of {_PRESETS}", repr(self.analyzer))
+        one_of("analyzer", self.analyzer, _PRESETS)
 
     def candidates(self, batch: Batch, texts: Sequence[object]) -> Candidates:
         """Find the documents near each query's tags."""

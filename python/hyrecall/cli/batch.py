@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from hyrecall.cli.query_files import QueryFile
 from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 from hyrecall.index import Index
+from hyrecall.output import replaced
 from hyrecall.scope import Scope
 
 __all__ = ["Batch", "QueryColumns", "run"]
@@ -144,18 +146,21 @@ def run(
     name : str
         Of the query file, for messages.
     """
-    partial = output.with_name(output.name + ".partial")
     writer: pq.ParquetWriter | None = None
     step = job.n_queries()
     first = 0
-    try:
+    with replaced("--output", output) as file, ExitStack() as opened:
+
+        def begin_file(schema: pa.Schema) -> pq.ParquetWriter:
+            return opened.enter_context(pq.ParquetWriter(file, schema, compression="zstd"))
+
         for batch in source.batches(step):
             begin = 0
             while begin < batch.num_rows:
                 some = batch.slice(begin, step)
                 hits = _answer(job, some, first, name)
                 if writer is None:
-                    writer = pq.ParquetWriter(partial, hits.schema, compression="zstd")
+                    writer = begin_file(hits.schema)
                 _check_same(writer.schema, hits.schema, name)
                 writer.write_table(hits)
                 begin += some.num_rows
@@ -165,14 +170,7 @@ def run(
                     step = max(1, step // 2)
         if writer is None:  # no query: the columns without a row
             hits = _answer(job, source.empty(), 0, name)
-            writer = pq.ParquetWriter(partial, hits.schema, compression="zstd")
-            writer.write_table(hits)
-        writer.close()
-        partial.replace(output)
-    finally:
-        if writer is not None:
-            writer.close()
-        partial.unlink(missing_ok=True)
+            begin_file(hits.schema).write_table(hits)
 
 
 def _check_same(first: pa.Schema, now: pa.Schema, name: str) -> None:

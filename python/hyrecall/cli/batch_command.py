@@ -32,6 +32,7 @@ from hyrecall.cli.values import by_arm, names, read_scope
 from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import OptionError, error
 from hyrecall.index import Index
+from hyrecall.output import check_outside
 from hyrecall.scope import CellTypes, Scope
 
 __all__ = ["batch"]
@@ -90,6 +91,7 @@ def batch(
     """
     if output.resolve() == queries.resolve():
         raise error(OptionError, "--output", "another file than the queries'", repr(str(output)))
+    check_outside("--output", output, folder)
     index = Index.open(folder, threads=threads)
     options = recall_options(
         index, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25, filters=filters,

@@ -126,7 +126,7 @@ def index(
     started = time.perf_counter()
     made = Index.build(table, schema, vectors=vectors, threads=threads)
     say(f"indexed {len(made):,} documents in {time.perf_counter() - started:.1f} s")
-    made.save(output)
+    made.save(output, overwrite=replace)
     say(f"written to {output}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,10 +22,12 @@ from hyrecall.cli.memory_options import (
     now_ready,
     opened,
     read_time,
+    store_path,
     tell_reasons,
 )
 from hyrecall.cli.show import print_json, print_table, say
 from hyrecall.errors import OptionError, error
+from hyrecall.settings import read_settings
 
 __all__ = ["doctor", "forget", "reembed", "remember"]
 
@@ -85,6 +88,9 @@ def forget(
     reason: Annotated[
         str | None, typer.Option("--reason", help="Why; the history says it.")
     ] = None,
+    everything: Annotated[
+        bool, typer.Option("--everything", help="All that --user has; needs --yes.")
+    ] = False,
     erase: Annotated[
         bool, typer.Option("--erase", help="Remove every byte, history too; needs --yes.")
     ] = False,
@@ -99,6 +105,7 @@ def forget(
     asked: dict[str, Any] = {
         "user_id": user, "org": org, "workspace": workspace, "session_id": session,
         "before": read_time("--before", before), "reason": reason, "erase": erase,
+        "everything": everything,
     }  # fmt: skip
     which: list[str | None] = [*ids] if ids else [None]
     with opened(path) as memory:
@@ -150,10 +157,28 @@ def doctor(
     repair: Annotated[
         bool, typer.Option("--repair", help="Make the index anew and empty the log first.")
     ] = False,
+    rescue: Annotated[
+        Path | None,
+        typer.Option(
+            "--rescue",
+            metavar="FILE",
+            help="Only write what the saved index holds and a damaged store has lost, for import.",
+        ),
+    ] = None,
+    accept_loss: Annotated[
+        bool,
+        typer.Option("--accept-loss", help="Go on with a store that has lost acknowledged rows."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Look a store over; exit code 1 where something is not as it should be."""
-    with opened(path, read_only=not repair) as memory:
+    if rescue is not None:
+        if repair or accept_loss:
+            raise error(OptionError, "--rescue", "it alone, before anything is changed", "more")
+        _rescue(path, rescue, as_json=as_json)
+        return
+    is_changed = repair or accept_loss
+    with opened(path, read_only=not is_changed, accept_loss=accept_loss) as memory:
         store = memory._store
         if repair:
             store.follower.relayout(store.layout, model=store.guard.model, dim=store.dim)
@@ -172,6 +197,16 @@ def doctor(
         print(", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in report.counts.items()))
     if not report.ok:
         raise typer.Exit(1)
+
+
+def _rescue(path: Path | None, file: Path, *, as_json: bool) -> None:
+    from hyrecall.memory.upkeep import rescue
+
+    n_lines = rescue(store_path(path, read_settings()), file)
+    if as_json:
+        print_json({"rescued": n_lines})
+    else:
+        print(f"{n_lines:,} rescued")
 
 
 def _episode(text: str, fields: dict[str, Any]) -> Any:

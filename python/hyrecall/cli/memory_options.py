@@ -40,6 +40,7 @@ __all__ = [
     "opened",
     "read_time",
     "recipe_named",
+    "store_path",
     "tell_reasons",
 ]
 
@@ -90,7 +91,11 @@ def recipe_named(name: str | None, settings: dict[str, Any]) -> Any:
 
 @contextmanager
 def opened(
-    path: Path | None, *, read_only: bool = False, recipe: str | None = None
+    path: Path | None,
+    *,
+    read_only: bool = False,
+    recipe: str | None = None,
+    accept_loss: bool = False,
 ) -> Iterator[MemorySync]:
     """Open the store that is named; one that writes waits a little for another to leave."""
     from hyrecall.memory import MemorySync
@@ -105,6 +110,8 @@ def opened(
             recipe=recipe_named(recipe, settings),
             read_only=read_only,
             wait=0.0 if read_only else _SECONDS_FOR_A_WRITER,
+            accept_loss=accept_loss,
+            warm=False,  # now_ready() does, where a command needs vectors
             **budget,
         ) as memory,
     ):
@@ -152,6 +159,7 @@ def now_ready(memory: MemorySync) -> MemorySync:
     from hyrecall.memory.ready import IndexNotReadyError
 
     guard, until = memory._store.guard, time.monotonic() + _SECONDS_TO_WARM
+    guard.start_warming()
     while guard.off is None and not guard.is_ready and time.monotonic() < until:
         time.sleep(0.005)
     with contextlib.suppress(IndexNotReadyError):  # the answer says so

@@ -6,7 +6,9 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
+from hyrecall import threads
 from hyrecall.errors import DTypeError, OptionError, error
 
 __all__ = ["AsyncEmbedder", "from_async"]
@@ -89,15 +91,19 @@ class AsyncEmbedder:
         async def call() -> object:
             return await self._function(texts)
 
-        return asyncio.run_coroutine_threadsafe(call(), self._running())
+        loop = self._running()
+        return asyncio.run_coroutine_threadsafe(call(), loop)
 
     def _running(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(
-                    target=_run, args=(self._loop,), name="hyrecall-await", daemon=True
-                ).start()
+                loop = asyncio.new_event_loop()
+                try:
+                    threads.start(partial(_run, loop), name="hyrecall-await", stop=self.close)
+                except RuntimeError:
+                    loop.close()
+                    raise
+                self._loop = loop
             return self._loop
 
     def __repr__(self) -> str:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hyrecall import threads
 from hyrecall.embed.breaker import Breaker
 from hyrecall.embed.pool import AllHungError, LateError, Pool, PoolClosedError
 from hyrecall.embed.protocol import Embedder, EmbedError, EmbedFault, NoVectors, check_vectors
@@ -48,7 +49,7 @@ class Off:
 class Guard:
     """Ask an embedder so that nothing it does can hurt the one who asks.
 
-    It runs on daemon threads; after the budget it is left alone. Whatever it raises becomes a
+    It runs on threads of the guard; after the budget it is left alone. Whatever it raises becomes a
     fault; after five faults in a row it rests for 30 seconds. One caller in a hurry must not take
     the vectors from all the others: a reply that is too late for a budget below 50 ms is no fault,
     and while it has not come, no other such call is made. Threads may share a guard.
@@ -111,6 +112,7 @@ class Guard:
             self._call, workers=workers, clock=clock
         )
         self._is_warming = False
+        self._answered = False  # by the last call that said anything of the embedder
         self._pid = os.getpid()
         self._n_calls = 0
         self._faults: Counter[EmbedFault] = Counter()
@@ -179,13 +181,17 @@ class Guard:
         return Guard(embedder, dim=self._dim, workers=1, breaker=Breaker(failures))
 
     def learn_from(self, other: Guard) -> None:
-        """Take the length of a vector from one of :meth:`for_many`, if it is not known yet.
+        """Take what one of :meth:`for_many` found out: how long a vector is if that is not known.
+
+        A rest ends if the other's last call was answered.
 
         Parameters
         ----------
         other : Guard
         """
         self._dim = self._dim or other.dim
+        if other._answered:
+            self._breaker.succeeded()
 
     def start_warming(self) -> None:
         """Let the embedder load what it needs, on a thread; until it has, calls are not made."""
@@ -199,7 +205,7 @@ class Guard:
             self._is_warming = False
 
         try:
-            threading.Thread(target=run, name="hyrecall-warm", daemon=True).start()
+            threads.start(run, name="hyrecall-warm")
         except RuntimeError:  # the system has no more threads: the first call loads it
             self._is_warming = False
 
@@ -229,13 +235,15 @@ class Guard:
         }
 
     def close(self) -> None:
-        """Make no more calls. Closing twice is fine; one that hangs is left alone."""
+        """Make no more calls, and answer those who wait for one. Closing twice is fine.
+
+        A call that is under way is left alone, however long it takes.
+        """
         self._pool.close()
         close = getattr(self._embedder, "close", None) if self._closes else None
         if close is not None and self._pid == os.getpid():
-            thread = threading.Thread(target=_quietly, args=(close,), daemon=True)
             with contextlib.suppress(RuntimeError):  # the system has no more threads
-                thread.start()
+                thread = threads.start(partial(_quietly, close), name="hyrecall-close")
                 thread.join(_CLOSE_SECONDS)
 
     def _ask(self, texts: list[str], begun: float, budget: float) -> Rows | NoVectors:
@@ -266,10 +274,12 @@ class Guard:
             raise
         if not isinstance(answer, NoVectors):
             self._breaker.succeeded()
+            self._answered = True
         elif answer.fault in _LATE and is_hurried:
             self._breaker.undecided()
         else:
             self._breaker.failed()
+            self._answered = False
         return answer
 
     def _call(self, texts: Sequence[str], until: float) -> Rows | NoVectors:

@@ -1,4 +1,4 @@
-"""A few daemon threads that make calls which may never come back."""
+"""A few threads that make calls which may never come back."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
+
+from hyrecall import threads
 
 __all__ = ["AllHungError", "LateError", "Pool", "PoolClosedError"]
 
@@ -57,6 +59,8 @@ class Pool(Generic[_Given, _Made]):
     most : int
     patience : float
         Seconds.
+    name : str
+        Of the threads.
     clock : callable
         For ``patience``; waiting is done in true time.
     """
@@ -68,6 +72,7 @@ class Pool(Generic[_Given, _Made]):
         workers: int,
         most: int = 8,
         patience: float = 10.0,
+        name: str = "hyrecall-embed",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start nothing yet: threads come with the first calls."""
@@ -75,9 +80,11 @@ class Pool(Generic[_Given, _Made]):
         self._workers = workers
         self._most = most
         self._patience = patience
+        self._name = name
         self._clock = clock
         self._change = threading.Condition()
         self._jobs: deque[_Job[_Given, _Made]] = deque()
+        self._at_work: set[_Job[_Given, _Made]] = set()
         self._live = 0
         self._idle = 0
         self._held = 0
@@ -119,10 +126,10 @@ class Pool(Generic[_Given, _Made]):
             return {"workers": self._live, "hung": self._held}
 
     def close(self) -> None:
-        """Refuse further calls; threads leave when their call comes back."""
+        """Refuse further calls and let go of all who wait; calls under way are left alone."""
         with self._change:
             self._closed = True
-            for job in self._jobs:
+            for job in (*self._jobs, *self._at_work):
                 job.done.set()
             self._jobs.clear()
             self._change.notify_all()
@@ -134,7 +141,7 @@ class Pool(Generic[_Given, _Made]):
             self._live += 1
             self._idle += 1
             try:
-                threading.Thread(target=self._serve, name="hyrecall-embed", daemon=True).start()
+                threads.start(self._serve, name=self._name, stop=self.close)
             except RuntimeError:  # the system has no more threads
                 self._live -= 1
                 self._idle -= 1
@@ -171,6 +178,7 @@ class Pool(Generic[_Given, _Made]):
         while (job := self._next()) is not None:
             made = self._work(job.given, job.until)
             with self._change:
+                self._at_work.discard(job)
                 job.made = made
                 self._idle += 1
                 if job.is_left:
@@ -190,4 +198,5 @@ class Pool(Generic[_Given, _Made]):
                 return None
             job = self._jobs.popleft()
             job.has_begun = True
+            self._at_work.add(job)
             return job

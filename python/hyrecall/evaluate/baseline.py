@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from hyrecall.arguments import read_path
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.evaluate.compare import Comparison, compare
 from hyrecall.evaluate.metrics import Scores, read_measure
+from hyrecall.output import replaced
 
 __all__ = ["GATE", "Check", "check", "read_baseline", "write_baseline"]
 
@@ -78,7 +80,9 @@ def write_baseline(path: str | Path, dataset: str, scores: Sequence[Scores]) -> 
     ]
     head = {"format": _FORMAT, "dataset": dataset, "queries": list(scores[0].queries)}
     top = "".join(f"{json.dumps(k)}: {json.dumps(v)},\n" for k, v in head.items())
-    Path(path).write_text("{" + top + '"settings": {\n' + ",\n".join(lines) + "\n}}\n")
+    text = "{" + top + '"settings": {\n' + ",\n".join(lines) + "\n}}\n"
+    with replaced("path", read_path(path)) as out:
+        out.write(text.encode())
 
 
 def _entry(scores: Scores, measure: str) -> dict[str, Any]:

@@ -20,7 +20,6 @@ __all__ = [
     "column_name",
     "integer",
     "names",
-    "one_of",
     "plain_duration",
     "plain_pairs",
     "plain_values",
@@ -125,9 +124,3 @@ def plain_pairs(argument: str, value: object) -> tuple[tuple[Any, Any], ...]:
 def _plain_value(value: Any) -> Any:
     # NumPy's times count in units that Python's do not have.
     return value if isinstance(value, np.datetime64 | np.timedelta64) else plain(value)
-
-
-def one_of(argument: str, value: object, known: tuple[str, ...]) -> None:
-    """Check a choice."""
-    if value not in known:
-        raise error(OptionError, argument, f"one of {known}", repr(value))

@@ -8,9 +8,9 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from hyrecall.arguments import number
+from hyrecall.arguments import number, one_of
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.shaping.checks import arm_name, column_name, integer, one_of, plain_values
+from hyrecall.shaping.checks import arm_name, column_name, integer, plain_values
 
 __all__ = ["MMR", "Budget", "Dedup"]
 

@@ -1,0 +1,102 @@
+"""Threads of the library, which end before the interpreter finalises.
+
+CPython ends a daemon thread that asks for the GIL during finalisation by unwinding its stack. If
+there are frames of C++ or Rust on it, that aborts the process. So each thread that the library
+leaves at work is started here. At exit, after all other threads of the program have ended, they are
+told to stop, and are awaited for at most :data:`EXIT_SECONDS` in all.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable
+
+__all__ = ["EXIT_SECONDS", "start"]
+
+EXIT_SECONDS = 10.0
+"""So long the exit waits for threads that do not stop, such as one in a call that hangs."""
+
+
+class _Running:
+    """The threads at work, and how each is stopped."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin with none, as a forked child does."""
+        self.lock = threading.RLock()  # a finalizer may start a thread meanwhile
+        self.stops: dict[threading.Thread, Callable[[], object] | None] = {}
+        self.is_exiting = False
+
+    def end(self) -> None:
+        """Stop all threads and wait for them."""
+        with self.lock:
+            self.is_exiting = True
+            stops = dict(self.stops)
+        for stop in stops.values():
+            if stop is not None:
+                with contextlib.suppress(Exception):
+                    stop()
+        until = time.monotonic() + EXIT_SECONDS
+        for thread in stops:
+            if thread.is_alive():
+                thread.join(max(until - time.monotonic(), 0.0))
+
+
+_running = _Running()
+# Not earlier: a thread of the program that outlives the main thread may use what these serve.
+atexit.register(_running.end)
+os.register_at_fork(after_in_child=_running.renew)
+
+
+def start(
+    run: Callable[[], object], *, name: str, stop: Callable[[], object] | None = None
+) -> threading.Thread:
+    """Start a daemon thread.
+
+    Parameters
+    ----------
+    run : callable
+    name : str
+    stop : callable, optional
+        Called at exit, on the main thread: it lets ``run`` return soon, and does not wait.
+
+    Returns
+    -------
+    threading.Thread
+
+    Raises
+    ------
+    RuntimeError
+        The system has no more threads, or the interpreter is exiting.
+
+    Examples
+    --------
+    >>> stopping = threading.Event()
+    >>> start(stopping.wait, name="waits", stop=stopping.set).daemon
+    True
+    """
+
+    def work() -> None:
+        try:
+            run()
+        finally:
+            with _running.lock:
+                _running.stops.pop(thread, None)
+
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    with _running.lock:
+        if _running.is_exiting:
+            raise RuntimeError("the interpreter is exiting")
+        _running.stops[thread] = stop
+        try:
+            thread.start()
+        except RuntimeError:
+            del _running.stops[thread]
+            raise
+    return thread
