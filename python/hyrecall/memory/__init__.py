@@ -21,6 +21,7 @@ from hyrecall.memory.matches import Facts, Matches, Reading, ReadPolicyFault
 from hyrecall.memory.memory import Memory
 from hyrecall.memory.redis_sessions import RedisSessions
 from hyrecall.memory.sessions import InProcessSessions, SessionTracker
+from hyrecall.memory.sound import DamageWarning
 from hyrecall.memory.store import AUTO
 from hyrecall.memory.sync import MemorySync
 from hyrecall.memory.types import (
@@ -44,6 +45,7 @@ __all__ = [
     "AgentMemory",
     "AgentMemorySync",
     "Browse",
+    "DamageWarning",
     "Degradation",
     "DegradedReason",
     "Edge",

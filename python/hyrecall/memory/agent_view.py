@@ -12,6 +12,7 @@ from hyrecall.memory.asking import Reranker, TimeRange
 from hyrecall.memory.audience import AskedBy
 from hyrecall.memory.browse import Browse
 from hyrecall.memory.changing import Remembered
+from hyrecall.memory.fields import check_id
 from hyrecall.memory.matches import Matches
 from hyrecall.memory.reads import Edges, Episodes, Facts, Reads, Versions
 from hyrecall.memory.store import Store
@@ -232,7 +233,8 @@ class AgentMemorySync:
             The disk refuses; nothing is forgotten.
         """
         self._name()
-        return changing.forget(self._store, self._by, id, reason=changing.needed(reason))
+        key = check_id("id", id)
+        return changing.forget(self._store, self._by, key, reason=changing.needed(reason))
 
     def _name(self) -> str:
         """Give the agent's name; one that has none keeps nothing."""

@@ -1,8 +1,10 @@
-"""Vectors for memories that were kept without, or for all when the model changes.
+"""Vectors for memories that have none of the embedder's model and length, or for all.
 
 It can be ended at any time: each page of rows is one transaction, and the next run goes on with
-what is missing. A run with ``force`` notes in ``meta`` how far it came, as the number of a row: an
-id would outlive its erasure there.
+what is missing. An embedder that cannot say how long its vectors are is not asked for that alone:
+the length counts from its first reply on. A run with ``force`` notes in ``meta`` how far it came,
+as the number of a row: an id would outlive its erasure there. With another model or length it
+begins anew.
 """
 
 from __future__ import annotations
@@ -35,6 +37,12 @@ _LIVE = (
     "documents d JOIN versions v USING (cell, id, version) "
     "WHERE d.cell IN (SELECT value FROM json_each(?1)) AND v.status = 'live'"
 )
+_WANTED = (
+    f"{_LIVE} AND v.row > ?2 AND v.row <= ?3 AND (?4 OR v.embedding IS NULL "
+    "OR v.embedding_model <> ?5 OR length(v.embedding) <> ?6 * 4)"
+)
+_DIM = "SELECT dim FROM models WHERE model = ?"
+_ANY_TEXT = "How long is a vector?"
 # Faults of the embedder as a whole: no single row would fare better.
 _OF_ALL = frozenset({EmbedFault.OFF, EmbedFault.HUNG, EmbedFault.RESTING})
 
@@ -67,7 +75,7 @@ class Reembedded:
     embedded : int
         Memories that got a vector.
     skipped : int
-        Memories that have one, or no text, or were changed meanwhile.
+        Memories that have one of this model and length, or no text, or were changed meanwhile.
     errors : tuple of RowError
     stopped : str or None
         Why it ended before it had tried all, if it did; run again, it goes on there.
@@ -89,7 +97,7 @@ def reembed(
     budget: float = 60.0,
     progress: ProgressFunction | None = None,
 ) -> Reembedded:
-    """Embed the live memories of cells that have no vector.
+    """Embed the live memories of cells that have no vector of the embedder's model and length.
 
     Parameters
     ----------
@@ -153,16 +161,16 @@ class _Backfill:
         self._n_embedded = 0
         self._n_passed = 0  # have no text, or were changed meanwhile
         self._stopped: str | None = None
+        self._last_dim: int | None = None
 
     def run(self, progress: ProgressFunction | None) -> Reembedded:
         with self._database.reading() as connection:
+            self._last_dim = connection.execute(_DIM, (self._model,)).get
             after = self._resumed(connection) if self._force else 0
             last = connection.execute("SELECT ifnull(max(row), 0) FROM versions").get
             n_live = connection.execute(f"SELECT count(*) FROM {_LIVE}", (self._listed,)).get
-            total = connection.execute(
-                f"SELECT count(*) FROM {self._wanted}", (self._listed, after, last)
-            ).get
-        done = 0
+            total = self._n_wanted(connection, after, last)
+        done, dim = 0, self._dim
         while self._stopped is None:
             page = self._page(after, last)
             if not page:
@@ -170,6 +178,11 @@ class _Backfill:
             after = max(page)
             self._write(self._embedded(page), after)
             done += len(page)
+            if self._dim != dim and not self._force:  # more are wanted than it seemed
+                dim, after, done = self._dim, 0, self._n_embedded
+                self._n_passed, self._errors = 0, []
+                with self._database.reading() as connection:
+                    total = done + self._n_wanted(connection, after, last)
             if progress is not None:
                 progress(min(done, total), total)
         if self._force and self._stopped is None:
@@ -180,15 +193,23 @@ class _Backfill:
         return Reembedded(n_live, self._n_embedded, skipped, errors, self._stopped)
 
     @property
-    def _wanted(self) -> str:
-        missing = "" if self._force else " AND v.embedding IS NULL"
-        return f"{_LIVE} AND v.row > ?2 AND v.row <= ?3{missing}"
+    def _dim(self) -> int | None:
+        """Length of the wanted vectors: until there is a reply, that of the last one written."""
+        return self._guard.dim or self._last_dim
+
+    def _n_wanted(self, connection: apsw.Connection, after: int, last: int) -> int:
+        select = f"SELECT count(*) FROM {_WANTED}"
+        return int(connection.execute(select, self._range(after, last)).get)
+
+    def _range(self, after: int, last: int) -> tuple[Any, ...]:
+        """Give the values of ``_WANTED``."""
+        return (self._listed, after, last, self._force, self._model, self._dim)
 
     def _page(self, after: int, last: int) -> dict[int, Episode]:
         """Read the next rows to do, with their episodes."""
-        select = f"SELECT v.row FROM {self._wanted} ORDER BY v.row LIMIT {PAGE}"
+        select = f"SELECT v.row FROM {_WANTED} ORDER BY v.row LIMIT {PAGE}"
         with self._database.reading() as connection:
-            rows = [row for (row,) in connection.execute(select, (self._listed, after, last))]
+            rows = [row for (row,) in connection.execute(select, self._range(after, last))]
             return episodes_of_rows(connection, rows, self._cells)
 
     def _embedded(self, page: dict[int, Episode]) -> Iterator[tuple[int, bytes, str]]:
@@ -224,7 +245,7 @@ class _Backfill:
         with self._database.transaction() as connection:
             n_set = set_vectors(connection, made)
             if self._force and self._stopped is None:
-                note = json.dumps({"model": self._model, "cells": self._of_cells, "row": after})
+                note = json.dumps({**self._kind, "row": after})
                 connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (CURSOR, note))
         self._n_embedded += n_set
         self._n_passed += len(made) - n_set
@@ -236,12 +257,16 @@ class _Backfill:
         if found is None:
             return 0
         note = json.loads(found)
-        is_same = (note["model"], note["cells"]) == (self._model, self._of_cells)
+        if self._guard.dim is None:
+            self._guard.embed([_ANY_TEXT], budget=self._budget)  # a fault is met again, and told
+        is_same = all(note.get(name) == value for name, value in self._kind.items())
         return int(note["row"]) if is_same else 0
 
     @property
-    def _of_cells(self) -> str:
-        return xxhash.xxh3_64_hexdigest(self._listed.encode())
+    def _kind(self) -> dict[str, Any]:
+        """What a run and the one that it goes on with have in common."""
+        cells = xxhash.xxh3_64_hexdigest(self._listed.encode())
+        return {"model": self._model, "dim": self._guard.dim, "cells": cells}
 
 
 def _told(answer: NoVectors) -> str:

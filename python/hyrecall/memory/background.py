@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from hyrecall import threads
 from hyrecall.errors import HyrecallError
 from hyrecall.memory.follower import Follower
 from hyrecall.memory.ready import IndexNotReadyError
@@ -52,12 +53,15 @@ class Background:
         self._due: Callable[[], bool] | None = None
         self._tried = -math.inf
         self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="hyrecall-memory", daemon=True)
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Begin, with what there is to do already."""
         self._poked = True
-        self._thread.start()
+        try:
+            self._thread = threads.start(self._run, name="hyrecall-memory", stop=self.stop)
+        except RuntimeError as fault:  # recalls apply changes themselves, closing saves
+            _log.warning("there is no thread that follows the store: %s", fault)
 
     def poke(self) -> None:
         """Say that something was committed."""
@@ -71,14 +75,19 @@ class Background:
             self._due = due
             self._wake.notify()
 
-    def close(self) -> None:
-        """End what is under way and stop. Closing twice is fine."""
+    def stop(self) -> None:
+        """Begin nothing more; do not wait for what is under way."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
+
+    def close(self) -> None:
+        """Stop, and wait for what is under way. Closing twice is fine."""
+        self.stop()
+        thread = self._thread
         # In a forked child the thread is not there.
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join()
+        if thread is not None and thread.is_alive() and thread is not threading.current_thread():
+            thread.join()
 
     def _run(self) -> None:
         last_change = self._clock()

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+from hyrecall import threads
+
 __all__ = ["Bounded"]
 
 T_ = TypeVar("T_")
@@ -56,7 +58,11 @@ class Bounded:
             finally:
                 self._free.release()
 
-        threading.Thread(target=work, name=self._name, daemon=True).start()
+        try:
+            threads.start(work, name=self._name)
+        except RuntimeError:
+            self._free.release()
+            raise TimeoutError("there is no thread for it") from None
         try:
             given, fault = said.get(timeout=max(timeout, 0.0))
         except queue.Empty:

@@ -339,12 +339,17 @@ def _found(seen: Seen, rows: Sequence[int], matcher: Callable[[pa.Array], Any]) 
     lines = [
         (row, number, line)
         for row in rows
+        if row in texts  # a damaged one is not
         for number, line in enumerate(_lines(texts[row]), start=1)
     ]
     mask = matcher(pa.array([line for _, _, line in lines], pa.large_string())).to_pylist()
     hits = list(compress(lines, mask))
     episodes = episodes_of_rows(seen.connection, [row for row, _, _ in hits], seen.cells)
-    return [Line(memory_path(episodes[row]), number, line) for row, number, line in hits]
+    return [
+        Line(memory_path(episodes[row]), number, line)
+        for row, number, line in hits
+        if row in episodes
+    ]
 
 
 def _lines(texts: tuple[str, str]) -> list[str]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import apsw
 
+from hyrecall.errors import CorruptStoreError, error
 from hyrecall.memory.schema import take_sequence
+from hyrecall.memory.sound import checksum, is_text, rows
 
 __all__ = [
+    "CELLS",
     "Cell",
     "cell_of",
     "cells_by_number",
@@ -17,6 +20,7 @@ __all__ = [
     "every_cell",
     "find_cell",
     "has_named_users",
+    "is_sound_cell",
     "make_cell",
 ]
 
@@ -48,10 +52,9 @@ class Cell(NamedTuple):
 # Word for word the expressions of the index cells_identity, so that it is used.
 _IS = "ifnull({0}, '') = ifnull(?{1}, '') AND ({0} IS NULL) = (?{1} IS NULL)"
 _IN_PARTITION = " AND ".join(_IS.format(*one) for one in (("org", 1), ("workspace", 2)))
-_FIND = (
-    f"SELECT cell FROM cells WHERE {_IN_PARTITION} AND {_IS.format('user', 3)} AND visibility = ?4"
-)
-_ALL = "SELECT cell, org, workspace, user, visibility FROM cells"
+CELLS = "SELECT checksum, cell, org, workspace, user, visibility FROM cells"
+"""What :func:`is_sound_cell` takes."""
+_FIND = f"{CELLS} WHERE {_IN_PARTITION} AND {_IS.format('user', 3)} AND visibility = ?4"
 
 
 def cell_of(kept: Any) -> Cell:
@@ -60,9 +63,18 @@ def cell_of(kept: Any) -> Cell:
 
 
 def find_cell(connection: apsw.Connection, cell: Cell) -> int | None:
-    """Give the number of a cell, or None if nothing was ever kept there."""
-    found: int | None = connection.execute(_FIND, cell).get
-    return found
+    """Give the number of a cell, or None if nothing was ever kept there.
+
+    Raises
+    ------
+    CorruptStoreError
+        The row of the cell is damaged.
+    """
+    for row in rows(connection, _FIND, cell):
+        if not is_sound_cell(row):
+            raise error(CorruptStoreError, "cells", "an undamaged row of the user", "a damaged one")
+        return int(row[1])
+    return None
 
 
 def make_cell(connection: apsw.Connection, cell: Cell) -> int:
@@ -78,7 +90,21 @@ def make_cell(connection: apsw.Connection, cell: Cell) -> int:
         "SELECT max(?, ifnull(max(cell), 0) + 1), ?, ?, ?, ? FROM cells RETURNING cell"
     )
     made: int = connection.execute(insert, (take_sequence(connection), *cell)).get
+    seal = "UPDATE cells SET checksum = ? WHERE cell = ?"
+    connection.execute(seal, (checksum(made, *cell), made))
     return made
+
+
+def is_sound_cell(row: Sequence[Any]) -> bool:
+    """Say whether checksum, number, org, workspace, user and visibility are as they were written.
+
+    Without a checksum: whether they can be read.
+    """
+    found, *kept = row
+    if found is not None:
+        return bool(checksum(*kept) == found)
+    number, *names = kept
+    return isinstance(number, int) and is_text(*(name for name in names if name is not None))
 
 
 def cells_of(
@@ -89,10 +115,10 @@ def cells_of(
     visibility: str | None = None,
 ) -> dict[int, Cell]:
     """Give the cells of a partition by number, all or those of one visibility."""
-    select, given = f"{_ALL} WHERE {_IN_PARTITION}", (org, workspace)
+    select, given = f"{CELLS} WHERE {_IN_PARTITION}", (org, workspace)
     if visibility is None:
-        return _cells(connection.execute(select, given))
-    return _cells(connection.execute(f"{select} AND visibility = ?3", (*given, visibility)))
+        return _cells(rows(connection, select, given))
+    return _cells(rows(connection, f"{select} AND visibility = ?3", (*given, visibility)))
 
 
 def has_named_users(connection: apsw.Connection, org: str | None, workspace: str | None) -> bool:
@@ -104,17 +130,18 @@ def has_named_users(connection: apsw.Connection, org: str | None, workspace: str
 
 def every_cell(connection: apsw.Connection) -> dict[int, Cell]:
     """Give every cell by number: for what keeps the store, never for who asks it."""
-    return _cells(connection.execute(_ALL))
+    return _cells(rows(connection, CELLS))
 
 
 def cells_by_number(connection: apsw.Connection, numbers: Iterable[int]) -> dict[int, Cell]:
     """Give the cells of these numbers; one that is not there is left out."""
-    select = f"{_ALL} WHERE cell = ?"
+    select = f"{CELLS} WHERE cell = ?"
     found: dict[int, Cell] = {}
     for number in numbers:
-        found |= _cells(connection.execute(select, (number,)))
+        found |= _cells(rows(connection, select, (number,)))
     return found
 
 
-def _cells(rows: Iterable[Any]) -> dict[int, Cell]:
-    return {number: Cell(*identity) for number, *identity in rows}
+def _cells(found: Iterable[tuple[Any, ...]]) -> dict[int, Cell]:
+    """Give cells by number; nobody sees one whose row is damaged."""
+    return {row[1]: Cell(*row[2:]) for row in found if is_sound_cell(row)}

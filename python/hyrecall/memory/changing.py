@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from typing import Any, Final
 
 import apsw
@@ -22,8 +20,7 @@ from hyrecall.memory.erasing import erase
 from hyrecall.memory.fact_rows import as_episode, assert_fact
 from hyrecall.memory.fields import check_id, in_utc
 from hyrecall.memory.reading import episode_by_id
-from hyrecall.memory.ready import IndexNotReadyError
-from hyrecall.memory.selection import Selection
+from hyrecall.memory.selection import Selection, check_which
 from hyrecall.memory.store import Store
 from hyrecall.memory.types import Degradation, Edge, Episode, Fact, Participant, Visibility
 from hyrecall.progress import ProgressFunction
@@ -73,7 +70,13 @@ def episode_of(given: object, fields: dict[str, Any]) -> Episode:
     if fields:
         wish = "no fields beside an Episode"
         raise error(OptionError, next(iter(fields)), wish, "one", "episode.model_copy(update=...)")
-    return given
+    return Episode.model_validate(_fields_of(given))
+
+
+def _fields_of(given: Episode | Fact) -> dict[str, Any]:
+    """Give the fields to check again: ``model_construct`` and ``model_copy`` check none."""
+    known = type(given).model_fields
+    return {name: value for name, value in vars(given).items() if name in known}
 
 
 def remember(
@@ -106,6 +109,7 @@ def remember_fact(store: Store, fact: Fact, *, budget: float | None = None) -> R
     """Keep a fact, and end the one it follows."""
     if not isinstance(fact, Fact):
         raise error(DTypeError, "fact", "a Fact", type(fact).__name__)
+    fact = Fact.model_validate(_fields_of(fact))
     (row,), (why,) = _vectors(store, [as_episode(fact).text], None, budget, None)
     model = None if row is None else store.model
     with store.transaction() as connection:
@@ -186,18 +190,18 @@ def forget(
     before: datetime | None = None,
     reason: str | None = None,
     erased: bool = False,
+    everything: bool = False,
 ) -> int:
     """Take memories of one user out of recall, or out of the store for good; give how many.
 
     Raises
     ------
     OptionError
-        Nothing says which: all that is anonymous is never meant by saying nothing.
+        Nothing says which, as :func:`check_which` has it.
     """
     if by.user is EVERYONE:
         raise error(OptionError, "user_id", "a user, or None for the anonymous one", "EVERYONE")
-    if by.user is None and key is None and session_id is None and before is None:
-        raise error(OptionError, "id", "an id, a user_id, a session_id or a time", "none of them")
+    check_which(by.user, key, session_id, before, everything=everything)
     flag("erase", erased)
     ids = None if key is None else [check_id("id", key)]
     session = None if session_id is None else check_id("session_id", session_id)
@@ -211,12 +215,13 @@ def forget(
     if not erased:
         with store.transaction() as connection:
             return writing.forget(connection, selection, told, store.now())
-    gone = erase(store.database, selection)
-    if not gone.wal_truncated:
-        store.background.until_done(partial(store.database.checkpoint, wait=0.0))
-    # Where there is no index, none can hold anything of it.
-    with contextlib.suppress(IndexNotReadyError):
-        store.follower.reconcile(compact=True)
+    is_gone = False
+    try:
+        gone = erase(store.database, selection)
+        is_gone = store.scrub() and gone.wal_truncated
+    finally:
+        if not is_gone:  # interrupted, or a reader or the disk was in the way
+            store.background.until_done(store.scrub)
     return gone.n
 
 

@@ -12,19 +12,26 @@ import numpy.typing as npt
 
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.memory.cells import Cell
+from hyrecall.memory.sound import checksum, is_text
 from hyrecall.memory.types import Episode
 
 __all__ = [
+    "CHECKED",
     "EPISODE_COLUMNS",
+    "N_CHECKED",
     "EpisodeColumns",
+    "content_of",
     "decode_vector",
     "encode_vector",
     "episode_of",
     "from_json",
     "from_micros",
+    "is_sound",
+    "is_time",
     "to_columns",
     "to_json",
     "to_micros",
+    "vector_checksum",
 ]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -92,6 +99,11 @@ def decode_vector(blob: bytes) -> npt.NDArray[np.float32]:
     return row
 
 
+def vector_checksum(blob: bytes | None, model: str | None) -> int | None:
+    """Give the checksum of a vector and its model; of none, None."""
+    return None if blob is None else checksum(blob, model)
+
+
 # ---- JSON ----
 
 
@@ -139,6 +151,61 @@ def to_columns(episode: Episode) -> EpisodeColumns:
         to_json(episode.tags),
         to_json(episode.metadata),
     )
+
+
+_STATE = "cell, id, version, status, reason, recorded_at"
+_KEPT = f"{_STATE}, {EPISODE_COLUMNS}"
+
+CHECKED = ", ".join(f"v.{name}" for name in f"checksum, {_KEPT}".split(", "))
+"""A version's checksum and all that it covers, as SQL: what :func:`is_sound` takes."""
+
+N_CHECKED = CHECKED.count(",") + 1
+_N_BEFORE_CONTENT = N_CHECKED - len(EpisodeColumns._fields)
+
+
+def is_sound(checked: Sequence[Any]) -> bool:
+    """Say whether a version is as it was written; one without a checksum, whether it can be read.
+
+    Parameters
+    ----------
+    checked : sequence
+        The columns :data:`CHECKED`.
+    """
+    found, *kept = checked
+    return _can_be_read(kept) if found is None else checksum(*kept) == found
+
+
+def _can_be_read(kept: Sequence[Any]) -> bool:
+    cell, key, version, _, reason, recorded_at, *content = kept
+    one = EpisodeColumns(*content)
+    texts = (key, one.kind, one.input, one.output, one.tags, one.metadata)
+    names = (reason, one.source, one.session_id)
+    if not is_text(*texts, *(name for name in names if name is not None)):
+        return False
+    if not (isinstance(cell, int) and isinstance(version, int)):
+        return False
+    if not (is_time(recorded_at) and is_time(one.occurred_at)):
+        return False
+    if not isinstance(one.importance, float | None):
+        return False
+    try:
+        tags, metadata = from_json(one.tags), from_json(one.metadata)
+    except ValueError:
+        return False
+    return isinstance(tags, list) and is_text(*tags) and isinstance(metadata, dict)
+
+
+def is_time(micros: object) -> bool:
+    """Say whether a column holds a time."""
+    try:
+        return isinstance(micros, int) and bool(from_micros(micros))
+    except OverflowError:
+        return False
+
+
+def content_of(checked: Sequence[Any]) -> EpisodeColumns:
+    """Give the content of a version from the columns :data:`CHECKED`."""
+    return EpisodeColumns(*checked[_N_BEFORE_CONTENT:])
 
 
 def episode_of(cell: Cell, key: str, pinned: int, columns: Sequence[Any]) -> Episode:

@@ -26,32 +26,35 @@ from hyrecall.errors import (
     StoreNotFoundError,
     error,
 )
+from hyrecall.memory.connecting import (
+    BUSY_MILLISECONDS,
+    DATABASE,
+    LOG,
+    Shared,
+    connect,
+    connect_to_read,
+)
 from hyrecall.memory.faults import (
     DAMAGING,
-    LARGEST_VALUE,
     check_sqlite,
     disk_named,
+    problems,
     sqlite_named,
 )
-from hyrecall.memory.lock import LOCK, WriterLock
-from hyrecall.memory.schema import check_format, meta, migrate
+from hyrecall.memory.lock import LOCK, WriterLock, make_folder
+from hyrecall.memory.losses import (
+    Witness,
+    check_is_there,
+    check_is_whole,
+    forget_losses,
+    last_change,
+    witnesses,
+)
+from hyrecall.memory.schema import check_format, is_empty, meta, migrate
 
-__all__ = ["DATABASE", "Database"]
+__all__ = ["DATABASE", "LOG", "Database"]
 
-DATABASE = "memory.db"
-
-BUSY_MILLISECONDS = 5_000
 IDLE_READERS = 8
-
-_ALWAYS = {
-    "synchronous": "FULL",
-    "foreign_keys": 1,
-    "secure_delete": 1,  # what is erased is overwritten with zeros
-    "trusted_schema": 0,
-    "cell_size_check": 1,
-    "mmap_size": 0,  # an I/O error in a mapping is a signal, not an error
-    "temp_store": "MEMORY",
-}
 
 
 class Database:
@@ -80,14 +83,22 @@ class Database:
         self._writer: apsw.Connection | None = None
         self._pool = threading.Lock()
         self._idle: list[apsw.Connection] = []
+        self._fixed: dict[apsw.Connection, Shared] = {}
         self._closed = False
+        self._noted: Witness | None = None
         _open_here.add(self)
 
     # ---- opening and closing ----
 
     @classmethod
     def open(
-        cls, folder: Path, *, read_only: bool = False, wait: float = 0.0, vfs: str | None = None
+        cls,
+        folder: Path,
+        *,
+        read_only: bool = False,
+        wait: float = 0.0,
+        accept_loss: bool = False,
+        vfs: str | None = None,
     ) -> Database:
         """Open the database of a folder.
 
@@ -99,6 +110,9 @@ class Database:
             Be one of many readers, instead of the one writer.
         wait : float, default 0
             Seconds that a writer waits for another one to leave.
+        accept_loss : bool, default False
+            Go on without changes that the files beside the database name and it lacks. A writer
+            makes it a store that never had them.
         vfs : str, optional
             SQLite's way to the disk, by name; for tests.
 
@@ -111,7 +125,7 @@ class Database:
         StoreFormatError
             It is of a format that is too new, or no store.
         CorruptStoreError
-            It is damaged.
+            It is damaged, or lacks changes that were acknowledged; nothing was changed then.
         StoreError
             The disk refuses.
         OptionError
@@ -119,73 +133,78 @@ class Database:
         """
         check_sqlite(apsw.sqlite_lib_version())
         with disk_named(str(folder)):
-            if read_only:
-                _check_there(folder)
-                lock = None
-            else:
-                _make_folder(folder)
+            lock = None
+            if not read_only:
+                make_folder(folder, {DATABASE, LOCK})
                 lock = WriterLock.take(folder, wait=wait)
         self = cls(folder, lock, vfs)
         try:
             with sqlite_named(self._name), disk_named(self._name):
-                self._start()
+                self._start(accept_loss=accept_loss)
         except BaseException:
             self.close()
             raise
         return self
 
-    def _start(self) -> None:
+    def _start(self, *, accept_loss: bool) -> None:
         """Check what is there; a writer brings it to the newest format."""
-        path = self.folder / DATABASE
-        wal = self.folder / f"{DATABASE}-wal"
-        self.was_clean = not (wal.exists() and wal.stat().st_size)
+        path, log = self.folder / DATABASE, self.folder / LOG
+        known = witnesses(self.folder)
+        if not accept_loss:
+            check_is_there(path, log, known)
+        if self.read_only and not path.is_file():
+            raise error(StoreNotFoundError, self._name, f"a folder with {DATABASE}", "none")
+        self.was_clean = not (log.exists() and log.stat().st_size)
         if not self.read_only:
             # SQLite gives its other files the mode of this one.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             disk.sync_folder(self.folder)
-        first = self._connect(writing=not self.read_only)
+        first = self._open_reader() if self.read_only else self._connect()
         try:
+            # A database that is refused keeps its log.
+            first.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            if not accept_loss and is_empty(first):
+                check_is_whole(self._name, None, known)
             check_format(first, self._name, writing=not self.read_only)
-            if not self.read_only:
-                mode = first.pragma("journal_mode", "WAL")
-                if mode != "wal":
-                    wish = "a file system on which SQLite can keep a write-ahead log"
-                    raise error(StoreError, self._name, wish, f"journal mode {mode}")
-                from hyrecall import __version__
+            if not accept_loss:
+                check_is_whole(self._name, last_change(first, self._name), known)
+            if self.read_only:
+                self._give_reader(first)
+                return
+            mode = first.pragma("journal_mode", "WAL")
+            if mode != "wal":
+                wish = "a file system on which SQLite can keep a write-ahead log"
+                raise error(StoreError, self._name, wish, f"journal mode {mode}")
+            from hyrecall import __version__
 
-                migrate(first, now=datetime.now(UTC), made_by=f"hyrecall {__version__}")
-        except BaseException:
-            first.close()
-            raise
-        if self.read_only:
-            self._idle.append(first)
-        else:
-            self._writer = first
+            migrate(first, now=datetime.now(UTC), made_by=f"hyrecall {__version__}")
             if not self.was_clean:
-                self._check_quickly()
-
-    def _check_quickly(self) -> None:
-        problems = self.problems(full=False)
-        if problems:
-            raise error(CorruptStoreError, self._name, "an undamaged database", problems[0])
-
-    def _connect(self, *, writing: bool) -> apsw.Connection:
-        flags = apsw.SQLITE_OPEN_READWRITE if writing else apsw.SQLITE_OPEN_READONLY
-        path = str(self.folder / DATABASE)
-        connection = apsw.Connection(path, flags=flags, vfs=self._vfs)
-        try:
-            connection.set_busy_timeout(BUSY_MILLISECONDS)
-            connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0)
-            connection.limit(apsw.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
-            for name, value in _ALWAYS.items():
-                connection.pragma(name, value)
-            # The writer owns the checkpoints.
-            connection.wal_autocheckpoint(1000 if writing else 0)
+                found = problems(first, full=False)
+                if found:
+                    raise error(CorruptStoreError, self._name, "an undamaged database", found[0])
+            if accept_loss:
+                forget_losses(first, self._name, known)
+            self._note(last_change(first, self._name))
+            first.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
         except BaseException:
-            connection.close()
+            self._fixed.pop(first, first).close()
             raise
-        return connection
+        self._writer = first
+
+    def _note(self, state: Witness | None) -> None:
+        """Note in LOCK how far the database has come."""
+        if self._lock is not None and state is not None and state != self._noted:
+            self._lock.put_note(state.to_note())
+            self._noted = state
+
+    def _open_reader(self) -> apsw.Connection:
+        reader, shared = connect_to_read(self.folder, vfs=self._vfs, may_lock=self.read_only)
+        if shared is not None:
+            self._fixed[reader] = shared
+        return reader
+
+    def _connect(self) -> apsw.Connection:
+        return connect(self.folder, writing=True, vfs=self._vfs)
 
     def close(self) -> None:
         """Close every connection and let another writer in. Closing twice is fine.
@@ -227,7 +246,9 @@ class Database:
             try:
                 writer.execute("BEGIN IMMEDIATE")
                 yield writer
+                state = last_change(writer, self._name)
                 writer.execute("COMMIT")
+                self._note(state)
             except BaseException as fault:
                 _end(writer)
                 if isinstance(fault, DAMAGING):
@@ -268,15 +289,8 @@ class Database:
         full : bool
             Compare indexes with tables and follow foreign keys too.
         """
-        check = "integrity_check" if full else "quick_check"
         with self.reading() as connection:
-            found = [str(one) for (one,) in connection.execute(f"PRAGMA {check}(20)")]
-            if full:
-                broken = connection.execute("PRAGMA foreign_key_check")
-                found += [
-                    f"row {row} of {table} has no {parent}" for table, row, parent, _ in broken
-                ]
-        return [one for one in found if one != "ok"]
+            return problems(connection, full=full)
 
     def checkpoint(self, *, wait: float = 5.0) -> bool:
         """Move the write-ahead log into the database and empty its file.
@@ -306,6 +320,29 @@ class Database:
                 return False
             time.sleep(0.02)
 
+    def vacuum(self) -> None:
+        """Write the database anew without the room that nothing uses any more; readers read on.
+
+        The file is shorter after the next :meth:`checkpoint`.
+
+        Raises
+        ------
+        OptionError
+            It was opened for reading only, or is closed.
+        StoreError
+            The disk refuses: it needs about the database's size again, twice. Nothing is changed.
+        """
+        with self._writing, sqlite_named(self._name):
+            writer = self._ready_writer()
+            try:
+                writer.pragma("temp_store", "FILE")  # as large as the database
+                writer.execute("VACUUM")
+                writer.pragma("temp_store", "MEMORY")
+            except BaseException:
+                self._writer = None
+                writer.close(True)
+                raise
+
     def _check_usable(self) -> None:
         if self._pid != os.getpid():
             wish, got = f"the process that opened it (pid {self._pid})", f"pid {os.getpid()}"
@@ -318,7 +355,7 @@ class Database:
         if self.read_only:
             raise error(OptionError, self._name, "a store opened for writing", "read_only=True")
         if self._writer is None:
-            self._writer = self._connect(writing=True)
+            self._writer = self._connect()
         return self._writer
 
     def _take_reader(self) -> apsw.Connection:
@@ -326,9 +363,13 @@ class Database:
         with self._pool:
             if self._idle:
                 return self._idle.pop()
-        return self._connect(writing=False)
+        return self._open_reader()
 
     def _give_reader(self, reader: apsw.Connection) -> None:
+        shared = self._fixed.pop(reader, None)
+        if shared is not None:
+            shared.close()
+            return
         with self._pool:
             if not self._closed and len(self._idle) < IDLE_READERS:
                 self._idle.append(reader)
@@ -357,22 +398,3 @@ def _end(connection: apsw.Connection) -> None:
     with contextlib.suppress(apsw.Error):
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-
-
-def _check_there(folder: Path) -> None:
-    if not (folder / DATABASE).is_file():
-        raise error(StoreNotFoundError, str(folder), f"a folder with {DATABASE}", "none")
-
-
-def _make_folder(folder: Path) -> None:
-    """Make the folder of a store, for its owner only; refuse one that holds other things."""
-    if folder.is_dir():
-        names = {path.name for path in folder.iterdir()}
-        if names and not names & {DATABASE, LOCK}:
-            got = f"one with {sorted(names)[0]!r} in it"
-            raise error(OptionError, str(folder), "a store, or an empty or new folder", got)
-        return
-    if folder.exists() and not folder.is_dir():  # in this order: another process may make it now
-        raise error(OptionError, str(folder), "a folder", "a file")
-    # Not made and then closed to others: it would stay open if this process died in between.
-    disk.make_folder(folder, mode=0o700)

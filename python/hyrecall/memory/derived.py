@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 
 import apsw
@@ -17,7 +18,9 @@ from hyrecall.memory.schema import meta
 from hyrecall.progress import ProgressFunction
 from hyrecall.scope import ANY, Scope
 
-__all__ = ["Derived", "Wish", "apply", "build"]
+_log = logging.getLogger("hyrecall.memory")
+
+__all__ = ["Derived", "Wish", "apply", "build", "compact"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,8 @@ class Wish:
 class Derived:
     """What was derived, with every change up to ``sequence`` and every erasure up to ``erasures``.
 
-    Both indexes change in place; a new one of these says that they did.
+    Both indexes change in place; a new one of these says that they did. ``holds_erased``: rows that
+    an erasure removed are deleted here, but their bytes are in the segments until :func:`compact`.
     """
 
     wish: Wish
@@ -65,6 +69,7 @@ class Derived:
     graph: Graph
     sequence: int
     erasures: int
+    holds_erased: bool = False
 
 
 def build(
@@ -73,8 +78,10 @@ def build(
     """Index every live row in one pass."""
     now = wish.header(connection)
     analyzer = wish.layout.make_analyzer()
-    documents = projection.documents(
-        connection, wish.layout, model=wish.model, dim=wish.dim, only_live=True
+    documents = list(
+        projection.documents(
+            connection, wish.layout, model=wish.model, dim=wish.dim, only_live=True
+        )
     )
     index = Index.build(
         pa.concat_tables([batch.live for batch in documents]),
@@ -84,7 +91,10 @@ def build(
         threads=wish.threads,
         progress=progress,
     )
-    edges = projection.edges(connection, only_live=True)
+    edges = list(projection.edges(connection, only_live=True))
+    n_damaged = sum(batch.n_damaged for batch in (*documents, *edges))
+    if n_damaged:
+        _log.error("%d damaged rows are not indexed: doctor(full=True) names them", n_damaged)
     graph = Graph.build(
         pa.concat_tables([batch.live for batch in edges]),
         wish.layout.edge_schema,
@@ -128,7 +138,16 @@ def apply(connection: apsw.Connection, held: Derived) -> tuple[Derived, int, int
         edge_index = held.graph.edges
         n_dropped = _drop_others(held.index, "updated_at", "row", rows)
         n_dropped += _drop_others(edge_index, "recorded_at", "changed", changes)
+        # Also where none was dropped: what was erased may have been deleted here long before.
+        held = replace(held, holds_erased=True)
     return replace(held, sequence=now.sequence, erasures=now.erasures), n_changes, n_dropped
+
+
+def compact(held: Derived) -> Derived:
+    """Drop the bytes of all rows that were deleted."""
+    held.graph.compact()
+    held.index.compact()
+    return replace(held, holds_erased=False)
 
 
 def _drop_others(index: Index, newest: str, identity: str, kept: set[int]) -> int:

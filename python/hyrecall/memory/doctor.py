@@ -6,21 +6,27 @@ No check names a text, an id or a user: a report may be shown to whoever keeps t
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import apsw
 
 from hyrecall.errors import OptionError
-from hyrecall.memory.codec import decode_vector
+from hyrecall.memory.cells import CELLS, Cell, is_sound_cell
+from hyrecall.memory.codec import CHECKED, N_CHECKED, decode_vector, is_sound, vector_checksum
 from hyrecall.memory.database import DATABASE, Database
+from hyrecall.memory.edge_rows import EDGE_COLUMNS, is_sound_edge
+from hyrecall.memory.fact_rows import FACT_COLUMNS, read_fact
 from hyrecall.memory.schema import meta
+from hyrecall.memory.sound import rows
 
 __all__ = ["Check", "Report", "examine", "file_system_of"]
 
 _HEAD = "documents d JOIN versions v USING (cell, id, version)"
 _FOR_EVER = 2**63 - 1
+_MOST_NAMED = 20  # rows of a table in a report
 # SQLite's locks and its shared memory do not hold between machines.
 _NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "gluster", "fuse.sshfs", "lustre", "ocfs")
 
@@ -51,7 +57,8 @@ class Report:
     checks : tuple of Check
     counts : dict of str to int
         How many memories, versions, facts, edges, cells, models and erasures there are, and
-        memories without a vector; empty where the database is damaged.
+        memories without a vector, and versions without a checksum, which format 1 had none of;
+        empty where the database is damaged.
     """
 
     checks: tuple[Check, ...]
@@ -70,7 +77,7 @@ def examine(database: Database, *, full: bool = False, more: Iterable[Check] = (
     ----------
     database : Database
     full : bool, default False
-        Compare the database's indexes with its tables, and read every vector.
+        Compare the database's indexes with its tables, and read every row and every vector.
     more : iterable of Check
         Of parts that are not the database's: they come last.
 
@@ -95,6 +102,8 @@ def examine(database: Database, *, full: bool = False, more: Iterable[Check] = (
     with database.reading() as connection:
         checks += [_none(connection, name, *asked) for name, asked in _QUERIES.items()]
         checks.append(_vectors(connection, full=full))
+        if full:
+            checks.append(_rows(connection))
         counts = {name: int(connection.execute(sql).get) for name, sql in _COUNTS.items()}
     return Report((*checks, *more), counts)
 
@@ -144,6 +153,7 @@ _COUNTS = {
     "without_vector": f"SELECT count(*) FROM {_HEAD} WHERE v.status = 'live' "
     "AND v.embedding IS NULL",
     "models": "SELECT count(*) FROM models",
+    "unchecked": "SELECT count(*) FROM versions WHERE checksum IS NULL",
     "erasures": "SELECT value FROM meta WHERE name = 'erasures'",
 }
 
@@ -154,14 +164,52 @@ def _none(connection: apsw.Connection, name: str, sql: str, told: str) -> Check:
 
 
 def _vectors(connection: apsw.Connection, *, full: bool) -> Check:
-    """Count the vectors that are none: their rows are found by words only."""
+    """Count the vectors that are none or not as written: their rows are found by words only."""
     if full:
-        blobs = connection.execute("SELECT embedding FROM versions WHERE embedding IS NOT NULL")
-        n_bad = sum(not _is_vector(blob) for (blob,) in blobs)
+        select = (
+            "SELECT embedding, embedding_model, embedding_checksum FROM versions "
+            "WHERE embedding IS NOT NULL ORDER BY row"
+        )
+        n_bad = sum(
+            not _is_vector(blob) or seal not in (None, vector_checksum(blob, model))
+            for blob, model, seal in rows(connection, select)
+        )
     else:
         bad = "length(embedding) % 4 <> 0 OR length(embedding) = 0"
         n_bad = connection.execute(f"SELECT count(*) FROM versions WHERE {bad}").get
     return Check("vectors", not n_bad, f"{n_bad} are no vectors: reembed" if n_bad else "")
+
+
+def _is_sound_fact(columns: Sequence[Any]) -> bool:
+    """Say whether a fact is as it was written; one of a damaged version counts there."""
+    any_cell = Cell(None, None, None, "private")
+    return read_fact(any_cell, columns) is not None or not is_sound(columns[:N_CHECKED])
+
+
+# Of each table the number of a row, its SELECT, and what says whether the row is as it was written.
+_ROWS: dict[str, tuple[str, str, Callable[[Sequence[Any]], bool]]] = {
+    "cells": ("cell", f"SELECT cell, * FROM ({CELLS})", is_sound_cell),
+    "versions": ("row", f"SELECT v.row, {CHECKED} FROM versions v", is_sound),
+    "facts": (
+        "row",
+        f"SELECT f.row, {CHECKED}, {FACT_COLUMNS} FROM versions v JOIN facts f USING (row)",
+        _is_sound_fact,
+    ),
+    "edges": ("changed", f"SELECT e.changed, {EDGE_COLUMNS} FROM edges e", is_sound_edge),
+}
+
+
+def _rows(connection: apsw.Connection) -> Check:
+    """Read every row, and name by their numbers those that are not as they were written."""
+    told = []
+    for table, (number, select, is_whole) in _ROWS.items():
+        read = rows(connection, f"{select} ORDER BY 1")
+        found = [str(at) for at, *columns in read if not is_whole(columns)]
+        if found:
+            more = ", ..." if len(found) > _MOST_NAMED else ""
+            which = f"{', '.join(found[:_MOST_NAMED])}{more}"
+            told.append(f"{len(found)} of {table} are damaged (their {number}: {which})")
+    return Check("rows", not told, "; ".join(told))
 
 
 def _is_vector(blob: bytes) -> bool:

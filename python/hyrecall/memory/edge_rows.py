@@ -12,28 +12,39 @@ from hyrecall.errors import KeyConflictError, error
 from hyrecall.memory.cells import Cell, cell_of, cells_by_number, find_cell, make_cell
 from hyrecall.memory.codec import from_json, to_json, to_micros
 from hyrecall.memory.schema import take_sequence
+from hyrecall.memory.sound import checksum, is_text, rows, warn_of_damage
 from hyrecall.memory.types import Edge, Participant
 
 __all__ = [
+    "EDGE_COLUMNS",
     "EdgeChange",
     "edge_by_id",
     "edge_ever",
     "edges_changed_since",
     "edges_in",
     "incident",
+    "is_sound_edge",
     "link",
     "unlink",
     "unlink_all",
     "unlink_incident",
 ]
 
-_EDGE = "SELECT changed, cell, id, status, relationship, description, metadata FROM edges"
-_BY_ID = f"{_EDGE} WHERE cell = ? AND id = ?"
+_KEPT = "cell, id, relationship, description, metadata"
+# The participants as one text, whatever damage has made of them.
+_ENDS = (
+    "(SELECT group_concat(typeof(node) || hex(node) || ' ' || typeof(role) || hex(role), ',' "
+    "ORDER BY ordinal) FROM participants p WHERE p.cell = e.cell AND p.edge = e.id)"
+)
+EDGE_COLUMNS = ", ".join(f"e.{name}" for name in f"checksum, {_KEPT}".split(", ")) + f", {_ENDS}"
+"""The checksum of an edge e and all that it covers, as SQL: what :func:`is_sound_edge` takes."""
+_EDGE = f"SELECT e.changed, e.status, {EDGE_COLUMNS} FROM edges e"
+_BY_ID = f"{_EDGE} WHERE e.cell = ? AND e.id = ?"
 _LISTED = "(SELECT value FROM json_each(?))"
 
 
 class EdgeChange(NamedTuple):
-    """An edge that changed; None in its place: it is not there any more."""
+    """An edge that changed; None in its place: it is not there any more, or damaged."""
 
     changed: int
     cell: int
@@ -81,6 +92,9 @@ def link(connection: apsw.Connection, edge: Edge, now: datetime) -> int:
             for ordinal, end in enumerate(edge.participants)
         ],
     )
+    _, _, _, *kept = connection.execute(_BY_ID, (cell, edge.id)).get
+    seal = "UPDATE edges SET checksum = ? WHERE cell = ? AND id = ?"
+    connection.execute(seal, (checksum(*kept), cell, edge.id))
     return changed
 
 
@@ -150,7 +164,7 @@ def _delete(
 
 def edges_changed_since(connection: apsw.Connection, sequence: int, limit: int) -> list[EdgeChange]:
     """Give the edges that changed after a number, in the order of their last change."""
-    select = f"{_EDGE} WHERE changed > ? ORDER BY changed LIMIT ?"
+    select = f"{_EDGE} WHERE e.changed > ? ORDER BY e.changed LIMIT ?"
     return _read(connection, select, (sequence, limit))
 
 
@@ -169,14 +183,14 @@ def edge_ever(connection: apsw.Connection, cell: int, key: str) -> Edge | None:
 def edges_in(connection: apsw.Connection, cells: Collection[int]) -> list[Edge]:
     """Give the edges of cells, in the order they were put there."""
     given = (to_json(tuple(cells)),)
-    return _live(_read(connection, f"{_EDGE} WHERE cell IN {_LISTED} ORDER BY changed", given))
+    return _live(_read(connection, f"{_EDGE} WHERE e.cell IN {_LISTED} ORDER BY e.changed", given))
 
 
 def incident(connection: apsw.Connection, cells: Collection[int], node: str) -> list[Edge]:
     """Give the edges of cells in which a node takes part, in the order they were put there."""
     select = (
-        f"{_EDGE} e WHERE cell IN {_LISTED} AND EXISTS (SELECT 1 FROM participants p "
-        "WHERE p.cell = e.cell AND p.edge = e.id AND p.node = ?) ORDER BY changed"
+        f"{_EDGE} WHERE e.cell IN {_LISTED} AND EXISTS (SELECT 1 FROM participants p "
+        "WHERE p.cell = e.cell AND p.edge = e.id AND p.node = ?) ORDER BY e.changed"
     )
     return _live(_read(connection, select, (to_json(tuple(cells)), node)))
 
@@ -188,13 +202,17 @@ def _live(found: Iterable[EdgeChange]) -> list[Edge]:
 def _read(
     connection: apsw.Connection, select: str, given: tuple[Any, ...], *, deleted_too: bool = False
 ) -> list[EdgeChange]:
-    rows = list(connection.execute(select, given))
-    homes = cells_by_number(connection, {row[1] for row in rows})
+    found = list(rows(connection, select, given))
+    homes = cells_by_number(connection, {row[3] for row in found})
     ends = "SELECT node, role FROM participants WHERE cell = ? AND edge = ? ORDER BY ordinal"
-    read = []
-    for changed, cell, key, status, relationship, description, metadata in rows:
+    read, n_bad = [], 0
+    for changed, status, *columns in found:
+        _, cell, key, relationship, description, metadata, _ = columns
         edge = None
-        if status == "live" or deleted_too:
+        is_wanted = status == "live" or deleted_too
+        if is_wanted and (cell not in homes or not is_sound_edge(columns)):
+            n_bad += 1
+        elif is_wanted:
             edge = Edge.model_construct(
                 **homes[cell].identity(),
                 id=key,
@@ -207,4 +225,36 @@ def _read(
                 metadata=from_json(metadata),
             )
         read.append(EdgeChange(changed, cell, key, edge))
+    warn_of_damage(n_bad)
     return read
+
+
+def is_sound_edge(columns: Sequence[Any]) -> bool:
+    """Say whether an edge is as it was written; one without a checksum, whether it can be read.
+
+    Parameters
+    ----------
+    columns : sequence
+        Those of :data:`EDGE_COLUMNS`.
+    """
+    found, *kept = columns
+    if found is not None:
+        return bool(checksum(*kept) == found)
+    cell, key, relationship, description, metadata, ends = kept
+    if not isinstance(cell, int) or not is_text(key, relationship, description, metadata, ends):
+        return False
+    try:
+        return isinstance(from_json(metadata), dict) and all(map(_is_end, ends.split(",")))
+    except ValueError:
+        return False
+
+
+def _is_end(end: str) -> bool:
+    """Say whether a participant can be read, from what ``_ENDS`` says of it."""
+    for part, is_role in zip(end.split(" "), (False, True), strict=True):
+        if is_role and part == "null":
+            continue
+        if not part.startswith("text"):
+            return False
+        bytes.fromhex(part.removeprefix("text")).decode()  # a ValueError where it is no UTF-8
+    return True

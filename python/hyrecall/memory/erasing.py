@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import apsw
 
+from hyrecall.errors import StoreError
 from hyrecall.memory.codec import to_json
 from hyrecall.memory.database import Database
 from hyrecall.memory.selection import Selection, selected
@@ -24,8 +25,8 @@ class Erased:
     n : int
         Memories that are gone, those among them that were deleted or superseded before included.
     wal_truncated : bool
-        Whether the write-ahead log was emptied too. If not, a reader still sees the state before;
-        the log is emptied by the next checkpoint after it has left.
+        Whether the write-ahead log was emptied too. If not, a reader still sees the state before,
+        or the disk refused; the next checkpoint that succeeds empties the log.
     """
 
     n: int
@@ -52,7 +53,11 @@ def erase(database: Database, selection: Selection, *, wait: float = 5.0) -> Era
     """
     with database.transaction() as connection:
         n_erased = _delete(connection, selection)
-    return Erased(n_erased, database.checkpoint(wait=wait))
+    try:
+        is_emptied = database.checkpoint(wait=wait)
+    except StoreError:  # the erasure itself is committed
+        is_emptied = False
+    return Erased(n_erased, is_emptied)
 
 
 def _delete(connection: apsw.Connection, selection: Selection) -> int:

@@ -15,11 +15,25 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.memory.cells import Cell, cell_of, cells_by_number, make_cell
-from hyrecall.memory.codec import from_json, from_micros, to_json, to_micros
+from hyrecall.memory.codec import (
+    CHECKED,
+    N_CHECKED,
+    content_of,
+    from_json,
+    from_micros,
+    is_sound,
+    is_time,
+    to_json,
+    to_micros,
+)
+from hyrecall.memory.fields import AS_KEPT
+from hyrecall.memory.sound import checksum, is_text, rows, warn_of_damage
 from hyrecall.memory.types import Episode, Fact, Status
-from hyrecall.memory.writing import NewVersion, Written, append, embedding_of, remember
+from hyrecall.memory.version_rows import embedding_of
+from hyrecall.memory.writing import NewVersion, Written, append, remember
 
 __all__ = [
+    "FACT_COLUMNS",
     "KIND",
     "FactVersion",
     "as_episode",
@@ -27,6 +41,7 @@ __all__ = [
     "fact_history",
     "facts_of_rows",
     "put_interval",
+    "read_fact",
     "valid_facts",
 ]
 
@@ -35,9 +50,10 @@ KIND = "fact"
 
 _HEAD = "documents d JOIN versions v USING (cell, id, version) JOIN facts f USING (row)"
 _LISTED = "(SELECT value FROM json_each(?))"
-_FACT = (
-    "v.row, v.cell, v.id, v.metadata, f.subject, f.predicate, f.object, f.valid_from, f.valid_to"
-)
+_KEPT = "row, cell, subject, predicate, object, valid_from, valid_to"
+FACT_COLUMNS = ", ".join(f"f.{name}" for name in f"checksum, {_KEPT}".split(", "))
+"""A fact's checksum and all that it covers, as SQL: what :func:`read_fact` takes."""
+_FACT = f"{CHECKED}, {FACT_COLUMNS}"
 
 
 @dataclass(frozen=True)
@@ -53,14 +69,15 @@ class FactVersion:
 
 def as_episode(fact: Fact) -> Episode:
     """Give the episode by which a fact is found."""
-    return Episode(
+    fields = {
         **cell_of(fact).identity(),
-        id=fact.id,
-        output=fact.text,
-        kind=KIND,
-        occurred_at=fact.valid_from,
-        metadata=fact.metadata,
-    )
+        "id": fact.id,
+        "output": fact.text,
+        "kind": KIND,
+        "occurred_at": fact.valid_from,
+        "metadata": fact.metadata,
+    }
+    return Episode.model_validate(fields, context=AS_KEPT)
 
 
 # ---- writing: inside a transaction ----
@@ -75,6 +92,7 @@ def assert_fact(
 ) -> Written:
     """Keep a fact; end the one it follows, and let it end where the next one begins.
 
+    One that ends when it begins holds at no time: it ends no other, nor does another end there.
     Where the same is held to be valid already, for all that time, nothing is written and the fact
     that says so is given.
 
@@ -86,10 +104,14 @@ def assert_fact(
     cell = cell_of(fact)
     number = make_cell(connection, cell)
     slot = list(_slot(connection, number, fact))
-    later = [held.valid_from for _, held in slot if held.valid_from > fact.valid_from]
+    later = [
+        held.valid_from
+        for _, held in slot
+        if held.valid_from > fact.valid_from and not _is_empty(held)
+    ]
     fact = fact.model_copy(update={"valid_to": _earliest([fact.valid_to, *later])})
     for known, held in slot:
-        if not held.is_valid_at(fact.valid_from):
+        if _is_empty(fact) or not held.is_valid_at(fact.valid_from):
             continue
         if held.object == fact.object and _covers(held, fact):
             return known
@@ -102,19 +124,23 @@ def assert_fact(
 
 def put_interval(connection: apsw.Connection, written: Written, fact: Fact) -> None:
     """Keep what a fact says and when it holds beside its version."""
-    connection.execute(
-        "INSERT INTO facts (row, cell, subject, predicate, object, valid_from, valid_to) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (
-            written.row,
-            written.cell,
-            fact.subject,
-            fact.predicate,
-            fact.object,
-            to_micros(fact.valid_from),
-            None if fact.valid_to is None else to_micros(fact.valid_to),
-        ),
+    kept = (
+        written.row,
+        written.cell,
+        fact.subject,
+        fact.predicate,
+        fact.object,
+        to_micros(fact.valid_from),
+        None if fact.valid_to is None else to_micros(fact.valid_to),
     )
+    connection.execute(
+        f"INSERT INTO facts (checksum, {_KEPT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (checksum(*kept), *kept),
+    )
+
+
+def _is_empty(fact: Fact) -> bool:
+    return fact.valid_to == fact.valid_from
 
 
 def _earliest(times: Sequence[datetime | None]) -> datetime | None:
@@ -129,14 +155,19 @@ def _covers(held: Fact, fact: Fact) -> bool:
 def _slot(connection: apsw.Connection, cell: int, fact: Fact) -> Iterator[tuple[Written, Fact]]:
     """Give what is held about subject and predicate."""
     select = (
-        f"SELECT d.version, d.changed, {_FACT} FROM {_HEAD} WHERE f.cell = ? AND f.subject = ? "
+        f"SELECT d.changed, {_FACT} FROM {_HEAD} WHERE f.cell = ? AND f.subject = ? "
         "AND f.predicate = ? AND v.status = 'live' ORDER BY f.valid_from, v.row"
     )
     given = (cell, fact.subject, fact.predicate)
-    rows = list(connection.execute(select, given))
-    for version, changed, *columns in rows:
-        held = _fact_of(cell_of(fact), columns)
-        yield Written(cell, held.id, version, columns[0], changed), held
+    n_bad = 0
+    for changed, *columns in list(rows(connection, select, given)):
+        held = read_fact(cell_of(fact), columns)
+        if held is None:
+            n_bad += 1
+        else:
+            _, _, key, version, *_ = columns
+            yield Written(cell, key, version, columns[_ROW], changed), held
+    warn_of_damage(n_bad)
 
 
 def _close(
@@ -167,14 +198,14 @@ def _close(
 
 
 def facts_of_rows(
-    connection: apsw.Connection, rows: Sequence[int], cells: Collection[int]
+    connection: apsw.Connection, numbers: Sequence[int], cells: Collection[int]
 ) -> dict[int, Fact]:
     """Give the facts of version rows, by row.
 
     A row is left out if it is no live version (any more), no fact, or lies in none of the cells.
     """
     where = f"v.row IN {_LISTED} AND v.cell IN {_LISTED} AND v.status = 'live'"
-    return _read(connection, where, (to_json(tuple(rows)), to_json(tuple(cells))), cells)
+    return _read(connection, where, (to_json(tuple(numbers)), to_json(tuple(cells))), cells)
 
 
 def valid_facts(
@@ -209,40 +240,66 @@ def valid_facts(
 def fact_history(connection: apsw.Connection, cell: int, key: str) -> list[FactVersion]:
     """Give every version of a fact that says something, oldest first."""
     select = (
-        f"SELECT v.version, v.status, v.reason, v.recorded_at, {_FACT} FROM versions v "
-        "JOIN facts f USING (row) WHERE v.cell = ? AND v.id = ? ORDER BY v.version"
+        f"SELECT {_FACT} FROM versions v JOIN facts f USING (row) "
+        "WHERE v.cell = ? AND v.id = ? ORDER BY v.version"
     )
     homes = cells_by_number(connection, [cell])
-    return [
-        FactVersion(
-            version, status, reason, from_micros(recorded_at), _fact_of(homes[cell], columns)
-        )
-        for version, status, reason, recorded_at, *columns in connection.execute(
-            select, (cell, key)
-        )
-    ]
+    found, n_bad = [], 0
+    for columns in rows(connection, select, (cell, key)):
+        fact = read_fact(homes.get(cell), columns)
+        if fact is None:
+            n_bad += 1
+            continue
+        _, _, _, version, status, reason, recorded_at, *_ = columns
+        found.append(FactVersion(version, status, reason, from_micros(recorded_at), fact))
+    warn_of_damage(n_bad)
+    return found
 
 
 def _read(
     connection: apsw.Connection, where: str, given: tuple[Any, ...], cells: Collection[int]
 ) -> dict[int, Fact]:
     homes = cells_by_number(connection, cells)
-    select = f"SELECT {_FACT} FROM {_HEAD} WHERE {where}"
-    return {
-        columns[0]: _fact_of(homes[columns[1]], columns)
-        for columns in connection.execute(select, given)
-    }
+    select = f"SELECT {_FACT} FROM {_HEAD} WHERE {where} ORDER BY v.row"
+    found, n_bad = {}, 0
+    for columns in rows(connection, select, given):
+        fact = read_fact(homes.get(columns[1]), columns)
+        if fact is None:
+            n_bad += 1
+        else:
+            found[columns[_ROW]] = fact
+    warn_of_damage(n_bad)
+    return found
 
 
-def _fact_of(cell: Cell, columns: Sequence[Any]) -> Fact:
-    _, _, key, metadata, subject, predicate, object_, valid_from, valid_to = columns
+_ROW = N_CHECKED + 1  # of the columns of a fact, after its checksum
+
+
+def read_fact(cell: Cell | None, columns: Sequence[Any]) -> Fact | None:
+    """Give a fact of a cell; None: it, its version or its cell is damaged.
+
+    Parameters
+    ----------
+    cell : Cell or None
+    columns : sequence
+        Those of :data:`hyrecall.memory.codec.CHECKED` and then of :data:`FACT_COLUMNS`.
+    """
+    checked, (found, *kept) = columns[:N_CHECKED], columns[N_CHECKED:]
+    _, _, subject, predicate, object_, valid_from, valid_to = kept
+    if found is None:
+        texts, times = (subject, predicate, object_), (valid_from, valid_to or 0)
+        is_whole = is_text(*texts) and all(map(is_time, times))
+    else:
+        is_whole = checksum(*kept) == found
+    if cell is None or not is_whole or not is_sound(checked):
+        return None
     return Fact.model_construct(
         **cell.identity(),
-        id=key,
+        id=checked[2],
         subject=subject,
         predicate=predicate,
         object=object_,
         valid_from=from_micros(valid_from),
         valid_to=None if valid_to is None else from_micros(valid_to),
-        metadata=from_json(metadata),
+        metadata=from_json(content_of(checked).metadata),
     )

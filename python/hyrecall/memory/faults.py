@@ -17,7 +17,7 @@ from hyrecall.errors import (
     error,
 )
 
-__all__ = ["DAMAGING", "LARGEST_VALUE", "check_sqlite", "disk_named", "sqlite_named"]
+__all__ = ["DAMAGING", "LARGEST_VALUE", "check_sqlite", "disk_named", "problems", "sqlite_named"]
 
 LARGEST_VALUE = 256 * 2**20
 """Bytes of one row: of a memory's texts and metadata together, or of its vector."""
@@ -59,14 +59,22 @@ def sqlite_named(path: str) -> Iterator[None]:
         yield
     except apsw.BusyError as fault:
         raise error(WriterBusyError, path, "a database that is not busy", fault) from fault
+    except UnicodeDecodeError as fault:  # readers that expect damage have found it before this
+        raise error(CorruptStoreError, path, "texts in UTF-8", "other bytes") from fault
     except apsw.TooBigError as fault:
         wish = f"at most {LARGEST_VALUE:,} bytes of texts and metadata"
         raise error(OptionError, "memory", wish, "more") from fault
+    except apsw.SQLError as fault:
+        if not str(fault).startswith("no such "):
+            raise
+        # Every statement is ours, so a name in the schema has changed.
+        made = error(CorruptStoreError, path, "the tables of a store", fault)
+        raise _with_code(made, errno.EIO) from fault
     except DAMAGING as fault:
-        made, code, wish = next(
+        kind, code, wish = next(
             (made, code, wish) for kind, made, code, wish in _FAULTS if isinstance(fault, kind)
         )
-        raise _with_code(error(made, path, wish, fault), code) from fault
+        raise _with_code(error(kind, path, wish, fault), code) from fault
 
 
 @contextmanager
@@ -84,3 +92,17 @@ def disk_named(path: str) -> Iterator[None]:
 def _with_code(made: StoreError, code: int | None) -> StoreError:
     made.errno = code
     return made
+
+
+def problems(connection: apsw.Connection, *, full: bool) -> list[str]:
+    """Look for damage in a database; ``full``: in its indexes and foreign keys too."""
+    check = "integrity_check" if full else "quick_check"
+    try:
+        found = [str(one) for (one,) in connection.execute(f"PRAGMA {check}(20)")]
+    except apsw.CorruptError as fault:  # some damage ends the look
+        return [str(fault)]
+    found = [one for one in found if one != "ok"]
+    if full and not found:  # a broken table cannot be walked along its foreign keys
+        broken = connection.execute("PRAGMA foreign_key_check")
+        found += [f"row {row} of {table} has no {parent}" for table, row, parent, _ in broken]
+    return found

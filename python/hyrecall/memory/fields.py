@@ -12,6 +12,7 @@ from hyrecall.errors import DTypeError, OptionError, error
 
 __all__ = [
     "ANONYMOUS",
+    "AS_KEPT",
     "JsonObject",
     "Label",
     "Name",
@@ -29,6 +30,11 @@ ANONYMOUS = "__hyrecall_anonymous__"
 
 _RESERVED = (ANONYMOUS, "__jeeves_anon_user__")
 _MOST_ID_BYTES = 512
+_MOST_LEVELS = 64  # of metadata: readers of JSON give up at some depth, and this is far from any
+
+AS_KEPT = {"as_kept": True}
+"""The context of a validation of what a store holds, or held when it was exported: metadata may be
+of any depth, since versions before this limit kept it."""
 
 
 def check_id(argument: str, value: object) -> str:
@@ -120,13 +126,29 @@ def _tags(tags: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
 
 
 def _json(value: dict[str, JsonValue], info: ValidationInfo) -> dict[str, JsonValue]:
-    """Refuse what JSON has no number or text for: it would come back as something else."""
+    """Refuse what JSON has no number or text for, which would come back as something else.
+
+    Refuse more than 64 levels too, unless the context is :data:`AS_KEPT`.
+    """
+    if info.context != AS_KEPT and (levels := _n_levels(value)) > _MOST_LEVELS:
+        raise error(OptionError, _field(info), f"at most {_MOST_LEVELS} levels", levels)
     try:
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except ValueError as fault:  # a UnicodeEncodeError is one too
         got = "a lone surrogate" if isinstance(fault, UnicodeEncodeError) else "NaN or infinity"
         raise error(OptionError, _field(info), "JSON", got) from None
     return value
+
+
+def _n_levels(value: JsonValue) -> int:
+    """Count the lists and objects that lie in each other."""
+    n_levels, level = 0, [value]
+    while level := [one for one in level if isinstance(one, dict | list)]:
+        n_levels += 1
+        level = [
+            inner for one in level for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+    return n_levels
 
 
 Name: TypeAlias = Annotated[str, BeforeValidator(_name)]

@@ -9,6 +9,7 @@ import apsw
 
 from hyrecall.memory.cells import cells_by_number
 from hyrecall.memory.codec import to_json
+from hyrecall.memory.sound import is_text, rows
 
 __all__ = ["kinds", "linked", "rows_about", "sessions", "sharers", "subjects"]
 
@@ -62,7 +63,7 @@ def rows_about(
         f"WHERE d.cell IN {_LISTED} AND v.status = 'live' AND f.subject = ? "
         "ORDER BY v.occurred_at DESC, v.row DESC"
     )
-    found = connection.execute(select, (to_json(tuple(cells)), subject))
+    found = rows(connection, select, (to_json(tuple(cells)), subject))
     return [(row, key) for row, key in found]
 
 
@@ -78,4 +79,5 @@ def linked(connection: apsw.Connection, cells: Collection[int], limit: int) -> l
 def _column(
     connection: apsw.Connection, select: str, cells: Collection[int], limit: int
 ) -> list[Any]:
-    return [row[0] for row in connection.execute(select, (to_json(tuple(cells)), limit))]
+    found = rows(connection, select, (to_json(tuple(cells)), limit))
+    return [name for (name,) in found if is_text(name)]

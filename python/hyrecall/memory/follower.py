@@ -23,18 +23,20 @@ from hyrecall.errors import (
 from hyrecall.memory import derived, projection
 from hyrecall.memory.database import Database
 from hyrecall.memory.derived import Derived, Wish
-from hyrecall.memory.header import HEADER, StaleError
+from hyrecall.memory.header import HEADER, INDEX, StaleError
 from hyrecall.memory.layout import Layout
 from hyrecall.memory.ready import BEHIND, How, IndexNotReadyError, OpenReport, Ready
 from hyrecall.memory.schema import meta
-from hyrecall.memory.snapshots import drop_snapshot, keep_snapshot, take_snapshot
+from hyrecall.memory.snapshots import (
+    drop_snapshot,
+    keep_snapshot,
+    may_hold_erased,
+    take_snapshot,
+)
 from hyrecall.memory.types import DegradedReason
 from hyrecall.progress import ProgressFunction
 
 __all__ = ["INDEX", "Follower"]
-
-INDEX = "index"
-"""The folder of the snapshot, in that of the store."""
 
 SMALL_STORE = 20_000
 """Up to so many documents, an index is built while the caller waits: half a second."""
@@ -244,18 +246,20 @@ class Follower:
         with self._lock:
             return self._current()[1]
 
-    def reconcile(self, *, compact: bool) -> int:
-        """Drop what an erasure took out of the store; give how many documents and edges.
+    def reconcile(self) -> int:
+        """Remove what an erasure took out of the store, here and on the disk.
 
-        Parameters
-        ----------
-        compact : bool
-            Drop the bytes of what is deleted too, and write a snapshot without them.
+        Returns
+        -------
+        int
+            How many documents and edges the index still had.
 
         Raises
         ------
         IndexNotReadyError
             There is no index: what is saved is removed then.
+        StoreError
+            The store itself cannot be read.
         """
         with self._lock:
             before = self._counts["dropped"]
@@ -265,14 +269,9 @@ class Follower:
                 self._held = None
                 self._drop_snapshot()
                 raise
-            if compact:
-                held.graph.compact()
-                held.index.compact()
-                self._saved = -1  # what is saved has the bytes, whatever its sequence
             n_dropped = self._counts["dropped"] - before
-        if compact and not self.snapshot():
-            with self._lock:
-                self._drop_snapshot()
+        if held.holds_erased:
+            self.snapshot()
         return n_dropped
 
     def _current(self) -> tuple[Derived, int]:
@@ -312,7 +311,8 @@ class Follower:
     def snapshot(self) -> bool:
         """Save the index, so that the next process need not build it; say whether it was.
 
-        A fault is logged and counted, never raised: the store has everything.
+        It never saves the bytes of what was erased. A fault is logged and counted, not raised: the
+        store has everything. If an older snapshot still holds those bytes then, it is removed.
         """
         if not self._may_save:
             return False
@@ -321,24 +321,28 @@ class Follower:
             if held is None or held.sequence == self._saved:
                 return False
             try:
-                with self._database.reading() as connection:  # refused in a forked child
-                    header = replace(
-                        held.wish.header(connection),
-                        sequence=held.sequence,
-                        erasures=held.erasures,
-                    )
-                try:
-                    keep_snapshot(self._folder, held, header)
-                except CorruptIndexError:
-                    self._drop_snapshot()
-                    keep_snapshot(self._folder, held, header)
+                made = derived.compact(held) if held.holds_erased else held
+                self._keep(made)
             except (HyrecallError, MemoryError, OSError) as fault:
                 _log.warning("no snapshot of the index was kept: %s", type(fault).__name__)
                 self._counts["failed_snapshots"] += 1
+                if held.holds_erased:
+                    self._drop_snapshot()
                 return False
-            self._saved = held.sequence
+            self._held = made
+            self._saved = made.sequence
             self._counts["snapshots"] += 1
             return True
+
+    def _keep(self, held: Derived) -> None:
+        with self._database.reading() as connection:  # refused in a forked child
+            now = held.wish.header(connection)
+        header = replace(now, sequence=held.sequence, erasures=held.erasures)
+        try:
+            keep_snapshot(self._folder, held, header)
+        except CorruptIndexError:
+            self._drop_snapshot()
+            keep_snapshot(self._folder, held, header)
 
     def _drop_snapshot(self) -> None:
         self._saved = 0
@@ -361,6 +365,11 @@ class Follower:
                 held.graph.edges.close()
 
     # ---- knowing ----
+
+    def may_hold_erased(self, *, full: bool) -> bool:
+        """Say whether the saved index may hold bytes of what was erased; see :mod:`snapshots`."""
+        with self._database.reading() as connection:
+            return may_hold_erased(self._folder, connection, full=full)
 
     def report(self) -> dict[str, Any]:
         """Give what a health check tells: counts and reasons, nothing of any document."""

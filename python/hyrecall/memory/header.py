@@ -16,7 +16,19 @@ import xxhash
 from hyrecall import disk
 from hyrecall.manifest import MANIFEST
 
-__all__ = ["HEADER", "PARTS", "Header", "StaleError", "read_header", "write_header"]
+__all__ = [
+    "HEADER",
+    "INDEX",
+    "PARTS",
+    "Header",
+    "StaleError",
+    "read_header",
+    "read_sealed",
+    "write_header",
+]
+
+INDEX = "index"
+"""The folder of a snapshot, in that of the store."""
 
 HEADER = "HEADER"
 PARTS = ("nodes", "edges")
@@ -87,6 +99,24 @@ def read_header(folder: Path) -> Header:
     StaleError
         There is none, it is damaged, of a newer format, or one of other manifests than are there.
     """
+    header, manifests = _read(folder)
+    if manifests != _manifests(folder):
+        raise StaleError("HEADER is of other manifests")
+    return header
+
+
+def read_sealed(folder: Path) -> Header:
+    """Read the header alone, whatever the manifests beside it are.
+
+    Raises
+    ------
+    StaleError
+        There is none, it is damaged, or of a newer format.
+    """
+    return _read(folder)[0]
+
+
+def _read(folder: Path) -> tuple[Header, object]:
     try:
         text = (folder / HEADER).read_bytes()
     except FileNotFoundError:
@@ -101,9 +131,8 @@ def read_header(folder: Path) -> Header:
         found = fields.pop("format")
         if found != FORMAT:
             raise StaleError(f"HEADER is of format {found}")
-        if fields.pop("manifests") != _manifests(folder):
-            raise StaleError("HEADER is of other manifests")
-        return Header(**fields)
+        manifests = fields.pop("manifests")
+        return Header(**fields), manifests
     except (AttributeError, KeyError, TypeError, ValueError) as fault:
         raise StaleError(f"HEADER has other fields ({fault})") from None
 

@@ -90,7 +90,8 @@ EDGES = {
     "relationship": Column("e.relationship", _TEXT),
     "description": Column("e.description", _TEXT),
     "participants": Column(
-        """(SELECT json_group_array(node ORDER BY ordinal) FROM participants p
+        # The cast: damage may have made a BLOB of a name, which JSON does not take.
+        """(SELECT json_group_array(CAST(node AS TEXT) ORDER BY ordinal) FROM participants p
             WHERE p.cell = e.cell AND p.edge = e.id)""",
         _TAGS,
         in_json=True,

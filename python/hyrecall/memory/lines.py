@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.cells import Cell, cell_of
 from hyrecall.memory.codec import decode_vector
-from hyrecall.memory.fields import Label, Name, Time, User
+from hyrecall.memory.fields import AS_KEPT, Label, Name, Time, User
 from hyrecall.memory.types import Edge, Episode, Fact, Status, Visibility
 
 __all__ = ["FORMAT", "AgentLine", "Line", "VersionLine"]
@@ -25,9 +25,9 @@ FORMAT = 1
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 _IDENTITY = {"id", "user_id", "org", "workspace", "visibility"}
-_MOST = 2**53  # SQLite's integers end at 2**63, and a count has to have room to grow
-_Count = Annotated[int, Field(ge=0, le=_MOST)]
-_Number = Annotated[int, Field(ge=1, le=_MOST)]
+_Count = Annotated[int, Field(ge=0, lt=2**63)]
+_Number = Annotated[int, Field(ge=1, lt=2**63)]
+_MOST = 2**52  # of a number that comes in: it has room to grow, and stays exact in JSON
 
 
 class VersionLine(BaseModel):
@@ -45,8 +45,8 @@ class VersionLine(BaseModel):
     reason: str | None = None
     successor: Label = None
     recorded_at: Time
-    content: dict[str, JsonValue] | None = None
-    fact: dict[str, JsonValue] | None = None
+    content: dict[str, Any] | None = None
+    fact: dict[str, Any] | None = None
     embedding: str | None = None
     embedding_model: Name | None = None
     pinned: bool = False
@@ -62,11 +62,25 @@ class VersionLine(BaseModel):
         """Check the content and give it."""
         if self.content is None:
             return None
-        return Episode.model_validate(self._whole(self.content))
+        return Episode.model_validate(self._whole(self.content), context=AS_KEPT)
 
     def read_fact(self) -> Fact | None:
         """Check the fact and give it."""
-        return None if self.fact is None else Fact.model_validate(self._whole(self.fact))
+        if self.fact is None:
+            return None
+        return Fact.model_validate(self._whole(self.fact), context=AS_KEPT)
+
+    def check_counts(self) -> None:
+        """Refuse a version or a count of accesses that leaves no room to grow.
+
+        Raises
+        ------
+        OptionError
+            One of them is greater than 2**52.
+        """
+        for name, value in (("version", self.version), ("access_count", self.access_count)):
+            if value > _MOST:
+                raise error(OptionError, name, f"at most {_MOST}", value)
 
     def read_embedding(self) -> tuple[bytes, str] | tuple[None, None]:
         """Check the vector and give its columns."""
@@ -81,7 +95,7 @@ class VersionLine(BaseModel):
         decode_vector(blob)
         return blob, self.embedding_model
 
-    def _whole(self, content: dict[str, JsonValue]) -> dict[str, Any]:
+    def _whole(self, content: dict[str, Any]) -> dict[str, Any]:
         twice = sorted(_IDENTITY & set(content))
         if twice:
             raise error(OptionError, "content", "no identity: it stands beside it", twice[0])

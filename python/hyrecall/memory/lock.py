@@ -10,24 +10,28 @@ import weakref
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hyrecall.errors import WriterBusyError, error
+from hyrecall import disk
+from hyrecall.errors import OptionError, WriterBusyError, error
 
-__all__ = ["LOCK", "WriterLock"]
+__all__ = ["LOCK", "WriterLock", "make_folder", "read_note"]
 
 LOCK = "LOCK"
 _PAUSE = 0.02  # seconds between two tries
+_MOST = 1000  # bytes of the file that are read
 
 
 class WriterLock:
     """Held from :meth:`take` to :meth:`release`; the system frees it when the process dies.
 
-    The file says who holds it, for the message of whoever comes second. A forked child does not
-    hold its parent's lock, and cannot free it.
+    The file's first line says who holds it, for the message of whoever comes second; the rest is a
+    note that outlives its writer. A forked child does not hold its parent's lock, and cannot free
+    it.
     """
 
-    def __init__(self, handle: int) -> None:
-        """Keep the file on which the lock was taken."""
+    def __init__(self, handle: int, note_at: int) -> None:
+        """Keep the file on which the lock was taken, and where its note begins."""
         self._handle: int | None = handle
+        self._note_at = note_at
         _held.add(self)
 
     @classmethod
@@ -56,14 +60,25 @@ class WriterLock:
                     raise _busy(folder, handle)
                 time.sleep(_PAUSE)
             told = f"pid {os.getpid()}, since {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n".encode()
+            content = told + _note_of(os.pread(handle, _MOST, 0))
             # What was there is longer or shorter: cut only after it is overwritten, so that a
             # reader in between sees a name, old or new.
-            os.pwrite(handle, told, 0)
-            os.ftruncate(handle, len(told))
+            os.pwrite(handle, content, 0)
+            os.ftruncate(handle, len(content))
         except BaseException:
             os.close(handle)
             raise
-        return cls(handle)
+        return cls(handle, len(told))
+
+    def put_note(self, note: bytes) -> None:
+        """Replace the note; the file ends behind it.
+
+        It is not synced, and a fault of the disk is passed over: an older note is never wrong.
+        """
+        if self._handle is not None:
+            with contextlib.suppress(OSError):
+                os.pwrite(self._handle, note, self._note_at)
+                os.ftruncate(self._handle, self._note_at + len(note))
 
     def release(self) -> None:
         """Let others write. Releasing twice is fine."""
@@ -71,6 +86,48 @@ class WriterLock:
         handle, self._handle = self._handle, None
         if handle is not None:
             os.close(handle)
+
+
+def share_with_readers(folder: Path) -> int | None:
+    """Keep writers out of a folder; give the file to close, or None where a writer is at work."""
+    handle = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    if _try(handle, fcntl.LOCK_SH):
+        return handle
+    os.close(handle)
+    return None
+
+
+def make_folder(folder: Path, known: set[str]) -> None:
+    """Make the folder of a store, for its owner only; refuse one that holds other things.
+
+    Raises
+    ------
+    OptionError
+        It is a file, or has things in it and none of the known names.
+    """
+    if folder.is_dir():
+        names = {path.name for path in folder.iterdir()}
+        if names and not names & known:
+            got = f"one with {sorted(names)[0]!r} in it"
+            raise error(OptionError, str(folder), "a store, or an empty or new folder", got)
+        return
+    if folder.exists() and not folder.is_dir():  # in this order: another process may make it now
+        raise error(OptionError, str(folder), "a folder", "a file")
+    # Not made and then closed to others: it would stay open if this process died in between.
+    disk.make_folder(folder, mode=0o700)
+
+
+def read_note(folder: Path) -> bytes:
+    """Give the note in the lock of a folder; empty: there is none, or it cannot be read."""
+    try:
+        with (folder / LOCK).open("rb") as file:
+            return _note_of(file.read(_MOST))
+    except OSError:
+        return b""
+
+
+def _note_of(content: bytes) -> bytes:
+    return content.partition(b"\n")[2]
 
 
 _held: weakref.WeakSet[WriterLock] = weakref.WeakSet()
@@ -83,9 +140,9 @@ def _forget_in_child() -> None:
         lock.release()
 
 
-def _try(handle: int) -> bool:
+def _try(handle: int, kind: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

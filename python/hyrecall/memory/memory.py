@@ -25,7 +25,7 @@ from hyrecall.memory.store import AUTO, Clock, Given
 from hyrecall.memory.sync import Kept, MemorySync
 from hyrecall.memory.transfer import Imported
 from hyrecall.memory.types import Edge, Episode, Fact, Participant, Visibility
-from hyrecall.memory.upkeep import Exported, File
+from hyrecall.memory.upkeep import Compacted, Exported, File
 from hyrecall.progress import ProgressFunction
 from hyrecall.recipe import Recipe
 from hyrecall.recipes import loom
@@ -122,6 +122,7 @@ class Memory(AsyncReads):
         dim: int | None = None,
         read_only: bool = False,
         wait: float = 0.0,
+        accept_loss: bool = False,
         recall_budget: float = 1.5,
         write_budget: float = 5.0,
         sessions: SessionTracker | None = None,
@@ -129,6 +130,7 @@ class Memory(AsyncReads):
         device: str = "cpu",
         threads: int | None = None,
         progress: ProgressFunction | None = None,
+        warm: bool = True,
         clock: Clock | None = None,
     ) -> Opening:
         """Open a store, as :meth:`hyrecall.memory.MemorySync.open`, when it is awaited or entered.
@@ -138,9 +140,10 @@ class Memory(AsyncReads):
         return Opening(
             partial(
                 MemorySync.open, path, recipe=recipe, embedder=embedder, dim=dim,
-                read_only=read_only, wait=wait, recall_budget=recall_budget,
-                write_budget=write_budget, sessions=sessions, snapshot_every=snapshot_every,
-                device=device, threads=threads, progress=progress, clock=clock,
+                read_only=read_only, wait=wait, accept_loss=accept_loss,
+                recall_budget=recall_budget, write_budget=write_budget, sessions=sessions,
+                snapshot_every=snapshot_every, device=device, threads=threads, progress=progress,
+                warm=warm, clock=clock,
             )
         )  # fmt: skip
 
@@ -225,11 +228,13 @@ class Memory(AsyncReads):
         before: datetime | None = None,
         reason: str | None = None,
         erase: bool = False,
+        everything: bool = False,
     ) -> int:
         """Take memories out of recall, as :meth:`hyrecall.memory.MemorySync.forget`."""
         return await self._run(
             self._sync.forget, id, user_id=user_id, org=org, workspace=workspace,
             session_id=session_id, before=before, reason=reason, erase=erase,
+            everything=everything,
         )  # fmt: skip
 
     async def pin(
@@ -333,6 +338,10 @@ class Memory(AsyncReads):
     async def doctor(self, *, full: bool = False) -> Report:
         """Look the store over, as :meth:`hyrecall.memory.MemorySync.doctor`."""
         return await self._run(self._sync.doctor, full=full)
+
+    async def compact(self) -> Compacted:
+        """Give back room on the disk, as :meth:`hyrecall.memory.MemorySync.compact`."""
+        return await self._run(self._sync.compact)
 
     async def snapshot(self) -> bool:
         """Save the index now, as :meth:`hyrecall.memory.MemorySync.snapshot`."""

@@ -15,7 +15,8 @@ from hyrecall.memory.lines import AgentLine, VersionLine
 from hyrecall.memory.roster import ReadPolicy, read_policy, set_policy
 from hyrecall.memory.schema import take_sequence
 from hyrecall.memory.types import Edge, Episode, Fact
-from hyrecall.memory.writing import Embedding, Written, insert_version
+from hyrecall.memory.version_rows import Embedding, insert_version
+from hyrecall.memory.writing import Written
 
 __all__ = ["merge_agent", "merge_edge", "merge_version"]
 
@@ -35,8 +36,10 @@ def merge_version(connection: apsw.Connection, line: VersionLine) -> bool:
     KeyConflictError
         There is another version of that number.
     OptionError
-        A version that is not deleted says nothing, or a deleted one something.
+        A version that is not deleted says nothing, or a deleted one something; a number that
+        leaves no room to grow.
     """
+    line.check_counts()
     fact = line.read_fact()
     episode = line.read_episode() if fact is None else as_episode(fact)
     embedding = line.read_embedding()

@@ -214,7 +214,7 @@ class Notes:
             As :meth:`hyrecall.memory.MemorySync.forget` raises them.
         """
         user = check_id("scope", scope)
-        versions = self._memory.history(key, user_id=user)
+        versions = self._memory.history(check_id("key", key), user_id=user)
         last = versions[-1].episode if versions else None
         if last is None or last.kind != KIND:
             return False

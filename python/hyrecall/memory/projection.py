@@ -8,8 +8,8 @@ rows in the same order.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import apsw
@@ -19,14 +19,26 @@ import pyarrow as pa
 
 from hyrecall.embed.protocol import norms
 from hyrecall.errors import OptionError
-from hyrecall.memory.codec import decode_vector
+from hyrecall.memory.cells import Cell, is_sound_cell
+from hyrecall.memory.codec import (
+    CHECKED,
+    N_CHECKED,
+    decode_vector,
+    is_sound,
+    to_json,
+    vector_checksum,
+)
+from hyrecall.memory.edge_rows import EDGE_COLUMNS, is_sound_edge
+from hyrecall.memory.fact_rows import FACT_COLUMNS, read_fact
 from hyrecall.memory.layout import CELL, EDGES, Column, Layout
+from hyrecall.memory.sound import is_text, rows
 
 __all__ = [
     "BATCH_ROWS",
     "Batch",
     "documents",
     "edges",
+    "has_only_others_vectors",
     "live_edges",
     "live_rows",
     "n_live",
@@ -35,6 +47,8 @@ __all__ = [
 
 BATCH_ROWS = 50_000
 
+_CELL = "c.checksum, c.cell, c.org, c.workspace, c.user, c.visibility"
+_N_CELL = _CELL.count(",") + 1
 _USABLE = "(?1 IS NULL OR v.embedding_model = ?1) AND length(v.embedding) = ?2 * 4"
 _DOCUMENTS = """documents d JOIN versions v ON (v.cell, v.id, v.version) = (d.cell, d.id, d.version)
   JOIN cells c ON c.cell = d.cell LEFT JOIN facts f ON f.row = v.row"""
@@ -55,12 +69,15 @@ class Batch:
         The number of the last change that was read.
     n_read : int
         How many changes were.
+    n_damaged : int
+        How many of them are of a damaged row: an index does without it.
     """
 
     live: pa.Table
     gone: list[tuple[str, tuple[str | None, ...]]]
     last: int
     n_read: int
+    n_damaged: int
 
 
 def documents(
@@ -89,16 +106,18 @@ def documents(
         Leave out what is gone: for an index that is built anew.
     """
     embedding = f"CASE WHEN {_USABLE} THEN v.embedding END"
-    select = _select(layout.columns, f"v.status = 'live', {embedding}", "d.changed", _DOCUMENTS)
+    more = f"v.status = 'live', {embedding}, v.embedding_model, v.embedding_checksum"
+    checks = f"v.row, {CHECKED}, {FACT_COLUMNS}"
+    select = _select(layout.columns, more, "d.changed", _DOCUMENTS, checks)
     if only_live:
         select = select.replace("WHERE", "WHERE v.status = 'live' AND")
+    is_whole = _SoundOnce()
     while True:
-        rows = list(connection.execute(select, (model, dim, after, BATCH_ROWS)))
-        batch = _batch(rows, layout.columns, layout.key, after)
-        blobs = [row[2] for row in rows if row[1]]
+        found = list(rows(connection, select, (model, dim, after, BATCH_ROWS)))
+        batch, live = _batch(found, layout.columns, layout.key, after, is_whole)
         field = pa.field("embedding", pa.list_(pa.float32(), dim))
-        live = batch.live.append_column(field, _vectors(blobs, dim))
-        yield Batch(live, batch.gone, batch.last, batch.n_read)
+        table = batch.live.append_column(field, _vectors([row[2:5] for row in live], dim))
+        yield replace(batch, live=table)
         if batch.n_read < BATCH_ROWS:
             return
         after = batch.last
@@ -108,12 +127,13 @@ def edges(
     connection: apsw.Connection, *, after: int = 0, only_live: bool = False
 ) -> Iterator[Batch]:
     """Give the edges that changed after a number, in batches."""
-    select = _select(EDGES, "e.status = 'live', NULL", "e.changed", _EDGES)
+    more = "e.status = 'live', NULL, NULL, NULL"
+    select = _select(EDGES, more, "e.changed", _EDGES, EDGE_COLUMNS)
     if only_live:
         select = select.replace("WHERE", "WHERE e.status = 'live' AND")
     while True:
-        rows = list(connection.execute(select, (None, None, after, BATCH_ROWS)))
-        batch = _batch(rows, EDGES, "id", after)
+        found = list(rows(connection, select, (None, None, after, BATCH_ROWS)))
+        batch, _ = _batch(found, EDGES, "id", after, is_sound_edge)
         yield batch
         if batch.n_read < BATCH_ROWS:
             return
@@ -143,47 +163,127 @@ def n_without_vector(connection: apsw.Connection, *, model: str | None, dim: int
     return int(connection.execute(select, (model, dim)).get)
 
 
-def _select(columns: Mapping[str, Column], more: str, number: str, tables: str) -> str:
+def has_only_others_vectors(
+    connection: apsw.Connection, cells: Collection[int], *, model: str | None, dim: int
+) -> bool:
+    """Say whether live documents of cells have vectors, but none of this model and length."""
+    live = (
+        f"SELECT 1 FROM {_DOCUMENTS} WHERE d.cell IN (SELECT value FROM json_each(?3)) "
+        "AND v.status = 'live' AND v.embedding IS NOT NULL"
+    )
+    select = f"SELECT NOT EXISTS ({live} AND {_USABLE}) AND EXISTS ({live})"
+    return bool(connection.execute(select, (model, dim, to_json(tuple(cells)))).get)
+
+
+def _select(columns: Mapping[str, Column], more: str, number: str, tables: str, checks: str) -> str:
     wanted = ", ".join(column.sql for column in columns.values())
     return (
-        f"SELECT {number}, {more}, {wanted} FROM {tables} "
+        f"SELECT {number}, {more}, {wanted}, {_CELL}, {checks} FROM {tables} "
         f"WHERE {number} > ?3 ORDER BY {number} LIMIT ?4"
     )
 
 
+_FIRST = 5  # the columns before an index's: number, status, vector, its model, its checksum
+
+
 def _batch(
-    rows: Sequence[tuple[Any, ...]], columns: Mapping[str, Column], key: str, after: int
-) -> Batch:
-    first = 3  # after the number, the status and the vector
+    found: Sequence[tuple[Any, ...]],
+    columns: Mapping[str, Column],
+    key: str,
+    after: int,
+    is_whole: Callable[[Sequence[Any]], bool],
+) -> tuple[Batch, list[tuple[Any, ...]]]:
+    """Give rows as a batch, and those of them that are live.
+
+    A damaged row is gone for an index; where its cell or its id is damaged, nothing names it.
+    """
     names = list(columns)
-    places = [first + names.index(name) for name in (key, *CELL)]
-    gone = [
-        (row[places[0]], tuple(row[place] for place in places[1:])) for row in rows if not row[1]
-    ]
-    live = list(zip(*(row for row in rows if row[1]), strict=True)) or [()] * (first + len(names))
-    arrays = [_array(live[first + at], column) for at, column in enumerate(columns.values())]
-    last = rows[-1][0] if rows else after
-    return Batch(pa.table(arrays, names=names), gone, last, len(rows))
+    end = _FIRST + len(names)
+    places = [_FIRST + names.index(name) for name in (key, *CELL)]
+    live, gone, kept, n_damaged = [], [], set(), 0
+    for row in found:
+        cell, checks = row[end : end + _N_CELL], row[end + _N_CELL :]
+        is_named = is_sound_cell(cell) and is_text(row[places[0]])
+        if not row[1]:
+            is_good = False
+        else:
+            is_good = is_named and is_whole(checks) and _has_types(row, columns)
+            n_damaged += not is_good
+        name = (row[places[0]], tuple(row[place] for place in places[1:]))
+        if is_good:
+            live.append(row)
+            kept.add(name)
+        elif is_named:
+            gone.append(name)
+    # A damaged row may have taken another's name.
+    gone = [name for name in gone if name not in kept]
+    held = list(zip(*live, strict=True)) or [()] * end
+    arrays = [_array(held[_FIRST + at], column) for at, column in enumerate(columns.values())]
+    last = found[-1][0] if found else after
+    return Batch(pa.table(arrays, names=names), gone, last, len(found), n_damaged), live
+
+
+def _has_types(row: Sequence[Any], columns: Mapping[str, Column]) -> bool:
+    """Say whether what no checksum covers can stand in an index: the times and counts."""
+    return all(
+        value is None or isinstance(value, int)
+        for value, column in zip(row[_FIRST:], columns.values(), strict=False)
+        if pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type)
+    )
+
+
+class _SoundOnce:
+    """Says whether a version is sound, and met for the first time.
+
+    Damage to a document's id may make it a second document of another's version.
+    """
+
+    def __init__(self) -> None:
+        self._met: set[int] = set()
+
+    def __call__(self, checks: Sequence[Any]) -> bool:
+        row, *columns = checks
+        if row in self._met or not _is_sound_document(columns):
+            return False
+        self._met.add(row)
+        return True
+
+
+def _is_sound_document(checks: Sequence[Any]) -> bool:
+    """Say whether a version is as it was written, and with it its fact, if it is one."""
+    checked, fact = checks[:N_CHECKED], checks[N_CHECKED:]
+    is_fact = any(value is not None for value in fact)
+    return read_fact(_ANY_CELL, checks) is not None if is_fact else is_sound(checked)
+
+
+_ANY_CELL = Cell(None, None, None, "private")  # only the rows are looked at
 
 
 def _array(values: Sequence[Any], column: Column) -> pa.Array:
     if column.in_json:
-        values = [_parsed(value) for value in values]
+        values = [json.loads(value) for value in values]
     elif pa.types.is_boolean(column.type):
         values = [bool(value) for value in values]
     return pa.array(values, column.type)
 
 
-def _vectors(blobs: Sequence[bytes | None], dim: int) -> pa.Array:
-    """Give vectors as one column, null where there is none that an index takes."""
-    rows = np.zeros((len(blobs), dim), np.float32)
-    missing = np.ones(len(blobs), np.bool_)
-    for at, blob in enumerate(blobs):
-        vector = _decoded(blob)
+def _vectors(kept: Sequence[tuple[bytes | None, str, int | None]], dim: int) -> pa.Array:
+    """Give vectors as one column, null where there is none that an index takes.
+
+    Parameters
+    ----------
+    kept : sequence of (blob, model, checksum)
+    dim : int
+    """
+    vectors = np.zeros((len(kept), dim), np.float32)
+    missing = np.ones(len(kept), np.bool_)
+    for at, (blob, model, checksum) in enumerate(kept):
+        is_whole = checksum is None or vector_checksum(blob, model) == checksum
+        vector = _decoded(blob) if is_whole else None
         if vector is not None:
-            rows[at], missing[at] = vector, False
-    missing |= ~norms(rows)[1]
-    return pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), dim, mask=pa.array(missing))
+            vectors[at], missing[at] = vector, False
+    missing |= ~norms(vectors)[1]
+    return pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), dim, mask=pa.array(missing))
 
 
 def _decoded(blob: bytes | None) -> npt.NDArray[np.float32] | None:
@@ -192,12 +292,4 @@ def _decoded(blob: bytes | None) -> npt.NDArray[np.float32] | None:
     try:
         return decode_vector(blob)
     except OptionError:
-        return None
-
-
-def _parsed(text: str) -> Any:
-    """Read JSON; what was damaged on the disk is null: doctor tells, recall goes on."""
-    try:
-        return json.loads(text)
-    except ValueError:
         return None

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from hyrecall.errors import CorruptStoreError, error
 from hyrecall.memory.cells import cells_by_number
-from hyrecall.memory.codec import EPISODE_COLUMNS, episode_of, from_micros, to_json
+from hyrecall.memory.codec import CHECKED, content_of, episode_of, from_micros, is_sound, to_json
+from hyrecall.memory.sound import is_text, rows, warn_of_damage
 from hyrecall.memory.types import Episode, Version
 
 __all__ = [
@@ -32,7 +34,6 @@ __all__ = [
 _HEAD = "documents d JOIN versions v USING (cell, id, version)"
 _LISTED = "(SELECT value FROM json_each(?))"
 _NEWEST_FIRST = "ORDER BY v.occurred_at DESC, v.row DESC"
-_CONTENT = ", ".join(f"v.{name}" for name in EPISODE_COLUMNS.split(", "))
 
 
 class Change(NamedTuple):
@@ -64,27 +65,41 @@ def changed_since(connection: apsw.Connection, sequence: int, limit: int) -> lis
         "SELECT d.changed, d.cell, d.id, iif(v.status = 'live', v.row, NULL) "
         f"FROM {_HEAD} WHERE d.changed > ? ORDER BY d.changed LIMIT ?"
     )
-    return [Change(*row) for row in connection.execute(select, (sequence, limit))]
+    return [Change(*row) for row in rows(connection, select, (sequence, limit))]
 
 
 def episodes_of_rows(
-    connection: apsw.Connection, rows: Sequence[int], cells: Collection[int]
+    connection: apsw.Connection,
+    numbers: Sequence[int],
+    cells: Collection[int],
+    damaged: set[int] | None = None,
 ) -> dict[int, Episode]:
     """Give the episodes of version rows, by row.
 
     A row is left out if it is not its document's live version (any more), or lies in none of the
-    cells: nothing of it but that is looked at.
+    cells: nothing of it but that is looked at. One that is damaged is left out and put into
+    ``damaged``; without that, a warning tells how many were.
     """
+    # The document may be missing only because the id in the row is damaged.
     select = (
-        f"SELECT v.row, v.cell, v.id, d.pinned, {_CONTENT} FROM {_HEAD} "
-        f"WHERE v.row IN {_LISTED} AND v.cell IN {_LISTED} AND v.status = 'live'"
+        f"SELECT v.row, d.pinned, d.version, {CHECKED} FROM versions v LEFT JOIN documents d "
+        "ON (d.cell, d.id, d.version) = (v.cell, v.id, v.version) "
+        f"WHERE v.row IN {_LISTED} AND v.cell IN {_LISTED} ORDER BY v.row"
     )
-    given = (to_json(tuple(rows)), to_json(tuple(cells)))
+    given = (to_json(tuple(numbers)), to_json(tuple(cells)))
     homes = cells_by_number(connection, cells)
-    return {
-        row: episode_of(homes[cell], key, pinned, content)
-        for row, cell, key, pinned, *content in connection.execute(select, given)
-    }
+    found, bad = {}, set()
+    for row, pinned, head, *checked in rows(connection, select, given):
+        _, cell, key, _, status, *_ = checked
+        if not is_sound(checked):
+            bad.add(row)
+        elif head is not None and status == "live" and cell in homes:
+            found[row] = episode_of(homes[cell], key, pinned, content_of(checked))
+    if damaged is None:
+        warn_of_damage(len(bad))
+    else:
+        damaged |= bad
+    return found
 
 
 def head_row(connection: apsw.Connection, cell: int, key: str) -> int | None:
@@ -102,50 +117,67 @@ def last_changes(
         "SELECT d.changed, d.cell, d.id, iif(v.status = 'live', v.row, NULL) "
         f"FROM {_HEAD} WHERE d.cell IN {_LISTED} AND d.id = ?"
     )
-    found = connection.execute(select, (to_json(tuple(cells)), key))
+    found = rows(connection, select, (to_json(tuple(cells)), key))
     return {cell: Change(changed, cell, *rest) for changed, cell, *rest in found}
 
 
-def episode_by_id(connection: apsw.Connection, cell: int, key: str) -> Episode | None:
-    """Give the live episode of an id in a cell."""
-    row = head_row(connection, cell, key)
+def episode_by_id(
+    connection: apsw.Connection, cell: int, key: str, damaged: set[int] | None = None
+) -> Episode | None:
+    """Give the live episode of an id in a cell.
+
+    Raises
+    ------
+    CorruptStoreError
+        Its row is damaged, and there is no ``damaged`` to put the number of the row into.
+    """
+    select = f"SELECT v.row FROM {_HEAD} WHERE d.cell = ? AND d.id = ?"
+    row: int | None = connection.execute(select, (cell, key)).get
     if row is None:
         return None
-    return episodes_of_rows(connection, [row], [cell]).get(row)
+    bad: set[int] = set()
+    found = episodes_of_rows(connection, [row], [cell], bad).get(row)
+    if bad and damaged is None:
+        wish, got = "an undamaged memory", f"the damaged row {row}"
+        raise error(CorruptStoreError, "id", wish, got, "doctor(full=True) tells more")
+    if damaged is not None:
+        damaged |= bad
+    return found
 
 
 def history(connection: apsw.Connection, cell: int, key: str) -> list[Version]:
     """Give every version of a document, oldest first; an erased one, or none, has no version.
 
-    A pin is the document's: each version shows the one there is now.
+    A pin is the document's: each version shows the one there is now. A warning tells how many
+    versions were left out because they are damaged.
     """
     select = (
-        "SELECT v.version, v.status, v.reason, v.successor, v.recorded_at, d.pinned, "
-        f"{_CONTENT} FROM versions v JOIN documents d USING (cell, id) "
-        "WHERE v.cell = ? AND v.id = ? ORDER BY v.version"
+        f"SELECT v.successor, d.pinned, {CHECKED} FROM versions v JOIN documents d "
+        "USING (cell, id) WHERE v.cell = ? AND v.id = ? ORDER BY v.version"
     )
     homes = cells_by_number(connection, [cell])
-    return [
-        Version(
-            version=version,
-            status=status,
-            reason=reason,
-            successor=successor,
-            recorded_at=from_micros(recorded_at),
-            episode=(
-                None if status == "deleted" else episode_of(homes[cell], key, pinned, content)
-            ),
+    found, n_bad = [], 0
+    for successor, pinned, *checked in rows(connection, select, (cell, key)):
+        _, _, _, version, status, reason, recorded_at, *_ = checked
+        if not is_sound(checked) or not (successor is None or is_text(successor)):
+            n_bad += 1
+            continue
+        found.append(
+            Version(
+                version=version,
+                status=status,
+                reason=reason,
+                successor=successor,
+                recorded_at=from_micros(recorded_at),
+                episode=(
+                    None
+                    if status == "deleted"
+                    else episode_of(homes[cell], key, pinned, content_of(checked))
+                ),
+            )
         )
-        for (
-            version,
-            status,
-            reason,
-            successor,
-            recorded_at,
-            pinned,
-            *content,
-        ) in connection.execute(select, (cell, key))
-    ]
+    warn_of_damage(n_bad)
+    return found
 
 
 def newest(
@@ -178,17 +210,22 @@ def newest(
     """
     wanted, given = _wanted(cells, kind=kind, pinned=pinned, session_id=session_id)
     if tags is not None:
-        wanted += f" AND EXISTS (SELECT 1 FROM json_each(v.tags) t WHERE t.value IN {_LISTED})"
+        tags_there = "json_each(iif(json_valid(v.tags), v.tags, '[]'))"  # they may be damaged
+        wanted += f" AND EXISTS (SELECT 1 FROM {tags_there} t WHERE t.value IN {_LISTED})"
         given.append(to_json(tuple(tags)))
     select = (
-        f"SELECT v.cell, v.id, d.pinned, {_CONTENT} FROM {_HEAD} WHERE {wanted} "
-        f"{_NEWEST_FIRST} LIMIT ? OFFSET ?"
+        f"SELECT d.pinned, {CHECKED} FROM {_HEAD} WHERE {wanted} {_NEWEST_FIRST} LIMIT ? OFFSET ?"
     )
     homes = cells_by_number(connection, cells)
-    return [
-        episode_of(homes[cell], key, is_pinned, content)
-        for cell, key, is_pinned, *content in connection.execute(select, (*given, limit, offset))
-    ]
+    found, n_bad = [], 0
+    for is_pinned, *checked in rows(connection, select, (*given, limit, offset)):
+        _, cell, key, *_ = checked
+        if is_sound(checked) and cell in homes:
+            found.append(episode_of(homes[cell], key, is_pinned, content_of(checked)))
+        else:
+            n_bad += 1
+    warn_of_damage(n_bad)
+    return found
 
 
 def newest_rows(
@@ -208,21 +245,30 @@ def newest_rows(
     if in_session:
         wanted += " AND v.session_id IS NOT NULL"
     select = f"SELECT v.row, v.id FROM {_HEAD} WHERE {wanted} {_NEWEST_FIRST}"
-    return [(row, key) for row, key in connection.execute(select, tuple(given))]
+    return [(row, key) for row, key in rows(connection, select, tuple(given))]
 
 
-def texts_of_rows(connection: apsw.Connection, rows: Sequence[int]) -> dict[int, tuple[str, str]]:
-    """Give input and output of rows that the caller may read."""
-    select = f"SELECT row, input, output FROM versions WHERE row IN {_LISTED}"
-    found = connection.execute(select, (to_json(tuple(rows)),))
-    return {row: (said, answered) for row, said, answered in found}
+def texts_of_rows(
+    connection: apsw.Connection, numbers: Sequence[int]
+) -> dict[int, tuple[str, str]]:
+    """Give input and output of rows that the caller may read; a damaged one is left out."""
+    select = f"SELECT v.row, {CHECKED} FROM versions v WHERE v.row IN {_LISTED} ORDER BY v.row"
+    found, n_bad = {}, 0
+    for row, *checked in rows(connection, select, (to_json(tuple(numbers)),)):
+        if is_sound(checked):
+            content = content_of(checked)
+            found[row] = content.input, content.output
+        else:
+            n_bad += 1
+    warn_of_damage(n_bad)
+    return found
 
 
 def live_rows(connection: apsw.Connection, cells: Collection[int]) -> Iterator[tuple[int, str]]:
     """Give cell and id of every live document of cells, in the order of (cell, id)."""
     wanted, given = _wanted(cells)
     select = f"SELECT v.cell, v.id FROM {_HEAD} WHERE {wanted} ORDER BY d.cell, d.id"
-    yield from connection.execute(select, given)
+    yield from rows(connection, select, tuple(given))
 
 
 def counts(connection: apsw.Connection, cells: Collection[int]) -> Counts:
@@ -232,12 +278,12 @@ def counts(connection: apsw.Connection, cells: Collection[int]) -> Counts:
         "SELECT v.kind, count(*), sum(d.pinned), count(v.embedding) "
         f"FROM {_HEAD} WHERE {wanted} GROUP BY v.kind ORDER BY v.kind"
     )
-    kinds = list(connection.execute(select, given))
+    kinds = list(rows(connection, select, tuple(given)))
     sessions = f"SELECT count(DISTINCT v.session_id) FROM {_HEAD} WHERE {wanted}"
     versions = f"SELECT count(*) FROM versions v WHERE v.cell IN {_LISTED}"
     return Counts(
         live=sum(n for _, n, _, _ in kinds),
-        by_kind={kind: n for kind, n, _, _ in kinds},
+        by_kind={kind: n for kind, n, _, _ in kinds if is_text(kind)},
         versions=connection.execute(versions, (to_json(tuple(cells)),)).get,
         sessions=connection.execute(sessions, given).get,
         pinned=sum(n for _, _, n, _ in kinds),

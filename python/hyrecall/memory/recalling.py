@@ -45,6 +45,7 @@ from hyrecall.memory.types import (
     IsolationWarning,
 )
 from hyrecall.memory.unranked import answer
+from hyrecall.memory.usable import STALE, Usable
 from hyrecall.memory.writing import touch
 from hyrecall.session import Session
 
@@ -84,6 +85,7 @@ class Means:
 
     database: Database
     follower: Follower
+    usable: Usable
     guard: Guard
     sessions: SessionTracker
     bounded: Bounded
@@ -152,17 +154,18 @@ def _ranked(
         left -= 1
         try:
             ready = means.follower.ready(budget=max(means.budget, LEAST_WAIT))
-            hits, more = _hits(ready, ask, seen, vector, session, now)
+            hits, more = _hits(means, ready, ask, seen, vector, session, now)
         except IndexNotReadyError as fault:
             reason = Degradation(fault.reason, fault.detail)
         except (CorruptIndexError, MemoryError) as fault:
             _log.warning("the index cannot be asked: %s", type(fault).__name__)
             reason = Degradation(DegradedReason.INDEX_UNAVAILABLE, type(fault).__name__)
         else:
+            damaged: set[int] = set()
             with means.database.reading() as connection:
-                matches = _matches(connection, hits, seen, now, reasons + more)
-            if len(matches) == hits.n_hits or ready.behind or not left:
-                return matches
+                matches = _matches(connection, hits, seen, now, reasons + more, damaged)
+            if len(matches) + len(damaged) >= hits.n_hits or ready.behind or not left:
+                return matches.with_reasons(*Degradation.of_damage(len(damaged)))
             continue
         with means.database.reading() as connection:
             return _by_substring(means, connection, ask, seen, now, (*reasons, reason))
@@ -244,6 +247,7 @@ def _record(
 
 
 def _hits(
+    means: Means,
     ready: Ready,
     ask: Ask,
     seen: Audience,
@@ -273,6 +277,8 @@ def _hits(
         columns=("row",),
         now=now,
     )
+    if vector is not None and means.usable.has_only_others(hits, ready, tuple(seen.cells)):
+        more.append(Degradation(DegradedReason.EMBED_STALE, STALE))
     more += [Degradation(DegradedReason.RERANK, note) for note in hits.trace.degraded]
     return hits, tuple(more)
 
@@ -283,10 +289,12 @@ def _matches(
     seen: Audience,
     now: datetime,
     reasons: tuple[Degradation, ...],
+    damaged: set[int],
 ) -> Matches:
-    """Load what the hits name; one that is not live any more is left out."""
+    """Load what the hits name; one that is not live any more, or damaged, is left out."""
     table = hits.to_arrow().to_pylist()
-    episodes = episodes_of_rows(connection, [hit["row"] for hit in table], tuple(seen.cells))
+    named = [hit["row"] for hit in table]
+    episodes = episodes_of_rows(connection, named, tuple(seen.cells), damaged)
     places = tuple(at for at, hit in enumerate(table) if hit["row"] in episodes)
     kept = [table[at] for at in places]
     matches = [
@@ -305,8 +313,8 @@ def _matches(
         now=now,
         origins=tuple(hit.get("origin", "hit") for hit in kept),
         trace=hits.trace,
-        related=_related(connection, one, seen),
-        **_around(connection, one, seen, places),
+        related=_related(connection, one, seen, damaged),
+        **_around(connection, one, seen, places, damaged),
         phase=one.phase,
         scope=seen.reading,
         faults=seen.faults,
@@ -325,12 +333,15 @@ def _by_substring(
 ) -> Matches:
     """Answer by what texts hold, newest first, without scores."""
     cells = tuple(seen.cells)
-    rows, score = answer(connection, means.layout, ask, cells)
-    episodes = episodes_of_rows(connection, rows, cells)
+    damaged: set[int] = set()
+    rows, score, cut = answer(connection, means.layout, ask, cells, damaged)
+    episodes = episodes_of_rows(connection, rows, cells, damaged)
     kept = [row for row in rows if row in episodes]
     matches = [EpisodeMatch(episode=episodes[row], score=score) for row in kept]
+    if cut:
+        reasons += (Degradation(reasons[-1].reason, cut),)
     found_by = Found(
-        reasons=tuple(dict.fromkeys(reasons)),
+        reasons=tuple(dict.fromkeys((*reasons, *Degradation.of_damage(len(damaged))))),
         lexical_mode="substring",
         now=now,
         origins=("hit",) * len(matches),
@@ -341,21 +352,24 @@ def _by_substring(
     return Matches(matches, found_by)
 
 
-# ---- beside the hits ----
-
-
-def _related(connection: apsw.Connection, hits: QueryHits, seen: Audience) -> tuple[Episode, ...]:
+def _related(
+    connection: apsw.Connection, hits: QueryHits, seen: Audience, damaged: set[int]
+) -> tuple[Episode, ...]:
     numbers = {cell: number for number, cell in seen.cells.items()}
     found = []
     for one in hits.related:
         number = numbers.get(Cell(*one.cell))
         if number is not None:
-            found.append(episode_by_id(connection, number, one.key))
+            found.append(episode_by_id(connection, number, one.key, damaged))
     return _there(found)
 
 
 def _around(
-    connection: apsw.Connection, hits: QueryHits, seen: Audience, places: Iterable[int]
+    connection: apsw.Connection,
+    hits: QueryHits,
+    seen: Audience,
+    places: Iterable[int],
+    damaged: set[int],
 ) -> dict[str, Any]:
     """Give the hits' neighbours in the graph, and the edges between."""
     near = [hits[at].context for at in places]
@@ -363,7 +377,8 @@ def _around(
         return {}
     keys = dict.fromkeys(one.key for context in near for one in context)
     known = {
-        key: _there(episode_by_id(connection, number, key) for number in seen.cells) for key in keys
+        key: _there(episode_by_id(connection, number, key, damaged) for number in seen.cells)
+        for key in keys
     }
     names = dict.fromkeys(one.edge for context in near for one in context)
     edges: list[Edge] = []

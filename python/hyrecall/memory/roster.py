@@ -8,6 +8,7 @@ import apsw
 
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.fields import check_id
+from hyrecall.memory.schema import take_sequence
 
 __all__ = ["POLICIES", "ReadPolicy", "agents_of_group", "read_policy", "set_policy"]
 
@@ -64,6 +65,7 @@ def set_policy(
             "VALUES (?, ?, ?, ?, ?)"
         )
         connection.execute(insert, given)
+    take_sequence(connection)  # so that its loss would be noticed
 
 
 def read_policy(

@@ -9,6 +9,8 @@ format goes on reading a newer file, and writing it where the newer format says 
   from the rest.
 - ``changed`` numbers the changes of documents and edges together, from ``meta.sequence``. Whoever
   has read up to a number finds all that came after it above that number, each document once.
+- ``checksum`` covers what never changes of a row, ``embedding_checksum`` the vector and its model;
+  :mod:`hyrecall.memory.sound` computes them. Null: the row is of format 1, and is not checked.
 - ``cells`` gives every combination of org, workspace, user and visibility a number; null is none.
 """
 
@@ -29,8 +31,10 @@ __all__ = [
     "MIGRATIONS",
     "Migration",
     "check_format",
+    "is_empty",
     "meta",
     "migrate",
+    "show_newest",
     "take_sequence",
 ]
 
@@ -153,6 +157,30 @@ CREATE TABLE models (
 ) STRICT, WITHOUT ROWID;
 """
 
+_FORMAT_2 = """
+ALTER TABLE versions ADD COLUMN checksum INTEGER;
+ALTER TABLE versions ADD COLUMN embedding_checksum INTEGER;
+ALTER TABLE facts ADD COLUMN checksum INTEGER;
+ALTER TABLE edges ADD COLUMN checksum INTEGER;
+ALTER TABLE cells ADD COLUMN checksum INTEGER;
+
+-- A program of format 1 changes a vector and leaves the checksum: that is then unchecked.
+CREATE TRIGGER versions_vector AFTER UPDATE OF embedding ON versions
+  WHEN new.embedding IS NOT old.embedding AND new.embedding_checksum IS old.embedding_checksum
+  BEGIN
+    UPDATE versions SET embedding_checksum = NULL WHERE row = new.row;
+  END;
+"""
+
+# For whoever only reads a file of format 1: temporary names come before those of the file.
+_BEFORE_2 = """
+CREATE TEMP VIEW versions AS
+  SELECT *, NULL AS checksum, NULL AS embedding_checksum FROM main.versions;
+CREATE TEMP VIEW facts AS SELECT *, NULL AS checksum FROM main.facts;
+CREATE TEMP VIEW edges AS SELECT *, NULL AS checksum FROM main.edges;
+CREATE TEMP VIEW cells AS SELECT *, NULL AS checksum FROM main.cells;
+"""
+
 
 @dataclass(frozen=True)
 class Migration:
@@ -166,15 +194,21 @@ class Migration:
         SQL that only adds.
     min_reader, min_writer : int
         The oldest formats whose programs may read and write a file of this one.
+    before : str
+        SQL that shows what is new, empty, to a connection that reads a file of the format before.
     """
 
     format: int
     statements: str
     min_reader: int = 1
     min_writer: int = 1
+    before: str = ""
 
 
-MIGRATIONS: tuple[Migration, ...] = (Migration(1, _FORMAT_1),)
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration(1, _FORMAT_1),
+    Migration(2, _FORMAT_2, before=_BEFORE_2),
+)
 
 FORMAT = MIGRATIONS[-1].format
 """The newest format, which this version writes."""
@@ -227,6 +261,14 @@ def migrate(
     return True
 
 
+def show_newest(connection: apsw.Connection) -> None:
+    """Let a connection that only reads see a file of an older format as one of the newest."""
+    found = _user_version(connection)
+    for one in MIGRATIONS:
+        if 0 < found < one.format:
+            connection.execute(one.before)
+
+
 def check_format(
     connection: apsw.Connection, path: str, *, writing: bool, known: int = FORMAT
 ) -> None:
@@ -239,10 +281,9 @@ def check_format(
     StoreFormatError
         Both formats are named.
     """
-    found = _user_version(connection)
-    n_tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
-    if writing and found == 0 and n_tables == 0:
+    if writing and is_empty(connection):
         return
+    found = _user_version(connection)
     if connection.pragma("application_id") != APPLICATION_ID or found < 1:
         raise error(StoreFormatError, path, "a store of hyrecall", "another SQLite database")
     if found <= known:
@@ -252,6 +293,12 @@ def check_format(
         verb = "written" if writing else "read"
         wish = f"a format that can be {verb} by one that knows {known}"
         raise error(StoreFormatError, path, wish, f"format {found}, which needs {least}")
+
+
+def is_empty(connection: apsw.Connection) -> bool:
+    """Say whether a database has no tables yet."""
+    n_tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+    return not n_tables and _user_version(connection) == 0
 
 
 def _user_version(connection: apsw.Connection) -> int:

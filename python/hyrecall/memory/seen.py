@@ -64,7 +64,8 @@ def rows_below(seen: Seen, place: Place) -> list[tuple[int, str]]:
             if place.id is not None and (row := head_row(connection, cell, place.id)) is not None
         ]
         kept = episodes_of_rows(connection, [row for row, _ in found], cells)
-        return [one for one in found if kept[one[0]].kind == place.memory_kind]
+        there = [one for one in found if one[0] in kept]  # a damaged one is not
+        return [one for one in there if kept[one[0]].kind == place.memory_kind]
     if place.kind == "session":
         return newest_rows(connection, cells, session_id=place.id)
     if place.kind == "fact":
@@ -85,4 +86,4 @@ def memories(seen: Seen, rows: Sequence[tuple[int, str]]) -> Iterator[Episode]:
     for begin in range(0, len(rows), AT_A_TIME):
         part = [row for row, _ in rows[begin : begin + AT_A_TIME]]
         found = episodes_of_rows(seen.connection, part, seen.cells)
-        yield from (found[row] for row in part)
+        yield from (found[row] for row in part if row in found)

@@ -9,9 +9,10 @@ from typing import Any
 
 import apsw
 
+from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory.codec import to_json, to_micros
 
-__all__ = ["Selection", "selected"]
+__all__ = ["Selection", "check_which", "selected"]
 
 _HEAD = "documents d JOIN versions v USING (cell, id, version)"
 _LAST_SESSION = (
@@ -43,6 +44,39 @@ class Selection:
     def is_whole(self) -> bool:
         """Whether all that is in the cells is selected."""
         return self.ids is None and self.session_id is None and self.before is None
+
+
+def check_which(user: object, *narrower: object, everything: object) -> None:
+    """Refuse a removal that nothing but its user narrows, unless the caller says ``everything``.
+
+    An id that is missing by mistake must not remove all that a user has.
+
+    Parameters
+    ----------
+    user : str or None
+    *narrower : object
+        An id, a session, a time; None: not given.
+    everything : bool
+        Whether the caller asks for all of a named user.
+
+    Raises
+    ------
+    OptionError
+        Nothing says which; or ``everything`` beside something that does, or without a user.
+    DTypeError
+        ``everything`` is no bool.
+    """
+    if not isinstance(everything, bool):
+        raise error(DTypeError, "everything", "True or False", repr(everything))
+    is_narrow = any(one is not None for one in narrower)
+    if everything and is_narrow:
+        wish = "it without an id, a session_id and a time"
+        raise error(OptionError, "everything", wish, "one of them beside it")
+    if everything and user is None:
+        raise error(OptionError, "user_id", "a named user beside everything=True", None)
+    if not everything and not is_narrow:
+        wish = "an id, a session_id, a time, or everything=True for all of a user"
+        raise error(OptionError, "id", wish, "none of them")
 
 
 def selected(

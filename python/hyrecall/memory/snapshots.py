@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import shutil
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import apsw
+import pyarrow as pa
+
 from hyrecall import disk
+from hyrecall.arrow_read import read_batch
 from hyrecall.errors import DeviceUnavailableError, HyrecallError
 from hyrecall.graph import Graph
 from hyrecall.index import Index
+from hyrecall.manifest import MANIFEST, Manifest
 from hyrecall.memory.derived import Derived, Wish
 from hyrecall.memory.header import HEADER, PARTS, Header, StaleError, read_header, write_header
+from hyrecall.memory.layout import CELL
+from hyrecall.memory.schema import meta
 
-__all__ = ["drop_snapshot", "keep_snapshot", "take_snapshot"]
+__all__ = ["drop_snapshot", "keep_snapshot", "may_hold_erased", "saved_rows", "take_snapshot"]
 
 _TRIES = 5
+_PAUSE = 0.02  # seconds
 
 
 def take_snapshot(folder: Path, wish: Wish, now: Header) -> Derived:
@@ -62,8 +72,9 @@ def keep_snapshot(folder: Path, held: Derived, header: Header) -> None:
         From the disk.
     """
     nodes, edges = (folder / part for part in PARTS)
-    held.index.save(nodes)
-    held.graph.save(edges)
+    # The store's own lock keeps other writers away, and HEADER tells what the folders are of.
+    held.index.save(nodes, overwrite=True)
+    held.graph.save(edges, overwrite=True)
     folder.chmod(0o700)
     write_header(folder, header)
 
@@ -74,3 +85,60 @@ def drop_snapshot(folder: Path) -> None:
         disk.remove([folder / HEADER])
         for part in PARTS:
             shutil.rmtree(folder / part, ignore_errors=True)
+
+
+def saved_rows(part: Path) -> Iterator[pa.RecordBatch]:
+    """Read the rows of each segment in a part of a snapshot, deleted rows included.
+
+    Raises
+    ------
+    CorruptIndexError, OSError
+        A file is damaged or not there.
+    """
+    path = part / MANIFEST
+    for segment in Manifest.from_bytes(path.read_bytes(), path).segments:
+        file = segment.files["rows"]
+        buffer = disk.read_file(part / file.name, file.size, "mmap")
+        disk.check_blocks(part / file.name, file, buffer)
+        yield read_batch(part / file.name, buffer)
+
+
+def may_hold_erased(folder: Path, connection: apsw.Connection, *, full: bool) -> bool:
+    """Say whether the bytes of what was erased may be in the files of a saved index.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the snapshot.
+    connection : apsw.Connection
+        Reading the store.
+    full : bool
+        Compare every saved row with the store, instead of the number of erasures only.
+    """
+    n_erasures = int(meta(connection, "erasures"))
+    for _ in range(_TRIES):
+        files = (file for part in PARTS for file in (folder / part).glob("*.arrow"))
+        if not n_erasures or next(files, None) is None:
+            return False
+        try:
+            if read_header(folder).erasures != n_erasures:
+                return True
+            return full and _has_erased_rows(folder, connection)
+        except (StaleError, HyrecallError, OSError):
+            time.sleep(_PAUSE)  # the process that writes may be replacing them
+    return True  # nobody knows what they hold
+
+
+def _has_erased_rows(folder: Path, connection: apsw.Connection) -> bool:
+    """Look for rows without a version and for edges without an id in the store."""
+    kept = {row for (row,) in connection.execute("SELECT row FROM versions")}
+    nodes, edges = (folder / part for part in PARTS)
+    if any(set(batch.column("row").to_pylist()) - kept for batch in saved_rows(nodes)):
+        return True
+    select = f"SELECT e.id, {', '.join(CELL)} FROM edges e JOIN cells USING (cell)"
+    known = set(connection.execute(select))
+    for batch in saved_rows(edges):
+        columns = (batch.column(name).to_pylist() for name in ("id", *CELL))
+        if set(zip(*columns, strict=True)) - known:
+            return True
+    return False

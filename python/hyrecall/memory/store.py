@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import os
@@ -22,6 +23,7 @@ from hyrecall.embed.choose import AUTO, Given
 from hyrecall.embed.guard import Guard
 from hyrecall.embed.protocol import NORMS, EmbedFault, NoVectors, norms
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError, error
+from hyrecall.memory.asking import flag
 from hyrecall.memory.background import Background
 from hyrecall.memory.bounded import Bounded
 from hyrecall.memory.database import Database
@@ -34,6 +36,7 @@ from hyrecall.memory.ready import IndexNotReadyError
 from hyrecall.memory.recalling import Means
 from hyrecall.memory.sessions import InProcessSessions, SessionTracker
 from hyrecall.memory.types import Degradation
+from hyrecall.memory.usable import Usable
 from hyrecall.progress import ProgressFunction
 from hyrecall.recipe import Recipe
 from hyrecall.recipes import loom
@@ -63,6 +66,7 @@ class StoreOptions:
     dim: int | None = None
     read_only: bool = False
     wait: float = 0.0
+    accept_loss: bool = False
     recall_budget: float = 1.5
     write_budget: float = 5.0
     sessions: SessionTracker | None = None
@@ -70,6 +74,7 @@ class StoreOptions:
     device: str = "cpu"
     threads: int | None = None
     progress: ProgressFunction | None = None
+    warm: bool = True
     clock: Clock | None = None
 
     def __post_init__(self) -> None:
@@ -79,6 +84,7 @@ class StoreOptions:
         if self.sessions is not None and not isinstance(self.sessions, SessionTracker):
             wish = "an object with session and record"
             raise error(DTypeError, "sessions", wish, type(self.sessions).__name__)
+        flag("warm", self.warm)
         for name in ("wait", "recall_budget", "write_budget"):
             number(name, getattr(self, name), 0.0, 86_400.0, "seconds in [0, 86400]")
         for name, given in (("dim", self.dim), ("snapshot_every", self.snapshot_every)):
@@ -116,8 +122,14 @@ class Store:
         self._settling = threading.Lock()
         with ExitStack() as opened:
             opened.callback(self.guard.close)
-            self.database = Database.open(folder, read_only=options.read_only, wait=options.wait)
+            self.database = Database.open(
+                folder,
+                read_only=options.read_only,
+                wait=options.wait,
+                accept_loss=options.accept_loss,
+            )
             opened.callback(self.database.close)
+            self._usable = Usable(self.database)
             self.dim = self._first_dim()
             self.follower = Follower(
                 self.database,
@@ -133,7 +145,8 @@ class Store:
             self.background = Background(self.follower, snapshot_every=options.snapshot_every)
             opened.callback(self.background.close)
             self.background.start()
-            self.guard.start_warming()
+            if options.warm:
+                self.guard.start_warming()
             opened.pop_all()
         self.sessions = InProcessSessions() if options.sessions is None else options.sessions
         self._bounded = Bounded("hyrecall-sessions")
@@ -157,6 +170,7 @@ class Store:
         return Means(
             database=self.database,
             follower=self.follower,
+            usable=self._usable,
             guard=self.guard,
             sessions=self.sessions,
             bounded=self._bounded,
@@ -280,6 +294,19 @@ class Store:
         except (IndexNotReadyError, HyrecallError) as fault:
             _log.warning("the index was not brought up to date: %s", type(fault).__name__)
         return self.follower.snapshot()
+
+    def scrub(self) -> bool:
+        """Remove what an erasure has left in the index and in the log; say whether all is gone.
+
+        A fault is logged, not raised: the erasure is committed, and this can be called again.
+        """
+        try:
+            with contextlib.suppress(IndexNotReadyError):  # then nothing of an index is there
+                self.follower.reconcile()
+            return self.database.checkpoint(wait=0.0)
+        except HyrecallError as fault:
+            _log.warning("bytes of what was erased are left: %s", type(fault).__name__)
+            return False
 
     def close(self) -> None:
         """Save the index and let go of everything. Closing twice is fine."""

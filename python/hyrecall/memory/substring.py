@@ -1,18 +1,34 @@
-"""The answer to a text without an index: rows of the store that hold its words."""
+"""The answer to a text without an index: rows of the store that hold its words.
+
+It takes time in proportion to the texts read, and reads no more than the limits below.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import apsw
 
-from hyrecall.memory.codec import from_json, to_json, to_micros
+from hyrecall.memory.codec import CHECKED, content_of, from_json, is_sound, to_json, to_micros
 from hyrecall.memory.layout import Layout
+from hyrecall.memory.sound import rows
 
-__all__ = ["Wanted", "find"]
+__all__ = ["Substrings", "Wanted", "find"]
+
+MOST_WORDS = 64
+"""Different words of a query that are looked for."""
+
+MOST_ROWS = 100_000
+"""Documents whose texts are searched, the newest first."""
+
+MOST_CHARACTERS = 16_000_000
+"""Characters of their texts."""
+
+PAGE = 32  # documents read at a time
 
 _WORD = re.compile(r"\w+")
 
@@ -39,6 +55,22 @@ class Wanted:
     valid_at: datetime | None = None
 
 
+@dataclass(frozen=True)
+class Substrings:
+    """What was found.
+
+    Attributes
+    ----------
+    rows : list of int
+        Version rows, newest first; equal times: the one changed last.
+    cut : str
+        Which limit ended the search before it had looked at everything; "" if none did.
+    """
+
+    rows: list[int]
+    cut: str = ""
+
+
 def find(
     connection: apsw.Connection,
     layout: Layout,
@@ -47,8 +79,9 @@ def find(
     wanted: Wanted | None = None,
     *,
     limit: int,
-) -> list[int]:
-    """Give the rows of the live documents in some cells that hold every word of a text.
+    damaged: set[int] | None = None,
+) -> Substrings:
+    """Find the live documents in some cells that hold every word of a text.
 
     A word may stand inside a longer one, in whatever case. A text without words is searched as it
     is, and every document holds a blank one. Nothing is scored.
@@ -60,38 +93,76 @@ def find(
     layout : Layout
         Which texts are searched.
     text : str
+        Its first :data:`MOST_WORDS` different words count.
     cells : collection of int
         Nothing of any other cell is read.
     wanted : Wanted, optional
     limit : int
+    damaged : set of int, optional
+        Takes the rows that are left out because they are damaged.
 
     Returns
     -------
-    list of int
-        Version rows, newest first; equal times: the one changed last.
+    Substrings
+        Of the newest :data:`MOST_ROWS` documents, as far as
+        :data:`MOST_CHARACTERS` of their texts reach.
     """
-    narrow = wanted or Wanted()
     folded = text.casefold()
-    words = set(_WORD.findall(folded)) or {folded.strip()}
-    texts = ", ".join(layout.columns[name].sql for name in layout.texts)
-    select = f"""SELECT v.row, v.tags, {texts}
+    words = list(dict.fromkeys(_WORD.findall(folded))) or [folded.strip()]
+    told = [f"{MOST_WORDS} of {len(words):,} words"] if len(words) > MOST_WORDS else []
+    words = words[:MOST_WORDS]
+    narrow = wanted or Wanted()
+    newest = _newest(connection, cells, narrow)
+    n_seen = n_characters = 0
+    found: list[int] = []
+    for row, held, checked in _texts(connection, layout, newest[:MOST_ROWS]):
+        n_characters += sum(len(str(one)) for one in held)
+        if len(found) == limit or n_characters > MOST_CHARACTERS:
+            break
+        n_seen += 1
+        if not is_sound(checked):
+            if damaged is not None:
+                damaged.add(row)
+            continue
+        if narrow.tags is not None:
+            tags = from_json(content_of(checked).tags)
+            if not set(narrow.tags) & set(tags):
+                continue
+        here = "\n".join(held).casefold()
+        if all(word in here for word in words):
+            found.append(row)
+    if len(found) < limit and n_seen < len(newest):
+        told.append(f"the newest {n_seen:,} memories")
+    return Substrings(found, f"searched: {' in '.join(told)}" if told else "")
+
+
+def _newest(connection: apsw.Connection, cells: Collection[int], wanted: Wanted) -> list[int]:
+    """Give the rows of documents, newest first: at most one more than are searched."""
+    select = """SELECT v.row
       FROM versions v JOIN documents d ON (d.cell, d.id, d.version) = (v.cell, v.id, v.version)
       WHERE v.cell IN (SELECT value FROM json_each(?1)) AND v.status = 'live'
         AND (?2 IS NULL OR v.kind = ?2) AND (?3 IS NULL OR v.occurred_at >= ?3)
         AND (?4 IS NULL OR v.occurred_at <= ?4)
         AND (?5 IS NULL OR EXISTS (SELECT 1 FROM facts f WHERE f.row = v.row
           AND f.valid_from <= ?5 AND (f.valid_to IS NULL OR f.valid_to > ?5)))
-      ORDER BY v.occurred_at DESC, d.changed DESC"""
-    wanted_times = (narrow.since, narrow.until, narrow.valid_at)
-    times = (None if at is None else to_micros(at) for at in wanted_times)
-    found: list[int] = []
-    rows = connection.execute(select, (to_json(tuple(cells)), narrow.kind, *times))
-    for row, tags, *held in rows:
-        if len(found) >= limit:
-            break
-        if narrow.tags is not None and not set(narrow.tags) & set(from_json(tags)):
-            continue
-        here = "\n".join(held).casefold()
-        if all(word in here for word in words):
-            found.append(row)
-    return found
+      ORDER BY v.occurred_at DESC, d.changed DESC LIMIT ?6"""
+    times = (wanted.since, wanted.until, wanted.valid_at)
+    micros = (None if at is None else to_micros(at) for at in times)
+    given = (to_json(tuple(cells)), wanted.kind, *micros, MOST_ROWS + 1)
+    return [row for (row,) in connection.execute(select, given)]
+
+
+def _texts(
+    connection: apsw.Connection, layout: Layout, numbers: Sequence[int]
+) -> Iterator[tuple[int, list[Any], list[Any]]]:
+    """Read documents' texts and what :func:`is_sound` takes, a page at a time."""
+    texts = ", ".join(layout.columns[name].sql for name in layout.texts)
+    select = f"""SELECT v.row, {texts}, {CHECKED}
+      FROM versions v JOIN documents d ON (d.cell, d.id, d.version) = (v.cell, v.id, v.version)
+      WHERE v.row IN (SELECT value FROM json_each(?)) ORDER BY v.row"""
+    n_texts = len(layout.texts)
+    for begin in range(0, len(numbers), PAGE):
+        page = numbers[begin : begin + PAGE]
+        read = {row: columns for row, *columns in rows(connection, select, (to_json(page),))}
+        for row in page:
+            yield row, read[row][:n_texts], read[row][n_texts:]

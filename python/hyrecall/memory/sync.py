@@ -80,6 +80,7 @@ class MemorySync(SyncReads, SyncWrites, SyncUpkeep):
         dim: int | None = None,
         read_only: bool = False,
         wait: float = 0.0,
+        accept_loss: bool = False,
         recall_budget: float = 1.5,
         write_budget: float = 5.0,
         sessions: SessionTracker | None = None,
@@ -87,6 +88,7 @@ class MemorySync(SyncReads, SyncWrites, SyncUpkeep):
         device: str = "cpu",
         threads: int | None = None,
         progress: ProgressFunction | None = None,
+        warm: bool = True,
         clock: Clock | None = None,
     ) -> MemorySync:
         """Open a store; a writer makes it if it is not there.
@@ -107,6 +109,9 @@ class MemorySync(SyncReads, SyncWrites, SyncUpkeep):
             Be one of many readers.
         wait : float, default 0
             Seconds to wait for another writer to leave, in [0, 86400].
+        accept_loss : bool, default False
+            Open a store that has lost acknowledged changes (CorruptStoreError) as it is now. A
+            writer settles it: later openings do not ask again.
         recall_budget, write_budget : float, default 1.5, 5
             Seconds that a call may wait for the embedder, in [0, 86400].
         sessions : SessionTracker, optional
@@ -117,6 +122,9 @@ class MemorySync(SyncReads, SyncWrites, SyncUpkeep):
             Where vectors are searched, as in :meth:`hyrecall.Index.build`.
         threads, progress : optional
             Of the building of the index, as in :meth:`hyrecall.Index.build`.
+        warm : bool, default True
+            Load the embedder's model at once, on a thread: until it is loaded, calls go by words.
+            False: the first call that needs a vector loads it, for who needs none.
         clock : callable, optional
             Gives the time, a datetime; for tests.
 
@@ -134,7 +142,8 @@ class MemorySync(SyncReads, SyncWrites, SyncUpkeep):
         StoreFormatError
             It is of a newer format, or is no store.
         CorruptStoreError
-            The database is damaged.
+            The database is damaged, missing, or ends before a change that LOCK or the saved index
+            names. Nothing is changed; the message says what can be done.
         StoreError
             The disk refuses.
         DeviceUnavailableError
@@ -148,14 +157,14 @@ class MemorySync(SyncReads, SyncWrites, SyncUpkeep):
         -----
         A saved index is read and checked. One that is missing, damaged or of another recipe or
         model is made anew from the rows: before this returns in a store of up to 20,000 memories,
-        else by a thread, and recalls go by substrings until it is there. The embedder's model is
-        loaded by a thread too.
+        else by a thread, and recalls go by substrings until it is there. When the interpreter
+        exits, threads of stores that are not closed are awaited for up to 10 seconds.
         """
         options = StoreOptions(
             recipe=recipe, embedder=embedder, dim=dim, read_only=read_only, wait=wait,
-            recall_budget=recall_budget, write_budget=write_budget, sessions=sessions,
-            snapshot_every=snapshot_every, device=device, threads=threads, progress=progress,
-            clock=clock,
+            accept_loss=accept_loss, recall_budget=recall_budget, write_budget=write_budget,
+            sessions=sessions, snapshot_every=snapshot_every, device=device, threads=threads,
+            progress=progress, warm=warm, clock=clock,
         )  # fmt: skip
         return cls(Store(path, options))
 

@@ -9,8 +9,10 @@ from hyrecall.memory.reads import Reads, User
 from hyrecall.memory.store import Store
 from hyrecall.memory.transfer import Imported
 from hyrecall.memory.upkeep import (
+    Compacted,
     Exported,
     File,
+    compact_store,
     export_store,
     import_store,
     look_over,
@@ -42,7 +44,7 @@ class SyncUpkeep:
         ----------
         file : path or text file, optional
             Without one the lines are given, as dicts. A file of that name is replaced when the new
-            one is whole.
+            one is whole; a file in the store's own folder is refused.
         user_id : str or None or EVERYONE
             Whose. ``EVERYONE`` without org and workspace is all that the store has.
         org, workspace : str, optional
@@ -134,12 +136,12 @@ class SyncUpkeep:
         workspace: str | None = None,
         progress: ProgressFunction | None = None,
     ) -> Reembedded:
-        """Embed what has no vector; with ``force`` everything.
+        """Embed what has no vector of the embedder's model and length; with ``force`` everything.
 
         Parameters
         ----------
         force : bool, default False
-            Whatever has one too, after a change of model. What was interrupted goes on.
+            Whatever has one too. What was interrupted goes on.
         user_id : str or None or EVERYONE, default EVERYONE
             Whose. ``EVERYONE`` without org and workspace is all that the store has.
         org, workspace : str, optional
@@ -161,7 +163,8 @@ class SyncUpkeep:
         Notes
         -----
         Pages of 64 memories: a call of the embedder, of at most 60 seconds, and a transaction each.
-        Where a page fails, its memories are tried one by one, if any of them could fare better.
+        Where a page fails, its memories are tried one by one, if any of them could fare better. An
+        endpoint's length is known from its first reply on: name it by ``open(dim=)``, or ``force``.
         """
         by = self._reads.partition(org, workspace, user_id)
         return reembed_store(self._store, by, force=force, progress=progress)
@@ -198,6 +201,41 @@ class SyncUpkeep:
         (Check(name='database', ok=True, detail=''), 0)
         """
         return look_over(self._store, full=full)
+
+    def compact(self) -> Compacted:
+        """Give back the room on the disk that nothing uses any more, as after a large erase.
+
+        An erase overwrites what it removes, and the database keeps the room for what comes next.
+
+        Returns
+        -------
+        Compacted
+            The size before and after, and whether readers let the file shrink at once.
+
+        Raises
+        ------
+        OptionError
+            A closed or read-only store.
+        StoreError
+            The disk refuses; nothing is changed then.
+
+        Notes
+        -----
+        The whole database is written anew, in SQLite's temporary folder and in the log: each takes
+        as much room as what is kept. Readers read on; writers of this handle wait.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from hyrecall.memory import MemorySync
+        >>> with MemorySync.open(tempfile.mkdtemp(), embedder=None) as memory:
+        ...     kept = memory.remember("tea" * 100_000, user_id="ann")
+        ...     gone = memory.forget(kept.id, user_id="ann", erase=True)
+        ...     done = memory.compact()
+        >>> done.bytes_before > 300_000 > done.bytes_after, done.wal_truncated
+        (True, True)
+        """
+        return compact_store(self._store)
 
     def snapshot(self) -> bool:
         """Save the index now, so that the next opening need not make it.

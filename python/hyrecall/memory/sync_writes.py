@@ -287,10 +287,11 @@ class SyncWrites:
         before: datetime | None = None,
         reason: str | None = None,
         erase: bool = False,
+        everything: bool = False,
     ) -> int:
         """Take memories of one user out of recall; give how many.
 
-        Their edges go too.
+        Their edges go too. An id, a session, a time or ``everything`` has to say which.
 
         Parameters
         ----------
@@ -298,11 +299,13 @@ class SyncWrites:
         before : datetime, optional
             What happened before; with the others: all must hold.
         user_id, org, workspace : str, optional
-            Whose. A named user alone is enough to say which: all of that user.
+            Whose.
         reason : str, optional
             Kept beside each; at most 512 bytes.
         erase : bool, default False
             Remove every byte of them, history too, from the store and its index.
+        everything : bool, default False
+            All of the user, which has to be named; not beside an id, a session or a time.
 
         Returns
         -------
@@ -312,7 +315,7 @@ class SyncWrites:
         Raises
         ------
         OptionError, DTypeError
-            Nothing says which of the anonymous memories are meant; a value that cannot be one.
+            Nothing says which memories are meant; a value that cannot be one.
         StoreError
             The disk refuses; nothing is forgotten.
 
@@ -332,8 +335,9 @@ class SyncWrites:
         """
         by = read_partition(org, workspace, user_id)
         return changing.forget(
-            self._store, by, id, session_id=session_id, before=before, reason=reason, erased=erase
-        )
+            self._store, by, id, session_id=session_id, before=before, reason=reason, erased=erase,
+            everything=everything,
+        )  # fmt: skip
 
     def pin(
         self,

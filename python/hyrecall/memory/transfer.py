@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,13 +15,25 @@ from pydantic import ValidationError
 
 from hyrecall.errors import HyrecallError, OptionError, StoreError, StoreFormatError, error
 from hyrecall.memory.cells import Cell, cells_by_number
-from hyrecall.memory.codec import EPISODE_COLUMNS, episode_of, from_micros, to_json
+from hyrecall.memory.codec import (
+    CHECKED,
+    N_CHECKED,
+    content_of,
+    episode_of,
+    from_micros,
+    is_sound,
+    is_time,
+    to_json,
+    vector_checksum,
+)
 from hyrecall.memory.database import Database
 from hyrecall.memory.edge_rows import edges_in
-from hyrecall.memory.fact_rows import fact_history
+from hyrecall.memory.fact_rows import FACT_COLUMNS, read_fact
+from hyrecall.memory.fields import AS_KEPT
 from hyrecall.memory.lines import FORMAT, AgentLine, Line, VersionLine
 from hyrecall.memory.merging import merge_agent, merge_edge, merge_version
 from hyrecall.memory.roster import read_policy
+from hyrecall.memory.sound import is_text, rows, warn_of_damage
 from hyrecall.progress import ProgressFunction
 
 __all__ = [
@@ -34,9 +47,8 @@ __all__ = [
 ]
 
 _PAGE = 500  # lines of one transaction
-_STATE = "v.cell, v.id, v.version, v.status, v.reason, v.successor, v.recorded_at"
 _DOCUMENT = "d.version, d.pinned, d.access_count, d.last_accessed"
-_CONTENT = ", ".join(f"v.{name}" for name in EPISODE_COLUMNS.split(", "))
+_VECTOR = "v.embedding, v.embedding_model, v.embedding_checksum"
 
 
 @dataclass(frozen=True)
@@ -99,8 +111,14 @@ def export_lines(
         if policy is not None:
             where = {"org": org, "workspace": workspace, "agent": agent}
             yield _told(Line(agent=AgentLine.model_validate({**where, **policy._asdict()})))
+    n_bad = 0
     for row in _versions(connection, cells, history=history):
-        yield _told(Line(version=_version_line(connection, homes, row, vectors=vectors)))
+        line = _version_line(homes, row, vectors=vectors)
+        if line is None:
+            n_bad += 1
+        else:
+            yield _told(Line(version=line))
+    warn_of_damage(n_bad)
     for edge in edges_in(connection, cells):
         yield _told(Line(edge=edge))
 
@@ -115,23 +133,25 @@ def _versions(
     """Give documents in the order of their last change, and their versions by number."""
     which = "" if history else "AND v.version = d.version AND v.status = 'live' "
     select = (
-        f"SELECT {_STATE}, {_DOCUMENT}, v.embedding, v.embedding_model, {_CONTENT} "
+        f"SELECT v.successor, {_DOCUMENT}, {_VECTOR}, {CHECKED}, {FACT_COLUMNS} "
         "FROM documents d JOIN versions v ON v.cell = d.cell AND v.id = d.id "
+        "LEFT JOIN facts f ON f.row = v.row "
         "WHERE d.cell IN (SELECT value FROM json_each(?)) "
         f"{which}ORDER BY d.changed, v.version"
     )
-    yield from connection.execute(select, (to_json(tuple(cells)),))
+    yield from rows(connection, select, (to_json(tuple(cells)),))
 
 
 def _version_line(
-    connection: apsw.Connection,
-    homes: dict[int, Cell],
-    row: tuple[Any, ...],
-    *,
-    vectors: bool,
-) -> VersionLine:
-    cell, key, version, status, reason, successor, recorded_at, *rest = row
-    head, pinned, access_count, last_accessed, blob, model, *content = rest
+    homes: dict[int, Cell], row: tuple[Any, ...], *, vectors: bool
+) -> VersionLine | None:
+    """Give the line of a version; None: its row is damaged."""
+    successor, head, pinned, access_count, last_accessed, blob, model, seal, *columns = row
+    checked, fact_columns = columns[:N_CHECKED], columns[N_CHECKED:]
+    _, cell, key, version, status, reason, recorded_at, *_ = checked
+    is_readable = is_sound(checked) and (successor is None or is_text(successor))
+    if cell not in homes or not is_readable:
+        return None
     line: dict[str, Any] = {
         "id": key,
         **homes[cell].identity(),
@@ -141,19 +161,19 @@ def _version_line(
         "successor": successor,
         "recorded_at": from_micros(recorded_at),
     }
-    if status != "deleted":
-        facts = (one for one in fact_history(connection, cell, key) if one.version == version)
-        fact = next(facts, None)
-        if fact is not None:
-            line["fact"] = VersionLine.content_of(fact.fact)
-        else:
-            episode = episode_of(homes[cell], key, pinned, content)
-            line["content"] = VersionLine.content_of(episode)
-    if vectors and blob is not None:
+    if any(value is not None for value in fact_columns):
+        fact = read_fact(homes[cell], columns)
+        if fact is None:
+            return None
+        line["fact"] = VersionLine.content_of(fact)
+    elif status != "deleted":
+        episode = episode_of(homes[cell], key, pinned, content_of(checked))
+        line["content"] = VersionLine.content_of(episode)
+    if vectors and blob is not None and seal in (None, vector_checksum(blob, model)):
         line |= {"embedding": base64.b64encode(blob).decode(), "embedding_model": model}
     if version == head:
         line |= {"pinned": bool(pinned), "access_count": access_count}
-        line["last_accessed"] = None if last_accessed is None else from_micros(last_accessed)
+        line["last_accessed"] = from_micros(last_accessed) if is_time(last_accessed) else None
     return VersionLine.model_validate(line)
 
 
@@ -191,9 +211,13 @@ def read_lines(lines: Iterable[str]) -> Iterator[Numbered]:
 
 def _parsed(text: str) -> Line:
     try:
-        return Line.model_validate_json(text.encode())
+        text.encode()
+        found = json.loads(text)  # pydantic's own reader gives up at fewer levels than were kept
     except UnicodeEncodeError:  # bytes of a file that were kept as lone surrogates
         raise error(OptionError, "line", "UTF-8", "other bytes") from None
+    except (ValueError, RecursionError) as fault:
+        raise error(OptionError, "line", "JSON", type(fault).__name__) from None
+    return Line.model_validate(found, context=AS_KEPT)
 
 
 def import_lines(

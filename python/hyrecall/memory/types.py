@@ -317,10 +317,12 @@ class DegradedReason(StrEnum):
     EMBED_NOT_READY = "embed_not_ready"
     EMBED_TIMEOUT = "embed_timeout"
     EMBED_UNAVAILABLE = "embed_unavailable"
+    EMBED_STALE = "embed_stale"
     INDEX_NOT_READY = "index_not_ready"
     INDEX_UNAVAILABLE = "index_unavailable"
     SESSION_TRACKER = "session_tracker"
     RERANK = "rerank"
+    DAMAGED_ROWS = "damaged_rows"
 
 
 _OF_FAULT = {
@@ -366,6 +368,21 @@ class Degradation:
             return cls(reason, detail)
         told = f"{fault}: {detail}" if detail else str(fault)
         return cls(DegradedReason.EMBED_UNAVAILABLE, told)
+
+    @classmethod
+    def of_damage(cls, n_rows: int) -> tuple[Degradation, ...]:
+        """Give the reason that an answer lacks so many damaged rows; of none, nothing.
+
+        Parameters
+        ----------
+        n_rows : int
+
+        Returns
+        -------
+        tuple of Degradation
+        """
+        told = f"{n_rows} left out: doctor(full=True) names them"
+        return (cls(DegradedReason.DAMAGED_ROWS, told),) if n_rows else ()
 
     def __str__(self) -> str:
         """Show the reason and what is known."""

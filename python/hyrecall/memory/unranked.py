@@ -18,11 +18,16 @@ __all__ = ["answer"]
 
 
 def answer(
-    connection: apsw.Connection, layout: Layout, ask: Ask, cells: Collection[int]
-) -> tuple[list[int], float]:
-    """Give the rows that answer a call, and the score that each of them has.
+    connection: apsw.Connection,
+    layout: Layout,
+    ask: Ask,
+    cells: Collection[int],
+    damaged: set[int] | None = None,
+) -> tuple[list[int], float, str]:
+    """Give the rows that answer a call, the score that each has, and what was not looked at.
 
     Nothing is right, more is not: where only an index knows what is asked for, there are no rows.
+    The damaged ones that were left out go into ``damaged``.
 
     Raises
     ------
@@ -37,11 +42,12 @@ def answer(
         _check_patterns(recipe, ask.query)
     is_nothing = ask.is_blank and recipe.on_empty != "newest"
     if by_pattern or is_nothing or ask.own_filter is not None or not _reaches(score, recipe):
-        return [], score
+        return [], score, ""
     since, until = ask.time_range or (None, None)
     wanted = Wanted(kind=ask.kind, since=since, until=until, tags=ask.tags, valid_at=ask.valid_at)
-    rows = find(connection, layout, ask.query, cells, wanted, limit=ask.offset + ask.limit)
-    return rows[ask.offset :], score
+    most = ask.offset + ask.limit
+    found = find(connection, layout, ask.query, cells, wanted, limit=most, damaged=damaged)
+    return found.rows[ask.offset :], score, found.cut
 
 
 def _check_patterns(recipe: Recipe, query: str) -> None:

@@ -5,24 +5,28 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any
 
-from hyrecall import disk
 from hyrecall.arguments import read_path
 from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.memory.asking import flag
 from hyrecall.memory.audience import EVERYONE, AskedBy, audience
 from hyrecall.memory.backfill import Reembedded, reembed
 from hyrecall.memory.cells import every_cell
+from hyrecall.memory.database import DATABASE, LOG
 from hyrecall.memory.doctor import Check, Report, examine
 from hyrecall.memory.foreign import read_l0
 from hyrecall.memory.ready import IndexNotReadyError
+from hyrecall.memory.rescue import rescue_lines
 from hyrecall.memory.store import Store
 from hyrecall.memory.transfer import Imported, Numbered, export_lines, import_lines, read_lines
+from hyrecall.output import check_outside, replaced
 from hyrecall.progress import ProgressFunction, read_progress
 
-__all__ = ["Exported", "File"]
+__all__ = ["Compacted", "Exported", "File", "rescue"]
 
 File = str | os.PathLike[str] | IO[str]
 Exported = int | list[dict[str, Any]]
@@ -33,35 +37,23 @@ def export_store(store: Store, file: File | None, by: AskedBy, *, history: bool)
     flag("history", history)
     with store.database.reading() as connection:
         lines = export_lines(connection, cells_of_upkeep(connection, by), history=history)
-        return [json.loads(line) for line in lines] if file is None else _write(file, lines)
+        if file is None:
+            return [json.loads(line) for line in lines]
+        return _write(file, lines, store.database.folder)
 
 
-def _write(file: File, lines: Iterable[str]) -> int:
-    """Write lines; a file that is there stays as it is until the new one is whole."""
+def _write(file: File, lines: Iterable[str], folder: Path) -> int:
+    """Write lines; never into the folder of the store."""
     if not isinstance(file, str | os.PathLike):
         return _write_to(file, lines)
-    path: Path = read_path(file)
-    if path.exists() and not path.is_file():  # a pipe or a device: its name must stay
-        with path.open("w", encoding="utf-8") as out:
-            return _write_to(out, lines)
-    path = path.resolve()
-    part = path.with_name(f"{path.name}.tmp")
+    path = read_path(file)
+    check_outside("file", path, folder)
     n_lines = 0
-
-    def write(out: BinaryIO) -> None:
-        nonlocal n_lines
+    # Only its owner reads what was only its owner's.
+    with replaced("file", path, mode=0o600) as out:
         for line in lines:
             out.write(f"{line}\n".encode())
             n_lines += 1
-
-    try:
-        # Only its owner reads what was only its owner's.
-        disk.write_file(part, write, mode=0o600)
-        disk.sync_folder(path.parent)
-        disk.commit(path.parent, path.name)
-    except BaseException:
-        disk.remove([part])
-        raise
     return n_lines
 
 
@@ -71,6 +63,27 @@ def _write_to(out: IO[str], lines: Iterable[str]) -> int:
         out.write(f"{line}\n")
         n_lines += 1
     return n_lines
+
+
+def rescue(path: str | os.PathLike[str], file: File) -> int:
+    """Write the rows that a saved index holds and its damaged store has lost; give how many.
+
+    Parameters
+    ----------
+    path : path-like
+        Folder of the store, which is not opened: it may be refused.
+    file : path or text file
+        Of lines that :func:`import_store` reads.
+
+    Raises
+    ------
+    CorruptStoreError
+        No index is saved there, or it is damaged too.
+    OptionError, OSError
+        The file cannot be written, or lies in the store.
+    """
+    folder = read_path(path)
+    return _write(file, rescue_lines(folder), folder) - 1  # the first line is the format's
 
 
 def import_store(
@@ -112,24 +125,60 @@ def reembed_store(
     return done
 
 
+@dataclass(frozen=True)
+class Compacted:
+    """What a compaction did.
+
+    Attributes
+    ----------
+    bytes_before, bytes_after : int
+        Size of the database and its write-ahead log.
+    wal_truncated : bool
+        Whether the log was emptied too. If not, a reader still sees the state before; the file
+        shrinks after it has left.
+    """
+
+    bytes_before: int
+    bytes_after: int
+    wal_truncated: bool
+
+
+def compact_store(store: Store) -> Compacted:
+    """Give back the room that nothing uses any more."""
+    before = _size(store)
+    store.database.vacuum()
+    is_empty = store.database.checkpoint()
+    if not is_empty:
+        store.background.until_done(partial(store.database.checkpoint, wait=0.0))
+    return Compacted(before, _size(store), is_empty)
+
+
+def _size(store: Store) -> int:
+    paths = (store.database.folder / name for name in (DATABASE, LOG))
+    return sum(path.stat().st_size for path in paths if path.exists())
+
+
 def look_over(store: Store, *, full: bool) -> Report:
     """Give a report on database, index and embedder; nothing in it was kept or asked."""
     flag("full", full)
-    return examine(store.database, full=full, more=list(_checks(store)))
+    return examine(store.database, full=full, more=list(_checks(store, full=full)))
 
 
-def _checks(store: Store) -> Iterator[Check]:
+def _checks(store: Store, *, full: bool) -> Iterator[Check]:
     try:
         store.follower.catch_up()
+        report = store.follower.report()
     except IndexNotReadyError as fault:
         yield Check("index", False, str(fault))
     except HyrecallError as fault:
         yield Check("index", False, type(fault).__name__)
     else:
-        report = store.follower.report()
         behind, failed = report.get("behind"), report.get("failed")
         told = f"it could not be made: {failed}" if failed else ""
         yield Check("index", not failed and not behind, told or json.dumps(report, default=str))
+    is_left = store.follower.may_hold_erased(full=full)
+    told = "what was erased may be in the saved index: hyrecall doctor --repair"
+    yield Check("erased", not is_left, told if is_left else "")
     state = store.guard.state()
     yield Check("embedder", True, json.dumps(state, default=str))
 

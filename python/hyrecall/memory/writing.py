@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple
 
 import apsw
 import numpy as np
@@ -17,22 +17,35 @@ import numpy.typing as npt
 
 from hyrecall.errors import KeyConflictError, NotFoundError, OptionError, error
 from hyrecall.memory.cells import Cell, find_cell, make_cell
-from hyrecall.memory.codec import EPISODE_COLUMNS, encode_vector, to_columns, to_micros
+from hyrecall.memory.codec import (
+    CHECKED,
+    content_of,
+    encode_vector,
+    is_sound,
+    to_columns,
+    to_micros,
+)
 from hyrecall.memory.edge_rows import unlink_all, unlink_incident
+from hyrecall.memory.fields import AS_KEPT
 from hyrecall.memory.reading import episode_by_id, head_row
 from hyrecall.memory.schema import take_sequence
 from hyrecall.memory.selection import Selection, selected
-from hyrecall.memory.types import Episode, Status
+from hyrecall.memory.sound import rows
+from hyrecall.memory.types import Episode
+from hyrecall.memory.version_rows import (
+    Embedding,
+    embedding_of,
+    insert_row,
+    insert_version,
+    set_embedding,
+)
 
 __all__ = [
-    "Embedding",
     "NewVersion",
     "Written",
     "append",
     "archive",
-    "embedding_of",
     "forget",
-    "insert_version",
     "pin",
     "remember",
     "set_vectors",
@@ -41,23 +54,16 @@ __all__ = [
     "update",
 ]
 
-Embedding: TypeAlias = tuple[bytes, str] | tuple[None, None]
-"""The columns of a vector: its bytes and its model, or none."""
-
 FIXED_FIELDS = ("id", "user_id", "org", "workspace")
 """What an update cannot change: they say which document it is, and whose."""
 
-_INSERT = (
-    "INSERT INTO versions (cell, id, version, status, reason, successor, recorded_at, "
-    f"{EPISODE_COLUMNS}, embedding, embedding_model) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING row"
-)
 _POINT = (
     "INSERT INTO documents (cell, id, version, changed, pinned) VALUES (?, ?, ?, ?, ?) "
     "ON CONFLICT (cell, id) DO UPDATE SET version = excluded.version, "
     "changed = excluded.changed, pinned = excluded.pinned"
 )
 _HEAD = "documents d JOIN versions v USING (cell, id, version)"
+_ANY = "episodic"  # the kind of a tombstone says nothing
 
 
 @dataclass(frozen=True)
@@ -92,7 +98,7 @@ class Written(NamedTuple):
 
 
 def remember(
-    connection: apsw.Connection, rows: Sequence[NewVersion], now: datetime
+    connection: apsw.Connection, new_rows: Sequence[NewVersion], now: datetime
 ) -> list[Written]:
     """Keep new episodes.
 
@@ -104,7 +110,7 @@ def remember(
         The cell has the id.
     """
     written = []
-    for new in rows:
+    for new in new_rows:
         cell = make_cell(connection, new.cell)
         last, status = _head(connection, cell, new.episode.id)
         if status not in {None, "deleted"}:
@@ -167,7 +173,7 @@ def update(
     _retire(connection, number, key, "deleted", reason, None, now)
     unlink_incident(connection, number, [key], reason, now)
     (moved,) = remember(connection, [NewVersion(target, new)], now)
-    _set_embedding(connection, moved.row, embedding)
+    set_embedding(connection, moved.row, embedding)
     return moved
 
 
@@ -276,7 +282,7 @@ def set_vectors(connection: apsw.Connection, rows: Sequence[tuple[int, bytes, st
         select = f"SELECT d.cell, d.id FROM {_HEAD} WHERE v.row = ? AND v.status = 'live'"
         document = connection.execute(select, (row,)).get
         if document is not None:
-            _set_embedding(connection, row, (blob, model))
+            set_embedding(connection, row, (blob, model))
             change = "UPDATE documents SET changed = ? WHERE cell = ? AND id = ?"
             connection.execute(change, (take_sequence(connection), *document))
             n_set += 1
@@ -305,32 +311,6 @@ def append(
     return Written(cell, episode.id, version, row, changed)
 
 
-def insert_version(
-    connection: apsw.Connection,
-    cell: int,
-    episode: Episode,
-    version: int,
-    embedding: Embedding,
-    recorded_at: int,
-    *,
-    status: Status = "live",
-    reason: str | None = None,
-    successor: str | None = None,
-) -> int:
-    """Insert the row of a version and give its number; the document is the caller's."""
-    state = (cell, episode.id, version, status, reason, successor, recorded_at)
-    row: int = connection.execute(_INSERT, (*state, *to_columns(episode), *embedding)).get
-    _know_model(connection, embedding)
-    return row
-
-
-def embedding_of(connection: apsw.Connection, row: int) -> Embedding:
-    """Give the columns of a version's vector."""
-    select = "SELECT embedding, embedding_model FROM versions WHERE row = ?"
-    found: Embedding = connection.execute(select, (row,)).get
-    return found
-
-
 def _retire(
     connection: apsw.Connection,
     cell: int,
@@ -342,13 +322,13 @@ def _retire(
 ) -> Written:
     """Append a version that is not live: without content if it is a tombstone, else as it was."""
     changed = take_sequence(connection)
-    content = "kind, occurred_at" if status == "deleted" else EPISODE_COLUMNS
-    row: int = connection.execute(
-        "INSERT INTO versions (cell, id, version, status, reason, successor, recorded_at, "
-        f"{content}) SELECT cell, id, version + 1, ?, ?, ?, ?, {content} FROM versions "
-        "JOIN documents USING (cell, id, version) WHERE cell = ? AND id = ? RETURNING row",
-        (status, reason, successor, to_micros(now), cell, key),
-    ).get
+    select = f"SELECT d.version, {CHECKED} FROM {_HEAD} WHERE d.cell = ? AND d.id = ?"
+    (last, *checked), at = next(rows(connection, select, (cell, key))), to_micros(now)
+    content = content_of(checked)
+    if status == "deleted":  # also of a damaged one, of which nothing may go on
+        kind, time = (content.kind, content.occurred_at) if is_sound(checked) else (_ANY, at)
+        content = to_columns(Episode(kind=kind))._replace(occurred_at=time)
+    row = insert_row(connection, (cell, key, last + 1, status, reason, at, *content), successor)
     point = (
         "UPDATE documents SET version = version + 1, changed = ? WHERE cell = ? AND id = ? "
         "RETURNING version"
@@ -378,20 +358,5 @@ def _changed(old: Episode, changes: Mapping[str, Any]) -> Episode:
     fields = {name: getattr(old, name) for name in Episode.model_fields}
     if {"occurred_at", "created_at"} & set(changes):  # two names of one time
         del fields["occurred_at"], fields["created_at"]
-    return Episode(**{**fields, **changes})
-
-
-def _set_embedding(connection: apsw.Connection, row: int, embedding: Embedding) -> None:
-    set_it = "UPDATE versions SET embedding = ?, embedding_model = ? WHERE row = ?"
-    connection.execute(set_it, (*embedding, row))
-    _know_model(connection, embedding)
-
-
-def _know_model(connection: apsw.Connection, embedding: Embedding) -> None:
-    blob, model = embedding
-    if blob is not None:
-        know = (
-            "INSERT INTO models (model, dim) VALUES (?, ?) ON CONFLICT (model) "
-            "DO UPDATE SET dim = excluded.dim WHERE dim <> excluded.dim"
-        )
-        connection.execute(know, (model, len(blob) // 4))
+    context = None if "metadata" in changes else AS_KEPT
+    return Episode.model_validate({**fields, **changes}, context=context)

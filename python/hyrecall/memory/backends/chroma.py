@@ -12,6 +12,7 @@ from hyrecall.memory.backends.ranked import check_recall
 from hyrecall.memory.backends.shim import default_recall_scored
 from hyrecall.memory.codec import to_micros
 from hyrecall.memory.fields import ANONYMOUS, check_user
+from hyrecall.memory.selection import check_which
 from hyrecall.memory.types import Episode, EpisodeMatch
 
 __all__ = ["ChromaMemory"]
@@ -152,15 +153,22 @@ class ChromaMemory:
         """
         return await default_recall_scored(self, query, **options)
 
-    async def forget(self, id: str | None = None, *, user_id: str | None = None) -> int:  # noqa: A002
+    async def forget(
+        self,
+        id: str | None = None,  # noqa: A002
+        *,
+        user_id: str | None = None,
+        everything: bool = False,
+    ) -> int:
         """Remove one episode of a user, or all.
 
         Parameters
         ----------
         id : str, optional
-            None: all that the user has.
         user_id : str, optional
             None is the anonymous bucket.
+        everything : bool, default False
+            All that a named user has; not beside an id.
 
         Returns
         -------
@@ -170,7 +178,7 @@ class ChromaMemory:
         Raises
         ------
         OptionError, DTypeError
-            A user that cannot be one.
+            A user that cannot be one, or nothing says which episodes are meant.
         Exception
             What the collection raises.
 
@@ -179,6 +187,7 @@ class ChromaMemory:
         A ``get`` of the ids that the user has, and a ``delete``.
         """
         user = check_user("user_id", user_id)
+        check_which(user, id, everything=everything)
         where = {"user": _owner(user)}
         found = await asyncio.to_thread(self._collection.get, where=where, include=[])
         ids = [one for one in found["ids"] if id is None or one == _place(user, id)]

@@ -35,7 +35,8 @@ def _episode(at: int = 0, **fields: Any) -> Episode:
 class MemoryContract:
     """The promises. A memory has the coroutines ``recall`` and ``recall_scored``.
 
-    Where it has ``forget`` too, that is checked as well.
+    Where it has ``forget`` too, that is checked as well: it takes ``id``, ``user_id`` and
+    ``everything``, without which a call that only names a user is refused.
 
     Notes
     -----
@@ -251,7 +252,7 @@ class MemoryContract:
                 pytest.skip("it cannot forget")
             first = await memory.forget("e0", user_id="alice")
             left = [one.id for one in await memory.recall("note", user_id="alice")]
-            rest = await memory.forget(user_id="alice")
+            rest = await memory.forget(user_id="alice", everything=True)
             return (
                 first,
                 left,
@@ -263,3 +264,18 @@ class MemoryContract:
             )
 
         assert self._with(episodes, ask) == (1, ["e1"], 1, [], ["e1"])
+
+    @pytest.mark.parametrize(
+        "given",
+        [{}, {"user_id": "alice"}, {"id": None, "user_id": "alice"}, {"everything": True},
+         {"id": "e0", "user_id": "alice", "everything": True}],
+    )  # fmt: skip
+    def test_a_forget_that_only_its_user_narrows_is_refused(self, given: dict[str, Any]) -> None:
+        async def ask(memory: Any) -> Any:
+            if not hasattr(memory, "forget"):
+                pytest.skip("it cannot forget")
+            with pytest.raises(ValueError, match="expected"):
+                await memory.forget(**given)
+            return [one.id for one in await memory.recall("note", user_id="alice")]
+
+        assert self._with([_episode(0)], ask) == ["e0"]

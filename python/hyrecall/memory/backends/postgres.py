@@ -14,6 +14,7 @@ from hyrecall.memory.asking import TimeRange
 from hyrecall.memory.backends.ranked import check_recall, ranked
 from hyrecall.memory.backends.shim import default_recall_scored
 from hyrecall.memory.fields import check_user
+from hyrecall.memory.selection import check_which
 from hyrecall.memory.types import Episode, EpisodeMatch
 
 __all__ = ["PostgresMemory"]
@@ -146,15 +147,22 @@ class PostgresMemory:
         """
         return await default_recall_scored(self, query, **options)
 
-    async def forget(self, id: str | None = None, *, user_id: str | None = None) -> int:  # noqa: A002
+    async def forget(
+        self,
+        id: str | None = None,  # noqa: A002
+        *,
+        user_id: str | None = None,
+        everything: bool = False,
+    ) -> int:
         """Remove one episode of a user, or all.
 
         Parameters
         ----------
         id : str, optional
-            None: all that the user has.
         user_id : str, optional
             None is the anonymous bucket.
+        everything : bool, default False
+            All that a named user has; not beside an id.
 
         Returns
         -------
@@ -164,7 +172,7 @@ class PostgresMemory:
         Raises
         ------
         OptionError, DTypeError
-            A user that cannot be one.
+            A user that cannot be one, or nothing says which episodes are meant.
         Exception
             What the connection raises.
 
@@ -173,6 +181,7 @@ class PostgresMemory:
         One DELETE, in one transaction.
         """
         user = check_user("user_id", user_id)
+        check_which(user, id, everything=everything)
         statement = f"DELETE FROM {self._table} WHERE owner IS NOT DISTINCT FROM %s"
         given: tuple[str | None, ...] = (user,)
         if id is not None:

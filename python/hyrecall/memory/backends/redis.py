@@ -10,6 +10,7 @@ from hyrecall.memory.asking import TimeRange
 from hyrecall.memory.backends.ranked import check_recall, ranked
 from hyrecall.memory.backends.shim import default_recall_scored
 from hyrecall.memory.fields import check_user
+from hyrecall.memory.selection import check_which
 from hyrecall.memory.types import Episode, EpisodeMatch
 
 if TYPE_CHECKING:
@@ -129,15 +130,22 @@ class RedisMemory:
         """
         return await default_recall_scored(self, query, **options)
 
-    async def forget(self, id: str | None = None, *, user_id: str | None = None) -> int:  # noqa: A002
+    async def forget(
+        self,
+        id: str | None = None,  # noqa: A002
+        *,
+        user_id: str | None = None,
+        everything: bool = False,
+    ) -> int:
         """Remove one episode of a user, or all.
 
         Parameters
         ----------
         id : str, optional
-            None: all that the user has.
         user_id : str, optional
             None is the anonymous bucket.
+        everything : bool, default False
+            All that a named user has; not beside an id.
 
         Returns
         -------
@@ -147,7 +155,7 @@ class RedisMemory:
         Raises
         ------
         OptionError, DTypeError
-            A user that cannot be one.
+            A user that cannot be one, or nothing says which episodes are meant.
         Exception
             What the client raises.
 
@@ -155,7 +163,9 @@ class RedisMemory:
         -----
         One HDEL; for all an HLEN, and a DELETE after it.
         """
-        key = self._key(check_user("user_id", user_id))
+        user = check_user("user_id", user_id)
+        check_which(user, id, everything=everything)
+        key = self._key(user)
         if id is not None:
             return int(await asyncio.to_thread(self._client.hdel, key, id))
         n = int(await asyncio.to_thread(self._client.hlen, key))
