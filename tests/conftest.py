@@ -1,5 +1,6 @@
 """What all tests share: the oracle on the path, how long the laws run, and the device."""
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -33,10 +34,39 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="NAME",
         help="a device to try conformance on, cpu or cuda:N; may come twice (default: cpu)",
     )
+    parser.addoption(
+        "--fuzz-seed", type=int, metavar="N", help="the one case that tests/fuzz repeats"
+    )
+    parser.addoption(
+        "--fuzz-seconds", type=float, metavar="S", help="how long tests/fuzz draws cases"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw the same examples in each plain run, and many others in a long one."""
+    with contextlib.suppress(ImportError):  # the laws do without it
+        from hypothesis import HealthCheck, settings
+
+        slow = [HealthCheck.too_slow]  # beside other work drawing takes long
+        settings.register_profile(
+            "quick", max_examples=40, derandomize=True, deadline=None, suppress_health_check=slow
+        )
+        settings.register_profile(
+            "full", max_examples=1000, deadline=None, suppress_health_check=slow
+        )
+        settings.load_profile(config.getoption("--laws"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the cases that are marked slow to the long form."""
+    if config.getoption("--laws") == "quick":
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
 
 
 # They print what they met.
-FAULT_TESTS = ("memory/faults/", "memory/test_concurrency.py", "embed/test_faults.py")
+FAULT_TESTS = ("fuzz/", "memory/faults/", "memory/test_concurrency.py", "embed/test_faults.py")
 _told: list[str] = []
 
 

@@ -123,7 +123,8 @@ def ran(options: list[str], wanted: set[str]) -> Outcomes:
             outcomes.read(Path(one))
         return outcomes
     files = {str(TESTS / test.split("::")[0]) for test in wanted}
-    quiet = ["-q", "--no-header", "--no-summary", "-p", "no:cacheprovider"]
+    # In this process: workers would not have the plugin that leaves other tests out.
+    quiet = ["-q", "--no-header", "--no-summary", "-p", "no:cacheprovider", "-n", "0"]
     pytest.main([*quiet, *options, *sorted(files)], plugins=[outcomes])
     return outcomes
 

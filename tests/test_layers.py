@@ -21,6 +21,10 @@ LAYERS = {
 # A header that only one folder may include.
 ONLY_IN = {"pybind11/": "bindings", "Python.h": "bindings", "cuda": "kernels/cuda"}
 
+# getenv() may crash while a thread changes os.environ, so that it needs the GIL.
+READS_ENVIRONMENT = re.compile(r"\bgetenv\b|\benviron\b")
+ENVIRONMENT_IS_READ_IN = "kernels/settings.cpp"
+
 # A package and the modules of hyrecall that may import it: the border to Arrow is read and written
 # in many places, the others each have one. A subpackage is a module; a file of it may be one too.
 PYTHON_ONLY_IN = {
@@ -55,16 +59,19 @@ WITHOUT_PYARROW = {
 # The modules of hyrecall.memory, lowest first: one imports only those of the lines above its own.
 MEMORY_RANKS = (
     {"fields"},
-    {"types", "faults", "lock", "schema"},
+    {"types", "faults", "lock", "schema", "sound", "header"},
+    {"losses", "connecting"},
     {"database"},
     {"cells"},
     {"codec"},
-    {"folders", "paths", "doctor", "edge_rows", "reading", "roster", "selection", "layout"},
-    {"matches", "sessions", "bounded", "holder", "backends/shim", "pages"},
-    {"erasing", "writing", "projection", "substring", "header", "ready", "redis_sessions"},
-    {"backfill", "fact_rows", "lines", "derived", "audience"},
+    {"folders", "paths", "edge_rows", "reading", "roster", "selection", "layout"},
+    {"matches", "sessions", "bounded", "holder", "backends/shim", "pages", "version_rows"},
+    {"erasing", "writing", "substring", "ready", "redis_sessions"},
+    {"fact_rows"},
+    {"backfill", "projection", "lines", "audience", "doctor"},
+    {"usable", "derived"},
     {"merging", "snapshots", "asking", "seen"},
-    {"transfer", "follower", "unranked"},
+    {"transfer", "follower", "unranked", "rescue"},
     {"foreign", "background", "recalling"},
     {"backends/ranked", "backends/wrappers", "backends/contract"},
     {"backends/chroma", "backends/postgres", "backends/redis", "vectorstore"},
@@ -80,7 +87,7 @@ MEMORY_RANKS = (
 # What knows the durable store: itself, the faces, and the root, which gives its names when asked.
 MAY_IMPORT_MEMORY = {"memory", "cli", "__init__"}
 # What an embedder may know of the rest of the package.
-EMBED_MAY_IMPORT = {"embed", "errors", "arguments"}
+EMBED_MAY_IMPORT = {"embed", "errors", "arguments", "threads"}
 FORBIDDEN_CALLS = re.compile(
     r"\b(eval|exec)\(|torch\.load|allow_pickle=True|np\.load\((?![^)]*allow_pickle=False)|__reduce__|__setstate__"
 )
@@ -102,7 +109,10 @@ def cpp_faults(root: Path) -> Iterator[str]:
     for path in cpp_files(root):
         inside = path.relative_to(root / "csrc")
         folder = inside.parts[0]
-        for include in re.findall(r'#include\s+[<"]([^>"]+)[>"]', path.read_text()):
+        text = path.read_text()
+        if READS_ENVIRONMENT.search(text) and inside.as_posix() != ENVIRONMENT_IS_READ_IN:
+            yield f"{inside} reads the environment: only {ENVIRONMENT_IS_READ_IN} may"
+        for include in re.findall(r'#include\s+[<"]([^>"]+)[>"]', text):
             first = include.split("/")[0]
             if first in LAYERS and first not in LAYERS[folder]:
                 yield f"{inside} includes {include}: upward"
@@ -231,6 +241,7 @@ PLANTED_CPP = [
     ("engine/a.cpp", "#include <pybind11/numpy.h>", "only bindings/ may"),
     ("kernels/device.cpp", "#include <cuda_runtime.h>", "only kernels/cuda/ may"),
     ("engine/a.cpp", '#include "kernels/cuda/abi.hpp"', "the engine knows no CUDA"),
+    ("engine/a.cpp", 'auto const* isa = std::getenv("HYRECALL_ISA");', "reads the environment"),
 ]
 
 

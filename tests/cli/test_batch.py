@@ -277,3 +277,18 @@ def test_memory_stays_flat_over_a_file_far_larger_than_a_batch(process, folder, 
     assert pq.read_metadata(tmp_path / "h.parquet").num_rows == n_queries * 10
     peak_mebibytes = int(done.stdout) / 1024
     assert peak_mebibytes < 300
+
+
+def test_batch_never_writes_into_the_index_or_over_a_neighbour(run, folder, queries, tmp_path):
+    pq.write_table(queries, tmp_path / "q.parquet")
+    asked = (*ALL, "--query-scope", "who")
+    before = {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
+    reply = run("batch", folder, tmp_path / "q.parquet", "-o", folder / "MANIFEST", *asked)
+    assert reply.err.startswith("error: --output: expected a file outside")
+    assert {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()} == before
+    for name in ("h.parquet.partial", "h.parquet.tmp"):
+        (tmp_path / name).write_text("a neighbour's")
+    output = tmp_path / "h.parquet"
+    assert run("batch", folder, tmp_path / "q.parquet", "-o", output, *asked).code == 0
+    for name in ("h.parquet.partial", "h.parquet.tmp"):
+        assert (tmp_path / name).read_text() == "a neighbour's"

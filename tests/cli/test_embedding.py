@@ -87,10 +87,12 @@ def test_D16_reembed_with_force_takes_all_of_one_user(
     monkeypatch.setenv("LTM_EMBEDDING_MODEL", "old")
     assert run("reembed").code == 0
     monkeypatch.setenv("LTM_EMBEDDING_MODEL", "new")
-    assert counts(run("reembed", "--user", "ann", "--json"))[1] == 0
+    assert counts(run("reembed", "--user", "bob", "--json")) == (1, 1, 0)  # of another model
+    assert counts(run("reembed", "--user", "bob", "--json")) == (1, 0, 1)
+    monkeypatch.setenv("LTM_EMBEDDING_MODEL", "newer")
     forced = run("reembed", "--force", "--user", "ann", "--json")
     assert (forced.code, counts(forced)) == (0, (4, 4, 0))
-    assert models(store) == {f"e{n}": "old" if n == 4 else "new" for n in range(5)}
+    assert models(store) == {f"e{n}": "new" if n == 4 else "newer" for n in range(5)}
 
 
 def test_D17_reembed_names_a_row_that_fails_and_keeps_the_others(

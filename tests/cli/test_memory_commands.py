@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 from hyrecall import recipes
+from hyrecall.embed import Guard
 from hyrecall.memory import EVERYONE, Episode, MemorySync
 
 Run = Callable[..., SimpleNamespace]
@@ -259,6 +260,18 @@ def test_erase_leaves_no_byte(run: Run, filled: Path) -> None:
     assert files_with(b"lunch was great") == []
 
 
+def test_all_of_a_user_goes_only_with_everything(run: Run, filled: Path) -> None:
+    for more in ([], ["--erase"]):
+        reply = run("forget", "--user", "ann", "--yes", *more)
+        assert reply.code == 1
+        assert "everything" in reply.err
+    with opened(filled) as memory:
+        assert len(memory.list(user_id="ann")) == 3
+    assert run("forget", "--user", "ann", "--everything", "--yes").out == "3\n"
+    with opened(filled) as memory:
+        assert memory.list(user_id="ann") == []
+
+
 # ---- export, import, doctor ----
 
 
@@ -318,6 +331,22 @@ def test_doctor_looks_over_and_repairs(run: Run, filled: Path) -> None:
         assert memory._store.opened.how == "snapshot"
 
 
+def test_a_lost_database_is_rescued_from_the_index_and_accepted(
+    run: Run, filled: Path, tmp_path: Path
+) -> None:
+    (filled / "memory.db").unlink()
+    for command in (["doctor"], ["recall", "x"], ["remember", "x", "--user", "ann"]):
+        refused = run(*command)
+        assert refused.code == 3
+        assert "hyrecall doctor --rescue FILE" in refused.err
+        assert "--accept-loss" in refused.err
+    assert run("doctor", "--rescue", tmp_path / "lines", "--repair").code == 1
+    assert run("doctor", "--rescue", tmp_path / "lines").out == "4 rescued\n"
+    assert run("doctor", "--accept-loss", "--json").data["counts"]["memories"] == 0
+    assert run("import", tmp_path / "lines", "--json").data["imported"] == 4
+    assert run("doctor", "--json").data["counts"]["memories"] == 4
+
+
 # ---- exit codes ----
 
 
@@ -356,3 +385,15 @@ def test_json_is_the_only_thing_on_stdout(run: Run, filled: Path) -> None:
         ["config", "list", "--json"],
     ):  # fmt: skip
         json.loads(run(*arguments).out)
+
+
+def test_only_commands_that_need_vectors_load_the_model(
+    run: Run, filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warmed: list[str] = []
+    monkeypatch.setattr(Guard, "start_warming", lambda self: warmed.append("once"))
+    for command in (("doctor", "--full"), ("export",), ("forget", "m0", "--yes")):
+        assert run(*command).code == 0
+    assert warmed == []
+    assert run("remember", "tea").code == 0
+    assert warmed == ["once"]

@@ -22,7 +22,9 @@ def ask(run, tmp_path):
             key="id", cell=tuple(columns) or None, text="text", vector="v" if vectors else ()
         )
         rows = None if vectors is None else {"v": np.array(vectors, np.float32)}
-        hr.Index.build(pa.table({**TEA, **columns}), schema, vectors=rows).save(tmp_path / "i")
+        hr.Index.build(pa.table({**TEA, **columns}), schema, vectors=rows).save(
+            tmp_path / "i", overwrite=True
+        )
         if isinstance(content, pa.Table):
             pq.write_table(content, tmp_path / name)
         else:

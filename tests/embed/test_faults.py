@@ -10,6 +10,7 @@ from functools import partial
 
 import pytest
 
+from embed import lateness
 from embed.bad_embedders import BAD, Bad, patch_names
 from embed.lateness import (
     BEARABLE,
@@ -19,9 +20,11 @@ from embed.lateness import (
     Call,
     Late,
     ask_often,
+    calls_of,
     is_busy,
     judge,
     late_now_and_then,
+    no_longer_busy,
     plain_request,
 )
 from embed.stub_server import StubServer, serving
@@ -67,7 +70,7 @@ def test_the_answer_is_there_in_time(
         ask,
         budget,
         partial(plain_request, server),
-        calls=effort.cases(quick=100, full=1000),
+        calls=calls_of(effort),
         threads=4,
     )
     print(f"guard, {bad.name}, {budget * 1000:.0f} ms: {late}")
@@ -89,13 +92,11 @@ def test_after_five_it_rests(bad: Bad, server: StubServer) -> None:
     guard.close()
 
 
-def test_a_guard_that_is_late_once_in_ten_calls_is_seen(
-    server: StubServer, monkeypatch: pytest.MonkeyPatch
+def test_a_guard_that_is_late_would_be_seen(
+    server: StubServer, effort: Effort, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The control of the measure."""
-    if is_busy():
-        pytest.skip(f"{BUSY} is set: lateness is not judged")
-    late_now_and_then(monkeypatch)
+    """The control of the measure: late once in ten calls, or each time beside other work."""
+    late_now_and_then(monkeypatch, every=1 if is_busy() else 10)
     sleeps = next(bad for bad in BAD if bad.name == "sleeps in process")
 
     def ask() -> None:
@@ -103,14 +104,14 @@ def test_a_guard_that_is_late_once_in_ten_calls_is_seen(
         guard.embed(["tea"], budget=0.05)
         guard.close()
 
-    plain = partial(plain_request, server)
-    assert any(judge(ask, 0.05, plain, calls=100, threads=4).is_too_often for _ in range(3))
+    plain, calls = partial(plain_request, server), calls_of(effort)
+    assert any(judge(ask, 0.05, plain, calls=calls, threads=4).is_too_often for _ in range(3))
 
 
 def test_late_calls_are_counted_by_the_moment_and_no_thread_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delenv(BUSY, raising=False)
+    no_longer_busy(monkeypatch)
 
     def late(*calls: tuple[float, int]) -> Late:
         in_time = [Call(float(at), 0.0, at % 4) for at in range(100 - len(calls))]
@@ -126,7 +127,7 @@ def test_late_calls_are_counted_by_the_moment_and_no_thread_twice(
 
 
 def test_what_plain_requests_meet_as_well_is_the_machines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(BUSY, raising=False)
+    no_longer_busy(monkeypatch)
 
     def calls(n_late: int) -> list[Call]:
         return [Call(float(at), 0.1 if at < n_late else 0.0, at % 4) for at in range(100)]
@@ -136,12 +137,22 @@ def test_what_plain_requests_meet_as_well_is_the_machines(monkeypatch: pytest.Mo
     assert not Late(calls(10), calls(4)).is_too_often
     assert Late(calls(11), calls(4)).is_too_often
     assert Late([replace(one, work=2 * SLACK) for one in calls(0)], calls(100)).is_too_often
+
+
+def test_beside_other_work_only_what_each_answer_has_is_judged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv(BUSY, "1")
-    assert not Late(calls(11), calls(4)).is_too_often
+    late = [Call(float(at), 0.1, at % 4) for at in range(8)]
+    in_time = replace(late[0], late=0.0)
+    assert not Late([*late[1:], in_time]).is_too_often
+    assert Late(late).is_too_often
+    assert Late([replace(in_time, work=2 * SLACK)] * 8).is_too_often
 
 
 def test_what_cannot_be_judged_skips_but_for_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(BUSY, raising=False)
+    no_longer_busy(monkeypatch)
+    monkeypatch.setattr(lateness, "ROUNDS", 2)
 
     def works() -> None:
         until = time.thread_time() + 2 * SLACK

@@ -134,7 +134,7 @@ def test_parts_that_do_not_fit_together_are_refused(tmp_path: Path, role: str) -
 def damaged_plane(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An index with one wrong bit among the vectors, in a block that open may leave unchecked."""
     monkeypatch.setattr(disk, "BLOCK_BYTES", 512)
-    grown().save(folder)
+    grown().save(folder, overwrite=True)
     plane = max(folder.glob("*-vectors-0.arrow"), key=lambda file: file.stat().st_size)
     damaged = bytearray(plane.read_bytes())
     damaged[len(damaged) // 2] ^= 1
@@ -245,7 +245,7 @@ def test_a_reader_between_manifest_and_files_gets_the_newer_version(
 
 
 def _replace_often(folder: str, started: Any) -> None:
-    index = grown()
+    index = hr.Index.open(folder)
     started.set()
     for round_ in range(40):
         index.add(table(5000 + 10 * round_, 3))

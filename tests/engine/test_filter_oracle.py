@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from hyrecall.attributes import attribute_column
 from hyrecall.filter_program import compile_filter
 from hyrecall.filters import AllOf, Filter, IsNull, NoneOf, NotNull
+from laws.effort import Effort
 
 NONE, SOME, ALL = 0, 1, 2
 TILE = 128
@@ -332,10 +332,10 @@ def run_cases(seed: int, n_tables: int, within: Callable[..., bool] = in_range) 
     return tally
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_random_filters_match_what_the_definition_matches(seed: int) -> None:
-    tally = run_cases(seed, 60)
-    assert tally.filters == 720
+def test_random_filters_match_what_the_definition_matches(effort: Effort) -> None:
+    n_tables = effort.cases(quick=100, full=2_000)
+    tally = run_cases(0, n_tables)
+    assert tally.filters == 12 * n_tables
     assert tally.wrong == []
     assert tally.unsound == []
     # Neither all doubt nor all certainty, so both halves of the engine were asked.
@@ -346,4 +346,4 @@ def test_a_definition_with_an_exclusive_end_is_caught() -> None:
     def exclusive(value: Any, start: Any, end: Any) -> bool:
         return in_range(value, start, end) and (end is None or value != comparable(end))
 
-    assert len(run_cases(0, 60, exclusive).wrong) > 5
+    assert len(run_cases(0, 30, exclusive).wrong) > 5

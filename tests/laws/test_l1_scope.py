@@ -24,7 +24,7 @@ from oracle.recall import Oracle
 # entered here, and in `without_scope` if it takes a scope.
 TAKES_A_SCOPE = {"recall", "recall_one", "arecall", "arecall_one", "delete"}
 ROWS_NAME_THEIR_CELLS = {"build", "add", "upsert"}
-GIVES_NO_DOCUMENT = {"compact", "save", "open", "stats", "close"}
+GIVES_NO_DOCUMENT = {"compact", "save", "open", "reload", "stats", "close"}
 
 # Native callables that meet the documents of a snapshot: they name cells or scopes, or belong
 # to an execution, whose request holds the scopes.

@@ -10,7 +10,7 @@ from oracle.life import Life
 
 
 def test_history_leaves_no_trace(make: Make, effort: Effort) -> None:
-    sequences = effort.cases(quick=60, full=1000)
+    sequences = effort.cases(quick=20, full=1000)
     assert no_history(make, range(sequences)) == 10 * sequences
 
 

@@ -97,7 +97,7 @@ def instruction_sets() -> list[str]:
 def test_every_instruction_set_gives_the_same_bytes(
     make_engine: Callable[..., EngineSubject], effort: Effort
 ) -> None:
-    seeds = effort.cases(quick=6, full=60)
+    seeds = effort.cases(quick=2, full=60)
     path = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)])
     digests = {
         (isa, plane): subprocess.run(

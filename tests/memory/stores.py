@@ -14,6 +14,9 @@ import numpy.typing as npt
 
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Episode, MemorySync
+from hyrecall.memory.database import DATABASE, LOG
+from hyrecall.memory.lock import LOCK, read_note
+from memory.small_store import listing
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -70,7 +73,8 @@ def folder() -> Path:
 
 def open_store(path: Path | None = None, **options: Any) -> MemorySync:
     """A store with hashed vectors, unless another embedder is given."""
-    options = {"embedder": HashEmbedder(dim=DIM)} | options
+    if "embedder" not in options:  # then no answer is degraded, however slow the machine is
+        options = {"embedder": HashEmbedder(dim=DIM), "recall_budget": 30.0} | options
     return MemorySync.open(folder() if path is None else path, **options)
 
 
@@ -78,3 +82,11 @@ def episode(at: int, text: str = "", **fields: Any) -> Episode:
     """An episode of so many hours after noon, alice's."""
     given = {"id": f"e{at}", "user_id": "alice", "occurred_at": NOON + at * HOUR}
     return Episode(output=text or f"note {at}", **(given | fields))
+
+
+def lasting(path: Path) -> dict[str, bytes]:
+    """Every file of a store but for what each opening changes: who was there, shared memory."""
+    found = {name: held for name, held in listing(path).items() if name != f"{DATABASE}-shm"}
+    if not found.get(LOG):
+        found.pop(LOG, None)  # whoever opens a database makes an empty one
+    return found | {LOCK: read_note(path)}

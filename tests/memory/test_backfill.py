@@ -1,6 +1,7 @@
 """Vectors for what has none: one page after the other, resumable, errors by name."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,13 @@ def store(tmp_path: Path) -> Iterator[Database]:
 @pytest.fixture
 def guard() -> Iterator[Guard]:
     made = Guard(HashEmbedder(8))
+    yield made
+    made.close()
+
+
+@contextmanager
+def guarded(reply: Callable[[Sequence[str]], object], dim: int | None) -> Iterator[Guard]:
+    made = Guard(Fake(reply, dim=dim, model="hash-8"))
     yield made
     made.close()
 
@@ -102,7 +110,7 @@ def test_force_takes_all_and_knows_the_new_model(store: Database, guard: Guard) 
     keep(store, ANA, "tea", "coffee")
     reembed(store, guard, numbers(store, ANA))
     other = Guard(HashEmbedder(16))
-    assert reembed(store, other, numbers(store, ANA)).embedded == 0
+    assert reembed(store, guard, numbers(store, ANA)).embedded == 0
     done = reembed(store, other, numbers(store, ANA), force=True)
     assert done == Reembedded(scanned=2, embedded=2, skipped=0)
     assert vectors(store) == {"e0": expected("tea", 16), "e1": expected("coffee", 16)}
@@ -279,3 +287,91 @@ def test_the_index_takes_vectors_of_a_length_that_was_met_while_embedding_anew(
     with MemorySync.open(tmp_path / "m", embedder=LengthUnknown(), read_only=True) as memory:
         checks = {check.name: check.detail for check in memory.doctor().checks}
         assert '"rebuilds": 0' in checks["index"], checks["index"]
+
+
+# ---- another model, another length ----
+
+
+@pytest.mark.parametrize(
+    ("model", "dim", "is_said"),
+    [("hash-8", 4, True), ("hash-8", 4, False), ("other", 8, True), ("other", 8, False)],
+)
+def test_vectors_of_another_model_or_length_are_replaced(
+    store: Database, guard: Guard, model: str, dim: int, is_said: bool
+) -> None:
+    keep(store, ANA, "tea", "oak", "")
+    cells = numbers(store, ANA)
+    assert reembed(store, guard, cells).embedded == 2
+    keep(store, ANA, "elm", at=3)
+    now = Fake(HashEmbedder(dim).embed, dim=dim if is_said else None, model=model)
+    made = Guard(now)
+    done = reembed(store, made, cells)
+    assert (done.scanned, done.embedded, done.skipped, done.stopped) == (4, 3, 1, None)
+    wish = {"e0": "tea", "e1": "oak", "e3": "elm"}
+    found = vectors(store)
+    assert found == {"e2": None} | {
+        key: (expected(text, dim)[0], model) for key, text in wish.items()
+    }
+    assert reembed(store, made, cells) == Reembedded(scanned=4, embedded=0, skipped=4)
+    made.close()
+
+
+def test_a_forced_run_begins_anew_for_another_length(store: Database) -> None:
+    keep(store, ANA, *(f"text {n}" for n in range(130)))
+    cells = numbers(store, ANA)
+    with guarded(HashEmbedder(8).embed, 8) as first:
+        reembed(store, first, cells)
+
+    def until_the_second_page(texts: Sequence[str]) -> object:
+        if "text 70" in texts:
+            raise EmbedError.of(EmbedFault.HUNG, "a reply", "none")
+        return HashEmbedder(4).embed(texts)
+
+    with guarded(until_the_second_page, 4) as shorter:
+        assert reembed(store, shorter, cells, force=True).stopped is not None
+    with guarded(HashEmbedder(6).embed, None) as other:
+        assert reembed(store, other, cells, force=True).embedded == 130
+    with store.reading() as c:
+        lengths = c.execute("SELECT DISTINCT length(embedding) FROM versions")
+        assert [length for (length,) in lengths] == [24]
+
+
+def test_a_recall_says_that_the_vectors_are_of_another_model_or_length(tmp_path: Path) -> None:
+    def reasons(memory: MemorySync, user: str) -> list[str]:
+        return [str(one.reason) for one in memory.search("hot tea", user_id=user).reasons]
+
+    with MemorySync.open(tmp_path / "store", embedder=HashEmbedder(8)) as memory:
+        memory.remember("hot tea", user_id="ann")
+        memory.remember("cold tea", user_id="bob")
+        assert reasons(memory, "ann") == []
+    with MemorySync.open(tmp_path / "store", embedder=None) as memory:
+        memory.remember(" ", input="\t", user_id="dan")  # has a vector at no time
+    for embedder in (HashEmbedder(4), Fake(HashEmbedder(8).embed, dim=8, model="other")):
+        with MemorySync.open(tmp_path / "store", embedder=embedder) as memory:
+            assert reasons(memory, "ann") == ["embed_stale"]
+            assert memory.search("hot tea", user_id="ann")[0].vector_score is None
+            assert [reasons(memory, user) for user in ("dan", "nobody")] == [[], []]
+            memory.remember("green tea", user_id="ann")  # one is enough to compare
+            assert [reasons(memory, user) for user in ("ann", "bob")] == [[], ["embed_stale"]]
+            memory.reembed()
+            assert [reasons(memory, user) for user in ("ann", "bob")] == [[], []]
+
+
+def test_after_a_backfill_calls_are_made_again_at_once(store: Database) -> None:
+    keep(store, ANA, "tea")
+    is_down = True
+
+    def reply(texts: Sequence[str]) -> object:
+        if is_down:
+            raise EmbedError.of(EmbedFault.UNREACHABLE, "a reply", "none")
+        return HashEmbedder(8).embed(texts)
+
+    with guarded(reply, 8) as guard:
+        for _ in range(5):
+            guard.embed(["tea"], budget=30.0)
+        assert reembed(store, guard, numbers(store, ANA)).embedded == 0
+        assert guard.state()["breaker"] == "open"
+        is_down = False
+        assert reembed(store, guard, numbers(store, ANA)).embedded == 1
+        assert guard.state()["breaker"] == "closed"
+        assert isinstance(guard.embed(["tea"], budget=30.0), np.ndarray)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hyrecall.errors import DTypeError, KeyConflictError, NotFoundError
+from hyrecall.errors import DTypeError, KeyConflictError, NotFoundError, OptionError
 from hyrecall.memory import Fact, Memory, MemorySync
 from hyrecall.memory.follower import Follower
 from hyrecall.memory.notes import Notes
@@ -52,6 +52,63 @@ def test_what_was_deleted_is_erased_with_the_session_it_was_last_of() -> None:
         assert left == {"e0": 3, "e1": 0, "e2": 0, "e3": 0}
         assert memory.forget(session_id="s2", user_id="alice", erase=True) == 1
         assert memory.history("e0", user_id="alice") == []
+
+
+# ---- a removal says what it removes ----
+
+
+@pytest.mark.parametrize("erase", [False, True])
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"user_id": "alice"}, "id: expected an id, a session_id, a time, or everything=True"),
+        ({"user_id": None}, "id: expected an id"),
+        ({"everything": True}, "user_id: expected a named user beside everything=True"),
+        ({"user_id": "alice", "id": "e0", "everything": True}, "everything: expected it without"),
+        ({"user_id": "alice", "session_id": "s1", "everything": True}, "everything: expected it"),
+        ({"user_id": "alice", "before": NOON, "everything": True}, "everything: expected it"),
+        ({"user_id": "alice", "everything": 1}, "everything: expected True or False"),
+    ],
+)
+def test_all_of_a_user_goes_only_where_the_call_says_everything(
+    given: dict[str, Any], told: str, *, erase: bool
+) -> None:
+    async def ask(path: str) -> None:
+        async with Memory.open(path, embedder=None) as memory:
+            with pytest.raises((OptionError, DTypeError), match=told):
+                await memory.forget(**given, erase=erase)
+
+    path = folder()
+    with open_store(path, embedder=None) as memory:
+        memory.remember_batch([episode(at, session_id="s1") for at in range(3)])
+        memory.remember("of nobody", id="e0")
+        with pytest.raises((OptionError, DTypeError), match=told):
+            memory.forget(**given, erase=erase)
+    asyncio.run(ask(path))
+    with open_store(path, embedder=None) as memory:
+        assert ids(memory) == ["e0", "e1", "e2"]
+        assert memory.get("e0") is not None
+        assert memory.forget(user_id="alice", everything=True, erase=erase) == 3
+        assert ids(memory) == []
+        assert memory.get("e0") is not None
+
+
+def test_other_faces_remove_nothing_without_an_id() -> None:
+    nobody: Any = None
+    with open_store(embedder=None) as memory:
+        memory.remember_batch([episode(at) for at in range(2)])
+        memory.link(["e0", "e1"], "near", id="edge", user_id="alice")
+        notes = Notes(memory)
+        notes.save("deploy", "On Friday")
+        with pytest.raises(DTypeError, match="key: expected a str"):
+            notes.delete(nobody)
+        with pytest.raises(DTypeError, match="id: expected a str"):
+            memory.agent("alice", org="o", workspace="w").forget(nobody, reason="to see")
+        with pytest.raises(DTypeError, match="id: expected a str"):
+            memory.unlink(nobody, user_id="alice")
+        assert ids(memory) == ["e0", "e1"]
+        assert notes.get("deploy") is not None
+        assert len(memory.links("e0", user_id="alice")) == 1
 
 
 # ---- what is taken for episodes ----

@@ -149,7 +149,7 @@ def test_what_was_left_by_a_first_open_that_failed_is_a_store(tmp_path: Path) ->
 def test_a_newer_store_is_refused_and_stays_as_it_was(store: Database, *, read_only: bool) -> None:
     with store.transaction() as connection:
         connection.execute("UPDATE meta SET value = ? WHERE name LIKE 'min_%'", (FORMAT + 1,))
-    connection = store._connect(writing=True)
+    connection = store._connect()
     connection.pragma("user_version", FORMAT + 1)
     connection.close()
     store.close()

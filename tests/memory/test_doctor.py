@@ -49,7 +49,7 @@ def test_a_sound_store_is_sound(store: Database, *, full: bool) -> None:
     assert [one.name for one in report.checks][-1] == "index"
     assert report.counts == {
         "memories": 4, "versions": 8, "facts": 2, "edges": 1, "cells": 1, "without_vector": 3,
-        "models": 1, "erasures": 0,
+        "models": 1, "unchecked": 0, "erasures": 0,
     }  # fmt: skip
     reader = Database.open(store.folder, read_only=True)
     assert examine(reader, full=full).ok
@@ -58,9 +58,21 @@ def test_a_sound_store_is_sound(store: Database, *, full: bool) -> None:
 
 
 PLANTED: dict[str, tuple[str, bool]] = {
+    "rows of versions": ("UPDATE versions SET output = 'other' WHERE id = 'c'", True),
+    "rows of format 1": (
+        "UPDATE versions SET output = CAST(x'ff' AS TEXT), checksum = NULL WHERE id = 'c'",
+        True,
+    ),
+    "rows of facts": ("UPDATE facts SET object = 'Wien' WHERE object = 'Rome'", True),
+    "rows of edges": ("UPDATE edges SET description = 'other'", True),
+    "rows of participants": ("UPDATE participants SET role = 'other' WHERE ordinal = 1", True),
+    "rows of cells": ("UPDATE cells SET workspace = 'other'", True),
     "versions": ("UPDATE documents SET version = 1 WHERE id = 'a'", False),
     "sequence": ("UPDATE documents SET changed = 9999 WHERE id = 'a'", False),
-    "fields": ("UPDATE versions SET tags = '[' WHERE id = 'a'", False),
+    "fields": (
+        "UPDATE versions SET tags = '[', checksum = NULL WHERE id = 'a' AND version = 1",
+        False,
+    ),
     "vectors": ("UPDATE versions SET embedding = x'000000' WHERE id = 'c'", False),
     "vectors of numbers that are none": (
         "UPDATE versions SET embedding = x'0000c07f' WHERE id = 'c'",
@@ -74,7 +86,10 @@ def test_a_planted_fault_is_found(store: Database, name: str) -> None:
     sql, only_full = PLANTED[name]
     with store.transaction() as c:
         c.execute(sql)
-    assert bad(examine(store, full=True)) == [name.split(maxsplit=1)[0]]
+    found = bad(examine(store, full=True))
+    if name == "fields":  # a row that cannot be read is named too
+        found.remove("rows")
+    assert found == [name.split(maxsplit=1)[0]]
     assert bad(examine(store)) == ([] if only_full else [name.split(maxsplit=1)[0]])
     assert "SECRET" not in str(examine(store, full=True))
 

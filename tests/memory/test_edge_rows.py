@@ -151,4 +151,4 @@ class EdgesAgainstADict(RuleBasedStateMachine):
 
 
 TestEdgesAgainstADict = EdgesAgainstADict.TestCase
-TestEdgesAgainstADict.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestEdgesAgainstADict.settings = settings(max_examples=15, stateful_step_count=30)

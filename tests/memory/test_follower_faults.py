@@ -63,7 +63,7 @@ def test_what_was_erased_leaves_the_index_and_its_files(database: Database) -> N
     held = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     assert all(one in held for one in (b"canaryword", b"canarytag", b"canaryid", b"canaryedge"))
     erase(database, "canaryid", "canaryedge")
-    assert follower.reconcile(compact=True) == 2
+    assert follower.reconcile() == 2
     held = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     assert b"canary" not in held
     assert replies(follower.ready()) == replies(rebuilt(database))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hyrecall.errors import HyrecallError
@@ -44,7 +44,6 @@ def files() -> Iterator[Browse]:
         yield memory.browse(user_id="ann")
 
 
-@settings(max_examples=300, deadline=None)
 @given(path=ODD, pattern=ODD, limit=LIMITS, regex=st.booleans())
 def test_H14_any_path_and_pattern(
     files: Browse, path: Any, pattern: Any, limit: Any, regex: bool
@@ -84,7 +83,6 @@ def shared() -> Iterator[tuple[MemorySync, Iterator[int]]]:
         yield memory, count()
 
 
-@settings(max_examples=60, deadline=None)
 @given(kept=KEPT)
 def test_whatever_is_listed_can_be_read(
     shared: tuple[MemorySync, Iterator[int]], kept: list[Any]

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 import hyrecall as hr
 from hyrecall.embed import HashEmbedder
-from hyrecall.memory import EVERYONE, Episode, MemorySync, Participant, database
+from hyrecall.memory import EVERYONE, Episode, MemorySync, Participant, connecting
 from hyrecall.memory.agent_view import AgentMemorySync
 from memory.stores import DIM, NOON, Clock, episode, folder
 
@@ -100,7 +100,6 @@ def test_H14_agents_too(memory: MemorySync, name: str) -> None:
 
 
 @settings(
-    max_examples=150, deadline=None, derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )  # fmt: skip
 @given(st.data())
@@ -139,7 +138,7 @@ def test_what_is_refused_kept_nothing(memory: MemorySync) -> None:
 def test_a_row_that_is_too_large_is_refused_and_nothing_is_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(database, "LARGEST_VALUE", 100_000)
+    monkeypatch.setattr(connecting, "LARGEST_VALUE", 100_000)
     with MemorySync.open(folder(), embedder=None) as memory:
         memory.remember("kept", user_id="alice", id="first")
         for long in ("a" * 100_001, "\N{CJK UNIFIED IDEOGRAPH-6C34}" * 40_000):

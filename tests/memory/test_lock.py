@@ -46,8 +46,8 @@ def test_the_message_has_the_way_out(tmp_path: Path) -> None:
 
 def test_a_writer_may_wait_for_the_other_to_leave(tmp_path: Path) -> None:
     lock = WriterLock.take(tmp_path)
+    began = time.monotonic()  # first: this thread may be held up before the next line
     threading.Timer(0.1, lock.release).start()
-    began = time.monotonic()
     WriterLock.take(tmp_path, wait=10).release()
     assert 0.05 < time.monotonic() - began < 5
 

@@ -20,7 +20,7 @@ from hyrecall.memory.schema import (
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 NEXT = Migration(FORMAT + 1, "ALTER TABLE versions ADD COLUMN colour TEXT")
-ADDS = re.compile(r"CREATE (TABLE|UNIQUE INDEX|INDEX) |ALTER TABLE \w+ ADD COLUMN ")
+ADDS = re.compile(r"CREATE (TABLE|UNIQUE INDEX|INDEX|TRIGGER) |ALTER TABLE \w+ ADD COLUMN ")
 
 
 @pytest.fixture
@@ -58,7 +58,8 @@ def add_document(store: apsw.Connection, cell: int, key: str, *, version: int = 
 
 def statements(text: str) -> list[str]:
     plain = re.sub(r"--[^\n]*", "", text)
-    return [one.strip() for one in plain.split(";") if one.strip()]
+    # A statement begins a line; what belongs to a trigger is indented.
+    return [one.strip() for one in re.split(r";\s*\n(?=\S)", plain) if one.strip()]
 
 
 def test_an_empty_database_becomes_a_store_once(empty: apsw.Connection) -> None:
@@ -170,7 +171,7 @@ def test_versions_need_their_document_and_go_with_it(store: apsw.Connection) -> 
     cell = add_cell(store, None, None, "ana", "private")
     row = add_document(store, cell, "a")
     store.execute(
-        "INSERT INTO facts VALUES (?, ?, 'ana', 'lives in', 'Oslo', 5, NULL)", (row, cell)
+        "INSERT INTO facts VALUES (?, ?, 'ana', 'lives in', 'Oslo', 5, NULL, NULL)", (row, cell)
     )
     with pytest.raises(apsw.ConstraintError):
         store.execute("UPDATE facts SET valid_to = 4")

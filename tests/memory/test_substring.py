@@ -9,11 +9,15 @@ from pathlib import Path
 import pytest
 
 import hyrecall as hr
+from hyrecall.memory import MemorySync, substring
 from hyrecall.memory.cells import find_cell
 from hyrecall.memory.database import Database
+from hyrecall.memory.follower import Follower
 from hyrecall.memory.layout import Layout, layout_of
 from hyrecall.memory.reading import episodes_of_rows
-from hyrecall.memory.substring import Wanted, find
+from hyrecall.memory.ready import IndexNotReadyError
+from hyrecall.memory.substring import Substrings, Wanted, find
+from hyrecall.memory.types import DegradedReason
 from memory.small_store import (
     LOOM,
     NOW,
@@ -47,7 +51,7 @@ def found(
     with database.reading() as connection:
         number = find_cell(connection, cell(user))
         cells = [] if number is None else [number]
-        rows = find(connection, layout, text, cells, wanted, limit=limit)
+        rows = find(connection, layout, text, cells, wanted, limit=limit).rows
         episodes = episodes_of_rows(connection, rows, cells)
     return [episodes[row].id for row in rows]
 
@@ -108,10 +112,74 @@ def test_nothing_of_another_cell_is_read(database: Database) -> None:
     assert found(database, "oak", user="alice") == []
     assert found(database, "oak", user=None) == []
     with database.reading() as connection:
-        assert find(connection, LOOM, "oak", [], limit=9) == []
+        assert find(connection, LOOM, "oak", [], limit=9) == Substrings([])
 
 
 def test_the_layout_says_which_texts_are_searched(database: Database) -> None:
     remember(database, episode(1, tags=("larch",)))
     assert found(database, "larch") == []
     assert found(database, "larch", layout=layout_of(hr.recipes.l0)) == ["e1"]
+
+
+def test_a_limit_that_ends_the_search_is_told(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ("elm", "oak", "oak and elm", "oak")
+    remember(
+        database,
+        *(
+            episode(n, output=text, input="", occurred_at=NOW - timedelta(days=n))
+            for n, text in enumerate(texts)
+        ),
+    )
+
+    def asked(text: str, limit: int = 9, **limits: int) -> Substrings:
+        with monkeypatch.context() as patch, database.reading() as connection:
+            for name, value in limits.items():
+                patch.setattr(substring, name, value)
+            number = find_cell(connection, cell("alice"))
+            assert number is not None
+            return find(connection, LOOM, text, [number], limit=limit)
+
+    whole = asked("oak")
+    assert (len(whole.rows), whole.cut) == (3, "")
+    newest = asked("oak", MOST_ROWS=3)
+    assert newest == Substrings(whole.rows[:2], "searched: the newest 3 memories")
+    assert asked("oak", MOST_ROWS=4).cut == ""
+    assert asked("oak", limit=1, MOST_ROWS=2) == Substrings(whole.rows[:1])  # it was enough
+    # A text is its input, a line's end, and its output.
+    assert asked("oak", MOST_CHARACTERS=8) == Substrings(
+        whole.rows[:1], "searched: the newest 2 memories"
+    )
+    two = asked("oak and elm oak", MOST_WORDS=2, MOST_ROWS=3)
+    assert two == Substrings(whole.rows[1:2], "searched: 2 of 3 words in the newest 3 memories")
+
+
+def test_of_many_words_the_first_are_looked_for(database: Database) -> None:
+    words = " ".join(f"word{n}" for n in range(20_000))
+    remember(database, *(episode(n, output=words) for n in range(4)))
+    with database.reading() as connection:
+        number = find_cell(connection, cell("alice"))
+        assert number is not None
+        found = find(connection, LOOM, words, [number], limit=9)
+    assert len(found.rows) == 4
+    assert found.cut == "searched: 64 of 20,000 words"
+
+
+def test_a_recall_says_what_its_search_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cannot(*_: object, **__: object) -> None:
+        raise IndexNotReadyError(DegradedReason.INDEX_NOT_READY, "being built")
+
+    monkeypatch.setattr(Follower, "ready", cannot)
+    monkeypatch.setattr(substring, "MOST_ROWS", 1)
+    with MemorySync.open(tmp_path / "store", embedder=None) as memory:
+        memory.remember("oak", user_id="ann")
+        memory.remember("elm", user_id="ann")
+        told = [str(reason) for reason in memory.search("oak", user_id="ann").reasons]
+        assert told == [
+            "index_not_ready (being built)",
+            "index_not_ready (searched: the newest 1 memories)",
+        ]
+        assert len(memory.search("elm", user_id="ann", limit=1).reasons) == 1

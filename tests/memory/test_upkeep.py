@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from hyrecall.memory import MemorySync, upkeep
+from hyrecall.errors import OptionError, WriterBusyError
+from hyrecall.memory import Episode, Fact, MemorySync, upkeep
 from hyrecall.memory.transfer import export_lines
 from memory.stores import episode, open_store
 
@@ -90,10 +91,133 @@ def test_bytes_that_are_no_text_cost_their_line(memory: MemorySync, tmp_path: Pa
 def test_a_count_that_came_in_can_be_counted_on(memory: MemorySync) -> None:
     lines = memory.export(user_id="alice")
     assert isinstance(lines, list)
-    lines[1]["version"]["access_count"] = 2**53
-    lines[2]["version"]["access_count"] = 2**53 + 1
+    lines[1]["version"]["access_count"] = 2**52
+    lines[2]["version"]["access_count"] = 2**53
+    lines[3]["version"]["version"] = 2**53
     text = "\n".join(json.dumps(line) for line in lines)
     with open_store(embedder=None) as other:
         done = other.import_(io.StringIO(text))
-        assert [one.line for one in done.errors] == [3]
-        assert len(other.search("note", user_id="alice", touch=True)) == 2
+        assert [(one.line, one.error.split(":")[0]) for one in done.errors] == [
+            (3, "access_count"), (4, "version"),
+        ]  # fmt: skip
+        assert len(other.search("note", user_id="alice", touch=True)) == 1
+        (_, line) = other.export(user_id="alice")
+        assert line["version"]["access_count"] == 2**52 + 1
+        # What a version before this limit took in does not stop an export.
+        with other._store.transaction() as connection:
+            connection.execute("UPDATE documents SET access_count = 1 << 53")
+            connection.execute("UPDATE documents SET access_count = access_count + 1")
+        assert len(other.export(user_id="alice")) == 2
+
+
+def test_an_export_never_replaces_a_file_of_the_store(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    with MemorySync.open(folder, embedder=None) as memory:
+        memory.remember("note", user_id="alice", id="e")
+        memory.snapshot()
+        (tmp_path / "hard.db").hardlink_to(folder / "memory.db")
+        (tmp_path / "soft").symlink_to(folder)
+        targets = [one for one in folder.rglob("*") if one.is_file()]
+        targets += [folder / "new.jsonl", tmp_path / "hard.db", tmp_path / "soft" / "LOCK"]
+        before = {path.name: path.stat().st_ino for path in folder.iterdir()}
+        for target in targets:
+            with pytest.raises(OptionError, match="file: expected a file outside"):
+                memory.export(target, user_id="alice")
+        assert {path.name: path.stat().st_ino for path in folder.iterdir()} == before
+        with pytest.raises(WriterBusyError):
+            MemorySync.open(folder, embedder=None)
+        (tmp_path / "out.tmp").write_text("a neighbour's")
+        assert memory.export(tmp_path / "out", user_id="alice") == 2
+        assert (tmp_path / "out.tmp").read_text() == "a neighbour's"
+
+
+def nested(n_levels: int) -> dict[str, Any]:
+    """Metadata of so many levels."""
+    inner: Any = 1
+    for _ in range(n_levels - 1):
+        inner = [inner]
+    return {"a": inner}
+
+
+def test_metadata_of_more_than_64_levels_is_refused_where_it_is_kept(memory: MemorySync) -> None:
+    told = "metadata: expected at most 64 levels, got 65"
+    for kept, deep in ((nested(64), nested(65)), ({"a": nested(63)}, {"a": nested(64)})):
+        Episode(metadata=kept)
+        with pytest.raises(ValueError, match=told):
+            Episode(metadata=deep)
+        with pytest.raises(ValueError, match=told):
+            memory.update("e0", user_id="alice", metadata=deep)
+        with pytest.raises(ValueError, match=told):
+            memory.link(["e0", "e1"], "near", user_id="alice", data=deep)
+        with pytest.raises(ValueError, match=told):
+            Fact(subject="a", predicate="b", object="c", metadata=deep)
+    memory.update("e0", user_id="alice", metadata=nested(64))
+    found = memory.get("e0", user_id="alice")
+    assert found is not None
+    assert found.metadata == nested(64)
+
+
+@pytest.mark.parametrize("n_levels", [65, 197, 250])
+def test_deep_metadata_of_an_older_store_goes_out_and_in(n_levels: int, tmp_path: Path) -> None:
+    deep = nested(n_levels)
+    with open_store(embedder=None) as memory:
+        memory.remember("note", id="e", user_id="alice")
+        with memory._store.transaction() as connection:
+            sql = "UPDATE versions SET metadata = ?, checksum = NULL"
+            connection.execute(sql, (json.dumps(deep),))
+        assert memory.export(tmp_path / "out.jsonl", user_id="alice") == 2
+        memory.update("e", user_id="alice", output="other")
+    with open_store(embedder=None) as other:
+        done = other.import_(tmp_path / "out.jsonl")
+        assert (done.imported, done.errors) == (1, ())
+        found = other.get("e", user_id="alice")
+        assert found is not None
+        assert found.metadata == deep
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"output": 5}, {"output": "\ud800"}, {"id": None}, {"metadata": None}, {"tags": 5},
+     {"occurred_at": "noon"}, {"user_id": 7}, {"metadata": nested(65)}, {"kind": ""}],
+)  # fmt: skip
+def test_an_episode_that_nothing_checked_is_checked(
+    memory: MemorySync, fields: dict[str, Any]
+) -> None:
+    whole = episode(7)
+    for given in (whole.model_copy(update=fields), Episode.model_construct(**fields)):
+        with pytest.raises((TypeError, ValueError)):
+            memory.remember(given)
+        with pytest.raises((TypeError, ValueError)):
+            memory.remember_batch([whole, given])
+    assert len(memory.list(user_id="alice")) == 3
+    fact = Fact.model_construct(subject="a", user_id="alice")
+    with pytest.raises((TypeError, ValueError)):
+        memory.remember_fact(fact)
+
+
+def test_compacting_gives_back_what_was_erased_beside_readers(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with MemorySync.open(path, embedder=None) as memory:
+        for number in range(20):
+            memory.remember("x" * 50_000, id=f"e{number}", user_id="ann")
+        memory.remember("oak", id="kept", user_id="ann")
+        before = memory.list(user_id="ann", limit=1)
+        for number in range(20):
+            memory.forget(f"e{number}", user_id="ann", erase=True)
+        with MemorySync.open(path, embedder=None, read_only=True) as reader:
+            done = memory.compact()
+            assert done.wal_truncated
+            assert done.bytes_before > 1_000_000 > 10 * done.bytes_after
+            assert (path / "memory.db").stat().st_size == done.bytes_after
+            assert reader.list(user_id="ann") == before
+            with pytest.raises(OptionError, match="opened for writing"):
+                reader.compact()
+            # One that reads meanwhile goes on with what it saw; the file shrinks when it has left.
+            with reader._store.database.reading() as seen:
+                ids = "SELECT count(*) FROM documents"
+                assert seen.execute(ids).get == 1
+                memory.remember("elm", user_id="ann")
+                assert memory._store.database.vacuum() is None
+                assert seen.execute(ids).get == 1
+        assert memory.search("elm", user_id="ann")[0].episode.output == "elm"
+        assert memory.doctor(full=True).ok

@@ -291,14 +291,17 @@ def test_a_vector_set_later_changes_nothing_else(store: Database) -> None:
     first, second = keep(store, new("a", output="x"), new("b"))
     select = "SELECT * FROM versions WHERE row = ?"
     with store.transaction() as c:
-        before = c.execute(select, (first.row,)).get
+        names = [row[1] for row in c.execute("PRAGMA table_info(versions)")]
+        before = dict(zip(names, c.execute(select, (first.row,)).get, strict=True))
         archive(c, ANA, "b", None, NOW)
         blob = vector("a").tobytes()
         assert set_vectors(c, [(first.row, blob, MODEL), (second.row, blob, MODEL)]) == 1
-        after = c.execute(select, (first.row,)).get
-        assert after[:-2] == before[:-2]
-        assert after[-2:] == (blob, MODEL)
-        assert c.execute(select, (second.row,)).get[-2:] == (None, None)
+        after = dict(zip(names, c.execute(select, (first.row,)).get, strict=True))
+        changed = {name for name, value in after.items() if value != before[name]}
+        assert changed == {"embedding", "embedding_model", "embedding_checksum"}
+        assert (after["embedding"], after["embedding_model"]) == (blob, MODEL)
+        archived = dict(zip(names, c.execute(select, (second.row,)).get, strict=True))
+        assert archived["embedding"] is None
         assert changed_since(c, first.changed + 1, 10)[-1].id == "a"
 
 

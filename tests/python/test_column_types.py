@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from hyrecall.columns import Columns, read_table
 from hyrecall.errors import DTypeError, HyrecallError, KeyConflictError, OptionError
@@ -126,7 +126,7 @@ def test_strings_that_are_no_utf8_are_refused_with_their_row(role: str) -> None:
         column = pa.Array.from_buffers(pa.large_string(), 5, raw.buffers())
         fault = refusal(role, pa.chunked_array([pa.array(["ok"], pa.large_string()), column]))
         assert str(fault).startswith("x: expected valid UTF-8, got ")
-        assert str(fault).endswith(f"in row {bad + 1}")
+        assert f"in row {bad + 1}; replace such bytes: " in str(fault)
 
 
 # ---- cells ----
@@ -339,7 +339,6 @@ ROWS = st.lists(
     string=st.sampled_from(STRING_FORMS),
     form=st.sampled_from(LIST_FORMS[:4]),
 )
-@settings(max_examples=200, deadline=None)
 def test_chunks_slices_and_layouts_do_not_show(
     rows: list[Any], cuts: list[int], skip: int, string: pa.DataType, form: Any
 ) -> None:

@@ -42,6 +42,16 @@ def test_rows_with_null_keys_are_dropped() -> None:
     assert len(hr.Index.build(mended(line, table=bad), SCHEMA)) == 1
 
 
+def test_bytes_that_are_not_utf8_are_replaced() -> None:
+    raw = pa.array([b"hot \xff tea", None, b""], pa.large_binary())
+    text = pa.Array.from_buffers(pa.large_string(), 3, raw.buffers())
+    bad = table(text=text)
+    line = remedy(lambda: hr.Index.build(bad, SCHEMA), "text: expected valid UTF-8, got ")
+    good = mended(line, table=bad)
+    assert good.to_pylist() == ["hot \ufffd tea", None, ""]
+    assert hr.Index.build(table(text=good), SCHEMA).recall_one(text="tea").keys == [1]
+
+
 @pytest.mark.parametrize("verb", ["build", "add", "upsert"])
 def test_of_a_key_that_comes_twice_one_row_is_kept(verb: str) -> None:
     bad = table(id=[7, 8, 7])

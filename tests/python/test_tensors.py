@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from guests import FromTorch, made, torch_or_skip
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError
@@ -315,7 +315,6 @@ def test_torch_is_not_imported() -> None:
         [pa.list_(pa.float32(), 3), pa.list_(pa.float64()), pa.large_list(pa.float16())]
     ),
 )
-@settings(max_examples=200, deadline=None)
 def test_a_list_and_a_column_of_the_same_rows_are_the_same_queries(
     rows: list[Any], cut: int, kind: pa.DataType
 ) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from guests import FromTorch, made, torch_or_skip
 from hyrecall.columns import read_table
@@ -380,7 +380,6 @@ def test_vectors_that_come_twice_not_at_all_or_for_no_arm_are_refused() -> None:
     form=st.sampled_from([pa.list_, pa.large_list, pa.list_view, lambda kind: pa.list_(kind, 3)]),
     value=st.sampled_from([pa.float16(), pa.float32(), pa.float64()]),
 )
-@settings(max_examples=300, deadline=None)
 def test_chunks_slices_and_nulls_do_not_show(
     rows: list[Any], cuts: list[int], skip: int, form: Any, value: pa.DataType
 ) -> None:

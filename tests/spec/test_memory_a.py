@@ -167,8 +167,8 @@ def test_A44_forget_and_export_leave_nothing() -> None:
         kept, of_bob = exported(memory, "alice"), exported(memory, "bob")
         assert [f"note {at}" in kept for at in range(11)] == [True] * 10 + [False]
         assert "note of bob" in of_bob
-        assert memory.forget(user_id="alice") == 10
-        assert memory.forget(user_id="alice") == 0
+        assert memory.forget(user_id="alice", everything=True) == 10
+        assert memory.forget(user_id="alice", everything=True) == 0
         assert "note" not in exported(memory, "alice")
         assert exported(memory, "bob") == of_bob
         assert memory.recall("note", user_id="alice", limit=20) == []
@@ -179,11 +179,11 @@ def test_A44_forget_and_export_leave_nothing() -> None:
         assert memory.recall("note", user_id="alice", limit=20) == []
         assert len(memory.recall("note", user_id="bob")) == 1
         assert "note 3" in exported(memory, "alice", history=True)
-        assert memory.forget(user_id="alice", erase=True) == 10
+        assert memory.forget(user_id="alice", everything=True, erase=True) == 10
         assert "note" not in exported(memory, "alice", history=True)
         assert exported(memory, "bob") == of_bob
         assert memory.history("e3", user_id="alice") == []
-        for nothing in ({}, {"reason": "why"}):
+        for nothing in ({}, {"reason": "why"}, {"user_id": "alice", "erase": True}):
             with pytest.raises(hr.OptionError, match="id: expected an id"):
                 memory.forget(**nothing)
 

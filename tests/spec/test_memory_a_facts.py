@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from hyrecall.memory import DegradedReason, Fact, Facts, MemorySync
 from hyrecall.memory.follower import Follower
 from hyrecall.memory.ready import IndexNotReadyError
+from laws.effort import Effort
 from memory.stores import BrokenEmbedder, folder, open_store
 
 LAST = 12  # of the days that are looked at
@@ -90,9 +91,9 @@ class FactsAgainstAListOfDays(RuleBasedStateMachine):
         self.memory.close()
 
 
-def test_A43_at_every_time_the_fact_that_holds_is_recalled() -> None:
+def test_A43_at_every_time_the_fact_that_holds_is_recalled(effort: Effort) -> None:
     FactsAgainstAListOfDays.TestCase.settings = settings(
-        max_examples=12, stateful_step_count=8, deadline=None
+        max_examples=effort.cases(quick=5, full=100), stateful_step_count=8
     )
     FactsAgainstAListOfDays.TestCase().runTest()
 

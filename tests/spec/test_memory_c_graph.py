@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from hyrecall import recipes
 from hyrecall.errors import KeyConflictError
 from hyrecall.memory import EVERYONE, Edge, MemorySync, Participant
+from laws.effort import Effort
 from memory.stores import folder, open_store
 
 NODES = "abcd"
@@ -107,8 +108,8 @@ class GraphAgainstADict(RuleBasedStateMachine):
         self.memory.close()
 
 
-def test_C22_nodes_and_edges_are_what_was_put_and_not_taken_away() -> None:
+def test_C22_nodes_and_edges_are_what_was_put_and_not_taken_away(effort: Effort) -> None:
     GraphAgainstADict.TestCase.settings = settings(
-        max_examples=12, stateful_step_count=12, deadline=None
+        max_examples=effort.cases(quick=5, full=100), stateful_step_count=12
     )
     GraphAgainstADict.TestCase().runTest()

@@ -47,6 +47,7 @@ def test_D16_force_takes_all_of_a_scope() -> None:
         for user in ("ana", "bob"):
             memory.remember(f"tea of {user}", id=user, user_id=user)
     with MemorySync.open(path, embedder=HashEmbedder(16)) as memory:
+        assert memory.reembed(user_id="ana").embedded == 1  # its vector is of another model
         assert memory.reembed(user_id="ana").embedded == 0
         done = memory.reembed(user_id="ana", force=True)
         assert (done.scanned, done.embedded) == (1, 1)

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hyrecall import _core
@@ -80,7 +80,6 @@ HARD = st.sampled_from(list("ΣσςİıIßﬁǅ'’.·:-_ aAbB1²٣中क्ต\
 
 
 @same_unicode
-@settings(max_examples=400, deadline=None)
 @given(st.lists(st.text(st.one_of(st.characters(), HARD), max_size=30), max_size=8))
 def test_word_equals_python_re_on_random_unicode(ask, texts: list[str]) -> None:
     assert ask(Analyzer("word").native, texts) == [python_words(t) for t in texts]
@@ -96,7 +95,6 @@ def test_fts5_presets_equal_fts5_on_the_table(name: str, table, ask) -> None:
 
 @needs_fts5
 @pytest.mark.parametrize("name", FTS5_NAMES)
-@settings(max_examples=60, deadline=None)
 @given(
     texts=st.lists(
         st.text(st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from("aeilnsty"))),
@@ -116,7 +114,6 @@ SUFFIXES = (
 
 
 @needs_fts5
-@settings(max_examples=200, deadline=None)
 @given(
     st.lists(
         st.builds(
@@ -181,7 +178,6 @@ def test_the_table_tells_a_wrong_fts5_tokenizer(name: str, wrong: str, table, as
 
 
 @pytest.mark.parametrize("name", ["word", "unicode", "unicode61", "porter", "snowball:english"])
-@settings(max_examples=100, deadline=None)
 @given(data=st.binary(max_size=60))
 def test_bytes_that_are_not_utf8_read_as_replacement_characters(
     name: str, ask, data: bytes

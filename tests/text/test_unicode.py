@@ -3,7 +3,7 @@
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hyrecall.analyzer import Analyzer
@@ -150,7 +150,6 @@ def test_length_of_a_dense_run_is_its_characters() -> None:
 any_text = st.text(st.characters(), max_size=40)
 
 
-@settings(max_examples=500, deadline=None)
 @given(any_text)
 def test_canonically_equal_texts_have_equal_terms(text: str) -> None:
     # Characters added after Unicode 14 are unknown to the tables, hence not in normal form.
@@ -159,7 +158,6 @@ def test_canonically_equal_texts_have_equal_terms(text: str) -> None:
     assert pairs(composed) == pairs(decomposed)
 
 
-@settings(max_examples=500, deadline=None)
 @given(any_text)
 def test_folding_a_folded_term_changes_nothing(text: str) -> None:
     for token in Analyzer().explain(text, role="query"):
@@ -170,7 +168,6 @@ def test_folding_a_folded_term_changes_nothing(text: str) -> None:
         assert words(token.term, "query")[0] == token.term
 
 
-@settings(max_examples=300, deadline=None)
 @given(any_text)
 def test_queries_use_the_documents_terms_and_positions_never_fall(text: str) -> None:
     document, query = pairs(text), pairs(text, "query")
@@ -181,7 +178,6 @@ def test_queries_use_the_documents_terms_and_positions_never_fall(text: str) -> 
         assert all(term for term, _ in tokens)
 
 
-@settings(max_examples=200, deadline=None)
 @given(any_text)
 def test_length_counts_the_positions_that_hold_a_term(text: str) -> None:
     native = Analyzer("unicode", stopwords=["a", "b"]).native

@@ -165,14 +165,17 @@ def child(order: dict[str, Any], handle: int) -> None:
 
 def open_whole(folder: Path) -> MemorySync:
     """Open a store with its index, whose vectors are those of the steps."""
-    return MemorySync.open(folder, embedder=HashEmbedder(dim=4), recipe=hypergraph)
+    # However slow the machine is, no answer is degraded.
+    return MemorySync.open(
+        folder, embedder=HashEmbedder(dim=4), recipe=hypergraph, recall_budget=30.0
+    )
 
 
 def use(memory: MemorySync, kind: str, at: int) -> None:
     """What a store does between two changes: it follows, and now and then it saves its index."""
     follower = memory._store.follower
     if kind == "erase":
-        follower.reconcile(compact=True)
+        follower.reconcile()
     if at % 3 == 0:
         follower.catch_up()
     if at % 4 == 0:

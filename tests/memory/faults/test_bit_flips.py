@@ -25,6 +25,7 @@ from hyrecall.memory.doctor import Report, examine
 from hyrecall.memory.follower import INDEX
 from hyrecall.memory.header import HEADER, Header, StaleError
 from hyrecall.memory.projection import n_live
+from laws.effort import Effort
 from memory.children import in_child
 from memory.small_store import (
     DIM,
@@ -42,7 +43,7 @@ from memory.small_store import (
 )
 
 WISH = Wish(LOOM, MODEL, DIM, threads=1)
-FLIPS, CUTS, PER_CHILD = 10_000, 1_000, 500
+PER_CHILD = 500
 WRONG = 3
 
 Damage = Callable[[random.Random], tuple[Path, bytes]]
@@ -163,16 +164,22 @@ def total(found: Iterator[tuple[int, Counter[str]]]) -> Counter[str]:
     return counts
 
 
-def test_no_flipped_bit_of_a_snapshot_is_believed(saved: Saved, tmp_path: Path) -> None:
-    counts = total(in_children(a_flip(saved.files), FLIPS, saved.outcome, tmp_path / "tally"))
-    print(f"D5: {FLIPS} bit flips of a snapshot: {dict(counts)}")
-    assert counts["refused"] == FLIPS  # every byte of it is under a checksum
+def test_no_flipped_bit_of_a_snapshot_is_believed(
+    saved: Saved, tmp_path: Path, effort: Effort
+) -> None:
+    n = effort.cases(quick=500, full=10_000)
+    counts = total(in_children(a_flip(saved.files), n, saved.outcome, tmp_path / "tally"))
+    print(f"D5: {n} bit flips of a snapshot: {dict(counts)}")
+    assert counts["refused"] == n  # every byte of it is under a checksum
 
 
-def test_no_shortened_or_zeroed_file_is_believed(saved: Saved, tmp_path: Path) -> None:
-    counts = total(in_children(a_cut(saved.files), CUTS, saved.outcome, tmp_path / "tally"))
-    print(f"D5: {CUTS} truncations and zeroed pages of a snapshot: {dict(counts)}")
-    assert counts["refused"] == CUTS
+def test_no_shortened_or_zeroed_file_is_believed(
+    saved: Saved, tmp_path: Path, effort: Effort
+) -> None:
+    n = effort.cases(quick=200, full=2_000)
+    counts = total(in_children(a_cut(saved.files), n, saved.outcome, tmp_path / "tally"))
+    print(f"D5: {n} truncations and zeroed pages of a snapshot: {dict(counts)}")
+    assert counts["refused"] == n
 
 
 def test_a_checksum_that_is_not_compared_lets_wrong_answers_through(
@@ -181,7 +188,7 @@ def test_a_checksum_that_is_not_compared_lets_wrong_answers_through(
     for module in (disk, files):
         monkeypatch.setattr(module, "check_blocks", lambda *_: None, raising=False)
     flips = a_flip([path for path in saved.files if path.suffix == ".arrow"])
-    codes = [code for code, _ in in_children(flips, 1_000, saved.outcome, tmp_path / "tally")]
+    codes = (code for code, _ in in_children(flips, 1_000, saved.outcome, tmp_path / "tally"))
     assert any(code != 0 for code in codes)  # wrong answers, or a crash
 
 
@@ -216,6 +223,11 @@ def test_files_and_snapshots_of_another_store_are_refused(saved: Saved, tmp_path
     for path in saved.files:
         inside = path.relative_to(saved.folder)
         kin = [one for one in others if one.parent == inside.parent and _kind(one) == _kind(inside)]
+        if path.read_bytes() == (other.folder / kin[0]).read_bytes():
+            # Numbers of rows, as of those deleted, may agree; what holds the memories may not.
+            assert inside.suffix == ".arrow", inside
+            assert _kind(inside) != "rows.arrow", inside
+            continue
         shutil.rmtree(mixed.folder, ignore_errors=True)
         shutil.copytree(saved.folder, mixed.folder)
         shutil.copyfile(other.folder / kin[0], mixed.folder / inside)
@@ -278,14 +290,17 @@ class Flipped:
                 database.close()
 
 
-def test_no_flip_makes_a_database_lose_rows_in_silence(saved: Saved, tmp_path: Path) -> None:
+def test_no_flip_makes_a_database_lose_rows_in_silence(
+    saved: Saved, tmp_path: Path, effort: Effort
+) -> None:
     """SQLite has no checksums: a flipped letter of a text stays one, and every row is there."""
     flipped = Flipped(saved, tmp_path / "store")
     assert flipped.outcome() == "right"
-    counts = total(in_children(flipped.flips, 1_000, flipped.outcome, tmp_path / "tally"))
-    print(f"D6: 1000 bit flips of a database: {dict(counts)}")
-    assert counts["told by doctor"] > 20
-    assert counts["refused"] > 20
+    n = effort.cases(quick=300, full=5_000)
+    counts = total(in_children(flipped.flips, n, flipped.outcome, tmp_path / "tally"))
+    print(f"D6: {n} bit flips of a database: {dict(counts)}")
+    assert counts["told by doctor"] > n / 50
+    assert counts["refused"] > n / 50
 
 
 def test_a_database_that_nobody_checks_loses_rows_in_silence(

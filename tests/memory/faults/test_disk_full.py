@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from hyrecall.errors import StoreError
+from hyrecall.errors import StoreError, WriterBusyError
+from hyrecall.memory import MemorySync
 from hyrecall.memory.cells import every_cell, find_cell
 from hyrecall.memory.database import Database
 from hyrecall.memory.doctor import examine
 from hyrecall.memory.erasing import erase
+from hyrecall.memory.lock import WriterLock
 from hyrecall.memory.reading import newest
 from hyrecall.memory.selection import Selection
 from hyrecall.memory.writing import remember
@@ -30,6 +32,46 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("no right to mount a small disk")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """Leave no byte of room."""
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(b"x" * 4096):
+            pass
+    return filler
+
+
+def test_a_full_disk_lets_a_store_be_read(small_disk: Path) -> None:
+    folder = small_disk / "store"
+    with MemorySync.open(folder, embedder=None) as memory:
+        memory.remember("oak", user_id="ann")
+    filler = fill(small_disk)
+    with pytest.raises(StoreError):
+        MemorySync.open(folder, embedder=None)
+    with MemorySync.open(folder, embedder=None, read_only=True) as reader:
+        assert [one.episode.output for one in reader.search("oak", user_id="ann")] == ["oak"]
+        with reader._store.database.reading(), pytest.raises(WriterBusyError):
+            WriterLock.take(folder)  # nobody writes while the file is read as it is
+        filler.unlink()
+        with MemorySync.open(folder, embedder=None) as writer:
+            writer.remember("elm", user_id="ann")
+            assert {one.output for one in reader.list(user_id="ann")} == {"oak", "elm"}
+
+
+def test_where_there_is_no_room_to_compact_nothing_changes(small_disk: Path) -> None:
+    with MemorySync.open(small_disk / "store", embedder=None) as memory:
+        for number in range(20):
+            memory.remember("x" * 20_000, id=f"e{number}", user_id="ann")
+        memory._store.database.checkpoint()
+        fill(small_disk)
+        with pytest.raises(StoreError) as told:
+            memory.compact()
+        assert told.value.errno in {errno.ENOSPC, errno.EIO}
+        (small_disk / "filler").unlink()
+        assert len(memory.list(user_id="ann", limit=100)) == 20
+        assert memory.doctor(full=True).ok
 
 
 def put_until_full(database: Database, told: list[str], begin: int) -> StoreError:

@@ -47,7 +47,7 @@ def test_no_byte_is_left_in_the_database_and_in_the_saved_index() -> None:
         memory.snapshot()
         assert any(name.startswith("index/") for name in traces(path)), "they are in the index"
         assert {"memory.db", "memory.db-wal"} & traces(path)
-        assert memory.forget(user_id="canary user", erase=True) == 32
+        assert memory.forget(user_id="canary user", everything=True, erase=True) == 32
         assert traces(path) == set()
         assert memory.search("canary", user_id="canary user") == []
         assert len(memory.search("plain words", user_id="bob", limit=30)) == 30
@@ -64,9 +64,9 @@ def test_an_index_that_is_not_reconciled_keeps_them(monkeypatch: pytest.MonkeyPa
         put_canaries(memory)
         assert memory.snapshot()
 
-        def leave(self: Follower, *, compact: bool) -> int:
+        def leave(self: Follower) -> int:
             return 0
 
         monkeypatch.setattr(Follower, "reconcile", leave)
-        memory.forget(user_id="canary user", erase=True)
+        memory.forget(user_id="canary user", everything=True, erase=True)
         assert {name.partition("/")[0] for name in traces(path)} == {"index"}

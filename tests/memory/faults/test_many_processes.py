@@ -31,7 +31,6 @@ from memory.small_store import (
 
 READERS = 8
 RESTARTS = 4
-KILLS = 25
 HALF, STALE, BACKWARDS, NEVER_TAKEN = 11, 12, 13, 14
 
 
@@ -43,7 +42,7 @@ class Length:
     seconds: float
 
 
-QUICK, FULL = Length(60, 0.0), Length(500, 60.0)
+QUICK, FULL = Length(40, 0.0), Length(500, 60.0)
 
 
 class Shared:
@@ -164,7 +163,7 @@ def test_a_reader_that_does_not_follow_is_found(
 # ---- a writer that is killed ----
 
 
-def work(folder: Path, seed: int) -> None:
+def work(folder: Path, seed: int, n_saved: Shared) -> None:
     """Change a store, follow it and save snapshots, until somebody ends it."""
     database = Database.open(folder)
     follower = follower_of(database)
@@ -179,21 +178,29 @@ def work(folder: Path, seed: int) -> None:
             link(database, f"edge{at}", [f"e{at}", f"e{at - 3}"])
         follower.catch_up()
         follower.snapshot()
+        n_saved.set(n_saved.get() + 1)
 
 
-def test_whenever_the_writer_is_killed_the_index_comes_back_right(tmp_path: Path) -> None:
+def test_whenever_the_writer_is_killed_the_index_comes_back_right(
+    tmp_path: Path, effort: Effort
+) -> None:
     """Its lock is free at once, and what it saved is taken or built anew."""
     folder = tmp_path / "store"
     Database.open(folder).close()
     how: Counter[str] = Counter()
-    for seed in range(KILLS):
+    n_kills = effort.cases(quick=8, full=50)
+    for seed in range(n_kills):
+        n_saved = Shared()
         child = fork()
         if child == 0:
             try:
-                work(folder, seed)
+                work(folder, seed, n_saved)
             finally:
                 os._exit(99)
-        time.sleep(0.05 + 0.013 * (seed % 11))
+        until = time.monotonic() + 30  # while it opens the store, or after some snapshots
+        while n_saved.get() < seed % 3 and time.monotonic() < until:
+            time.sleep(0.002)
+        time.sleep(0.013 * (seed % 11))
         os.kill(child, signal.SIGKILL)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
         database = Database.open(folder)
@@ -202,5 +209,5 @@ def test_whenever_the_writer_is_killed_the_index_comes_back_right(tmp_path: Path
         assert replies(follower.ready()) == replies(rebuilt(database))
         follower.close()
         database.close()
-    print(f"D1: {KILLS} kills of a writer that saves snapshots: {dict(how)}")
+    print(f"D1: {n_kills} kills of a writer that saves snapshots: {dict(how)}")
     assert how["snapshot"] > 0

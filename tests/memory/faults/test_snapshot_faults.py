@@ -14,6 +14,7 @@ from engine.disk_faults import FailingOs
 from hyrecall import disk
 from hyrecall.memory.database import Database
 from hyrecall.memory.follower import INDEX
+from laws.effort import Effort
 from memory.small_store import (
     episode,
     follower_of,
@@ -75,14 +76,14 @@ def case(tmp_path: Path) -> Iterator[Case]:
 
 @pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for ever"])
 def test_each_operation_may_fail(
-    case: Case, for_ever: bool, caplog: pytest.LogCaptureFixture
+    case: Case, for_ever: bool, effort: Effort, caplog: pytest.LogCaptureFixture
 ) -> None:
     calm = FailingOs()
     assert case.try_with(calm) == (True, True, "snapshot")
     assert calm.count > 20
     outcomes = []
     with caplog.at_level(logging.ERROR, logger="hyrecall"):
-        for at in range(1, calm.count + 1):
+        for at in range(1, calm.count + 1, effort.cases(quick=3, full=1)):
             failing = FailingOs(at, for_ever=for_ever, code=CODES[at % len(CODES)])
             saved, later, how = case.try_with(failing)
             assert failing.failed is not None

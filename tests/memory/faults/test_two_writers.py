@@ -19,7 +19,7 @@ from hyrecall.memory.follower import INDEX
 from memory.faults.writer_child import DIM, output
 
 NAMES = ("a", "b")
-ROWS = 30
+ROWS = 20
 
 
 def started(order: dict[str, Any]) -> subprocess.Popen[str]:
@@ -35,10 +35,13 @@ class Told:
     """What two writers said, and what must hold of it."""
 
     def __init__(self, folder: Path, *, wait: float, unlocked: bool = False) -> None:
+        # What shows that the other has come: it is inside as well, was refused, or waits.
+        awaits = "inside" if unlocked else "tries" if wait else "refused"
         orders = [
-            {"folder": str(folder), "name": name, "rows": ROWS, "wait": wait, "unlocked": unlocked}
-            for name in NAMES
-        ]
+            {"folder": str(folder), "name": name, "other": other, "rows": ROWS, "wait": wait,
+             "unlocked": unlocked, "awaits": awaits}
+            for name, other in (NAMES, NAMES[::-1])
+        ]  # fmt: skip
         writers = [started(order) for order in orders]
         for writer in writers:  # both have imported what they need
             assert writer.stdout is not None
@@ -77,7 +80,8 @@ class Told:
 
 
 def opened(folder: Path) -> MemorySync:
-    return MemorySync.open(folder, embedder=HashEmbedder(DIM), read_only=True)
+    # However slow the machine is, no answer is degraded.
+    return MemorySync.open(folder, embedder=HashEmbedder(DIM), read_only=True, recall_budget=30.0)
 
 
 def check_the_store(folder: Path, told: Told) -> None:
@@ -119,7 +123,9 @@ def test_two_processes_write_in_turns(tmp_path: Path, wait: float) -> None:
 
 
 def test_writers_without_a_lock_are_seen(tmp_path: Path) -> None:
-    """The control."""
+    """The control: both are in the store at once, or the second fails on what the first does.
+
+    SQLite's own lock may refuse one of them now and then, which is a WriterBusyError as well.
+    """
     told = Told(tmp_path / "store", wait=10.0, unlocked=True)
     assert told.overlaps() > 0 or told.faults
-    assert told.n_busy == 0

@@ -50,7 +50,7 @@ def test_I6_visibility_is_that_of_the_last_change(seed: int) -> None:
                 assert view.forget(key, reason="to see") == 1
                 del model[agent, key]
             case 4 if step % 7 == 0:
-                memory.forget(user_id=agent, erase=True, **PLACE)
+                memory.forget(user_id=agent, everything=True, erase=True, **PLACE)
                 model = {name: seen for name, seen in model.items() if name[0] != agent}
                 memory.set_policy(agent, policy="shared", **PLACE)
             case _:

@@ -3,15 +3,14 @@
 import random
 from typing import Any
 
-import pytest
-
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Episode, Fact, Matches, MemorySync
+from laws.effort import Effort
 from memory.isolation.world import ORG, WORDS, WORKSPACE, told
 from memory.stores import DIM, HOUR, NOON, Clock, folder
 
-PAIRS, ASKED = 20, 100
+ASKED = 100
 
 
 def own(rng: random.Random) -> list[Episode]:
@@ -98,9 +97,12 @@ def shown(reply: Any) -> list[str]:
     return list(told(reply))
 
 
-@pytest.mark.parametrize("seed", range(PAIRS))
-def test_replies_are_the_same_to_the_last_byte(seed: int) -> None:
-    rng = random.Random(seed)
+def test_replies_are_the_same_to_the_last_byte(effort: Effort) -> None:
+    for seed in range(effort.cases(quick=5, full=100)):
+        check_a_pair(random.Random(seed))
+
+
+def check_a_pair(rng: random.Random) -> None:
     mine = own(rng)
     with store(mine, others(rng), rng) as one, store(mine, others(rng), rng) as two:
         n_told = 0

@@ -1,0 +1,390 @@
+"""A save never loses what another writer saved, and readers follow a writer's saves."""
+
+import multiprocessing
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from engine.saved_index import ask, build, everyone, grown, table
+from hyrecall import disk, saving
+from hyrecall.lineage import Lineage
+
+
+def keys(index: hr.Index) -> set[int]:
+    """The keys of all documents of an index made by `notes`."""
+    return set(index.recall_one(text="tea", limit=1000, depth=1000).keys)
+
+
+def notes(first: int, n_rows: int = 1) -> pa.Table:
+    """Rows that all hold the word tea."""
+    return pa.table({"id": range(first, first + n_rows), "text": ["tea"] * n_rows})
+
+
+def note_index(path: Path) -> hr.Index:
+    """A saved index of one note."""
+    index = hr.Index.build(notes(0), hr.Schema(key="id", cell=None, text="text"), device="cpu")
+    index.save(path)
+    return index
+
+
+# Two writers
+
+
+def test_the_later_of_two_saves_is_refused_and_nothing_is_lost(tmp_path: Path) -> None:
+    note_index(tmp_path)
+    first, second = hr.Index.open(tmp_path), hr.Index.open(tmp_path)
+    first.add(notes(1))
+    second.add(notes(2))
+    first.save(tmp_path)
+    with pytest.raises(
+        hr.SaveConflictError,
+        match=r"path: expected the version of .* that this index was opened from or last saved "
+        r"as, got version 2 of another writer; take it up: index.reload\(\)",
+    ) as caught:
+        second.save(tmp_path)
+    assert caught.value.argument == "path"
+    assert keys(hr.Index.open(tmp_path)) == {0, 1}
+    assert keys(second) == {0, 2}, "the refused index stays as it was"
+    second.reload(discard_changes=True)
+    second.add(notes(2))
+    second.save(tmp_path)
+    assert keys(hr.Index.open(tmp_path)) == {0, 1, 2}
+
+
+def test_an_index_replaces_another_only_with_overwrite(tmp_path: Path) -> None:
+    note_index(tmp_path)
+    other = hr.Index.build(notes(7), hr.Schema(key="id", cell=None, text="text"), device="cpu")
+    with pytest.raises(hr.SaveConflictError, match="got version 1 of another index in"):
+        other.save(tmp_path)
+    assert keys(hr.Index.open(tmp_path)) == {0}
+    other.save(tmp_path, overwrite=True)
+    assert keys(hr.Index.open(tmp_path)) == {7}
+    other.add(notes(8))
+    other.save(tmp_path)  # now the folder holds a version of this index
+    assert keys(hr.Index.open(tmp_path)) == {7, 8}
+
+
+def test_a_new_or_empty_folder_needs_no_overwrite(tmp_path: Path) -> None:
+    index = note_index(tmp_path / "new" / "index")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "README").write_text("mine")
+    index.save(tmp_path / "empty")
+    index.save(tmp_path / "new" / "index")  # both are known now
+    shutil.rmtree(tmp_path / "empty")
+    index.save(tmp_path / "empty")
+
+
+def test_a_folder_that_moved_or_was_restored_is_still_known(tmp_path: Path) -> None:
+    index = note_index(tmp_path / "a")
+    shutil.copytree(tmp_path / "a", tmp_path / "copy")
+    (tmp_path / "a").rename(tmp_path / "b")
+    index.add(notes(1))
+    index.save(tmp_path / "b")
+    assert keys(hr.Index.open(tmp_path / "b")) == {0, 1}
+    opened = hr.Index.open(tmp_path / "b")
+    opened.add(notes(2))
+    with pytest.raises(hr.SaveConflictError):
+        opened.save(tmp_path / "copy")  # an older version, which this index did not see
+
+
+def test_a_damaged_manifest_is_not_overwritten(tmp_path: Path) -> None:
+    index = note_index(tmp_path)
+    (tmp_path / "MANIFEST").write_bytes(b"{}\n")
+    for overwrite in (False, True):
+        with pytest.raises(hr.CorruptIndexError, match="MANIFEST"):
+            index.save(tmp_path, overwrite=overwrite)
+    assert (tmp_path / "MANIFEST").read_bytes() == b"{}\n"
+
+
+def test_a_save_whose_last_sync_failed_can_be_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = note_index(tmp_path)
+    index.add(notes(1))
+
+    def renamed_but_not_synced(folder: Path, name: str) -> None:
+        (folder / f"{name}.tmp").replace(folder / name)
+        raise OSError("no sync")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "commit", renamed_but_not_synced)
+        with pytest.raises(OSError, match="no sync"):
+            index.save(tmp_path)
+    assert not index.is_stale
+    index.save(tmp_path)
+    assert keys(hr.Index.open(tmp_path)) == {0, 1}
+
+
+def _add_until_kept(folder: str, first: int, n_rows: int) -> None:
+    """Add rows one by one; after a conflict take up what is there and try again."""
+    index = hr.Index.open(folder)
+    for number in range(first, first + n_rows):
+        while True:
+            index.reload(discard_changes=True)
+            index.add(notes(number))
+            try:
+                index.save(folder)
+            except (hr.SaveConflictError, hr.WriterBusyError):
+                continue
+            break
+
+
+def rows_after_a_race(folder: Path) -> set[int]:
+    """What is kept of rows that three writers, in threads, save to one folder."""
+    note_index(folder)
+    writers = [
+        threading.Thread(target=_add_until_kept, args=(str(folder), 100 * at, 3))
+        for at in range(1, 4)
+    ]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    return keys(hr.Index.open(folder))
+
+
+ALL_ROWS = {0} | {100 * at + i for at in range(1, 4) for i in range(3)}
+
+
+def test_writers_that_retry_lose_no_row(tmp_path: Path) -> None:
+    assert rows_after_a_race(tmp_path) == ALL_ROWS
+
+
+def test_writers_in_two_processes_lose_no_row(tmp_path: Path) -> None:
+    note_index(tmp_path)
+    context = multiprocessing.get_context("spawn")
+    writers = [
+        context.Process(target=_add_until_kept, args=(str(tmp_path), first, 4))
+        for first in (100, 200)
+    ]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+        assert writer.exitcode == 0
+    wanted = {0, *range(100, 104), *range(200, 204)}
+    assert keys(hr.Index.open(tmp_path)) == wanted
+
+
+def test_the_race_notices_a_save_that_does_not_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: a save that any version may precede loses rows."""
+    monkeypatch.setattr(Lineage, "check", lambda *_: None)
+    note_index(tmp_path)
+    first, second = hr.Index.open(tmp_path), hr.Index.open(tmp_path)
+    for number, index in enumerate((first, second), 1):
+        index.add(notes(number))
+        index.save(tmp_path)
+    assert keys(hr.Index.open(tmp_path)) == {0, 2}
+
+
+def test_the_check_and_the_commit_are_under_one_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note_index(tmp_path)
+    first, second = hr.Index.open(tmp_path), hr.Index.open(tmp_path)
+    for number, index in enumerate((first, second), 1):
+        index.add(notes(number))
+    refused: list[Exception] = []
+    write = saving._write
+
+    def other_saves_first(*args: Any) -> Any:
+        if not refused:
+            with pytest.raises(hr.WriterBusyError) as caught:
+                second.save(tmp_path)
+            refused.append(caught.value)
+        return write(*args)
+
+    monkeypatch.setattr(saving, "_write", other_saves_first)
+    first.save(tmp_path)
+    assert len(refused) == 1
+    with pytest.raises(hr.SaveConflictError):
+        second.save(tmp_path)
+
+
+# Readers
+
+
+def test_readers_follow_a_writer(tmp_path: Path) -> None:
+    writer = grown()
+    writer.save(tmp_path)
+    readers = [hr.Index.open(tmp_path, memory=memory) for memory in ("mmap", "ram")]
+    for step in range(4):
+        assert not any(reader.is_stale for reader in readers)
+        assert not any(reader.reload() for reader in readers)
+        before = ask(writer)
+        if step == 0:
+            writer.add(table(2000, 30))
+        elif step == 1:
+            writer.delete([2001, 4], scope=everyone(writer))
+        elif step == 2:
+            writer.compact()
+            writer.add(table(3000, 3))
+        else:
+            writer.upsert(table(2020, 20, seed=1))
+        assert not writer.is_stale
+        writer.save(tmp_path)
+        assert not writer.is_stale
+        for reader in readers:
+            assert reader.is_stale
+            assert ask(reader) == before, "a reader sees one version until it reloads"
+            assert reader.reload() is True
+            assert ask(reader) == ask(writer)
+
+
+def test_a_reload_reads_only_the_segments_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = build()
+    writer.save(tmp_path)
+    reader = hr.Index.open(tmp_path)
+    writer.add(table(1000, 10))
+    writer.delete([3], scope=everyone(writer))
+    writer.save(tmp_path)
+    read, opened = disk.read_file, []
+
+    def counted(path: Path, *rest: Any) -> Any:
+        opened.append(path.name.split("-", 1))
+        return read(path, *rest)
+
+    monkeypatch.setattr(disk, "read_file", counted)
+    assert reader.reload()
+    old, new = (segment.name for segment in writer._state.segments)
+    assert {role.split("-")[0] for name, role in opened if name == old} == {"dead"}
+    assert sum(name == new for name, _ in opened) == 6
+    assert ask(reader) == ask(writer)
+
+
+def test_hits_keep_their_version_over_a_reload(tmp_path: Path) -> None:
+    writer = note_index(tmp_path)
+    reader = hr.Index.open(tmp_path)
+    hits = reader.recall(text=["tea"])
+    writer.delete([0])
+    writer.add(notes(1))
+    writer.compact()
+    writer.save(tmp_path)
+    assert reader.reload()
+    assert keys(reader) == {1}
+    assert hits[0][0].text == "tea"
+    assert hits[0].keys == [0]
+
+
+def test_a_reload_refuses_to_lose_changes(tmp_path: Path) -> None:
+    writer = note_index(tmp_path)
+    reader = hr.Index.open(tmp_path)
+    reader.add(notes(5))
+    for _ in range(2):  # whether or not the folder has a newer version
+        with pytest.raises(hr.OptionError, match="index: expected no changes since the last save"):
+            reader.reload()
+        assert keys(reader) == {0, 5}
+        writer.add(notes(len(writer)))
+        writer.save(tmp_path)
+    assert reader.reload(discard_changes=True)
+    assert keys(reader) == {0, 1, 2}
+
+
+def test_changes_are_discarded_also_where_the_folder_is_the_same(tmp_path: Path) -> None:
+    index = note_index(tmp_path)
+    index.add(notes(5))
+    assert index.reload(discard_changes=True)
+    assert keys(index) == {0}
+    assert not index.reload()
+
+
+def test_an_index_without_a_folder_is_not_stale_and_cannot_reload() -> None:
+    index = build(9)
+    assert not index.is_stale
+    with pytest.raises(hr.OptionError, match="index: expected one that was opened or saved"):
+        index.reload()
+    index.close()
+    with pytest.raises(hr.OptionError, match="an open index"):
+        _ = index.is_stale
+
+
+def test_a_reader_of_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
+    note_index(tmp_path / "index")
+    reader = hr.Index.open(tmp_path / "index")
+    shutil.rmtree(tmp_path / "index")
+    assert reader.is_stale
+    with pytest.raises(hr.IndexNotFoundError):
+        reader.reload()
+    assert keys(reader) == {0}
+
+
+def test_an_index_of_another_schema_is_not_taken_up(tmp_path: Path) -> None:
+    note_index(tmp_path)
+    reader = hr.Index.open(tmp_path)
+    build(9).save(tmp_path, overwrite=True)
+    assert reader.is_stale
+    with pytest.raises(hr.OptionError, match=r"schema, analyzers and dimensions of this one"):
+        reader.reload()
+    assert keys(reader) == {0}
+
+
+def test_a_reload_that_finds_damage_leaves_the_index_as_it_was(tmp_path: Path) -> None:
+    writer = note_index(tmp_path)
+    reader = hr.Index.open(tmp_path)
+    writer.add(notes(1))
+    writer.save(tmp_path)
+    newest = max(tmp_path.glob("*-terms-0.arrow"), key=lambda file: file.stat().st_mtime_ns)
+    newest.unlink()
+    with pytest.raises(hr.CorruptIndexError, match="terms-0"):
+        reader.reload()
+    assert keys(reader) == {0}
+    assert reader.is_stale
+
+
+def test_a_callable_analyzer_serves_reloads_too(tmp_path: Path) -> None:
+    def words(text: str) -> list[str]:
+        return text.split()
+
+    analyzer = hr.Analyzer.from_callable(words, name="words", version="1")
+    schema = hr.Schema(key="id", cell=None, text="text")
+    writer = hr.Index.build(notes(0), schema, analyzer=analyzer)
+    writer.save(tmp_path)
+    reader = hr.Index.open(tmp_path, analyzer=analyzer)
+    writer.add(notes(1))
+    writer.save(tmp_path)
+    assert reader.reload()
+    assert keys(reader) == {0, 1}
+    reader.add(notes(2))
+    reader.save(tmp_path)
+    assert writer.reload(), "an index that was built follows the folder it was saved to"
+    assert keys(writer) == {0, 1, 2}
+
+
+# Paths
+
+
+@pytest.mark.parametrize(
+    ("name", "wish"),
+    [
+        ("a\0b", "a path without NUL"),
+        ("\ud800", "a path of valid Unicode"),
+        ("x" * 256, "names of at most 255 bytes, got one of 256 bytes"),
+        ("\u00e9" * 128, "names of at most 255 bytes"),
+        ("x/" * 2100, "at most 4000 bytes"),
+    ],
+    ids=["NUL", "surrogate", "256 bytes", "256 bytes of UTF-8", "too deep"],
+)
+def test_a_path_that_no_folder_can_have_is_refused(tmp_path: Path, name: str, wish: str) -> None:
+    index = build(9)
+    path = f"{tmp_path}/{name}"
+    for call in (lambda: index.save(path), lambda: hr.Index.open(path)):
+        with pytest.raises(hr.OptionError, match=rf"^path: expected {wish}") as caught:
+            call()
+        assert caught.value.argument == "path"
+        str(caught.value).encode()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_longest_name_works(tmp_path: Path) -> None:
+    index = build(9)
+    index.save(tmp_path / ("x" * 255))
+    assert ask(hr.Index.open(tmp_path / ("x" * 255))) == ask(index)

@@ -1,0 +1,45 @@
+"""Ctrl-C at a chosen line of the store's code: the same line each time, unlike a signal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import hyrecall
+
+_PACKAGE = Path(hyrecall.__file__).parent
+_TRACED = (str(_PACKAGE / "memory"), str(_PACKAGE / "disk.py"), str(_PACKAGE / "files.py"))
+
+
+class Lines:
+    """Counts lines that run; ``at``: the number of the line that is interrupted, 0: none is."""
+
+    def __init__(self, at: int = 0) -> None:
+        self.at = at
+        self.n_run = 0
+        self.where = ""
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "call":
+            return self if frame.f_code.co_filename.startswith(_TRACED) else None
+        if event == "line":
+            self.n_run += 1
+            if self.n_run == self.at:
+                self.where = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+                raise KeyboardInterrupt
+        return self
+
+
+@contextmanager
+def interrupted(lines: Lines) -> Iterator[None]:
+    """Count the lines of this thread inside the block, and interrupt the one that is wanted."""
+    before = sys.gettrace()
+    sys.settrace(lines)
+    try:
+        yield
+    finally:
+        sys.settrace(before)

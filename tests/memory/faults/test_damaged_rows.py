@@ -1,0 +1,243 @@
+"""One flipped bit in a row of bob's: no untyped error, nothing wrong served, alice sees no change.
+
+Each flip is made in the database's file, in a row of bob's or beside it, with and without a saved
+index. What every call then gives is compared with what it gave before.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from unittest.mock import ANY
+
+import apsw
+import pytest
+
+from hyrecall.errors import CorruptStoreError, HyrecallError
+from hyrecall.memory import DamageWarning, DegradedReason, Episode, Fact, MemorySync, codec
+from hyrecall.memory.database import DATABASE
+from hyrecall.memory.follower import INDEX
+from memory.stores import NOON
+
+CANARY = "canary"  # in every row of bob's, and of nobody else
+LATER = datetime(2026, 4, 1, tzinfo=UTC)
+
+Replies = dict[str, Any]
+
+
+def made_store(path: Path) -> None:
+    with MemorySync.open(path, embedder=None, clock=lambda: LATER) as memory:
+        for user, word in (("alice", "note"), ("bob", CANARY)):
+            for at in range(4):
+                one = Episode(
+                    id=f"{word} {at}", user_id=user, output=f"{word} é text {at}", input="said",
+                    occurred_at=NOON, tags=(f"{word}-tag",), metadata={word: [at]},
+                    session_id=f"{word}-session", source="memory", importance=5,
+                )  # fmt: skip
+                memory.remember(one, vector=[at + 1.0, *[1.0] * 767])
+            fact = {"subject": word, "predicate": "is in", "object": f"{word} town"}
+            memory.remember_fact(
+                Fact(id=f"{word} fact", user_id=user, valid_from=NOON, metadata={word: 1}, **fact)
+            )
+            nodes = [f"{word} 0", f"{word} 1"]
+            memory.link(nodes, f"near {word}", id=f"{word} edge", user_id=user, data={word: 1})
+            memory.update(f"{word} 2", user_id=user, output=f"{word} é new", reason=f"{word} why")
+
+
+def covered(found: Any) -> str:
+    """What checksums cover of a reply: all but what changes of a document after it was written."""
+    changing = {"pinned", "access_count", "last_accessed", "successor"}
+
+    def part(value: Any) -> Any:
+        if isinstance(value, Episode):
+            value = value.model_dump(mode="json")
+        if isinstance(value, dict):
+            return {name: part(inner) for name, inner in value.items() if name not in changing}
+        return value
+
+    return json.dumps(part(found), default=str, sort_keys=True)
+
+
+def doors(memory: MemorySync, user: str, word: str) -> dict[str, Callable[[], Any]]:
+    """Every way to read what a user has, as values that can be compared."""
+    dumped = lambda found: sorted(covered(one.model_dump(mode="json")) for one in found)  # noqa: E731
+    files = memory.browse(user_id=user)
+    return {
+        "scores": lambda: dumped(memory.search("text", user_id=user, now=LATER)),
+        "search": lambda: dumped(one.episode for one in memory.search("text", user_id=user)),
+        "facts": lambda: dumped(memory.recall_facts("town", user_id=user, valid_at=LATER)),
+        "list": lambda: dumped(memory.list(user_id=user)),
+        "tagged": lambda: dumped(memory.list(user_id=user, tags=[f"{word}-tag"])),
+        "get": lambda: dumped(filter(None, [memory.get(f"{word} 1", user_id=user)])),
+        "history": lambda: sorted(
+            covered(vars(v)) for v in memory.history(f"{word} 2", user_id=user)
+        ),
+        "links": lambda: dumped(memory.links(f"{word} 0", user_id=user)),
+        "export": lambda: sorted(map(covered, memory.export(user_id=user, history=True))),
+        "ls": lambda: sorted(files.ls("/memories/episodic")),
+        "grep": lambda: sorted(line.text for line in files.grep("text")),
+        "cat": lambda: files.cat("/index.md").splitlines(),
+    }
+
+
+def replies(memory: MemorySync, user: str, word: str) -> Replies:
+    found: Replies = {}
+    for name, door in doors(memory, user, word).items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DamageWarning)
+            try:
+                found[name] = door()
+            except HyrecallError as fault:  # whatever else is raised fails the test
+                found[name] = fault
+    return found
+
+
+def opened(path: Path) -> MemorySync:
+    return MemorySync.open(path, embedder=None, clock=lambda: LATER)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Replies, Replies]:
+    path = tmp_path_factory.mktemp("rows") / "store"
+    made_store(path)
+    with opened(path) as memory:
+        assert memory.doctor(full=True).ok
+        return path, replies(memory, "alice", "note"), replies(memory, "bob", CANARY)
+
+
+def a_place(content: bytes, draw: random.Random) -> int:
+    """A byte of a row of bob's, of its header, or beside it."""
+    places = [at for at in range(len(content)) if content.startswith(CANARY.encode(), at)]
+    at = draw.choice(places) + draw.randrange(-32, 48)
+    return min(max(at, 100), len(content) - 1)
+
+
+def outcome(store: tuple[Path, Replies, Replies], working: Path, draw: random.Random) -> str:
+    """Flip one bit and say what became of it; what must not be is an assertion that fails."""
+    path, of_alice, of_bob = store
+    shutil.copytree(path, working)
+    content = bytearray((working / DATABASE).read_bytes())
+    content[a_place(bytes(content), draw)] ^= 1 << draw.randrange(8)
+    (working / DATABASE).write_bytes(content)
+    if draw.random() < 0.5:
+        shutil.rmtree(working / INDEX)
+    try:
+        memory = opened(working)
+    except CorruptStoreError:
+        return "not opened"
+    with memory:
+        alices, bobs = replies(memory, "alice", "note"), replies(memory, "bob", CANARY)
+        report = memory.doctor(full=True)
+    failed = {one.name for one in report.checks if not one.ok}
+    if "database" not in failed:
+        assert alices == of_alice
+    wrong = [name for name, found in bobs.items() if found != of_bob[name]]
+    if wrong:
+        assert failed, wrong
+    if "rows" in failed:
+        for name, found in bobs.items():
+            if name not in ("scores", "cat", "ls") and not isinstance(found, HyrecallError):
+                assert set(found) <= set(of_bob[name]), name
+    return "found" if failed else "no change"
+
+
+def test_a_flipped_bit_in_a_row_stays_where_it_is(
+    store: tuple[Path, Replies, Replies], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    n_flips = 500 if request.config.getoption("--laws") == "full" else 12
+    tally = Counter(outcome(store, tmp_path / str(at), random.Random(at)) for at in range(n_flips))
+    assert tally["found"] > n_flips // 3, tally
+
+
+DAMAGES = {
+    "text": "UPDATE versions SET output = CAST(x'74657874ff' AS TEXT) WHERE id = 'canary 1'",
+    "time": "UPDATE versions SET occurred_at = 9e18 WHERE id = 'canary 1'",
+    "letter": "UPDATE versions SET output = 'canary é texd 1' WHERE id = 'canary 1'",
+    "tags": "UPDATE versions SET tags = '[' WHERE id = 'canary 1'",
+    "kind": "UPDATE versions SET kind = CAST(x'ff' AS TEXT) WHERE id = 'canary 1'",
+}
+
+
+def damage(path: Path, sql: str) -> None:
+    connection = apsw.Connection(str(path / DATABASE))
+    connection.execute(sql)
+    connection.close()
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["checked", "of format 1"])
+@pytest.mark.parametrize("kind", DAMAGES)
+@pytest.mark.parametrize("index", [True, False], ids=["indexed", "not indexed"])
+def test_a_damaged_row_is_named_and_left_out(
+    store: tuple[Path, Replies, Replies], tmp_path: Path, kind: str, *, index: bool, old: bool
+) -> None:
+    if old and kind == "letter":
+        pytest.skip("a row of format 1 has no checksum")
+    path, of_alice, _ = store
+    working = tmp_path / "store"
+    shutil.copytree(path, working)
+    damage(working, DAMAGES[kind])
+    if old:
+        damage(working, "UPDATE versions SET checksum = NULL WHERE id = 'canary 1'")
+    if not index:
+        shutil.rmtree(working / INDEX)
+    with opened(working) as memory:
+        assert replies(memory, "alice", "note") == of_alice
+        found = memory.search("text", user_id="bob", limit=20)
+        assert "canary 1" not in {one.episode.id for one in found}
+        assert {"canary 0", "canary 3"} <= {one.episode.id for one in found}
+        if index:
+            assert [one.reason for one in found.reasons] == [DegradedReason.DAMAGED_ROWS]
+        with pytest.raises(CorruptStoreError, match="id: expected an undamaged memory"):
+            memory.get("canary 1", user_id="bob")
+        with pytest.raises(CorruptStoreError):
+            memory.update("canary 1", user_id="bob", output="new")
+        with pytest.warns(DamageWarning, match="1 damaged rows"):
+            assert len(memory.list(user_id="bob")) == 4
+        with pytest.warns(DamageWarning):
+            memory.export(user_id="bob")
+        (check,) = [one for one in memory.doctor(full=True).checks if one.name == "rows"]
+        assert not check.ok
+        assert check.detail == "1 of versions are damaged (their row: 8)"
+        # What is damaged can be given up, and its id be used again.
+        assert memory.forget("canary 1", user_id="bob", reason="damaged") == 1
+        memory.remember("canary é text 1", id="canary 1", user_id="bob")
+        assert memory.get("canary 1", user_id="bob") is not None
+        assert memory.forget("canary 1", user_id="bob", erase=True) == 1
+        assert memory.doctor(full=True).ok
+
+
+def test_a_damaged_cell_is_nobodys(store: tuple[Path, Replies, Replies], tmp_path: Path) -> None:
+    path, of_alice, _ = store
+    for at, name in enumerate(("bob2", "alice")):
+        working = tmp_path / str(at)
+        shutil.copytree(path, working)
+        damage(working, "DROP INDEX cells_identity")
+        damage(working, f"UPDATE cells SET user = '{name}' WHERE user = 'bob'")
+        shutil.rmtree(working / INDEX)
+        with opened(working) as memory:
+            with pytest.raises(CorruptStoreError) if name == "bob2" else warnings.catch_warnings():
+                memory.search("text", user_id=name)
+            assert memory.doctor(full=True).ok is False
+            if name == "bob2":
+                assert replies(memory, "alice", "note") == of_alice
+
+
+def test_a_store_that_believes_every_row_is_caught(
+    store: tuple[Path, Replies, Replies], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted bug: every checksum is right."""
+    monkeypatch.setattr(codec, "checksum", lambda *kept: ANY)
+
+    def flips() -> None:
+        for at in range(12):
+            outcome(store, tmp_path / str(at), random.Random(at))
+
+    with pytest.raises((AssertionError, ArithmeticError, ValueError, TypeError)):
+        flips()
