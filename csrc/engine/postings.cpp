@@ -276,7 +276,7 @@ std::uint32_t count_phrase(std::span<std::span<std::uint32_t const> const> posit
     }
     // Windows that hold no place to be judged say nothing.
     low = std::max(low, std::int64_t{places[counted]} - slop);
-    std::int64_t nearest = std::numeric_limits<std::int64_t>::max() - slop;
+    std::int64_t nearest = places.back();  // windows behind it hold no place
     std::int64_t farthest = low;
     for (std::size_t t = 1; t < positions.size(); ++t) {
       std::size_t& at = next[t];

@@ -64,20 +64,19 @@ def around(owner: Any, name: str, *, before: Any = None, after: Any = None) -> N
 
 
 def at_statements(countdown: Countdown) -> None:
-    on_connections(lambda connection: connection.set_exec_trace(countdown))
+    on_writers(lambda connection: connection.set_exec_trace(countdown))
 
 
 def at_commits(countdown: Countdown) -> None:
-    on_connections(lambda connection: connection.set_commit_hook(lambda: not countdown()))
+    on_writers(lambda connection: connection.set_commit_hook(lambda: not countdown()))
 
 
-def on_connections(prepare: Callable[[apsw.Connection], object]) -> None:
+def on_writers(prepare: Callable[[apsw.Connection], object]) -> None:
     connect = Database._connect
 
-    def prepared(self: Database, *, writing: bool) -> apsw.Connection:
-        connection = connect(self, writing=writing)
-        if writing:
-            prepare(connection)
+    def prepared(self: Database) -> apsw.Connection:
+        connection = connect(self)
+        prepare(connection)
         return connection
 
     Database._connect = prepared  # type: ignore[method-assign]

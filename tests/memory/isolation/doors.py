@@ -59,8 +59,8 @@ OTHERS: dict[type, set[str]] = {
 }
 """Further classes with doors: walked below, or of one audience, or over a store that is walked."""
 DATA = {
-    "ANONYMOUS", "AUTO", "EVERYONE", "Degradation", "DegradedReason", "Edge", "Episode",
-    "EpisodeMatch", "Fact", "Facts", "IsolationWarning", "Matches", "Participant",
+    "ANONYMOUS", "AUTO", "DamageWarning", "EVERYONE", "Degradation", "DegradedReason", "Edge",
+    "Episode", "EpisodeMatch", "Fact", "Facts", "IsolationWarning", "Matches", "Participant",
     "ReadPolicyFault", "Reading", "Remembered", "Version",
 }  # fmt: skip
 """What doors take and give; nothing is read or written by it."""
@@ -209,8 +209,8 @@ WRITING: dict[str, Case] = {
     "import_": lambda f, w, v, r: f.import_(io.StringIO("no export")),
     "set_policy": lambda f, w, v, r: f.set_policy("spy", org="x", workspace="y", policy="shared"),
 }
-NO_READERS = {"open", "close", "agent"}
-"""They give a store or a view of one, whose own doors are walked."""
+NO_READERS = {"open", "close", "agent", "compact"}
+"""They give a store or a view of one, whose own doors are walked; `compact` gives two sizes."""
 
 CASES = READING | WRITING
 

@@ -1,13 +1,13 @@
 """Another's id is told from no id by nothing: not by the reply, the error, or what is read."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
-from hyrecall.memory import MemorySync
-from hyrecall.memory.database import Database
+from hyrecall.memory import MemorySync, connecting, database
 from memory.isolation.world import told
 from memory.stores import open_store
 
@@ -36,10 +36,10 @@ CALLS: dict[str, Callable[[MemorySync, str], Any]] = {
 @pytest.fixture
 def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemorySync]:
     statements: list[str] = []
-    connect = Database._connect
+    connect = connecting.connect
 
-    def traced(self: Database, *, writing: bool) -> apsw.Connection:
-        connection = connect(self, writing=writing)
+    def traced(folder: Path, **options: Any) -> apsw.Connection:
+        connection = connect(folder, **options)
 
         def note(cursor: Any, sql: str, bindings: Any) -> bool:
             statements.append(sql)
@@ -48,7 +48,8 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemorySync]:
         connection.exec_trace = note
         return connection
 
-    monkeypatch.setattr(Database, "_connect", traced)
+    for module in (database, connecting):
+        monkeypatch.setattr(module, "connect", traced)
     from memory.stores import Clock
 
     with open_store(clock=Clock()) as made:
