@@ -65,9 +65,7 @@ def sqlite_named(path: str) -> Iterator[None]:
         wish = f"at most {LARGEST_VALUE:,} bytes of texts and metadata"
         raise error(OptionError, "memory", wish, "more") from fault
     except apsw.SQLError as fault:
-        if not str(fault).startswith("no such "):
-            raise
-        # Every statement is ours, so a name in the schema has changed.
+        # Every statement is ours, so the schema has changed.
         made = error(CorruptStoreError, path, "the tables of a store", fault)
         raise _with_code(made, errno.EIO) from fault
     except DAMAGING as fault:
