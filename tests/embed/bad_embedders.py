@@ -31,6 +31,7 @@ class Bad:
     fault: EmbedFault
     make: Callable[[StubServer], Embedder]
     waits: bool = False  # it uses up the budget
+    plain: str = "hang"  # what a plain request meets that takes the machine as much work
 
 
 class _Known(HttpEmbedder):
@@ -117,7 +118,7 @@ BAD = (
     Bad("malformed JSON", EmbedFault.MALFORMED, _at("junk")),
     Bad("wrong size", EmbedFault.WRONG_SIZE, _at("wrongsize")),
     Bad("NaN", EmbedFault.MALFORMED, _at("nan")),
-    Bad("huge body", EmbedFault.MALFORMED, _at("huge")),
+    Bad("huge body", EmbedFault.MALFORMED, _at("huge"), plain="huge"),
     Bad("redirect", EmbedFault.MALFORMED, _at("redirect")),
     Bad("closes in the body", EmbedFault.UNREACHABLE, _at("cut")),
     Bad("sleeps in process", EmbedFault.TIMEOUT, _sleeps, waits=True),

@@ -7,8 +7,9 @@ against the answers. That work may not be long by itself, which its processor ti
 plain requests are late too often nothing can be judged, and the test skips.
 
 Beside other work (other workers of pytest-xdist, or what HYRECALL_BUSY=1 says) single answers are
-late by chance. There a few are asked for and only what every answer has is judged: one that is
-never in time, and work that is long. ``pytest -n 0`` on a quiet machine judges each.
+late by chance. There a few are asked for, and what is judged is what no other work changes: how
+long each was ready to wait, answers that are never in time, and work that is long. ``pytest -n 0``
+on a quiet machine judges how late each was.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import queue
 import threading
 import time
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -63,6 +64,7 @@ BUSY_CALLS = 8
 _STAGGER = 0.05  # seconds: calls that end at once would be late by one another
 _TOGETHER = 0.05  # seconds
 PLAIN_BUDGET = 0.05  # seconds
+_CHUNK = 65_536  # bytes that an embedder reads at once
 _TURN = 4  # calls of each thread, then as many plain ones
 BEARABLE = 0.1
 """Moments a plain request. What is excused then, a fifth, stays below the quarter that four threads
@@ -78,6 +80,7 @@ class Call:
     late: float
     thread: int
     work: float = 0.0  # seconds of its thread's processor time
+    patience: float = 0.0  # seconds by which its longest wait may outlast the budget
 
 
 @dataclass(frozen=True)
@@ -98,13 +101,18 @@ class Late:
     @property
     def is_too_often(self) -> bool:
         if is_busy():
-            return self.work > SLACK or all(one.late > SLACK for one in self.calls)
+            is_never_in_time = all(one.late > SLACK for one in self.calls)
+            return self.work > SLACK or is_never_in_time or self.patience > SLACK
         share = MAY_BE_LATE + _EXPOSED * self.plain_share
         return self.work > SLACK or self.n_moments > share * len(self.calls)
 
     @property
     def work(self) -> float:
         return sum(one.work for one in self.calls) / len(self.calls)
+
+    @property
+    def patience(self) -> float:
+        return max(one.patience for one in self.calls)
 
     @property
     def plain_share(self) -> float:
@@ -120,6 +128,8 @@ class Late:
         beside = f"; plain requests: {_moments(self.plain)} in {len(self.plain)}"
         asked = f"p50 {p50:+.1f} ms, p99 {p99:+.1f} ms in {len(self.calls)} calls, {share}"
         asked += f"; {self.work * 1000:.1f} ms of work a call"
+        if self.patience > 0:
+            asked += f"; ready to wait {self.patience * 1000:.0f} ms too long"
         return asked + (beside if self.plain else "")
 
 
@@ -171,7 +181,7 @@ def judge(
         late = Late(ask_often(ask, budget, calls, threads))
         if is_busy():
             for _ in range(1, ROUNDS):
-                if not late.is_too_often:
+                if not late.is_too_often or late.patience > SLACK:
                     break
                 late = Late(late.calls + ask_often(ask, budget, calls, threads))
         elif late.is_too_often:
@@ -203,19 +213,22 @@ def _in_turns(
     return late
 
 
-def plain_request(server: StubServer) -> None:
-    """Hand a request to a thread that gets no answer, and wait for as long as the budget."""
+def plain_request(server: StubServer, mode: str = "hang") -> None:
+    """Hand a request to a thread that gets no whole answer, and wait for as long as the budget."""
     done: queue.SimpleQueue[None] = queue.SimpleQueue()
+    until = time.monotonic() + PLAIN_BUDGET
 
     def work() -> None:
-        address = urllib.parse.urlsplit(server.url("hang"))
+        address = urllib.parse.urlsplit(server.url(mode))
         assert address.hostname
         connection = http.client.HTTPConnection(
             address.hostname, address.port, timeout=2 * PLAIN_BUDGET
         )
         with contextlib.suppress(OSError):
             connection.request("POST", address.path, b"{}")
-            connection.getresponse()
+            response = connection.getresponse()
+            while time.monotonic() < until and response.read(_CHUNK):
+                pass
         connection.close()
         done.put(None)
 
@@ -232,28 +245,55 @@ def ask_often(ask: Callable[[], None], budget: float, calls: int, threads: int) 
         time.sleep(number * min(budget, _STAGGER) / threads)
         try:
             for _ in range(-(-calls // threads)):
+                _waits.longest = 0.0
                 begun, worked = time.monotonic(), time.thread_time()
                 ask()
                 end, worked = time.monotonic(), time.thread_time() - worked
-                made.append(Call(end, end - begun - budget, number, worked))
+                patience = _waits.longest - budget
+                made.append(Call(end, end - begun - budget, number, worked, patience))
         except BaseException as fault:
             faults.append(fault)
 
     started = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
-    for thread in started:
-        thread.start()
-    for thread in started:
-        thread.join()
+    with _waits_told():
+        for thread in started:
+            thread.start()
+        for thread in started:
+            thread.join()
     if faults:
         raise faults[0]
     return sorted(made)
 
 
-def late_now_and_then(monkeypatch: pytest.MonkeyPatch, *, every: int) -> None:
-    """Plant a deadline that each such call overruns by three times the slack."""
+class _Waits(threading.local):
+    """The longest time, in seconds, that a call was ready to wait: no other work changes it."""
+
+    longest = 0.0
+
+
+_waits = _Waits()
+
+
+@contextlib.contextmanager
+def _waits_told() -> Iterator[None]:
+    plain = threading.Condition.wait
+
+    def wait(self: threading.Condition, timeout: float | None = None) -> bool:
+        _waits.longest = max(_waits.longest, timeout or 0.0)  # without one: until a thread starts
+        return plain(self, timeout)
+
+    threading.Condition.wait = wait  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        threading.Condition.wait = plain  # type: ignore[method-assign]
+
+
+def late_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plant a deadline that one call in ten overruns by three times the slack."""
     whole, number = Pool.run, itertools.count()
 
     def run(self: Pool, given: object, seconds: float) -> object:
-        return whole(self, given, seconds + (0 if next(number) % every else 3 * SLACK))
+        return whole(self, given, seconds + (0 if next(number) % 10 else 3 * SLACK))
 
     monkeypatch.setattr(Pool, "run", run)
