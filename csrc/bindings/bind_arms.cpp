@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bindings/bind.hpp"
+#include "bindings/native_run.hpp"
 #include "bindings/take.hpp"
 #include "core/formulas.hpp"
 #include "core/fp_env.hpp"
@@ -97,7 +98,7 @@ class HeldAudience {
     std::vector<std::uint32_t> segments;
     std::vector<Row> rows;
     {
-      WithoutGil const nogil;
+      NativeRun const run;
       for_each_row(audience_.tiles(group), [&](std::uint32_t segment, Row row) {
         segments.push_back(segment);
         rows.push_back(row);
@@ -109,8 +110,7 @@ class HeldAudience {
   py::tuple newest(std::size_t attribute, std::size_t n, bool with_missing) const {
     FlatDocs flat;
     {
-      WithoutGil const nogil;
-      FpEnvGuard const fp;
+      NativeRun const run;
       std::vector<std::vector<Candidate>> groups(audience_.n_groups());
       parallel_for(groups.size(), request_->threads, [&](int, std::size_t group) {
         std::int64_t place = 0;
@@ -138,7 +138,7 @@ class HeldAudience {
     std::vector<std::uint32_t> segments;
     std::vector<Row> rows;
     {
-      WithoutGil const nogil;
+      NativeRun const run;
       std::vector<KeyValue> const values = values_of(column);
       require(values.size() == queries.size(), "one query a key");
       for (std::size_t i = 0; i < values.size(); ++i) {
@@ -166,8 +166,7 @@ class HeldAudience {
     require(hops >= 0 && hops < Incidence::kFar, "fewer than 255 hops");
     FlatDocs flat;
     {
-      WithoutGil const nogil;
-      FpEnvGuard const fp;
+      NativeRun const run;
       TagParams const params{attribute, hops, partial, depth};
       for (auto const& docs : tag_candidates(view(), *analyzer, queries, params)) flat.add(docs);
     }
@@ -187,8 +186,7 @@ class HeldAudience {
     }
     FlatDocs flat;
     {
-      WithoutGil const nogil;
-      FpEnvGuard const fp;
+      NativeRun const run;
       for (auto const& docs : related_documents(view(), results, attribute, n)) flat.add(docs);
     }
     return std::move(flat).give_all();
@@ -222,7 +220,7 @@ class HeldAdjacency {
     require(most >= 0 && most < Incidence::kFar, "fewer than 255 hops");
     std::vector<std::vector<Adjacency::Hop>> found(adjacency_.n_queries());
     {
-      WithoutGil const nogil;
+      NativeRun const run;
       parallel_for(found.size(), threads_, [&](int, std::size_t q) {
         found[q] = adjacency_.distances(q, part(keys, bounds, q), most);
       });
@@ -256,7 +254,7 @@ class HeldAdjacency {
     require(most >= 0 && most < Incidence::kFar, "fewer than 255 hops");
     std::vector<double> out(wanted.size());
     {
-      WithoutGil const nogil;
+      NativeRun const run;
       parallel_for(adjacency_.n_queries(), threads_, [&](int, std::size_t q) {
         FpEnvGuard const fp;
         auto const begin = static_cast<std::size_t>(bounds[q]);
@@ -279,7 +277,7 @@ class HeldAdjacency {
     for (std::uint32_t q : queries) require(q < adjacency_.n_queries(), "a known query");
     std::vector<std::vector<Adjacency::Neighbour>> found(values.size());
     {
-      WithoutGil const nogil;
+      NativeRun const run;
       parallel_for(values.size(), threads_, [&](int, std::size_t i) {
         found[i] = adjacency_.neighbours(queries[i], values[i]);
       });
@@ -318,7 +316,7 @@ void bind_arms(py::module_& parent) {
   py::module_ m = parent.def_submodule("arms", "What arms beside text and vectors read.");
   py::class_<HeldAudience>(m, "Audience")
       .def(py::init([](std::shared_ptr<Snapshot> snapshot, std::shared_ptr<Request> request) {
-             WithoutGil const nogil;
+             NativeRun const run;
              return std::make_unique<HeldAudience>(std::move(snapshot), std::move(request));
            }),
            py::arg("snapshot").none(false), py::arg("request").none(false))
@@ -347,7 +345,7 @@ void bind_arms(py::module_& parent) {
       .def(py::init([](std::shared_ptr<Snapshot> edges, std::shared_ptr<Request> edge_request,
                        std::size_t participants, std::shared_ptr<Snapshot> nodes,
                        std::shared_ptr<Request> node_request) {
-             WithoutGil const nogil;
+             NativeRun const run;
              return std::make_unique<HeldAdjacency>(std::move(edges), std::move(edge_request),
                                                     participants, std::move(nodes),
                                                     std::move(node_request));

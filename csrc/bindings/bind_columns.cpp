@@ -42,7 +42,7 @@ void bind_cells(py::module_& m) {
   py::class_<CellDirectory, std::shared_ptr<CellDirectory>>(m, "CellDirectory")
       .def(py::init([](py::list const& parts, std::size_t n_rows) {
              std::vector<CellPart> const taken = take_cell_parts(parts, n_rows);
-             WithoutGil const nogil;
+             NativeRun const run;
              return std::make_shared<CellDirectory>(taken, n_rows);
            }),
            py::arg("parts"), py::arg("n_rows"))
@@ -54,7 +54,7 @@ void bind_cells(py::module_& m) {
         std::vector<CellPart> const taken = take_cell_parts(parts, n_rows);
         std::vector<std::uint32_t> order;
         {
-          WithoutGil const nogil;
+          NativeRun const run;
           order = sort_rows(taken, n_rows, span_of(cluster), span_of(seqs));
         }
         return give(std::move(order));
@@ -107,7 +107,7 @@ std::shared_ptr<LexicalColumn> lexical_from_parts(std::string name, py::dict con
   auto const offsets = take_buffer<std::uint64_t>(at("forward_offsets"), "forward_offsets");
   p.forward_bytes = take_buffer<std::uint8_t>(at("forward_bytes"), "forward_bytes");
   if (!parts.contains("postings")) {  // of format 1
-    WithoutGil const nogil;
+    NativeRun const run;
     check_cuts(p, offsets.span());
     p.forward_offsets = NarrowOffsets(offsets.span());
     convert_forward_1(p);
@@ -122,7 +122,7 @@ std::shared_ptr<LexicalColumn> lexical_from_parts(std::string name, py::dict con
   p.runs = pairs_of<PostingRun>(take_buffer<std::uint32_t>(at("runs"), "runs"));
   p.escape_offsets = take_buffer<std::uint32_t>(at("escape_offsets"), "escape_offsets");
   p.escapes = pairs_of<PostingEscape>(take_buffer<std::uint32_t>(at("escapes"), "escapes"));
-  WithoutGil const nogil;
+  NativeRun const run;
   check_cuts(p, offsets.span());
   p.forward_offsets = NarrowOffsets(offsets.span());
   check_lexical(p, threads);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bindings/bind.hpp"
+#include "bindings/native_run.hpp"
 #include "bindings/take.hpp"
 #include "core/error.hpp"
 #include "core/fp_env.hpp"
@@ -80,15 +81,13 @@ std::shared_ptr<AttributeColumn> build_column(
   std::size_t const n_values = std::visit([](auto const& typed) { return typed.size(); }, taken);
   ValidityBits const bits = take_valid(valid, first_valid, n_values);
   if (!offsets) {
-    WithoutGil const release;
-    FpEnvGuard const fp_env;
+    NativeRun const run;
     return std::make_shared<AttributeColumn>(build_scalar_column(taken, bits));
   }
   std::span<std::int64_t const> const lists = view_of<std::int64_t>(*offsets);
   check_offsets(lists, static_cast<std::int64_t>(n_values), "offsets");
   ValidityBits const list_bits = take_valid(list_valid, first_list_valid, lists.size() - 1);
-  WithoutGil const release;
-  FpEnvGuard const fp_env;
+  NativeRun const run;
   return std::make_shared<AttributeColumn>(build_list_column(lists, list_bits, taken, bits));
 }
 
@@ -112,7 +111,7 @@ void run_bound(FilterProgram const& program, Columns const& columns, F f) {
   std::vector<AttributeColumn const*> pointers;
   for (auto const& column : take_all(columns)) pointers.push_back(column.get());
   Row const n_rows = columns.empty() ? 0 : columns.front()->n_rows;
-  WithoutGil const release;
+  NativeRun const run;
   f(BoundFilter(program, pointers, n_rows), n_rows);
 }
 
@@ -123,6 +122,7 @@ py::array_t<bool> evaluate(FilterProgram const& program, Columns const& columns)
   bool* const out = matches.mutable_data();
   run_bound(program, columns, [out](BoundFilter const& bound, Row n_rows) {
     for (Row row = 0; row < n_rows; row += kTileRows) {
+      poll_interrupt();
       TileMask const mask = bound.evaluate(row / kTileRows);
       Row const n = std::min(kTileRows, n_rows - row);
       require(!(mask & ~TileMask::below(n)).any(), "no match past the last row");

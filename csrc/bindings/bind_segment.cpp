@@ -10,6 +10,7 @@
 
 #include "bindings/bind.hpp"
 #include "bindings/held.hpp"
+#include "bindings/native_run.hpp"
 #include "bindings/scopes.hpp"
 #include "bindings/take.hpp"
 #include "engine/device_snapshot.hpp"
@@ -56,8 +57,10 @@ void bind_snapshot(py::module_& m) {
             std::vector<std::int32_t> segments(n);
             std::vector<Row> rows(n);
             {
-              WithoutGil const nogil;
+              NativeRun const run;
+              SteadyPoll poll;
               for (std::size_t i = 0; i < n; ++i) {
+                poll.step();
                 std::tie(segments[i], rows[i]) =
                     locate(snapshot, encode_cell(parts, i), key_at(column, i));
               }
@@ -78,7 +81,7 @@ void bind_snapshot(py::module_& m) {
               taken.push_back({segment, column, guest->take(), span_of(order)});
             }
             auto out = std::make_shared<Snapshot>(snapshot);
-            WithoutGil const nogil;
+            NativeRun const run;
             out->device = std::make_shared<DeviceSnapshot>(
                 folder, ordinal, snapshot, previous == nullptr ? nullptr : previous->device.get(),
                 taken);
@@ -109,8 +112,10 @@ void bind_snapshot(py::module_& m) {
             std::vector<std::int32_t> segments;
             std::vector<Row> rows;
             {
-              WithoutGil const nogil;
+              NativeRun const run;
+              SteadyPoll poll;
               for (std::size_t i = 0; i < n; ++i) {
+                poll.step();
                 for (std::string const& cell : scopes.distinct()[scopes.scope_of()[i]]->cells) {
                   auto const [segment, row] = locate(snapshot, cell, key_at(column, i));
                   if (segment < 0) continue;
@@ -128,7 +133,7 @@ void bind_snapshot(py::module_& m) {
           [](Snapshot const& snapshot, std::vector<std::optional<std::string>> const& pattern) {
             Scope scope;
             {
-              WithoutGil const nogil;
+              NativeRun const run;
               scope = match_cells(snapshot, pattern);
             }
             py::list out;
@@ -154,7 +159,7 @@ void bind_segment(py::module_& m) {
              parts.lexical = take_all(lexical);
              parts.dense = take_all(dense);
              parts.attributes = take_all(attributes);
-             WithoutGil const nogil;
+             NativeRun const run;
              parts.keys = KeyTable(std::move(column), parts.cells);
              return std::make_shared<Segment>(std::move(parts));
            }),
@@ -190,7 +195,7 @@ void bind_segment(py::module_& m) {
       .def(
           "without",
           [](SegmentView const& view, Array<Row> const& rows) {
-            WithoutGil const nogil;
+            NativeRun const run;
             return std::make_shared<SegmentView>(view.without(span_of(rows)));
           },
           "The view after the death of these live, distinct rows.", py::arg("rows"));
@@ -204,7 +209,7 @@ void bind_segment(py::module_& m) {
         for (auto const& one : cluster) codes.push_back(span_of(one));
         MergeOrder order;
         {
-          WithoutGil const nogil;
+          NativeRun const run;
           order = merge_order(views, codes);
         }
         return py::make_tuple(give(std::move(order.source)), give(std::move(order.source_row)));

@@ -9,6 +9,7 @@
 
 #include "bindings/bind.hpp"
 #include "bindings/held.hpp"
+#include "bindings/native_run.hpp"
 #include "bindings/take.hpp"
 #include "core/formulas.hpp"
 #include "core/fp_env.hpp"
@@ -81,7 +82,7 @@ py::tuple order(Pools const& pools, std::vector<Array<std::int64_t>> const& ties
   }
   Selected ordered;
   {
-    WithoutGil const nogil;
+    NativeRun const run;
     ordered = order_pool(pools.view(), spans, threads);
   }
   return give_selected(std::move(ordered));
@@ -94,8 +95,7 @@ py::dict dedup(Pools const& pools, HeldExecution const& execution, std::size_t c
           "one preference an entry");
   Deduped found;
   {
-    WithoutGil const nogil;
-    FpEnvGuard const fp;
+    NativeRun const run;
     pools.check_rows(execution, column);
     found = dedup_pool(*execution.snapshot, pools.view(), params, execution.request->threads);
   }
@@ -117,8 +117,7 @@ py::dict diversify(Pools const& pools, HeldExecution const& execution,
           "tokens an entry and a budget a query");
   Diversified found;
   {
-    WithoutGil const nogil;
-    FpEnvGuard const fp;
+    NativeRun const run;
     if (column) pools.check_rows(execution, *column);
     found = diversify_pool(*execution.snapshot, pools.view(), params, execution.request->threads);
   }

@@ -21,11 +21,17 @@ inline void check_signals() {
 // the lock to another thread.
 inline unsigned long main_thread = 0;
 
+// In a forked child too, where another thread may be the main one.
 inline void remember_main_thread() {
-  main_thread = pybind11::module_::import("threading")
-                    .attr("main_thread")()
-                    .attr("ident")
-                    .cast<unsigned long>();
+  auto const remember = [] {
+    main_thread = pybind11::module_::import("threading")
+                      .attr("main_thread")()
+                      .attr("ident")
+                      .cast<unsigned long>();
+  };
+  remember();  // threading learns of forks before this does, since it is loaded now
+  pybind11::module_::import("os").attr("register_at_fork")(pybind11::arg("after_in_child") =
+                                                               pybind11::cpp_function(remember));
 }
 
 // Made while the lock is held.

@@ -15,10 +15,12 @@ constexpr std::chrono::milliseconds kPause{50};
 thread_local InterruptCheck t_check = nullptr;
 thread_local Clock::time_point t_next;
 thread_local std::atomic<bool> const* t_stopped = nullptr;
+thread_local bool t_interrupted = false;
 
 }  // namespace
 
 InterruptGuard::InterruptGuard(InterruptCheck check) : outer_(std::exchange(t_check, check)) {
+  t_interrupted = false;
   if (check != nullptr) t_next = Clock::now() + kPause;
 }
 
@@ -28,6 +30,7 @@ InterruptGuard::~InterruptGuard() {
 
 StopGuard::StopGuard(std::atomic<bool> const& stopped) {
   t_stopped = &stopped;
+  t_interrupted = false;
 }
 
 StopGuard::~StopGuard() {
@@ -36,11 +39,19 @@ StopGuard::~StopGuard() {
 
 void poll_interrupt() {
   // Nobody sees this error: the thread that was helped throws what stopped it.
-  if (t_stopped != nullptr && t_stopped->load(std::memory_order_relaxed))
+  if (t_stopped != nullptr && t_stopped->load(std::memory_order_relaxed)) {
+    t_interrupted = true;
     throw Error(ErrorCode::kInternal, "hyrecall", "stopped beside another thread");
+  }
   if (t_check == nullptr || Clock::now() < t_next) return;
+  t_interrupted = true;
   t_check();
+  t_interrupted = false;
   t_next = Clock::now() + kPause;
+}
+
+bool was_interrupted() {
+  return t_interrupted;
 }
 
 }  // namespace hyrecall

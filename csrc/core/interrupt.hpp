@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 namespace hyrecall {
 
@@ -31,5 +32,20 @@ class StopGuard {
 
 // For every loop that may take longer than a few milliseconds: reads the clock, no more.
 void poll_interrupt();
+
+// Whether a poll of this thread has thrown since its guard was made.
+bool was_interrupted();
+
+// The same for loops whose steps take nanoseconds: polls once in many.
+class SteadyPoll {
+ public:
+  void step() {
+    if (++n_steps_ % kSteps == 0) poll_interrupt();
+  }
+
+ private:
+  static constexpr std::uint32_t kSteps = 1 << 16;
+  std::uint32_t n_steps_ = 0;
+};
 
 }  // namespace hyrecall

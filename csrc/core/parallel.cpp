@@ -11,6 +11,7 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/fp_env.hpp"
@@ -39,13 +40,18 @@ struct Job {
       poll_interrupt();
       return false;
     } catch (...) {
-      std::lock_guard const lock(error_mutex);
-      error = std::current_exception();
-      error_item = 0;
-      interrupted.store(true, std::memory_order_relaxed);
-      next.store(n_items, std::memory_order_relaxed);
+      end(std::current_exception());
       return true;
     }
+  }
+
+  // What interrupts the caller ends the helpers too, and is what the caller gets.
+  void end(std::exception_ptr interrupt) {
+    std::lock_guard const lock(error_mutex);
+    error = std::move(interrupt);
+    error_item = 0;
+    interrupted.store(true, std::memory_order_relaxed);
+    next.store(n_items, std::memory_order_relaxed);
   }
 
   void work(int worker) {
@@ -55,6 +61,7 @@ struct Job {
       try {
         (*body)(worker, item);
       } catch (...) {
+        if (worker == 0 && was_interrupted()) return end(std::current_exception());
         std::lock_guard const lock(error_mutex);
         if (!error || item < error_item) {
           error = std::current_exception();

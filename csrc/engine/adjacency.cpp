@@ -5,6 +5,7 @@
 
 #include "core/error.hpp"
 #include "core/formulas.hpp"
+#include "core/interrupt.hpp"
 #include "core/parallel.hpp"
 
 namespace hyrecall {
@@ -96,6 +97,7 @@ std::vector<double> Adjacency::spread(std::size_t query, std::span<KeyValue cons
   for (KeyValue const& key : targets) items.push_back(nodes.find(key));
   std::vector<double> out(targets.size(), 0.0);
   for (std::size_t source = 0; source < sources.size(); ++source) {
+    poll_interrupt();
     for (std::size_t t = 0; t < targets.size(); ++t) {
       if (targets[t] == sources[source]) out[t] = std::max(out[t], scores[source]);
     }

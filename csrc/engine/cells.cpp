@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/hash.hpp"
+#include "core/interrupt.hpp"
 #include "core/parallel.hpp"
 
 namespace hyrecall {
@@ -161,7 +162,9 @@ std::vector<std::uint32_t> sort_rows(std::span<CellPart const> parts, std::size_
   std::unordered_map<std::string, std::uint32_t, BytesHash, std::equal_to<>> numbers;
   std::vector<std::uint32_t> cell_of_row(n_rows);
   std::string key;
+  SteadyPoll poll;
   for (std::size_t row = 0; row < n_rows; ++row) {
+    poll.step();
     key.clear();
     for (CellPart const& part : parts) append_part(key, part, row);
     auto found = numbers.find(std::string_view(key));
@@ -186,6 +189,7 @@ std::vector<std::uint32_t> sort_rows(std::span<CellPart const> parts, std::size_
   for (std::uint32_t row = 0; row < n_rows; ++row) order[next[cell_of_row[row]]++] = row;
 
   auto const before = [&](std::uint32_t a, std::uint32_t b) {
+    poll.step();
     if (!cluster.empty() && cluster[a] != cluster[b]) return cluster[a] < cluster[b];
     return seqs[a] < seqs[b];
   };

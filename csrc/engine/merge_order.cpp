@@ -4,6 +4,8 @@
 #include <string_view>
 #include <tuple>
 
+#include "core/interrupt.hpp"
+
 namespace hyrecall {
 
 MergeOrder merge_order(std::span<std::shared_ptr<SegmentView const> const> views,
@@ -28,19 +30,22 @@ MergeOrder merge_order(std::span<std::shared_ptr<SegmentView const> const> views
     Row row;
   };
   std::vector<Entry> entries;
+  SteadyPoll poll;
   for (std::uint32_t v = 0; v < views.size(); ++v) {
     Segment const& segment = views[v]->segment();
     for (std::uint32_t cell = 0; cell < segment.p.cells.size(); ++cell) {
       auto const place = std::lower_bound(cells.begin(), cells.end(), segment.p.cells.key(cell));
       RowRange const rows = segment.p.cells.rows(cell);
       for (Row row = rows.begin; row < rows.end; ++row) {
+        poll.step();
         if (!views[v]->live()[row]) continue;
         entries.push_back({static_cast<std::uint32_t>(place - cells.begin()),
                            cluster.empty() ? 0 : cluster[v][row], segment.p.seqs[row], v, row});
       }
     }
   }
-  std::sort(entries.begin(), entries.end(), [](Entry const& a, Entry const& b) {
+  std::sort(entries.begin(), entries.end(), [&poll](Entry const& a, Entry const& b) {
+    poll.step();
     return std::tie(a.cell, a.cluster, a.seq) < std::tie(b.cell, b.cluster, b.seq);
   });
   MergeOrder order;

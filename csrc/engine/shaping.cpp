@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/formulas.hpp"
+#include "core/interrupt.hpp"
 #include "core/parallel.hpp"
 #include "engine/row_block.hpp"
 
@@ -72,6 +73,7 @@ QueryDeduped dedup_query(Snapshot const& snapshot, PoolView const& pool, DedupPa
            params.preference[begin + a] < params.preference[begin + b];
   };
   for (std::size_t entry = 0; entry < n; ++entry) {
+    poll_interrupt();
     std::size_t cluster = clusters.size();
     if (vectors.has(entry)) {
       DenseColumn const& column = vectors.column_of(entry);
@@ -176,6 +178,7 @@ QueryDiversified diversify_query(Snapshot const& snapshot, PoolView const& pool,
   for (std::size_t entry = 1; entry < n; ++entry) heap.push_back({value_of(entry), entry});
   std::make_heap(heap.begin(), heap.end());
   while (out.chosen.size() < n_wanted && !heap.empty()) {
+    poll_interrupt();
     std::pop_heap(heap.begin(), heap.end());
     auto const [value, entry] = heap.back();
     heap.pop_back();

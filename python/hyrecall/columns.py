@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 from hyrecall.arrow_casts import cast_line, join_column, type_nulls
 from hyrecall.arrow_checks import check_column, is_list
 from hyrecall.arrow_plain import plain_column
-from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
+from hyrecall.errors import DTypeError, KeyConflictError, OptionError, ShapeError, error
+from hyrecall.manifest import MOST_ROWS
 from hyrecall.matrices import VectorInput, describe_row
 from hyrecall.schema import Schema
 from hyrecall.vectors import read_vectors
@@ -94,7 +95,7 @@ def read_table(
     KeyConflictError
         A null key. Duplicates are the engine's to find.
     ShapeError
-        Vectors of another shape, or rows of different lengths.
+        Vectors of another shape, rows of different lengths, or too many rows.
     OptionError
         A column that is missing, ambiguous or given twice; a value that its type does not allow
         (text that is not UTF-8, offsets that lead out of the column); NaN or infinity.
@@ -116,7 +117,10 @@ def read_table(
     """
     given = {} if vectors is None else vectors
     _check_arms(given, schema)
-    reader = _Reader(_take_table(source, schema, given), row_name, types or {})
+    table = _take_table(source, schema, given)
+    if table.num_rows > MOST_ROWS:
+        raise error(ShapeError, "table", f"at most {MOST_ROWS} rows", table.num_rows)
+    reader = _Reader(table, row_name, types or {})
     rows = {name: _row_column(reader, schema, name) for name in schema.row_columns}
     for name, kind in reader.types.items():
         rows[name] = join_column(rows[name], kind, name, reader.where)

@@ -16,8 +16,7 @@ from hyrecall.analyzer import Analyzer
 from hyrecall.arrow_values import readable
 from hyrecall.attributes import attribute_column
 from hyrecall.columns import Columns
-from hyrecall.errors import KeyConflictError, ShapeError, error
-from hyrecall.manifest import MOST_ROWS
+from hyrecall.errors import KeyConflictError, error
 from hyrecall.progress import Progress, ProgressFunction
 from hyrecall.schema import Schema
 
@@ -149,8 +148,6 @@ def build_segment(
 ) -> Segment:
     """Sort, copy and index the columns of a table: one permuted copy of each."""
     n_rows = columns.n_rows
-    if n_rows > MOST_ROWS:
-        raise error(ShapeError, "table", f"at most {MOST_ROWS} rows", n_rows)
     cells = [one_array(columns.rows.column(name)) for name in schema.cell_columns]
     cluster = np.zeros(0, np.int64)
     if schema.cluster is not None:

@@ -311,6 +311,17 @@ def test_lines_that_cannot_be_kept_are_named_and_the_exit_code_says_so(
     assert run("import", lines, "--from", "word").code == 1
 
 
+def test_compact_gives_back_what_an_erase_left(run: Run, store: Path) -> None:
+    with opened(store) as memory:
+        kept = memory.remember("tea " * 100_000, user_id="ann")
+        memory.forget(kept.id, user_id="ann", erase=True)
+    done = run("compact", "--json").data
+    assert done["bytes_before"] > 400_000 > done["bytes_after"]
+    assert done["wal_truncated"]
+    after = f"{done['bytes_after']:,}"
+    assert run("compact").out == f"{after} bytes before, {after} after\n"
+
+
 def test_doctor_looks_over_and_repairs(run: Run, filled: Path) -> None:
     reply = run("doctor", "--full", "--json")
     assert reply.code == 0, reply.out

@@ -43,7 +43,7 @@ def require_oracle(subject: EngineSubject, rows: list[Row], call: Call) -> None:
 
 
 def test_lexical_lists_over_many_blocks_equal_a_full_sort(
-    make_engine: Callable[..., EngineSubject],
+    make_engine: Callable[..., EngineSubject], effort: Effort
 ) -> None:
     draw = Draw(11)
     shape = Shape(cell=("tenant",), dense={})
@@ -56,7 +56,8 @@ def test_lexical_lists_over_many_blocks_equal_a_full_sort(
     queries += [Words(words[0]), Words(words[-1]), draw_query(draw, words), draw_query(draw, words)]
     scopes = tuple(draw.choice((everyone, frozenset({rows[0].cell}))) for _ in queries)
     oracle = Oracle(shape, rows)
-    for bm25 in (*PRESETS, replace(LUCENE, k1=0.0), replace(OKAPI, b=1.0)):
+    forms = (replace(LUCENE, k1=0.0), replace(OKAPI, b=1.0), *PRESETS)
+    for bm25 in forms[: effort.cases(quick=4, full=len(forms))]:
         call = Call(scopes, texts={"text": tuple(queries)}, limit=7000, bm25=bm25)
         whole = [oracle.recall(call, query) for query in range(len(queries))]
         assert max(map(len, whole)) > 1000

@@ -66,13 +66,13 @@ TEST(cell_encodings_of_different_tuples_differ) {
   CHECK_EQ(distinct.size(), texts.size());
 }
 
-TEST(cells_out_of_order_are_an_error_of_ours) {
+TEST(cells_out_of_order_are_a_damaged_file) {
   std::vector<CellPart> const parts{column_of(std::vector<std::string>{"b", "a"})};
   bool refused = false;
   try {
     CellDirectory const directory(parts, 2);
   } catch (Error const& error) {
-    refused = error.code() == ErrorCode::kInternal;
+    refused = error.code() == ErrorCode::kCorrupt;
   }
   CHECK(refused);
 }

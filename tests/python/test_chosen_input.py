@@ -111,16 +111,29 @@ def test_a_phrase_of_too_many_tokens_is_refused_by_its_place() -> None:
     assert str(caught.value) == ("text[1]: expected a phrase of at most 4096 tokens, got 4097")
 
 
-INTERRUPTED = """
-import os, signal, sys, threading, time
-import pyarrow as pa
-import hyrecall as hr
-
+PHRASES = """
 n = 200
 table = pa.table({"id": range(n), "text": ["a " * 10_000] * n})
 schema = hr.Schema(key="id", cell=None, text="text")
-index = hr.Index.build(table, schema, device="cpu", threads=int(sys.argv[2]))
-phrase = hr.Phrase("a " * 1000)
+index = hr.Index.build(table, schema, device="cpu", threads=threads)
+options = {"text": [hr.Phrase("a " * 1000)] * n_queries}
+"""
+SHAPING = """
+n = 40_000
+vectors = np.random.default_rng(1).standard_normal((n, 16), np.float32)
+schema = hr.Schema(key="id", cell=None, vector="v")
+table = pa.table({"id": range(n)})
+index = hr.Index.build(table, schema, vectors={"v": vectors}, device="cpu", threads=threads)
+options = {"vectors": vectors[:n_queries], "depth": n, "limit": n, "shaping": [SHAPE]}
+"""
+INTERRUPTED = """
+import os, signal, sys, threading, time
+import numpy as np
+import pyarrow as pa
+import hyrecall as hr
+
+n_queries, threads = map(int, sys.argv[1:])
+PREPARE
 sent = []
 
 def interrupt():
@@ -129,16 +142,31 @@ def interrupt():
 
 threading.Timer(0.5, interrupt).start()
 try:
-    index.recall(text=[phrase] * int(sys.argv[1]))
+    index.recall(**options)
 except KeyboardInterrupt:
     print(time.monotonic() - sent[0])
 """
 
 
-@pytest.mark.parametrize(("n_queries", "threads"), [(1, 1), (8, 2)])
-def test_an_interrupt_ends_a_long_recall(n_queries: int, threads: int) -> None:
+@pytest.mark.parametrize(
+    ("prepare", "n_queries", "threads"),
+    [
+        (PHRASES, 1, 1),
+        (PHRASES, 8, 2),
+        (SHAPING.replace("SHAPE]", "hr.Dedup(0.99)]"), 1, 1),
+        (SHAPING.replace("SHAPE]", "hr.MMR(0.5)]"), 2, 2),
+    ],
+    ids=["phrase", "phrases", "dedup", "mmr"],
+)
+def test_an_interrupt_ends_a_long_recall(prepare: str, n_queries: int, threads: int) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, str(n_queries), str(threads)],
+        [
+            sys.executable,
+            "-c",
+            INTERRUPTED.replace("PREPARE", prepare),
+            str(n_queries),
+            str(threads),
+        ],
         capture_output=True,
         text=True,
         check=False,
@@ -146,3 +174,43 @@ def test_an_interrupt_ends_a_long_recall(n_queries: int, threads: int) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 2.0  # it took as long as the whole recall
+
+
+FORKED = """
+import os, signal, sys, threading, time
+import pyarrow as pa
+import hyrecall as hr
+
+n_queries, threads = 1, 1
+PREPARE
+
+def recall():
+    begun = time.monotonic()
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        index.recall(**options)
+    except KeyboardInterrupt:
+        os._exit(0 if time.monotonic() - begun < 2.5 else 3)
+    os._exit(4)
+
+def fork():
+    child = os.fork()
+    if child == 0:
+        recall()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+thread = threading.Thread(target=fork)
+thread.start()
+thread.join()
+"""
+
+
+def test_an_interrupt_is_heard_in_a_child_that_another_thread_forked() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKED.replace("PREPARE", PHRASES)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr

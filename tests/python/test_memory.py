@@ -61,8 +61,8 @@ print(json.dumps({"input": table.nbytes + vectors.nbytes, "index": nbytes, "befo
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 @pytest.mark.parametrize(
     ("n", "dim", "n_words"),
-    [(200_000, 384, 36), (250_000, 2, 60)],
-    ids=["300 MB of vectors", "text alone"],
+    [(100_000, 384, 36), (200_000, 2, 60)],
+    ids=["150 MB of vectors", "text alone"],
 )
 def test_a_build_peaks_at_input_and_index_and_a_tenth(n: int, dim: int, n_words: int) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}

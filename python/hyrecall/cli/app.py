@@ -17,7 +17,7 @@ from hyrecall.cli.demo import demo
 from hyrecall.cli.eval_command import evaluate
 from hyrecall.cli.index_command import index
 from hyrecall.cli.info_command import info
-from hyrecall.cli.memory_commands import doctor, forget, reembed, remember
+from hyrecall.cli.memory_commands import compact, doctor, forget, reembed, remember
 from hyrecall.cli.recall_command import recall
 from hyrecall.cli.show import say
 from hyrecall.cli.transfer_command import export, import_
@@ -127,7 +127,20 @@ def _settings(
     """Take what stands before the command's name; the group reads ``debug``."""
 
 
-for command in (index, recall, batch, info, demo, tune, remember, forget, reembed, export, doctor):
+for command in (
+    index,
+    recall,
+    batch,
+    info,
+    demo,
+    tune,
+    remember,
+    forget,
+    reembed,
+    export,
+    doctor,
+    compact,
+):
     app.command()(command)
 app.command("eval")(evaluate)
 app.command("import")(import_)

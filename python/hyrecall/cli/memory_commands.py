@@ -29,7 +29,7 @@ from hyrecall.cli.show import print_json, print_table, say
 from hyrecall.errors import OptionError, error
 from hyrecall.settings import read_settings
 
-__all__ = ["doctor", "forget", "reembed", "remember"]
+__all__ = ["compact", "doctor", "forget", "reembed", "remember"]
 
 
 def remember(
@@ -149,6 +149,16 @@ def reembed(
         )
     if done.errors or done.stopped is not None:
         raise typer.Exit(1)
+
+
+def compact(path: StorePath = None, as_json: AsJson = False) -> None:
+    """Give back the room on the disk that nothing uses any more, as after a large erase."""
+    with opened(path) as memory:
+        done = memory.compact()
+    if as_json:
+        print_json(asdict(done))
+    else:
+        print(f"{done.bytes_before:,} bytes before, {done.bytes_after:,} after")
 
 
 def doctor(

@@ -135,6 +135,8 @@ def tried(damage: Damage, seed: int, n: int, outcome: Callable[[], str], tally: 
         replace_by(path, content)
         counts[outcome()] += 1
         replace_by(path, whole)
+        if counts["wrong"]:
+            break
     tally.write_text("\n".join(counts.elements()))
     return WRONG if counts["wrong"] else 0
 

@@ -42,7 +42,7 @@ class Length:
     seconds: float
 
 
-QUICK, FULL = Length(40, 0.0), Length(500, 60.0)
+QUICK, FULL = Length(25, 0.0), Length(500, 60.0)
 
 
 class Shared:

@@ -14,7 +14,7 @@ from hyrecall.memory.follower import INDEX
 from memory.small_store import episode, follower_of, remember, replies
 
 OPEN_SECONDS = 2.0
-QUICK, FULL = 8_000, 100_000
+QUICK, FULL = 4_000, 100_000
 
 
 def opened(folder: Path) -> tuple[str, float, bytes]:
@@ -40,11 +40,11 @@ def test_a_store_is_open_again_within_two_seconds(
     n_rows = FULL if request.config.getoption("--laws") == "full" else QUICK
     folder = tmp_path / "store"
     database = Database.open(folder)
-    for first in range(0, n_rows, 5_000):
+    for first in range(0, n_rows, 2_000):
         users = ("alice", "bob", None, *(f"user{number}" for number in range(47)))
         remember(
             database,
-            *(episode(first + at, user=users[at % len(users)]) for at in range(5_000)),
+            *(episode(first + at, user=users[at % len(users)]) for at in range(2_000)),
         )
     database.close()
     built, building, wanted = opened(folder)
