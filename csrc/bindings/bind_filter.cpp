@@ -98,7 +98,20 @@ FilterProgram make_test(FilterProgram::Kind kind, std::uint32_t column) {
   return program;
 }
 
+constexpr std::size_t kMostLevels = 1'000;  // programs are walked, and end, by recursion
+
+std::size_t levels_of(FilterProgram const& program) {
+  std::size_t below = 0;
+  for (FilterProgram const& child : program.children) below = std::max(below, levels_of(child));
+  return below + 1;
+}
+
 FilterProgram join(FilterProgram::Kind kind, std::vector<FilterProgram> children) {
+  for (FilterProgram const& child : children) {
+    if (levels_of(child) < kMostLevels) continue;
+    throw Error(ErrorCode::kOption, "filter",
+                "expected at most " + std::to_string(kMostLevels) + " levels, got more");
+  }
   FilterProgram program;
   program.kind = kind;
   program.children = std::move(children);

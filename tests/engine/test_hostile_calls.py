@@ -82,3 +82,11 @@ def test_valid_has_a_byte_for_each_query(index: hr.Index) -> None:
     request.add_dense(0, "v", np.ones((2, 2), np.float32), np.ones(2, np.uint8), None)
     assert request.n_arms == 1
     assert index.device == "cpu"
+
+
+def test_a_filter_of_more_levels_than_the_stack_holds_is_refused() -> None:
+    program = _core.FilterProgram.is_null(0)
+    for _ in range(999):
+        program = _core.FilterProgram.complement(program)
+    with pytest.raises(hr.OptionError, match="^filter: expected at most 1000 levels, got more$"):
+        _core.FilterProgram.complement(program)
