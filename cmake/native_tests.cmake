@@ -3,6 +3,9 @@ file(GLOB HYRECALL_TEST_SOURCES CONFIGURE_DEPENDS tests/native/*.cpp)
 add_executable(hyrecall_native_tests ${HYRECALL_TEST_SOURCES})
 target_link_libraries(hyrecall_native_tests PRIVATE hyrecall_engine)
 target_include_directories(hyrecall_native_tests PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+if(HYRECALL_PCH)
+  target_precompile_headers(hyrecall_native_tests PRIVATE ${HYRECALL_STANDARD_HEADERS})
+endif()
 
 # Readers beside writers, for as long as one likes: for the thread sanitizer above all.
 add_executable(hyrecall_stress tests/native/stress/main.cpp)
