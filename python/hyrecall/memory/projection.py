@@ -14,16 +14,13 @@ from typing import Any
 
 import apsw
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall.embed.protocol import norms
-from hyrecall.errors import OptionError
 from hyrecall.memory.cells import Cell, is_sound_cell
 from hyrecall.memory.codec import (
     CHECKED,
     N_CHECKED,
-    decode_vector,
     is_sound,
     to_json,
     vector_checksum,
@@ -199,15 +196,20 @@ def _batch(
     """
     names = list(columns)
     end = _FIRST + len(names)
+    # What no checksum covers of a row: times and counts.
+    numbers = [_FIRST + at for at, one in enumerate(columns.values()) if _is_number(one.type)]
+    sound_cells: dict[tuple[Any, ...], bool] = {}
     places = [_FIRST + names.index(name) for name in (key, *CELL)]
     live, gone, kept, n_damaged = [], [], set(), 0
     for row in found:
         cell, checks = row[end : end + _N_CELL], row[end + _N_CELL :]
-        is_named = is_sound_cell(cell) and is_text(row[places[0]])
+        if cell not in sound_cells:
+            sound_cells[cell] = is_sound_cell(cell)
+        is_named = sound_cells[cell] and is_text(row[places[0]])
         if not row[1]:
             is_good = False
         else:
-            is_good = is_named and is_whole(checks) and _has_types(row, columns)
+            is_good = is_named and is_whole(checks) and _are_numbers(row, numbers)
             n_damaged += not is_good
         name = (row[places[0]], tuple(row[place] for place in places[1:]))
         if is_good:
@@ -223,13 +225,12 @@ def _batch(
     return Batch(pa.table(arrays, names=names), gone, last, len(found), n_damaged), live
 
 
-def _has_types(row: Sequence[Any], columns: Mapping[str, Column]) -> bool:
-    """Say whether what no checksum covers can stand in an index: the times and counts."""
-    return all(
-        value is None or isinstance(value, int)
-        for value, column in zip(row[_FIRST:], columns.values(), strict=False)
-        if pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type)
-    )
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_timestamp(kind))
+
+
+def _are_numbers(row: Sequence[Any], places: Sequence[int]) -> bool:
+    return all(row[at] is None or isinstance(row[at], int) for at in places)
 
 
 class _SoundOnce:
@@ -277,19 +278,15 @@ def _vectors(kept: Sequence[tuple[bytes | None, str, int | None]], dim: int) -> 
     """
     vectors = np.zeros((len(kept), dim), np.float32)
     missing = np.ones(len(kept), np.bool_)
+    whole, blobs = [], []
     for at, (blob, model, checksum) in enumerate(kept):
-        is_whole = checksum is None or vector_checksum(blob, model) == checksum
-        vector = _decoded(blob) if is_whole else None
-        if vector is not None:
-            vectors[at], missing[at] = vector, False
+        if blob is not None and (checksum is None or vector_checksum(blob, model) == checksum):
+            whole.append(at)
+            blobs.append(blob)
+    if whole:
+        vectors[whole] = np.frombuffer(b"".join(blobs), "<f4").reshape(-1, dim)
+        missing[whole] = False
+    missing |= ~np.isfinite(vectors).all(axis=1)  # of rows without a checksum
+    vectors[missing] = 0
     missing |= ~norms(vectors)[1]
     return pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), dim, mask=pa.array(missing))
-
-
-def _decoded(blob: bytes | None) -> npt.NDArray[np.float32] | None:
-    if blob is None:
-        return None
-    try:
-        return decode_vector(blob)
-    except OptionError:
-        return None

@@ -30,18 +30,20 @@ def checksum(*values: str | bytes | float | None) -> int:
     >>> checksum("a", None, 1) == checksum("a", None, 1), checksum("a") == checksum(b"a")
     (True, False)
     """
-    digest = xxhash.xxh3_64_digest(b"\0".join(map(_encoded, values)))
+    parts = []
+    for value in values:  # in one loop: each row that is read comes by here
+        if isinstance(value, str):
+            parts.append(b"text " + value.encode("utf-8", "surrogateescape"))
+        elif value is None:
+            parts.append(b"None")
+        elif isinstance(value, bytes):
+            parts.append(b"blob " + value)
+        elif isinstance(value, float):
+            parts.append(ascii(value + 0.0).encode())  # SQLite gives 0.0 for -0.0
+        else:
+            parts.append(b"%d" % value)
+    digest = xxhash.xxh3_64_digest(b"\0".join(parts))
     return int.from_bytes(digest, "big", signed=True)
-
-
-def _encoded(value: str | bytes | float | None) -> bytes:
-    if isinstance(value, str):
-        return b"text " + value.encode("utf-8", "surrogateescape")
-    if isinstance(value, bytes):
-        return b"blob " + value
-    if isinstance(value, float):
-        value += 0.0  # SQLite gives 0.0 for -0.0
-    return ascii(value).encode()
 
 
 def is_text(*values: object) -> bool:
