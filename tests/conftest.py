@@ -42,6 +42,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Give one worker more than there are cores: some tests wait for something else."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Draw the same examples in each plain run, and many others in a long one."""
     with contextlib.suppress(ImportError):  # the laws do without it
