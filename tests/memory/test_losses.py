@@ -128,6 +128,20 @@ def test_a_missing_database_is_no_new_store(killed: Path, name: str, left: str) 
     assert vars(fault)["remedy"] == "accept_loss=True"
 
 
+@pytest.mark.parametrize("left", ["the log", "the index"])
+def test_an_emptied_database_is_refused_to_a_reader_that_accepts_losses(
+    killed: Path, left: str
+) -> None:
+    emptied(killed)
+    (killed / LOCK).write_bytes(b"")
+    (killed / (f"{INDEX}/{HEADER}" if left == "the log" else LOG)).unlink()
+    before = lasting(killed)
+    with pytest.raises(CorruptStoreError, match="Put a copy of it back") as caught:
+        Database.open(killed, read_only=True, accept_loss=True)
+    assert vars(caught.value)["remedy"] == "read_only=False"
+    assert lasting(killed) == before
+
+
 @pytest.mark.parametrize("name", MISSING)
 def test_a_missing_database_that_is_accepted_is_a_new_store(killed: Path, name: str) -> None:
     MISSING[name](killed)

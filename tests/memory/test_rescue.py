@@ -5,12 +5,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from hyrecall import recipes
 from hyrecall.errors import CorruptStoreError, OptionError
 from hyrecall.memory import EVERYONE, Fact, MemorySync
-from hyrecall.memory.database import DATABASE
+from hyrecall.memory.database import DATABASE, LOG
 from hyrecall.memory.rescue import RESCUED_FACT
 from hyrecall.memory.upkeep import rescue
 from memory.stores import NOON, lasting, open_store
@@ -73,6 +74,38 @@ def test_everything_live_is_rescued_where_the_database_is_lost(
     assert (found["fact"].output, found["fact"].kind) == ("ann likes tea", RESCUED_FACT)
     assert found["fact"].metadata == {"valid_from": "2026-01-02T00:00:00+00:00"}
     assert [one.id for one in found["edge edge"].participants] == ["full", "twice"]
+
+
+@pytest.mark.parametrize("left", ["the log", "no log"])
+def test_rescue_of_an_emptied_store_reads_the_index_and_keeps_the_log(
+    tmp_path: Path, left: str
+) -> None:
+    path = tmp_path / "store"
+    with open_store(path, embedder=None) as memory:
+        fill(memory)
+    with open_store(path, embedder=None) as memory:
+        memory.remember("later", id="later", user_id="ann")
+        path = Path(shutil.copytree(path, tmp_path / "killed"))
+    (path / DATABASE).write_bytes(b"")
+    if left == "no log":
+        (path / LOG).unlink()
+    before = lasting(path)
+    assert (LOG in before) == (left == "the log")
+    assert rescue(path, tmp_path / "lines") == 5
+    assert lasting(path) == before
+
+
+def test_rescue_beside_the_database_of_another_program_reads_the_index(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with open_store(path, embedder=None) as memory:
+        fill(memory)
+    (path / DATABASE).unlink()
+    other = apsw.Connection(str(path / DATABASE))
+    other.execute("CREATE TABLE things (name TEXT)")
+    other.close()
+    before = lasting(path)
+    assert rescue(path, tmp_path / "lines") == 5
+    assert lasting(path) == before
 
 
 def test_what_an_older_database_lacks_is_rescued_and_imported_into_it(tmp_path: Path) -> None:

@@ -154,6 +154,9 @@ class Database:
             check_is_there(path, log, known)
         if self.read_only and not path.is_file():
             raise error(StoreNotFoundError, self._name, f"a folder with {DATABASE}", "none")
+        if self.read_only:
+            # Even a reader's connection deletes the log of an empty database.
+            check_is_there(path, log, known, remedy="read_only=False")
         self.was_clean = not (log.exists() and log.stat().st_size)
         if not self.read_only:
             # SQLite gives its other files the mode of this one.

@@ -74,7 +74,9 @@ def witnesses(folder: Path) -> list[Witness]:
     return [one for one in found if one is not None and one.sequence > 0]
 
 
-def check_is_there(database: Path, log: Path, known: Iterable[Witness]) -> None:
+def check_is_there(
+    database: Path, log: Path, known: Iterable[Witness], *, remedy: str = _REMEDY
+) -> None:
     """Refuse a folder whose database is missing or empty, though the files beside it tell of one.
 
     A store that was never completely made has neither: SQLite writes the database before the log.
@@ -91,7 +93,7 @@ def check_is_there(database: Path, log: Path, known: Iterable[Witness]) -> None:
         wish = "the database of the store, which was here"
         got = "an empty file" if database.exists() else "none"
         told = f"{got} beside {' and '.join(left)}. Put a copy of it back; {_RESCUE}"
-        raise error(CorruptStoreError, str(database), wish, told, _REMEDY)
+        raise error(CorruptStoreError, str(database), wish, told, remedy)
 
 
 def check_is_whole(path: str, found: Witness | None, known: Iterable[Witness]) -> None:

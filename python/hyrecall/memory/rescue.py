@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from hyrecall.arms import Newest
-from hyrecall.errors import CorruptStoreError, HyrecallError, StoreNotFoundError, error
+from hyrecall.errors import CorruptStoreError, HyrecallError, StoreFormatError, error
 from hyrecall.index import Index
 from hyrecall.memory.cells import Cell
-from hyrecall.memory.database import Database
+from hyrecall.memory.database import DATABASE, Database
 from hyrecall.memory.fact_rows import KIND
 from hyrecall.memory.header import INDEX, PARTS, Header, StaleError, read_header
 from hyrecall.memory.layout import CELL
@@ -78,9 +78,12 @@ def _kept(folder: Path, header: Header) -> tuple[dict[Identity, int], set[Identi
 
     None: it has every change that the index has.
     """
+    path = folder / DATABASE
+    if not path.is_file() or not path.stat().st_size:
+        return {}, set()  # no connection: SQLite deletes the log of an empty database
     try:
         database = Database.open(folder, read_only=True, accept_loss=True)
-    except (StoreNotFoundError, CorruptStoreError):
+    except (StoreFormatError, CorruptStoreError):
         return {}, set()
     cells = ", ".join(f"c.{name}" for name in CELL)
     documents = f"SELECT {cells}, d.id, d.version FROM documents d JOIN cells c USING (cell)"
