@@ -33,6 +33,7 @@ from hyrecall.memory.roster import ReadPolicy, agents_of_group, read_policy, set
 from hyrecall.memory.selection import Selection
 from hyrecall.memory.writing import archive, forget, pin, remember, supersede, update
 from memory.rows_of_tests import ANA, BOB, NOBODY, NOW, an_episode, any_episode, cell_rows, new
+from memory.stores import open_store
 
 
 @pytest.fixture
@@ -134,6 +135,30 @@ def test_the_model_of_the_vector_written_last_is_known(store: Database) -> None:
         assert newest_model(c) is None
         remember(c, [new("b", embedded=True), new("c")], NOW)
         assert newest_model(c) == ("hash-4", 4)
+
+
+DAMAGED_VECTORS = {
+    "a model that is no text": "embedding_model = CAST(x'ff' AS TEXT), embedding_checksum = NULL",
+    "too few bytes": "embedding = x'0102', embedding_checksum = NULL",
+    "no bytes": "embedding = x'', embedding_checksum = NULL",
+    "a wrong length": "embedding = zeroblob(6), embedding_checksum = NULL",
+    "another checksum": "embedding = zeroblob(40), embedding_checksum = 1",
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED_VECTORS)
+def test_the_model_is_that_of_the_newest_vector_which_is_undamaged(
+    store: Database, name: str
+) -> None:
+    with store.transaction() as c:
+        remember(c, [new("a", embedded=True), new("b", BOB, embedded=True)], NOW)
+        c.execute(f"UPDATE versions SET {DAMAGED_VECTORS[name]} WHERE id = 'b'")
+        assert newest_model(c) == ("hash-4", 4)
+        c.execute(f"UPDATE versions SET {DAMAGED_VECTORS[name]}")
+        assert newest_model(c) is None
+    store.close()
+    with open_store(store.folder, embedder=None) as memory:  # the length is looked up
+        assert len(memory.list(user_id="ana")) == 1
 
 
 def test_a_reader_of_changes_ends_where_a_reader_of_all_does(store: Database) -> None:

@@ -9,7 +9,15 @@ import apsw
 
 from hyrecall.errors import CorruptStoreError, error
 from hyrecall.memory.cells import cells_by_number
-from hyrecall.memory.codec import CHECKED, content_of, episode_of, from_micros, is_sound, to_json
+from hyrecall.memory.codec import (
+    CHECKED,
+    content_of,
+    episode_of,
+    from_micros,
+    is_sound,
+    to_json,
+    vector_checksum,
+)
 from hyrecall.memory.sound import is_text, rows, warn_of_damage
 from hyrecall.memory.types import Episode, Version
 
@@ -292,13 +300,16 @@ def counts(connection: apsw.Connection, cells: Collection[int]) -> Counts:
 
 
 def newest_model(connection: apsw.Connection) -> tuple[str, int] | None:
-    """Give model and length of the vector that was written last."""
-    select = (
-        "SELECT embedding_model, length(embedding) / 4 FROM versions "
-        "WHERE embedding IS NOT NULL ORDER BY row DESC LIMIT 1"
-    )
-    found: tuple[str, int] | None = connection.execute(select).get
-    return found
+    """Return model and length of the newest vector that is not damaged."""
+    numbers = "SELECT row FROM versions WHERE embedding IS NOT NULL ORDER BY row DESC"
+    select = "SELECT embedding, embedding_model, embedding_checksum FROM versions WHERE row = ?"
+    for (number,) in connection.execute(numbers):
+        for blob, model, found in rows(connection, select, (number,)):
+            if found is not None and vector_checksum(blob, model) != found:
+                continue
+            if isinstance(blob, bytes) and blob and len(blob) % 4 == 0 and is_text(model):
+                return model, len(blob) // 4
+    return None
 
 
 def _wanted(
