@@ -63,15 +63,16 @@ def cell_of(kept: Any) -> Cell:
 
 
 def find_cell(connection: apsw.Connection, cell: Cell) -> int | None:
-    """Give the number of a cell, or None if nothing was ever kept there.
+    """Return the number of a cell, or None if nothing was ever kept there.
 
     Raises
     ------
     CorruptStoreError
-        The row of the cell is damaged.
+        The row of the cell is damaged, or the index of cells points to the row of another cell.
     """
     for row in rows(connection, _FIND, cell):
-        if not is_sound_cell(row):
+        # SQLite does not compare the row with the terms that the index has satisfied.
+        if not is_sound_cell(row) or Cell(*row[2:]) != cell:
             raise error(CorruptStoreError, "cells", "an undamaged row of the user", "a damaged one")
         return int(row[1])
     return None
@@ -114,11 +115,20 @@ def cells_of(
     *,
     visibility: str | None = None,
 ) -> dict[int, Cell]:
-    """Give the cells of a partition by number, all or those of one visibility."""
+    """Return the cells of a partition by number, all or only those of one visibility.
+
+    Leaves out a row that is damaged, or that a damaged index wrongly puts into the partition.
+    """
     select, given = f"{CELLS} WHERE {_IN_PARTITION}", (org, workspace)
     if visibility is None:
-        return _cells(rows(connection, select, given))
-    return _cells(rows(connection, f"{select} AND visibility = ?3", (*given, visibility)))
+        found = _cells(rows(connection, select, given))
+    else:
+        found = _cells(rows(connection, f"{select} AND visibility = ?3", (*given, visibility)))
+    return {
+        number: cell
+        for number, cell in found.items()
+        if cell[:2] == given and visibility in (None, cell.visibility)
+    }
 
 
 def has_named_users(connection: apsw.Connection, org: str | None, workspace: str | None) -> bool:
