@@ -12,6 +12,7 @@ crashed, or gave a reply that is not the CPU's.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import queue
@@ -23,6 +24,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+KILLED = 5.0  # seconds for a process to end that the driver may hold
 STARTING = 6  # times the seconds of a kernel: imports, and the first touch of a device
 ROWS, DIM, LIMIT = 128, 300, 10  # a tile, in more than one chunk of each plane
 DTYPES = {"int8": "float32", "float16": "float16", "bfloat16": "bfloat16"}
@@ -56,6 +58,7 @@ def supervise(
                 if said is None:  # nothing came: it hangs, unless our own time is over
                     if tried is not None and time.monotonic() < end:
                         fates[tried] = "hung"
+                        told(fates)  # now: a process that the driver holds may take long to end
                     break
                 word, *names = said.split() or [""]
                 if word == "kernels":
@@ -103,7 +106,8 @@ class _Worker:
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()
-        self._process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=KILLED)
 
 
 # ---- the worker ----

@@ -44,14 +44,6 @@ struct FlatDocs {
   }
 };
 
-void check_offsets(std::span<std::int64_t const> offsets, std::size_t n_queries,
-                   std::size_t n_entries) {
-  bool sound = offsets.size() == n_queries + 1 && offsets.front() == 0 &&
-               offsets.back() == static_cast<std::int64_t>(n_entries);
-  for (std::size_t q = 0; sound && q < n_queries; ++q) sound = offsets[q] <= offsets[q + 1];
-  require(sound, "rising offsets, from 0 to the number of entries");
-}
-
 std::vector<KeyValue> values_of(KeyColumn const& keys) {
   std::vector<KeyValue> out;
   std::visit(
@@ -177,7 +169,7 @@ class HeldAudience {
                     Array<std::uint32_t> const& segment, Array<std::uint32_t> const& row,
                     std::size_t n) const {
     std::span<std::int64_t const> const bounds = span_of(offsets);
-    check_offsets(bounds, request_->n_queries, static_cast<std::size_t>(row.size()));
+    check_parts(bounds, request_->n_queries, static_cast<std::size_t>(row.size()));
     require(segment.size() == row.size(), "one row an entry");
     std::vector<std::vector<ListedDoc>> results(request_->n_queries);
     for (std::size_t q = 0; q < results.size(); ++q) {
@@ -216,7 +208,7 @@ class HeldAdjacency {
     KeyColumn const column = take_keys(sources);
     std::vector<KeyValue> const keys = values_of(column);
     std::span<std::int64_t const> const bounds = span_of(offsets);
-    check_offsets(bounds, adjacency_.n_queries(), keys.size());
+    check_parts(bounds, adjacency_.n_queries(), keys.size());
     require(most >= 0 && most < Incidence::kFar, "fewer than 255 hops");
     std::vector<std::vector<Adjacency::Hop>> found(adjacency_.n_queries());
     {
@@ -247,8 +239,8 @@ class HeldAdjacency {
     std::vector<KeyValue> const wanted = values_of(target_column);
     std::span<std::int64_t const> const bounds = span_of(offsets);
     std::span<std::int64_t const> const target_bounds = span_of(target_offsets);
-    check_offsets(bounds, adjacency_.n_queries(), keys.size());
-    check_offsets(target_bounds, adjacency_.n_queries(), wanted.size());
+    check_parts(bounds, adjacency_.n_queries(), keys.size());
+    check_parts(target_bounds, adjacency_.n_queries(), wanted.size());
     std::span<double const> const values = span_of(scores);
     require(values.size() == keys.size(), "one score a source");
     require(most >= 0 && most < Incidence::kFar, "fewer than 255 hops");

@@ -229,6 +229,7 @@ void bind_dense(py::module_& m) {
           [](std::string name, std::string const& dtype, std::uint32_t dim, py::array const& rows,
              py::array const& inverse_norms,
              std::optional<std::tuple<py::array, py::array, py::array>> const& front) {
+            require(dim > 0, "a dimension");
             auto column = std::make_shared<DenseColumn>();
             column->name = std::move(name);
             column->dtype = take_dtype(dtype);

@@ -52,6 +52,7 @@ void bind_recall(py::module_& m) {
 
   py::class_<HeldExecution>(m, "Execution")
       .def(py::init([](std::shared_ptr<Snapshot> snapshot, std::shared_ptr<Request> request) {
+             request->is_read = true;
              NativeRun const run;
              auto execution = std::make_unique<Execution>(*snapshot, *request);
              return HeldExecution{std::move(snapshot), std::move(request), std::move(execution)};

@@ -25,7 +25,6 @@ namespace py = pybind11;
 namespace hyrecall::bindings {
 namespace {
 
-constexpr int kMostThreads = 4096;              // working memory is laid out for each
 constexpr std::size_t kSerialValues = 1 << 14;  // fewer are not worth a second thread
 constexpr int kMaxNesting = 32;  // of typed queries: compiled and matched by recursion
 
@@ -102,13 +101,10 @@ std::vector<std::vector<ListedDoc>> take_listed(std::size_t n_queries,
                                                 Array<std::uint32_t> const& row,
                                                 Array<float> const& score) {
   std::span<std::int64_t const> const bounds = span_of(offsets);
-  bool const fits = segment.size() == row.size() && score.size() == row.size() &&
-                    bounds.size() == n_queries + 1 && bounds.front() == 0 &&
-                    bounds.back() == row.size();
-  require(fits, "documents of every query");
+  require(segment.size() == row.size() && score.size() == row.size(), "one row a document");
+  check_parts(bounds, n_queries, static_cast<std::size_t>(row.size()));
   std::vector<std::vector<ListedDoc>> out(n_queries);
   for (std::size_t q = 0; q < n_queries; ++q) {
-    require(bounds[q] <= bounds[q + 1], "rising offsets");
     for (std::int64_t i = bounds[q]; i < bounds[q + 1]; ++i) {
       float const value = score.data()[i];
       require(std::isfinite(value), "finite scores");
@@ -116,6 +112,10 @@ std::vector<std::vector<ListedDoc>> take_listed(std::size_t n_queries,
     }
   }
   return out;
+}
+
+void require_open(Request const& request) {
+  require(!request.is_read, "a request that no execution has taken");
 }
 
 }  // namespace
@@ -155,6 +155,7 @@ void bind_request(py::module_& m) {
           [](Request& request, std::size_t column, std::string name, Bm25Numbers const& bm25,
              std::shared_ptr<text::Analyzer> const& analyzer, py::sequence const& queries,
              py::object const& lower, OptionalFloor const& floor) {
+            require_open(request);
             LexicalRequest arm;
             FpEnvGuard const fp;  // the floor is rounded to float32 here
             arm.column = column;
@@ -183,6 +184,7 @@ void bind_request(py::module_& m) {
           "add_dense",
           [](Request& request, std::size_t column, std::string name, Array<float> const& vectors,
              Array<std::uint8_t> const& valid, OptionalFloor const& floor) {
+            require_open(request);
             require(vectors.ndim() == 2 &&
                         static_cast<std::size_t>(vectors.shape(0)) == request.n_queries,
                     "one vector a query");
@@ -211,6 +213,7 @@ void bind_request(py::module_& m) {
           "add_guest",
           [](Request& request, std::size_t column, std::string name, HeldGuest& guest,
              std::string argument, OptionalFloor const& floor) {
+            require_open(request);
             require(guest.guest.tensor.n_rows == request.n_queries, "one vector a query");
             FpEnvGuard const fp;  // the floor is rounded to float32 here
             auto queries = std::make_shared<GuestQueries>(guest.take(), std::move(argument));
@@ -225,6 +228,7 @@ void bind_request(py::module_& m) {
           [](Request& request, std::string name, Array<std::int64_t> const& offsets,
              Array<std::uint32_t> const& segment, Array<std::uint32_t> const& row,
              Array<float> const& score, OptionalFloor const& floor) {
+            require_open(request);
             ListedRequest arm;
             FpEnvGuard const fp;  // the floor is rounded to float32 here
             arm.name = std::move(name);
@@ -239,6 +243,7 @@ void bind_request(py::module_& m) {
           [](Request& request, std::string const& kind, std::vector<double> weights,
              double rank_constant, std::vector<std::string> const& scales, bool complete,
              std::optional<double> balance, OptionalFloor const& min_fused, bool normalize) {
+            require_open(request);
             require(weights.size() == request.n_arms(), "one weight an arm");
             require(scales.size() == request.n_arms(), "one scale an arm");
             std::vector<Fusion::Scale> taken;

@@ -20,21 +20,19 @@ namespace py = pybind11;
 namespace hyrecall::bindings {
 namespace {
 
-// Borrows the arrays of a pool and checks that they fit each other and the execution.
+// Borrows the arrays of a pool and checks that they fit each other and the execution. The offsets
+// are its own: nobody changes them after the check.
 class Pools {
  public:
-  Pools(Array<std::int64_t> offsets, Array<double> scores, Array<std::uint32_t> segment,
+  Pools(Array<std::int64_t> const& offsets, Array<double> scores, Array<std::uint32_t> segment,
         Array<std::uint32_t> row)
-      : offsets_(std::move(offsets)),
+      : offsets_(span_of(offsets).begin(), span_of(offsets).end()),
         scores_(std::move(scores)),
         segment_(std::move(segment)),
         row_(std::move(row)) {
-    view_ = {span_of(offsets_), span_of(scores_), span_of(segment_), span_of(row_)};
-    require(!view_.offsets.empty() && view_.offsets.front() == 0 &&
-                view_.offsets.back() == static_cast<std::int64_t>(size()),
-            "offsets from 0 to the number of entries");
-    for (std::size_t q = 0; q < view_.n_queries(); ++q)
-      require(view_.offsets[q] <= view_.offsets[q + 1], "rising offsets");
+    view_ = {offsets_, span_of(scores_), span_of(segment_), span_of(row_)};
+    require(!offsets_.empty(), "an offset");
+    check_parts(offsets_, offsets_.size() - 1, size());
     require(view_.segment.size() == size() && view_.row.size() == size(), "one row an entry");
   }
 
@@ -58,7 +56,7 @@ class Pools {
   }
 
  private:
-  Array<std::int64_t> offsets_;
+  std::vector<std::int64_t> const offsets_;
   Array<double> scores_;
   Array<std::uint32_t> segment_;
   Array<std::uint32_t> row_;

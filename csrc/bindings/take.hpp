@@ -65,6 +65,8 @@ inline TakenArray take_arrow(pybind11::handle source, char const* argument) {
   auto* const array = static_cast<ArrowArray*>(
       PyCapsule_GetPointer(pybind11::object(pair[1]).ptr(), "arrow_array"));
   if (schema == nullptr || array == nullptr) throw pybind11::error_already_set();
+  if (schema->release == nullptr || array->release == nullptr)
+    throw Error(ErrorCode::kDtype, argument, "expected an Arrow array, got one that is released");
   TakenArray taken;
   taken.format = schema->format;
   // Moving out: the capsule sees a released array and leaves it to us.
@@ -95,6 +97,15 @@ inline void check_offsets(std::span<std::int64_t const> offsets, std::int64_t n_
   for (std::size_t i = 1; i < offsets.size(); ++i) sound &= offsets[i - 1] <= offsets[i];
   if (!sound)
     throw Error(ErrorCode::kShape, argument, "expected rising offsets into the values, got others");
+}
+
+// Refuses offsets that do not cut n_entries entries into a part a query.
+inline void check_parts(std::span<std::int64_t const> offsets, std::size_t n_queries,
+                        std::size_t n_entries) {
+  bool sound = offsets.size() == n_queries + 1 && offsets.front() == 0 &&
+               offsets.back() == static_cast<std::int64_t>(n_entries);
+  for (std::size_t q = 0; sound && q < n_queries; ++q) sound = offsets[q] <= offsets[q + 1];
+  require(sound, "rising offsets, from 0 to the number of entries");
 }
 
 inline StringColumn take_strings(TakenArray const& taken, char const* argument) {

@@ -19,13 +19,15 @@ thread_local bool t_interrupted = false;
 
 }  // namespace
 
-InterruptGuard::InterruptGuard(InterruptCheck check) : outer_(std::exchange(t_check, check)) {
-  t_interrupted = false;
+InterruptGuard::InterruptGuard(InterruptCheck check)
+    : outer_(std::exchange(t_check, check)),
+      outer_interrupted_(std::exchange(t_interrupted, false)) {
   if (check != nullptr) t_next = Clock::now() + kPause;
 }
 
 InterruptGuard::~InterruptGuard() {
   t_check = outer_;
+  t_interrupted = outer_interrupted_;
 }
 
 StopGuard::StopGuard(std::atomic<bool> const& stopped) {
@@ -44,9 +46,12 @@ void poll_interrupt() {
     throw Error(ErrorCode::kInternal, "hyrecall", "stopped beside another thread");
   }
   if (t_check == nullptr || Clock::now() < t_next) return;
-  t_interrupted = true;
-  t_check();
-  t_interrupted = false;
+  try {
+    t_check();
+  } catch (...) {
+    t_interrupted = true;
+    throw;
+  }
   t_next = Clock::now() + kPause;
 }
 

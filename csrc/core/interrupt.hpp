@@ -19,6 +19,7 @@ class InterruptGuard {
 
  private:
   InterruptCheck const outer_;
+  bool const outer_interrupted_;
 };
 
 // While it lives, polls of this thread throw once `stopped` is true: for threads that help another.

@@ -150,9 +150,10 @@ Pool& pool() {
 void parallel_for(std::size_t n_items, int max_threads,
                   std::function<void(int, std::size_t)> const& body) {
   if (n_items == 0) return;
-  int const helpers = static_cast<int>(std::min<std::size_t>(
-                          static_cast<std::size_t>(std::max(max_threads, 1)), n_items)) -
-                      1;
+  int const helpers =
+      static_cast<int>(std::min<std::size_t>(
+          static_cast<std::size_t>(std::clamp(max_threads, 1, kMostThreads)), n_items)) -
+      1;
   if (helpers == 0) {
     for (std::size_t item = 0; item < n_items; ++item) {
       poll_interrupt();

@@ -8,10 +8,13 @@
 
 namespace hyrecall {
 
+inline constexpr int kMostThreads = 4096;  // working memory is laid out for each
+
 // Calls body(worker, item) for every item in [0, n_items), on the caller and up to max_threads - 1
-// pool threads. worker < max_threads names the thread's scratch. Items are handed out one by one;
-// the exception of the lowest item that threw is rethrown after all have stopped. Replies never
-// depend on who ran what. The caller polls for an interrupt before each item (core/interrupt.hpp).
+// pool threads, kMostThreads at most. worker < max_threads names the thread's scratch. Items are
+// handed out one by one; the exception of the lowest item that threw is rethrown after all have
+// stopped. Replies never depend on who ran what. The caller polls for an interrupt before each item
+// (core/interrupt.hpp).
 void parallel_for(std::size_t n_items, int max_threads,
                   std::function<void(int worker, std::size_t item)> const& body);
 

@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "core/formulas.hpp"
+#include "core/interrupt.hpp"
 #include "core/parallel.hpp"
 #include "core/zeroed.hpp"
 #include "engine/merge_order.hpp"
@@ -163,6 +164,7 @@ std::shared_ptr<DenseColumn const> DenseColumn::merge(
   Zeroed<std::uint8_t> rows(source.size() * row_bytes);
   std::vector<float> inverse_norms(source.size());
   for (std::size_t to = 0; to < source.size(); ++to) {
+    if (to % kBlockRows == 0) poll_interrupt();
     DenseColumn const& from = *sources[source[to]];
     std::memcpy(rows.data() + to * row_bytes, from.row(source_row[to]), row_bytes);
     inverse_norms[to] = from.inverse_norms[source_row[to]];
@@ -173,6 +175,7 @@ std::shared_ptr<DenseColumn const> DenseColumn::merge(
   FrontBuilder builder(source.size(), column->dim);
   std::vector<std::int8_t> codes(column->dim);
   for (std::size_t i = 0; i < source.size(); ++i) {
+    if (i % kBlockRows == 0) poll_interrupt();
     DenseColumn const& from = *sources[source[i]];
     auto const to = static_cast<Row>(i);
     if (!from.front.empty()) {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 
+#include "core/interrupt.hpp"
 #include "engine/front_panels.hpp"
 
 namespace hyrecall {
@@ -76,6 +77,7 @@ class SliceScan {
     for (std::uint32_t s = 0; s < snapshot_.segments.size(); ++s) {
       begin_segment(s, slice);
       while (begin_window()) {
+        poll_interrupt();
         for (Row tile = next_tile(); tile < window_end_; tile = next_tile()) scan_tile(tile);
       }
       if (has_front_) {

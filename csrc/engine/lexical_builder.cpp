@@ -1,5 +1,6 @@
 #include "engine/lexical_builder.hpp"
 
+#include "core/interrupt.hpp"
 #include "engine/merge_order.hpp"
 #include "engine/posting_layout.hpp"
 
@@ -38,6 +39,7 @@ std::shared_ptr<LexicalColumn const> merge_lexical(
   TokenRows rows;
   ForwardRows encoded;
   for (std::size_t to = 0; to < source.size(); ++to) {
+    if (to % kRowsPerMergeBatch == 0) poll_interrupt();
     LexicalColumn const& from = *sources[source[to]];
     Row const row = source_row[to];
     if (from.has(row)) {

@@ -194,19 +194,20 @@ void find_prefix(SegmentView const& view, LexicalColumn const& column, ScopeRows
                  Leaf const& leaf, std::set<std::string>& expanded, std::string const& argument,
                  LeafPostings& out) {
   struct Found {
-    std::uint32_t freq = 0;
-    std::uint32_t n_terms = 0;
+    Row row;
+    std::uint32_t freq;
   };
-  std::map<Row, Found> found;
+  std::vector<Found> found;   // of one term after the other, each by row
   std::vector<TermId> terms;  // that some document of the scope holds
+  SteadyPoll poll;
   for (TermId term : column.with_prefix(leaf.terms.front())) {
     bool present = false;
+    poll.step();
     for_each_in_scope(column.list_of(term), scope, [&](Row row, std::uint32_t freq) {
+      poll.step();
       if (!view.live()[row]) return;
       present = true;
-      Found& one = found[row];
-      one.freq += freq;
-      ++one.n_terms;
+      found.push_back({row, freq});
     });
     if (!present) continue;
     terms.push_back(term);
@@ -218,11 +219,20 @@ void find_prefix(SegmentView const& view, LexicalColumn const& column, ScopeRows
     }
   }
   std::sort(terms.begin(), terms.end());
+  std::sort(found.begin(), found.end(), [&poll](Found const& a, Found const& b) {
+    poll.step();
+    return a.row < b.row;
+  });
   OwnPostings own(PostingFormat(column.parts().posting_width));
-  for (auto const& [row, one] : found) {
+  for (auto first = found.begin(); first != found.end();) {
+    Row const row = first->row;
+    auto const next =
+        std::find_if(first + 1, found.end(), [row](Found const& one) { return one.row != row; });
+    poll.step();
     // A compound and its first part may both begin so, and are one occurrence.
-    own.append(row, one.n_terms == 1 ? one.freq : column.count_places(row, terms),
+    own.append(row, next == first + 1 ? first->freq : column.count_places(row, terms),
                column.doc_length(row));
+    first = next;
   }
   keep_own(std::move(own), out);
 }

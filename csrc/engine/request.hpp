@@ -97,6 +97,7 @@ struct Request {
   std::size_t offset = 0;
   int threads = 1;
   Settings settings{};
+  bool is_read = false;  // an execution has taken its arms: no more are added
 
   std::size_t n_arms() const { return lexical.size() + dense.size() + listed.size(); }
   // The queries [begin, end) as a request of their own: a batch of any size runs in pieces, with

@@ -71,12 +71,16 @@ def test_rows_that_are_not_there_are_refused(index: hr.Index) -> None:
         view.without(np.array([1], np.uint32)).without(np.array([1], np.uint32))
 
 
-def test_valid_has_a_byte_for_each_query(index: hr.Index) -> None:
+def a_request(n_queries: int) -> _core.Request:
     scopes = _core.Scopes([], hr.Scope, lambda scope, argument: [b""])
-    scopes.add(None, 2)
-    request = _core.Request(
+    scopes.add(None, n_queries)
+    return _core.Request(
         scopes=scopes, filters=[], filter_of=None, depth=1, limit=1, offset=0, threads=1
     )
+
+
+def test_valid_has_a_byte_for_each_query(index: hr.Index) -> None:
+    request = a_request(2)
     with pytest.raises(_core.HyrecallError):
         request.add_dense(0, "v", np.ones((2, 2), np.float32), np.ones(1, np.uint8), None)
     request.add_dense(0, "v", np.ones((2, 2), np.float32), np.ones(2, np.uint8), None)
@@ -90,3 +94,49 @@ def test_a_filter_of_more_levels_than_the_stack_holds_is_refused() -> None:
         program = _core.FilterProgram.complement(program)
     with pytest.raises(hr.OptionError, match="^filter: expected at most 1000 levels, got more$"):
         _core.FilterProgram.complement(program)
+
+
+def test_offsets_that_fall_back_are_refused_before_they_are_followed(index: hr.Index) -> None:
+    request = a_request(2)
+    rows, scores = np.zeros(8, np.uint32), np.zeros(8, np.float32)
+    with pytest.raises(_core.HyrecallError, match="rising offsets"):
+        request.add_listed("l", np.array([0, 10**10, 8]), rows, rows, scores, None)
+
+
+def test_a_request_that_an_execution_has_taken_grows_no_more(index: hr.Index) -> None:
+    request = a_request(1)
+    _core.Execution(index._state.snapshot, request)
+    none = np.zeros(0, np.uint32)
+    with pytest.raises(_core.HyrecallError, match="no execution has taken"):
+        request.add_listed("l", np.array([0, 0]), none, none, np.zeros(0, np.float32), None)
+    with pytest.raises(_core.HyrecallError, match="no execution has taken"):
+        request.add_dense(7000, "v", np.ones((1, 2), np.float32), np.zeros(0, np.uint8), None)
+
+
+def test_an_arrow_array_is_taken_once() -> None:
+    class Twice:
+        def __init__(self) -> None:
+            self.made = pa.array([1, 2, 3]).__arrow_c_array__()
+
+        def __arrow_c_array__(self, requested_schema: object = None) -> object:
+            return self.made
+
+    twice = Twice()
+    held = _core.rows.Column(twice)
+    with pytest.raises(hr.DTypeError, match="got one that is released"):
+        _core.rows.Column(twice)
+    del held
+
+
+def test_a_dense_column_has_a_dimension() -> None:
+    nothing, norms = np.zeros(0, np.uint8), np.ones(5, np.float32)
+    with pytest.raises(_core.HyrecallError, match="a dimension"):
+        _core.DenseColumn.from_parts("v", "float32", 0, nothing, norms)
+
+
+def test_offsets_of_a_pool_are_its_own() -> None:
+    offsets, scores, rows = np.array([0, 2, 3]), np.zeros(3), np.zeros(3, np.uint32)
+    pools = _core.shaping.Pools(offsets, scores, rows, rows)
+    offsets[1] = 10**12
+    ordered, entries = _core.shaping.order(pools, [], 2**31 - 1)
+    assert (ordered.tolist(), entries.tolist()) == ([0, 2, 3], [0, 1, 2])
