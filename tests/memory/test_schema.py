@@ -203,3 +203,18 @@ def test_a_vector_never_stands_without_its_model(store: apsw.Connection) -> None
     for change in ("embedding = NULL", "embedding_model = NULL"):
         with pytest.raises(apsw.ConstraintError):
             store.execute(f"UPDATE versions SET {change}")
+
+
+@pytest.mark.parametrize(
+    "change", ["embedding = x'00000040'", "embedding_model = 'n'", "embedding = embedding"]
+)
+def test_a_vector_changed_by_a_program_of_format_1_has_no_checksum(
+    store: apsw.Connection, change: str
+) -> None:
+    add_document(store, add_cell(store, None, None, "ana", "private"), "a")
+    store.execute(
+        "UPDATE versions SET embedding = x'0000803f', embedding_model = 'm', embedding_checksum = 5"
+    )
+    store.execute(f"UPDATE versions SET {change}")
+    kept = 5 if change == "embedding = embedding" else None
+    assert store.execute("SELECT embedding_checksum FROM versions").get == kept

@@ -17,6 +17,8 @@ format goes on reading a newer file, and writing it where the newer format says 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -165,8 +167,9 @@ ALTER TABLE edges ADD COLUMN checksum INTEGER;
 ALTER TABLE cells ADD COLUMN checksum INTEGER;
 
 -- A program of format 1 changes a vector and leaves the checksum: that is then unchecked.
-CREATE TRIGGER versions_vector AFTER UPDATE OF embedding ON versions
-  WHEN new.embedding IS NOT old.embedding AND new.embedding_checksum IS old.embedding_checksum
+CREATE TRIGGER versions_vector AFTER UPDATE OF embedding, embedding_model ON versions
+  WHEN (new.embedding, new.embedding_model) IS NOT (old.embedding, old.embedding_model)
+    AND new.embedding_checksum IS old.embedding_checksum
   BEGIN
     UPDATE versions SET embedding_checksum = NULL WHERE row = new.row;
   END;
@@ -244,8 +247,9 @@ def migrate(
     if not wanted:
         return False
     with connection:  # a transaction
-        for one in wanted:
-            connection.execute(one.statements)
+        with _unchecked(connection):
+            for one in wanted:
+                connection.execute(one.statements)
         facts: dict[str, object] = {
             "store_id": secrets.token_hex(16),
             "made_at": now.isoformat(),
@@ -259,6 +263,22 @@ def migrate(
         connection.pragma("application_id", APPLICATION_ID)
         connection.pragma("user_version", wanted[-1].format)
     return True
+
+
+@contextmanager
+def _unchecked(connection: apsw.Connection) -> Iterator[None]:
+    """Let ADD COLUMN skip the check of every row in a STRICT table.
+
+    One damaged row would fail it, and the store could not be opened for writing any more.
+    """
+    check = (apsw.SQLITE_PRAGMA, "quick_check")  # as which SQLite runs it
+    connection.authorizer = lambda action, name, *_: (
+        apsw.SQLITE_IGNORE if (action, name) == check else apsw.SQLITE_OK
+    )
+    try:
+        yield
+    finally:
+        connection.authorizer = None
 
 
 def show_newest(connection: apsw.Connection) -> None:

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from hyrecall.errors import StoreFormatError
@@ -46,6 +47,43 @@ def test_a_golden_store_opens_as_it_was_and_is_written(tmp_path: Path, released:
     assert examine(database, full=True).ok
     do(database, seed=1, at=0)
     assert not is_contained(as_json(contents(database)), wish), "the comparison sees a change"
+    database.close()
+    Database.open(folder).close()
+
+
+DAMAGES = {"a value that CHECK refuses": "status = 'lixe'", "another type": "kind = x'616263'"}
+
+
+def damage(folder: Path, change: str) -> None:
+    """Change row 1 as a flipped bit may: neither CHECK nor STRICT refuses it."""
+    connection = apsw.Connection(str(folder / DATABASE))
+    schema, version = connection.execute(
+        "SELECT sql, schema_version FROM sqlite_schema, pragma_schema_version "
+        "WHERE name = 'versions'"
+    ).get
+    connection.pragma("writable_schema", 1)
+    for number, sql in enumerate((schema.removesuffix("STRICT"), schema), version + 1):
+        connection.execute("UPDATE sqlite_schema SET sql = ? WHERE name = 'versions'", (sql,))
+        connection.pragma("schema_version", number)
+        connection.pragma("writable_schema", 1)
+        if sql != schema:
+            connection.pragma("ignore_check_constraints", 1)
+            connection.execute(f"UPDATE versions SET {change} WHERE row = 1")
+    connection.close()
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_row_of_format_1_does_not_keep_the_store_from_being_written(
+    tmp_path: Path, name: str
+) -> None:
+    folder, _ = a_copy(tmp_path, "format_1")
+    damage(folder, DAMAGES[name])
+    Database.open(folder, read_only=True).close()
+    database = Database.open(folder)
+    with database.reading() as connection:
+        still = f"SELECT {DAMAGES[name].replace(' = ', ' IS ')} FROM versions WHERE row = 1"
+        assert connection.execute(still).get == 1
+    do(database, seed=1, at=0)
     database.close()
     Database.open(folder).close()
 
