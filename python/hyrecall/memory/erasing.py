@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import apsw
 
-from hyrecall.errors import StoreError
+from hyrecall.errors import CorruptStoreError, StoreError
 from hyrecall.memory.codec import to_json
 from hyrecall.memory.database import Database
 from hyrecall.memory.selection import Selection, selected
@@ -48,11 +48,23 @@ def erase(database: Database, selection: Selection, *, wait: float = 5.0) -> Era
 
     Raises
     ------
+    CorruptStoreError
+        A row differs from its entry in an index, or the database is damaged; nothing is erased. For
+        all of a user, indexes are made anew first.
     StoreError
         The disk or SQLite refuses; nothing is erased then.
     """
-    with database.transaction() as connection:
-        n_erased = _delete(connection, selection)
+    try:
+        with database.transaction() as connection:
+            n_erased = _delete(connection, selection)
+    except CorruptStoreError:
+        if not selection.is_whole:
+            raise
+        # SQLite does not delete a row that differs from its entry in an index: make the indexes
+        # anew. Of a whole user it does not matter which of the two is damaged.
+        with database.transaction() as connection:
+            connection.execute("REINDEX")
+            n_erased = _delete(connection, selection)
     try:
         is_emptied = database.checkpoint(wait=wait)
     except StoreError:  # the erasure itself is committed
@@ -62,11 +74,39 @@ def erase(database: Database, selection: Selection, *, wait: float = 5.0) -> Era
 
 def _delete(connection: apsw.Connection, selection: Selection) -> int:
     before = connection.total_changes()
-    found = selected(connection, selection, deleted_too=True)
     cells = to_json(tuple(selection.cells))
+    if selection.is_whole:
+        n_deleted = _delete_all(connection, cells)
+    else:
+        n_deleted = _delete_selected(connection, selection, cells)
+    _delete_empty_cells(connection, cells)
+    if connection.total_changes() != before:
+        change = "UPDATE meta SET value = value + 1 WHERE name IN ('erasures', 'sequence')"
+        connection.execute(change)
+    return n_deleted
+
+
+def _delete_all(connection: apsw.Connection, cells: str) -> int:
+    """Delete every row of cells, also rows that damage has cut off from their document."""
+    for table in ("facts", "versions", "participants", "edges"):
+        connection.execute(f"DELETE FROM {table} WHERE cell IN {_LISTED}", (cells,))
+    connection.execute(f"DELETE FROM documents WHERE cell IN {_LISTED}", (cells,))
+    return connection.changes()
+
+
+def _delete_selected(connection: apsw.Connection, selection: Selection, cells: str) -> int:
+    """Delete documents with their versions, facts and edges; return how many documents."""
+    found = selected(connection, selection, deleted_too=True)
+    if selection.session_id is None and selection.before is None:
+        # Also versions without a document: damage may have changed the document's id.
+        found = [(cell, key) for cell in selection.cells for key in selection.ids or ()]
+    n_deleted = 0
     for cell, key in found:
-        # Its versions and facts, and the participants of the edges, go by reference.
-        connection.execute("DELETE FROM documents WHERE cell = ? AND id = ?", (cell, key))
+        n_rows = 0
+        for table in ("versions", "documents"):  # facts are deleted with their version
+            connection.execute(f"DELETE FROM {table} WHERE cell = ? AND id = ?", (cell, key))
+            n_rows += connection.changes()
+        n_deleted += n_rows > 0
         connection.execute(
             "DELETE FROM edges WHERE cell = ?1 AND id IN "
             "(SELECT edge FROM participants WHERE cell = ?1 AND node = ?2)",
@@ -76,19 +116,14 @@ def _delete(connection: apsw.Connection, selection: Selection) -> int:
         f"UPDATE versions SET successor = NULL WHERE cell IN {_LISTED} AND successor IN {_LISTED}",
         (cells, to_json(tuple(key for _, key in found))),
     )
-    if selection.is_whole:
-        connection.execute(f"DELETE FROM edges WHERE cell IN {_LISTED}", (cells,))
-    _delete_empty_cells(connection, cells)
-    if connection.total_changes() != before:
-        change = "UPDATE meta SET value = value + 1 WHERE name IN ('erasures', 'sequence')"
-        connection.execute(change)
-    return len(found)
+    return n_deleted
 
 
 def _delete_empty_cells(connection: apsw.Connection, cells: str) -> None:
     empty = (
         f"DELETE FROM cells WHERE cell IN {_LISTED} AND "
         "NOT EXISTS (SELECT 1 FROM documents d WHERE d.cell = cells.cell) AND "
+        "NOT EXISTS (SELECT 1 FROM versions v WHERE v.cell = cells.cell) AND "
         "NOT EXISTS (SELECT 1 FROM edges e WHERE e.cell = cells.cell) "
         "RETURNING org, workspace, user"
     )

@@ -14,7 +14,7 @@ from hyrecall.memory.codec import to_json, to_micros
 
 __all__ = ["Selection", "check_which", "selected"]
 
-_HEAD = "documents d JOIN versions v USING (cell, id, version)"
+_HEAD = "documents d LEFT JOIN versions v USING (cell, id, version)"
 _LAST_SESSION = (
     "(SELECT s.session_id FROM versions s WHERE s.cell = d.cell AND s.id = d.id "
     "AND s.status <> 'deleted' ORDER BY s.version DESC LIMIT 1)"
@@ -82,9 +82,15 @@ def check_which(user: object, *narrower: object, everything: object) -> None:
 def selected(
     connection: apsw.Connection, selection: Selection, *, deleted_too: bool = False
 ) -> list[tuple[int, str]]:
-    """Give cell and id of the documents that a selection names; of none in other cells.
+    """Return cell and id of the selected documents; never of documents in other cells.
 
-    A tombstone, which has no session, counts to that of its last version with content.
+    Parameters
+    ----------
+    connection : apsw.Connection
+    selection : Selection
+    deleted_too : bool, default False
+        Include tombstones, and documents whose highest version is missing because of damage. A
+        tombstone has no session of its own: the session of its last version with content counts.
     """
     wanted = "d.cell IN (SELECT value FROM json_each(?))"
     if not deleted_too:
