@@ -155,9 +155,8 @@ except KeyboardInterrupt:
         (PHRASES, 8, 2),
         (SHAPING.replace("SHAPE]", "hr.Dedup(0.99)]"), 1, 1),
         (SHAPING.replace("SHAPE]", "hr.MMR(0.5)]"), 2, 2),
-        (SHAPING.replace('"depth": n, "limit": n, "shaping": [SHAPE]', '"limit": 10'), 20_000, 1),
     ],
-    ids=["phrase", "phrases", "dedup", "mmr", "dense"],
+    ids=["phrase", "phrases", "dedup", "mmr"],
 )
 def test_an_interrupt_ends_a_long_recall(prepare: str, n_queries: int, threads: int) -> None:
     done = subprocess.run(
