@@ -66,7 +66,7 @@ PLANTED: dict[str, tuple[str, bool]] = {
     "rows of facts": ("UPDATE facts SET object = 'Wien' WHERE object = 'Rome'", True),
     "rows of edges": ("UPDATE edges SET description = 'other'", True),
     "rows of participants": ("UPDATE participants SET role = 'other' WHERE ordinal = 1", True),
-    "rows of cells": ("UPDATE cells SET workspace = 'other'", True),
+    "rows of cells": ("UPDATE cells SET workspace = 'other'", False),
     "versions": ("UPDATE documents SET version = 1 WHERE id = 'a'", False),
     "sequence": ("UPDATE documents SET changed = 9999 WHERE id = 'a'", False),
     "fields": (

@@ -9,7 +9,7 @@ import apsw
 
 from hyrecall.errors import CorruptStoreError, error
 from hyrecall.memory.schema import take_sequence
-from hyrecall.memory.sound import checksum, is_text, rows
+from hyrecall.memory.sound import checksum, is_text, rows, warn_of_damage
 
 __all__ = [
     "CELLS",
@@ -117,18 +117,23 @@ def cells_of(
 ) -> dict[int, Cell]:
     """Return the cells of a partition by number, all or only those of one visibility.
 
-    Leaves out a row that is damaged, or that a damaged index wrongly puts into the partition.
+    Leaves out a row that is damaged, or that a damaged index wrongly puts into the partition. Where
+    all cells are asked for, a warning tells how many; a reader of one visibility learns nothing of
+    others' damage.
     """
     select, given = f"{CELLS} WHERE {_IN_PARTITION}", (org, workspace)
     if visibility is None:
-        found = _cells(rows(connection, select, given))
+        read = list(rows(connection, select, given))
     else:
-        found = _cells(rows(connection, f"{select} AND visibility = ?3", (*given, visibility)))
-    return {
+        read = list(rows(connection, f"{select} AND visibility = ?3", (*given, visibility)))
+    found = {
         number: cell
-        for number, cell in found.items()
+        for number, cell in _cells(read).items()
         if cell[:2] == given and visibility in (None, cell.visibility)
     }
+    if visibility is None:
+        warn_of_damage(len(read) - len(found))
+    return found
 
 
 def has_named_users(connection: apsw.Connection, org: str | None, workspace: str | None) -> bool:
@@ -139,8 +144,14 @@ def has_named_users(connection: apsw.Connection, org: str | None, workspace: str
 
 
 def every_cell(connection: apsw.Connection) -> dict[int, Cell]:
-    """Give every cell by number: for what keeps the store, never for who asks it."""
-    return _cells(rows(connection, CELLS))
+    """Return every cell by number, for the store's upkeep only, never for a user's request.
+
+    A warning tells how many were left out because their row is damaged.
+    """
+    read = list(rows(connection, CELLS))
+    found = _cells(read)
+    warn_of_damage(len(read) - len(found))
+    return found
 
 
 def cells_by_number(connection: apsw.Connection, numbers: Iterable[int]) -> dict[int, Cell]:

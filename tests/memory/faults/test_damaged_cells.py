@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from hyrecall.errors import CorruptStoreError
-from hyrecall.memory import EVERYONE, MemorySync
+from hyrecall.memory import EVERYONE, DamageWarning, MemorySync
 from hyrecall.memory.database import DATABASE
 
 SECRET = "the secret of user1"
@@ -75,5 +75,20 @@ def test_a_damaged_index_of_cells_gives_no_agent_a_cell_of_another_org(path: Pat
     with opened(path) as memory:
         planner = memory.agent("planner", org="o", workspace="w")
         assert {one.id for one in planner.list()} == {"global"}
-        found = memory.list(user_id=EVERYONE, org="o", workspace="w")
+        with pytest.warns(DamageWarning, match="1 damaged rows"):
+            found = memory.list(user_id=EVERYONE, org="o", workspace="w")
         assert {one.id for one in found} == {"global", "private"}
+
+
+def test_everyone_is_told_of_a_damaged_cell_that_hides_a_user(path: Path) -> None:
+    flip(path, "cells", b"user1", b"user3")
+    with opened(path) as memory:
+        with pytest.warns(DamageWarning, match="1 damaged rows"):
+            assert len(memory.export(user_id=EVERYONE)) == 2  # the format, and alice's
+        with pytest.warns(DamageWarning, match="1 damaged rows"):
+            assert [one.user_id for one in memory.list(user_id=EVERYONE)] == ["alice"]
+        (check,) = [one for one in memory.doctor().checks if one.name == "rows"]
+        assert check.detail == "1 of cells are damaged (their cell: 1)"
+        assert len(memory.list(user_id="alice")) == 1
+        with pytest.raises(CorruptStoreError):
+            memory.list(user_id="user1")
