@@ -166,3 +166,17 @@ def test_at_every_time_that_is_held_which_a_list_of_days_says(
         wish = [one[0] for one in intervals if one[1] <= at < one[2]]  # type: ignore[operator]
         assert held(store, at) == wish
         assert len(wish) <= 1
+
+
+def test_a_damaged_vector_is_not_taken_into_the_version_that_ends_a_fact(
+    store: apsw.Connection,
+) -> None:
+    with store:
+        oslo = assert_fact(store, a_fact("Oslo", 10), vector("oslo"), MODEL, NOW)
+        store.execute(
+            "UPDATE versions SET embedding = zeroblob(16), "
+            "embedding_checksum = embedding_checksum + 1"
+        )
+    tell(store, a_fact("Rome", 20))
+    select = "SELECT version, embedding FROM versions WHERE id = ? ORDER BY version"
+    assert list(store.execute(select, (oslo.id,))) == [(1, bytes(16)), (2, None)]

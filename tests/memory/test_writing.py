@@ -328,3 +328,28 @@ def test_a_vector_needs_its_model_and_finite_numbers(store: Database) -> None:
     with pytest.raises(OptionError, match="vector: expected finite numbers"):
         keep(store, new("b"), NewVersion(ANA, an_episode("a"), np.array([np.nan]), "m"))
     assert at_ana(store, "b") is None
+
+
+DAMAGED_VECTORS = {
+    "other bytes": "embedding = zeroblob(16), embedding_checksum = embedding_checksum + 1",
+    "another model": "embedding_model = 'n', embedding_checksum = embedding_checksum + 1",
+    "a model that is no text": "embedding_model = CAST(x'ff' AS TEXT), embedding_checksum = NULL",
+    "no whole number": "embedding = x'0102', embedding_checksum = NULL",
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED_VECTORS)
+def test_a_damaged_vector_is_not_taken_into_the_next_version(store: Database, name: str) -> None:
+    keep(store, new("a", embedded=True, output="one"))
+    with store.transaction() as c:
+        c.execute(f"UPDATE versions SET {DAMAGED_VECTORS[name]}")
+        update(c, ANA, "a", {"tags": ("t",)}, None, None, None, LATER)
+    assert embedding(store, "a") == (None, None)
+
+
+def test_a_vector_without_a_checksum_is_taken_into_the_next_version(store: Database) -> None:
+    keep(store, new("a", embedded=True, output="one"))
+    with store.transaction() as c:
+        c.execute("UPDATE versions SET embedding_checksum = NULL")
+        update(c, ANA, "a", {"tags": ("t",)}, None, None, None, LATER)
+    assert embedding(store, "a") == (vector("a").tobytes(), MODEL)

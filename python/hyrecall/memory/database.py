@@ -34,13 +34,7 @@ from hyrecall.memory.connecting import (
     connect,
     connect_to_read,
 )
-from hyrecall.memory.faults import (
-    DAMAGING,
-    check_sqlite,
-    disk_named,
-    problems,
-    sqlite_named,
-)
+from hyrecall.memory.faults import DAMAGING, check_sqlite, disk_named, problems, sqlite_named
 from hyrecall.memory.lock import LOCK, WriterLock, make_folder
 from hyrecall.memory.losses import (
     Witness,
@@ -152,9 +146,9 @@ class Database:
         known = witnesses(self.folder)
         if not accept_loss:
             check_is_there(path, log, known)
-        if self.read_only and not path.is_file():
-            raise error(StoreNotFoundError, self._name, f"a folder with {DATABASE}", "none")
         if self.read_only:
+            if not path.is_file():
+                raise error(StoreNotFoundError, self._name, f"a folder with {DATABASE}", "none")
             # Even a reader's connection deletes the log of an empty database.
             check_is_there(path, log, known, remedy="read_only=False")
         self.was_clean = not (log.exists() and log.stat().st_size)

@@ -30,6 +30,7 @@ __all__ = [
     "episodes_of_rows",
     "head_row",
     "history",
+    "is_sound_vector",
     "last_changes",
     "live_rows",
     "newest",
@@ -305,11 +306,24 @@ def newest_model(connection: apsw.Connection) -> tuple[str, int] | None:
     select = "SELECT embedding, embedding_model, embedding_checksum FROM versions WHERE row = ?"
     for (number,) in connection.execute(numbers):
         for blob, model, found in rows(connection, select, (number,)):
-            if found is not None and vector_checksum(blob, model) != found:
-                continue
-            if isinstance(blob, bytes) and blob and len(blob) % 4 == 0 and is_text(model):
+            if is_sound_vector(blob, model, found):
                 return model, len(blob) // 4
     return None
+
+
+def is_sound_vector(blob: object, model: object, kept: object) -> bool:
+    """Return whether a vector is as it was written; without a checksum, whether it can be one.
+
+    Parameters
+    ----------
+    blob, model, kept : object
+        ``embedding``, ``embedding_model`` and ``embedding_checksum`` of a row.
+    """
+    if not (isinstance(blob, bytes) and blob and len(blob) % 4 == 0):
+        return False
+    if not (isinstance(model, str) and is_text(model)):
+        return False
+    return kept is None or vector_checksum(blob, model) == kept
 
 
 def _wanted(

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 import apsw
 
 from hyrecall.memory.codec import EPISODE_COLUMNS, to_columns, vector_checksum
-from hyrecall.memory.sound import checksum
+from hyrecall.memory.reading import is_sound_vector
+from hyrecall.memory.sound import checksum, rows
 from hyrecall.memory.types import Episode, Status
 
 __all__ = ["Embedding", "embedding_of", "insert_row", "insert_version", "set_embedding"]
@@ -55,10 +56,11 @@ def insert_row(
 
 
 def embedding_of(connection: apsw.Connection, row: int) -> Embedding:
-    """Give the columns of a version's vector."""
-    select = "SELECT embedding, embedding_model FROM versions WHERE row = ?"
-    found: Embedding = connection.execute(select, (row,)).get
-    return found
+    """Return the columns of a version's vector; none if the vector is damaged."""
+    select = "SELECT embedding, embedding_model, embedding_checksum FROM versions WHERE row = ?"
+    (found,) = rows(connection, select, (row,))
+    blob, model, kept = found
+    return (blob, model) if is_sound_vector(blob, model, kept) else (None, None)
 
 
 def set_embedding(connection: apsw.Connection, row: int, embedding: Embedding) -> None:
