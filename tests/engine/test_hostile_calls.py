@@ -92,7 +92,7 @@ def test_a_filter_of_more_levels_than_the_stack_holds_is_refused() -> None:
     program = _core.FilterProgram.is_null(0)
     for _ in range(999):
         program = _core.FilterProgram.complement(program)
-    with pytest.raises(hr.OptionError, match="^filter: expected at most 1000 levels, got more$"):
+    with pytest.raises(hr.OptionError, match=r"^filter: expected at most 1000 levels, got more$"):
         _core.FilterProgram.complement(program)
 
 
