@@ -345,7 +345,7 @@ class Index(Asking):
             _, found, seal = open_index(home, self._opening, (self._facts, state))
             self._state = found
             self._saved = self._held
-            self._lineage.settle(home, seal)
+            self._lineage.begin_at(home, seal)
             return True
 
     # ---- knowing ----

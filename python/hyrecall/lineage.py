@@ -62,3 +62,8 @@ class Lineage:
         """Note the version that a folder holds now; forget those that it held before."""
         self.home = folder.absolute()
         self._seals[self.home] = {seal}
+
+    def begin_at(self, folder: Path, seal: str) -> None:
+        """Note the version that all documents were just read from; forget every other version."""
+        self.home = folder.absolute()
+        self._seals = {self.home: {seal}}
