@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import apsw
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from hyrecall.errors import HyrecallError, OptionError, StoreError, StoreFormatError, error
 from hyrecall.memory.cells import Cell, cells_by_number
@@ -19,6 +19,7 @@ from hyrecall.memory.codec import (
     CHECKED,
     N_CHECKED,
     content_of,
+    decode_vector,
     episode_of,
     from_micros,
     is_sound,
@@ -29,7 +30,7 @@ from hyrecall.memory.codec import (
 from hyrecall.memory.database import Database
 from hyrecall.memory.edge_rows import edges_in
 from hyrecall.memory.fact_rows import FACT_COLUMNS, read_fact
-from hyrecall.memory.fields import AS_KEPT
+from hyrecall.memory.fields import AS_KEPT, check_id
 from hyrecall.memory.lines import FORMAT, AgentLine, Line, VersionLine
 from hyrecall.memory.merging import merge_agent, merge_edge, merge_version
 from hyrecall.memory.roster import read_policy
@@ -49,6 +50,7 @@ __all__ = [
 _PAGE = 500  # lines of one transaction
 _DOCUMENT = "d.version, d.pinned, d.access_count, d.last_accessed"
 _VECTOR = "v.embedding, v.embedding_model, v.embedding_checksum"
+_Part = TypeVar("_Part", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -106,21 +108,31 @@ def export_lines(
     """
     yield _told(Line(format=FORMAT))
     homes = cells_by_number(connection, cells)
+    n_bad = 0
     for org, workspace, agent in dict.fromkeys(cell[:3] for cell in homes.values()):
         policy = None if agent is None else read_policy(connection, org, workspace, agent)
         if policy is not None:
             where = {"org": org, "workspace": workspace, "agent": agent}
-            yield _told(Line(agent=AgentLine.model_validate({**where, **policy._asdict()})))
-    n_bad = 0
+            line = _made(AgentLine, {**where, **policy._asdict()})
+            n_bad += line is None
+            if line is not None:
+                yield _told(Line(agent=line))
     for row in _versions(connection, cells, history=history):
-        line = _version_line(homes, row, vectors=vectors)
-        if line is None:
-            n_bad += 1
-        else:
-            yield _told(Line(version=line))
+        version = _version_line(homes, row, vectors=vectors)
+        n_bad += version is None
+        if version is not None:
+            yield _told(Line(version=version))
     warn_of_damage(n_bad)
     for edge in edges_in(connection, cells):
         yield _told(Line(edge=edge))
+
+
+def _made(kind: type[_Part], fields: dict[str, Any]) -> _Part | None:
+    """Return a part of a line; None: a damaged row gave a value that no line may have."""
+    try:
+        return kind.model_validate(fields)
+    except (ValidationError, HyrecallError):
+        return None
 
 
 def _told(line: Line) -> str:
@@ -145,7 +157,10 @@ def _versions(
 def _version_line(
     homes: dict[int, Cell], row: tuple[Any, ...], *, vectors: bool
 ) -> VersionLine | None:
-    """Give the line of a version; None: its row is damaged."""
+    """Return the line of a version; None: its row is damaged.
+
+    No checksum covers the counts of a document: a damaged count or time becomes 0 or None.
+    """
     successor, head, pinned, access_count, last_accessed, blob, model, seal, *columns = row
     checked, fact_columns = columns[:N_CHECKED], columns[N_CHECKED:]
     _, cell, key, version, status, reason, recorded_at, *_ = checked
@@ -169,12 +184,25 @@ def _version_line(
     elif status != "deleted":
         episode = episode_of(homes[cell], key, pinned, content_of(checked))
         line["content"] = VersionLine.content_of(episode)
-    if vectors and blob is not None and seal in (None, vector_checksum(blob, model)):
+    if vectors and _is_vector(blob, model) and seal in (None, vector_checksum(blob, model)):
         line |= {"embedding": base64.b64encode(blob).decode(), "embedding_model": model}
     if version == head:
-        line |= {"pinned": bool(pinned), "access_count": access_count}
+        is_count = isinstance(access_count, int) and access_count >= 0
+        line |= {"pinned": bool(pinned), "access_count": access_count if is_count else 0}
         line["last_accessed"] = from_micros(last_accessed) if is_time(last_accessed) else None
-    return VersionLine.model_validate(line)
+    return _made(VersionLine, line)
+
+
+def _is_vector(blob: object, model: object) -> bool:
+    """Say whether an import takes the vector; without a checksum, damage is seen only here."""
+    if not isinstance(blob, bytes):
+        return False
+    try:
+        decode_vector(blob)
+        check_id("embedding_model", model)
+    except HyrecallError:
+        return False
+    return True
 
 
 # ---- import ----

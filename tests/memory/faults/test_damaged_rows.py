@@ -6,6 +6,7 @@ index. What every call then gives is compared with what it gave before.
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import shutil
@@ -21,7 +22,15 @@ import apsw
 import pytest
 
 from hyrecall.errors import CorruptStoreError, HyrecallError
-from hyrecall.memory import DamageWarning, DegradedReason, Episode, Fact, MemorySync, codec
+from hyrecall.memory import (
+    EVERYONE,
+    DamageWarning,
+    DegradedReason,
+    Episode,
+    Fact,
+    MemorySync,
+    codec,
+)
 from hyrecall.memory.database import DATABASE
 from hyrecall.memory.follower import INDEX
 from memory.stores import NOON
@@ -165,8 +174,9 @@ DAMAGES = {
 }
 
 
-def damage(path: Path, sql: str) -> None:
+def damage(path: Path, sql: str, *, unchecked: bool = False) -> None:
     connection = apsw.Connection(str(path / DATABASE))
+    connection.pragma("ignore_check_constraints", unchecked)
     connection.execute(sql)
     connection.close()
 
@@ -227,6 +237,57 @@ def test_a_damaged_cell_is_nobodys(store: tuple[Path, Replies, Replies], tmp_pat
             assert memory.doctor(full=True).ok is False
             if name == "bob2":
                 assert replies(memory, "alice", "note") == of_alice
+
+
+DAMAGED_FIELDS = {
+    "access count": "UPDATE documents SET access_count = -4 WHERE id = 'canary 1'",
+    "last access": "UPDATE documents SET last_accessed = -9e18 WHERE id = 'canary 1'",
+    "model of a vector": (
+        "UPDATE versions SET embedding_model = '', embedding_checksum = NULL WHERE id = 'canary 1'"
+    ),
+    "no vector": (
+        "UPDATE versions SET embedding = x'000000', embedding_checksum = NULL WHERE id = 'canary 1'"
+    ),
+}
+
+
+@pytest.mark.parametrize("field", DAMAGED_FIELDS)
+def test_a_field_without_a_checksum_stops_no_export(
+    store: tuple[Path, Replies, Replies], tmp_path: Path, field: str
+) -> None:
+    working = tmp_path / "store"
+    shutil.copytree(store[0], working)
+    damage(working, DAMAGED_FIELDS[field])
+    with opened(working) as memory:
+        lines = memory.export(user_id=EVERYONE, history=True)
+        (line,) = [one for one in lines if one.get("version", {}).get("id") == "canary 1"]
+        assert line["version"]["content"]["output"] == "canary é text 1"
+        assert not {"access_count", "last_accessed"} & set(line["version"])
+        assert ("embedding" in line["version"]) == ("access" in field)
+    with opened(tmp_path / "other") as other:
+        assert not other.import_(io.StringIO("\n".join(map(json.dumps, lines)))).errors
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE versions SET status = 'lives', checksum = NULL WHERE id = 'canary 1'",
+        "UPDATE versions SET version = -1, checksum = NULL WHERE id = 'canary 1'",
+        "UPDATE versions SET successor = ' ' WHERE id = 'canary 1'",
+    ],
+)
+def test_a_row_that_makes_no_line_is_left_out_of_an_export(
+    store: tuple[Path, Replies, Replies], tmp_path: Path, sql: str
+) -> None:
+    working = tmp_path / "store"
+    shutil.copytree(store[0], working)
+    damage(working, sql, unchecked=True)
+    with opened(working) as memory:
+        with pytest.warns(DamageWarning, match="1 damaged rows"):
+            lines = memory.export(user_id=EVERYONE, history=True)
+        found = {one.get("version", {}).get("id") for one in lines}
+        assert {"canary 0", "note 1"} <= found
+        assert "canary 1" not in found
 
 
 def test_a_store_that_believes_every_row_is_caught(
