@@ -21,9 +21,11 @@ import xxhash
 from hyrecall.embed.guard import Guard
 from hyrecall.embed.protocol import EmbedFault, NoVectors
 from hyrecall.errors import OptionError, error
+from hyrecall.memory.cells import cells_by_number
 from hyrecall.memory.codec import encode_vector, to_json
 from hyrecall.memory.database import Database
 from hyrecall.memory.reading import episodes_of_rows
+from hyrecall.memory.sound import is_text, rows
 from hyrecall.memory.types import Episode
 from hyrecall.memory.writing import set_vectors
 from hyrecall.progress import ProgressFunction
@@ -43,6 +45,7 @@ _WANTED = (
 )
 _DIM = "SELECT dim FROM models WHERE model = ?"
 _ANY_TEXT = "How long is a vector?"
+_DAMAGED = "damaged: doctor(full=True) tells more"
 # Faults of the embedder as a whole: no single row would fare better.
 _OF_ALL = frozenset({EmbedFault.OFF, EmbedFault.HUNG, EmbedFault.RESTING})
 
@@ -138,6 +141,15 @@ def reembed(
         many.close()
 
 
+@dataclass(frozen=True)
+class _Page:
+    """Some of the wanted rows: their episodes, those that are damaged, and the last row number."""
+
+    episodes: dict[int, Episode]
+    damaged: list[RowError]
+    last: int | None
+
+
 class _Backfill:
     """One run: which rows are to do, and what became of them."""
 
@@ -173,11 +185,12 @@ class _Backfill:
         done, dim = 0, self._dim
         while self._stopped is None:
             page = self._page(after, last)
-            if not page:
+            if page.last is None:
                 break
-            after = max(page)
-            self._write(self._embedded(page), after)
-            done += len(page)
+            after = page.last
+            self._errors += page.damaged
+            self._write(self._embedded(page.episodes), after)
+            done += len(page.episodes) + len(page.damaged)
             if self._dim != dim and not self._force:  # more are wanted than it seemed
                 dim, after, done = self._dim, 0, self._n_embedded
                 self._n_passed, self._errors = 0, []
@@ -205,12 +218,21 @@ class _Backfill:
         """Give the values of ``_WANTED``."""
         return (self._listed, after, last, self._force, self._model, self._dim)
 
-    def _page(self, after: int, last: int) -> dict[int, Episode]:
-        """Read the next rows to do, with their episodes."""
-        select = f"SELECT v.row FROM {_WANTED} ORDER BY v.row LIMIT {PAGE}"
+    def _page(self, after: int, last: int) -> _Page:
+        """Read the next rows to embed, with their episodes."""
+        select = f"SELECT v.row, d.cell, d.id FROM {_WANTED} ORDER BY v.row LIMIT {PAGE}"
         with self._database.reading() as connection:
-            rows = [row for (row,) in connection.execute(select, self._range(after, last))]
-            return episodes_of_rows(connection, rows, self._cells)
+            wanted = list(rows(connection, select, self._range(after, last)))
+            numbers = [row for row, _, _ in wanted]
+            episodes = episodes_of_rows(connection, numbers, self._cells, set())
+            homes = cells_by_number(connection, self._cells)
+        damaged = []
+        for row, cell, key in wanted:
+            if row not in episodes:
+                name = key if is_text(key) else f"row {row}"
+                user = homes[cell].user if cell in homes else None
+                damaged.append(RowError(name, user, _DAMAGED))
+        return _Page(episodes, damaged, numbers[-1] if numbers else None)
 
     def _embedded(self, page: dict[int, Episode]) -> Iterator[tuple[int, bytes, str]]:
         """Give what is to be written; all rows at once, and each alone if that fails."""
@@ -251,16 +273,24 @@ class _Backfill:
         self._n_passed += len(made) - n_set
 
     def _resumed(self, connection: apsw.Connection) -> int:
-        """Give the row that an interrupted run of the same kind had come to, or 0."""
+        """Return the row that an interrupted run of the same kind had come to, or 0.
+
+        A note that is damaged counts as none.
+        """
         select = "SELECT value FROM meta WHERE name = ?"
-        found = connection.execute(select, (CURSOR,)).get
-        if found is None:
+        try:
+            found = connection.execute(select, (CURSOR,)).get
+            if found is None:
+                return 0
+            note = json.loads(found)
+            row, kind = note["row"], {name: note[name] for name in self._kind}
+        except (ValueError, TypeError, KeyError):
             return 0
-        note = json.loads(found)
+        if not isinstance(row, int) or row not in range(2**63):
+            return 0
         if self._guard.dim is None:
             self._guard.embed([_ANY_TEXT], budget=self._budget)  # a fault is met again, and told
-        is_same = all(note.get(name) == value for name, value in self._kind.items())
-        return int(note["row"]) if is_same else 0
+        return row if kind == self._kind else 0
 
     @property
     def _kind(self) -> dict[str, Any]:
