@@ -27,6 +27,7 @@ from hyrecall.memory.codec import (
     to_micros,
 )
 from hyrecall.memory.fields import AS_KEPT
+from hyrecall.memory.selection import HIGHEST
 from hyrecall.memory.sound import checksum, is_text, rows, warn_of_damage
 from hyrecall.memory.types import Episode, Fact, Status
 from hyrecall.memory.version_rows import embedding_of
@@ -54,6 +55,7 @@ _KEPT = "row, cell, subject, predicate, object, valid_from, valid_to"
 FACT_COLUMNS = ", ".join(f"f.{name}" for name in f"checksum, {_KEPT}".split(", "))
 """A fact's checksum and all that it covers, as SQL: what :func:`read_fact` takes."""
 _FACT = f"{CHECKED}, {FACT_COLUMNS}"
+_IS_HIGHEST = f"v.version = {HIGHEST}"
 
 
 @dataclass(frozen=True)
@@ -155,14 +157,14 @@ def _covers(held: Fact, fact: Fact) -> bool:
 def _slot(connection: apsw.Connection, cell: int, fact: Fact) -> Iterator[tuple[Written, Fact]]:
     """Give what is held about subject and predicate."""
     select = (
-        f"SELECT d.changed, {_FACT} FROM {_HEAD} WHERE f.cell = ? AND f.subject = ? "
+        f"SELECT {_IS_HIGHEST}, d.changed, {_FACT} FROM {_HEAD} WHERE f.cell = ? AND f.subject = ? "
         "AND f.predicate = ? AND v.status = 'live' ORDER BY f.valid_from, v.row"
     )
     given = (cell, fact.subject, fact.predicate)
     n_bad = 0
-    for changed, *columns in list(rows(connection, select, given)):
+    for is_highest, changed, *columns in list(rows(connection, select, given)):
         held = read_fact(cell_of(fact), columns)
-        if held is None:
+        if held is None or not is_highest:
             n_bad += 1
         else:
             _, _, key, version, *_ = columns
@@ -260,11 +262,11 @@ def _read(
     connection: apsw.Connection, where: str, given: tuple[Any, ...], cells: Collection[int]
 ) -> dict[int, Fact]:
     homes = cells_by_number(connection, cells)
-    select = f"SELECT {_FACT} FROM {_HEAD} WHERE {where} ORDER BY v.row"
+    select = f"SELECT {_IS_HIGHEST}, {_FACT} FROM {_HEAD} WHERE {where} ORDER BY v.row"
     found, n_bad = {}, 0
-    for columns in rows(connection, select, given):
+    for is_highest, *columns in rows(connection, select, given):
         fact = read_fact(homes.get(columns[1]), columns)
-        if fact is None:
+        if fact is None or not is_highest:
             n_bad += 1
         else:
             found[columns[_ROW]] = fact

@@ -28,6 +28,7 @@ from hyrecall.memory.codec import (
 from hyrecall.memory.edge_rows import EDGE_COLUMNS, is_sound_edge
 from hyrecall.memory.fact_rows import FACT_COLUMNS, read_fact
 from hyrecall.memory.layout import CELL, EDGES, Column, Layout
+from hyrecall.memory.selection import HIGHEST
 from hyrecall.memory.sound import is_text, rows
 
 __all__ = [
@@ -104,7 +105,7 @@ def documents(
     """
     embedding = f"CASE WHEN {_USABLE} THEN v.embedding END"
     more = f"v.status = 'live', {embedding}, v.embedding_model, v.embedding_checksum"
-    checks = f"v.row, {CHECKED}, {FACT_COLUMNS}"
+    checks = f"iif(v.version = {HIGHEST}, v.row, NULL), {CHECKED}, {FACT_COLUMNS}"
     select = _select(layout.columns, more, "d.changed", _DOCUMENTS, checks)
     if only_live:
         select = select.replace("WHERE", "WHERE v.status = 'live' AND")
@@ -234,7 +235,7 @@ def _are_numbers(row: Sequence[Any], places: Sequence[int]) -> bool:
 
 
 class _SoundOnce:
-    """Says whether a version is sound, and met for the first time.
+    """Says whether a version is sound, the highest of its document, and met for the first time.
 
     Damage to a document's id may make it a second document of another's version.
     """
@@ -243,8 +244,8 @@ class _SoundOnce:
         self._met: set[int] = set()
 
     def __call__(self, checks: Sequence[Any]) -> bool:
-        row, *columns = checks
-        if row in self._met or not _is_sound_document(columns):
+        row, *columns = checks  # None instead of the row: there is a higher version
+        if row is None or row in self._met or not _is_sound_document(columns):
             return False
         self._met.add(row)
         return True

@@ -18,6 +18,7 @@ from hyrecall.memory.codec import (
     to_json,
     vector_checksum,
 )
+from hyrecall.memory.selection import HIGHEST
 from hyrecall.memory.sound import is_text, rows, warn_of_damage
 from hyrecall.memory.types import Episode, Version
 
@@ -89,18 +90,20 @@ def episodes_of_rows(
     cells: nothing of it but that is looked at. One that is damaged is left out and put into
     ``damaged``; without that, a warning tells how many were.
     """
-    # The document may be missing only because the id in the row is damaged.
+    # The document may be missing only because the id in the row is damaged. One that points to a
+    # version below the highest is damaged itself.
     select = (
-        f"SELECT v.row, d.pinned, d.version, {CHECKED} FROM versions v LEFT JOIN documents d "
+        f"SELECT v.row, d.pinned, d.version, {HIGHEST}, {CHECKED} "
+        "FROM versions v LEFT JOIN documents d "
         "ON (d.cell, d.id, d.version) = (v.cell, v.id, v.version) "
         f"WHERE v.row IN {_LISTED} AND v.cell IN {_LISTED} ORDER BY v.row"
     )
     given = (to_json(tuple(numbers)), to_json(tuple(cells)))
     homes = cells_by_number(connection, cells)
     found, bad = {}, set()
-    for row, pinned, head, *checked in rows(connection, select, given):
+    for row, pinned, head, highest, *checked in rows(connection, select, given):
         _, cell, key, _, status, *_ = checked
-        if not is_sound(checked):
+        if not is_sound(checked) or head not in (None, highest):
             bad.add(row)
         elif head is not None and status == "live" and cell in homes:
             found[row] = episode_of(homes[cell], key, pinned, content_of(checked))
@@ -222,14 +225,15 @@ def newest(
         tags_there = "json_each(iif(json_valid(v.tags), v.tags, '[]'))"  # they may be damaged
         wanted += f" AND EXISTS (SELECT 1 FROM {tags_there} t WHERE t.value IN {_LISTED})"
         given.append(to_json(tuple(tags)))
-    select = (
+    page = (
         f"SELECT d.pinned, {CHECKED} FROM {_HEAD} WHERE {wanted} {_NEWEST_FIRST} LIMIT ? OFFSET ?"
     )
+    select = f"SELECT {HIGHEST}, v.* FROM ({page}) v"  # looked up for the rows of the page alone
     homes = cells_by_number(connection, cells)
     found, n_bad = [], 0
-    for is_pinned, *checked in rows(connection, select, (*given, limit, offset)):
-        _, cell, key, *_ = checked
-        if is_sound(checked) and cell in homes:
+    for highest, is_pinned, *checked in rows(connection, select, (*given, limit, offset)):
+        _, cell, key, version, *_ = checked
+        if is_sound(checked) and version == highest and cell in homes:
             found.append(episode_of(homes[cell], key, is_pinned, content_of(checked)))
         else:
             n_bad += 1

@@ -12,7 +12,13 @@ import apsw
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory.codec import to_json, to_micros
 
-__all__ = ["Selection", "check_which", "selected"]
+__all__ = ["HIGHEST", "Selection", "check_which", "selected"]
+
+HIGHEST = "(SELECT max(w.version) FROM versions w WHERE w.cell = v.cell AND w.id = v.id)"
+"""The highest version of the document of a version v, as SQL.
+
+No checksum covers the number in ``documents``: a lower one there would bring back an old text.
+"""
 
 _HEAD = "documents d LEFT JOIN versions v USING (cell, id, version)"
 _LAST_SESSION = (
@@ -94,7 +100,7 @@ def selected(
     """
     wanted = "d.cell IN (SELECT value FROM json_each(?))"
     if not deleted_too:
-        wanted += " AND v.status <> 'deleted'"
+        wanted += f" AND v.status <> 'deleted' AND v.version = {HIGHEST}"
     given: list[Any] = [to_json(tuple(selection.cells))]
     if selection.ids is not None:
         wanted += " AND d.id IN (SELECT value FROM json_each(?))"

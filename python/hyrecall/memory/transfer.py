@@ -34,6 +34,7 @@ from hyrecall.memory.fields import AS_KEPT, check_id
 from hyrecall.memory.lines import FORMAT, AgentLine, Line, VersionLine
 from hyrecall.memory.merging import merge_agent, merge_edge, merge_version
 from hyrecall.memory.roster import read_policy
+from hyrecall.memory.selection import HIGHEST
 from hyrecall.memory.sound import is_text, rows, warn_of_damage
 from hyrecall.progress import ProgressFunction
 
@@ -143,7 +144,7 @@ def _versions(
     connection: apsw.Connection, cells: Collection[int], *, history: bool
 ) -> Iterator[tuple[Any, ...]]:
     """Give documents in the order of their last change, and their versions by number."""
-    which = "" if history else "AND v.version = d.version AND v.status = 'live' "
+    which = "" if history else f"AND v.version = {HIGHEST} AND v.status = 'live' "
     select = (
         f"SELECT v.successor, {_DOCUMENT}, {_VECTOR}, {CHECKED}, {FACT_COLUMNS} "
         "FROM documents d JOIN versions v ON v.cell = d.cell AND v.id = d.id "

@@ -239,6 +239,38 @@ def test_a_damaged_cell_is_nobodys(store: tuple[Path, Replies, Replies], tmp_pat
                 assert replies(memory, "alice", "note") == of_alice
 
 
+@pytest.mark.parametrize("index", [True, False], ids=["indexed", "not indexed"])
+def test_a_damaged_version_number_brings_no_old_text_back(
+    store: tuple[Path, Replies, Replies], tmp_path: Path, *, index: bool
+) -> None:
+    working = tmp_path / "store"
+    shutil.copytree(store[0], working)
+    with opened(working) as memory:
+        for key in ("canary 0", "canary 1", "canary fact"):
+            memory.forget(key, user_id="bob")
+        before = replies(memory, "bob", CANARY)
+    damage(working, "UPDATE documents SET version = 1 WHERE id LIKE 'canary%'")
+    if not index:
+        shutil.rmtree(working / INDEX)
+    with opened(working) as memory:
+        assert replies(memory, "alice", "note") == store[1]
+        found = replies(memory, "bob", CANARY)
+        assert "text 0" not in str(found["list"])
+        for name in ("scores", "search", "facts", "list", "tagged"):
+            assert len(found[name]) == len(before[name]) - (name != "facts"), name
+        assert found["export"] == before["export"]
+        for key in ("canary 1", "canary 2"):
+            with pytest.raises(CorruptStoreError, match="id: expected an undamaged memory"):
+                memory.get(key, user_id="bob")
+        with pytest.warns(DamageWarning, match="3 damaged rows"):
+            assert len(memory.list(user_id="bob", kind="episodic")) == 1
+        assert {
+            one["version"]["id"] for one in memory.export(user_id="bob") if "version" in one
+        } == {"canary 2", "canary 3"}
+        assert not memory.doctor().ok
+        assert memory.forget(user_id="bob", everything=True) == 1
+
+
 DAMAGED_FIELDS = {
     "access count": "UPDATE documents SET access_count = -4 WHERE id = 'canary 1'",
     "last access": "UPDATE documents SET last_accessed = -9e18 WHERE id = 'canary 1'",
