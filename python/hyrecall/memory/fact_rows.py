@@ -27,7 +27,7 @@ from hyrecall.memory.codec import (
     to_micros,
 )
 from hyrecall.memory.fields import AS_KEPT
-from hyrecall.memory.selection import HIGHEST
+from hyrecall.memory.reading import HIGHEST
 from hyrecall.memory.sound import checksum, is_text, rows, warn_of_damage
 from hyrecall.memory.types import Episode, Fact, Status
 from hyrecall.memory.version_rows import embedding_of

@@ -28,7 +28,7 @@ from hyrecall.memory.codec import (
 from hyrecall.memory.edge_rows import EDGE_COLUMNS, is_sound_edge
 from hyrecall.memory.fact_rows import FACT_COLUMNS, read_fact
 from hyrecall.memory.layout import CELL, EDGES, Column, Layout
-from hyrecall.memory.selection import HIGHEST
+from hyrecall.memory.reading import HIGHEST
 from hyrecall.memory.sound import is_text, rows
 
 __all__ = [

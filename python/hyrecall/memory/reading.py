@@ -18,11 +18,11 @@ from hyrecall.memory.codec import (
     to_json,
     vector_checksum,
 )
-from hyrecall.memory.selection import HIGHEST
 from hyrecall.memory.sound import is_text, rows, warn_of_damage
 from hyrecall.memory.types import Episode, Version
 
 __all__ = [
+    "HIGHEST",
     "Change",
     "Counts",
     "changed_since",
@@ -42,6 +42,11 @@ __all__ = [
 
 # A document's highest version, which is the one that counts.
 _HEAD = "documents d JOIN versions v USING (cell, id, version)"
+HIGHEST = "(SELECT max(w.version) FROM versions w WHERE w.cell = v.cell AND w.id = v.id)"
+"""The highest version of the document of a version v, as SQL.
+
+No checksum covers the number in ``documents``: a lower one there would bring back an old text.
+"""
 _LISTED = "(SELECT value FROM json_each(?))"
 _NEWEST_FIRST = "ORDER BY v.occurred_at DESC, v.row DESC"
 

@@ -12,15 +12,13 @@ import apsw
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory.codec import to_json, to_micros
 
-__all__ = ["HIGHEST", "Selection", "check_which", "selected"]
-
-HIGHEST = "(SELECT max(w.version) FROM versions w WHERE w.cell = v.cell AND w.id = v.id)"
-"""The highest version of the document of a version v, as SQL.
-
-No checksum covers the number in ``documents``: a lower one there would bring back an old text.
-"""
+__all__ = ["Selection", "check_which", "selected"]
 
 _HEAD = "documents d LEFT JOIN versions v USING (cell, id, version)"
+_IS_HIGHEST = (  # no checksum covers the number in documents
+    "NOT EXISTS (SELECT 1 FROM versions w WHERE w.cell = d.cell AND w.id = d.id "
+    "AND w.version > d.version)"
+)
 _LAST_SESSION = (
     "(SELECT s.session_id FROM versions s WHERE s.cell = d.cell AND s.id = d.id "
     "AND s.status <> 'deleted' ORDER BY s.version DESC LIMIT 1)"
@@ -100,7 +98,7 @@ def selected(
     """
     wanted = "d.cell IN (SELECT value FROM json_each(?))"
     if not deleted_too:
-        wanted += f" AND v.status <> 'deleted' AND v.version = {HIGHEST}"
+        wanted += f" AND v.status <> 'deleted' AND {_IS_HIGHEST}"
     given: list[Any] = [to_json(tuple(selection.cells))]
     if selection.ids is not None:
         wanted += " AND d.id IN (SELECT value FROM json_each(?))"

@@ -33,8 +33,8 @@ from hyrecall.memory.fact_rows import FACT_COLUMNS, read_fact
 from hyrecall.memory.fields import AS_KEPT, check_id
 from hyrecall.memory.lines import FORMAT, AgentLine, Line, VersionLine
 from hyrecall.memory.merging import merge_agent, merge_edge, merge_version
+from hyrecall.memory.reading import HIGHEST
 from hyrecall.memory.roster import read_policy
-from hyrecall.memory.selection import HIGHEST
 from hyrecall.memory.sound import is_text, rows, warn_of_damage
 from hyrecall.progress import ProgressFunction
 
