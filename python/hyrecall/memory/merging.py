@@ -6,21 +6,26 @@ from datetime import datetime
 
 import apsw
 
-from hyrecall.errors import KeyConflictError, OptionError, error
+from hyrecall.errors import CorruptStoreError, KeyConflictError, OptionError, error
 from hyrecall.memory.cells import cell_of, find_cell, make_cell
-from hyrecall.memory.codec import EPISODE_COLUMNS, to_columns, to_micros
+from hyrecall.memory.codec import CHECKED, N_CHECKED, is_sound, to_columns, to_micros
 from hyrecall.memory.edge_rows import edge_ever, link
-from hyrecall.memory.fact_rows import as_episode, fact_history, put_interval
+from hyrecall.memory.fact_rows import FACT_COLUMNS, as_episode, put_interval, read_fact
 from hyrecall.memory.lines import AgentLine, VersionLine
 from hyrecall.memory.roster import ReadPolicy, read_policy, set_policy
 from hyrecall.memory.schema import take_sequence
+from hyrecall.memory.sound import is_text, rows
 from hyrecall.memory.types import Edge, Episode, Fact
 from hyrecall.memory.version_rows import Embedding, insert_version
 from hyrecall.memory.writing import Written
 
 __all__ = ["merge_agent", "merge_edge", "merge_version"]
 
-_KEPT = f"status, reason, successor, recorded_at, {EPISODE_COLUMNS}"
+_KEPT = (
+    f"SELECT v.row, v.successor, {CHECKED}, {FACT_COLUMNS} "
+    "FROM versions v LEFT JOIN facts f ON f.row = v.row "
+    "WHERE v.cell = ? AND v.id = ? AND v.version = ?"
+)
 
 
 def merge_version(connection: apsw.Connection, line: VersionLine) -> bool:
@@ -35,6 +40,8 @@ def merge_version(connection: apsw.Connection, line: VersionLine) -> bool:
     ------
     KeyConflictError
         There is another version of that number.
+    CorruptStoreError
+        There is a version of that number, and its row is damaged; or the row of the cell is.
     OptionError
         A version that is not deleted says nothing, or a deleted one something; a number that
         leaves no room to grow.
@@ -104,21 +111,25 @@ def _is_there(
     episode: Episode | None,
     fact: Fact | None,
 ) -> bool:
-    select = f"SELECT {_KEPT} FROM versions WHERE cell = ? AND id = ? AND version = ?"
-    found = connection.execute(select, (cell, line.id, line.version)).get
+    """Say whether the store has the version already."""
+    found = next(rows(connection, _KEPT, (cell, line.id, line.version)), None)
     if found is None:
         return False
+    row, successor, *columns = found
+    checked, fact_columns = columns[:N_CHECKED], columns[N_CHECKED:]
+    has_fact = any(value is not None for value in fact_columns)
+    held = read_fact(line.cell, columns) if has_fact else None
+    is_readable = is_sound(checked) and (successor is None or is_text(successor))
+    if not is_readable or (has_fact and held is None):
+        wish, remedy = "an undamaged row in the store", "forget(id, erase=True), then import it"
+        raise error(CorruptStoreError, "id", wish, f"the damaged row {row}", remedy)
+    _, _, _, _, status, reason, recorded_at, *content = checked
     state = (line.status, line.reason, line.successor, to_micros(line.recorded_at))
-    is_same = found[: len(state)] == state
+    is_same = (status, reason, successor, recorded_at) == state
     if episode is not None:
-        is_same &= found[len(state) :] == to_columns(episode)
+        is_same &= tuple(content) == to_columns(episode)
     if fact is not None:
-        held = [
-            one.fact
-            for one in fact_history(connection, cell, line.id)
-            if one.version == line.version
-        ]
-        is_same &= held == [fact]
+        is_same &= held == fact
     if not is_same:
         wish, got = "an id of the store with the same content", f"another {line.id!r}"
         raise error(KeyConflictError, "id", f"{wish} (version {line.version})", got)

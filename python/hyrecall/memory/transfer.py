@@ -13,7 +13,14 @@ from typing import Any, TypeAlias, TypeVar
 import apsw
 from pydantic import BaseModel, ValidationError
 
-from hyrecall.errors import HyrecallError, OptionError, StoreError, StoreFormatError, error
+from hyrecall.errors import (
+    CorruptStoreError,
+    HyrecallError,
+    OptionError,
+    StoreError,
+    StoreFormatError,
+    error,
+)
 from hyrecall.memory.cells import Cell, cells_by_number
 from hyrecall.memory.codec import (
     CHECKED,
@@ -259,7 +266,7 @@ def import_lines(
     """Merge lines into the store; what is there already stays as it is.
 
     Lines are kept in pages: what was imported before a crash stays, and importing the same file
-    again skips it.
+    again skips it. A line whose row in the store is damaged is an error that names the row.
 
     Parameters
     ----------
@@ -290,9 +297,11 @@ def import_lines(
                     continue
                 try:
                     counts[_merge(connection, line, now)] += 1
-                except StoreError:
-                    raise
                 except (HyrecallError, ValidationError) as fault:
+                    # A damaged row concerns its own line alone; SQLite's faults are no StoreError
+                    # before the transaction ends.
+                    if isinstance(fault, StoreError) and not isinstance(fault, CorruptStoreError):
+                        raise
                     errors.append(LineError(at, line.name, why(fault)))
         done += len(page)
         if progress is not None:

@@ -322,6 +322,64 @@ def test_a_row_that_makes_no_line_is_left_out_of_an_export(
         assert "canary 1" not in found
 
 
+DAMAGED_KEPT = {
+    "text": (DAMAGES["text"], {"canary 1"}),
+    "letter": (DAMAGES["letter"], {"canary 1"}),
+    "fact": ("UPDATE facts SET object = 'other' WHERE subject = 'canary'", {"canary fact"}),
+    "successor": (
+        "UPDATE versions SET successor = CAST(x'ff' AS TEXT) WHERE id = 'canary 1'",
+        {"canary 1"},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED_KEPT)
+def test_an_import_names_the_damaged_row_and_keeps_the_other_lines(
+    store: tuple[Path, Replies, Replies], tmp_path: Path, kind: str
+) -> None:
+    sql, bad = DAMAGED_KEPT[kind]
+    with opened(store[0]) as memory:
+        lines = memory.export(user_id="bob", history=True)
+    content = {"output": "new", "occurred_at": NOON.isoformat()}
+    new = {"id": "new", "user_id": "bob", "recorded_at": NOON.isoformat(), "content": content}
+    lines.insert(1, {"version": new})
+    backup = "\n".join(map(json.dumps, lines))
+    working = tmp_path / "store"
+    shutil.copytree(store[0], working)
+    damage(working, sql)
+    with opened(working) as memory:
+        report = memory.import_(io.StringIO(backup))
+        assert report.imported == 1
+        assert {one.id for one in report.errors} == bad
+        assert "the damaged row" in report.errors[0].error
+        # What the error says to do.
+        for key in bad:
+            assert memory.forget(key, user_id="bob", erase=True) == 1
+        assert memory.import_(io.StringIO(backup)).errors == ()
+        assert memory.doctor(full=True).ok
+        assert memory.forget("new", user_id="bob", erase=True) == 1
+        found = replies(memory, "bob", CANARY)
+        assert found["export"] == store[2]["export"]
+
+
+def test_an_import_names_the_lines_of_a_damaged_cell_and_keeps_the_others(
+    store: tuple[Path, Replies, Replies], tmp_path: Path
+) -> None:
+    with opened(store[0]) as memory:
+        lines = memory.export(user_id=EVERYONE)
+    working = tmp_path / "store"
+    shutil.copytree(store[0], working)
+    damage(working, "UPDATE cells SET checksum = checksum + 1 WHERE user = 'bob'")
+    with opened(working) as memory:
+        memory.forget("note 1", user_id="alice", erase=True)
+        report = memory.import_(io.StringIO("\n".join(map(json.dumps, lines))))
+        assert report.imported == 2  # note 1, and the edge of it
+        assert {one.error for one in report.errors} == {
+            "cells: expected an undamaged row of the user, got a damaged one"
+        }
+        assert memory.get("note 1", user_id="alice") is not None
+
+
 def test_a_store_that_believes_every_row_is_caught(
     store: tuple[Path, Replies, Replies], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
