@@ -20,6 +20,7 @@ from hyrecall.memory.derived import Derived, Wish
 from hyrecall.memory.header import HEADER, PARTS, Header, StaleError, read_header, write_header
 from hyrecall.memory.layout import CELL
 from hyrecall.memory.schema import meta
+from hyrecall.memory.sound import rows
 
 __all__ = ["drop_snapshot", "keep_snapshot", "may_hold_erased", "saved_rows", "take_snapshot"]
 
@@ -136,7 +137,7 @@ def _has_erased_rows(folder: Path, connection: apsw.Connection) -> bool:
     if any(set(batch.column("row").to_pylist()) - kept for batch in saved_rows(nodes)):
         return True
     select = f"SELECT e.id, {', '.join(CELL)} FROM edges e JOIN cells USING (cell)"
-    known = set(connection.execute(select))
+    known = set(rows(connection, select))  # a damaged text may be no UTF-8
     for batch in saved_rows(edges):
         columns = (batch.column(name).to_pylist() for name in ("id", *CELL))
         if set(zip(*columns, strict=True)) - known:

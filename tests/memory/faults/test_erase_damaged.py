@@ -140,3 +140,20 @@ def test_a_flipped_bit_in_an_id_that_is_erased_is_an_error_or_leaves_nothing(
         except CorruptStoreError:
             assert memory.forget(user_id="bob", everything=True, erase=True) == 1
         assert left_in(path) == set()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE edges SET id = CAST(x'ff' AS TEXT) WHERE id = 'edge'",
+        "UPDATE cells SET user = CAST(x'ff' AS TEXT) WHERE user = 'bob'",
+    ],
+)
+def test_doctor_looks_for_erased_rows_beside_texts_that_are_no_utf8(path: Path, sql: str) -> None:
+    with opened(path) as memory:
+        memory.forget("note 1", user_id="alice", erase=True)
+    damage(path, sql)
+    with opened(path) as memory, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DamageWarning)
+        assert not memory.doctor(full=True).ok
+        assert len(memory.list(user_id="alice")) == 2
