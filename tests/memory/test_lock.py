@@ -5,12 +5,13 @@ import signal
 import stat
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from hyrecall.errors import WriterBusyError
-from hyrecall.memory.lock import LOCK, WriterLock
+from hyrecall.memory.lock import LOCK, ReaderLock, WriterLock
 from memory.children import fork, in_child
 
 
@@ -71,8 +72,30 @@ def test_a_killed_writer_leaves_no_lock(tmp_path: Path) -> None:
     WriterLock.take(tmp_path).release()
 
 
-def test_a_child_that_outlives_its_parents_writer_holds_nothing(tmp_path: Path) -> None:
-    lock = WriterLock.take(tmp_path)
+def shared(folder: Path) -> ReaderLock:
+    lock = ReaderLock.take(folder)
+    assert lock is not None
+    return lock
+
+
+def test_readers_keep_writers_out_and_a_writer_keeps_readers_out(tmp_path: Path) -> None:
+    writer = WriterLock.take(tmp_path)
+    assert ReaderLock.take(tmp_path) is None
+    writer.release()
+    readers = [shared(tmp_path), shared(tmp_path)]
+    for one in readers:
+        assert in_child(lambda: try_to_take(tmp_path)) == 1
+        one.release()
+        one.release()
+    assert in_child(lambda: try_to_take(tmp_path)) == 0
+
+
+@pytest.mark.parametrize("take", [WriterLock.take, shared])
+def test_a_child_that_outlives_its_parents_lock_holds_nothing(
+    tmp_path: Path, take: Callable[[Path], WriterLock | ReaderLock]
+) -> None:
+    WriterLock.take(tmp_path).release()
+    lock = take(tmp_path)
     ready, go = os.pipe(), os.pipe()
     child = fork()
     if child == 0:
@@ -80,14 +103,20 @@ def test_a_child_that_outlives_its_parents_writer_holds_nothing(tmp_path: Path) 
         os.read(go[0], 1)
         os._exit(0)
     os.read(ready[0], 1)
-    lock.release()  # in the parent; the child still lives
+    try:
+        lock.release()  # in the parent; the child still lives
+        WriterLock.take(tmp_path).release()
+    finally:
+        os.write(go[1], b"x")
+        os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("take", [WriterLock.take, shared])
+def test_a_child_cannot_free_its_parents_lock(
+    tmp_path: Path, take: Callable[[Path], WriterLock | ReaderLock]
+) -> None:
     WriterLock.take(tmp_path).release()
-    os.write(go[1], b"x")
-    os.waitpid(child, 0)
-
-
-def test_a_child_cannot_free_its_parents_lock(tmp_path: Path) -> None:
-    lock = WriterLock.take(tmp_path)
+    lock = take(tmp_path)
 
     def release() -> int:
         lock.release()

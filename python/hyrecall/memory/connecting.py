@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -10,7 +9,7 @@ from urllib.parse import quote
 import apsw
 
 from hyrecall.memory.faults import LARGEST_VALUE
-from hyrecall.memory.lock import share_with_readers
+from hyrecall.memory.lock import ReaderLock
 from hyrecall.memory.schema import show_newest
 
 __all__ = ["BUSY_MILLISECONDS", "DATABASE", "LOG", "Shared", "connect", "connect_to_read"]
@@ -38,12 +37,12 @@ class Shared:
     """A connection that takes the file as fixed, and the lock that keeps it so."""
 
     connection: apsw.Connection
-    handle: int
+    lock: ReaderLock
 
     def close(self) -> None:
         """Close the connection and let writers in."""
         self.connection.close(True)
-        os.close(self.handle)
+        self.lock.release()
 
 
 def connect(
@@ -108,13 +107,13 @@ def connect_to_read(
         log = folder / LOG
         if not may_lock or (log.exists() and log.stat().st_size):
             raise
-        handle = share_with_readers(folder)
-        if handle is None:
+        lock = ReaderLock.take(folder)
+        if lock is None:
             raise
         try:
             connection = connect(folder, writing=False, vfs=vfs, is_fixed=True)
         except BaseException:
-            os.close(handle)
+            lock.release()
             raise
-        return connection, Shared(connection, handle)
+        return connection, Shared(connection, lock)
     return connection, None

@@ -1,4 +1,4 @@
-"""The lock that makes a handle the only writer of a store, among threads and processes."""
+"""Locks among threads and processes: one writer of a store, or readers that keep writers out."""
 
 from __future__ import annotations
 
@@ -13,26 +13,43 @@ from pathlib import Path
 from hyrecall import disk
 from hyrecall.errors import OptionError, WriterBusyError, error
 
-__all__ = ["LOCK", "WriterLock", "make_folder", "read_note"]
+__all__ = ["LOCK", "ReaderLock", "WriterLock", "make_folder", "read_note"]
 
 LOCK = "LOCK"
 _PAUSE = 0.02  # seconds between two tries
 _MOST = 1000  # bytes of the file that are read
 
 
-class WriterLock:
+class _Lock:
+    """A lock on the file LOCK, until it is released or the process dies.
+
+    A forked child does not hold its parent's lock, and cannot free it.
+    """
+
+    def __init__(self, handle: int) -> None:
+        """Keep the file on which the lock was taken."""
+        self._handle: int | None = handle
+        _held.add(self)
+
+    def release(self) -> None:
+        """Let others in. Releasing twice is fine."""
+        _held.discard(self)
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            os.close(handle)
+
+
+class WriterLock(_Lock):
     """Held from :meth:`take` to :meth:`release`; the system frees it when the process dies.
 
     The file's first line says who holds it, for the message of whoever comes second; the rest is a
-    note that outlives its writer. A forked child does not hold its parent's lock, and cannot free
-    it.
+    note that outlives its writer.
     """
 
     def __init__(self, handle: int, note_at: int) -> None:
         """Keep the file on which the lock was taken, and where its note begins."""
-        self._handle: int | None = handle
+        super().__init__(handle)
         self._note_at = note_at
-        _held.add(self)
 
     @classmethod
     def take(cls, folder: Path, *, wait: float = 0.0) -> WriterLock:
@@ -80,21 +97,24 @@ class WriterLock:
                 os.pwrite(self._handle, note, self._note_at)
                 os.ftruncate(self._handle, self._note_at + len(note))
 
-    def release(self) -> None:
-        """Let others write. Releasing twice is fine."""
-        _held.discard(self)
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            os.close(handle)
 
+class ReaderLock(_Lock):
+    """Keeps writers out of a folder; readers share it."""
 
-def share_with_readers(folder: Path) -> int | None:
-    """Keep writers out of a folder; give the file to close, or None where a writer is at work."""
-    handle = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
-    if _try(handle, fcntl.LOCK_SH):
-        return handle
-    os.close(handle)
-    return None
+    @classmethod
+    def take(cls, folder: Path) -> ReaderLock | None:
+        """Take the lock of a folder; None: a writer is at work.
+
+        Raises
+        ------
+        OSError
+            From the disk; the folder has had no writer.
+        """
+        handle = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        if _try(handle, fcntl.LOCK_SH):
+            return cls(handle)
+        os.close(handle)
+        return None
 
 
 def make_folder(folder: Path, known: set[str]) -> None:
@@ -130,7 +150,7 @@ def _note_of(content: bytes) -> bytes:
     return content.partition(b"\n")[2]
 
 
-_held: weakref.WeakSet[WriterLock] = weakref.WeakSet()
+_held: weakref.WeakSet[_Lock] = weakref.WeakSet()
 
 
 def _forget_in_child() -> None:
