@@ -245,13 +245,17 @@ class Store:
         dim = self.guard.dim
         if dim is None or dim == self.dim:
             return
-        with self._settling:
+        if not self._settling.acquire(blocking=False):
+            return  # another thread is at it
+        try:
             if dim != self.dim:
-                self.dim = dim
                 try:
                     self.follower.relayout(self.layout, model=self.guard.model, dim=dim)
                 except IndexNotReadyError as fault:
                     _log.warning("the index could not be made anew: %s", fault.detail)
+                self.dim = dim  # only now: a call that is interrupted before is repeated
+        finally:
+            self._settling.release()
 
     def given_vectors(self, vectors: object, n: int) -> Vectors | None:
         """Take vectors that a caller has made; None: there are none.
