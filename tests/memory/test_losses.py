@@ -99,6 +99,19 @@ def test_each_commit_is_noted_and_the_note_outlives_the_writer(tmp_path: Path) -
     assert [one.sequence for one in witnesses(database.folder)] == [2]
 
 
+def test_a_commit_reads_the_last_change_in_one_statement(tmp_path: Path) -> None:
+    database = Database.open(tmp_path / "store")
+    ran: list[str] = []
+
+    def trace(event: dict[str, str]) -> None:
+        ran.append(event["sql"])
+
+    with database.transaction() as connection:
+        connection.trace_v2(apsw.SQLITE_TRACE_STMT, trace)
+    assert [one.partition(" ")[0] for one in ran] == ["SELECT", "COMMIT"]
+    database.close()
+
+
 # ---- a database that is not there ----
 
 

@@ -163,7 +163,7 @@ class Database:
             if not accept_loss and is_empty(first):
                 check_is_whole(self._name, None, known)
             check_format(first, self._name, writing=not self.read_only)
-            if not accept_loss:
+            if not accept_loss and not is_empty(first):
                 check_is_whole(self._name, last_change(first, self._name), known)
             if self.read_only:
                 self._give_reader(first)
@@ -188,9 +188,9 @@ class Database:
             raise
         self._writer = first
 
-    def _note(self, state: Witness | None) -> None:
+    def _note(self, state: Witness) -> None:
         """Note in LOCK how far the database has come."""
-        if self._lock is not None and state is not None and state != self._noted:
+        if self._lock is not None and state != self._noted:
             self._lock.put_note(state.to_note())
             self._noted = state
 

@@ -19,7 +19,6 @@ import xxhash
 from hyrecall.errors import CorruptStoreError, error
 from hyrecall.memory.header import INDEX, StaleError, read_sealed
 from hyrecall.memory.lock import read_note
-from hyrecall.memory.schema import is_empty, meta
 
 __all__ = [
     "Witness",
@@ -37,6 +36,11 @@ _RESCUE = (
     "`hyrecall doctor --accept-loss` goes on without what is lost"
 )
 _REMEDY = "accept_loss=True"
+
+# One statement: each commit runs it.
+_LAST_CHANGE = "SELECT {}, {}, {}".format(
+    *(f"(SELECT value FROM meta WHERE name = '{n}')" for n in ("store_id", "sequence", "erasures"))
+)
 
 
 @dataclass(frozen=True)
@@ -130,18 +134,15 @@ def check_is_whole(path: str, found: Witness | None, known: Iterable[Witness]) -
     raise error(CorruptStoreError, path, wish, got, _REMEDY)
 
 
-def last_change(connection: apsw.Connection, path: str) -> Witness | None:
-    """Read which store a database is and its last change; None: it has no tables yet.
+def last_change(connection: apsw.Connection, path: str) -> Witness:
+    """Read which store a database is and its last change. It must have tables.
 
     Raises
     ------
     CorruptStoreError
         The table ``meta`` is damaged.
     """
-    if is_empty(connection):
-        return None
-    names = ("store_id", "sequence", "erasures")
-    store_id, *counts = (meta(connection, name) for name in names)
+    store_id, *counts = connection.execute(_LAST_CHANGE).get
     if not isinstance(store_id, str) or not all(isinstance(one, int) for one in counts):
         raise error(CorruptStoreError, path, "an id and counts in the table meta", "other values")
     return Witness(store_id, counts[0])
@@ -153,8 +154,6 @@ def forget_losses(connection: apsw.Connection, path: str, known: Iterable[Witnes
     It counts as an erasure: indexes that hold what is lost are not taken any more.
     """
     found = last_change(connection, path)
-    if found is None:
-        return
     last = max((one.sequence for one in known if one.store_id == found.store_id), default=0)
     if last > found.sequence:
         with connection:  # a transaction

@@ -91,7 +91,7 @@ def _kept(folder: Path, header: Header) -> tuple[dict[Identity, int], set[Identi
     try:
         with suppress(CorruptStoreError), database.reading() as connection:
             found = last_change(connection, str(folder))
-            end = found.sequence if found and found.store_id == header.store_id else -1
+            end = found.sequence if found.store_id == header.store_id else -1
             if end >= header.sequence:
                 return None
             versions = {tuple(row[:-1]): row[-1] for row in connection.execute(documents)}
