@@ -60,6 +60,8 @@ def test_a_damaged_index_of_cells_gives_nobody_another_users_cell(path: Path, ca
         with pytest.raises(CorruptStoreError, match="cells: expected"):
             OF_USER3[call](memory)
         assert memory.get("a", user_id="alice") is not None
+        (check,) = [one for one in memory.doctor(full=True).checks if one.name == "database"]
+        assert not check.ok
     assert SECRET.encode() in (path / DATABASE).read_bytes()
 
 

@@ -142,6 +142,20 @@ def test_a_flipped_bit_in_an_id_that_is_erased_is_an_error_or_leaves_nothing(
         assert left_in(path) == set()
 
 
+def test_a_version_that_its_index_entry_hides_is_erased_with_the_user(path: Path) -> None:
+    with opened(path) as memory:
+        for key in ("doc 0", "doc 2", "fact"):
+            assert memory.forget(key, user_id="bob", erase=True) == 1
+    assert flip(path, "sqlite_autoindex_versions_1", b"doc 1", 0)
+    with opened(path) as memory:
+        assert memory.forget("doc 1", user_id="bob", erase=True) == 1
+        (check,) = [one for one in memory.doctor(full=True).checks if one.name == "database"]
+        assert not check.ok
+        memory.forget(user_id="bob", everything=True, erase=True)
+        assert left_in(path) == set()
+        assert memory.doctor(full=True).ok
+
+
 @pytest.mark.parametrize(
     "sql",
     [
