@@ -113,3 +113,35 @@ def process() -> Callable[..., subprocess.CompletedProcess[str]]:
     pytest.importorskip("typer", reason="the extra [cli] is not installed")
     pytest.importorskip("rich", reason="the extra [cli] is not installed")
     return start
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store's folder that commands find by the environment; no settings, no embedder."""
+    path = tmp_path / "agent.mem"
+    monkeypatch.setenv("HYRECALL_PATH", str(path))
+    monkeypatch.setenv("HYRECALL_CONFIG", str(tmp_path / "config.json"))
+    monkeypatch.setenv("HYRECALL_EMBED_DISABLE", "1")
+    return path
+
+
+@pytest.fixture
+def filled(store: Path) -> Path:
+    """Fill it with four memories of two users."""
+    pytest.importorskip("apsw", reason="the extra [memory] is not installed")
+    from hyrecall.memory import MemorySync
+
+    with MemorySync.open(store, embedder=None) as memory:
+        for at, (user, text, kind, tag) in enumerate(
+            [
+                ("ann", "Postgres replication is asynchronous", "episodic", "db"),
+                ("ann", "lunch was great", "note", "food"),
+                ("ann", "logical replication on the primary", "episodic", "db"),
+                ("bob", "bob keeps postgres passwords", "episodic", "db"),
+            ]
+        ):
+            memory.remember(
+                text, id=f"m{at}", user_id=user, kind=kind, tags=(tag,), session_id=f"s{at}",
+                occurred_at=f"2026-06-0{at + 1}T12:00:00Z",
+            )  # fmt: skip
+    return store

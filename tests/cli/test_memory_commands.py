@@ -12,19 +12,9 @@ pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 from hyrecall import recipes
 from hyrecall.embed import Guard
-from hyrecall.memory import EVERYONE, Episode, MemorySync
+from hyrecall.memory import Episode, MemorySync
 
 Run = Callable[..., SimpleNamespace]
-
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A store's folder that commands find by the environment; no settings, no embedder."""
-    path = tmp_path / "agent.mem"
-    monkeypatch.setenv("HYRECALL_PATH", str(path))
-    monkeypatch.setenv("HYRECALL_CONFIG", str(tmp_path / "config.json"))
-    monkeypatch.setenv("HYRECALL_EMBED_DISABLE", "1")
-    return path
 
 
 def opened(path: Path, **options: object) -> MemorySync:
@@ -91,24 +81,6 @@ def test_what_cannot_be_kept_is_refused_by_name(
 
 
 # ---- recall ----
-
-
-@pytest.fixture
-def filled(store: Path) -> Path:
-    with opened(store) as memory:
-        for at, (user, text, kind, tag) in enumerate(
-            [
-                ("ann", "Postgres replication is asynchronous", "episodic", "db"),
-                ("ann", "lunch was great", "note", "food"),
-                ("ann", "logical replication on the primary", "episodic", "db"),
-                ("bob", "bob keeps postgres passwords", "episodic", "db"),
-            ]
-        ):
-            memory.remember(
-                text, id=f"m{at}", user_id=user, kind=kind, tags=(tag,), session_id=f"s{at}",
-                occurred_at=f"2026-06-0{at + 1}T12:00:00Z",
-            )  # fmt: skip
-    return store
 
 
 @pytest.mark.parametrize(
@@ -270,92 +242,6 @@ def test_all_of_a_user_goes_only_with_everything(run: Run, filled: Path) -> None
     assert run("forget", "--user", "ann", "--everything", "--yes").out == "3\n"
     with opened(filled) as memory:
         assert memory.list(user_id="ann") == []
-
-
-# ---- export, import, doctor ----
-
-
-def test_an_export_comes_back_by_import(run: Run, filled: Path, tmp_path: Path) -> None:
-    lines, other = tmp_path / "all.jsonl", tmp_path / "other.mem"
-    told = run("export", "--everyone", "-o", lines, "--json")
-    assert (told.code, told.data) == (0, {"lines": 5})  # the format, and four memories
-    assert run("export", "--everyone", "--json").code == 1  # the lines are on stdout already
-    assert lines.stat().st_mode & 0o077 == 0
-    first = run("import", lines, "--path", other, "--json").data
-    assert (first["imported"], first["skipped"], first["errors"]) == (4, 0, [])
-    assert run("import", lines, "--path", other).out == "0 imported, 4 skipped, 0 errors\n"
-    with opened(filled) as one, opened(other) as two:
-        assert one.list(user_id=EVERYONE) == two.list(user_id=EVERYONE)
-
-
-def test_export_gives_what_is_the_users_and_says_so(run: Run, filled: Path) -> None:
-    of_bob = run("export", "--user", "bob")
-    assert len(of_bob.out.splitlines()) == 2  # the format, and one memory
-    assert "lunch" not in of_bob.out
-    nobody = run("export")
-    assert len(nobody.out.splitlines()) == 1
-    assert "--everyone for all" in nobody.err
-    assert run("export", "--everyone", "--user", "bob").code == 1
-
-
-def test_lines_that_cannot_be_kept_are_named_and_the_exit_code_says_so(
-    run: Run, filled: Path, tmp_path: Path
-) -> None:
-    lines = tmp_path / "all.jsonl"
-    run("export", "--user", "ann", "-o", lines)
-    lines.write_text(lines.read_text() + '{"version": {"id": 3}}\n')
-    reply = run("import", lines, "--json", "--path", tmp_path / "other.mem")
-    assert reply.code == 1
-    assert (reply.data["imported"], len(reply.data["errors"])) == (3, 1)
-    assert "error: line 5:" in reply.err
-    assert run("import", lines, "--from", "word").code == 1
-
-
-def test_compact_gives_back_what_an_erase_left(run: Run, store: Path) -> None:
-    with opened(store) as memory:
-        kept = memory.remember("tea " * 100_000, user_id="ann")
-        memory.forget(kept.id, user_id="ann", erase=True)
-    done = run("compact", "--json").data
-    assert done["bytes_before"] > 400_000 > done["bytes_after"]
-    assert done["wal_truncated"]
-    after = f"{done['bytes_after']:,}"
-    assert run("compact").out == f"{after} bytes before, {after} after\n"
-
-
-def test_doctor_looks_over_and_repairs(run: Run, filled: Path) -> None:
-    reply = run("doctor", "--full", "--json")
-    assert reply.code == 0, reply.out
-    assert reply.data["ok"] is True
-    assert reply.data["counts"]["memories"] == 4
-    assert {"name": "database", "ok": True, "detail": ""} in reply.data["checks"]
-    assert not any(word in reply.out for word in ("postgres", "ann", "m0"))
-    (filled / "memory.db").chmod(0o644)
-    bad = run("doctor")
-    assert bad.code == 1
-    assert "NO" in bad.out
-    (filled / "memory.db").chmod(0o600)
-    for path in (filled / "index").rglob("*"):
-        if path.is_file():
-            path.write_bytes(b"")
-    assert run("doctor", "--repair").code == 0
-    with opened(filled) as memory:
-        assert memory._store.opened.how == "snapshot"
-
-
-def test_a_lost_database_is_rescued_from_the_index_and_accepted(
-    run: Run, filled: Path, tmp_path: Path
-) -> None:
-    (filled / "memory.db").unlink()
-    for command in (["doctor"], ["recall", "x"], ["remember", "x", "--user", "ann"]):
-        refused = run(*command)
-        assert refused.code == 3
-        assert "hyrecall doctor --rescue FILE" in refused.err
-        assert "--accept-loss" in refused.err
-    assert run("doctor", "--rescue", tmp_path / "lines", "--repair").code == 1
-    assert run("doctor", "--rescue", tmp_path / "lines").out == "4 rescued\n"
-    assert run("doctor", "--accept-loss", "--json").data["counts"]["memories"] == 0
-    assert run("import", tmp_path / "lines", "--json").data["imported"] == 4
-    assert run("doctor", "--json").data["counts"]["memories"] == 4
 
 
 # ---- exit codes ----

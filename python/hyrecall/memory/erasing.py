@@ -106,12 +106,13 @@ def _delete_selected(connection: apsw.Connection, selection: Selection, cells: s
         for table in ("versions", "documents"):  # facts are deleted with their version
             connection.execute(f"DELETE FROM {table} WHERE cell = ? AND id = ?", (cell, key))
             n_rows += connection.changes()
-        n_deleted += n_rows > 0
-        connection.execute(
-            "DELETE FROM edges WHERE cell = ?1 AND id IN "
-            "(SELECT edge FROM participants WHERE cell = ?1 AND node = ?2)",
-            (cell, key),
-        )
+        if n_rows:  # an edge may name a memory that never was here: it stays
+            n_deleted += 1
+            connection.execute(
+                "DELETE FROM edges WHERE cell = ?1 AND id IN "
+                "(SELECT edge FROM participants WHERE cell = ?1 AND node = ?2)",
+                (cell, key),
+            )
     connection.execute(
         f"UPDATE versions SET successor = NULL WHERE cell IN {_LISTED} AND successor IN {_LISTED}",
         (cells, to_json(tuple(key for _, key in found))),

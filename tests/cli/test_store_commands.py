@@ -1,0 +1,100 @@
+"""Commands that keep a store: export, import, compact, doctor."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("apsw", reason="the extra [memory] is not installed")
+
+from hyrecall.memory import EVERYONE, MemorySync
+
+Run = Callable[..., SimpleNamespace]
+
+
+def opened(path: Path) -> MemorySync:
+    return MemorySync.open(path, embedder=None)
+
+
+def test_an_export_comes_back_by_import(run: Run, filled: Path, tmp_path: Path) -> None:
+    lines, other = tmp_path / "all.jsonl", tmp_path / "other.mem"
+    told = run("export", "--everyone", "-o", lines, "--json")
+    assert (told.code, told.data) == (0, {"lines": 5})  # the format, and four memories
+    assert run("export", "--everyone", "--json").code == 1  # the lines are on stdout already
+    assert lines.stat().st_mode & 0o077 == 0
+    first = run("import", lines, "--path", other, "--json").data
+    assert (first["imported"], first["skipped"], first["errors"]) == (4, 0, [])
+    assert run("import", lines, "--path", other).out == "0 imported, 4 skipped, 0 errors\n"
+    with opened(filled) as one, opened(other) as two:
+        assert one.list(user_id=EVERYONE) == two.list(user_id=EVERYONE)
+
+
+def test_export_gives_what_is_the_users_and_says_so(run: Run, filled: Path) -> None:
+    of_bob = run("export", "--user", "bob")
+    assert len(of_bob.out.splitlines()) == 2  # the format, and one memory
+    assert "lunch" not in of_bob.out
+    nobody = run("export")
+    assert len(nobody.out.splitlines()) == 1
+    assert "--everyone for all" in nobody.err
+    assert run("export", "--everyone", "--user", "bob").code == 1
+
+
+def test_lines_that_cannot_be_kept_are_named_and_the_exit_code_says_so(
+    run: Run, filled: Path, tmp_path: Path
+) -> None:
+    lines = tmp_path / "all.jsonl"
+    run("export", "--user", "ann", "-o", lines)
+    lines.write_text(lines.read_text() + '{"version": {"id": 3}}\n')
+    reply = run("import", lines, "--json", "--path", tmp_path / "other.mem")
+    assert reply.code == 1
+    assert (reply.data["imported"], len(reply.data["errors"])) == (3, 1)
+    assert "error: line 5:" in reply.err
+    assert run("import", lines, "--from", "word").code == 1
+
+
+def test_compact_gives_back_what_an_erase_left(run: Run, store: Path) -> None:
+    with opened(store) as memory:
+        kept = memory.remember("tea " * 100_000, user_id="ann")
+        memory.forget(kept.id, user_id="ann", erase=True)
+    done = run("compact", "--json").data
+    assert done["bytes_before"] > 400_000 > done["bytes_after"]
+    assert done["wal_truncated"]
+    after = f"{done['bytes_after']:,}"
+    assert run("compact").out == f"{after} bytes before, {after} after\n"
+
+
+def test_doctor_looks_over_and_repairs(run: Run, filled: Path) -> None:
+    reply = run("doctor", "--full", "--json")
+    assert reply.code == 0, reply.out
+    assert reply.data["ok"] is True
+    assert reply.data["counts"]["memories"] == 4
+    assert {"name": "database", "ok": True, "detail": ""} in reply.data["checks"]
+    assert not any(word in reply.out for word in ("postgres", "ann", "m0"))
+    (filled / "memory.db").chmod(0o644)
+    bad = run("doctor")
+    assert bad.code == 1
+    assert "NO" in bad.out
+    (filled / "memory.db").chmod(0o600)
+    for path in (filled / "index").rglob("*"):
+        if path.is_file():
+            path.write_bytes(b"")
+    assert run("doctor", "--repair").code == 0
+    with opened(filled) as memory:
+        assert memory._store.opened.how == "snapshot"
+
+
+def test_a_lost_database_is_rescued_from_the_index_and_accepted(
+    run: Run, filled: Path, tmp_path: Path
+) -> None:
+    (filled / "memory.db").unlink()
+    for command in (["doctor"], ["recall", "x"], ["remember", "x", "--user", "ann"]):
+        refused = run(*command)
+        assert refused.code == 3
+        assert "hyrecall doctor --rescue FILE" in refused.err
+        assert "--accept-loss" in refused.err
+    assert run("doctor", "--rescue", tmp_path / "lines", "--repair").code == 1
+    assert run("doctor", "--rescue", tmp_path / "lines").out == "4 rescued\n"
+    assert run("doctor", "--accept-loss", "--json").data["counts"]["memories"] == 0
+    assert run("import", tmp_path / "lines", "--json").data["imported"] == 4
+    assert run("doctor", "--json").data["counts"]["memories"] == 4
