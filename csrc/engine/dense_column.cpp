@@ -48,7 +48,7 @@ double norm_of(DType dtype, std::uint8_t const* row, std::size_t dim) {
   return 0.0;
 }
 
-constexpr std::size_t kBlockRows = 4096;  // rows a thread takes at a time
+constexpr std::size_t kRowsAtOnce = 4096;  // rows a thread takes at a time
 
 // Codes of a row and what they leave.
 Int8Row quantize_any(DType dtype, std::uint8_t const* row, std::size_t dim, std::int8_t* codes) {
@@ -110,10 +110,10 @@ std::shared_ptr<DenseColumn const> DenseColumn::build(std::string name, DType dt
 
   Zeroed<std::uint8_t> rows(order.size() * row_bytes);
   std::vector<float> inverse_norms(order.size(), 0.0f);
-  std::size_t const n_blocks = (order.size() + kBlockRows - 1) / kBlockRows;
+  std::size_t const n_blocks = (order.size() + kRowsAtOnce - 1) / kRowsAtOnce;
   parallel_for(n_blocks, threads, [&](int, std::size_t block) {
-    std::size_t const end = std::min(order.size(), (block + 1) * kBlockRows);
-    for (std::size_t to = block * kBlockRows; to < end; ++to) {
+    std::size_t const end = std::min(order.size(), (block + 1) * kRowsAtOnce);
+    for (std::size_t to = block * kRowsAtOnce; to < end; ++to) {
       std::size_t const from = order[to];
       if (!valid.empty() && valid[from] == 0) continue;
       auto const chunk =
@@ -136,11 +136,11 @@ void DenseColumn::quantize(int threads, FrontChoice choice) {
   std::size_t const n_rows = inverse_norms.size();
   if (!deserves_front(n_rows, dim, choice)) return;
   FrontBuilder builder(n_rows, dim);
-  std::size_t const n_blocks = (n_rows + kBlockRows - 1) / kBlockRows;
+  std::size_t const n_blocks = (n_rows + kRowsAtOnce - 1) / kRowsAtOnce;
   parallel_for(n_blocks, threads, [&](int, std::size_t block) {
     std::vector<std::int8_t> codes(dim);
-    std::size_t const end = std::min(n_rows, (block + 1) * kBlockRows);
-    for (std::size_t i = block * kBlockRows; i < end; ++i) {
+    std::size_t const end = std::min(n_rows, (block + 1) * kRowsAtOnce);
+    for (std::size_t i = block * kRowsAtOnce; i < end; ++i) {
       auto const r = static_cast<Row>(i);
       Int8Row const quantized = quantize_any(dtype, row(r), dim, codes.data());
       builder.set(r, quantized, codes.data());
@@ -164,7 +164,7 @@ std::shared_ptr<DenseColumn const> DenseColumn::merge(
   Zeroed<std::uint8_t> rows(source.size() * row_bytes);
   std::vector<float> inverse_norms(source.size());
   for (std::size_t to = 0; to < source.size(); ++to) {
-    if (to % kBlockRows == 0) poll_interrupt();
+    if (to % kRowsAtOnce == 0) poll_interrupt();
     DenseColumn const& from = *sources[source[to]];
     std::memcpy(rows.data() + to * row_bytes, from.row(source_row[to]), row_bytes);
     inverse_norms[to] = from.inverse_norms[source_row[to]];
@@ -175,7 +175,7 @@ std::shared_ptr<DenseColumn const> DenseColumn::merge(
   FrontBuilder builder(source.size(), column->dim);
   std::vector<std::int8_t> codes(column->dim);
   for (std::size_t i = 0; i < source.size(); ++i) {
-    if (i % kBlockRows == 0) poll_interrupt();
+    if (i % kRowsAtOnce == 0) poll_interrupt();
     DenseColumn const& from = *sources[source[i]];
     auto const to = static_cast<Row>(i);
     if (!from.front.empty()) {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/parallel.hpp"
+#include "engine/front_column.hpp"
 #include "engine/front_panels.hpp"
 #include "engine/segment.hpp"
 #include "kernels/cpu/front.hpp"
@@ -18,7 +19,6 @@ constexpr std::size_t kLeastQueries = 16;   // fewer are bound by memory: what p
 constexpr std::size_t kSampleRows = 2'048;  // at least, where there are rows enough
 constexpr std::size_t kLeastStep = 16;      // a sample is at most a sixteenth of the rows
 constexpr std::size_t kMostStep = 128;      // and at least a 128th: less tells little of the best
-constexpr Row kTileBlocks = kTileRows / static_cast<Row>(cpu::kFrontBlockRows);
 
 // The first pass's scores of the rows of every step-th block that a group may see, query by query.
 std::vector<std::vector<float>> sample_scores(Snapshot const& snapshot, DenseRequest const& arm,

@@ -8,7 +8,7 @@ namespace {
 
 // A batch's codes stay in the second-level cache while rows pass.
 constexpr std::size_t kPanelBytes = 512 * 768;
-constexpr std::size_t kLeastQueries = 64;
+constexpr std::size_t kLeastGroup = 64;
 constexpr std::size_t kSliceRows = 4'096;  // a scan is split among threads above this many rows
 constexpr std::size_t kSlicesAThread = 4;  // so that threads end together
 // The first pass leaves a few times `depth` rows; where there are hardly more, it saves nothing.
@@ -81,7 +81,7 @@ std::vector<ScanCohort> plan_cohorts(Snapshot const& snapshot, Request const& re
   std::size_t dim = 1;
   for (auto const& view : snapshot.segments)
     dim = std::max<std::size_t>(dim, view->segment().p.dense[arm.column]->dim);
-  std::size_t const most = std::max(kLeastQueries, kPanelBytes / dim / 32 * 32);
+  std::size_t const most = std::max(kLeastGroup, kPanelBytes / dim / 32 * 32);
   FrontChoice const front = request.settings.front;
   std::size_t const plain_below =
       front == FrontChoice::kInt8 ? 0 : kPlainRows + kPlainRowsADepth * request.depth;

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "core/interrupt.hpp"
+#include "engine/front_column.hpp"
 #include "engine/front_panels.hpp"
 
 namespace hyrecall {
@@ -16,7 +17,6 @@ namespace {
 
 constexpr Row kWindowTiles = 32;  // thresholds are looked at so often
 constexpr Row kBlockRows = cpu::kFrontBlockRows;
-constexpr Row kTileBlocks = kTileRows / kBlockRows;
 constexpr std::size_t kAheadBytes = 16'384;  // far enough that memory answers in time
 
 bool wants(TileMask rows, Row block) {

@@ -14,6 +14,8 @@
 
 namespace hyrecall {
 
+inline constexpr Row kTileBlocks = kTileRows / static_cast<Row>(cpu::kFrontBlockRows);
+
 struct FrontColumn {
   Buffer<std::uint8_t> codes;  // [n_blocks, front_steps(dim), 16, 4], n_blocks = front_blocks(...)
   Buffer<float> scales;        // [n_blocks x 16]; 0 where there is no vector

@@ -79,13 +79,13 @@ void keep_own(OwnPostings own, LeafPostings& out) {
 }
 
 // Where a list enters a range, before its postings are searched.
-struct Entry {
+struct Entrance {
   LeafPostings* leaf;
   std::size_t run;
 };
 
 // The first postings at or behind both ends of a range.
-void find_in_range(Entry const& entry, RowRange range, std::size_t n_rows) {
+void find_in_range(Entrance const& entry, RowRange range, std::size_t n_rows) {
   LeafPostings& out = *entry.leaf;
   PostingList const& list = out.list;
   std::uint32_t const tile = range.begin / kDocTileRows;
@@ -129,7 +129,7 @@ void find_terms(SegmentView const& view, std::size_t arm, LexicalColumn const& c
   if (scope.ranges.size() == 1) {
     RowRange const range = scope.ranges.front();
     constexpr std::size_t kAtOnce = 16;
-    Entry entries[kAtOnce];
+    Entrance entries[kAtOnce];
     for (std::size_t begin = 0; begin < leaves.size(); begin += kAtOnce) {
       std::size_t const n = std::min(kAtOnce, leaves.size() - begin);
       for (std::size_t i = 0; i < n; ++i) {

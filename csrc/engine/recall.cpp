@@ -13,16 +13,17 @@
 #include "engine/listed_arm.hpp"
 
 namespace hyrecall {
-namespace {
 
 // Where a document stands in an arm's list.
-struct Entry {
+struct ListPlace {
   Seq seq;
   std::uint32_t arm, place;
 };
 
+namespace {
+
 // The union of an arm's lists, each document once, with what the lists say of it.
-Pool join_lists(std::span<std::vector<Candidate> const* const> lists, std::vector<Entry>& entries) {
+Pool join_lists(std::span<std::vector<Candidate> const* const> lists, std::vector<ListPlace>& entries) {
   std::size_t const n_arms = lists.size();
   entries.clear();
   Pool pool;
@@ -34,11 +35,11 @@ Pool join_lists(std::span<std::vector<Candidate> const* const> lists, std::vecto
   }
   if (n_arms > 1) {  // one arm: the union is its list
     std::sort(entries.begin(), entries.end(),
-              [](Entry const& a, Entry const& b) { return a.seq < b.seq; });
+              [](ListPlace const& a, ListPlace const& b) { return a.seq < b.seq; });
   }
   pool.docs.reserve(entries.size());
   pool.scores.reserve(entries.size() * n_arms);
-  for (Entry const& entry : entries) {
+  for (ListPlace const& entry : entries) {
     Candidate const& c = (*lists[entry.arm])[entry.place];
     if (pool.docs.empty() || pool.docs.back().seq != c.seq) {
       pool.docs.push_back({c.seq, c.segment, c.row});
@@ -68,7 +69,7 @@ void check_fits(Snapshot const& snapshot, Request const& request) {
 }  // namespace
 
 struct alignas(128) Execution::Joining {  // two threads write no cache line both
-  std::vector<Entry> entries;
+  std::vector<ListPlace> entries;
   std::vector<std::vector<Candidate>> listed;
   std::vector<std::vector<Candidate> const*> lists;  // by arm
 };

@@ -11,9 +11,7 @@
 namespace hyrecall::text {
 namespace {
 
-constexpr char32_t kCapitalSigma = 0x3A3, kSmallSigma = 0x3C3, kFinalSigma = 0x3C2,
-                   kDottedI = 0x130;
-constexpr char32_t kHyphen = 0x2010, kNonBreakingHyphen = 0x2011;
+constexpr char32_t kCapitalSigma = 0x3A3, kSmallSigma = 0x3C3, kFinalSigma = 0x3C2;
 
 constexpr bool is_ascii_alnum(int c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');

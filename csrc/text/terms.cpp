@@ -8,8 +8,7 @@
 namespace hyrecall::text {
 namespace {
 
-constexpr char32_t kDottedI = 0x130, kCombiningDot = 0x307, kHyphen = 0x2010,
-                   kNonBreakingHyphen = 0x2011;
+constexpr char32_t kCombiningDot = 0x307;
 // A longer chain of joined words is text without spaces, not an identifier: only its parts are
 // kept.
 constexpr std::size_t kMaxCompound = 128;

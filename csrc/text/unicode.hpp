@@ -7,6 +7,8 @@
 
 namespace hyrecall::text {
 
+inline constexpr char32_t kDottedI = 0x130, kHyphen = 0x2010, kNonBreakingHyphen = 0x2011;
+
 // Bits of a character. tools/unicode_tables.py has the same list.
 enum CharFlag : std::uint16_t {
   kWord = 1 << 0,           // Python's \w, asked of the lower-cased character

@@ -10,7 +10,7 @@
 namespace hyrecall::testing {
 namespace {
 
-constexpr GuestType kTypes[] = {GuestType::kFloat32, GuestType::kFloat16, GuestType::kBFloat16,
+constexpr GuestType kGuestTypes[] = {GuestType::kFloat32, GuestType::kFloat16, GuestType::kBFloat16,
                                 GuestType::kFloat64};
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -213,7 +213,7 @@ TEST(guests_find_what_the_same_values_find_from_the_host) {
   Rng rng(11);
   for (char const* plane : {"int8", "rows"}) {
     PlaneOf const forced(plane);
-    for (GuestType type : kTypes) {
+    for (GuestType type : kGuestTypes) {
       for (std::uint32_t dim : {1u, 31u, 40u, 129u}) {
         RowType const rows = dim == 40 ? RowType::kFloat32 : RowType::kBFloat16;
         DeviceWorld const world = random_world(rng, rows, dim, {90, 0, 40});

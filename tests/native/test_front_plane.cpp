@@ -167,7 +167,7 @@ enum class Shape { kGaussian, kOutliers, kOneHot, kEqual, kNear, kFew };
 constexpr Shape kShapes[] = {Shape::kGaussian, Shape::kOutliers, Shape::kOneHot,
                              Shape::kEqual,    Shape::kNear,     Shape::kFew};
 
-float gaussian(Rng& rng) {
+float near_gaussian(Rng& rng) {
   double sum = -6.0;
   for (int i = 0; i < 12; ++i) sum += rng.unit();
   return static_cast<float>(sum);
@@ -179,7 +179,7 @@ Vector vector_of(Shape shape, std::size_t dim, Vector const& near, Rng& rng) {
     if (shape == Shape::kEqual) {
       value = rng.below(2) == 0 ? 1.0f : -1.0f;
     } else if (shape != Shape::kOneHot && (shape != Shape::kFew || rng.below(8) == 0)) {
-      value = gaussian(rng);
+      value = near_gaussian(rng);
     }
   }
   if (shape == Shape::kOutliers) {

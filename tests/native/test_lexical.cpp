@@ -140,7 +140,7 @@ Sparse random_sparse(Rng& rng, bool is_long) {
   return out;
 }
 
-std::shared_ptr<LexicalColumn const> column_of(Sparse const& sparse) {
+std::shared_ptr<LexicalColumn const> sparse_column(Sparse const& sparse) {
   LexicalBuilder builder("text");
   TermId const word = builder.intern("word");
   TokenRows rows;
@@ -161,7 +161,7 @@ TEST(lexical_postings_say_what_they_were_given_in_either_width) {
   Rng rng(9);
   for (bool is_long : {false, true}) {
     Sparse const sparse = random_sparse(rng, is_long);
-    auto const column = column_of(sparse);
+    auto const column = sparse_column(sparse);
     CHECK_EQ(column->parts().posting_width,
              is_long ? PostingFormat::kWide : PostingFormat::kCompact);
     CHECK(!column->parts().escapes.empty());
@@ -199,7 +199,7 @@ TEST(lexical_layout_does_not_depend_on_threads) {
     sparse.freqs.push_back(3);
   }
   sparse.lengths.insert(sparse.lengths.end(), 9 * kDocTileRows, 7);
-  auto const expected = column_of(sparse);
+  auto const expected = sparse_column(sparse);
   for (int threads : {2, 3, 5}) {
     LexicalColumn::Parts parts = expected->parts();
     lay_out_postings(parts, threads);
