@@ -19,6 +19,8 @@ from hyrecall.errors import DeviceUnavailableError, OptionError
 
 PACKAGE = Path(hyrecall.__file__).parent
 
+NUMPY_FIRST = ("numpy", "hyrecall")
+
 # A parameter list: the positional names, the names with a default, the keyword-only names.
 Signature = tuple[list[str], list[str], list[str]]
 
@@ -42,10 +44,12 @@ def test_importing_loads_no_optional_or_heavy_package() -> None:
     assert loaded & heavy == set()
 
 
-def test_importing_takes_less_than_half_a_second() -> None:
-    # Of the processor, so that a busy machine does not count; .ci/run measures the wall clock.
-    code = "import time; t = time.process_time(); import hyrecall; print(time.process_time() - t)"
-    assert min(float(run_python(code)) for _ in range(5)) < 0.5
+def test_importing_takes_at_most_four_times_what_numpy_takes() -> None:
+    # In turns, of the processor: the same import takes 0.4 s on one machine and 1 on another.
+    code = "import time; t = time.process_time(); import {}; print(time.process_time() - t)"
+    turns = [[float(run_python(code.format(name))) for name in NUMPY_FIRST] for _ in range(4)]
+    least_numpy, least = (min(seconds) for seconds in zip(*turns, strict=True))
+    assert least < 4 * least_numpy
 
 
 def test_importing_loads_no_cuda_library() -> None:
