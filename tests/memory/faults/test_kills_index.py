@@ -62,7 +62,7 @@ def test_H09_killed_at_any_time_its_index_is_as_made_anew(
         expected = Expected(folder, seed)
         steps: list[int] = []
         at = 0
-        for kill_number in range(effort.cases(quick=15, full=50)):
+        for kill_number in range(effort.cases(quick=10, full=50)):
             when = {"wait_for": draw.choice([0, 2, 9]), "after": draw.uniform(0, 0.2)}
             ended = kill(folder / "store", seed=seed, start=at, whole=True, **when)
             assert ended["ended"] == -9
@@ -87,7 +87,7 @@ def test_killed_at_a_point_of_its_index(
     draw = random.Random(point)
     n_kills, n_found = 0, 0
     made: Counter[str] = Counter()
-    n_runs = effort.cases(quick=2, full=10)
+    n_runs = effort.cases(quick=1, full=10)
     for run in range(n_runs):
         folder, seed = tmp_path / str(run), draw.randrange(10**6)
         folder.mkdir()

@@ -68,7 +68,7 @@ def run(world: World, viewer: Viewer, name: str, arguments: list[str], folder: P
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    made = make_world(11)
+    made = make_world(1)
     folder = Path(made.memory._store.database.folder)
     made.memory.close()
     monkeypatch.setenv("HYRECALL_CONFIG", str(folder.parent / "no.json"))

@@ -93,7 +93,7 @@ def walk(
         for viewer in (*VIEWERS, *AGENT_VIEWERS):
             face = face_of(world, viewer)
             for name, case in cases.items():
-                if not hasattr(face, name):
+                if not hasattr(face, name) or name in found:  # one leak is enough
                     continue
                 rng = random.Random(f"{viewer} {name}")  # whatever the doors before it drew
                 for _ in range(rounds):
@@ -196,14 +196,14 @@ def test_a_door_that_writes_beside_its_user_is_seen(
         moved = [one.model_copy(update=bob) for one in ([given] if is_one else given)]
         return plain(store, moved[0] if is_one else moved, **options)
 
-    world = make_world(9)
+    world = make_world(1)
     monkeypatch.setattr(changing, name, planted)
     assert changes_of_others(world, {door: WRITING[door]}) == {door}
     world.memory.close()
 
 
 def test_the_async_face_tells_no_more(caplog: pytest.LogCaptureFixture) -> None:
-    world = make_world(4)
+    world = make_world(1)
     path = world.memory._store.database.folder
     world.memory.close()
     loop = asyncio.new_event_loop()
@@ -296,7 +296,7 @@ def test_a_planted_bug_is_seen(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world = make_world(5)
+    world = make_world(1)
     for module in (reads, recalling, changing, browse):
         if hasattr(module, name):
             monkeypatch.setattr(module, name, plant)

@@ -4,8 +4,11 @@ import asyncio
 import dataclasses
 import inspect
 import random
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -62,9 +65,20 @@ def cells() -> Iterator[Cell]:
 
 
 def make_world(seed: int) -> World:
+    """Open a copy, as this process has made it once: making it takes ten times as long."""
+    path, secrets = made_world(seed)
+    copied = folder()
+    shutil.copytree(path, copied)
+    memory = MemorySync.open(copied, embedder=HashEmbedder(dim=DIM), clock=Clock())
+    return World(memory, random.Random(seed), dict(secrets), len(secrets))
+
+
+@cache
+def made_world(seed: int) -> tuple[Path, dict[str, Cell]]:
     """The same ids are in every cell; tags, metadata, edges and facts hold secrets too."""
     rng = random.Random(seed)
-    memory = MemorySync.open(folder(), embedder=HashEmbedder(dim=DIM), clock=Clock())
+    path = folder()
+    memory = MemorySync.open(path, embedder=HashEmbedder(dim=DIM), clock=Clock())
     world = World(memory, rng)
     episodes = []
     for cell in cells():
@@ -118,7 +132,8 @@ def make_world(seed: int) -> World:
         ("bob", "shared", None),
     ):  # fmt: skip
         memory.set_policy(agent, org=ORG, workspace=WORKSPACE, policy=policy, policy_group=group)
-    return world
+    memory.close()
+    return path, world.secrets
 
 
 def keep_past(world: World, cell: Cell) -> None:
