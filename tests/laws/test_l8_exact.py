@@ -57,7 +57,7 @@ def test_lexical_lists_over_many_blocks_equal_a_full_sort(
     scopes = tuple(draw.choice((everyone, frozenset({rows[0].cell}))) for _ in queries)
     oracle = Oracle(shape, rows)
     forms = (replace(LUCENE, k1=0.0), replace(OKAPI, b=1.0), *PRESETS)
-    for bm25 in forms[: effort.cases(quick=4, full=len(forms))]:
+    for bm25 in forms[: effort.cases(quick=2, full=len(forms))]:
         call = Call(scopes, texts={"text": tuple(queries)}, limit=7000, bm25=bm25)
         whole = [oracle.recall(call, query) for query in range(len(queries))]
         assert max(map(len, whole)) > 1000

@@ -153,7 +153,7 @@ def run(examples: int, steps: int, *, shrink: bool = True) -> None:
 
 
 def test_followed_equals_rebuilt_after_every_step(request: pytest.FixtureRequest) -> None:
-    run(*((200, 40) if request.config.getoption("--laws") == "full" else (8, 20)))
+    run(*((200, 40) if request.config.getoption("--laws") == "full" else (5, 20)))
 
 
 @pytest.mark.parametrize("planted", ["deletes", "edges", "erasures"])

@@ -35,7 +35,7 @@ def said(one: hr.QueryHits) -> list[Any]:
 
 def test_each_query_is_answered_as_if_it_were_alone(effort: Effort) -> None:
     n_hits, fell_back = 0, set()
-    for seed in range(effort.cases(quick=12, full=300)):
+    for seed in range(effort.cases(quick=7, full=300)):
         here = world(seed)
         asked = asks(seed, 14)
         hits = here.together(asked)

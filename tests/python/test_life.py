@@ -273,7 +273,7 @@ def test_any_life_equals_a_fresh_build_and_keeps_few_segments(kind: type, effort
 
 
 def test_one_row_adds_keep_few_segments_and_merges_keep_replies(effort: Effort) -> None:
-    n = effort.cases(quick=3000, full=30_000)
+    n = effort.cases(quick=1500, full=30_000)
     start = 500
     given = rows(list(range(start + n)), 23)
     table, vectors = given["table"], given["vectors"]["v"]

@@ -343,7 +343,7 @@ def test_other_threads_run_while_a_text_is_analysed() -> None:
 
 def test_more_tokens_than_the_cache_holds_change_nothing() -> None:
     analyzer = Analyzer("word")
-    for start in (0, 600_000, 1_200_000):
+    for start in (0, 600_000):
         text = " ".join(f"T{i}" for i in range(start, start + 600_000))
         terms, _, ids, _, lengths = analyzer.native.analyze([text], "document")
         assert lengths.tolist() == [600_000]
