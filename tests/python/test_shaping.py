@@ -78,7 +78,7 @@ def check(hits: hr.QueryHits, expected: oracle.Ranked) -> None:
 @pytest.mark.parametrize(("stage", "expect"), [c[1:] for c in ALONE], ids=[c[0] for c in ALONE])
 def test_a_stage_does_what_its_definition_says(stage: Any, expect: Expect, effort: Effort) -> None:
     changed = 0
-    for seed in range(effort.cases(quick=4, full=25)):
+    for seed in range(effort.cases(quick=2, full=25)):
         case = corpus(seed)
         for query, hits in enumerate(case.ask(stage)):
             before = case.before(query)
@@ -90,7 +90,7 @@ def test_a_stage_does_what_its_definition_says(stage: Any, expect: Expect, effor
 def test_a_rerank_puts_the_nearest_first_and_leaves_the_places_of_those_without_a_vector(
     effort: Effort,
 ) -> None:
-    for seed in range(effort.cases(quick=5, full=25)):
+    for seed in range(effort.cases(quick=3, full=25)):
         case = corpus(seed)
         plain = case.ask((), limit=60)
         for window in (1, 5, 60):
@@ -112,7 +112,7 @@ def test_all_stages_together_run_in_their_order(effort: Effort) -> None:
         hr.MMR(0.7),
         hr.Gate(-0.5),
     )
-    for seed in range(effort.cases(quick=5, full=25)):
+    for seed in range(effort.cases(quick=3, full=25)):
         case = corpus(seed)
         plain = case.ask((), limit=60)
         reply = case.ask(stages)
@@ -135,7 +135,7 @@ def test_all_stages_together_run_in_their_order(effort: Effort) -> None:
     "stages", [hr.Dedup(0.8), (hr.Budget(80), hr.MMR(0.5)), hr.Rerank(7)], ids=repr
 )
 def test_a_shorter_limit_gives_a_prefix_and_an_offset_the_rest(stages: Any, effort: Effort) -> None:
-    for seed in range(effort.cases(quick=4, full=10)):
+    for seed in range(effort.cases(quick=2, full=10)):
         case = corpus(seed)
         whole = case.ask(stages)
         for query, hits in enumerate(case.ask(stages, limit=4, offset=3)):
@@ -146,7 +146,7 @@ def test_a_shorter_limit_gives_a_prefix_and_an_offset_the_rest(stages: Any, effo
 
 @pytest.mark.parametrize("stages", [c[1] for c in ALONE], ids=[c[0] for c in ALONE])
 def test_a_batch_equals_single_calls_and_history_does_not_show(stages: Any, effort: Effort) -> None:
-    for seed in range(effort.cases(quick=2, full=5)):
+    for seed in range(effort.cases(quick=1, full=5)):
         case = corpus(seed)
         batch = case.ask(stages).to_arrow()
         compacted = corpus(seed)
