@@ -47,6 +47,9 @@ class Recipe:
         What is shown beside the hits.
     fusion : RRF, WeightedSum, Max or DBSF
         Without weights: those of the arms, by which it is weighted.
+    fuse_one_arm : bool, default False
+        Fuse where one arm runs too, so that scores keep their scale whichever arms ran: stages
+        that weigh scores then weigh the same ones. False: its scores are the scores.
     shaping : tuple of stages
         In their fixed order.
     tie_break : tuple of TieBreak
@@ -90,6 +93,7 @@ class Recipe:
     normalize: bool = False
     min_fused: float | Above | None = None
     analyzer: str | None = None
+    fuse_one_arm: bool = False
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -120,7 +124,8 @@ class Recipe:
         if self.on_empty == "newest" and self.fill is None:
             raise error(OptionError, "on_empty", "'newest' with fill=", "no fill")
         object.__setattr__(self, "depth", integer("depth", self.depth, 1))
-        object.__setattr__(self, "normalize", boolean("normalize", self.normalize))
+        for name in ("normalize", "fuse_one_arm"):
+            object.__setattr__(self, name, boolean(name, getattr(self, name)))
         object.__setattr__(self, "min_fused", plain_floor("min_fused", self.min_fused))
         if self.analyzer is not None:
             text("analyzer", self.analyzer)
@@ -198,7 +203,8 @@ class Recipe:
             lines.append(f"  analyzer  {self.analyzer}")
         lines += [f"  arm       {_show(arm)}" for arm in (*self.arms, *self.more)]
         lines.append(f"  depth     {self.depth} documents an arm")
-        lines.append(f"  fusion    {_show(self.fusion)}")
+        also = ", of one arm too" if self.fuse_one_arm else ""
+        lines.append(f"  fusion    {_show(self.fusion)}{also}")
         if self.normalize:
             lines.append("  normalize over the best score possible")
         if self.min_fused is not None:

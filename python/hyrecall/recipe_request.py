@@ -88,7 +88,7 @@ def recipe_options(
         fusion=fusion,
         depth=recipe.depth if options.depth == plain.depth else options.depth,
         min_score=floors or None,
-        min_fused=recipe.min_fused if len(chosen) + len(recipe.more) > 1 else None,
+        min_fused=None if fusion is None else recipe.min_fused,
         bm25=bm25 or None,
         normalize=recipe.normalize,
         shaping=recipe.shaping,
@@ -197,7 +197,8 @@ def _fusion(recipe: Recipe, chosen: Mapping[str, Lexical | Dense]) -> Fusion | N
     """Give the fusion with the arms' own weights and scales."""
     fusion = recipe.fusion
     given = {arm: part.weight for arm, part in chosen.items()}
-    if len(chosen) + len(recipe.more) < 2 and all(weight > 0 for weight in given.values()):
+    is_alone = len(chosen) + len(recipe.more) < 2 and not recipe.fuse_one_arm
+    if is_alone and all(weight > 0 for weight in given.values()):
         return None
     weights = given if any(weight != 1.0 for weight in given.values()) else None
     if isinstance(fusion, RRF):

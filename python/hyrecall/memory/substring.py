@@ -16,6 +16,7 @@ import apsw
 from hyrecall.memory.codec import CHECKED, content_of, from_json, is_sound, to_json, to_micros
 from hyrecall.memory.layout import Layout
 from hyrecall.memory.sound import rows
+from hyrecall.shaping import Provenance
 
 __all__ = ["Substrings", "Wanted", "find"]
 
@@ -46,6 +47,8 @@ class Wanted:
         One of them is enough.
     valid_at : datetime or None
         Only facts that hold then.
+    worth : Provenance or None
+        What memories of a source are worth: those of the greatest come first.
     """
 
     kind: str | None = None
@@ -53,6 +56,7 @@ class Wanted:
     until: datetime | None = None
     tags: Collection[str] | None = None
     valid_at: datetime | None = None
+    worth: Provenance | None = None
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Substrings:
     Attributes
     ----------
     rows : list of int
-        Version rows, newest first; equal times: the one changed last.
+        Version rows by what their source is worth, newest first; equal times: the one changed last.
     cut : str
         Which limit ended the search before it had looked at everything; "" if none did.
     """
@@ -145,10 +149,14 @@ def _newest(connection: apsw.Connection, cells: Collection[int], wanted: Wanted)
         AND (?4 IS NULL OR v.occurred_at <= ?4)
         AND (?5 IS NULL OR EXISTS (SELECT 1 FROM facts f WHERE f.row = v.row
           AND f.valid_from <= ?5 AND (f.valid_to IS NULL OR f.valid_to > ?5)))
-      ORDER BY v.occurred_at DESC, d.changed DESC LIMIT ?6"""
+      ORDER BY ifnull((SELECT value FROM json_each(?7) WHERE key = v.source), ?8) DESC,
+        v.occurred_at DESC, d.changed DESC LIMIT ?6"""
     times = (wanted.since, wanted.until, wanted.valid_at)
     micros = (None if at is None else to_micros(at) for at in times)
-    given = (to_json(tuple(cells)), wanted.kind, *micros, MOST_ROWS + 1)
+    worth = wanted.worth or Provenance("source", {})
+    weights = to_json({str(source): weight for source, weight in worth.by_value})
+    most = MOST_ROWS + 1
+    given = (to_json(tuple(cells)), wanted.kind, *micros, most, weights, worth.default)
     return [row for (row,) in connection.execute(select, given)]
 
 

@@ -12,7 +12,7 @@ from hyrecall.memory.layout import Layout
 from hyrecall.memory.substring import Wanted, find
 from hyrecall.recipe import Recipe
 from hyrecall.scoring import read_floor
-from hyrecall.shaping import Gate
+from hyrecall.shaping import Gate, Provenance
 
 __all__ = ["answer"]
 
@@ -44,7 +44,15 @@ def answer(
     if by_pattern or is_nothing or ask.own_filter is not None or not _reaches(score, recipe):
         return [], score, ""
     since, until = ask.time_range or (None, None)
-    wanted = Wanted(kind=ask.kind, since=since, until=until, tags=ask.tags, valid_at=ask.valid_at)
+    by_source = (one for one in recipe.shaping if isinstance(one, Provenance))
+    wanted = Wanted(
+        kind=ask.kind,
+        since=since,
+        until=until,
+        tags=ask.tags,
+        valid_at=ask.valid_at,
+        worth=next((one for one in by_source if one.column == "source"), None),
+    )
     most = ask.offset + ask.limit
     found = find(connection, layout, ask.query, cells, wanted, limit=most, damaged=damaged)
     return found.rows[ask.offset :], score, found.cut

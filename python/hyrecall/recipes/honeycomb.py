@@ -1,4 +1,8 @@
-"""Distilled facts above raw dialogue, near-duplicates collapsed, recency neutral until tuned."""
+"""Distilled facts above raw dialogue, near-duplicates collapsed, recency neutral until tuned.
+
+One arm is fused too: provenance weighs ranks, so that raw dialogue does not rise where there are no
+vectors.
+"""
 
 from hyrecall.recipe import Dense, Lexical, Recipe, TieBreak
 from hyrecall.scoring import RRF
@@ -8,6 +12,7 @@ honeycomb = Recipe(
     name="honeycomb",
     arms=(Lexical(), Dense()),
     fusion=RRF(rank_constant=60),
+    fuse_one_arm=True,
     shaping=(
         Provenance("source", {"memory": 1.0, "summary": 1.0, "session": 0.4}),
         Dedup(0.9, scale="unit", keep="source", prefer=("memory", "summary", "session")),

@@ -1,0 +1,114 @@
+"""Part E of the acceptance rows, through a store: distilled facts above raw dialogue, whatever ran.
+
+The figures are the document's: rank 2 of a fact is worth 1/62, rank 1 of raw dialogue .4/61.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hyrecall as hr
+from hyrecall import recipes
+from hyrecall.memory import Episode, Matches, MemorySync
+from memory.stores import HOUR, NOON, Clock, FixedEmbedder, folder
+from spec.test_memory_e_degraded import BUDGET, CAUSES
+
+ASKED = "deploy failed"
+RAW = "deploy failed"
+FACT = "the deploy failed because the disk of the builder was full"
+SECOND_OF_FACTS, FIRST_OF_RAW = 1 / 62, 0.4 / 61
+
+
+def opened(path: Path, embedder: Any, **options: Any) -> MemorySync:
+    given = {"recipe": recipes.honeycomb, "clock": Clock(), "recall_budget": 30.0} | options
+    return MemorySync.open(path, embedder=embedder, **given)
+
+
+def keep(memory: MemorySync) -> None:
+    for name, source, text in (("raw", "session", RAW), ("fact", "memory", FACT)):
+        memory.remember(
+            Episode(id=name, source=source, output=text, user_id="alice", occurred_at=NOON)
+        )
+
+
+@pytest.fixture
+def path() -> Iterator[Path]:
+    """A store whose rows have no vectors: its answers are of words alone, degraded or not."""
+    made = folder()
+    with opened(made, None) as memory:
+        keep(memory)
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+def scores(matches: Matches) -> dict[str, float]:
+    return {one.episode.id: one.score for one in matches}
+
+
+WANTED = {"fact": pytest.approx(SECOND_OF_FACTS), "raw": pytest.approx(FIRST_OF_RAW)}
+
+
+def test_E14_the_figures_of_the_document_where_the_answer_is_whole(path: Path) -> None:
+    axis = FixedEmbedder({ASKED: [1.0, 0.0]})
+    with opened(path, axis) as memory:
+        matches = memory.search(ASKED, user_id="alice")
+    assert not matches.degraded
+    assert [one.episode.id for one in matches] == ["fact", "raw"]
+    assert scores(matches) == WANTED
+    assert matches[1].bm25_score > matches[0].bm25_score  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_E10_E14_the_same_figures_in_every_degraded_cause(path: Path, cause: str) -> None:
+    make, reason, _ = CAUSES[cause]
+    budget = BUDGET if reason == "embed_timeout" else 30.0
+    with opened(path, make(), dim=8, recall_budget=budget) as memory:
+        matches = memory.search(ASKED, user_id="alice")
+    assert [str(one.reason) for one in matches.reasons] == [reason]
+    assert [one.episode.id for one in matches] == ["fact", "raw"]
+    assert scores(matches) == WANTED
+
+
+def test_E14_without_an_index_facts_come_first_too(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(*_: object, **__: object) -> None:
+        raise hr.CorruptIndexError("segment: expected its bytes, got others")
+
+    with opened(path, None) as memory:
+        newer = {"id": "newer", "source": "session", "occurred_at": NOON + HOUR}
+        memory.remember(Episode(output=RAW, user_id="alice", **newer))
+        monkeypatch.setattr("hyrecall.memory.recalling._hits", unreadable)
+        matches = memory.search(ASKED, user_id="alice")
+        assert matches.lexical_mode == "substring"
+        assert [one.episode.id for one in matches] == ["fact", "newer", "raw"]
+        first = memory.search(ASKED, user_id="alice", limit=1)
+        assert [one.episode.id for one in first] == ["fact"]
+
+
+def test_E14_raw_first_in_both_arms_stays_below_a_fact_first_in_one() -> None:
+    made = folder()
+    with opened(made, FixedEmbedder({ASKED: [1.0, 0.0]})) as memory:
+        for name, source, text, vector in (
+            ("raw", "session", "deploy failed", [1.0, 0.0]),
+            ("fact", "memory", "the quota of the builder", [0.0, 0.0]),
+        ):
+            one = Episode(id=name, source=source, output=text, user_id="alice", occurred_at=NOON)
+            memory.remember(one, vector=np.array(vector, np.float32))
+        (raw,) = memory.search(ASKED, user_id="alice")
+        (fact,) = memory.search("quota", user_id="alice", limit=1)
+    assert raw.score == pytest.approx(0.8 / 61)  # first in both arms
+    assert (fact.episode.id, fact.score) == ("fact", pytest.approx(1 / 61))
+    shutil.rmtree(made)
+
+
+def test_a_store_that_does_not_fuse_one_arm_would_be_seen(path: Path) -> None:
+    """The control: raw scores weighed by provenance put raw dialogue first."""
+    with opened(path, None) as memory:
+        plain = recipes.honeycomb.replace(fuse_one_arm=False)
+        matches = memory.search(ASKED, user_id="alice", recipe=plain)
+    assert scores(matches) != WANTED
