@@ -105,7 +105,7 @@ KEYS: Mapping[str, Callable[[str, object], str | float]] = {
     "embedding_url": _url,
     "embedding_model": _text,
     "embed_timeout": _duration,
-    "recall_budget": _seconds,
+    "recall_timeout": _seconds,
     "weight_recency": _weight,
     "weight_importance": _weight,
     "weight_relevance": _weight,

@@ -74,7 +74,7 @@ def folder() -> Path:
 def open_store(path: Path | None = None, **options: Any) -> MemorySync:
     """A store with hashed vectors, unless another embedder is given."""
     if "embedder" not in options:  # then no answer is degraded, however slow the machine is
-        options = {"embedder": HashEmbedder(dim=DIM), "recall_budget": 30.0} | options
+        options = {"embedder": HashEmbedder(dim=DIM), "recall_timeout": 30.0} | options
     return MemorySync.open(folder() if path is None else path, **options)
 
 

@@ -84,8 +84,8 @@ def hangs(query, texts):
     time.sleep(3600)
 
 threads.EXIT_SECONDS = 0.1
-memory = MemorySync.open(sys.argv[1], embedder=Hangs(dim=8), recall_budget=0.1)
-memory.remember("tea", user_id="ann", budget=0.05)
+memory = MemorySync.open(sys.argv[1], embedder=Hangs(dim=8), recall_timeout=0.1)
+memory.remember("tea", user_id="ann", embed_timeout=0.05)
 memory.search("tea", user_id="ann", reranker=hangs)
 """
 

@@ -223,7 +223,7 @@ def test_a_reader_that_is_behind_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
     with open_store(embedder=None, snapshot_every=10**6) as memory:
         memory.remember("the old disk", id="old", user_id="alice")
         folder = memory._store.database.folder
-        with open_store(folder, embedder=None, read_only=True, recall_budget=0.0) as reader:
+        with open_store(folder, embedder=None, read_only=True, recall_timeout=0.0) as reader:
             assert not reader.search("disk", user_id="alice").degraded
             memory.remember("the new disk", id="new", user_id="alice")
             memory.forget("old", user_id="alice")

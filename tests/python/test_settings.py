@@ -20,7 +20,7 @@ GOOD: dict[str, tuple[Any, Any]] = {
     "embedding_url": ("http://localhost:1/v1", "http://localhost:1/v1"),
     "embedding_model": ("small", "small"),
     "embed_timeout": ("1m30s", "1m30s"),
-    "recall_budget": ("1.5", 1.5),
+    "recall_timeout": ("1.5", 1.5),
     "weight_recency": ("2.0", 2.0),
     "weight_importance": (1, 1.0),
     "weight_relevance": ("0", 0.0),
@@ -30,7 +30,7 @@ BAD: list[tuple[str, Any]] = [
     ("embedder", "stattic"), ("embedder", "ftp://h"), ("embedder", True),
     ("embedding_url", "localhost"), ("embedding_url", "http://u:p@h"), ("embedding_model", ""),
     ("embed_timeout", "3"), ("embed_timeout", "0s"), ("embed_timeout", "-1s"), ("embed_timeout", 3),
-    ("recall_budget", "-1"), ("recall_budget", "nan"), ("recall_budget", "1e6"),
+    ("recall_timeout", "-1"), ("recall_timeout", "nan"), ("recall_timeout", "1e6"),
     ("weight_recency", "abc"), ("weight_recency", "inf"), ("weight_importance", -0.1),
     ("weight_relevance", True), ("weight_relevance", None), ("weight_relevance", [1]),
 ]  # fmt: skip

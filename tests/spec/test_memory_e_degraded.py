@@ -100,7 +100,7 @@ def path() -> Path:
 def test_E10_a_cause_has_its_reason(path: Path, cause: str) -> None:
     make, reason, detail = CAUSES[cause]
     budget = BUDGET if reason == "embed_timeout" else 30.0
-    with open_store(path, embedder=make(), dim=DIM, recall_budget=budget) as memory:
+    with open_store(path, embedder=make(), dim=DIM, recall_timeout=budget) as memory:
         began = time.monotonic()
         matches = memory.recall_scored("disk", user_id="alice")
         assert time.monotonic() - began < within(budget + 0.5)
@@ -171,7 +171,7 @@ def test_E09_warming_is_in_the_background(path: Path) -> None:
 
 def test_E11_never_throws_never_hangs(path: Path) -> None:
     for act in (_sleeps, _raises, _leaves, lambda texts: object()):
-        with open_store(path, embedder=Acting(act), recall_budget=BUDGET) as memory:
+        with open_store(path, embedder=Acting(act), recall_timeout=BUDGET) as memory:
             for _ in range(7):
                 began = time.monotonic()
                 matches = memory.search("disk", user_id="alice")

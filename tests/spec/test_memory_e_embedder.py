@@ -80,7 +80,7 @@ def test_E10_E11_degraded_by_a_fault_and_in_time(
         with MemorySync.open(filled, embedder=embedder, dim=4) as memory:
             wait_until(lambda: found(memory.search("tea", user_id="ana", alpha=0.0)) == by_words)
             begun = time.monotonic()
-            matches = memory.search("tea", user_id="ana", budget=SECONDS)
+            matches = memory.search("tea", user_id="ana", embed_timeout=SECONDS)
             took.append(time.monotonic() - begun)
         assert matches.degraded
         assert found(matches) == by_words
@@ -122,7 +122,7 @@ def test_E11_one_that_kills_its_worker_is_asked_again(filled: Path) -> None:
 
 def test_E11_a_write_waits_no_longer_than_it_may() -> None:
     fake = hanging(DIM)
-    with MemorySync.open(folder(), embedder=fake, write_budget=0.2) as memory:
+    with MemorySync.open(folder(), embedder=fake, write_timeout=0.2) as memory:
         begun = time.monotonic()
         kept = memory.remember("tea", id="e0", user_id="ana")
         assert time.monotonic() - begun < 5  # and not the 30 s of the embedder

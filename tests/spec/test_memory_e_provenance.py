@@ -24,7 +24,7 @@ SECOND_OF_FACTS, FIRST_OF_RAW = 1 / 62, 0.4 / 61
 
 
 def opened(path: Path, embedder: Any, **options: Any) -> MemorySync:
-    given = {"recipe": recipes.honeycomb, "clock": Clock(), "recall_budget": 30.0} | options
+    given = {"recipe": recipes.honeycomb, "clock": Clock(), "recall_timeout": 30.0} | options
     return MemorySync.open(path, embedder=embedder, **given)
 
 
@@ -66,7 +66,7 @@ def test_E14_the_figures_of_the_document_where_the_answer_is_whole(path: Path) -
 def test_E10_E14_the_same_figures_in_every_degraded_cause(path: Path, cause: str) -> None:
     make, reason, _ = CAUSES[cause]
     budget = BUDGET if reason == "embed_timeout" else 30.0
-    with opened(path, make(), dim=8, recall_budget=budget) as memory:
+    with opened(path, make(), dim=8, recall_timeout=budget) as memory:
         matches = memory.search(ASKED, user_id="alice")
     assert [str(one.reason) for one in matches.reasons] == [reason]
     assert [one.episode.id for one in matches] == ["fact", "raw"]

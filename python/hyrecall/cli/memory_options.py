@@ -101,7 +101,7 @@ def opened(
     from hyrecall.memory import MemorySync
 
     settings = read_settings()
-    budget = {"recall_budget": settings["recall_budget"]} if "recall_budget" in settings else {}
+    budget = {"recall_timeout": settings["recall_timeout"]} if "recall_timeout" in settings else {}
     with (
         _warnings_as_notes(),
         _logs_as_notes(),

@@ -62,7 +62,7 @@ class AgentMemory:
         diversity: float | None = None,
         normalize: bool = False,
         min_score: float | None = None,
-        budget: float | None = None,
+        embed_timeout: float | None = None,
         now: datetime | None = None,
     ) -> Matches:
         """Recall what the agent may see, as :meth:`hyrecall.memory.AgentMemorySync.search`."""
@@ -70,7 +70,7 @@ class AgentMemory:
             self._sync.search, query, kind=kind, limit=limit, offset=offset,
             time_range=time_range, tags=tags, filter=filter, alpha=alpha, recipe=recipe,
             vector=vector, session_id=session_id, reranker=reranker, diversity=diversity,
-            normalize=normalize, min_score=min_score, budget=budget, now=now,
+            normalize=normalize, min_score=min_score, embed_timeout=embed_timeout, now=now,
         )  # fmt: skip
 
     async def recall_facts(
@@ -114,12 +114,12 @@ class AgentMemory:
         text: str,
         *,
         visibility: Visibility = "private",
-        budget: float | None = None,
+        embed_timeout: float | None = None,
         **fields: Any,
     ) -> Remembered:
         """Keep a memory of this agent, as :meth:`hyrecall.memory.AgentMemorySync.remember`."""
         return await self._run(
-            self._sync.remember, text, visibility=visibility, budget=budget, **fields,
+            self._sync.remember, text, visibility=visibility, embed_timeout=embed_timeout, **fields,
         )  # fmt: skip
 
     async def update(
@@ -127,11 +127,13 @@ class AgentMemory:
         id: str,  # noqa: A002
         *,
         reason: str,
-        budget: float | None = None,
+        embed_timeout: float | None = None,
         **changes: Any,
     ) -> Remembered:
         """Change a memory of its own, as :meth:`hyrecall.memory.AgentMemorySync.update`."""
-        return await self._run(self._sync.update, id, reason=reason, budget=budget, **changes)
+        return await self._run(
+            self._sync.update, id, reason=reason, embed_timeout=embed_timeout, **changes
+        )
 
     async def forget(self, id: str, *, reason: str) -> int:  # noqa: A002
         """Forget a memory of its own, as :meth:`hyrecall.memory.AgentMemorySync.forget`."""

@@ -76,7 +76,7 @@ class AgentMemorySync:
         diversity: float | None = None,
         normalize: bool = False,
         min_score: float | None = None,
-        budget: float | None = None,
+        embed_timeout: float | None = None,
         now: datetime | None = None,
     ) -> Matches:
         """Recall what the agent may see, as :meth:`hyrecall.memory.MemorySync.search`."""
@@ -84,7 +84,7 @@ class AgentMemorySync:
             query, self._by, kind=kind, limit=limit, offset=offset, time_range=time_range,
             tags=tags, filter=filter, alpha=alpha, recipe=recipe, vector=vector,
             session_id=session_id, reranker=reranker, diversity=diversity, normalize=normalize,
-            min_score=min_score, budget=budget, now=now,
+            min_score=min_score, embed_timeout=embed_timeout, now=now,
         )  # fmt: skip
 
     def recall_facts(
@@ -143,7 +143,7 @@ class AgentMemorySync:
         text: str,
         *,
         visibility: Visibility = "private",
-        budget: float | None = None,
+        embed_timeout: float | None = None,
         **fields: Any,
     ) -> Remembered:
         """Keep a memory of this agent.
@@ -154,7 +154,7 @@ class AgentMemorySync:
             Its output.
         visibility : {"private", "global"}, default "private"
             "global" lets others of the workspace read it whose policy says so.
-        budget : float, optional
+        embed_timeout : float, optional
             As in :meth:`hyrecall.memory.MemorySync.remember`, and so are cost and errors.
         **fields
             Of :class:`Episode`, but for those that say whose it is.
@@ -182,14 +182,14 @@ class AgentMemorySync:
             visibility=visibility,
             **fields,
         )
-        return changing.remember(self._store, [one], budget=budget)[0]
+        return changing.remember(self._store, [one], embed_timeout=embed_timeout)[0]
 
     def update(
         self,
         id: str,  # noqa: A002
         *,
         reason: str,
-        budget: float | None = None,
+        embed_timeout: float | None = None,
         **changes: Any,
     ) -> Remembered:
         """Change fields of a memory of its own, as :meth:`hyrecall.memory.MemorySync.update`.
@@ -207,7 +207,9 @@ class AgentMemorySync:
         """
         self._name()
         why = changing.needed(reason)
-        return changing.update(self._store, self._by, id, changes, reason=why, budget=budget)
+        return changing.update(
+            self._store, self._by, id, changes, reason=why, embed_timeout=embed_timeout
+        )
 
     def forget(self, id: str, *, reason: str) -> int:  # noqa: A002
         """Take a memory of its own out of recall; its history stays.

@@ -63,7 +63,7 @@ class Ask:
     session_id : str or None
     touch : bool
         Whether the memories given back count as accessed.
-    budget : float or None
+    embed_timeout : float or None
         Seconds for the embedder; None: the handle's.
     now : datetime or None
     """
@@ -82,7 +82,7 @@ class Ask:
     vector: npt.NDArray[np.float32] | None = None
     session_id: str | None = None
     touch: bool = False
-    budget: float | None = None
+    embed_timeout: float | None = None
     now: datetime | None = None
 
     @property
@@ -146,7 +146,7 @@ def read_ask(
     normalize: bool = False,
     min_score: float | None = None,
     touch: bool = False,
-    budget: float | None = None,
+    embed_timeout: float | None = None,
     now: datetime | None = None,
     deepen: bool = False,
 ) -> Ask:
@@ -187,7 +187,7 @@ def read_ask(
         vector=_vector(vector),
         session_id=None if session_id is None else check_id("session_id", session_id),
         touch=flag("touch", touch),
-        budget=read_budget("budget", budget),
+        embed_timeout=read_seconds("embed_timeout", embed_timeout),
         now=None if now is None else in_utc(_time("now", now)),
     )
 
@@ -254,11 +254,11 @@ def with_stage(recipe: Recipe, stage: Stage) -> Recipe:
     return recipe.replace(shaping=tuple(sorted((*others, stage), key=lambda one: one.phase)))
 
 
-def read_budget(argument: str, budget: object) -> float | None:
-    """Take seconds to spend on an embedder; 0 spends none."""
-    if budget is None:
+def read_seconds(argument: str, seconds: object) -> float | None:
+    """Take seconds to wait for an embedder; 0 waits not at all."""
+    if seconds is None:
         return None
-    return number(argument, budget, 0.0, 3600.0, "seconds in [0, 3600]")
+    return number(argument, seconds, 0.0, 3600.0, "seconds in [0, 3600]")
 
 
 def _weighed(recipe: Recipe, given: float | None) -> Recipe:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from hyrecall.errors import DTypeError, NotFoundError, OptionError, ScopeError, error
 from hyrecall.memory import edge_rows, writing
-from hyrecall.memory.asking import flag, read_budget
+from hyrecall.memory.asking import flag, read_seconds
 from hyrecall.memory.audience import EVERYONE, AskedBy, audience
 from hyrecall.memory.cells import Cell, cell_of
 from hyrecall.memory.erasing import erase
@@ -84,7 +84,7 @@ def remember(
     episodes: Iterable[Episode],
     *,
     vectors: object = None,
-    budget: float | None = None,
+    embed_timeout: float | None = None,
     progress: ProgressFunction | None = None,
 ) -> list[Remembered]:
     """Keep episodes, all or none."""
@@ -92,7 +92,7 @@ def remember(
     if not isinstance(episodes, Iterable) or isinstance(episodes, str | bytes | Mapping | Episode):
         raise error(DTypeError, "episodes", "Episodes", type(episodes).__name__)
     kept = [episode_of(one, {}) for one in episodes]
-    rows, reasons = _vectors(store, [one.text for one in kept], vectors, budget, progress)
+    rows, reasons = _vectors(store, [one.text for one in kept], vectors, embed_timeout, progress)
     new = [
         writing.NewVersion(cell_of(one), one, row, None if row is None else store.model)
         for one, row in zip(kept, rows, strict=True)
@@ -105,12 +105,12 @@ def remember(
     ]
 
 
-def remember_fact(store: Store, fact: Fact, *, budget: float | None = None) -> Remembered:
+def remember_fact(store: Store, fact: Fact, *, embed_timeout: float | None = None) -> Remembered:
     """Keep a fact, and end the one it follows."""
     if not isinstance(fact, Fact):
         raise error(DTypeError, "fact", "a Fact", type(fact).__name__)
     fact = Fact.model_validate(_fields_of(fact))
-    (row,), (why,) = _vectors(store, [as_episode(fact).text], None, budget, None)
+    (row,), (why,) = _vectors(store, [as_episode(fact).text], None, embed_timeout, None)
     model = None if row is None else store.model
     with store.transaction() as connection:
         one = assert_fact(connection, fact, row, model, store.now())
@@ -124,7 +124,7 @@ def update(
     changes: dict[str, Any],
     *,
     reason: str | None = None,
-    budget: float | None = None,
+    embed_timeout: float | None = None,
 ) -> Remembered:
     """Append a version with other fields; embedded anew where the text is another."""
     check_id("id", key)
@@ -139,7 +139,7 @@ def update(
     if _TEXT_FIELDS & set(changes):
         with store.database.reading() as connection:
             text = _changed_text(_owned(connection, by, key)[1], changes)
-        (row,), (why,) = _vectors(store, [text], None, budget, None)
+        (row,), (why,) = _vectors(store, [text], None, embed_timeout, None)
     with store.transaction() as connection:
         cell, old = _owned(connection, by, key)
         if row is not None and _changed_text(old, changes) != text:
@@ -157,7 +157,7 @@ def supersede(
     episode: Episode | str,
     *,
     reason: str | None = None,
-    budget: float | None = None,
+    embed_timeout: float | None = None,
 ) -> Remembered:
     """Keep a new episode in the place of an old one; both in one transaction.
 
@@ -173,7 +173,7 @@ def supersede(
     new = episode_of(episode, fields if isinstance(episode, str) else {})
     if (new.user_id, new.org, new.workspace) != (by.user, by.org, by.workspace):
         raise error(OptionError, "episode", "one of the same user", "another's")
-    (row,), (why,) = _vectors(store, [new.text], None, budget, None)
+    (row,), (why,) = _vectors(store, [new.text], None, embed_timeout, None)
     version = writing.NewVersion(cell_of(new), new, row, None if row is None else store.model)
     with store.transaction() as connection:
         cell, _ = _owned(connection, by, key)
@@ -331,11 +331,11 @@ def _vectors(
     store: Store,
     texts: Sequence[str],
     given: object,
-    budget: float | None,
+    embed_timeout: float | None,
     progress: ProgressFunction | None,
 ) -> tuple[list[Vector | None], list[tuple[Degradation, ...]]]:
     """Give a vector per text, or why it has none."""
-    seconds = read_budget("budget", budget)
+    seconds = read_seconds("embed_timeout", embed_timeout)
     rows = store.given_vectors(given, len(texts))
     if rows is not None:
         return list(rows), [()] * len(texts)

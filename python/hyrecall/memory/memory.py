@@ -36,7 +36,7 @@ P_ = ParamSpec("P_")
 T_ = TypeVar("T_")
 
 THREADS = 16
-"""Calls at a time; none waits longer for an embedder than its budget."""
+"""Calls at a time; none waits longer for an embedder than its ``embed_timeout``."""
 
 
 class Opening:
@@ -123,8 +123,8 @@ class Memory(AsyncReads):
         read_only: bool = False,
         wait: float = 0.0,
         accept_loss: bool = False,
-        recall_budget: float = 1.5,
-        write_budget: float = 5.0,
+        recall_timeout: float = 1.5,
+        write_timeout: float = 5.0,
         sessions: SessionTracker | None = None,
         snapshot_every: int = 10_000,
         device: str = "cpu",
@@ -141,7 +141,7 @@ class Memory(AsyncReads):
             partial(
                 MemorySync.open, path, recipe=recipe, embedder=embedder, dim=dim,
                 read_only=read_only, wait=wait, accept_loss=accept_loss,
-                recall_budget=recall_budget, write_budget=write_budget, sessions=sessions,
+                recall_timeout=recall_timeout, write_timeout=write_timeout, sessions=sessions,
                 snapshot_every=snapshot_every, device=device, threads=threads, progress=progress,
                 warm=warm, clock=clock,
             )
@@ -159,29 +159,31 @@ class Memory(AsyncReads):
         episode: Episode | str,
         *,
         vector: object = None,
-        budget: float | None = None,
+        embed_timeout: float | None = None,
         **fields: Any,
     ) -> Remembered:
         """Keep an episode, as :meth:`hyrecall.memory.MemorySync.remember`."""
-        return await self._run(self._sync.remember, episode, vector=vector, budget=budget, **fields)
+        return await self._run(
+            self._sync.remember, episode, vector=vector, embed_timeout=embed_timeout, **fields
+        )
 
     async def remember_batch(
         self,
         episodes: Iterable[Episode],
         *,
         vectors: object = None,
-        budget: float | None = None,
+        embed_timeout: float | None = None,
         progress: ProgressFunction | None = None,
     ) -> Kept:
         """Keep several episodes, as :meth:`hyrecall.memory.MemorySync.remember_batch`."""
         return await self._run(
-            self._sync.remember_batch, episodes, vectors=vectors, budget=budget,
+            self._sync.remember_batch, episodes, vectors=vectors, embed_timeout=embed_timeout,
             progress=progress,
         )  # fmt: skip
 
-    async def remember_fact(self, fact: Fact, *, budget: float | None = None) -> Remembered:
+    async def remember_fact(self, fact: Fact, *, embed_timeout: float | None = None) -> Remembered:
         """Keep a fact, as :meth:`hyrecall.memory.MemorySync.remember_fact`."""
-        return await self._run(self._sync.remember_fact, fact, budget=budget)
+        return await self._run(self._sync.remember_fact, fact, embed_timeout=embed_timeout)
 
     async def update(
         self,
@@ -191,13 +193,13 @@ class Memory(AsyncReads):
         org: str | None = None,
         workspace: str | None = None,
         reason: str | None = None,
-        budget: float | None = None,
+        embed_timeout: float | None = None,
         **changes: Any,
     ) -> Remembered:
         """Change fields of an episode, as :meth:`hyrecall.memory.MemorySync.update`."""
         return await self._run(
             self._sync.update, id, user_id=user_id, org=org, workspace=workspace, reason=reason,
-            budget=budget, **changes,
+            embed_timeout=embed_timeout, **changes,
         )  # fmt: skip
 
     async def supersede(
@@ -209,12 +211,12 @@ class Memory(AsyncReads):
         org: str | None = None,
         workspace: str | None = None,
         reason: str | None = None,
-        budget: float | None = None,
+        embed_timeout: float | None = None,
     ) -> Remembered:
         """Replace an old episode by a new one, as :meth:`hyrecall.memory.MemorySync.supersede`."""
         return await self._run(
             self._sync.supersede, id, episode, user_id=user_id, org=org, workspace=workspace,
-            reason=reason, budget=budget,
+            reason=reason, embed_timeout=embed_timeout,
         )  # fmt: skip
 
     async def forget(

@@ -105,7 +105,7 @@ class AsyncReads:
         normalize: bool = False,
         min_score: float | None = None,
         touch: bool = False,
-        budget: float | None = None,
+        embed_timeout: float | None = None,
         now: datetime | None = None,
     ) -> Matches:
         """Recall with every option there is, as :meth:`hyrecall.memory.MemorySync.search`."""
@@ -114,7 +114,7 @@ class AsyncReads:
             limit=limit, offset=offset, time_range=time_range, tags=tags, filter=filter,
             alpha=alpha, recipe=recipe, vector=vector, session_id=session_id, reranker=reranker,
             diversity=diversity, normalize=normalize, min_score=min_score, touch=touch,
-            budget=budget, now=now,
+            embed_timeout=embed_timeout, now=now,
         )  # fmt: skip
 
     async def get(

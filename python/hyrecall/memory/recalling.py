@@ -179,7 +179,7 @@ def _vector(means: Means, ask: Ask, reasons: list[Degradation]) -> Vector | None
     off = means.guard.off
     if not ask.uses_vector or ask.vector is not None or (off is not None and off.is_choice):
         return ask.vector if ask.uses_vector else None
-    budget = means.budget if ask.budget is None else ask.budget
+    budget = means.budget if ask.embed_timeout is None else ask.embed_timeout
     answer = means.guard.embed([ask.query], budget=budget)
     if isinstance(answer, NoVectors):
         reasons.append(Degradation.of_fault(answer.fault, answer.detail))

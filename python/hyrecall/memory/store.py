@@ -67,8 +67,8 @@ class StoreOptions:
     read_only: bool = False
     wait: float = 0.0
     accept_loss: bool = False
-    recall_budget: float = 1.5
-    write_budget: float = 5.0
+    recall_timeout: float = 1.5
+    write_timeout: float = 5.0
     sessions: SessionTracker | None = None
     snapshot_every: int = 10_000
     device: str = "cpu"
@@ -85,7 +85,7 @@ class StoreOptions:
             wish = "an object with session and record"
             raise error(DTypeError, "sessions", wish, type(self.sessions).__name__)
         flag("warm", self.warm)
-        for name in ("wait", "recall_budget", "write_budget"):
+        for name in ("wait", "recall_timeout", "write_timeout"):
             number(name, getattr(self, name), 0.0, 86_400.0, "seconds in [0, 86400]")
         for name, given in (("dim", self.dim), ("snapshot_every", self.snapshot_every)):
             count = whole(given)
@@ -115,7 +115,7 @@ class Store:
             embedder,
             dim=options.dim,
             closes=embedder is not options.embedder,
-            usual=options.recall_budget,
+            usual=options.recall_timeout,
         )
         self.layout: Layout = layout_of(options.recipe)
         self._clock = options.clock or _now
@@ -177,7 +177,7 @@ class Store:
             clock=self.now,
             layout=self.layout,
             settle=self.settle,
-            budget=self.options.recall_budget,
+            budget=self.options.recall_timeout,
         )
 
     def now(self) -> datetime:
@@ -230,7 +230,7 @@ class Store:
             return None, ()
         most = self.guard.timeout
         if budget is None:
-            budget = min(self.options.write_budget, math.inf if most is None else most)
+            budget = min(self.options.write_timeout, math.inf if most is None else most)
         answer = self.guard.embed(texts, budget=budget)
         if isinstance(answer, NoVectors):
             reason = Degradation.of_fault(answer.fault, answer.detail)

@@ -81,8 +81,8 @@ class MemorySync(SyncReads, SyncWrites, SyncUpkeep):
         read_only: bool = False,
         wait: float = 0.0,
         accept_loss: bool = False,
-        recall_budget: float = 1.5,
-        write_budget: float = 5.0,
+        recall_timeout: float = 1.5,
+        write_timeout: float = 5.0,
         sessions: SessionTracker | None = None,
         snapshot_every: int = 10_000,
         device: str = "cpu",
@@ -112,7 +112,7 @@ class MemorySync(SyncReads, SyncWrites, SyncUpkeep):
         accept_loss : bool, default False
             Open a store that has lost acknowledged changes (CorruptStoreError) as it is now. A
             writer settles it: later openings do not ask again.
-        recall_budget, write_budget : float, default 1.5, 5
+        recall_timeout, write_timeout : float, default 1.5, 5
             Seconds that a call may wait for the embedder, in [0, 86400].
         sessions : SessionTracker, optional
             Where conversations are kept; default: in this process.
@@ -162,7 +162,7 @@ class MemorySync(SyncReads, SyncWrites, SyncUpkeep):
         """
         options = StoreOptions(
             recipe=recipe, embedder=embedder, dim=dim, read_only=read_only, wait=wait,
-            accept_loss=accept_loss, recall_budget=recall_budget, write_budget=write_budget,
+            accept_loss=accept_loss, recall_timeout=recall_timeout, write_timeout=write_timeout,
             sessions=sessions, snapshot_every=snapshot_every, device=device, threads=threads,
             progress=progress, warm=warm, clock=clock,
         )  # fmt: skip

@@ -171,7 +171,7 @@ class SyncReads:
         normalize: bool = False,
         min_score: float | None = None,
         touch: bool = False,
-        budget: float | None = None,
+        embed_timeout: float | None = None,
         now: datetime | None = None,
     ) -> Matches:
         """Recall with every option there is; :meth:`recall_scored` has the common ones.
@@ -210,8 +210,8 @@ class SyncReads:
             Least score; nothing fills the list then.
         touch : bool, default False
             Count an access of what is given back: a transaction more.
-        budget : float, optional
-            Seconds for the embedder, in [0, 3600]; default: ``recall_budget`` of the store.
+        embed_timeout : float, optional
+            Seconds for the embedder, in [0, 3600]; default: ``recall_timeout`` of the store.
         now : datetime, optional
             The time that ages are counted from; default: the clock.
 
@@ -245,7 +245,7 @@ class SyncReads:
             query, by, kind=kind, limit=limit, offset=offset, time_range=time_range, tags=tags,
             filter=filter, alpha=alpha, recipe=recipe, vector=vector, session_id=session_id,
             reranker=reranker, diversity=diversity, normalize=normalize, min_score=min_score,
-            touch=touch, budget=budget, now=now,
+            touch=touch, embed_timeout=embed_timeout, now=now,
         )  # fmt: skip
 
     def get(

@@ -28,7 +28,7 @@ class SyncWrites:
         episode: Episode | str,
         *,
         vector: object = None,
-        budget: float | None = None,
+        embed_timeout: float | None = None,
         **fields: Any,
     ) -> Remembered:
         """Keep an episode; when this returns it outlives a power cut.
@@ -40,8 +40,8 @@ class SyncWrites:
         vector : array, shape (dim,), float32 or what becomes it, optional
             In place of an embedding, by the embedder's model; finite, of norm 0 or in
             [2^-60, 2^60].
-        budget : float, optional
-            Seconds for the embedder, in [0, 3600]; default: ``write_budget`` of the store, or what
+        embed_timeout : float, optional
+            Seconds for the embedder, in [0, 3600]; default: ``write_timeout`` of the store, or what
             the embedder gives itself if that is less. Without a vector the episode is kept too, and
             found by words.
         **fields
@@ -77,14 +77,16 @@ class SyncWrites:
         """
         one = changing.episode_of(episode, fields)
         vectors = None if vector is None else [vector]
-        return changing.remember(self._store, [one], vectors=vectors, budget=budget)[0]
+        return changing.remember(self._store, [one], vectors=vectors, embed_timeout=embed_timeout)[
+            0
+        ]
 
     def remember_batch(
         self,
         episodes: Iterable[Episode],
         *,
         vectors: object = None,
-        budget: float | None = None,
+        embed_timeout: float | None = None,
         progress: ProgressFunction | None = None,
     ) -> Kept:
         """Keep several episodes, all or none.
@@ -95,7 +97,7 @@ class SyncWrites:
             Of whatever users.
         vectors : array, shape (n_episodes, dim), float32 or what becomes it, optional
             In place of embeddings; finite, of norm 0 or in [2^-60, 2^60].
-        budget : float, optional
+        embed_timeout : float, optional
             As in :meth:`remember`, for 64 of them.
         progress : callable, optional
             ``progress(done, total)``, in episodes, after each 64 of them; not with ``vectors``.
@@ -126,10 +128,10 @@ class SyncWrites:
         [1, 1]
         """
         return changing.remember(
-            self._store, episodes, vectors=vectors, budget=budget, progress=progress
+            self._store, episodes, vectors=vectors, embed_timeout=embed_timeout, progress=progress
         )
 
-    def remember_fact(self, fact: Fact, *, budget: float | None = None) -> Remembered:
+    def remember_fact(self, fact: Fact, *, embed_timeout: float | None = None) -> Remembered:
         """Keep a fact; the one that held for its subject and predicate ends where it begins.
 
         It ends itself where the next one begins, if there is a later one.
@@ -137,7 +139,7 @@ class SyncWrites:
         Parameters
         ----------
         fact : Fact
-        budget : float, optional
+        embed_timeout : float, optional
             As in :meth:`remember`.
 
         Returns
@@ -158,7 +160,7 @@ class SyncWrites:
         One call of the embedder, then one transaction, which reads what is held about the subject
         and predicate.
         """
-        return changing.remember_fact(self._store, fact, budget=budget)
+        return changing.remember_fact(self._store, fact, embed_timeout=embed_timeout)
 
     def update(
         self,
@@ -168,7 +170,7 @@ class SyncWrites:
         org: str | None = None,
         workspace: str | None = None,
         reason: str | None = None,
-        budget: float | None = None,
+        embed_timeout: float | None = None,
         **changes: Any,
     ) -> Remembered:
         """Change fields of an episode: a version is appended, and the highest counts.
@@ -180,7 +182,7 @@ class SyncWrites:
             Whose.
         reason : str, optional
             Kept with the version; at most 512 bytes.
-        budget : float, optional
+        embed_timeout : float, optional
             As in :meth:`remember`.
         **changes
             Fields of :class:`Episode`, but for id, user_id, org and workspace. Another
@@ -217,7 +219,9 @@ class SyncWrites:
         2
         """
         by = read_partition(org, workspace, user_id)
-        return changing.update(self._store, by, id, changes, reason=reason, budget=budget)
+        return changing.update(
+            self._store, by, id, changes, reason=reason, embed_timeout=embed_timeout
+        )
 
     def supersede(
         self,
@@ -228,7 +232,7 @@ class SyncWrites:
         org: str | None = None,
         workspace: str | None = None,
         reason: str | None = None,
-        budget: float | None = None,
+        embed_timeout: float | None = None,
     ) -> Remembered:
         """Keep a new episode in the place of an old one, whose history then names it.
 
@@ -242,7 +246,7 @@ class SyncWrites:
             Whose.
         reason : str, optional
             Kept with the old one; at most 512 bytes.
-        budget : float, optional
+        embed_timeout : float, optional
             As in :meth:`remember`.
 
         Returns
@@ -274,7 +278,9 @@ class SyncWrites:
         (True, None)
         """
         by = read_partition(org, workspace, user_id)
-        return changing.supersede(self._store, by, id, episode, reason=reason, budget=budget)
+        return changing.supersede(
+            self._store, by, id, episode, reason=reason, embed_timeout=embed_timeout
+        )
 
     def forget(
         self,

@@ -166,7 +166,7 @@ def open_whole(folder: Path) -> MemorySync:
     """Open a store with its index, whose vectors are those of the steps."""
     # However slow the machine is, no answer is degraded.
     return MemorySync.open(
-        folder, embedder=HashEmbedder(dim=4), recipe=hypergraph, recall_budget=30.0
+        folder, embedder=HashEmbedder(dim=4), recipe=hypergraph, recall_timeout=30.0
     )
 
 

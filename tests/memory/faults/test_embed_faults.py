@@ -117,7 +117,7 @@ def test_S1_recall_is_there_in_time(
 
     def ask() -> None:
         with guards.put(Guard(bad.make(server), breaker=Breaker(NEVER), closes=True)):
-            matches = store.search(QUERY, user_id="ana", budget=budget)
+            matches = store.search(QUERY, user_id="ana", embed_timeout=budget)
         (reason,) = matches.reasons
         may_overrun = budget < 1 or is_busy()
         is_overrun = reason.reason is DegradedReason.EMBED_TIMEOUT and may_overrun
@@ -147,7 +147,7 @@ def test_S1_a_recall_that_is_late_would_be_seen(
 
     def ask() -> None:
         with guards.put(Guard(sleeps.make(server), closes=True)):
-            store.search(QUERY, user_id="ana", budget=0.05)
+            store.search(QUERY, user_id="ana", embed_timeout=0.05)
 
     for _ in range(3):
         late = judge(ask, 0.05, plain, calls=max(calls_of(effort), 40), threads=THREADS)

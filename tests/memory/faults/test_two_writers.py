@@ -81,7 +81,7 @@ class Told:
 
 def opened(folder: Path) -> MemorySync:
     # However slow the machine is, no answer is degraded.
-    return MemorySync.open(folder, embedder=HashEmbedder(DIM), read_only=True, recall_budget=30.0)
+    return MemorySync.open(folder, embedder=HashEmbedder(DIM), read_only=True, recall_timeout=30.0)
 
 
 def check_the_store(folder: Path, told: Told) -> None:
