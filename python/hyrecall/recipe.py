@@ -16,7 +16,7 @@ from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 from hyrecall.expansion import Context, Expansion, SharedTags, read_expansion
 from hyrecall.recipe_parts import Dense, Fill, Lexical, TieBreak, plain_floor
 from hyrecall.scoring import BM25, DBSF, RRF, Above, Fusion, Max, WeightedSum
-from hyrecall.shaping import Stage, check_stages
+from hyrecall.shaping import MMR, Stage, check_stages
 from hyrecall.shaping.checks import boolean, integer, text
 
 __all__ = ["Dense", "Fill", "Lexical", "Recipe", "TieBreak"]
@@ -50,6 +50,9 @@ class Recipe:
     fuse_one_arm : bool, default False
         Fuse where one arm runs too, so that scores keep their scale whichever arms ran: stages
         that weigh scores then weigh the same ones. False: its scores are the scores.
+    budget_mmr : MMR, optional
+        What chooses where a call of a store gives a token budget; ``shaping`` holds what always
+        runs.
     shaping : tuple of stages
         In their fixed order.
     tie_break : tuple of TieBreak
@@ -94,6 +97,7 @@ class Recipe:
     min_fused: float | Above | None = None
     analyzer: str | None = None
     fuse_one_arm: bool = False
+    budget_mmr: MMR | None = None
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -118,8 +122,7 @@ class Recipe:
                     raise error(OptionError, "scale", wish, repr(arm.scale))
         object.__setattr__(self, "shaping", check_stages(self.shaping))
         object.__setattr__(self, "expansion", read_expansion(self.expansion))
-        if self.fill is not None and not isinstance(self.fill, Fill):
-            raise error(DTypeError, "fill", "a Fill, or None", repr(self.fill))
+        _check_part("fill", self.fill, Fill)
         one_of("on_empty", self.on_empty, ("newest", "empty", "error"))
         if self.on_empty == "newest" and self.fill is None:
             raise error(OptionError, "on_empty", "'newest' with fill=", "no fill")
@@ -129,6 +132,7 @@ class Recipe:
         object.__setattr__(self, "min_fused", plain_floor("min_fused", self.min_fused))
         if self.analyzer is not None:
             text("analyzer", self.analyzer)
+        _check_part("budget_mmr", self.budget_mmr, MMR)
 
     def _take(self, name: str, kind: Any, wish: str) -> tuple[Any, ...]:
         """Take a setting of several parts; one alone is a tuple of one."""
@@ -211,12 +215,19 @@ class Recipe:
             lines.append(f"  min fused {self.min_fused!r}")
         lines += [f"  tie       {_show(tie)}" for tie in self.tie_break]
         lines += [f"  shaping   {_show(stage)}" for stage in self.shaping]
+        if self.budget_mmr is not None:
+            lines.append(f"  budget    {_show(self.budget_mmr)}")
         lines += [f"  no match  {_show(arm)}" for arm in self.on_no_match]
         if self.fill is not None:
             lines.append(f"  fill      {_show(self.fill)}")
         lines += [f"  beside    {_show(part)}" for part in self.expansion]
         lines.append(f"  on empty  {self.on_empty}")
         return "\n".join(lines)
+
+
+def _check_part(name: str, part: object, kind: type[Any]) -> None:
+    if part is not None and not isinstance(part, kind):
+        raise error(DTypeError, name, f"a {kind.__name__}, or None", repr(part))
 
 
 def _parts() -> dict[str, type[Any]]:

@@ -12,7 +12,8 @@ from hyrecall import recipes
 from hyrecall.embed import Off
 from hyrecall.errors import OptionError
 from hyrecall.memory import Degradation, DegradedReason, EpisodeMatch, Matches
-from hyrecall.memory.asking import adapted, read_ask
+from hyrecall.memory.adapting import adapted
+from hyrecall.memory.asking import read_ask
 from hyrecall.memory.audience import EVERYONE, AskedBy
 from hyrecall.memory.bounded import Bounded
 from hyrecall.memory.matches import Found

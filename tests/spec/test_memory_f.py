@@ -73,13 +73,15 @@ def test_F14_weights_of_the_settings_reach_the_next_search(
         assert (weighed["e0"], weighed["e1"]) == (0.1, 0.9)
         set_setting("weight_importance", 0.0)
         assert set(scores().values()) == {0.0}
-        # What the call says itself is what counts.
-        own = recipes.hebb.replace(shaping=(recipes.hebb.shaping[0].__class__(
-            time="last_accessed", half_life="1h", rating="importance", recency=0.0,
-            importance=1.0, relevance=0.0,
-        ),))  # fmt: skip
-        found = memory.search("deploy", user_id="alice", recipe=own)
-        assert found[0].score == 0.9
+        # What the call says itself is what counts; a changed recipe keeps what is configured.
+        own = recipes.hebb.replace(depth=200)
+        for recipe in (None, own):
+            found = memory.search("deploy", user_id="alice", recipe=recipe)
+            assert found[0].score == 0.0
+            found = memory.search(
+                "deploy", user_id="alice", recipe=recipe, weights={"importance": 1}
+            )
+            assert found[0].score == 0.9
         for wrong in ("-1", "many"):
             with pytest.raises(OptionError, match="weight_recency"):
                 set_setting("weight_recency", wrong)

@@ -11,7 +11,7 @@ except ImportError as fault:
 
 from hyrecall.memory.agent_memory import AgentMemory
 from hyrecall.memory.agent_view import AgentMemorySync
-from hyrecall.memory.audience import EVERYONE
+from hyrecall.memory.audience import EVERYONE, Partition
 from hyrecall.memory.backends.shim import default_recall_scored
 from hyrecall.memory.browse import Browse
 from hyrecall.memory.changing import Remembered
@@ -59,6 +59,7 @@ __all__ = [
     "Memory",
     "MemorySync",
     "Participant",
+    "Partition",
     "ReadPolicyFault",
     "Reading",
     "RedisSessions",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from hyrecall.filters import Filter
+from hyrecall.memory.adapting import Reranker
 from hyrecall.memory.agent_view import AgentMemorySync
-from hyrecall.memory.asking import Reranker, TimeRange
+from hyrecall.memory.asking import Hints, TimeRange
 from hyrecall.memory.browse import Browse
 from hyrecall.memory.changing import Remembered
 from hyrecall.memory.matches import Matches
@@ -62,6 +63,10 @@ class AgentMemory:
         diversity: float | None = None,
         normalize: bool = False,
         min_score: float | None = None,
+        weights: Mapping[str, float] | None = None,
+        token_budget: int | None = None,
+        candidates: Hints | None = None,
+        touch: bool = False,
         embed_timeout: float | None = None,
         now: datetime | None = None,
     ) -> Matches:
@@ -70,7 +75,8 @@ class AgentMemory:
             self._sync.search, query, kind=kind, limit=limit, offset=offset,
             time_range=time_range, tags=tags, filter=filter, alpha=alpha, recipe=recipe,
             vector=vector, session_id=session_id, reranker=reranker, diversity=diversity,
-            normalize=normalize, min_score=min_score, embed_timeout=embed_timeout, now=now,
+            normalize=normalize, min_score=min_score, weights=weights, token_budget=token_budget,
+            candidates=candidates, touch=touch, embed_timeout=embed_timeout, now=now,
         )  # fmt: skip
 
     async def recall_facts(

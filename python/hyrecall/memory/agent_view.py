@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from hyrecall.filters import Filter
 from hyrecall.memory import changing
-from hyrecall.memory.asking import Reranker, TimeRange
+from hyrecall.memory.adapting import Reranker
+from hyrecall.memory.asking import Hints, TimeRange
 from hyrecall.memory.audience import AskedBy
 from hyrecall.memory.browse import Browse
 from hyrecall.memory.changing import Remembered
@@ -76,6 +77,10 @@ class AgentMemorySync:
         diversity: float | None = None,
         normalize: bool = False,
         min_score: float | None = None,
+        weights: Mapping[str, float] | None = None,
+        token_budget: int | None = None,
+        candidates: Hints | None = None,
+        touch: bool = False,
         embed_timeout: float | None = None,
         now: datetime | None = None,
     ) -> Matches:
@@ -84,7 +89,8 @@ class AgentMemorySync:
             query, self._by, kind=kind, limit=limit, offset=offset, time_range=time_range,
             tags=tags, filter=filter, alpha=alpha, recipe=recipe, vector=vector,
             session_id=session_id, reranker=reranker, diversity=diversity, normalize=normalize,
-            min_score=min_score, embed_timeout=embed_timeout, now=now,
+            min_score=min_score, weights=weights, token_budget=token_budget, candidates=candidates,
+            touch=touch, embed_timeout=embed_timeout, now=now,
         )  # fmt: skip
 
     def recall_facts(

@@ -1,17 +1,13 @@
-"""One call of recall, checked and frozen; and the recipe as the call asks for it.
-
-Ranking itself is the recipe's and the engine's: here only plain data changes.
-"""
+"""One call of recall, checked and frozen."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
 from operator import and_
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,22 +16,20 @@ from hyrecall.arguments import number, plain, whole
 from hyrecall.embed.protocol import NORMS, norms
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.filters import Filter
+from hyrecall.memory.adapting import Reranker, adapted, balanced, with_hints
 from hyrecall.memory.audience import EVERYONE, AskedBy
-from hyrecall.memory.fields import check_id, in_utc
-from hyrecall.recipe import Dense, Lexical, Recipe
-from hyrecall.scoring import RRF, WeightedSum
-from hyrecall.shaping import MMR, Composite, Gate, RerankBy, SessionSignals, Stage
+from hyrecall.memory.fields import check_id, flag, in_utc
+from hyrecall.recipe import Dense, Recipe
+from hyrecall.scoring import RRF
+from hyrecall.shaping import SessionSignals
 
-__all__ = ["Ask", "Reranker", "TimeRange", "adapted", "read_ask"]
-
-Reranker = Callable[[str, list[str]], Any]
-"""``function(query, texts) -> scores``, or a coroutine of them: a cross-encoder, say."""
+__all__ = ["Ask", "Hints", "TimeRange", "read_ask"]
 
 TimeRange = tuple[datetime | None, datetime | None]
 
-RERANK_TIMEOUT: Final = "1s"
-WEIGHTS: Final = ("recency", "importance", "relevance")
-TEXT: Final = "text"  # the column that an index of a store has for it
+Hints: TypeAlias = "Sequence[str] | Mapping[str, float]"
+"""Ids that a caller names: best first, or each with a score."""
+
 _MOST: Final = 2**31 - 1  # what a depth may be
 
 
@@ -66,6 +60,8 @@ class Ask:
     embed_timeout : float or None
         Seconds for the embedder; None: the handle's.
     now : datetime or None
+    candidates : tuple of str, or dict of str to float, or None
+        Memories that the caller names.
     """
 
     query: str
@@ -84,6 +80,7 @@ class Ask:
     touch: bool = False
     embed_timeout: float | None = None
     now: datetime | None = None
+    candidates: Hints | None = None
 
     @property
     def is_blank(self) -> bool:
@@ -145,6 +142,8 @@ def read_ask(
     diversity: float | None = None,
     normalize: bool = False,
     min_score: float | None = None,
+    token_budget: int | None = None,
+    candidates: Hints | None = None,
     touch: bool = False,
     embed_timeout: float | None = None,
     now: datetime | None = None,
@@ -169,13 +168,19 @@ def read_ask(
         wish = f"limit + offset <= {recipe.depth} (the recipe's depth)"
         mend = f"recipe=recipe.replace(depth={n + skipped})"
         raise error(OptionError, "limit", wish, n + skipped, mend)
+    hints = read_hints(candidates)
     by_words = adapted(
-        recipe, reranker=reranker, diversity=diversity, normalize=normalize, min_score=min_score
+        recipe if hints is None else with_hints(recipe),
+        reranker=reranker,
+        diversity=diversity,
+        normalize=normalize,
+        min_score=min_score,
+        token_budget=token_budget,
     )
     return Ask(
         query=text,
         by=by,
-        recipe=_weighed(by_words, alpha),
+        recipe=balanced(by_words, alpha),
         by_words=by_words,
         kind=None if kind is None else check_id("kind", kind),
         time_range=read_times(time_range),
@@ -189,69 +194,8 @@ def read_ask(
         touch=flag("touch", touch),
         embed_timeout=read_seconds("embed_timeout", embed_timeout),
         now=None if now is None else in_utc(_time("now", now)),
+        candidates=hints,
     )
-
-
-def adapted(
-    recipe: Recipe,
-    *,
-    reranker: Reranker | None = None,
-    diversity: float | None = None,
-    normalize: bool = False,
-    min_score: float | None = None,
-) -> Recipe:
-    """Give a recipe with what one call asks of it, but for alpha.
-
-    Parameters
-    ----------
-    recipe : Recipe
-    reranker : callable, optional
-        Puts the fused list in the order of its scores, if it gives them within a second.
-    diversity : float, optional
-        In [0, 1]; 0 is the recipe as it is.
-    normalize : bool, default False
-        Scores over the best possible.
-    min_score : float, optional
-        Least final score; nothing fills the list then.
-
-    Examples
-    --------
-    >>> from hyrecall import recipes
-    >>> adapted(recipes.loom, diversity=0.25).shaping
-    (MMR(relevance_weight=0.75, relevance='max', vector=None),)
-    >>> adapted(recipes.loom) is recipes.loom
-    True
-    """
-    if reranker is not None:
-        by = RerankBy(_function(reranker), column=TEXT, timeout=RERANK_TIMEOUT)
-        recipe = with_stage(recipe, by)
-    if diversity is not None:
-        share = number("diversity", diversity, 0.0, 1.0, "a number in [0, 1]")
-        recipe = recipe if share == 0 else with_stage(recipe, MMR(1 - share))
-    if flag("normalize", normalize):
-        recipe = recipe.replace(normalize=True)
-    if min_score is not None:
-        wish = "a finite number"
-        floor = number("min_score", min_score, -math.inf, math.inf, wish)
-        on_empty = "empty" if recipe.on_empty == "newest" else recipe.on_empty
-        recipe = with_stage(recipe.replace(fill=None, on_empty=on_empty), Gate(floor))
-    return recipe
-
-
-def weighted(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
-    """Give a recipe whose composite score weighs as the user's settings say."""
-    names = [name for name in WEIGHTS if f"weight_{name}" in settings]
-    chosen = {name: settings[f"weight_{name}"] for name in names}
-    for stage in recipe.shaping:
-        if isinstance(stage, Composite):
-            return with_stage(recipe, replace(stage, **chosen))
-    return recipe
-
-
-def with_stage(recipe: Recipe, stage: Stage) -> Recipe:
-    """Give a recipe with a stage in its place; one of that kind it has is replaced."""
-    others = [one for one in recipe.shaping if not isinstance(one, type(stage))]
-    return recipe.replace(shaping=tuple(sorted((*others, stage), key=lambda one: one.phase)))
 
 
 def read_seconds(argument: str, seconds: object) -> float | None:
@@ -259,30 +203,6 @@ def read_seconds(argument: str, seconds: object) -> float | None:
     if seconds is None:
         return None
     return number(argument, seconds, 0.0, 3600.0, "seconds in [0, 3600]")
-
-
-def _weighed(recipe: Recipe, given: float | None) -> Recipe:
-    """Give 2 alpha to the vectors, 2 (1 - alpha) to the words; 0.5 is the recipe as it is.
-
-    A fusion that balances its arms by itself does not where alpha says how.
-    """
-    alpha = 0.5 if given is None else number("alpha", given, 0.0, 1.0, "a number in [0, 1]")
-    if alpha == 0.5:
-        return recipe
-    fusion = recipe.fusion
-    if isinstance(fusion, RRF) and fusion.alpha is not None:
-        mode = fusion.alpha_mode
-        new = RRF(rank_constant=fusion.rank_constant, alpha=alpha, alpha_mode=mode)
-        return recipe.replace(fusion=new)
-    if isinstance(fusion, WeightedSum) and fusion.balance is not None:
-        fusion = WeightedSum(normalize=_as_given(fusion), complete=fusion.complete)
-    share = {Lexical: 2 * (1 - alpha), Dense: 2 * alpha}
-    arms = tuple(replace(arm, weight=arm.weight * share[type(arm)]) for arm in recipe.arms)
-    return recipe.replace(arms=arms, fusion=fusion)
-
-
-def _as_given(fusion: WeightedSum) -> Any:
-    return dict(fusion.normalize) if isinstance(fusion.normalize, tuple) else fusion.normalize
 
 
 # ---- arguments ----
@@ -305,24 +225,10 @@ def _count(argument: str, value: object) -> int:
     return count
 
 
-def flag(argument: str, value: object) -> bool:
-    """Take True or False."""
-    if not isinstance(value, bool):
-        raise error(DTypeError, argument, "True or False", repr(value))
-    return value
-
-
 def _time(argument: str, value: object) -> datetime:
     if not isinstance(value, datetime):
         raise error(DTypeError, argument, "a datetime", type(value).__name__)
     return value
-
-
-def _function(reranker: Reranker) -> Reranker:
-    if not callable(reranker):
-        wish = "function(query, texts) -> scores"
-        raise error(DTypeError, "reranker", wish, type(reranker).__name__)
-    return reranker
 
 
 def _vector(given: object) -> npt.NDArray[np.float32] | None:
@@ -341,6 +247,21 @@ def _vector(given: object) -> npt.NDArray[np.float32] | None:
     if not is_taken.all():
         raise error(OptionError, "vector", NORMS, f"{found[0]:g}")
     return row
+
+
+def read_hints(given: object) -> Hints | None:
+    """Take ids, best first, or ids with scores."""
+    if given is None:
+        return None
+    if isinstance(given, Mapping):
+        wish = "a finite number of float32"
+        return {
+            check_id("candidates", key): number(f"candidates[{key!r}]", score, -3e38, 3e38, wish)
+            for key, score in given.items()
+        }
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence):
+        raise error(DTypeError, "candidates", "ids, or a mapping of ids to scores", repr(given))
+    return tuple(check_id("candidates", key) for key in given)
 
 
 def read_tags(tags: object) -> tuple[str, ...] | None:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, Literal, TypeAlias
 
 import apsw
 
-from hyrecall.errors import ScopeError, error
+from hyrecall.errors import DTypeError, OptionError, ScopeError, error
 from hyrecall.memory.cells import Cell, cells_of, find_cell, has_named_users
 from hyrecall.memory.fields import check_user
 from hyrecall.memory.matches import Reading, ReadPolicyFault
 from hyrecall.memory.roster import ReadPolicy, agents_of_group, read_policy
 from hyrecall.scope import Scope
 
-__all__ = ["EVERYONE", "AskedBy", "Audience", "audience"]
+__all__ = ["EVERYONE", "AskedBy", "Audience", "Partition", "audience"]
 
 _log = logging.getLogger("hyrecall.memory")
 
@@ -39,6 +39,25 @@ Policy: TypeAlias = Literal["isolated", "shared", "group"]
 
 
 @dataclass(frozen=True)
+class Partition:
+    """A user of an org and workspace: one of those that a search goes through.
+
+    Parameters
+    ----------
+    user_id, org, workspace : str, optional
+
+    Examples
+    --------
+    >>> Partition("ann", org="acme", workspace="lab").org
+    'acme'
+    """
+
+    user_id: str | None = None
+    org: str | None = None
+    workspace: str | None = None
+
+
+@dataclass(frozen=True)
 class AskedBy:
     """Who asks: a user, who reads its own, or an agent, whose read policy may admit more.
 
@@ -49,12 +68,15 @@ class AskedBy:
     user : str or None or EVERYONE
         None is the anonymous bucket.
     is_agent : bool
+    others : tuple of AskedBy
+        What is read beside, as one.
     """
 
     org: str | None = None
     workspace: str | None = None
     user: str | Literal[_Everyone.EVERYONE] | None = None
     is_agent: bool = False
+    others: tuple[AskedBy, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,8 +87,8 @@ class Audience:
     ----------
     cells : dict of int to Cell
         Number in the store to cell.
-    reading : Reading
-        On whose behalf.
+    readings : tuple of Reading
+        On whose behalf, one for each partition.
     faults : tuple of ReadPolicyFault
         Why a policy was not followed but closed.
     has_named_users : bool
@@ -74,7 +96,7 @@ class Audience:
     """
 
     cells: dict[int, Cell]
-    reading: Reading
+    readings: tuple[Reading, ...]
     faults: tuple[ReadPolicyFault, ...] = ()
     has_named_users: bool = False
 
@@ -94,6 +116,26 @@ def read_partition(org: object, workspace: object, user: object) -> AskedBy:
     """
     names = check_user("org", org), check_user("workspace", workspace)
     return AskedBy(*names, check_user("user_id", user))
+
+
+def read_partitions(given: object) -> AskedBy:
+    """Check the partitions that a search goes through: one or more, each once.
+
+    Raises
+    ------
+    DTypeError, OptionError
+        No sequence of partitions, none at all, or what :func:`read_partition` refuses.
+    """
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence):
+        raise error(DTypeError, "partitions", "a sequence of Partition", repr(given))
+    for one in given:
+        if not isinstance(one, Partition):
+            raise error(DTypeError, "partitions", "a sequence of Partition", repr(one))
+    if not given:
+        raise error(OptionError, "partitions", "one or more", "none")
+    asked = (read_partition(one.org, one.workspace, one.user_id) for one in given)
+    first, *others = dict.fromkeys(asked)
+    return replace(first, others=tuple(others))
 
 
 def read_agent(agent: object, org: object, workspace: object) -> AskedBy:
@@ -117,16 +159,24 @@ def audience(connection: apsw.Connection, asked: AskedBy) -> Audience:
 
     How long it takes does not tell how many others there are, but where a policy admits them all.
     """
+    if asked.others:
+        parts = [audience(connection, one) for one in (replace(asked, others=()), *asked.others)]
+        return Audience(
+            {number: cell for part in parts for number, cell in part.cells.items()},
+            tuple(reading for part in parts for reading in part.readings),
+            tuple(fault for part in parts for fault in part.faults),
+            any(part.has_named_users for part in parts),
+        )
     org, workspace, user = asked.org, asked.workspace, asked.user
     if user is EVERYONE:
-        return Audience(cells_of(connection, org, workspace), Reading(org, workspace, None))
+        return Audience(cells_of(connection, org, workspace), (Reading(org, workspace, None),))
     own = _known(connection, (Cell(org, workspace, user, seen) for seen in ("global", "private")))
     if not asked.is_agent:
         named = user is None and has_named_users(connection, org, workspace)
-        return Audience(own, Reading(org, workspace, user), (), named)
+        return Audience(own, (Reading(org, workspace, user),), (), named)
     policy, group, faults = _policy(connection, asked, user)
     others = _others(connection, asked, policy, group)
-    return Audience(own | others, Reading(org, workspace, user, policy), faults)
+    return Audience(own | others, (Reading(org, workspace, user, policy),), faults)
 
 
 def _policy(

@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 from hyrecall.errors import DTypeError, NotFoundError, OptionError, ScopeError, error
 from hyrecall.memory import edge_rows, writing
-from hyrecall.memory.asking import flag, read_seconds
+from hyrecall.memory.asking import read_seconds
 from hyrecall.memory.audience import EVERYONE, AskedBy, audience
 from hyrecall.memory.cells import Cell, cell_of
 from hyrecall.memory.erasing import erase
 from hyrecall.memory.fact_rows import as_episode, assert_fact
-from hyrecall.memory.fields import check_id, in_utc
+from hyrecall.memory.fields import check_id, flag, in_utc
 from hyrecall.memory.reading import episode_by_id
 from hyrecall.memory.selection import Selection, check_which
 from hyrecall.memory.store import Store

@@ -22,6 +22,7 @@ __all__ = [
     "User",
     "check_id",
     "check_user",
+    "flag",
     "in_utc",
 ]
 
@@ -35,6 +36,13 @@ _MOST_LEVELS = 64  # of metadata: readers of JSON give up at some depth, and thi
 AS_KEPT = {"as_kept": True}
 """The context of a validation of what a store holds, or held when it was exported: metadata may be
 of any depth, since versions before this limit kept it."""
+
+
+def flag(argument: str, value: object) -> bool:
+    """Take True or False."""
+    if not isinstance(value, bool):
+        raise error(DTypeError, argument, "True or False", repr(value))
+    return value
 
 
 def check_id(argument: str, value: object) -> str:

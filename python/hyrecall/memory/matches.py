@@ -71,7 +71,7 @@ class Found:
     context: tuple[tuple[Episode, ...], ...] = ()
     edges: tuple[Edge, ...] = ()
     phase: Phase | None = None
-    scope: Reading | None = None
+    scopes: tuple[Reading, ...] = ()
     faults: tuple[ReadPolicyFault, ...] = ()
     rows: tuple[int, ...] = ()
 
@@ -103,6 +103,8 @@ class Matches(list[EpisodeMatch]):
         The weights that the conversation's age gave, where the recipe weighs it.
     scope : Reading
         On whose behalf was read.
+    scopes : tuple of Reading
+        The same of each partition that was read; ``scope`` is the first.
     faults : tuple of ReadPolicyFault
         Why an agent's policy was not followed but closed.
 
@@ -139,7 +141,8 @@ class Matches(list[EpisodeMatch]):
         self.reasons, self.lexical_mode = found.reasons, found.lexical_mode
         self.now, self.origins, self.trace = found.now, found.origins, found.trace
         self.related, self.context, self.edges = found.related, found.context, found.edges
-        self.phase, self.scope, self.faults = found.phase, found.scope, found.faults
+        self.phase, self.scopes, self.faults = found.phase, found.scopes, found.faults
+        self.scope = found.scopes[0] if found.scopes else None
 
     @property
     def degraded(self) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import ParamSpec, Protocol, TypeVar
 
 from hyrecall.filters import Filter
-from hyrecall.memory.asking import Reranker, TimeRange
+from hyrecall.memory.adapting import Reranker
+from hyrecall.memory.asking import Hints, TimeRange
+from hyrecall.memory.audience import Partition
 from hyrecall.memory.browse import Browse
 from hyrecall.memory.matches import Matches
 from hyrecall.memory.reads import Edges, Episodes, Facts, User, Versions
@@ -90,6 +92,7 @@ class AsyncReads:
         user_id: str | None = None,
         org: str | None = None,
         workspace: str | None = None,
+        partitions: Sequence[Partition] | None = None,
         kind: str | None = None,
         limit: int = 10,
         offset: int = 0,
@@ -104,17 +107,21 @@ class AsyncReads:
         diversity: float | None = None,
         normalize: bool = False,
         min_score: float | None = None,
+        weights: Mapping[str, float] | None = None,
+        token_budget: int | None = None,
+        candidates: Hints | None = None,
         touch: bool = False,
         embed_timeout: float | None = None,
         now: datetime | None = None,
     ) -> Matches:
         """Recall with every option there is, as :meth:`hyrecall.memory.MemorySync.search`."""
         return await self._run(
-            self._sync.search, query, user_id=user_id, org=org, workspace=workspace, kind=kind,
-            limit=limit, offset=offset, time_range=time_range, tags=tags, filter=filter,
-            alpha=alpha, recipe=recipe, vector=vector, session_id=session_id, reranker=reranker,
-            diversity=diversity, normalize=normalize, min_score=min_score, touch=touch,
-            embed_timeout=embed_timeout, now=now,
+            self._sync.search, query, user_id=user_id, org=org, workspace=workspace,
+            partitions=partitions, kind=kind, limit=limit, offset=offset, time_range=time_range,
+            tags=tags, filter=filter, alpha=alpha, recipe=recipe, vector=vector,
+            session_id=session_id, reranker=reranker, diversity=diversity, normalize=normalize,
+            min_score=min_score, weights=weights, token_budget=token_budget, candidates=candidates,
+            touch=touch, embed_timeout=embed_timeout, now=now,
         )  # fmt: skip
 
     async def get(

@@ -9,18 +9,19 @@ from typing import Any, Literal, TypeAlias
 
 from hyrecall.arguments import whole
 from hyrecall.errors import OptionError, error
-from hyrecall.memory.asking import flag, read_ask, read_tags, weighted
+from hyrecall.memory.adapting import weighted
+from hyrecall.memory.asking import read_ask, read_tags
 from hyrecall.memory.audience import EVERYONE, AskedBy, _Everyone, audience, read_partition
 from hyrecall.memory.edge_rows import incident
 from hyrecall.memory.fact_rows import KIND
-from hyrecall.memory.fields import check_id
+from hyrecall.memory.fields import check_id, flag
 from hyrecall.memory.matches import Facts, Matches
 from hyrecall.memory.reading import Change, episode_by_id, history, last_changes, newest
 from hyrecall.memory.recalling import recall, recall_facts, warn_of_isolation
 from hyrecall.memory.store import Store
 from hyrecall.memory.types import Edge, Episode, Version
-from hyrecall.recipes import hebb
 from hyrecall.settings import read_settings
+from hyrecall.shaping import Composite
 
 __all__ = ["Edges", "Episodes", "Facts", "Reads", "User", "Versions"]
 
@@ -50,8 +51,9 @@ class Reads:
             The argument is named.
         """
         recipe = self._store.check_recipe(options.pop("recipe", None))
-        if recipe == hebb:  # one that was changed for the call says its weights itself
-            recipe = weighted(recipe, read_settings())
+        weighs = any(isinstance(stage, Composite) for stage in recipe.shaping)
+        settings = read_settings() if weighs else {}
+        recipe = weighted(recipe, settings, options.pop("weights", None))
         ask = read_ask(query, by, recipe, **options)
         if ask.touch and self._store.database.read_only:
             raise error(OptionError, "touch", "a store opened for writing", "read_only=True")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -21,32 +21,32 @@ import numpy.typing as npt
 from hyrecall.embed.guard import Guard
 from hyrecall.embed.protocol import EmbedFault, NoVectors
 from hyrecall.errors import CorruptIndexError, HyrecallError
-from hyrecall.hit import QueryHits
 from hyrecall.hits import Hits
-from hyrecall.memory.asking import Ask
+from hyrecall.memory.adapting import hints_arm
+from hyrecall.memory.asking import Ask, Hints
 from hyrecall.memory.audience import AskedBy, Audience, audience
 from hyrecall.memory.bounded import Bounded
 from hyrecall.memory.cells import Cell
+from hyrecall.memory.contents import matches_of
 from hyrecall.memory.database import Database
-from hyrecall.memory.edge_rows import edge_by_id
 from hyrecall.memory.fact_rows import facts_of_rows
 from hyrecall.memory.follower import Follower
 from hyrecall.memory.layout import Layout
 from hyrecall.memory.matches import Facts, Found, Matches
-from hyrecall.memory.reading import episode_by_id, episodes_of_rows
+from hyrecall.memory.reading import episodes_of_rows
 from hyrecall.memory.ready import BEHIND, IndexNotReadyError, Ready
 from hyrecall.memory.sessions import InProcessSessions, SessionName, SessionTracker
 from hyrecall.memory.types import (
     Degradation,
     DegradedReason,
-    Edge,
     Episode,
     EpisodeMatch,
     IsolationWarning,
 )
-from hyrecall.memory.unranked import answer
+from hyrecall.memory.unranked import answer, within_budget
 from hyrecall.memory.usable import STALE, Usable
 from hyrecall.memory.writing import touch
+from hyrecall.recipe import Recipe
 from hyrecall.session import Session
 
 __all__ = ["Means", "recall", "recall_facts", "warn_of_isolation"]
@@ -163,7 +163,7 @@ def _ranked(
         else:
             damaged: set[int] = set()
             with means.database.reading() as connection:
-                matches = _matches(connection, hits, seen, now, reasons + more, damaged)
+                matches = matches_of(connection, hits, seen, now, reasons + more, damaged)
             if len(matches) + len(damaged) >= hits.n_hits or ready.behind or not left:
                 return matches.with_reasons(*Degradation.of_damage(len(damaged)))
             continue
@@ -273,6 +273,7 @@ def _hits(
         offset=ask.offset,
         recipe=recipe,
         session=session,
+        candidates=_candidates(recipe, ask),
         graphs={GRAPH: ready.graph} if names_graph else None,
         columns=("row",),
         now=now,
@@ -283,44 +284,10 @@ def _hits(
     return hits, tuple(more)
 
 
-def _matches(
-    connection: apsw.Connection,
-    hits: Hits,
-    seen: Audience,
-    now: datetime,
-    reasons: tuple[Degradation, ...],
-    damaged: set[int],
-) -> Matches:
-    """Load what the hits name; one that is not live any more, or damaged, is left out."""
-    table = hits.to_arrow().to_pylist()
-    named = [hit["row"] for hit in table]
-    episodes = episodes_of_rows(connection, named, tuple(seen.cells), damaged)
-    places = tuple(at for at, hit in enumerate(table) if hit["row"] in episodes)
-    kept = [table[at] for at in places]
-    matches = [
-        EpisodeMatch(
-            episode=episodes[hit["row"]],
-            score=hit["score"],
-            vector_score=hit["embedding_score"],
-            bm25_score=hit["text_score"],
-            rerank_score=hit.get("rerank_score"),
-        )
-        for hit in kept
-    ]
-    one = hits[0]
-    found = Found(
-        reasons=tuple(dict.fromkeys(reasons)),
-        now=now,
-        origins=tuple(hit.get("origin", "hit") for hit in kept),
-        trace=hits.trace,
-        related=_related(connection, one, seen, damaged),
-        **_around(connection, one, seen, places, damaged),
-        phase=one.phase,
-        scope=seen.reading,
-        faults=seen.faults,
-        rows=tuple(hit["row"] for hit in kept),
-    )
-    return Matches(matches, found, hits=one, places=places)
+def _candidates(recipe: Recipe, ask: Ask) -> dict[str, list[Hints]] | None:
+    """Give what the caller names to the recipe's arm for it."""
+    name = hints_arm(recipe)
+    return None if name is None or ask.candidates is None else {name: [ask.candidates]}
 
 
 def _by_substring(
@@ -336,7 +303,7 @@ def _by_substring(
     damaged: set[int] = set()
     rows, score, cut = answer(connection, means.layout, ask, cells, damaged)
     episodes = episodes_of_rows(connection, rows, cells, damaged)
-    kept = [row for row in rows if row in episodes]
+    kept = within_budget(ask, {row: episodes[row].text for row in rows if row in episodes})
     matches = [EpisodeMatch(episode=episodes[row], score=score) for row in kept]
     if cut:
         reasons += (Degradation(reasons[-1].reason, cut),)
@@ -345,54 +312,11 @@ def _by_substring(
         lexical_mode="substring",
         now=now,
         origins=("hit",) * len(matches),
-        scope=seen.reading,
+        scopes=seen.readings,
         faults=seen.faults,
         rows=tuple(kept),
     )
     return Matches(matches, found_by)
-
-
-def _related(
-    connection: apsw.Connection, hits: QueryHits, seen: Audience, damaged: set[int]
-) -> tuple[Episode, ...]:
-    numbers = {cell: number for number, cell in seen.cells.items()}
-    found = []
-    for one in hits.related:
-        number = numbers.get(Cell(*one.cell))
-        if number is not None:
-            found.append(episode_by_id(connection, number, one.key, damaged))
-    return _there(found)
-
-
-def _around(
-    connection: apsw.Connection,
-    hits: QueryHits,
-    seen: Audience,
-    places: Iterable[int],
-    damaged: set[int],
-) -> dict[str, Any]:
-    """Give the hits' neighbours in the graph, and the edges between."""
-    near = [hits[at].context for at in places]
-    if not any(near):
-        return {}
-    keys = dict.fromkeys(one.key for context in near for one in context)
-    known = {
-        key: _there(episode_by_id(connection, number, key, damaged) for number in seen.cells)
-        for key in keys
-    }
-    names = dict.fromkeys(one.edge for context in near for one in context)
-    edges: list[Edge] = []
-    for name in names:
-        found = (edge_by_id(connection, number, name) for number in seen.cells)
-        edges += [edge for edge in found if edge is not None]
-    context = tuple(
-        tuple(episode for one in context for episode in known[one.key]) for context in near
-    )
-    return {"context": context, "edges": tuple(edges)}
-
-
-def _there(found: Iterable[Episode | None]) -> tuple[Episode, ...]:
-    return tuple(one for one in found if one is not None)
 
 
 def _cell(episode: Episode) -> Cell:

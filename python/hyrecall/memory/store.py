@@ -23,11 +23,10 @@ from hyrecall.embed.choose import AUTO, Given
 from hyrecall.embed.guard import Guard
 from hyrecall.embed.protocol import NORMS, EmbedFault, NoVectors, norms
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError, error
-from hyrecall.memory.asking import flag
 from hyrecall.memory.background import Background
 from hyrecall.memory.bounded import Bounded
 from hyrecall.memory.database import Database
-from hyrecall.memory.fields import in_utc
+from hyrecall.memory.fields import flag, in_utc
 from hyrecall.memory.follower import INDEX, Follower
 from hyrecall.memory.layout import Layout, layout_of
 from hyrecall.memory.projection import documents, edges

@@ -15,6 +15,7 @@ from hyrecall.memory.roster import set_policy
 from hyrecall.memory.sessions import SessionTracker
 from hyrecall.memory.store import AUTO, Clock, Given, Store, StoreOptions
 from hyrecall.memory.sync_reads import SyncReads
+from hyrecall.memory.sync_recall import SyncRecall
 from hyrecall.memory.sync_upkeep import SyncUpkeep
 from hyrecall.memory.sync_writes import Kept, SyncWrites
 from hyrecall.memory.types import Edge, Participant, Visibility
@@ -25,7 +26,7 @@ from hyrecall.recipes import loom
 __all__ = ["Kept", "MemorySync"]
 
 
-class MemorySync(SyncReads, SyncWrites, SyncUpkeep):
+class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
     """A durable store that recalls, called as plain functions.
 
     Every call runs in the thread of its caller; any number of threads may share one. A process has

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import apsw
 
@@ -12,9 +12,9 @@ from hyrecall.memory.layout import Layout
 from hyrecall.memory.substring import Wanted, find
 from hyrecall.recipe import Recipe
 from hyrecall.scoring import read_floor
-from hyrecall.shaping import Gate, Provenance
+from hyrecall.shaping import Budget, Gate, Provenance
 
-__all__ = ["answer"]
+__all__ = ["answer", "within_budget"]
 
 
 def answer(
@@ -56,6 +56,21 @@ def answer(
     most = ask.offset + ask.limit
     found = find(connection, layout, ask.query, cells, wanted, limit=most, damaged=damaged)
     return found.rows[ask.offset :], score, found.cut
+
+
+def within_budget(ask: Ask, texts: Mapping[int, str]) -> list[int]:
+    """Give the rows whose texts fit the call's budget: the first always, then each that fits."""
+    budget = next((one for one in ask.by_words.shaping if isinstance(one, Budget)), None)
+    if budget is None or budget.tokens is None or budget.tokens <= 0:
+        return list(texts)
+    kept: list[int] = []
+    left = budget.tokens
+    for row, text in texts.items():
+        tokens = max(1, -(-len(text.strip()) // 4))
+        if not kept or tokens <= left:
+            kept.append(row)
+            left -= tokens
+    return kept
 
 
 def _check_patterns(recipe: Recipe, query: str) -> None:

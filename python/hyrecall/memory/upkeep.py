@@ -12,12 +12,12 @@ from typing import IO, Any
 
 from hyrecall.arguments import read_path
 from hyrecall.errors import HyrecallError, OptionError, error
-from hyrecall.memory.asking import flag
 from hyrecall.memory.audience import EVERYONE, AskedBy, audience
 from hyrecall.memory.backfill import Reembedded, reembed
 from hyrecall.memory.cells import every_cell
 from hyrecall.memory.database import DATABASE, LOG
 from hyrecall.memory.doctor import Check, Report, examine
+from hyrecall.memory.fields import flag
 from hyrecall.memory.foreign import read_l0
 from hyrecall.memory.ready import IndexNotReadyError
 from hyrecall.memory.rescue import rescue_lines

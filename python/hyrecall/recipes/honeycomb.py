@@ -6,13 +6,14 @@ vectors.
 
 from hyrecall.recipe import Dense, Lexical, Recipe, TieBreak
 from hyrecall.scoring import RRF
-from hyrecall.shaping import Dedup, Provenance, Recency
+from hyrecall.shaping import MMR, Dedup, Provenance, Recency
 
 honeycomb = Recipe(
     name="honeycomb",
     arms=(Lexical(), Dense()),
     fusion=RRF(rank_constant=60),
     fuse_one_arm=True,
+    budget_mmr=MMR(0.7),
     shaping=(
         Provenance("source", {"memory": 1.0, "summary": 1.0, "session": 0.4}),
         Dedup(0.9, scale="unit", keep="source", prefer=("memory", "summary", "session")),

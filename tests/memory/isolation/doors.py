@@ -61,7 +61,7 @@ OTHERS: dict[type, set[str]] = {
 DATA = {
     "ANONYMOUS", "AUTO", "DamageWarning", "EVERYONE", "Degradation", "DegradedReason", "Edge",
     "Episode", "EpisodeMatch", "Fact", "Facts", "IsolationWarning", "Matches", "Participant",
-    "ReadPolicyFault", "Reading", "Remembered", "Version",
+    "Partition", "ReadPolicyFault", "Reading", "Remembered", "Version",
 }  # fmt: skip
 """What doors take and give; nothing is read or written by it."""
 FUNCTIONS = {"default_recall_scored"}  # asks a memory that it is given
@@ -99,6 +99,8 @@ def _options(rng: random.Random) -> dict[str, Any]:
         "diversity": rng.choice([None, 0.5]),
         "normalize": rng.random() < 0.3,
         "min_score": rng.choice([None, 0.01]),
+        "token_budget": rng.choice([None, 20]),
+        "candidates": rng.choice([None, ["m1", "none", "m0"], {"m2": 0.5, "fact": 2.0}]),
     }
 
 

@@ -1,0 +1,182 @@
+"""The recipe as a call asks for it: each option of a call replaces a part of the recipe.
+
+Ranking itself is the recipe's and the engine's: here only plain data changes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from hyrecall.arguments import number, whole
+from hyrecall.arms.listed import Listed
+from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.memory.fields import flag
+from hyrecall.recipe import Dense, Lexical, Recipe
+from hyrecall.scoring import RRF, WeightedSum
+from hyrecall.shaping import MMR, Budget, Composite, Gate, RerankBy, Stage
+
+__all__ = ["TEXT", "Reranker", "adapted", "balanced", "hints_arm", "weighted", "with_hints"]
+
+Reranker = Callable[[str, list[str]], Any]
+"""``function(query, texts) -> scores``, or a coroutine of them: a cross-encoder, say."""
+
+RERANK_TIMEOUT: Final = "1s"
+WEIGHTS: Final = ("recency", "importance", "relevance")
+TEXT: Final = "text"  # the column that an index of a store has for it
+HINTS: Final = "hints"  # the arm of what a caller names, where the recipe has none
+
+
+def adapted(
+    recipe: Recipe,
+    *,
+    reranker: Reranker | None = None,
+    diversity: float | None = None,
+    normalize: bool = False,
+    min_score: float | None = None,
+    token_budget: int | None = None,
+) -> Recipe:
+    """Give a recipe with what one call asks of it, but for alpha.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    reranker : callable, optional
+        Puts the fused list in the order of its scores, if it gives them within a second.
+    diversity : float, optional
+        In [0, 1]; 0 is the recipe as it is.
+    normalize : bool, default False
+        Scores over the best possible.
+    min_score : float, optional
+        Least final score; nothing fills the list then.
+    token_budget : int, optional
+        Matches are taken while their texts fit, as the recipe's ``budget_mmr`` chooses them;
+        nothing fills the list then. 0 or less: no budget.
+
+    Examples
+    --------
+    >>> from hyrecall import recipes
+    >>> adapted(recipes.loom, diversity=0.25).shaping
+    (MMR(relevance_weight=0.75, relevance='max', vector=None),)
+    >>> adapted(recipes.loom) is recipes.loom
+    True
+    """
+    if reranker is not None:
+        by = RerankBy(_function(reranker), column=TEXT, timeout=RERANK_TIMEOUT)
+        recipe = with_stage(recipe, by)
+    if diversity is not None:
+        share = number("diversity", diversity, 0.0, 1.0, "a number in [0, 1]")
+        recipe = recipe if share == 0 else with_stage(recipe, MMR(1 - share))
+    if flag("normalize", normalize):
+        recipe = recipe.replace(normalize=True)
+    if min_score is not None:
+        wish = "a finite number"
+        floor = number("min_score", min_score, -math.inf, math.inf, wish)
+        recipe = with_stage(_without_fill(recipe), Gate(floor))
+    return _budgeted(recipe, token_budget)
+
+
+def _budgeted(recipe: Recipe, given: object) -> Recipe:
+    if given is None:
+        return recipe
+    tokens = whole(given)
+    if tokens is None:
+        raise error(DTypeError, "token_budget", "an int", repr(given))
+    if tokens <= 0:
+        return recipe
+    recipe = with_stage(_without_fill(recipe), Budget(min(tokens, 2**31 - 1), column=TEXT))
+    chooses = any(isinstance(stage, MMR) for stage in recipe.shaping)
+    if recipe.budget_mmr is None or chooses:
+        return recipe
+    return with_stage(recipe, recipe.budget_mmr)
+
+
+def _without_fill(recipe: Recipe) -> Recipe:
+    on_empty = "empty" if recipe.on_empty == "newest" else recipe.on_empty
+    return recipe.replace(fill=None, on_empty=on_empty)
+
+
+def weighted(recipe: Recipe, settings: Mapping[str, Any], given: object = None) -> Recipe:
+    """Give a recipe whose composite score weighs as a call says, else as the user's settings do.
+
+    Raises
+    ------
+    OptionError, DTypeError
+        Weights that no composite score has, or for a recipe without one.
+    """
+    asked = _read_weights(given)
+    for stage in recipe.shaping:
+        if isinstance(stage, Composite):
+            names = (name for name in WEIGHTS if f"weight_{name}" in settings)
+            chosen = {name: settings[f"weight_{name}"] for name in names} | asked
+            return with_stage(recipe, replace(stage, **chosen)) if chosen else recipe
+    if asked:
+        wish = "a recipe with a Composite stage, as recipes.hebb has"
+        raise error(OptionError, "weights", wish, recipe.name)
+    return recipe
+
+
+def _read_weights(given: object) -> dict[str, float]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        wish = f"a mapping of {', '.join(WEIGHTS)} to numbers"
+        raise error(DTypeError, "weights", wish, type(given).__name__)
+    for name in given:
+        if name not in WEIGHTS:
+            raise error(OptionError, "weights", f"{', '.join(WEIGHTS)}", repr(name))
+    wish = "a number in [0, 1e6]"
+    return {
+        name: number(f"weights[{name!r}]", weight, 0.0, 1e6, wish) for name, weight in given.items()
+    }
+
+
+def hints_arm(recipe: Recipe) -> str | None:
+    """Name the arm that takes what a caller names; None: the recipe has none."""
+    return next((arm.name for arm in recipe.more if isinstance(arm, Listed)), None)
+
+
+def with_hints(recipe: Recipe) -> Recipe:
+    """Give a recipe that has such an arm."""
+    if hints_arm(recipe) is not None:
+        return recipe
+    return recipe.replace(more=(*recipe.more, Listed(HINTS)))
+
+
+def with_stage(recipe: Recipe, stage: Stage) -> Recipe:
+    """Give a recipe with a stage in its place; one of that kind it has is replaced."""
+    others = [one for one in recipe.shaping if not isinstance(one, type(stage))]
+    return recipe.replace(shaping=tuple(sorted((*others, stage), key=lambda one: one.phase)))
+
+
+def balanced(recipe: Recipe, given: float | None) -> Recipe:
+    """Give 2 alpha to the vectors, 2 (1 - alpha) to the words; 0.5 is the recipe as it is.
+
+    A fusion that balances its arms by itself does not where alpha says how.
+    """
+    alpha = 0.5 if given is None else number("alpha", given, 0.0, 1.0, "a number in [0, 1]")
+    if alpha == 0.5:
+        return recipe
+    fusion = recipe.fusion
+    if isinstance(fusion, RRF) and fusion.alpha is not None:
+        mode = fusion.alpha_mode
+        new = RRF(rank_constant=fusion.rank_constant, alpha=alpha, alpha_mode=mode)
+        return recipe.replace(fusion=new)
+    if isinstance(fusion, WeightedSum) and fusion.balance is not None:
+        fusion = WeightedSum(normalize=_as_given(fusion), complete=fusion.complete)
+    share = {Lexical: 2 * (1 - alpha), Dense: 2 * alpha}
+    arms = tuple(replace(arm, weight=arm.weight * share[type(arm)]) for arm in recipe.arms)
+    return recipe.replace(arms=arms, fusion=fusion)
+
+
+def _as_given(fusion: WeightedSum) -> Any:
+    return dict(fusion.normalize) if isinstance(fusion.normalize, tuple) else fusion.normalize
+
+
+def _function(reranker: Reranker) -> Reranker:
+    if not callable(reranker):
+        wish = "function(query, texts) -> scores"
+        raise error(DTypeError, "reranker", wish, type(reranker).__name__)
+    return reranker

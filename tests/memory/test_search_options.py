@@ -1,0 +1,283 @@
+"""Options of one search that replace a part of its recipe, through every face of a store."""
+
+import asyncio
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from hyrecall import recipes
+from hyrecall.embed import HashEmbedder
+from hyrecall.errors import DTypeError, OptionError
+from hyrecall.memory import (
+    AgentMemory,
+    AgentMemorySync,
+    Episode,
+    Memory,
+    MemorySync,
+    Partition,
+)
+from hyrecall.settings import set_setting
+from memory.stores import DIM, HOUR, NOON, Clock, FixedEmbedder, folder
+
+DAY = 24 * HOUR
+
+
+@pytest.fixture(autouse=True)
+def _no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setenv("HYRECALL_CONFIG", str(tmp_path / "settings.json"))
+
+
+def opened(recipe: Any, embedder: Any = None, **options: Any) -> MemorySync:
+    given = {"clock": Clock(NOON), "recall_timeout": 30.0} | options
+    return MemorySync.open(folder(), recipe=recipe, embedder=embedder, **given)
+
+
+def keep(memory: MemorySync, key: str, text: str, **fields: Any) -> None:
+    given = {"user_id": "ann", "occurred_at": NOON} | fields
+    memory.remember(Episode(id=key, output=text, **given))
+
+
+def ids(matches: Any) -> list[str]:
+    return [one.episode.id for one in matches]
+
+
+# ---- weights ----
+
+
+@pytest.fixture
+def rated() -> Iterator[MemorySync]:
+    """Two memories: one a day old and important, one new and not."""
+    with opened(recipes.hebb) as memory:
+        keep(memory, "old", "deploy the cluster", importance=10.0, occurred_at=NOON - DAY)
+        keep(memory, "new", "deploy the cluster", importance=0.0)
+        yield memory
+
+
+def composites(memory: Any, **options: Any) -> dict[str, float]:
+    return {m.episode.id: m.score for m in memory.search("deploy", user_id="ann", **options)}
+
+
+def test_F15_a_request_says_its_weights_the_rest_is_the_settings_then_the_recipe(
+    rated: MemorySync,
+) -> None:
+    recency, importance = {"old": 0.99**24, "new": 1.0}, {"old": 1.0, "new": 0.0}
+
+    def expected(r: float, i: float, v: float) -> dict[str, Any]:
+        return {
+            key: pytest.approx((r * recency[key] + i * importance[key] + v) / (r + i + v), abs=1e-9)
+            for key in ("old", "new")
+        }
+
+    assert composites(rated) == expected(1, 1, 1)
+    assert composites(rated, weights={"recency": 3}) == expected(3, 1, 1)
+    set_setting("weight_relevance", 2.0)
+    # Config relevance 2, request recency 3: (2 relevance + 3 recency + importance) / 6.
+    assert composites(rated, weights={"recency": 3}) == expected(3, 1, 2)
+    assert composites(rated) == expected(1, 1, 2)  # for that request only
+    changed = recipes.hebb.replace(depth=200)
+    assert composites(rated, recipe=changed, weights={"recency": 3}) == expected(3, 1, 2)
+    nothing = dict.fromkeys(("recency", "importance", "relevance"), 0)
+    assert set(composites(rated, weights=nothing).values()) == {0.0}
+
+
+@pytest.mark.parametrize(
+    ("weights", "kind", "told"),
+    [
+        ({"recency": -1}, OptionError, r"weights\['recency'\]: expected a number in \[0, 1e6\]"),
+        ({"recency": float("nan")}, OptionError, r"weights\['recency'\]"),
+        ({"recency": "3"}, DTypeError, r"weights\['recency'\]"),
+        ({"age": 1}, OptionError, "weights: expected recency, importance, relevance, got 'age'"),
+        ([1, 2, 3], DTypeError, "weights: expected a mapping"),
+    ],
+)
+def test_F15_weights_that_are_none(
+    rated: MemorySync, weights: Any, kind: type[Exception], told: str
+) -> None:
+    with pytest.raises((OptionError, DTypeError), match=told) as caught:
+        rated.search("deploy", user_id="ann", weights=weights)
+    assert isinstance(caught.value, kind) or kind is DTypeError
+
+
+def test_weights_without_a_composite_score_are_refused() -> None:
+    with opened(recipes.loom) as memory:
+        wish = "weights: expected a recipe with a Composite stage, as recipes.hebb has, got loom"
+        with pytest.raises(OptionError, match=wish):
+            memory.search("deploy", user_id="ann", weights={"recency": 1})
+
+
+# ---- tokens ----
+
+CLONE = "the deploy failed as the disk was full"  # 38 characters: 10 tokens
+OTHER = "the deploy waits for people of the whole network"
+
+
+@pytest.fixture
+def clones() -> Iterator[MemorySync]:
+    """Three that are near each other, and one that is not."""
+    texts = {f"{CLONE} {at}": [1.0, -0.05 * at] for at in range(3)} | {OTHER: [-0.3, 1.0]}
+    vectors = FixedEmbedder(texts | {"deploy": [1.0, 1.0]})
+    with opened(recipes.honeycomb.replace(shaping=()), vectors) as memory:
+        for at, text in enumerate(texts):
+            keep(memory, f"m{at}", text)
+        yield memory
+
+
+def test_E28_a_budget_of_tokens_is_kept_but_for_the_first(clones: MemorySync) -> None:
+    every = clones.search("deploy", user_id="ann")
+    assert len(every) == 4
+    for none in (None, 0, -5):
+        same = clones.search("deploy", user_id="ann", token_budget=none)
+        assert [(m.episode.id, m.score) for m in same] == [(m.episode.id, m.score) for m in every]
+    for budget in (1, 15, 25, 35, 1000):
+        found = clones.search("deploy", user_id="ann", token_budget=budget)
+        spent = [max(1, -(-len(m.episode.text) // 4)) for m in found]
+        assert len(found) == 1 or sum(spent) <= budget
+        assert found[0].episode.id == every[0].episode.id
+
+
+def test_E30_the_recipes_mmr_chooses_within_the_budget(clones: MemorySync) -> None:
+    assert recipes.honeycomb.budget_mmr is not None
+    assert ids(clones.search("deploy", user_id="ann", limit=3)) == ["m0", "m1", "m2"]
+    found = ids(clones.search("deploy", user_id="ann", token_budget=25))
+    assert found == ["m0", "m3"]  # and not the next clone
+    plain = recipes.honeycomb.replace(shaping=(), budget_mmr=None)
+    greedy = clones.search("deploy", user_id="ann", token_budget=25, recipe=plain)
+    assert ids(greedy) == ["m0", "m1"]
+
+
+def test_a_budget_makes_what_fills_step_aside() -> None:
+    with opened(recipes.loom) as memory:
+        for at in range(5):
+            keep(memory, f"m{at}", "deploy" if at == 0 else "tea " * 40)
+        assert len(memory.search("deploy", user_id="ann")) == 5
+        assert ids(memory.search("deploy", user_id="ann", token_budget=50)) == ["m0"]
+
+
+def test_without_an_index_a_budget_holds_too(
+    clones: MemorySync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hyrecall.errors import CorruptIndexError
+
+    def unreadable(*_: object) -> None:
+        raise CorruptIndexError("segment: expected its bytes, got others")
+
+    monkeypatch.setattr("hyrecall.memory.recalling._hits", unreadable)
+    assert len(clones.search("deploy", user_id="ann")) == 4
+    found = clones.search("deploy", user_id="ann", token_budget=25)
+    assert found.lexical_mode == "substring"
+    assert len(found) == 2
+    assert len(clones.search("deploy", user_id="ann", token_budget=1)) == 1
+
+
+@pytest.mark.parametrize("budget", [1.5, "500", True])
+def test_a_budget_is_an_int(clones: MemorySync, budget: Any) -> None:
+    with pytest.raises(DTypeError, match="token_budget: expected an int"):
+        clones.search("deploy", user_id="ann", token_budget=budget)
+
+
+# ---- hints ----
+
+
+def test_E48_hints_are_ids_and_fused_like_the_others() -> None:
+    with opened(recipes.honeycomb) as memory:
+        keep(memory, "word", "deploy on friday")
+        keep(memory, "hint", "the quota of the builder")
+        keep(memory, "theirs", "deploy", user_id="bob")
+        assert ids(memory.search("deploy", user_id="ann")) == ["word"]
+        found = memory.search("deploy", user_id="ann", candidates=["theirs", "hint", "nowhere"])
+        assert sorted(ids(found)) == ["hint", "word"]
+        by_id = {m.episode.id: m.score for m in found}
+        # A list of one: what the user may not see leaves no gap in the ranks.
+        assert by_id == {"word": pytest.approx(1 / 61), "hint": pytest.approx(1 / 61)}
+        assert found.tiers["hints"] == 1
+        both = memory.search("deploy", user_id="ann", candidates={"word": 2.0, "hint": 1.0})
+        assert {m.episode.id: m.score for m in both} == {
+            "word": pytest.approx(2 / 61),
+            "hint": pytest.approx(1 / 62),
+        }
+
+
+@pytest.mark.parametrize("given", ["m0", [3], {"m0": "high"}, {"m0": float("inf")}, [""]])
+def test_E48_hints_that_are_none(clones: MemorySync, given: Any) -> None:
+    with pytest.raises((OptionError, DTypeError), match=r"^candidates"):
+        clones.search("deploy", user_id="ann", candidates=given)
+
+
+# ---- partitions ----
+
+
+def test_F17_several_partitions_are_ranked_as_one() -> None:
+    with opened(recipes.hebb) as memory:
+        for place, n in (("home", 1), ("work", 2), ("lab", 3)):
+            keep(memory, place, "deploy " * n, org="acme", workspace=place)
+        home, work, nowhere = (
+            Partition("ann", org="acme", workspace=name) for name in ("home", "work", "nowhere")
+        )
+        found = memory.search("deploy", partitions=[home, work, home, nowhere])
+        assert sorted(ids(found)) == ["home", "work"]
+        assert [one.workspace for one in found.scopes] == ["home", "work", "nowhere"]
+        alone = memory.search("deploy", partitions=[home])
+        assert ids(alone) == ids(
+            memory.search("deploy", user_id="ann", org="acme", workspace="home")
+        )
+        assert not memory.search("deploy", partitions=[nowhere])
+        with pytest.raises(OptionError, match="partitions: expected one or more, got none"):
+            memory.search("deploy", partitions=[])
+        with pytest.raises(OptionError, match="partitions: expected none beside user_id="):
+            memory.search("deploy", partitions=[home], user_id="ann")
+        for wrong in ("home", [("ann", "acme", "home")]):
+            with pytest.raises(DTypeError, match="partitions: expected a sequence of Partition"):
+                memory.search("deploy", partitions=wrong)  # type: ignore[arg-type]
+
+
+# ---- every face ----
+
+
+def test_E47_agents_mark_what_they_were_given() -> None:
+    with opened(recipes.honeycomb) as memory:
+        keep(memory, "own", "deploy", user_id="ada", org="acme", workspace="lab")
+        keep(memory, "bens", "deploy", user_id="ben", org="acme", workspace="lab")
+        agent = memory.agent("ada", org="acme", workspace="lab")
+        assert ids(agent.search("deploy", touch=True)) == ["own"]
+        with memory._store.database.reading() as connection:
+            counts = dict(connection.execute("SELECT id, access_count FROM documents"))
+        assert counts == {"own": 1, "bens": 0}
+
+
+def test_all_faces_take_the_same_options() -> None:
+    takes = {
+        kind: set(inspect.signature(kind.search).parameters)
+        for kind in (MemorySync, Memory, AgentMemorySync, AgentMemory)
+    }
+    assert takes[MemorySync] == takes[Memory]
+    assert takes[AgentMemorySync] == takes[AgentMemory]
+    assert takes[MemorySync] - takes[AgentMemorySync] == {
+        "user_id", "org", "workspace", "partitions",
+    }  # fmt: skip
+
+
+def test_the_async_faces_hand_their_options_on() -> None:
+    async def ask() -> None:
+        path = folder()
+        options = {"recipe": recipes.hebb, "embedder": HashEmbedder(dim=DIM)}
+        async with await Memory.open(path, **options) as memory:
+            await memory.remember("deploy", user_id="ann", id="m")
+            place = {"org": "acme", "workspace": "lab"}
+            await memory.remember("deploy", user_id="ada", id="a", **place)
+            given: dict[str, Any] = {
+                "weights": {"recency": 0, "importance": 1, "relevance": 0},
+                "token_budget": 5,
+                "candidates": ["m"],
+                "touch": True,
+                "embed_timeout": 30.0,
+            }
+            (match,) = await memory.search("deploy", user_id="ann", **given)
+            assert match.score == 0.5
+            (match,) = await memory.search("deploy", partitions=[Partition("ann")], **given)
+            assert match.episode.id == "m"
+            (match,) = await memory.agent("ada", **place).search("deploy", **given)
+            assert (match.episode.id, match.score) == ("a", 0.5)
+
+    asyncio.run(ask())
