@@ -59,7 +59,7 @@ WITHOUT_PYARROW = {
 # The modules of hyrecall.memory, lowest first: one imports only those of the lines above its own.
 MEMORY_RANKS = (
     {"fields"},
-    {"types", "faults", "lock", "schema", "sound", "header"},
+    {"types", "degradation", "faults", "lock", "schema", "sound", "header"},
     {"losses", "connecting"},
     {"database"},
     {"cells"},
@@ -83,7 +83,8 @@ MEMORY_RANKS = (
     {"agent_view", "sync_reads", "sync_recall", "sync_upkeep", "sync_writes"},
     {"sync", "agent_memory"},
     {"memory_reads"},
-    {"memory", "notes", "hypergraph"},
+    {"memory", "notes"},
+    {"hypergraph"},
 )
 # What knows the durable store: itself, the faces, and the root, which gives its names when asked.
 MAY_IMPORT_MEMORY = {"memory", "cli", "__init__"}

@@ -10,10 +10,10 @@ import pytest
 
 from hyrecall.errors import DTypeError, KeyConflictError, NotFoundError, OptionError
 from hyrecall.memory import Fact, Memory, MemorySync
+from hyrecall.memory.degradation import DegradedReason
 from hyrecall.memory.follower import Follower
 from hyrecall.memory.notes import Notes
 from hyrecall.memory.ready import IndexNotReadyError
-from hyrecall.memory.types import DegradedReason
 from memory.stores import HOUR, NOON, episode, folder, open_store
 
 

@@ -12,12 +12,12 @@ import hyrecall as hr
 from hyrecall.memory import MemorySync, substring
 from hyrecall.memory.cells import find_cell
 from hyrecall.memory.database import Database
+from hyrecall.memory.degradation import DegradedReason
 from hyrecall.memory.follower import Follower
 from hyrecall.memory.layout import Layout, layout_of
 from hyrecall.memory.reading import episodes_of_rows
 from hyrecall.memory.ready import IndexNotReadyError
 from hyrecall.memory.substring import Substrings, Wanted, find
-from hyrecall.memory.types import DegradedReason
 from memory.small_store import (
     LOOM,
     NOW,

@@ -11,8 +11,8 @@ import pytest
 from hyrecall import recipes
 from hyrecall.errors import OptionError
 from hyrecall.memory import Episode, follower, store
+from hyrecall.memory.degradation import DegradedReason
 from hyrecall.memory.ready import IndexNotReadyError
-from hyrecall.memory.types import DegradedReason
 from memory.stores import DIM, HOUR, NOON, BrokenEmbedder, Clock, episode, folder, open_store
 
 

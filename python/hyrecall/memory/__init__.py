@@ -15,23 +15,25 @@ from hyrecall.memory.audience import EVERYONE, Partition
 from hyrecall.memory.backends.shim import default_recall_scored
 from hyrecall.memory.browse import Browse
 from hyrecall.memory.changing import Remembered
+from hyrecall.memory.degradation import Degradation, DegradedReason
 from hyrecall.memory.fields import ANONYMOUS
 from hyrecall.memory.holder import Agent
+from hyrecall.memory.hypergraph import ahm_recall, hm_recall
 from hyrecall.memory.matches import Facts, Matches, Reading, ReadPolicyFault
 from hyrecall.memory.memory import Memory
+from hyrecall.memory.notes import Note, NoteHit, Notes
 from hyrecall.memory.redis_sessions import RedisSessions
 from hyrecall.memory.sessions import InProcessSessions, SessionTracker
 from hyrecall.memory.sound import DamageWarning
 from hyrecall.memory.store import AUTO
 from hyrecall.memory.sync import MemorySync
 from hyrecall.memory.types import (
-    Degradation,
-    DegradedReason,
     Edge,
     Episode,
     EpisodeMatch,
     Fact,
     IsolationWarning,
+    MatchParts,
     Participant,
     Version,
 )
@@ -55,9 +57,13 @@ __all__ = [
     "Facts",
     "InProcessSessions",
     "IsolationWarning",
+    "MatchParts",
     "Matches",
     "Memory",
     "MemorySync",
+    "Note",
+    "NoteHit",
+    "Notes",
     "Participant",
     "Partition",
     "ReadPolicyFault",
@@ -67,5 +73,7 @@ __all__ = [
     "SessionTracker",
     "VectorStore",
     "Version",
+    "ahm_recall",
     "default_recall_scored",
+    "hm_recall",
 ]

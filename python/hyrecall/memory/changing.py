@@ -16,13 +16,14 @@ from hyrecall.memory import edge_rows, writing
 from hyrecall.memory.asking import read_seconds
 from hyrecall.memory.audience import EVERYONE, AskedBy, audience
 from hyrecall.memory.cells import Cell, cell_of
+from hyrecall.memory.degradation import Degradation
 from hyrecall.memory.erasing import erase
 from hyrecall.memory.fact_rows import as_episode, assert_fact
 from hyrecall.memory.fields import check_id, flag, in_utc
 from hyrecall.memory.reading import episode_by_id
 from hyrecall.memory.selection import Selection, check_which
 from hyrecall.memory.store import Store
-from hyrecall.memory.types import Degradation, Edge, Episode, Fact, Participant, Visibility
+from hyrecall.memory.types import Edge, Episode, Fact, Participant, Visibility
 from hyrecall.progress import ProgressFunction
 
 __all__ = ["Remembered"]

@@ -107,7 +107,7 @@ def vector_checksum(blob: bytes | None, model: str | None) -> int | None:
 # ---- JSON ----
 
 
-def to_json(value: Mapping[str, Any] | Sequence[str] | Sequence[int]) -> str:
+def to_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
     """Write metadata, tags, or a list for SQL."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 

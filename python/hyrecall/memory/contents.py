@@ -11,13 +11,16 @@ import apsw
 from hyrecall.hit import QueryHits
 from hyrecall.hits import Hits
 from hyrecall.memory.audience import Audience
-from hyrecall.memory.cells import Cell
-from hyrecall.memory.edge_rows import edge_by_id
+from hyrecall.memory.cells import Cell, cell_of
+from hyrecall.memory.degradation import Degradation
+from hyrecall.memory.edge_rows import edges_between
 from hyrecall.memory.matches import Found, Matches
 from hyrecall.memory.reading import episode_by_id, episodes_of_rows
-from hyrecall.memory.types import Degradation, Edge, Episode, EpisodeMatch
+from hyrecall.memory.types import Edge, Episode, EpisodeMatch, MatchParts
 
 __all__ = ["matches_of"]
+
+EDGES = "edges"  # the arm over edges' texts, as recipes call it
 
 
 def matches_of(
@@ -27,6 +30,8 @@ def matches_of(
     now: datetime,
     reasons: tuple[Degradation, ...],
     damaged: set[int],
+    *,
+    with_edges: bool,
 ) -> Matches:
     """Load what the hits name; one that is not live any more, or damaged, is left out."""
     table = hits.to_arrow().to_pylist()
@@ -34,6 +39,8 @@ def matches_of(
     episodes = episodes_of_rows(connection, named, tuple(seen.cells), damaged)
     places = tuple(at for at, hit in enumerate(table) if hit["row"] in episodes)
     kept = [table[at] for at in places]
+    one = hits[0]
+    context = _context(connection, one, seen, places, damaged)
     matches = [
         EpisodeMatch(
             episode=episodes[hit["row"]],
@@ -41,23 +48,52 @@ def matches_of(
             vector_score=hit["embedding_score"],
             bm25_score=hit["text_score"],
             rerank_score=hit.get("rerank_score"),
+            parts=_parts(hit, one, at, context),
         )
-        for hit in kept
+        for at, hit in enumerate(kept)
     ]
-    one = hits[0]
     found = Found(
         reasons=tuple(dict.fromkeys(reasons)),
         now=now,
         origins=tuple(hit.get("origin", "hit") for hit in kept),
         trace=hits.trace,
         related=_related(connection, one, seen, damaged),
-        **_around(connection, one, seen, places, damaged),
+        context=context,
+        edges=_edges(connection, one, places, matches, context, seen) if with_edges else (),
         phase=one.phase,
+        tiers=dict.fromkeys(hits.trace.arms, 0) | one.n_candidates,
         scopes=seen.readings,
         faults=seen.faults,
         rows=tuple(hit["row"] for hit in kept),
     )
     return Matches(matches, found, hits=one, places=places)
+
+
+# A part of a match, and the column of hits that has it.
+_COLUMNS = {
+    "fused": "fused_score",
+    "provenance": "provenance_weight",
+    "importance": "importance_score",
+    "relevance": "relevance_score",
+    "composite": "composite_raw",
+    "general": "general_score",
+    "topical": "topical_score",
+    "session": "session_score",
+    "tokens": "token_estimate",
+}
+
+
+def _parts(
+    hit: dict[str, Any], of: QueryHits, at: int, context: tuple[tuple[Episode, ...], ...]
+) -> MatchParts:
+    ranks = {arm: hit[f"{arm}_rank"] for arm in of.n_candidates}
+    return MatchParts(
+        **{name: hit.get(column) for name, column in _COLUMNS.items()},
+        recency=hit.get("recency_score", hit.get("recency_factor")),
+        phase=None if of.phase is None else of.phase.name,
+        tiers={arm: rank for arm, rank in ranks.items() if rank is not None},
+        related=tuple(one.id for one in context[at]) if context else (),
+    )
 
 
 def _related(
@@ -72,31 +108,44 @@ def _related(
     return _there(found)
 
 
-def _around(
+def _context(
     connection: apsw.Connection,
     hits: QueryHits,
     seen: Audience,
     places: Iterable[int],
     damaged: set[int],
-) -> dict[str, Any]:
-    """Give the hits' neighbours in the graph, and the edges between."""
+) -> tuple[tuple[Episode, ...], ...]:
+    """Give each hit's neighbours in the graph; nothing where none has any."""
     near = [hits[at].context for at in places]
     if not any(near):
-        return {}
+        return ()
     keys = dict.fromkeys(one.key for context in near for one in context)
     known = {
         key: _there(episode_by_id(connection, number, key, damaged) for number in seen.cells)
         for key in keys
     }
-    names = dict.fromkeys(one.edge for context in near for one in context)
-    edges: list[Edge] = []
-    for name in names:
-        found = (edge_by_id(connection, number, name) for number in seen.cells)
-        edges += [edge for edge in found if edge is not None]
-    context = tuple(
+    return tuple(
         tuple(episode for one in context for episode in known[one.key]) for context in near
     )
-    return {"context": context, "edges": tuple(edges)}
+
+
+def _edges(
+    connection: apsw.Connection,
+    hits: QueryHits,
+    places: Iterable[int],
+    matches: list[EpisodeMatch],
+    context: tuple[tuple[Episode, ...], ...],
+    seen: Audience,
+) -> tuple[Edge, ...]:
+    """Give the edges between matches and context: first those whose own text was found."""
+    numbers = {cell: number for number, cell in seen.cells.items()}
+    shown = [one.episode for one in matches] + [one for near in context for one in near]
+    nodes = ((numbers[cell_of(one)], one.id) for one in shown)
+    found = edges_between(connection, tuple(dict.fromkeys(nodes)))
+    arms = [arm for arm in hits.n_candidates if arm == EDGES]
+    named = dict.fromkeys(hits[at].evidence(arm) for arm in arms for at in places)
+    order = {key: place for place, key in enumerate(named)}
+    return tuple(sorted(found, key=lambda edge: order.get(edge.id, len(order))))
 
 
 def _there(found: Iterable[Episode | None]) -> tuple[Episode, ...]:

@@ -195,6 +195,22 @@ def incident(connection: apsw.Connection, cells: Collection[int], node: str) -> 
     return _live(_read(connection, select, (to_json(tuple(cells)), node)))
 
 
+def edges_between(connection: apsw.Connection, nodes: Collection[tuple[int, str]]) -> list[Edge]:
+    """Give the edges with two ends or more among nodes of cells, in the order they were put there.
+
+    Parameters
+    ----------
+    nodes : collection of (int, str)
+        Cell and id.
+    """
+    select = (
+        f"{_EDGE} WHERE (e.cell, e.id) IN (SELECT p.cell, p.edge FROM json_each(?) n "
+        "CROSS JOIN participants p ON p.cell = n.value ->> 0 AND p.node = n.value ->> 1 "
+        "GROUP BY p.cell, p.edge HAVING count(DISTINCT p.node) > 1) ORDER BY e.changed"
+    )
+    return _live(_read(connection, select, (to_json([list(node) for node in nodes]),)))
+
+
 def _live(found: Iterable[EdgeChange]) -> list[Edge]:
     return [one.edge for one in found if one.edge is not None]
 

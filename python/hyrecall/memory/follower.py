@@ -22,6 +22,7 @@ from hyrecall.errors import (
 )
 from hyrecall.memory import derived, projection
 from hyrecall.memory.database import Database
+from hyrecall.memory.degradation import DegradedReason
 from hyrecall.memory.derived import Derived, Wish
 from hyrecall.memory.header import HEADER, INDEX, StaleError
 from hyrecall.memory.layout import Layout
@@ -33,7 +34,6 @@ from hyrecall.memory.snapshots import (
     may_hold_erased,
     take_snapshot,
 )
-from hyrecall.memory.types import DegradedReason
 from hyrecall.progress import ProgressFunction
 
 __all__ = ["INDEX", "Follower"]

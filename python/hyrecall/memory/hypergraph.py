@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Any, Final
 
 from hyrecall.arguments import whole
-from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.errors import OptionError, error
+from hyrecall.memory.fields import flag
 from hyrecall.memory.matches import Matches
+from hyrecall.memory.memory import Memory
 from hyrecall.memory.sync import MemorySync
+from hyrecall.memory.types import Episode
 from hyrecall.recipes import hypergraph, hypergraph_regex
 
-__all__ = ["hm_recall"]
+__all__ = ["ahm_recall", "hm_recall"]
 
 MOST_RESULTS: Final = 50
 
@@ -24,6 +28,9 @@ def hm_recall(
     force_regex: bool = False,
     *,
     user_id: str | None = None,
+    org: str | None = None,
+    workspace: str | None = None,
+    agent: str | None = None,
 ) -> dict[str, Any]:
     """Recall nodes, and answer in plain data.
 
@@ -38,19 +45,25 @@ def hm_recall(
         Clamped into [1, 50].
     force_regex : bool, default False
         The query is a pattern, and nothing else runs.
-    user_id : str, optional
+    user_id, org, workspace : str, optional
         Whose nodes.
+    agent : str, optional
+        In place of ``user_id``: what this agent of the workspace may see.
 
     Returns
     -------
     dict
-        ``results`` (key, description, score in [0, 1], expansion_context), ``edges``, ``count`` and
-        ``metadata`` (phase, weights, tiers, degraded, took_ms).
+        ``results`` (key, type, description, data, score in [0, 1], and expansion_context, whose
+        nodes have the relationship as ``rel``), ``edges`` that connect two of them or of their
+        context, first those whose own text was found, ``count`` and ``metadata`` (phase, weights,
+        tiers, degraded, took_ms).
 
     Raises
     ------
     OptionError, DTypeError
         Blank text, a bad pattern by force, a store of another recipe, an argument of another type.
+    ScopeError
+        An agent without org or workspace.
     StoreError
         Content cannot be read.
 
@@ -62,63 +75,127 @@ def hm_recall(
     --------
     >>> import tempfile
     >>> with MemorySync.open(tempfile.mkdtemp(), recipe=hypergraph, embedder=None) as memory:
-    ...     kept = memory.remember("Deploys run on Friday", id="deploy")
-    ...     answer = hm_recall(memory, "deploys")
-    >>> answer["count"], answer["results"][0]["key"], answer["metadata"]["degraded"]
-    (1, 'deploy', [])
+    ...     for key in ("jwt", "auth"):
+    ...         kept = memory.remember(f"{key} decisions", id=key, kind="topic")
+    ...     edge = memory.link(["jwt", "auth"], "decided by")
+    ...     answer = hm_recall(memory, "decisions")
+    >>> [(one["key"], one["type"]) for one in answer["results"]]
+    [('auth', 'topic'), ('jwt', 'topic')]
+    >>> answer["edges"][0]["relationship"], answer["count"], answer["metadata"]["degraded"]
+    ('decided by', 2, [])
     """
-    most = whole(max_results)
-    if most is None:
-        raise error(OptionError, "max_results", "an int", repr(max_results))
-    if not isinstance(force_regex, bool):
-        raise error(DTypeError, "force_regex", "True or False", repr(force_regex))
-    began = time.perf_counter()
-    matches = memory.search(
-        query,
-        user_id=user_id,
-        limit=max(1, min(most, MOST_RESULTS)),
-        recipe=(hypergraph_regex if force_regex else hypergraph).replace(normalize=True),
-        session_id=session_id,
-    )
-    results = [
-        {
-            "key": match.episode.id,
-            "description": match.episode.text,
-            "score": min(max(match.score, 0.0), 1.0),
-            "expansion_context": [
-                {"key": one.id, "description": one.text} for one in _context(matches, at)
-            ],
+    call = _Call.of(query, session_id, max_results, force_regex)
+    if agent is None:
+        matches = memory.search(user_id=user_id, org=org, workspace=workspace, **call.options)
+    else:
+        _check_one(user_id)
+        matches = memory.agent(agent, **_place(org, workspace)).search(**call.options)
+    return call.answer(matches)
+
+
+async def ahm_recall(
+    memory: Memory,
+    query: str,
+    session_id: str = "default",
+    max_results: int = 10,
+    force_regex: bool = False,
+    *,
+    user_id: str | None = None,
+    org: str | None = None,
+    workspace: str | None = None,
+    agent: str | None = None,
+) -> dict[str, Any]:
+    """Recall nodes of a :class:`hyrecall.memory.Memory`, as :func:`hm_recall` does."""
+    call = _Call.of(query, session_id, max_results, force_regex)
+    if agent is None:
+        matches = await memory.search(user_id=user_id, org=org, workspace=workspace, **call.options)
+    else:
+        _check_one(user_id)
+        matches = await memory.agent(agent, **_place(org, workspace)).search(**call.options)
+    return call.answer(matches)
+
+
+def _place(org: object, workspace: object) -> dict[str, Any]:
+    """Give the place of an agent, which itself refuses one that is missing."""
+    return {"org": org, "workspace": workspace}
+
+
+def _check_one(user_id: object) -> None:
+    if user_id is not None:
+        raise error(OptionError, "agent", "an agent, or user_id=", "both")
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One call: what it asks of a search, and when it began."""
+
+    options: dict[str, Any]
+    began: float
+
+    @classmethod
+    def of(cls, query: str, session_id: str, max_results: object, force_regex: object) -> _Call:
+        most = whole(max_results)
+        if most is None:
+            raise error(OptionError, "max_results", "an int", repr(max_results))
+        recipe = hypergraph_regex if flag("force_regex", force_regex) else hypergraph
+        options = {
+            "query": query,
+            "limit": max(1, min(most, MOST_RESULTS)),
+            "recipe": recipe.replace(normalize=True),
+            "session_id": session_id,
         }
-        for at, match in enumerate(matches)
-    ]
-    phase = matches.phase
-    return {
-        "results": results,
-        "edges": [
+        return cls(options, time.perf_counter())
+
+    def answer(self, matches: Matches) -> dict[str, Any]:
+        context = matches.context or ((),) * len(matches)
+        results = [
             {
-                "id": edge.id,
-                "relationship": edge.relationship,
-                "description": edge.description,
-                "participants": [end.id for end in edge.participants],
+                **_node(match.episode),
+                "score": min(max(match.score, 0.0), 1.0),
+                "expansion_context": [
+                    {**_node(one), "rel": _relation(matches, match.episode, one)} for one in near
+                ],
             }
-            for edge in matches.edges
-        ],
-        "count": len(results),
-        "metadata": {
-            "phase": None if phase is None else phase.name,
-            "weights": None
-            if phase is None
-            else {
-                "general": phase.general,
-                "topical": phase.topical,
-                "session": phase.session,
+            for match, near in zip(matches, context, strict=True)
+        ]
+        phase = matches.phase
+        names = ("general", "topical", "session")
+        return {
+            "results": results,
+            "edges": [
+                {
+                    "id": edge.id,
+                    "relationship": edge.relationship,
+                    "description": edge.description,
+                    "data": edge.metadata,
+                    "participants": [end.id for end in edge.participants],
+                }
+                for edge in matches.edges
+            ],
+            "count": len(results),
+            "metadata": {
+                "phase": None if phase is None else phase.name,
+                "weights": None
+                if phase is None
+                else {name: getattr(phase, name) for name in names},
+                "tiers": matches.tiers,
+                "degraded": [str(reason) for reason in matches.reasons],
+                "took_ms": (time.perf_counter() - self.began) * 1e3,
             },
-            "tiers": matches.tiers,
-            "degraded": [str(reason) for reason in matches.reasons],
-            "took_ms": (time.perf_counter() - began) * 1e3,
-        },
+        }
+
+
+def _node(episode: Episode) -> dict[str, Any]:
+    return {
+        "key": episode.id,
+        "type": episode.kind,
+        "description": episode.text,
+        "data": episode.metadata,
     }
 
 
-def _context(matches: Matches, at: int) -> tuple[Any, ...]:
-    return matches.context[at] if at < len(matches.context) else ()
+def _relation(matches: Matches, one: Episode, other: Episode) -> str | None:
+    """Say what connects two nodes: of several edges the first."""
+    ends = {one.id, other.id}
+    shared = (edge for edge in matches.edges if ends <= {end.id for end in edge.participants})
+    return next((edge.relationship for edge in shared), None)

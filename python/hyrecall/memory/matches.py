@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 from hyrecall.arguments import place_in
 from hyrecall.errors import OptionError, error
-from hyrecall.memory.types import Degradation, Edge, Episode, EpisodeMatch, Fact
+from hyrecall.memory.degradation import Degradation
+from hyrecall.memory.types import Edge, Episode, EpisodeMatch, Fact
 
 if TYPE_CHECKING:
     from hyrecall.explain import Explanation
@@ -71,6 +72,7 @@ class Found:
     context: tuple[tuple[Episode, ...], ...] = ()
     edges: tuple[Edge, ...] = ()
     phase: Phase | None = None
+    tiers: dict[str, int] = field(default_factory=dict)
     scopes: tuple[Reading, ...] = ()
     faults: tuple[ReadPolicyFault, ...] = ()
     rows: tuple[int, ...] = ()
@@ -98,9 +100,12 @@ class Matches(list[EpisodeMatch]):
     context : tuple of tuple of Episode
         Of each match its neighbours in the graph, where the recipe asks for them.
     edges : tuple of Edge
-        What connects matches and context.
+        What connects two or more of matches and context, where the recipe asks for context: first
+        those whose own text was found.
     phase : Phase or None
         The weights that the conversation's age gave, where the recipe weighs it.
+    tiers : dict of str to int
+        How many candidates each arm found; nothing where there was no index.
     scope : Reading
         On whose behalf was read.
     scopes : tuple of Reading
@@ -141,18 +146,14 @@ class Matches(list[EpisodeMatch]):
         self.reasons, self.lexical_mode = found.reasons, found.lexical_mode
         self.now, self.origins, self.trace = found.now, found.origins, found.trace
         self.related, self.context, self.edges = found.related, found.context, found.edges
-        self.phase, self.scopes, self.faults = found.phase, found.scopes, found.faults
+        self.phase, self.tiers = found.phase, found.tiers
+        self.scopes, self.faults = found.scopes, found.faults
         self.scope = found.scopes[0] if found.scopes else None
 
     @property
     def degraded(self) -> bool:
         """Whether the answer is less than it could have been."""
         return bool(self.reasons)
-
-    @property
-    def tiers(self) -> dict[str, int]:
-        """How many candidates each arm found; nothing where there was no index."""
-        return {} if self._hits is None else self._hits.n_candidates
 
     def explain(self, at: int) -> Explanation:
         """Recompute the score of a match from what it was made of.

@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 
 from hyrecall.graph import Graph
 from hyrecall.index import Index
+from hyrecall.memory.degradation import DegradedReason
 from hyrecall.memory.layout import Layout
-from hyrecall.memory.types import DegradedReason
 
 __all__ = ["BEHIND", "How", "IndexNotReadyError", "OpenReport", "Ready"]
 

@@ -21,14 +21,16 @@ import numpy.typing as npt
 from hyrecall.embed.guard import Guard
 from hyrecall.embed.protocol import EmbedFault, NoVectors
 from hyrecall.errors import CorruptIndexError, HyrecallError
+from hyrecall.expansion import Context
 from hyrecall.hits import Hits
 from hyrecall.memory.adapting import hints_arm
 from hyrecall.memory.asking import Ask, Hints
 from hyrecall.memory.audience import AskedBy, Audience, audience
 from hyrecall.memory.bounded import Bounded
-from hyrecall.memory.cells import Cell
+from hyrecall.memory.cells import cell_of
 from hyrecall.memory.contents import matches_of
 from hyrecall.memory.database import Database
+from hyrecall.memory.degradation import Degradation, DegradedReason
 from hyrecall.memory.fact_rows import facts_of_rows
 from hyrecall.memory.follower import Follower
 from hyrecall.memory.layout import Layout
@@ -36,13 +38,7 @@ from hyrecall.memory.matches import Facts, Found, Matches
 from hyrecall.memory.reading import episodes_of_rows
 from hyrecall.memory.ready import BEHIND, IndexNotReadyError, Ready
 from hyrecall.memory.sessions import InProcessSessions, SessionName, SessionTracker
-from hyrecall.memory.types import (
-    Degradation,
-    DegradedReason,
-    Episode,
-    EpisodeMatch,
-    IsolationWarning,
-)
+from hyrecall.memory.types import EpisodeMatch, IsolationWarning
 from hyrecall.memory.unranked import answer, within_budget
 from hyrecall.memory.usable import STALE, Usable
 from hyrecall.memory.writing import touch
@@ -118,7 +114,7 @@ def recall(means: Means, ask: Ask) -> Matches:
         _record(means, ask, matches, now, reasons)
     if ask.touch and matches:
         with means.database.transaction() as connection:
-            touch(connection, [(_cell(one.episode), one.episode.id) for one in matches], now)
+            touch(connection, [(cell_of(one.episode), one.episode.id) for one in matches], now)
     return matches.with_reasons(*reasons)
 
 
@@ -163,12 +159,19 @@ def _ranked(
         else:
             damaged: set[int] = set()
             with means.database.reading() as connection:
-                matches = matches_of(connection, hits, seen, now, reasons + more, damaged)
+                matches = matches_of(
+                    connection, hits, seen, now, reasons + more, damaged, with_edges=_shows(ask)
+                )
             if len(matches) + len(damaged) >= hits.n_hits or ready.behind or not left:
                 return matches.with_reasons(*Degradation.of_damage(len(damaged)))
             continue
         with means.database.reading() as connection:
             return _by_substring(means, connection, ask, seen, now, (*reasons, reason))
+
+
+def _shows(ask: Ask) -> bool:
+    """Say whether the recipe shows what is around in the graph."""
+    return any(isinstance(one, Context) for one in ask.recipe.expansion)
 
 
 # ---- what others give ----
@@ -317,7 +320,3 @@ def _by_substring(
         rows=tuple(kept),
     )
     return Matches(matches, found_by)
-
-
-def _cell(episode: Episode) -> Cell:
-    return Cell(episode.org, episode.workspace, episode.user_id, episode.visibility)

@@ -26,6 +26,7 @@ from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError, 
 from hyrecall.memory.background import Background
 from hyrecall.memory.bounded import Bounded
 from hyrecall.memory.database import Database
+from hyrecall.memory.degradation import Degradation
 from hyrecall.memory.fields import flag, in_utc
 from hyrecall.memory.follower import INDEX, Follower
 from hyrecall.memory.layout import Layout, layout_of
@@ -34,7 +35,6 @@ from hyrecall.memory.reading import newest_model
 from hyrecall.memory.ready import IndexNotReadyError
 from hyrecall.memory.recalling import Means
 from hyrecall.memory.sessions import InProcessSessions, SessionTracker
-from hyrecall.memory.types import Degradation
 from hyrecall.memory.usable import Usable
 from hyrecall.progress import ProgressFunction
 from hyrecall.recipe import Recipe

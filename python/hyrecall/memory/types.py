@@ -1,27 +1,24 @@
-"""What a memory keeps and gives back: episodes, facts, edges, and why an answer is degraded."""
+"""What a memory keeps and gives back: episodes, facts, edges, and matches."""
 
 from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from hyrecall.embed.protocol import EmbedFault
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.fields import JsonObject, Label, Name, TagList, Text, Time, User, in_utc
 
 __all__ = [
-    "Degradation",
-    "DegradedReason",
     "Edge",
     "Episode",
     "EpisodeMatch",
     "Fact",
     "IsolationWarning",
+    "MatchParts",
     "Participant",
     "Status",
     "Version",
@@ -284,6 +281,50 @@ class Version:
 # ---- what is given back ----
 
 
+class MatchParts(BaseModel):
+    """What the score of a match is made of; None: the recipe has no such part.
+
+    Parameters
+    ----------
+    fused : float, optional
+        Before any stage.
+    provenance : float, optional
+        What the source is worth, by which the score was multiplied.
+    recency : float, optional
+        In [0, 1]: of a composite score, or the factor of a recency stage.
+    importance, relevance : float, optional
+        Of a composite score, in [0, 1].
+    composite : float, optional
+        Their weighted sum; the score is this over the sum of the weights.
+    general, topical, session : float, optional
+        Signals of a conversation, in [0, 1].
+    phase : str, optional
+        Of the conversation: "early", "mid", "deep" in ``recipes.hypergraph``.
+    tokens : int, optional
+        What the text takes of a token budget.
+    tiers : dict of str to int, default {}
+        The arms that found it, each with its rank there, from 1.
+    related : tuple of str, default ()
+        Ids of its neighbours in the graph, where the recipe shows them.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    fused: float | None = None
+    provenance: float | None = None
+    recency: float | None = None
+    importance: float | None = None
+    relevance: float | None = None
+    composite: float | None = None
+    general: float | None = None
+    topical: float | None = None
+    session: float | None = None
+    phase: str | None = None
+    tokens: int | None = None
+    tiers: dict[str, int] = Field(default_factory=dict)
+    related: tuple[str, ...] = ()
+
+
 class EpisodeMatch(BaseModel):
     """A recalled episode with the components of its score; fields of the future are ignored.
 
@@ -299,6 +340,8 @@ class EpisodeMatch(BaseModel):
         BM25; None: not computed.
     rerank_score : float, optional
         A reranker's score; None: none ran on it.
+    parts : MatchParts, optional
+        What the score is made of; None: no index ranked it.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -308,82 +351,4 @@ class EpisodeMatch(BaseModel):
     vector_score: float | None = None
     bm25_score: float | None = None
     rerank_score: float | None = None
-
-
-class DegradedReason(StrEnum):
-    """Why an answer is less than it could have been; its value is its name in small letters."""
-
-    EMBEDDINGS_OFF = "embeddings_off"
-    EMBED_NOT_READY = "embed_not_ready"
-    EMBED_TIMEOUT = "embed_timeout"
-    EMBED_UNAVAILABLE = "embed_unavailable"
-    EMBED_STALE = "embed_stale"
-    INDEX_NOT_READY = "index_not_ready"
-    INDEX_UNAVAILABLE = "index_unavailable"
-    SESSION_TRACKER = "session_tracker"
-    RERANK = "rerank"
-    DAMAGED_ROWS = "damaged_rows"
-
-
-_OF_FAULT = {
-    EmbedFault.OFF: DegradedReason.EMBEDDINGS_OFF,
-    EmbedFault.NOT_READY: DegradedReason.EMBED_NOT_READY,
-    EmbedFault.TIMEOUT: DegradedReason.EMBED_TIMEOUT,
-}
-
-
-@dataclass(frozen=True)
-class Degradation:
-    """One reason, and what is known of it; never a text that was stored or asked.
-
-    Attributes
-    ----------
-    reason : DegradedReason
-    detail : str
-
-    Examples
-    --------
-    >>> str(Degradation.of_fault(EmbedFault.CRASHED, "RuntimeError"))
-    'embed_unavailable (crashed: RuntimeError)'
-    """
-
-    reason: DegradedReason
-    detail: str = ""
-
-    @classmethod
-    def of_fault(cls, fault: EmbedFault, detail: str = "") -> Degradation:
-        """Give the reason that an embedder's fault is.
-
-        Parameters
-        ----------
-        fault : EmbedFault
-        detail : str, default ""
-
-        Returns
-        -------
-        Degradation
-        """
-        reason = _OF_FAULT.get(fault)
-        if reason is not None:
-            return cls(reason, detail)
-        told = f"{fault}: {detail}" if detail else str(fault)
-        return cls(DegradedReason.EMBED_UNAVAILABLE, told)
-
-    @classmethod
-    def of_damage(cls, n_rows: int) -> tuple[Degradation, ...]:
-        """Give the reason that an answer lacks so many damaged rows; of none, nothing.
-
-        Parameters
-        ----------
-        n_rows : int
-
-        Returns
-        -------
-        tuple of Degradation
-        """
-        told = f"{n_rows} left out: doctor(full=True) names them"
-        return (cls(DegradedReason.DAMAGED_ROWS, told),) if n_rows else ()
-
-    def __str__(self) -> str:
-        """Show the reason and what is known."""
-        return f"{self.reason} ({self.detail})" if self.detail else str(self.reason)
+    parts: MatchParts | None = None

@@ -1,0 +1,89 @@
+"""Why an answer is less than it could have been."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hyrecall.embed.protocol import EmbedFault
+
+__all__ = ["Degradation", "DegradedReason"]
+
+
+class DegradedReason(StrEnum):
+    """Why an answer is less than it could have been; its value is its name in small letters."""
+
+    EMBEDDINGS_OFF = "embeddings_off"
+    EMBED_NOT_READY = "embed_not_ready"
+    EMBED_TIMEOUT = "embed_timeout"
+    EMBED_UNAVAILABLE = "embed_unavailable"
+    EMBED_STALE = "embed_stale"
+    INDEX_NOT_READY = "index_not_ready"
+    INDEX_UNAVAILABLE = "index_unavailable"
+    SESSION_TRACKER = "session_tracker"
+    RERANK = "rerank"
+    DAMAGED_ROWS = "damaged_rows"
+
+
+_OF_FAULT = {
+    EmbedFault.OFF: DegradedReason.EMBEDDINGS_OFF,
+    EmbedFault.NOT_READY: DegradedReason.EMBED_NOT_READY,
+    EmbedFault.TIMEOUT: DegradedReason.EMBED_TIMEOUT,
+}
+
+
+@dataclass(frozen=True)
+class Degradation:
+    """One reason, and what is known of it; never a text that was stored or asked.
+
+    Attributes
+    ----------
+    reason : DegradedReason
+    detail : str
+
+    Examples
+    --------
+    >>> str(Degradation.of_fault(EmbedFault.CRASHED, "RuntimeError"))
+    'embed_unavailable (crashed: RuntimeError)'
+    """
+
+    reason: DegradedReason
+    detail: str = ""
+
+    @classmethod
+    def of_fault(cls, fault: EmbedFault, detail: str = "") -> Degradation:
+        """Give the reason that an embedder's fault is.
+
+        Parameters
+        ----------
+        fault : EmbedFault
+        detail : str, default ""
+
+        Returns
+        -------
+        Degradation
+        """
+        reason = _OF_FAULT.get(fault)
+        if reason is not None:
+            return cls(reason, detail)
+        told = f"{fault}: {detail}" if detail else str(fault)
+        return cls(DegradedReason.EMBED_UNAVAILABLE, told)
+
+    @classmethod
+    def of_damage(cls, n_rows: int) -> tuple[Degradation, ...]:
+        """Give the reason that an answer lacks so many damaged rows; of none, nothing.
+
+        Parameters
+        ----------
+        n_rows : int
+
+        Returns
+        -------
+        tuple of Degradation
+        """
+        told = f"{n_rows} left out: doctor(full=True) names them"
+        return (cls(DegradedReason.DAMAGED_ROWS, told),) if n_rows else ()
+
+    def __str__(self) -> str:
+        """Show the reason and what is known."""
+        return f"{self.reason} ({self.detail})" if self.detail else str(self.reason)
