@@ -9,7 +9,7 @@ import pytest
 
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
-from hyrecall.memory import Episode, MemorySync, recalling
+from hyrecall.memory import Episode, MemorySync, contents, recalling
 from laws.effort import Effort
 from memory.isolation.world import VIEWERS, make_world
 from memory.stores import DIM, NOON, episode, open_store
@@ -97,7 +97,8 @@ class Reader:
 @pytest.fixture
 def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
     made = Reader()
-    monkeypatch.setattr(recalling, "episodes_of_rows", made)
+    for module in (recalling, contents):
+        monkeypatch.setattr(module, "episodes_of_rows", made)
     return made
 
 

@@ -71,7 +71,6 @@ def matches_of(
 
 # A part of a match, and the column of hits that has it.
 _COLUMNS = {
-    "fused": "fused_score",
     "provenance": "provenance_weight",
     "importance": "importance_score",
     "relevance": "relevance_score",
@@ -89,6 +88,7 @@ def _parts(
     ranks = {arm: hit[f"{arm}_rank"] for arm in of.n_candidates}
     return MatchParts(
         **{name: hit.get(column) for name, column in _COLUMNS.items()},
+        fused=hit.get("fused_score", hit["score"]),  # without stages they are one
         recency=hit.get("recency_score", hit.get("recency_factor")),
         phase=None if of.phase is None else of.phase.name,
         tiers={arm: rank for arm, rank in ranks.items() if rank is not None},

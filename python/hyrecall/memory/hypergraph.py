@@ -79,7 +79,7 @@ def hm_recall(
     ...         kept = memory.remember(f"{key} decisions", id=key, kind="topic")
     ...     edge = memory.link(["jwt", "auth"], "decided by")
     ...     answer = hm_recall(memory, "decisions")
-    >>> [(one["key"], one["type"]) for one in answer["results"]]
+    >>> sorted((one["key"], one["type"]) for one in answer["results"])
     [('auth', 'topic'), ('jwt', 'topic')]
     >>> answer["edges"][0]["relationship"], answer["count"], answer["metadata"]["degraded"]
     ('decided by', 2, [])
@@ -105,7 +105,40 @@ async def ahm_recall(
     workspace: str | None = None,
     agent: str | None = None,
 ) -> dict[str, Any]:
-    """Recall nodes of a :class:`hyrecall.memory.Memory`, as :func:`hm_recall` does."""
+    """Recall nodes of a :class:`hyrecall.memory.Memory`, as :func:`hm_recall` does.
+
+    Parameters
+    ----------
+    memory : Memory
+    query, session_id, max_results, force_regex, user_id, org, workspace, agent
+        As of :func:`hm_recall`.
+
+    Returns
+    -------
+    dict
+        What :func:`hm_recall` gives.
+
+    Raises
+    ------
+    OptionError, DTypeError, ScopeError, StoreError
+        As of :func:`hm_recall`.
+
+    Notes
+    -----
+    It takes what :func:`hm_recall` takes; the event loop goes on meanwhile.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> import tempfile
+    >>> async def ask() -> int:
+    ...     options = {"recipe": hypergraph, "embedder": None}
+    ...     async with await Memory.open(tempfile.mkdtemp(), **options) as memory:
+    ...         await memory.remember("JWT decisions", id="jwt")
+    ...         return (await ahm_recall(memory, "decisions"))["count"]
+    >>> asyncio.run(ask())
+    1
+    """
     call = _Call.of(query, session_id, max_results, force_regex)
     if agent is None:
         matches = await memory.search(user_id=user_id, org=org, workspace=workspace, **call.options)
