@@ -159,6 +159,11 @@ class Recipe:
         named += [] if self.fill is None else [self.fill.column]
         return tuple(dict.fromkeys(named))
 
+    @property
+    def has_words_alone(self) -> bool:
+        """Whether it has text arms and no vector arm."""
+        return bool(self.arms) and all(isinstance(arm, Lexical) for arm in self.arms)
+
     def replace(self, **changes: Any) -> Recipe:
         """Give the recipe with some settings changed."""
         return replace(self, **changes)

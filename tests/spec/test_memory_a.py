@@ -33,9 +33,8 @@ ALPHABET = string.printable + "äöüßéñ漢字かな🐘\u200d\u0301"
 def test_A01_the_signature_of_recall_scored() -> None:
     signature = inspect.signature(Memory.recall_scored)
     told = {name: one.default for name, one in list(signature.parameters.items())[2:]}
-    assert told == {
-        "kind": "episodic", "limit": 5, "time_range": None, "user_id": None, "alpha": 0.5,
-    }  # fmt: skip
+    page = {"kind": "episodic", "limit": 5, "time_range": None, "user_id": None, "alpha": 0.5}
+    assert told == page | {"normalize": False}  # ours, for the page's ``score >= 0.6``
     assert list(signature.parameters)[:2] == ["self", "query"]
     assert signature.parameters["query"].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
     assert {one.kind for one in list(signature.parameters.values())[2:]} == {

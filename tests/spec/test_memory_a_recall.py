@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hyrecall import recipes
 from hyrecall.memory import Episode, EpisodeMatch
 from memory.stores import NOON, FixedEmbedder, episode, open_store
 
@@ -105,6 +106,52 @@ def test_A36_scores_over_the_best_possible() -> None:
         found = memory.search("disk full", user_id="alice", normalize=True, min_score=0.6)
         assert list(found) == kept
         assert len(kept) > 0
+
+
+def test_A36_the_pages_threshold_finds_what_is_strong() -> None:
+    embedder = FixedEmbedder({"disk full": [1, 0], "disk": [1, 0.5], "tea": [0.6, 0.8]})
+    for given in (embedder, None):
+        with open_store(embedder=given) as memory:
+            memory.remember_batch([episode(0, "disk full"), episode(1, "tea"), episode(2, "disk")])
+            matches = memory.recall_scored("disk full", user_id="alice", limit=20, normalize=True)
+            strong = [m for m in matches if m.score >= 0.6]
+            assert strong[0].score == 1.0
+            assert {m.episode.id for m in strong} >= {"e0"}
+            assert all(0 <= m.score <= 1 for m in matches)
+            plain = memory.recall_scored("disk full", user_id="alice", limit=20)
+            assert [m.episode.id for m in matches] == [m.episode.id for m in plain]
+            with pytest.raises(TypeError, match="normalize: expected True or False"):
+                memory.recall_scored("disk", user_id="alice", normalize=1)  # type: ignore[arg-type]
+
+
+# Most of a store's recipes, and what the score of a row that is first in every arm is worth.
+BEST = {
+    "loom": (recipes.loom, 2 / 61),
+    "honeycomb": (recipes.honeycomb.replace(shaping=()), 2 / 61),
+    "default": (recipes.default, 1.0),
+    "hebb": (recipes.hebb.replace(shaping=()), 1.0),
+}
+
+
+@pytest.mark.parametrize("name", BEST)
+def test_A15_alpha_changes_no_scale_and_makes_no_jump(name: str) -> None:
+    recipe, best = BEST[name]
+    texts = {f"tea {'cup ' * at}": [1.0, 0.2 * at] for at in range(6)}
+    ask = "tea"
+    with open_store(recipe=recipe, embedder=FixedEmbedder(texts | {ask: [1.0, 0.0]})) as memory:
+        for at, text in enumerate(texts):
+            memory.remember(episode(at, text))
+
+        def scores(alpha: float) -> dict[str, float]:
+            found = memory.search(ask, user_id="alice", alpha=alpha)
+            assert found[0].score == pytest.approx(best), alpha
+            return {match.episode.id: match.score for match in found}
+
+        for alpha in (0.0, 0.25, 0.48, 0.51, 0.75, 0.98, 0.99):
+            one, next_to_it = scores(alpha), scores(alpha + 0.01)
+            assert one.keys() == next_to_it.keys()
+            assert all(abs(one[key] - next_to_it[key]) <= 0.03 * best for key in one)
+        scores(0.5)  # where a recipe may balance its arms by itself
 
 
 def test_A37_the_pages_reranking_snippet() -> None:

@@ -15,7 +15,7 @@ from hyrecall.arms.listed import Listed
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory.fields import flag
 from hyrecall.recipe import Dense, Lexical, Recipe
-from hyrecall.scoring import RRF, WeightedSum
+from hyrecall.scoring import RRF, Max, WeightedSum
 from hyrecall.shaping import MMR, Budget, Composite, Gate, RerankBy, Stage
 
 __all__ = ["TEXT", "Reranker", "adapted", "balanced", "hints_arm", "weighted", "with_hints"]
@@ -152,23 +152,36 @@ def with_stage(recipe: Recipe, stage: Stage) -> Recipe:
 
 
 def balanced(recipe: Recipe, given: float | None) -> Recipe:
-    """Give 2 alpha to the vectors, 2 (1 - alpha) to the words; 0.5 is the recipe as it is.
+    """Give the vectors more the larger alpha is, and the words less; 0.5 is the recipe as it is.
 
-    A fusion that balances its arms by itself does not where alpha says how.
+    A sum has the weights 2 alpha and 2 (1 - alpha), one that balances its arms by itself alpha and
+    1 - alpha, a maximum the same cut at 1: whatever alpha is, scores keep their scale.
     """
     alpha = 0.5 if given is None else number("alpha", given, 0.0, 1.0, "a number in [0, 1]")
     if alpha == 0.5:
         return recipe
     fusion = recipe.fusion
-    if isinstance(fusion, RRF) and fusion.alpha is not None:
-        mode = fusion.alpha_mode
-        new = RRF(rank_constant=fusion.rank_constant, alpha=alpha, alpha_mode=mode)
-        return recipe.replace(fusion=new)
-    if isinstance(fusion, WeightedSum) and fusion.balance is not None:
-        fusion = WeightedSum(normalize=_as_given(fusion), complete=fusion.complete)
     share = {Lexical: 2 * (1 - alpha), Dense: 2 * alpha}
-    arms = tuple(replace(arm, weight=arm.weight * share[type(arm)]) for arm in recipe.arms)
-    return recipe.replace(arms=arms, fusion=fusion)
+    if isinstance(fusion, RRF) and fusion.alpha is not None:
+        if 0 < alpha < 1:
+            mode = fusion.alpha_mode
+            new = RRF(rank_constant=fusion.rank_constant, alpha=alpha, alpha_mode=mode)
+            return recipe.replace(fusion=new)
+        fusion = RRF(rank_constant=fusion.rank_constant)
+    elif isinstance(fusion, WeightedSum) and fusion.balance is not None:
+        fusion = WeightedSum(normalize=_as_given(fusion), complete=fusion.complete)
+        share = {Lexical: 1 - alpha, Dense: alpha}
+    elif isinstance(fusion, Max):
+        share = {kind: min(1.0, weight) for kind, weight in share.items()}
+    arms = tuple(
+        replace(arm, weight=arm.weight * share[type(arm)])
+        for arm in recipe.arms
+        if share[type(arm)] > 0
+    )
+    if not arms:
+        return recipe  # it lacks the arm that alpha asks for, and ignores it
+    fuses = recipe.fuse_one_arm or len(arms) < len(recipe.arms)
+    return recipe.replace(arms=arms, fusion=fusion, fuse_one_arm=fuses)
 
 
 def _as_given(fusion: WeightedSum) -> Any:

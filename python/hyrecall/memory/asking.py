@@ -20,7 +20,6 @@ from hyrecall.memory.adapting import Reranker, adapted, balanced, with_hints
 from hyrecall.memory.audience import EVERYONE, AskedBy
 from hyrecall.memory.fields import check_id, flag, in_utc
 from hyrecall.recipe import Dense, Recipe
-from hyrecall.scoring import RRF
 from hyrecall.shaping import SessionSignals
 
 __all__ = ["Ask", "Hints", "TimeRange", "read_ask"]
@@ -109,9 +108,6 @@ class Ask:
     def uses_vector(self) -> bool:
         """Whether a vector of the query has any effect."""
         if self.is_blank or self.limit == 0:
-            return False
-        fusion = self.recipe.fusion
-        if isinstance(fusion, RRF) and fusion.alpha == 0:
             return False
         return any(isinstance(arm, Dense) and arm.weight > 0 for arm in self.recipe.arms)
 

@@ -62,11 +62,12 @@ class AsyncReads:
         time_range: TimeRange | None = None,
         user_id: str | None = None,
         alpha: float = 0.5,
+        normalize: bool = False,
     ) -> Matches:
         """Recall episodes with scores, as :meth:`hyrecall.memory.MemorySync.recall_scored`."""
         return await self._run(
             self._sync.recall_scored, query, kind=kind, limit=limit, time_range=time_range,
-            user_id=user_id, alpha=alpha,
+            user_id=user_id, alpha=alpha, normalize=normalize,
         )  # fmt: skip
 
     async def recall_facts(

@@ -177,10 +177,14 @@ def _shows(ask: Ask) -> bool:
 # ---- what others give ----
 
 
+def _has_declined(means: Means) -> bool:
+    """Say whether the store was opened for words alone."""
+    return means.guard.off is not None and means.guard.off.is_choice
+
+
 def _vector(means: Means, ask: Ask, reasons: list[Degradation]) -> Vector | None:
     """Give the query's vector; without one that was wanted, say why."""
-    off = means.guard.off
-    if not ask.uses_vector or ask.vector is not None or (off is not None and off.is_choice):
+    if not ask.uses_vector or ask.vector is not None or _has_declined(means):
         return ask.vector if ask.uses_vector else None
     budget = means.budget if ask.embed_timeout is None else ask.embed_timeout
     answer = means.guard.embed([ask.query], budget=budget)
@@ -265,7 +269,9 @@ def _hits(
         told = f"{len(vector)}, expected {ready.dim}"
         more.append(Degradation.of_fault(EmbedFault.WRONG_SIZE, told))
         vector = None
-    recipe = ask.by_words if vector is None else ask.recipe
+    # Alpha has no effect where there is no vector, but where it left the vectors out.
+    asks_words = ask.recipe.has_words_alone and means.guard.off is None
+    recipe = ask.recipe if vector is not None or asks_words else ask.by_words
     names_graph = recipe != recipe.without_graphs()
     hits = ready.index.recall(
         text=[ask.query] if ask.query.strip() or vector is None else None,

@@ -55,6 +55,7 @@ class SyncRecall:
         time_range: TimeRange | None = None,
         user_id: str | None = None,
         alpha: float = 0.5,
+        normalize: bool = False,
     ) -> Matches:
         """Recall a user's episodes with the components of their scores.
 
@@ -71,7 +72,11 @@ class SyncRecall:
         user_id : str, optional
             None is the anonymous bucket, never everybody.
         alpha : float, default 0.5
-            In [0, 1]. 0: words alone, 1: vectors alone, 0.5: as the recipe has it.
+            In [0, 1]. 0: words alone, 1: vectors alone, 0.5: as the recipe has it. It changes no
+            scale of scores.
+        normalize : bool, default False
+            Scores over the best possible, in [0, 1], for ``score >= 0.6`` and the like: the first
+            of every arm that ran has 1.
 
         Returns
         -------
@@ -87,8 +92,9 @@ class SyncRecall:
 
         Notes
         -----
-        Scores are the recipe's; ``vector_score`` is a cosine in [-1, 1], ``bm25_score`` is >= 0,
-        each None where it was not computed.
+        Scores are the recipe's: in ``recipes.loom`` reciprocal ranks where there are vectors, and
+        BM25 where the store has none, or none for this query. ``vector_score`` is a cosine in
+        [-1, 1], ``bm25_score`` is >= 0, each None where it was not computed.
 
         Examples
         --------
@@ -102,8 +108,9 @@ class SyncRecall:
         """
         by = read_partition(None, None, user_id)
         return self._reads.search(
-            query, by, kind=kind, limit=limit, time_range=time_range, alpha=alpha, deepen=True
-        )
+            query, by, kind=kind, limit=limit, time_range=time_range, alpha=alpha,
+            normalize=normalize, deepen=True,
+        )  # fmt: skip
 
     def recall_facts(
         self,

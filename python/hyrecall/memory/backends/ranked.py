@@ -80,13 +80,14 @@ def ranked(
         threads=1,
     )
     asks_vectors = vectors is not None and ask.vector is not None and ask.uses_vector
+    asks_words = vectors is not None and ask.recipe.has_words_alone
     hits = index.recall(
         text=[ask.query],
         vectors=[ask.vector] if asks_vectors else None,
         filter=ask.filter,
         limit=ask.limit,
         offset=ask.offset,
-        recipe=ask.recipe if asks_vectors else ask.by_words,
+        recipe=ask.recipe if asks_vectors or asks_words else ask.by_words,
     )
     return [
         EpisodeMatch(
