@@ -29,7 +29,7 @@ def test_remember_keeps_every_field(run: Run, store: Path) -> None:
         "remember", "Tea at four", "--user", "ann", "--org", "acme", "--workspace", "lab", "--id",
         "tea", "--kind", "note", "--session", "s1", "--tag", "drink", "--tag", "day",
         "--importance", 7, "--metadata", '{"a": [1]}', "--at", "2026-06-01T12:00:00", "--input",
-        "When is tea?", "--json",
+        "When is tea?", "--source", "summary", "--visibility", "global", "--pinned", "--json",
     )  # fmt: skip
     assert reply.code == 0, reply.err
     assert reply.data | {"degraded": 0} == {
@@ -42,8 +42,18 @@ def test_remember_keeps_every_field(run: Run, store: Path) -> None:
     assert kept == Episode(
         id="tea", user_id="ann", org="acme", workspace="lab", kind="note", session_id="s1",
         tags=("drink", "day"), importance=7, metadata={"a": [1]}, input="When is tea?",
-        output="Tea at four", occurred_at="2026-06-01T12:00:00Z",
+        output="Tea at four", occurred_at="2026-06-01T12:00:00Z", source="summary",
+        visibility="global", pinned=True,
     )  # fmt: skip
+    wrong = run("remember", "tea", "--visibility", "secret")
+    assert (wrong.code, wrong.err) == (
+        1, "error: --visibility: expected 'private' or 'global', got 'secret'\n"
+    )  # fmt: skip
+    assert run("remember", "tea", "--type", "topic", "--id", "typed").code == 0
+    with opened(store) as memory:
+        typed = memory.get("typed")
+    assert typed is not None
+    assert typed.kind == "topic"
 
 
 def test_remember_takes_a_text_from_stdin_and_prints_its_id(store: Path, run: Run) -> None:

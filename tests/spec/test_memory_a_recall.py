@@ -126,7 +126,6 @@ def test_A36_the_pages_threshold_finds_what_is_strong() -> None:
 
 # Most of a store's recipes, and what the score of a row that is first in every arm is worth.
 BEST = {
-    "loom": (recipes.loom, 2 / 61),
     "honeycomb": (recipes.honeycomb.replace(shaping=()), 2 / 61),
     "default": (recipes.default, 1.0),
     "hebb": (recipes.hebb.replace(shaping=()), 1.0),
@@ -152,6 +151,20 @@ def test_A15_alpha_changes_no_scale_and_makes_no_jump(name: str) -> None:
             assert one.keys() == next_to_it.keys()
             assert all(abs(one[key] - next_to_it[key]) <= 0.03 * best for key in one)
         scores(0.5)  # where a recipe may balance its arms by itself
+
+
+def test_A12_A13_A15_the_ends_of_alpha_are_one_arm_pure_and_between_them_is_no_jump() -> None:
+    texts = {f"tea {'cup ' * at}": [1.0, 0.2 * at] for at in range(6)}
+    with open_store(embedder=FixedEmbedder(texts | {"tea": [1.0, 0.0]})) as memory:
+        for at, text in enumerate(texts):
+            memory.remember(episode(at, text))
+        for alpha in (0.01, 0.3, 0.5, 0.9, 0.99):
+            best = memory.recall_scored("tea", user_id="alice", alpha=alpha)[0]
+            assert best.score == pytest.approx(2 / 61)
+        words = memory.recall_scored("tea", user_id="alice", alpha=0.0, limit=6)
+        assert [m.score for m in words] == [m.bm25_score for m in words]
+        vectors = memory.recall_scored("tea", user_id="alice", alpha=1.0, limit=6)
+        assert [m.score for m in vectors] == [m.vector_score for m in vectors]
 
 
 def test_A37_the_pages_reranking_snippet() -> None:

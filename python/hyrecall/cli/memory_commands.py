@@ -38,7 +38,14 @@ def remember(
     user: User = None,
     org: Org = None,
     workspace: Workspace = None,
-    kind: Annotated[str, typer.Option("--kind", help="Kind of memory.")] = "episodic",
+    kind: Annotated[str, typer.Option("--kind", "--type", help="Kind of memory.")] = "episodic",
+    source: Annotated[
+        str | None, typer.Option("--source", help="Where it is from: memory, summary, session.")
+    ] = None,
+    visibility: Annotated[
+        str, typer.Option("--visibility", help="private, or global: for agents of the workspace.")
+    ] = "private",
+    pinned: Annotated[bool, typer.Option("--pinned", help="First among equals.")] = False,
     key: Annotated[str | None, typer.Option("--id", help="Default: one drawn at random.")] = None,
     session: Annotated[str | None, typer.Option("--session", help="Its session.")] = None,
     tags: Tags = None,
@@ -62,6 +69,7 @@ def remember(
         "session_id": session, "tags": tuple(tags or ()), "importance": importance,
         "occurred_at": read_time("--at", at), "input": said,
         "metadata": None if metadata is None else _object("--metadata", metadata),
+        "source": source, "visibility": visibility, "pinned": pinned,
     }  # fmt: skip
     episode = _episode(_stdin() if text == "-" else text, fields)
     with opened(path) as memory:
@@ -241,7 +249,13 @@ _OPTION_OF = {
     "session_id": "--session",
     "tags": "--tag",
     "input": "--input",
-} | {name: f"--{name}" for name in ("id", "kind", "org", "workspace", "importance", "metadata")}
+} | {
+    name: f"--{name}"
+    for name in (
+        "id", "kind", "org", "workspace", "importance", "metadata", "source",
+        "visibility", "pinned",
+    )
+}  # fmt: skip
 
 
 def _object(option: str, text: str) -> Any:

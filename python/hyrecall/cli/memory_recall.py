@@ -10,6 +10,7 @@ from rich.table import Table
 
 from hyrecall.cli.memory_options import now_ready, opened, read_time, tell_reasons
 from hyrecall.cli.show import print_json, print_table, say, short
+from hyrecall.errors import OptionError, error
 from hyrecall.filters import Filter
 
 if TYPE_CHECKING:
@@ -36,21 +37,35 @@ class Asked:
     recipe: str | None
     limit: int
     offset: int
+    agent: str | None
+    conversation: str | None
+    weights: str | None
+    token_budget: int | None
     touch: bool
     normalize: bool
+    force_regex: bool
 
 
 def recall_from_store(asked: Asked, *, as_json: bool) -> None:
     """Answer, and show it."""
     begin, end = read_time("--since", asked.since), read_time("--until", asked.until)
-    with opened(asked.folder, read_only=not asked.touch, recipe=asked.recipe) as memory:
-        matches = now_ready(memory).search(
-            asked.query, user_id=asked.user, org=asked.org, workspace=asked.workspace,
-            kind=asked.kind, tags=asked.tags, alpha=asked.alpha, limit=asked.limit,
-            offset=asked.offset, touch=asked.touch, normalize=asked.normalize,
-            time_range=None if begin is None and end is None else (begin, end),
-            filter=None if asked.session is None else Filter(session_id=asked.session),
-        )  # fmt: skip
+    options: dict[str, Any] = {
+        "kind": asked.kind, "tags": asked.tags, "alpha": asked.alpha, "limit": asked.limit,
+        "offset": asked.offset, "touch": asked.touch, "normalize": asked.normalize,
+        "session_id": asked.conversation, "weights": _weights(asked.weights),
+        "token_budget": asked.token_budget,
+        "time_range": None if begin is None and end is None else (begin, end),
+        "filter": None if asked.session is None else Filter(session_id=asked.session),
+    }  # fmt: skip
+    with opened(asked.folder, read_only=not asked.touch, recipe=_recipe(asked)) as memory:
+        ready = now_ready(memory)
+        if asked.agent is None:
+            matches = ready.search(
+                asked.query, user_id=asked.user, org=asked.org, workspace=asked.workspace, **options
+            )
+        else:
+            place: dict[str, Any] = {"org": asked.org, "workspace": asked.workspace}
+            matches = ready.agent(asked.agent, **place).search(asked.query, **options)
     tell_reasons(matches.reasons)
     if as_json:
         print_json(_as_dict(asked.query, matches))
@@ -60,11 +75,44 @@ def recall_from_store(asked: Asked, *, as_json: bool) -> None:
         say("note: no memories")
 
 
+def _recipe(asked: Asked) -> str | None:
+    if asked.agent is not None and asked.user is not None:
+        raise error(OptionError, "--agent", "an agent, or --user", "both")
+    if not asked.force_regex:
+        return asked.recipe
+    if asked.recipe not in (None, "hypergraph", "hypergraph_regex"):
+        wish = "--recipe hypergraph beside it, or none"
+        raise error(OptionError, "--force-regex", wish, asked.recipe)
+    return "hypergraph_regex"
+
+
+def _weights(given: str | None) -> dict[str, float] | None:
+    """Read ``recency=3,relevance=2``."""
+    if given is None:
+        return None
+    out: dict[str, float] = {}
+    for part in given.split(","):
+        name, _, number = part.partition("=")
+        try:
+            out[name.strip()] = float(number)
+        except ValueError:
+            wish = "NAME=NUMBER,... of recency, importance, relevance"
+            raise error(OptionError, "--weights", wish, repr(part)) from None
+    return out
+
+
 def _as_dict(query: str, matches: Matches) -> dict[str, Any]:
-    scope = matches.scope
+    scope, phase = matches.scope, matches.phase
     return {
         "query": query,
         "matches": [match.model_dump(mode="json") for match in matches],
+        "origins": list(matches.origins),
+        "related": [one.model_dump(mode="json") for one in matches.related],
+        "context": [[one.model_dump(mode="json") for one in near] for near in matches.context],
+        "edges": [one.model_dump(mode="json") for one in matches.edges],
+        "phase": None if phase is None else asdict(phase),
+        "tiers": matches.tiers,
+        "lexical_mode": matches.lexical_mode,
         "degraded": matches.degraded,
         "reasons": [str(reason) for reason in matches.reasons],
         "scope": None if scope is None else asdict(scope),

@@ -41,7 +41,7 @@ _OF_AN_INDEX = {
 }  # fmt: skip
 _OF_A_STORE = {
     "path", "user", "org", "workspace", "kind", "since", "until", "tags", "alpha", "recipe",
-    "session", "touch",
+    "session", "touch", "agent", "conversation", "weights", "token_budget", "force_regex",
 }  # fmt: skip
 
 
@@ -82,6 +82,22 @@ def recall(
     recipe: Annotated[
         str | None, typer.Option("--recipe", help="Store: loom, default, l0, honeycomb, hebb...")
     ] = None,
+    agent: Annotated[
+        str | None, typer.Option("--agent", help="Store: what this agent may see, with --org.")
+    ] = None,
+    conversation: Annotated[
+        str | None, typer.Option("--conversation", help="Store: what it met ranks higher.")
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option("--weights", metavar="NAME=N,...", help="Store: of a composite score."),
+    ] = None,
+    token_budget: Annotated[
+        int | None, typer.Option("--token-budget", metavar="N", help="Store: what fits N tokens.")
+    ] = None,
+    force_regex: Annotated[
+        bool, typer.Option("--force-regex", help="Store: the query is a pattern (RE2).")
+    ] = False,
     touch: Annotated[
         bool, typer.Option("--touch", help="Store: count an access of what is shown.")
     ] = False,
@@ -121,7 +137,8 @@ def recall(
         recall_from_store(
             Asked(
                 query or "", folder, user, org, workspace, kind, since, until, tags, session, alpha,
-                recipe, limit, offset, touch=touch, normalize=normalize,
+                recipe, limit, offset, agent, conversation, weights, token_budget, touch=touch,
+                normalize=normalize, force_regex=force_regex,
             ),
             as_json=as_json,
         )  # fmt: skip

@@ -73,7 +73,7 @@ class SyncRecall:
             None is the anonymous bucket, never everybody.
         alpha : float, default 0.5
             In [0, 1]. 0: words alone, 1: vectors alone, 0.5: as the recipe has it. It changes no
-            scale of scores.
+            scale of scores, but in ``recipes.loom`` at 0 and 1, where scores are BM25 and cosine.
         normalize : bool, default False
             Scores over the best possible, in [0, 1], for ``score >= 0.6`` and the like: the first
             of every arm that ran has 1.

@@ -1,0 +1,113 @@
+"""``hyrecall recall`` says of a store what its Python methods say."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("apsw", reason="the extra [memory] is not installed")
+
+from hyrecall import recipes
+from hyrecall.memory import Episode, MemorySync
+
+Run = Callable[..., SimpleNamespace]
+
+
+def filled(path: Path, recipe: Any, **place: Any) -> None:
+    """Two that hold the word, and an edge."""
+    given = {"user_id": "ann", "occurred_at": "2026-06-01T12:00:00Z"} | place
+    with MemorySync.open(path, embedder=None, recipe=recipe) as memory:
+        for key, rating in (("low", 1.0), ("high", 9.0)):
+            memory.remember(
+                Episode(
+                    id=key, output=f"deploy {key}", importance=rating, tags=("deploy",), **given
+                )
+            )
+        where = {name: given[name] for name in ("user_id", "org", "workspace") if name in given}
+        memory.link(["low", "high"], "before", id="e", **where)
+
+
+def ids(reply: SimpleNamespace) -> list[str]:
+    assert reply.code == 0, reply.err
+    return [one["episode"]["id"] for one in reply.data["matches"]]
+
+
+def test_weights_reach_the_composite_score(run: Run, store: Path) -> None:
+    filled(store, recipes.hebb)
+    asked = ("recall", "deploy", "--user", "ann", "--recipe", "hebb", "--json")
+    reply = run(*asked, "--weights", "importance=1,recency=0,relevance=0")
+    assert ids(reply) == ["high", "low"]
+    assert [one["score"] for one in reply.data["matches"]] == [0.9, 0.1]
+    parts = reply.data["matches"][0]["parts"]
+    assert (parts["importance"], parts["composite"]) == (0.9, 0.9)
+    for wrong, told in (
+        ("importance", "--weights: expected NAME=NUMBER"),
+        ("age=1", "weights: expected recency, importance, relevance, got 'age'"),
+        ("recency=-1", "weights['recency']: expected a number in [0, 1e6]"),
+    ):
+        refused = run(*asked, "--weights", wrong)
+        assert refused.code == 1
+        assert told in refused.err
+
+
+def test_a_token_budget_cuts_the_list(run: Run, store: Path) -> None:
+    filled(store, recipes.honeycomb)
+    asked = ("recall", "deploy", "--user", "ann", "--recipe", "honeycomb", "--json")
+    assert len(ids(run(*asked))) == 2
+    assert len(ids(run(*asked, "--token-budget", 3))) == 1
+
+
+def test_a_pattern_by_force_and_all_that_a_graph_shows(run: Run, store: Path) -> None:
+    filled(store, recipes.hypergraph)
+    asked = ("recall", "--user", "ann", "--json")
+    forced = run(*asked, "^l.w$", "--force-regex")
+    assert ids(forced) == ["low"]
+    assert forced.data["tiers"] == {"regex": 1}
+    assert [[one["id"] for one in near] for near in forced.data["context"]] == [["high"]]
+    assert [one["id"] for one in forced.data["edges"]] == ["e"]
+    refused = run(*asked, "^l", "--force-regex", "--recipe", "loom")
+    assert (refused.code, "--force-regex: expected --recipe hypergraph" in refused.err) == (1, True)
+    words = run(*asked, "deploy", "--recipe", "hypergraph", "--conversation", "chat")
+    assert words.data["phase"]["name"] == "early"
+    assert words.data["origins"] == ["hit", "hit"]
+    assert words.data["lexical_mode"] == "bm25"
+
+
+def test_what_is_related_is_shown(run: Run, store: Path) -> None:
+    filled(store, recipes.hebb)
+    reply = run("recall", "low", "--user", "ann", "--recipe", "hebb", "--limit", 1, "--json")
+    assert ids(reply) == ["low"]
+    assert [one["id"] for one in reply.data["related"]] == ["high"]
+
+
+def test_an_agent_sees_by_its_policy(run: Run, store: Path) -> None:
+    place = {"org": "acme", "workspace": "lab"}
+    filled(store, recipes.loom, user_id="ben", visibility="global", **place)
+    with MemorySync.open(store, embedder=None) as memory:
+        memory.set_policy("ada", policy="shared", **place)
+    asked = ("recall", "deploy", "--org", "acme", "--workspace", "lab", "--json")
+    assert sorted(ids(run(*asked, "--agent", "ada"))) == ["high", "low"]
+    assert ids(run(*asked, "--agent", "cy")) == []
+    both = run(*asked, "--agent", "ada", "--user", "ben")
+    assert (both.code, "--agent: expected an agent, or --user, got both" in both.err) == (1, True)
+    assert run("recall", "deploy", "--agent", "ada").code == 1
+
+
+def test_an_index_takes_none_of_these(run: Run, tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    import hyrecall as hr
+
+    schema = hr.Schema(key="id", cell=None, text="text")
+    hr.Index.build(pa.table({"id": ["a"], "text": ["tea"]}), schema).save(tmp_path / "i")
+    for option, value in (
+        ("--weights", "recency=1"), ("--token-budget", 5), ("--conversation", "c"),
+        ("--agent", "a"),
+    ):  # fmt: skip
+        reply = run("recall", tmp_path / "i", "tea", option, value)
+        assert reply.code == 1
+        assert f"{option}: expected none with an index" in reply.err
+    assert json.loads(run("recall", tmp_path / "i", "tea", "--json").out)["hits"]
