@@ -50,6 +50,9 @@ class Recipe:
     fuse_one_arm : bool, default False
         Fuse where one arm runs too, so that scores keep their scale whichever arms ran: stages
         that weigh scores then weigh the same ones. False: its scores are the scores.
+    semantic : {"default", "opt-in"}, default "default"
+        Whether a store of the recipe has vectors where nobody says which: of the packaged model.
+        "opt-in": only those of an embedder that is named.
     budget_mmr : MMR, optional
         What chooses where a call of a store gives a token budget; ``shaping`` holds what always
         runs.
@@ -97,6 +100,7 @@ class Recipe:
     min_fused: float | Above | None = None
     analyzer: str | None = None
     fuse_one_arm: bool = False
+    semantic: Literal["default", "opt-in"] = "default"
     budget_mmr: MMR | None = None
 
     def __post_init__(self) -> None:
@@ -124,6 +128,7 @@ class Recipe:
         object.__setattr__(self, "expansion", read_expansion(self.expansion))
         _check_part("fill", self.fill, Fill)
         one_of("on_empty", self.on_empty, ("newest", "empty", "error"))
+        one_of("semantic", self.semantic, ("default", "opt-in"))
         if self.on_empty == "newest" and self.fill is None:
             raise error(OptionError, "on_empty", "'newest' with fill=", "no fill")
         object.__setattr__(self, "depth", integer("depth", self.depth, 1))

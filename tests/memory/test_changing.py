@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hyrecall import recipes
 from hyrecall.errors import DTypeError, KeyConflictError, NotFoundError, OptionError
 from hyrecall.memory import Fact, Memory, MemorySync
 from hyrecall.memory.degradation import DegradedReason
@@ -95,7 +96,7 @@ def test_all_of_a_user_goes_only_where_the_call_says_everything(
 
 def test_other_faces_remove_nothing_without_an_id() -> None:
     nobody: Any = None
-    with open_store(embedder=None) as memory:
+    with open_store(recipe=recipes.l0, embedder=None) as memory:
         memory.remember_batch([episode(at) for at in range(2)])
         memory.link(["e0", "e1"], "near", id="edge", user_id="alice")
         notes = Notes(memory)
@@ -151,7 +152,7 @@ def test_the_way_out_of_a_conflict_leads_out_of_it() -> None:
 
 
 def test_the_key_of_a_superseded_note_is_free_once_it_is_deleted() -> None:
-    with open_store(embedder=None) as memory:
+    with open_store(recipe=recipes.l0, embedder=None) as memory:
         notes = Notes(memory)
         notes.save("k1", "first")
         notes.supersede("k1", "k2", "second")

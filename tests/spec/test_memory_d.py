@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from hyrecall import recipes
-from hyrecall.errors import KeyConflictError, NotFoundError
-from hyrecall.memory import EVERYONE, DegradedReason, MemorySync
+from hyrecall.embed import choose
+from hyrecall.errors import KeyConflictError, NotFoundError, OptionError
+from hyrecall.memory import EVERYONE, DegradedReason, MemorySync, Notes
 from hyrecall.memory.follower import Follower
-from hyrecall.memory.notes import Notes, snippet
+from hyrecall.memory.notes import snippet
 from hyrecall.memory.ready import IndexNotReadyError, Ready
-from memory.stores import episode, folder, open_store
+from memory.stores import FixedEmbedder, episode, folder, open_store
 
 ODD = [
     '"',
@@ -147,6 +148,64 @@ def test_D27_scopes(notes_path: Path) -> None:
         assert again is not None
         assert (again.value, again.tags) == ("Deploys run on Tuesday", ("new",))
         assert len(memory.history("deploy", user_id="user")) == 2
+
+
+def test_D02_D27_prefixes_match_and_nothing_matches_nothing(notes_path: Path) -> None:
+    with open_store(notes_path, recipe=recipes.l0, embedder=None) as memory:
+        notes = Notes(memory, scopes=["user", "project"])
+        assert {hit.key for hit in notes.search("fri")} == {"deploy"}
+        assert {hit.key for hit in notes.search("kitch tea")} == {"tea"}
+        for nothing in ("kubernetes", "friday tea", "", "  "):
+            assert notes.search(nothing) == []
+
+
+def test_D27_notes_are_l0_or_are_refused() -> None:
+    with open_store(embedder=None) as memory:
+        wish = "recipe: expected a recipe that shares an index with loom, got l0"
+        with pytest.raises(OptionError, match=wish):
+            Notes(memory)
+
+
+def test_D27_several_scopes_are_ranked_as_one_and_pins_break_exact_ties() -> None:
+    vectors = {"ask": [1.0, 0.0], "near": [1.0, 0.0], "far": [-1.0, 0.0]}
+    with open_store(recipe=recipes.l0, embedder=FixedEmbedder(vectors)) as memory:
+        notes = Notes(memory, scopes=["one", "two"])
+        notes.save("far", "far", scope="one")
+        notes.save("near", "near", scope="two")
+        hits = notes.search("ask")
+        # A cosine of -1 is rank 2 of one list, not rank 1 of its scope's.
+        assert [(hit.key, hit.score) for hit in hits] == [("near", 1 / 61), ("far", 1 / 62)]
+        # Different scores: a pin changes nothing.
+        memory.pin("far", user_id="one")
+        assert [hit.key for hit in notes.search("ask")] == ["near", "far"]
+    with open_store(recipe=recipes.l0, embedder=None) as memory:
+        notes = Notes(memory, scopes=["one", "two", "three"])
+        for scope in ("one", "two", "three"):
+            notes.save("same", "tea", scope=scope)
+        memory.pin("same", user_id="two")
+        hits = notes.search("tea")
+        assert len({hit.score for hit in hits}) == 1
+        assert hits[0].scope == "two"
+
+
+def test_D01_D18_l0_has_no_vectors_until_an_embedder_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HYRECALL_CONFIG", str(tmp_path / "settings.json"))
+    for name in (*choose.URL, *choose.DISABLE):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(choose.StaticEmbedder, "available", lambda: True)  # whatever is installed
+    with MemorySync.open(folder(), recipe=recipes.l0) as memory:
+        kept = memory.remember("tea", user_id="alice")
+        assert (kept.embedded, kept.reasons) == (False, ())
+        matches = memory.search("tea", user_id="alice")
+        assert len(matches) == 1
+        assert (matches.degraded, matches[0].vector_score) == (False, None)
+        with pytest.raises(OptionError, match="LTM_EMBEDDING_URL"):
+            memory.reembed(user_id="alice")
+    semantic = choose.embedder(choose.AUTO, {}, {})
+    assert not hasattr(semantic, "is_choice")  # honeycomb's, which is semantic by default
+    assert recipes.honeycomb.semantic == "default"
 
 
 def test_D28_what_is_superseded_is_gone_and_kept(notes_path: Path) -> None:

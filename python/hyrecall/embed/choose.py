@@ -48,6 +48,8 @@ def embedder(
     given: Given = AUTO,
     environ: Mapping[str, str] | None = None,
     settings: Mapping[str, Any] | None = None,
+    *,
+    packaged: bool = True,
 ) -> Embedder | Off:
     """Choose an embedder; nothing is sent or loaded.
 
@@ -62,6 +64,8 @@ def embedder(
         empty means none.
     settings : mapping, optional
         ``embedder``, ``embedding_url``, ``embedding_model``, ``embed_timeout``.
+    packaged : bool, default True
+        Take the packaged model where nothing is said. False: words only, by choice.
 
     Returns
     -------
@@ -92,14 +96,20 @@ def embedder(
     if given is not AUTO:
         return _named("embedder", given, environ, settings)
     where, url = _first(URL, environ)
-    return _http(where, url, environ, settings) if url else _by_settings(environ, settings)
+    if url:
+        return _http(where, url, environ, settings)
+    return _by_settings(environ, settings, packaged=packaged)
 
 
-def _by_settings(environ: Mapping[str, str], settings: Mapping[str, Any]) -> Embedder | Off:
+def _by_settings(
+    environ: Mapping[str, str], settings: Mapping[str, Any], *, packaged: bool
+) -> Embedder | Off:
     if settings.get("embedder"):
         return _named("settings.embedder", settings["embedder"], environ, settings)
     if settings.get("embedding_url"):
         return _http("settings.embedding_url", settings["embedding_url"], environ, settings)
+    if not packaged:
+        return Off("no endpoint is set: LTM_EMBEDDING_URL", is_choice=True)
     if StaticEmbedder.available():
         return StaticEmbedder()
     return Off("none is installed or set: pip install 'hyrecall[local]', or LTM_EMBEDDING_URL")

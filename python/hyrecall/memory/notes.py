@@ -1,4 +1,8 @@
-"""Notes by key, scope by scope: a face of a store for who thinks in key, value and tags."""
+"""Notes by key, scope by scope: a face of a store for who thinks in key, value and tags.
+
+They are found as ``recipes.l0`` finds: by the beginnings of all words, and by vectors where an
+embedder was named.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hyrecall.errors import NotFoundError, OptionError, error
-from hyrecall.memory.audience import EVERYONE
+from hyrecall.memory.audience import EVERYONE, Partition
 from hyrecall.memory.fields import check_id
 from hyrecall.memory.sync import MemorySync
 from hyrecall.memory.types import Episode, EpisodeMatch
+from hyrecall.recipes import l0
 
 __all__ = ["Note", "NoteHit", "Notes"]
 
@@ -60,7 +65,6 @@ class NoteHit:
 # Names, because a class with a method ``list`` cannot say list[...] any more.
 _Found = list[Note]
 _Hits = list[NoteHit]
-_Matches = list[EpisodeMatch]
 
 
 class Notes:
@@ -69,7 +73,7 @@ class Notes:
     Parameters
     ----------
     memory : MemorySync
-        It stays the caller's to close.
+        Opened with ``recipe=recipes.l0``; it stays the caller's to close.
     scopes : sequence of str or EVERYONE, default ("user",)
         Those that list and search look through where a call names none. ``EVERYONE`` is for who
         administers the store; it must not come from a request.
@@ -77,21 +81,21 @@ class Notes:
     Raises
     ------
     OptionError, DTypeError
-        Scopes that are no sequence, or one that cannot be a user.
+        A store of another recipe; scopes that are no sequence, or one that cannot be a user.
 
     Notes
     -----
     A scope and a key are 1 to 512 bytes, not blank. Every call may raise what calls of the store
-    do; it costs a call or two of it, list and search one for each scope.
+    do; it costs a call or two of it, list one for each scope.
 
     Examples
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> with MemorySync.open(Path(tempfile.mkdtemp()) / "notes.mem", embedder=None) as memory:
+    >>> with MemorySync.open(Path(tempfile.mkdtemp()) / "notes.mem", recipe=l0) as memory:
     ...     notes = Notes(memory)
     ...     notes.save("deploy", "Deploys run on Friday at noon")
-    ...     notes.search("friday")[0].snippet
+    ...     notes.search("fri")[0].snippet
     'Deploys run on <<Friday>> at noon'
     """
 
@@ -103,6 +107,7 @@ class Notes:
                     OptionError, "scopes", "a sequence of scopes, or EVERYONE", repr(scopes)
                 )
             scopes = tuple(check_id("scopes", one) for one in scopes)
+        memory._store.check_recipe(l0)
         self._memory, self._scopes = memory, scopes
 
     def save(self, key: str, value: str, *, scope: str = "user", tags: Sequence[str] = ()) -> None:
@@ -127,7 +132,7 @@ class Notes:
         Examples
         --------
         >>> import tempfile
-        >>> with MemorySync.open(tempfile.mkdtemp(), embedder=None) as memory:
+        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=l0) as memory:
         ...     notes = Notes(memory)
         ...     notes.save("deploy", "On Friday")
         ...     notes.save("deploy", "On Monday", tags=["plan"])
@@ -250,7 +255,8 @@ class Notes:
     def search(self, query: str, *, scope: str = "", limit: int = 10) -> _Hits:
         """Find notes in a scope, or in all scopes that these notes look through.
 
-        Each scope ranks its own notes, so that what others keep changes nothing.
+        Those of all scopes are ranked as one; what lies in others changes nothing. A query without
+        a match finds nothing, nor does a blank one.
 
         Parameters
         ----------
@@ -258,7 +264,7 @@ class Notes:
         scope : str, default ""
             "": all that these look through.
         limit : int, default 10
-            At most the depth of the store's recipe.
+            At most 150, the depth of ``recipes.l0``.
 
         Returns
         -------
@@ -270,11 +276,13 @@ class Notes:
         OptionError, DTypeError, StoreError
             As :meth:`hyrecall.memory.MemorySync.search` raises them.
         """
-        found: _Matches = []
-        for user in self._users(scope):
-            found += self._memory.search(query, user_id=user, kind=KIND, limit=limit)
-        found.sort(key=lambda one: -one.score)
-        return [_hit(one, query) for one in found[:limit]]
+        users = self._users(scope)
+        if not users or not query.strip():
+            return []
+        found = self._memory.search(
+            query, partitions=[Partition(user) for user in users], kind=KIND, limit=limit, recipe=l0
+        )
+        return [_hit(one, query) for one in found]
 
     def expand(self, hit: NoteHit) -> Note | None:
         """Give the note that was found, with its value.

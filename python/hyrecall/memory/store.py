@@ -109,7 +109,8 @@ class Store:
         self.options = options
         folder = read_path(path)
         settings = read_settings() if options.embedder is AUTO else {}
-        embedder = choose.embedder(options.embedder, os.environ, settings)
+        packaged = options.recipe.semantic == "default"
+        embedder = choose.embedder(options.embedder, os.environ, settings, packaged=packaged)
         self.guard = Guard(
             embedder,
             dim=options.dim,

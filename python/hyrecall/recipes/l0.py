@@ -1,4 +1,7 @@
-"""Notes by prefixes of all words (FTS5's BM25) and cosine without a floor; pins break ties."""
+"""Notes by prefixes of all words (FTS5's BM25) and cosine without a floor; pins break ties.
+
+Vectors are opt-in: a store of it has none until an embedder is named.
+"""
 
 from hyrecall.recipe import Dense, Lexical, Recipe, TieBreak
 from hyrecall.scoring import BM25, RRF
@@ -14,4 +17,5 @@ l0 = Recipe(
     ),
     depth=150,
     analyzer="unicode61",
+    semantic="opt-in",
 )

@@ -73,7 +73,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made.memory.close()
     monkeypatch.setenv("HYRECALL_CONFIG", str(folder.parent / "no.json"))
     monkeypatch.setattr(
-        "hyrecall.memory.store.choose.embedder", lambda *given: HashEmbedder(dim=DIM)
+        "hyrecall.memory.store.choose.embedder", lambda *_, **__: HashEmbedder(dim=DIM)
     )
     (folder / "lines").write_text(json.dumps({"format": 1}) + "\n")
     return made
