@@ -232,6 +232,8 @@ class Recipe:
             lines.append(f"  fill      {_show(self.fill)}")
         lines += [f"  beside    {_show(part)}" for part in self.expansion]
         lines.append(f"  on empty  {self.on_empty}")
+        if self.semantic == "opt-in":
+            lines.append("  semantic  where an embedder is named")
         return "\n".join(lines)
 
 

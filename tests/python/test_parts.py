@@ -199,7 +199,8 @@ OTHER = {
     "more": (arms.Newest("seen"),), "on_no_match": (arms.Newest("made"),),
     "shaping": (hr.Gate(0.25),), "expansion": (hr.SharedTags("words"),), "fill": Fill("filled"),
     "tie_break": (TieBreak("tied"),), "depth": 77, "on_empty": "error", "normalize": True,
-    "min_fused": hr.Above(0.625), "analyzer": "porter",
+    "min_fused": hr.Above(0.625), "analyzer": "porter", "fuse_one_arm": True,
+    "semantic": "opt-in", "budget_mmr": hr.MMR(0.375),
 }  # fmt: skip
 
 

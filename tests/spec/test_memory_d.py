@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hyrecall import recipes
-from hyrecall.embed import choose
+from hyrecall.embed import HashEmbedder, choose
 from hyrecall.errors import KeyConflictError, NotFoundError, OptionError
 from hyrecall.memory import EVERYONE, DegradedReason, MemorySync, Notes
 from hyrecall.memory.follower import Follower
@@ -188,13 +188,23 @@ def test_D27_several_scopes_are_ranked_as_one_and_pins_break_exact_ties() -> Non
         assert hits[0].scope == "two"
 
 
+class Packaged(HashEmbedder):
+    """Stands for the packaged model."""
+
+    @staticmethod
+    def available() -> bool:
+        return True
+
+
 def test_D01_D18_l0_has_no_vectors_until_an_embedder_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HYRECALL_CONFIG", str(tmp_path / "settings.json"))
     for name in (*choose.URL, *choose.DISABLE):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(choose.StaticEmbedder, "available", lambda: True)  # whatever is installed
+    monkeypatch.setattr(choose, "StaticEmbedder", Packaged)  # whatever is installed
+    with MemorySync.open(folder(), recipe=recipes.honeycomb) as memory:  # semantic by default
+        assert memory.remember("tea", user_id="alice").embedded
     with MemorySync.open(folder(), recipe=recipes.l0) as memory:
         kept = memory.remember("tea", user_id="alice")
         assert (kept.embedded, kept.reasons) == (False, ())
@@ -203,9 +213,6 @@ def test_D01_D18_l0_has_no_vectors_until_an_embedder_is_named(
         assert (matches.degraded, matches[0].vector_score) == (False, None)
         with pytest.raises(OptionError, match="LTM_EMBEDDING_URL"):
             memory.reembed(user_id="alice")
-    semantic = choose.embedder(choose.AUTO, {}, {})
-    assert not hasattr(semantic, "is_choice")  # honeycomb's, which is semantic by default
-    assert recipes.honeycomb.semantic == "default"
 
 
 def test_D28_what_is_superseded_is_gone_and_kept(notes_path: Path) -> None:
