@@ -23,7 +23,8 @@ struct ListPlace {
 namespace {
 
 // The union of an arm's lists, each document once, with what the lists say of it.
-Pool join_lists(std::span<std::vector<Candidate> const* const> lists, std::vector<ListPlace>& entries) {
+Pool join_lists(std::span<std::vector<Candidate> const* const> lists,
+                std::vector<ListPlace>& entries) {
   std::size_t const n_arms = lists.size();
   entries.clear();
   Pool pool;

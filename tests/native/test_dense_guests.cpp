@@ -11,7 +11,7 @@ namespace hyrecall::testing {
 namespace {
 
 constexpr GuestType kGuestTypes[] = {GuestType::kFloat32, GuestType::kFloat16, GuestType::kBFloat16,
-                                GuestType::kFloat64};
+                                     GuestType::kFloat64};
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::size_t item_bytes_of(GuestType type) {
