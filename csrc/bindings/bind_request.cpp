@@ -114,6 +114,13 @@ std::vector<std::vector<ListedDoc>> take_listed(std::size_t n_queries,
   return out;
 }
 
+std::uint32_t take_table(Request const& request, std::optional<std::uint32_t> const& table) {
+  require(table.has_value() != request.tables.empty(), "a table, where scopes are divided");
+  if (!table) return kAllTables;
+  require(*table < request.tables.size(), "a known table");
+  return *table;
+}
+
 void require_open(Request const& request) {
   require(!request.is_read, "a request that no execution has taken");
 }
@@ -151,12 +158,25 @@ void bind_request(py::module_& m) {
            py::kw_only(), py::arg("scopes"), py::arg("filters"), py::arg("filter_of"),
            py::arg("depth"), py::arg("limit"), py::arg("offset"), py::arg("threads"))
       .def(
+          "divide",
+          [](Request& request, std::size_t part, std::vector<py::bytes> const& values) {
+            require_open(request);
+            require(request.n_arms() == 0, "a request without arms");
+            std::vector<std::string> const taken(values.begin(), values.end());
+            request.divide(part, taken);
+          },
+          "Divide every scope into tables by the value of a cell's part, for the arms to come: one "
+          "for each encoded value, in this order, then one for all others.",
+          py::arg("part"), py::arg("values"))
+      .def(
           "add_lexical",
           [](Request& request, std::size_t column, std::string name, Bm25Numbers const& bm25,
              std::shared_ptr<text::Analyzer> const& analyzer, py::sequence const& queries,
-             py::object const& lower, OptionalFloor const& floor) {
+             py::object const& lower, OptionalFloor const& floor,
+             std::optional<std::uint32_t> const& table) {
             require_open(request);
             LexicalRequest arm;
+            arm.table = take_table(request, table);
             FpEnvGuard const fp;  // the floor is rounded to float32 here
             arm.column = column;
             arm.name = std::move(name);
@@ -179,17 +199,19 @@ void bind_request(py::module_& m) {
           },
           "lower(query, argument): what take_query takes, of a query that is neither str nor None.",
           py::arg("column"), py::arg("name"), py::arg("bm25"), py::arg("analyzer").none(false),
-          py::arg("queries"), py::arg("lower"), py::arg("floor"))
+          py::arg("queries"), py::arg("lower"), py::arg("floor"), py::arg("table") = py::none())
       .def(
           "add_dense",
           [](Request& request, std::size_t column, std::string name, Array<float> const& vectors,
-             Array<std::uint8_t> const& valid, OptionalFloor const& floor) {
+             Array<std::uint8_t> const& valid, OptionalFloor const& floor,
+             std::optional<std::uint32_t> const& table) {
             require_open(request);
             require(vectors.ndim() == 2 &&
                         static_cast<std::size_t>(vectors.shape(0)) == request.n_queries,
                     "one vector a query");
             require(valid.size() == 0 || valid.size() == vectors.shape(0), "a byte a query");
             DenseRequest arm;
+            arm.table = take_table(request, table);
             FpEnvGuard const fp;  // the floor is rounded to float32 here
             arm.column = column;
             arm.name = std::move(name);
@@ -208,7 +230,7 @@ void bind_request(py::module_& m) {
             request.dense.push_back(std::move(arm));
           },
           py::arg("column"), py::arg("name"), py::arg("vectors"), py::arg("valid"),
-          py::arg("floor"))
+          py::arg("floor"), py::arg("table") = py::none())
       .def(
           "add_guest",
           [](Request& request, std::size_t column, std::string name, HeldGuest& guest,
@@ -216,6 +238,7 @@ void bind_request(py::module_& m) {
             require_open(request);
             require(guest.guest.tensor.n_rows == request.n_queries, "one vector a query");
             FpEnvGuard const fp;  // the floor is rounded to float32 here
+            require(request.tables.empty(), "no tables");
             auto queries = std::make_shared<GuestQueries>(guest.take(), std::move(argument));
             request.dense.push_back(
                 {column, std::move(name), {}, take_floor<float>(floor), std::move(queries)});
@@ -250,8 +273,11 @@ void bind_request(py::module_& m) {
             for (std::string const& scale : scales) taken.push_back(take_scale(scale));
             request.fusion = {take_fusion(kind), std::move(weights), rank_constant,
                               std::move(taken),  complete,           balance};
-            require(request.fusion.kind != Fusion::Kind::kNone || request.n_arms() == 1,
+            std::size_t const n_tables = std::max<std::size_t>(request.tables.size(), 1);
+            require(request.fusion.kind != Fusion::Kind::kNone || request.n_arms() == n_tables,
                     "a fusion for several arms");
+            require(request.lexical.size() % n_tables == 0 && request.dense.size() % n_tables == 0,
+                    "as many arms in each table");
             request.min_fused = take_floor<double>(min_fused);
             request.normalize = normalize;
           },

@@ -31,17 +31,19 @@ std::size_t run_of(ResolvedScopes const& scopes) {
 }
 
 // By (scope, filter): equal neighbours of that order are a group.
-QueryGroups::QueryGroups(Request const& request) : group_of(request.n_queries) {
+QueryGroups::QueryGroups(Request const& request, std::uint32_t table)
+    : group_of(request.n_queries) {
+  std::span<std::uint32_t const> const scopes = request.scopes_of(table);
   std::vector<std::pair<std::uint64_t, std::uint32_t>> order;  // ((scope, filter), query)
   order.reserve(request.n_queries);
   for (std::uint32_t q = 0; q < request.n_queries; ++q)
-    order.emplace_back(std::uint64_t{request.scope_of[q]} << 32 | request.filter_of[q], q);
+    order.emplace_back(std::uint64_t{scopes[q]} << 32 | request.filter_of[q], q);
   std::sort(order.begin(), order.end());
   by_group.reserve(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
     std::uint32_t const query = order[i].second;
     if (i == 0 || order[i].first != order[i - 1].first) {
-      scope_of.push_back(request.scope_of[query]);
+      scope_of.push_back(scopes[query]);
       filter_of.push_back(request.filter_of[query]);
     }
     group_of[query] = static_cast<std::uint32_t>(scope_of.size()) - 1;
@@ -49,8 +51,9 @@ QueryGroups::QueryGroups(Request const& request) : group_of(request.n_queries) {
   }
 }
 
-Audience::Audience(Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes)
-    : groups_(request), tiles_(groups_.scope_of.size()) {
+Audience::Audience(Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes,
+                   std::uint32_t table)
+    : groups_(request, table), tiles_(groups_.scope_of.size()) {
   parallel_runs(tiles_.size(), run_of(scopes), request.threads, [&](int, std::size_t group) {
     tiles_[group].reserve(snapshot.segments.size());
     std::uint32_t const number = groups_.filter_of[group];
@@ -60,6 +63,14 @@ Audience::Audience(Snapshot const& snapshot, Request const& request, ResolvedSco
           select_tiles(*snapshot.segments[s], scopes[groups_.scope_of[group]][s], filter));
     }
   });
+}
+
+Audiences::Audiences(Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes,
+                     bool whole) {
+  if (whole || request.tables.empty()) whole_.emplace(snapshot, request, scopes);
+  tables_.reserve(request.tables.size());
+  for (std::uint32_t table = 0; table < request.tables.size(); ++table)
+    tables_.emplace_back(snapshot, request, scopes, table);
 }
 
 bool Audience::sees(std::size_t group, std::uint32_t segment, Row row) const {

@@ -2,6 +2,7 @@
 // rows of one snapshot that a group may see.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,9 +17,9 @@ ResolvedScopes resolve_scopes(Snapshot const& snapshot, Request const& request);
 // takes longer than handing it out.
 std::size_t run_of(ResolvedScopes const& scopes);
 
-// The distinct (scope, filter) pairs of a batch.
+// The distinct (scope, filter) pairs of a batch, the scopes whole or of one table.
 struct QueryGroups {
-  explicit QueryGroups(Request const& request);
+  explicit QueryGroups(Request const& request, std::uint32_t table = kAllTables);
 
   std::vector<std::uint32_t> group_of;   // [n_queries]
   std::vector<std::uint32_t> by_group;   // [n_queries] the queries, group after group
@@ -31,7 +32,8 @@ using GroupTiles = std::vector<std::vector<SelectedTile>>;
 
 class Audience {
  public:
-  Audience(Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes);
+  Audience(Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes,
+           std::uint32_t table = kAllTables);
 
   std::size_t n_groups() const { return groups_.scope_of.size(); }
   std::uint32_t group_of(std::size_t query) const { return groups_.group_of[query]; }
@@ -44,6 +46,24 @@ class Audience {
  private:
   QueryGroups groups_;
   std::vector<GroupTiles> tiles_;  // [n_groups]
+};
+
+// The audiences of a request's arms: one of the whole scopes, or one for each table.
+class Audiences {
+ public:
+  // whole: also that of the whole scopes where arms have tables.
+  Audiences(Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes,
+            bool whole);
+
+  Audience const& of(std::uint32_t table) const {
+    return table == kAllTables ? whole_.value() : tables_[table];
+  }
+  // One of them, for what is alike in all: the order of queries, say.
+  Audience const& any() const { return whole_ ? *whole_ : tables_.front(); }
+
+ private:
+  std::optional<Audience> whole_;
+  std::vector<Audience> tables_;
 };
 
 // Calls f(segment, row) for every row of the tiles, by segment and row.

@@ -43,6 +43,23 @@ void append_part(std::string& out, CellPart const& part, std::size_t row) {
       part);
 }
 
+// The encoded value that a cell begins with.
+std::string_view first_part(std::string_view cell) {
+  switch (cell.front()) {
+    case kBool:
+      return cell.substr(0, 2);
+    case kInt:
+      return cell.substr(0, 1 + sizeof(std::int64_t));
+    case kString: {
+      std::uint32_t n;
+      std::memcpy(&n, cell.data() + 1, sizeof n);
+      return cell.substr(0, 1 + sizeof n + n);
+    }
+    default:
+      return cell.substr(0, 1);
+  }
+}
+
 }  // namespace
 
 void append_cell_value(std::string& out, CellValue const& value) {
@@ -67,27 +84,16 @@ std::string encode_cell(std::span<CellPart const> parts, std::size_t row) {
   return out;
 }
 
+std::string_view cell_part(std::string_view cell, std::size_t part) {
+  for (; part > 0 && !cell.empty(); --part) cell.remove_prefix(first_part(cell).size());
+  return cell.empty() ? cell : first_part(cell);
+}
+
 bool cell_matches(std::string_view cell, std::span<std::optional<std::string> const> pattern) {
   for (std::optional<std::string> const& part : pattern) {
-    std::size_t length = 1;
-    switch (cell.front()) {
-      case kBool:
-        length = 2;
-        break;
-      case kInt:
-        length = 1 + sizeof(std::int64_t);
-        break;
-      case kString: {
-        std::uint32_t n;
-        std::memcpy(&n, cell.data() + 1, sizeof n);
-        length = 1 + sizeof n + n;
-        break;
-      }
-      default:
-        break;
-    }
-    if (part && cell.substr(0, length) != *part) return false;
-    cell.remove_prefix(length);
+    std::string_view const value = first_part(cell);
+    if (part && value != *part) return false;
+    cell.remove_prefix(value.size());
   }
   return true;
 }

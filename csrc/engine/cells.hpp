@@ -22,6 +22,9 @@ std::string encode_cell(std::span<CellPart const> parts, std::size_t row);
 using CellValue = std::variant<std::monostate, bool, std::int64_t, std::string_view>;
 void append_cell_value(std::string& out, CellValue const& value);
 
+// The encoded value of a cell's part; nothing where it has fewer.
+std::string_view cell_part(std::string_view cell, std::size_t part);
+
 // Whether an encoded cell has these encoded parts; none = any value.
 bool cell_matches(std::string_view cell, std::span<std::optional<std::string> const> pattern);
 

@@ -84,7 +84,20 @@ class ArmScale {
   Moments moments_{0.0, 0.0};
 };
 
-Fuser::Fuser(Request const& request) : request_(request), n_arms_(request.n_arms()) {}
+Fuser::Fuser(Request const& request) : request_(request), n_arms_(request.n_arms()) {
+  std::size_t const n_tables = std::max<std::size_t>(request.tables.size(), 1);
+  std::size_t const n_scanned = request.lexical.size() + request.dense.size();
+  n_arms_a_doc_ = n_scanned / n_tables + request.listed.size();
+  for (std::uint32_t arm = 0; arm < n_scanned; ++arm)
+    (arm < request.lexical.size() ? lexical_ : dense_).push_back(arm);
+  auto const in_order = [&](auto const& arms, std::size_t first) {
+    return [&, first](std::uint32_t a, std::uint32_t b) {
+      return arms[a - first].table < arms[b - first].table;
+    };
+  };
+  std::stable_sort(lexical_.begin(), lexical_.end(), in_order(request.lexical, 0));
+  std::stable_sort(dense_.begin(), dense_.end(), in_order(request.dense, request.lexical.size()));
+}
 Fuser::~Fuser() = default;
 
 void Fuser::rank(Pool const& pool) {
@@ -96,26 +109,36 @@ void Fuser::rank(Pool const& pool) {
   }
 }
 
-// The weights of one query. With a balance those of the lexical and of the dense arms are shares of
-// 1: what tells candidates apart counts, and an arm whose candidates all score near its best does
-// not tell them apart.
+// The weights of one query.
 void Fuser::weigh(Pool const& pool) {
-  Fusion const& fusion = request_.fusion;
-  weights_ = fusion.weights;
+  weights_ = request_.fusion.weights;
   weights_.resize(n_arms_, 1.0);
-  if (!fusion.balance) return;
-  std::size_t const n_lexical = request_.lexical.size(), n_dense = request_.dense.size();
-  if (n_lexical == 0 || n_dense == 0) return;
+  if (!request_.fusion.balance || lexical_.empty() || dense_.empty()) return;
+  // A document lies in one table, so each has a balance of its own.
+  std::size_t const n_tables = std::max<std::size_t>(request_.tables.size(), 1);
+  std::size_t const n_lexical = lexical_.size() / n_tables, n_dense = dense_.size() / n_tables;
+  for (std::size_t table = 0; table < n_tables; ++table) {
+    balance(pool, std::span(lexical_).subspan(table * n_lexical, n_lexical),
+            std::span(dense_).subspan(table * n_dense, n_dense));
+  }
+}
+
+// With a balance the weights of the lexical and of the dense arms are shares of 1: what tells
+// candidates apart counts, and an arm whose candidates all score near its best does not tell them
+// apart.
+void Fuser::balance(Pool const& pool, std::span<std::uint32_t const> lexical_arms,
+                    std::span<std::uint32_t const> dense_arms) {
+  Fusion const& fusion = request_.fusion;
   struct Kind {
-    std::size_t begin, end;
+    std::span<std::uint32_t const> arms;
     double weight = 0.0;  // of its arms that scored something
     double mean = 0.0;    // of their scaled scores, an arm as its weight
   };
-  Kind lexical{0, n_lexical}, dense{n_lexical, n_lexical + n_dense};
+  Kind lexical{lexical_arms}, dense{dense_arms};
   for (Kind* kind : {&lexical, &dense}) {
-    for (std::size_t arm = kind->begin; arm < kind->end; ++arm)
+    for (std::uint32_t const arm : kind->arms)
       if (scales_[arm].any()) kind->weight += weights_[arm];
-    for (std::size_t arm = kind->begin; arm < kind->end; ++arm) {
+    for (std::uint32_t const arm : kind->arms) {
       weights_[arm] = kind->weight > 0.0 ? weights_[arm] / kind->weight : 0.0;
       if (!scales_[arm].any()) continue;
       double sum = 0.0;
@@ -128,8 +151,8 @@ void Fuser::weigh(Pool const& pool) {
   double share = dense_share(*fusion.balance, lexical.mean, dense.mean);
   if (lexical.weight == 0.0) share = 1.0;
   if (dense.weight == 0.0) share = 0.0;
-  for (std::size_t arm = 0; arm < n_lexical; ++arm) weights_[arm] *= 1.0 - share;
-  for (std::size_t arm = dense.begin; arm < dense.end; ++arm) weights_[arm] *= share;
+  for (std::uint32_t const arm : lexical.arms) weights_[arm] *= 1.0 - share;
+  for (std::uint32_t const arm : dense.arms) weights_[arm] *= share;
 }
 
 double Fuser::score(Pool const& pool, std::uint32_t doc) {
@@ -149,29 +172,39 @@ double Fuser::score(Pool const& pool, std::uint32_t doc) {
   }
   if (fusion.kind != Fusion::Kind::kMax) return sum_largest_first(contributions_);
   // A missing component counts 0, so with one the maximum is never below 0.
-  bool const all = contributions_.size() == n_arms_;
+  bool const all = contributions_.size() == n_arms_a_doc_;
   double score = 0.0;
   if (!contributions_.empty())
     score = *std::max_element(contributions_.begin(), contributions_.end());
   return all ? score : std::max(score, 0.0);
 }
 
-// What normalize divides by: the most that a document can get.
+// What normalize divides by: the most that a document can get, whatever its table.
 double Fuser::best(Pool const& pool) {
   Fusion const& fusion = request_.fusion;
   if (fusion.kind == Fusion::Kind::kNone) return out_.docs.front().score;
-  contributions_.clear();
-  for (std::size_t arm = 0; arm < n_arms_; ++arm) {
-    if (fusion.kind == Fusion::Kind::kRrf) {
-      bool const found = !pool.lists[arm].empty();
-      contributions_.push_back(found ? rrf_term(weights_[arm], fusion.rank_constant, 1) : 0.0);
-    } else {
-      contributions_.push_back(weights_[arm] * scales_[arm].best());
+  double most = 0.0;
+  std::size_t const n_scanned = lexical_.size() + dense_.size();
+  for (std::uint32_t table = 0; table < std::max<std::size_t>(request_.tables.size(), 1); ++table) {
+    contributions_.clear();
+    for (std::size_t arm = 0; arm < n_arms_; ++arm) {
+      std::uint32_t const own = arm < lexical_.size() ? request_.lexical[arm].table
+                                : arm < n_scanned     ? request_.dense[arm - lexical_.size()].table
+                                                      : kAllTables;
+      if (own != kAllTables && own != table) continue;
+      if (fusion.kind == Fusion::Kind::kRrf) {
+        bool const found = !pool.lists[arm].empty();
+        contributions_.push_back(found ? rrf_term(weights_[arm], fusion.rank_constant, 1) : 0.0);
+      } else {
+        contributions_.push_back(weights_[arm] * scales_[arm].best());
+      }
     }
+    double const found = fusion.kind == Fusion::Kind::kMax
+                             ? *std::max_element(contributions_.begin(), contributions_.end())
+                             : sum_largest_first(contributions_);
+    most = std::max(most, found);
   }
-  if (fusion.kind == Fusion::Kind::kMax)
-    return *std::max_element(contributions_.begin(), contributions_.end());
-  return sum_largest_first(contributions_);
+  return most;
 }
 
 FusedList const& Fuser::fuse(Pool const& pool) {

@@ -40,11 +40,15 @@ class Fuser {
  private:
   void rank(Pool const& pool);
   void weigh(Pool const& pool);
+  void balance(Pool const& pool, std::span<std::uint32_t const> lexical,
+               std::span<std::uint32_t const> dense);
   double score(Pool const& pool, std::uint32_t doc);
   double best(Pool const& pool);
 
   Request const& request_;
   std::size_t n_arms_;
+  std::size_t n_arms_a_doc_;                    // in which one document can be
+  std::vector<std::uint32_t> lexical_, dense_;  // arms, those of a table beside each other
   FusedList out_;
   std::vector<ArmScale> scales_;       // by arm
   std::vector<double> weights_;        // by arm

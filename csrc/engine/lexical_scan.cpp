@@ -65,7 +65,7 @@ void scan_in_shares(Request const& request, LexicalPostings const& postings, std
 
 std::vector<std::vector<std::vector<Candidate>>> scan_lexical_arms(
     Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes,
-    Audience const& audience, LexicalScorers const& scorers, LexicalPostings const& postings) {
+    Audiences const& audiences, LexicalScorers const& scorers, LexicalPostings const& postings) {
   std::size_t const n_arms = request.lexical.size();
   Lists lists(n_arms, std::vector<std::vector<Candidate>>(request.n_queries));
   if (n_arms == 0) return lists;
@@ -73,15 +73,16 @@ std::vector<std::vector<std::vector<Candidate>>> scan_lexical_arms(
   std::vector<LexicalScratch> scratch(threads);
   auto const scan = [&](int worker, std::uint32_t query, std::size_t arm, LexicalShare share) {
     LexicalScratch& own = scratch[static_cast<std::size_t>(worker)];
-    std::uint32_t const scope = request.scope_of[query];
+    LexicalRequest const& asked = request.lexical[arm];
+    std::uint32_t const scope = request.scopes_of(asked.table)[query];
+    Audience const& audience = audiences.of(asked.table);
     GroupTiles const& tiles = audience.tiles(audience.group_of(query));
     own.best.reset(request.depth);
     for (std::uint32_t s = 0; s < snapshot.segments.size(); ++s) {
       SegmentView const& view = *snapshot.segments[s];
       bool const is_whole = request.filter_of[query] == kNone32 && view.n_dead() == 0;
       LexicalRows const rows{view, s, scopes[scope][s], tiles[s], is_whole, share};
-      scan_lexical(rows, request.lexical[arm], scorers[arm][query], postings[arm].at(query, s),
-                   own);
+      scan_lexical(rows, asked, scorers[arm][query], postings[arm].at(query, s), own);
     }
     return own.best.take();
   };
@@ -90,7 +91,7 @@ std::vector<std::vector<std::vector<Candidate>>> scan_lexical_arms(
     return lists;
   }
   // Queries of a group one after the other: their postings are the same ones, more or less.
-  std::span<std::uint32_t const> const order = audience.by_group();
+  std::span<std::uint32_t const> const order = audiences.any().by_group();
   std::size_t const share =
       std::clamp<std::size_t>(order.size() / (threads * kSharesAThread), 1, kMostQueries);
   parallel_for(

@@ -15,6 +15,6 @@ using LexicalPostings = std::vector<ArmPostings>;            // [lexical arm]
 // The best `depth` of each query in each lexical arm, as [arm][query].
 std::vector<std::vector<std::vector<Candidate>>> scan_lexical_arms(
     Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes,
-    Audience const& audience, LexicalScorers const& scorers, LexicalPostings const& postings);
+    Audiences const& audiences, LexicalScorers const& scorers, LexicalPostings const& postings);
 
 }  // namespace hyrecall

@@ -89,11 +89,15 @@ Execution::Execution(Snapshot const& snapshot, Request const& request)
   }
 }
 
-// Of each scope, the documents with text and their tokens.
+// Of each scope that the arm reads, the documents with text and their tokens.
 std::vector<CellTextStatistics> Execution::sum_scopes(std::size_t arm) const {
   std::size_t const column = request_.lexical[arm].column;
   std::vector<CellTextStatistics> sums(request_.scopes.size());
+  std::vector<bool> is_read(sums.size());
+  for (std::uint32_t const scope : request_.scopes_of(request_.lexical[arm].table))
+    is_read[scope] = true;
   parallel_runs(sums.size(), run_of(scopes_), request_.threads, [&](int, std::size_t scope) {
+    if (!is_read[scope]) return;
     for (std::size_t s = 0; s < snapshot_.segments.size(); ++s) {
       for (std::uint32_t cell : scopes_[scope][s].cells) {
         CellTextStatistics const one = snapshot_.segments[s]->text_statistics(column, cell);
@@ -110,26 +114,26 @@ void Execution::find_leaves(std::size_t arm) {
   LexicalRequest const& lexical = request_.lexical[arm];
   std::size_t const n_segments = snapshot_.segments.size();
   std::vector<CellTextStatistics> const sums = sum_scopes(arm);
+  std::span<std::uint32_t const> const scope_of = request_.scopes_of(lexical.table);
   statistics_[arm].resize(request_.n_queries);
   std::vector<PostingScratch> scratch(static_cast<std::size_t>(std::max(request_.threads, 1)));
-  parallel_runs(request_.n_queries, run_of(scopes_), request_.threads,
-                [&](int worker, std::size_t q) {
-                  auto const& query = queries_[arm][q];
-                  if (!query) return;
-                  CellTextStatistics const& sum = sums[request_.scope_of[q]];
-                  QueryStatistics statistics{sum.n_docs, sum.total_length,
-                                             QueryStatistics::DocFreqs(query->leaves.size(), 0)};
-                  std::map<std::size_t, std::set<std::string>> expanded;
-                  for (std::size_t s = 0; s < n_segments; ++s) {
-                    std::span<LeafPostings> const leaves = postings_[arm].at(q, s);
-                    find_postings(*snapshot_.segments[s], lexical.column,
-                                  scopes_[request_.scope_of[q]][s], *query, expanded, lexical.name,
-                                  scratch[static_cast<std::size_t>(worker)], leaves);
-                    for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf)
-                      statistics.doc_freqs[leaf] += leaves[leaf].doc_freq;
-                  }
-                  statistics_[arm][q] = std::move(statistics);
-                });
+  parallel_runs(
+      request_.n_queries, run_of(scopes_), request_.threads, [&](int worker, std::size_t q) {
+        auto const& query = queries_[arm][q];
+        if (!query) return;
+        CellTextStatistics const& sum = sums[scope_of[q]];
+        QueryStatistics statistics{sum.n_docs, sum.total_length,
+                                   QueryStatistics::DocFreqs(query->leaves.size(), 0)};
+        std::map<std::size_t, std::set<std::string>> expanded;
+        for (std::size_t s = 0; s < n_segments; ++s) {
+          std::span<LeafPostings> const leaves = postings_[arm].at(q, s);
+          find_postings(*snapshot_.segments[s], lexical.column, scopes_[scope_of[q]][s], *query,
+                        expanded, lexical.name, scratch[static_cast<std::size_t>(worker)], leaves);
+          for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf)
+            statistics.doc_freqs[leaf] += leaves[leaf].doc_freq;
+        }
+        statistics_[arm][q] = std::move(statistics);
+      });
 }
 
 std::vector<std::vector<Bm25Query>> Execution::make_scorers(Statistics const& statistics) const {
@@ -155,7 +159,6 @@ std::vector<std::vector<Bm25Query>> Execution::make_scorers(Statistics const& st
 
 std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
   std::size_t const n_lexical = request_.lexical.size();
-  std::size_t const n_dense = request_.dense.size();
   require_like(statistics, statistics_);
   std::vector<std::vector<Bm25Query>> scorers = make_scorers(statistics);
   bool const is_on_device = snapshot_.device != nullptr;
@@ -165,18 +168,19 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
       arm.guest->read(arm.guest_begin, end);
   }
   Lists scanned;
-  std::optional<Audience> audience;  // a device finds a dense arm's rows by itself
-  if (n_lexical > 0 || !request_.listed.empty() || !is_on_device)
-    audience.emplace(snapshot_, request_, scopes_);
+  bool const is_listed = !request_.listed.empty();
+  std::optional<Audiences> audiences;  // a device finds a dense arm's rows by itself
+  if (n_lexical > 0 || is_listed || !is_on_device)
+    audiences.emplace(snapshot_, request_, scopes_, is_listed);
   if (n_lexical > 0)
-    scanned = scan_lexical_arms(snapshot_, request_, scopes_, *audience, scorers, postings_);
-  if (is_on_device && n_dense > 0) {
-    QueryGroups const groups(request_);
-    for (DenseRequest const& arm : request_.dense)
+    scanned = scan_lexical_arms(snapshot_, request_, scopes_, *audiences, scorers, postings_);
+  for (DenseRequest const& arm : request_.dense) {
+    if (is_on_device) {
+      QueryGroups const groups(request_, arm.table);
       scanned.push_back(snapshot_.device->scan(snapshot_, request_, arm, scopes_, groups));
-  } else {
-    for (DenseRequest const& arm : request_.dense)
-      scanned.push_back(scan_dense(snapshot_, request_, arm, *audience));
+    } else {
+      scanned.push_back(scan_dense(snapshot_, request_, arm, audiences->of(arm.table)));
+    }
   }
 
   std::vector<Pool> pools(request_.n_queries);
@@ -185,7 +189,8 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
     Joining& own = joining[static_cast<std::size_t>(worker)];
     own.listed.clear();
     for (ListedRequest const& arm : request_.listed) {
-      own.listed.push_back(list_candidates(snapshot_, *audience, audience->group_of(q),
+      Audience const& audience = audiences->of(kAllTables);
+      own.listed.push_back(list_candidates(snapshot_, audience, audience.group_of(q),
                                            arm.queries[q], arm.floor, request_.depth));
     }
     own.lists.clear();
@@ -209,6 +214,7 @@ Pool Execution::complete(std::size_t query, std::vector<std::vector<Bm25Query>> 
       float& score = pool.scores[doc * n_arms + arm];
       if (score != kNoScore) continue;
       Pool::Doc const& d = pool.docs[doc];
+      if (!is_in_table(lexical.table, query, d)) continue;
       Segment const& segment = snapshot_.segments[d.segment]->segment();
       if (is_whole) {  // what matches is in the list
         score = segment.p.lexical[lexical.column]->has(d.row) ? 0.0f : kNoScore;
@@ -227,10 +233,17 @@ Pool Execution::complete(std::size_t query, std::vector<std::vector<Bm25Query>> 
       float& score = pool.scores[doc * n_arms + arm];
       if (score != kNoScore) continue;
       Pool::Doc const& d = pool.docs[doc];
+      if (!is_in_table(dense.table, query, d)) continue;
       score = score_dense(snapshot_.segments[d.segment]->segment(), dense, query, d.row);
     }
   }
   return pool;  // a listed arm says nothing of what it does not list
+}
+
+// Whether an arm of a table may score a document of the query's scope.
+bool Execution::is_in_table(std::uint32_t table, std::size_t query, Pool::Doc const& doc) const {
+  return table == kAllTables ||
+         scopes_[request_.tables[table][query]][doc.segment].contains(doc.row);
 }
 
 void Execution::require_authorised(std::size_t query, std::uint32_t segment, Row row) const {

@@ -43,6 +43,7 @@ class Execution {
   std::vector<CellTextStatistics> sum_scopes(std::size_t arm) const;
   void find_leaves(std::size_t arm);
   std::vector<std::vector<Bm25Query>> make_scorers(Statistics const& statistics) const;
+  bool is_in_table(std::uint32_t table, std::size_t query, Pool::Doc const& doc) const;
   Pool complete(std::size_t query, std::vector<std::vector<Bm25Query>> const& scorers,
                 Joining& joining) const;
 

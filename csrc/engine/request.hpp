@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct Floor {
   bool passes(T score) const { return !set || (strict ? score > value : score >= value); }
 };
 
+inline constexpr std::uint32_t kAllTables = ~std::uint32_t{0};
+
 struct LexicalRequest {
   std::size_t column = 0;  // of Segment::Parts::lexical
   std::string name;
@@ -35,6 +38,7 @@ struct LexicalRequest {
   std::shared_ptr<text::Analyzer const> analyzer;
   std::vector<std::optional<TextQuery>> queries;  // [n_queries]
   Floor<float> floor;
+  std::uint32_t table = kAllTables;  // of Request::tables
 };
 
 struct DenseRequest {
@@ -45,6 +49,7 @@ struct DenseRequest {
   // Instead of queries: rows of a tensor on the device, from guest_begin on.
   std::shared_ptr<GuestQueries> guest{};
   std::size_t guest_begin = 0;
+  std::uint32_t table = kAllTables;  // of Request::tables
 
   DenseQuery const& query(std::size_t q) const {
     return guest == nullptr ? queries.at(q) : guest->query(guest_begin + q);
@@ -84,6 +89,9 @@ struct Request {
   std::size_t first_query = 0;                       // its number in the batch that slice() cut
   std::vector<std::shared_ptr<Scope const>> scopes;  // distinct
   std::vector<std::uint32_t> scope_of;               // [n_queries]
+  // Parts of every query's scope, as numbers of scopes: [table][n_queries]. An arm of a table sees
+  // nothing else. Either every lexical and dense arm has a table, each table as many, or none has.
+  std::vector<std::vector<std::uint32_t>> tables;
   std::vector<std::shared_ptr<FilterProgram const>> filters;  // distinct
   std::vector<std::uint32_t> filter_of;                       // [n_queries], kNone32 = none
   std::vector<LexicalRequest> lexical;
@@ -99,6 +107,12 @@ struct Request {
   Settings settings{};
   bool is_read = false;  // an execution has taken its arms: no more are added
 
+  // Divides every query's scope by the value of one part of a cell: a table for each of these
+  // encoded values, and one for all others.
+  void divide(std::size_t part, std::span<std::string const> values);
+  std::span<std::uint32_t const> scopes_of(std::uint32_t table) const {
+    return table == kAllTables ? scope_of : tables[table];
+  }
   std::size_t n_arms() const { return lexical.size() + dense.size() + listed.size(); }
   // The queries [begin, end) as a request of their own: a batch of any size runs in pieces, with
   // the same bits.

@@ -167,20 +167,18 @@ def _explain(hits: Hits, hit: Hit) -> Explanation:
     execution = _core.Execution(hits._state.snapshot, request)
 
     def fused(place: Place) -> tuple[float, tuple[Component, ...]]:
-        parts = []
-        for at, arm in enumerate(plan.arms):
+        parts = {}
+        for at in _arms_of(hits, place):
+            arm = plan.arms[at]
             if at < plan.n_lexical:
-                scored = _lexical(hits, place, at, arm, execution)
+                scored = _lexical(hits, place, at, execution)
             elif arm in plan.extra:  # its score came with the request
                 scored = {"score": place.scores[at], "evidence": place.evidence.get(arm)}
             else:
-                scored = _dense(hits, place, at, arm)
-            parts.append({"arm": arm, "rank": place.ranks[at], **scored})
+                scored = _dense(hits, place, at)
+            parts[at] = {"arm": arm, "rank": place.ranks[at], **scored}
         score, added = _fuse(hits, place.query, parts)
-        return score, tuple(
-            Component(contribution=contribution, **part)
-            for part, contribution in zip(parts, added, strict=True)
-        )
+        return score, tuple(Component(contribution=added[at], **parts[at]) for at in parts)
 
     arrays = hits._arrays
     if "from_fill" in arrays and arrays["from_fill"][hit._at]:
@@ -211,17 +209,30 @@ def contributions(hits: Hits, hit: Hit) -> list[float]:
     With ``normalize`` in its unit, so that they still add up.
     """
     plan = hits._plan
-    known = [{"score": hit.arm_score(arm), "rank": hit.arm_rank(arm)} for arm in plan.arms]
-    _, parts = _fuse(hits, hit.query, known)
+    known = {
+        at: {"score": hit.arm_score(arm), "rank": hit.arm_rank(arm)}
+        for at, arm in enumerate(plan.arms)
+    }
+    _, added = _fuse(hits, hit.query, known)
     best = float(_scales(hits, hit.query)[-1]) if plan.normalize else 1.0
-    return [part / best if best > 0 else 0.0 for part in parts]
+    sums = dict.fromkeys(plan.bases, 0.0)  # a row lies in one table
+    for at, base in enumerate(plan.bases):
+        sums[base] += added[at] / best if best > 0 else 0.0
+    return list(sums.values())
 
 
-def _lexical(
-    hits: Hits, place: Place, at: int, arm: str, execution: _core.Execution
-) -> dict[str, Any]:
+def _arms_of(hits: Hits, place: Place) -> list[int]:
+    """Give the arms that may see a row: those of its table, and those without one."""
     plan = hits._plan
-    segment, row = place.segment, place.row
+    if plan.tables is None:
+        return list(range(len(plan.arms)))
+    values = hits._state.segments[place.segment].column(plan.tables.column).slice(place.row, 1)
+    return [at for at in range(len(plan.arms)) if plan.in_table(at, values)[0]]
+
+
+def _lexical(hits: Hits, place: Place, at: int, execution: _core.Execution) -> dict[str, Any]:
+    plan = hits._plan
+    segment, row, arm = place.segment, place.row, plan.bases[at]
     column = hits._state.segments[segment].lexical[arm]
     doc_length = column.doc_length(row)
     leaves = execution.leaves(at, 0)
@@ -253,9 +264,9 @@ def _lexical(
     }
 
 
-def _dense(hits: Hits, place: Place, at: int, arm: str) -> dict[str, Any]:
+def _dense(hits: Hits, place: Place, at: int) -> dict[str, Any]:
     row = place.row
-    column = hits._state.segments[place.segment].dense[arm]
+    column = hits._state.segments[place.segment].dense[hits._plan.bases[at]]
     query = hits._plan.request.query_vector(at - hits._plan.n_lexical, place.query)[: column.dim]
     math = _core.arithmetic
     inverse_query_norm = math.inverse_norm(query) if len(query) else 0.0
@@ -273,16 +284,21 @@ def _dense(hits: Hits, place: Place, at: int, arm: str) -> dict[str, Any]:
     }
 
 
-def _fuse(hits: Hits, query: int, parts: list[dict[str, Any]]) -> tuple[float, list[float]]:
-    """Join the components as csrc/engine/fusion.cpp does; the pool's scales came with the hits."""
+def _fuse(
+    hits: Hits, query: int, parts: dict[int, dict[str, Any]]
+) -> tuple[float, dict[int, float]]:
+    """Join the components as csrc/engine/fusion.cpp does; the pool's scales came with the hits.
+
+    ``parts`` are by the arm's place; gives the score and what each arm adds.
+    """
     plan = hits._plan
     math = _core.arithmetic
     fusion = plan.fusion
     scales = _scales(hits, query)
-    added = []
+    added = {}
     present = []
-    for at, part in enumerate(parts):
-        weight = float(scales[2 * len(parts) + at])
+    for at, part in parts.items():
+        weight = float(scales[2 * len(plan.arms) + at])
         score, rank = part["score"], part["rank"]
         if fusion is None:
             value = score
@@ -295,9 +311,9 @@ def _fuse(hits: Hits, query: int, parts: list[dict[str, Any]]) -> tuple[float, l
             if isinstance(fusion, DBSF):
                 score = math.dbsf_scale(score, *numbers)
             else:
-                score = _scaled(fusion.scale_of(plan.arms[at]), score, *numbers)
+                score = _scaled(fusion.scale_of(plan.bases[at]), score, *numbers)
             value = weight * score
-        added.append(0.0 if value is None else value)
+        added[at] = 0.0 if value is None else value
         if value is not None:
             present.append(value)
     if isinstance(fusion, Max):

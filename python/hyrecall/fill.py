@@ -10,7 +10,7 @@ import numpy.typing as npt
 from hyrecall import _core
 from hyrecall.arms.listed import newest_rows
 from hyrecall.plan import IndexFacts, Plan
-from hyrecall.segments import State, document_numbers
+from hyrecall.segments import State, document_numbers, gather_column
 
 if TYPE_CHECKING:
     from hyrecall.pools import Pool
@@ -46,7 +46,8 @@ def fill_lists(
     assert plan.asks is not None
     asks = plan.asks[first_query : first_query + len(counts)]
     if fill.when == "one_arm":
-        may |= asks.sum(axis=1) == 1
+        _, firsts = np.unique(plan.bases, return_index=True)  # arms of several tables count once
+        may |= asks[:, firsts].sum(axis=1) == 1
     need = np.where(may & asked, np.maximum(wanted - counts, 0), 0)
     if not need.any():
         return pool
@@ -68,12 +69,15 @@ def fill_lists(
     added |= {"segment": segment, "row": row, "from_fill": np.ones(len(query), np.bool_)}
     added["score"] = np.where(blank[query], 1.0, 0.0)
     for arm in range(plan.n_lexical):
-        columns = [part.lexical[plan.arms[arm]] for part in state.segments]
+        columns = [part.lexical[plan.bases[arm]] for part in state.segments]
         has_text = np.array(
             [columns[s].doc_length(int(r)) is not None for s, r in zip(segment, row, strict=True)],
             np.bool_,
         )
         scored = has_text & ~blank[query] & asks[query, arm]
+        if plan.tables is not None:
+            values = gather_column(state.segments, segment, row, plan.tables.column)
+            scored &= plan.in_table(arm, values)
         added["arm_scores"][:, arm] = np.where(scored, 0.0, added["arm_scores"][:, arm])
     joined = {name: np.concatenate([pool.arrays[name], added[name]]) for name in added}
     order = np.argsort(np.concatenate([held, query]), kind="stable")

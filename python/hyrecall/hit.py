@@ -60,7 +60,7 @@ class QueryHits(Sequence["Hit"]):
 
     @property
     def n_candidates(self) -> dict[str, int]:
-        """How many documents each arm that ran put into its list."""
+        """How many documents each arm put into its list; arms of a table as ``"table.arm"``."""
         arms = self._hits._plan.arms
         sizes = self._hits._arrays["list_sizes"].reshape(-1, len(arms))[self.query]
         return dict(zip(arms, sizes.tolist(), strict=True))

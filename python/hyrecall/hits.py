@@ -176,28 +176,31 @@ class Hits:
 
     def arm_scores(self, arm: str) -> pa.Array:
         """Give an arm's score of every hit, float32; null where it was not computed."""
-        at = self._arm(arm)
-        if at is None:
+        places = self._places(arm)
+        if not places:
             return pa.nulls(self.n_hits, pa.float32())
-        values = self._arrays["arm_scores"].reshape(-1, len(self._plan.arms))[:, at]
+        scores = self._arrays["arm_scores"].reshape(-1, len(self._plan.arms))
+        values = scores[:, places].max(axis=1)  # a row lies in one table
         return pa.array(values, pa.float32(), mask=values == -np.inf)
 
     def arm_ranks(self, arm: str) -> pa.Array:
         """Give an arm's rank of every hit, int32 from 1; null outside the arm's list."""
-        at = self._arm(arm)
-        if at is None:
+        places = self._places(arm)
+        if not places:
             return pa.nulls(self.n_hits, pa.int32())
-        values = self._arrays["arm_ranks"].reshape(-1, len(self._plan.arms))[:, at]
+        ranks = self._arrays["arm_ranks"].reshape(-1, len(self._plan.arms))
+        values = ranks[:, places].max(axis=1)
         return pa.array(values, pa.int32(), mask=values == 0)
 
     @cached_property
     def _arms(self) -> tuple[str, ...]:
         return (*self._facts.arms, *self._plan.extra)
 
-    def _arm(self, arm: str) -> int | None:
-        if arm not in self._arms:
+    def _places(self, arm: str) -> list[int]:
+        """Give where an arm stands among those that ran: once for each table, once, or nowhere."""
+        if arm not in self._arms and arm not in self._plan.arms:
             raise error(OptionError, "arm", f"an arm of {list(self._arms)}", repr(arm))
-        return self._plan.arms.index(arm) if arm in self._plan.arms else None
+        return self._plan.places(arm)
 
     def to_arrow(self) -> pa.Table:
         """Give all hits as a table.

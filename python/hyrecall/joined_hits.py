@@ -72,7 +72,7 @@ class JoinedHits(Hits):
         return self._of_arm(arm, pa.int32())
 
     def _of_arm(self, arm: str, kind: pa.DataType) -> pa.Array:
-        self._arm(arm)  # refuses an arm that no part knows
+        self._places(arm)  # refuses an arm that no part knows
         return self._in_order([_known(part, arm, kind) for part in self._parts])
 
     def only(self, asked: npt.NDArray[np.bool_]) -> Hits:

@@ -167,8 +167,8 @@ class Shaper:
         return self._ordered(scored)
 
     def _rerank(self, stage: Rerank, pool: Pool) -> Pool:
-        at = self._plan.arms.index(vector_arm(self._facts, stage))
-        scores = pool.arrays["arm_scores"][:, at].astype(np.float64)
+        places = self._plan.places(vector_arm(self._facts, stage))
+        scores = pool.arrays["arm_scores"][:, places].max(axis=1).astype(np.float64)
         return self._permuted(pool, np.where(np.isneginf(scores), np.nan, scores), stage.window)
 
     def _rerank_by(self, stage: RerankBy, pool: Pool, first_query: int) -> tuple[Pool, str | None]:

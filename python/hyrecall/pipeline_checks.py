@@ -33,7 +33,7 @@ def check_shaping(facts: IndexFacts, plan: Plan) -> None:
             text_column(facts, stage)
         if isinstance(stage, Rerank | Dedup | MMR):
             arm = vector_arm(facts, stage)
-            if isinstance(stage, Rerank) and arm not in plan.arms:
+            if isinstance(stage, Rerank) and not plan.places(arm):
                 wish = f"an arm that runs ({list(plan.arms)} do)"
                 raise error(OptionError, "Rerank.vector", wish, repr(arm))
 

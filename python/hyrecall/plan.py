@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hyrecall import _core
 from hyrecall.arms.batch import Candidates
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from hyrecall.analyzer import Analyzer
     from hyrecall.graph_states import BoundGraphs
     from hyrecall.queries import TextQuery
-    from hyrecall.recipe import Fill, TieBreak
+    from hyrecall.recipe import Fill, Tables, TieBreak
     from hyrecall.scoring import Above
 
 __all__ = ["Floors", "IndexFacts", "Options", "Plan", "Texts", "is_shaped"]
@@ -91,6 +92,7 @@ class Options(NamedTuple):
     bound: BoundGraphs = _NOTHING  # the states of those that are bound already
     expansion: object = None
     tie_break: tuple[TieBreak, ...] = ()
+    tables: Tables | None = None
     fill: Fill | None = None
     blank: tuple[int, ...] = ()  # queries that get nothing but what fills
     said: object = None  # the texts as the caller gave them, where a recipe reads them its way
@@ -125,6 +127,22 @@ class Plan(NamedTuple):
     bound: BoundGraphs = _NOTHING
     asked: npt.NDArray[np.bool_] | None = None
     asks: npt.NDArray[np.bool_] | None = None  # [n_queries, n_arms], where lists are filled
+    tables: Tables | None = None
+    bases: tuple[str, ...] = ()  # without the table's name: the index's arm behind each of arms
+
+    def places(self, arm: str) -> list[int]:
+        """Return where an arm stands among those that run: once for each table, or once."""
+        pairs = zip(self.arms, self.bases, strict=True)
+        return [at for at, names in enumerate(pairs) if arm in names]
+
+    def in_table(self, at: int, values: pa.Array) -> npt.NDArray[np.bool_]:
+        """Say of rows, by their values in the column of tables, which of them an arm may see."""
+        if self.tables is None or self.arms[at] == self.bases[at]:
+            return np.ones(len(values), np.bool_)
+        names = self.tables.all_names
+        found = pc.index_in(values, pa.array(self.tables.names, values.type))
+        table = found.fill_null(len(self.tables.names)).to_numpy(zero_copy_only=False)
+        return np.asarray(table == names.index(self.arms[at].removesuffix(f".{self.bases[at]}")))
 
     def phase_of(self, query: int) -> Phase | None:
         """Give the weights of a query's signals; None where no stage weighs them."""

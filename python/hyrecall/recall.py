@@ -76,7 +76,7 @@ def run_recall(
     expansion = read_expansion(options.expansion)
     with _core.arithmetic.RoundToNearest():  # weights and floors are computed here
         plan = make_plan(facts, state, options)
-    for arm in plan.arms[plan.n_lexical :]:
+    for arm in dict.fromkeys(plan.bases[plan.n_lexical :]):
         for segment in state.segments:
             segment.check(arm)  # does nothing but after open(verify="structure"), once
     check_shaping(facts, plan)
@@ -87,7 +87,7 @@ def run_recall(
     shaper = Shaper(facts, state, plan, now=asked_at, texts=texts, reaches=reaches)
     planned = time.perf_counter()
     pieces, notes, steps = [], list(plan.notes), {"plan": planned - started}
-    lexical = plan.arms[: plan.n_lexical]
+    lexical = plan.bases[: plan.n_lexical]
     piece = SHAPED_QUERIES if plan.is_shaped else BATCH_QUERIES
     try:
         for begin in range(0, plan.n_queries, piece) or (0,):
@@ -113,7 +113,7 @@ def run_recall(
     trace = Trace(
         device=device,
         n_queries=plan.n_queries,
-        arms=plan.arms,
+        arms=tuple(dict.fromkeys(plan.bases)),
         depth=plan.depth,
         milliseconds={step: seconds * 1e3 for step, seconds in steps.items()},
         degraded=tuple(note for stage in shaper.traces for note in stage.notes),
@@ -161,6 +161,7 @@ def _run_piece(
         "fusion": time.perf_counter() - ranked,
     }
     empty = [(arm, q) for at, arm in enumerate(lexical) for q in execution.empty_queries(at)]
+    empty = list(dict.fromkeys(empty))  # of several tables, once
     return execution, arrays, empty, seconds
 
 

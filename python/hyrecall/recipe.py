@@ -14,12 +14,12 @@ from hyrecall.arms.regex import Edges, Regex, without_edges
 from hyrecall.arms.tags import Tags
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 from hyrecall.expansion import Context, Expansion, SharedTags, read_expansion
-from hyrecall.recipe_parts import Dense, Fill, Lexical, TieBreak, plain_floor
+from hyrecall.recipe_parts import Dense, Fill, Lexical, Tables, TieBreak, plain_floor
 from hyrecall.scoring import BM25, DBSF, RRF, Above, Fusion, Max, WeightedSum
 from hyrecall.shaping import MMR, Stage, check_stages
 from hyrecall.shaping.checks import boolean, integer, text
 
-__all__ = ["Dense", "Fill", "Lexical", "Recipe", "TieBreak"]
+__all__ = ["Dense", "Fill", "Lexical", "Recipe", "Tables", "TieBreak"]
 
 OnEmpty: TypeAlias = Literal["newest", "empty", "error"]
 
@@ -53,6 +53,8 @@ class Recipe:
     semantic : {"default", "opt-in"}, default "default"
         Whether a store of the recipe has vectors where nobody says which: of the packaged model.
         "opt-in": only those of an embedder that is named.
+    tables : Tables, optional
+        Arms for each table of the rows, as where facts, summaries and dialogue lie apart.
     budget_mmr : MMR, optional
         What chooses where a call of a store gives a token budget; ``shaping`` holds what always
         runs.
@@ -102,6 +104,7 @@ class Recipe:
     fuse_one_arm: bool = False
     semantic: Literal["default", "opt-in"] = "default"
     budget_mmr: MMR | None = None
+    tables: Tables | None = None
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -138,6 +141,7 @@ class Recipe:
         if self.analyzer is not None:
             text("analyzer", self.analyzer)
         _check_part("budget_mmr", self.budget_mmr, MMR)
+        _check_part("tables", self.tables, Tables)
 
     def _take(self, name: str, kind: Any, wish: str) -> tuple[Any, ...]:
         """Take a setting of several parts; one alone is a tuple of one."""
@@ -216,6 +220,8 @@ class Recipe:
         if self.analyzer is not None:
             lines.append(f"  analyzer  {self.analyzer}")
         lines += [f"  arm       {_show(arm)}" for arm in (*self.arms, *self.more)]
+        if self.tables is not None:
+            lines.append(f"  tables    {_show(self.tables)}")
         lines.append(f"  depth     {self.depth} documents an arm")
         also = ", of one arm too" if self.fuse_one_arm else ""
         lines.append(f"  fusion    {_show(self.fusion)}{also}")
@@ -251,6 +257,7 @@ def _parts() -> dict[str, type[Any]]:
         Lexical,
         Dense,
         TieBreak,
+        Tables,
         Fill,
         Regex,
         Edges,

@@ -11,7 +11,10 @@ from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.scoring import BM25, Above, Scale
 from hyrecall.shaping.checks import boolean, column_name, integer, names, plain_values
 
-__all__ = ["Dense", "Fill", "Lexical", "TieBreak", "plain_floor"]
+__all__ = ["Dense", "Fill", "Lexical", "Tables", "TieBreak", "plain_floor"]
+
+OTHER_TABLE = "other"
+"""The table of rows whose value names none."""
 
 QueryMode: TypeAlias = Literal["any", "all", "and_prefix"]
 
@@ -140,6 +143,52 @@ class TieBreak:
         object.__setattr__(self, "prefer", plain_values("prefer", self.prefer))
         if self.prefer and self.descending:
             raise error(OptionError, "prefer", "prefer or descending, not both", "both")
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Arms for each table: every arm runs once over the rows of each, with ranks of its own.
+
+    Text statistics are those of the table's rows in scope. A row lies in exactly one table, so it
+    is fused from the arms of that one.
+
+    Parameters
+    ----------
+    column : str
+        The cell column whose value is the table's name. Where an index has no such cell column, all
+        of its rows are one table; the trace says so.
+    names : tuple of str
+        The tables. Rows with any other value, or none, are the table ``"other"``.
+
+    Raises
+    ------
+    OptionError
+        No name, one given twice, or ``"other"``.
+    DTypeError
+        A column or a name that is no str.
+
+    Examples
+    --------
+    >>> Tables("table", ("facts", "dialogue")).all_names
+    ('facts', 'dialogue', 'other')
+    """
+
+    column: str
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        column_name("column", self.column)
+        object.__setattr__(self, "names", names("names", self.names))
+        given = self.names
+        if not given or len(set(given)) < len(given) or OTHER_TABLE in given:
+            wish = f"one name or more, each once, none of them {OTHER_TABLE!r}"
+            raise error(OptionError, "names", wish, repr(given))
+
+    @property
+    def all_names(self) -> tuple[str, ...]:
+        """The tables, with that of all other rows last."""
+        return (*self.names, OTHER_TABLE)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from hyrecall.errors import OptionError, error
 from hyrecall.plan import IndexFacts, Options
 from hyrecall.queries import All, Boost, Phrase, Prefix, TextQuery
 from hyrecall.queries import Any as AnyOf
-from hyrecall.recipe import Dense, Lexical, Recipe
+from hyrecall.recipe import Dense, Lexical, Recipe, Tables
 from hyrecall.scoring import DBSF, RRF, Fusion, Max, WeightedSum
 
 __all__ = ["read_words", "recipe_options"]
@@ -93,15 +93,28 @@ def recipe_options(
         normalize=recipe.normalize,
         shaping=recipe.shaping,
         tie_break=recipe.tie_break,
+        tables=_tables(facts, recipe),
         arms=recipe.more,
         fill=recipe.fill,
         expansion=recipe.expansion,
         blank=_blank(recipe, options.text, asked),
         said=options.text,
-        notes=_unused(recipe, fusion, chosen),
+        notes=(*_one_table(facts, recipe), *_unused(recipe, fusion, chosen)),
         n_queries=_n_queries(options, asked),
         asked=asked,
     )
+
+
+def _tables(facts: IndexFacts, recipe: Recipe) -> Tables | None:
+    """Give the recipe's tables where the index tells them apart."""
+    tables = recipe.tables
+    return tables if tables and tables.column in facts.schema.cell_columns else None
+
+
+def _one_table(facts: IndexFacts, recipe: Recipe) -> tuple[str, ...]:
+    if recipe.tables is None or _tables(facts, recipe) is not None:
+        return ()
+    return (f"one table: the index has no cell column {recipe.tables.column!r}",)
 
 
 def _as_lists(text: object) -> object:

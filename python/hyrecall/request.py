@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,26 +15,31 @@ from hyrecall.arms.run import Arm, add_arms, read_arms, runs, text_readers
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.filter_program import compile_filter
 from hyrecall.filters import Filter
-from hyrecall.guests import take_guest
 from hyrecall.plan import IndexFacts, Options, Plan, is_shaped
 from hyrecall.queries import lower
-from hyrecall.scope import read_scopes
+from hyrecall.request_vectors import (
+    Matrix,
+    add_dense,
+    check_arms,
+    name_vectors,
+    on_host,
+    read_vectors,
+)  # fmt: skip
+from hyrecall.scope import encode_part, read_scopes
 from hyrecall.scoring import BM25, DBSF, RRF, Fusion, Max, WeightedSum, read_floor
 from hyrecall.session_signals import read_sessions
 from hyrecall.shaping import check_stages
-from hyrecall.tensors import query_vectors, row_count
+from hyrecall.tensors import row_count
 
 if TYPE_CHECKING:
+    from hyrecall.recipe import Tables
     from hyrecall.segments import State
 
 __all__ = ["make_plan"]
 
 _NO_FILTER = 2**32 - 1
-_ALL_VALID = np.zeros(0, np.uint8)
 _PLAIN_RRF = RRF()
 _KINDS = {RRF: "rrf", WeightedSum: "weighted_sum", Max: "max", DBSF: "weighted_sum"}
-
-Matrix: TypeAlias = "tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_] | None]"
 
 
 def _count(argument: str, value: object, low: int) -> int:
@@ -51,9 +56,9 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     snapshot = state.snapshot
     extra = read_arms(facts, options.arms, options.candidates)
     texts = _read_texts(facts, options.text, text_readers(extra))
-    given = _name_vectors(facts, options.vectors)
+    given = name_vectors(facts, options.vectors)
     n_queries = _query_count(texts, given, options, extra)  # before anything of that size is made
-    guests, vectors = _read_vectors(facts, snapshot, options, given)
+    guests, vectors = read_vectors(facts, snapshot, options, given)
     limit = _count("limit", options.limit, 0)
     offset = _count("offset", options.offset, 0)
     depth = _count("depth", options.depth, 1)
@@ -63,7 +68,7 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     ready = [arm for arm in extra if runs(extra[arm], texts, options.candidates)]
     notes = tuple(f"{arm} did not run: nothing was asked" for arm in extra if arm not in ready)
     arms, weights, left_out = _choose_arms(facts, options.fusion, (*arms, *ready), tuple(extra))
-    _on_host(facts, given, [arm for arm in guests if arm not in arms])  # no search will check them
+    on_host(facts, given, [arm for arm in guests if arm not in arms])  # no search will check them
     lexical = [arm for arm in arms if arm in facts.text_arms]
     bm25 = _read_bm25(facts, options.bm25, lexical)
     stages = check_stages(options.shaping)
@@ -83,6 +88,7 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     scopes = read_scopes(facts.cell_types, snapshot, options.scope, n_queries)
     filters, filter_of = _read_filters(facts, options.filter, n_queries)
 
+    bases, arms, weights = _by_table(facts, arms, weights, options.tables)
     request = _core.Request(
         scopes=scopes,
         filters=filters,
@@ -92,14 +98,12 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
         offset=0 if shaped else offset,
         threads=facts.threads,
     )
-    for arm in lexical:
-        column = facts.text_arms.index(arm)
-        native = facts.analyzers[arm].native
-        request.add_lexical(
-            column, arm, bm25[arm].numbers, native, texts[arm], lower, floors.get(arm)
-        )
-    _add_dense(facts, request, arms, vectors, guests, given, floors)
-    chosen = [extra[arm] for arm in arms if arm in extra]
+    if options.tables is not None:
+        _divide(facts, request, options.tables)
+    tables = _numbers(options.tables)
+    _add_lexical(facts, request, lexical, texts, bm25, floors, tables)
+    add_dense(facts, request, bases, vectors, guests, given, floors, tables)
+    chosen = [extra[arm] for arm in bases if arm in extra]
     listed: dict[str, Candidates] = {}
     if chosen:
         audience = _core.arms.Audience(snapshot, request)
@@ -109,22 +113,23 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
         kind=_kind(fusion),
         weights=list(weights),
         rank_constant=fusion.rank_constant if isinstance(fusion, RRF) else 60.0,
-        scales=[_scale(fusion, arm) for arm in arms],
+        scales=[_scale(fusion, arm) for arm in bases],
         complete=getattr(fusion, "complete", True),
         balance=getattr(fusion, "balance", None),
         min_fused=read_floor("min_fused", options.min_fused),
         normalize=_bool("normalize", options.normalize),
     )
-    n_lexical, normalize = len(lexical), options.normalize
+    n_lexical, normalize = len(lexical) * len(tables), options.normalize
     notes += (*left_out, *(note for found in listed.values() for note in found.notes))
-    notes += (*options.notes, *_balance_notes(fusion, n_lexical, len(given.keys() & set(arms))))
+    notes += (*options.notes, *_balance_notes(fusion, n_lexical, len(given.keys() & set(bases))))
     return Plan(
         request, n_queries, arms, n_lexical, bm25, fusion, weights, normalize, depth, notes,
         limit, offset, stages, options.tie_break, extra=tuple(extra), listed=listed,
         fill=options.fill, blank=options.blank,
         sessions=read_sessions(facts, options.session, stages, n_queries),
         scope=options.scope, bound=options.bound, asked=options.asked,
-        asks=None if options.fill is None else _asks(arms, n_queries, texts, vectors),
+        asks=None if options.fill is None else _asks(bases, n_queries, texts, vectors),
+        tables=options.tables, bases=bases,
     )  # fmt: skip
 
 
@@ -150,52 +155,55 @@ def _asks(
     return out
 
 
-def _read_vectors(
+def _by_table(
     facts: IndexFacts,
-    snapshot: _core.Snapshot,
-    options: Options,
-    given: Mapping[str, tuple[Any, str]],
-) -> tuple[dict[str, _core.Guest], dict[str, Matrix]]:
-    """Give, by arm, the queries that the search will read where they lie, and those on the host."""
-    guests = {}
-    # Else it must be known before what is asked.
-    if snapshot.device is not None and options.asked is None and options.fill is None:
-        folder, ordinal = snapshot.device
-        for arm, (value, _) in given.items():
-            guest = take_guest(value, folder=folder, ordinal=ordinal, dim=facts.dims[arm])
-            if guest is not None:
-                guests[arm] = guest
-    return guests, _on_host(facts, given, [arm for arm in given if arm not in guests])
+    arms: tuple[str, ...],
+    weights: tuple[float, ...],
+    tables: Tables | None,
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[float, ...]]:
+    """Give each arm of the index once for each table, as "table.arm", and the others once.
+
+    Returns
+    -------
+    tuple
+        The arm without its table, its name, and its weight, of each.
+    """
+    if tables is None:
+        return arms, arms, weights
+    bases, names, shares = [], [], []
+    for arm, weight in zip(arms, weights, strict=True):
+        own = [f"{table}.{arm}" for table in tables.all_names] if arm in facts.arms else [arm]
+        names += own
+        bases += [arm] * len(own)
+        shares += [weight] * len(own)
+    return tuple(bases), tuple(names), tuple(shares)
 
 
-def _on_host(
-    facts: IndexFacts, given: Mapping[str, tuple[Any, str]], arms: Sequence[str]
-) -> dict[str, Matrix]:
-    """Read and check the vectors of these arms in host memory."""
-    return {
-        arm: query_vectors(given[arm][0], dim=facts.dims[arm], argument=given[arm][1])
-        for arm in arms
-    }
+def _numbers(tables: Tables | None) -> Sequence[int | None]:
+    return [None] if tables is None else range(len(tables.all_names))
 
 
-def _add_dense(
+def _add_lexical(
     facts: IndexFacts,
     request: _core.Request,
     arms: Sequence[str],
-    vectors: Mapping[str, Matrix],
-    guests: Mapping[str, _core.Guest],
-    given: Mapping[str, tuple[Any, str]],
+    texts: Mapping[str, Sequence[object]],
+    bm25: Mapping[str, BM25],
     floors: Mapping[str, tuple[float, bool] | None],
+    tables: Sequence[int | None],
 ) -> None:
-    for column, arm in enumerate(facts.vector_arms):
-        if arm not in arms:
-            continue
-        if arm in guests:
-            request.add_guest(column, arm, guests[arm], given[arm][1], floors.get(arm))
-        elif arm in vectors:
-            matrix, valid = vectors[arm]
-            present = _ALL_VALID if valid is None else valid.view(np.uint8)
-            request.add_dense(column, arm, matrix, present, floors.get(arm))
+    for arm in arms:
+        column, native = facts.text_arms.index(arm), facts.analyzers[arm].native
+        how, floor = bm25[arm].numbers, floors.get(arm)
+        for table in tables:
+            request.add_lexical(column, arm, how, native, texts[arm], lower, floor, table)
+
+
+def _divide(facts: IndexFacts, request: _core.Request, tables: Tables) -> None:
+    """Let every query's scope fall into tables, by a part of its cells."""
+    kind = facts.cell_types[tables.column]
+    values = [encode_part(one, tables.column, kind, "tables") for one in tables.names]
+    request.divide(facts.schema.cell_columns.index(tables.column), values)
 
 
 def _only(
@@ -234,12 +242,6 @@ def _bool(argument: str, value: object) -> bool:
     return value
 
 
-def _known(argument: str, given: Mapping[str, object], arms: Sequence[str]) -> None:
-    for arm in given:
-        if arm not in arms:
-            raise error(OptionError, argument, f"arms of {list(arms)}", repr(arm))
-
-
 def _read_texts(
     facts: IndexFacts, text: object, readers: tuple[str, ...]
 ) -> dict[str, Sequence[object]]:
@@ -249,7 +251,7 @@ def _read_texts(
     if not names:
         raise error(OptionError, "text", "None (the index has no text arm)", type(text).__name__)
     given: Mapping[str, Any] = text if isinstance(text, Mapping) else dict.fromkeys(names, text)
-    _known("text", given, names)
+    check_arms("text", given, names)
     given = {arm: listed(queries) for arm, queries in given.items()}
     for arm, queries in given.items():
         is_list = isinstance(queries, Sequence) and not isinstance(queries, str | bytes)
@@ -258,24 +260,6 @@ def _read_texts(
             got = f"{type(queries).__name__} (recall_one takes one query)"
             raise error(OptionError, argument, "a list with one entry per query", got)
     return {arm: given[arm] for arm in names if arm in given}
-
-
-def _name_vectors(facts: IndexFacts, vectors: object) -> dict[str, tuple[Any, str]]:
-    """Give (value, what to call it in messages) of each arm."""
-    if vectors is None:
-        return {}
-    names = facts.vector_arms
-    if isinstance(vectors, Mapping):
-        _known("vectors", vectors, names)
-        return {arm: (vectors[arm], f"vectors[{arm!r}]") for arm in names if arm in vectors}
-    if len(names) != 1:
-        wish = (
-            f"{{arm: array}} for arms of {list(names)}"
-            if names
-            else "None (the index has no vector arm)"
-        )
-        raise error(OptionError, "vectors", wish, type(vectors).__name__)
-    return {names[0]: (vectors, "vectors")}
 
 
 def _query_count(
@@ -312,7 +296,7 @@ def _read_bm25(facts: IndexFacts, bm25: object, texts: Sequence[str]) -> dict[st
     if not texts:
         raise error(OptionError, "bm25", "None where no text arm runs", repr(bm25))
     given = bm25 if isinstance(bm25, Mapping) else dict.fromkeys(texts, bm25)
-    _known("bm25", given, texts)
+    check_arms("bm25", given, texts)
     for arm, how in given.items():
         if not isinstance(how, BM25):
             raise error(OptionError, "bm25", "an hr.BM25 or {arm: hr.BM25}", repr(how))
@@ -330,7 +314,7 @@ def _choose_arms(
         wish = "hr.RRF, hr.WeightedSum, hr.Max or hr.DBSF"
         raise error(OptionError, "fusion", wish, repr(fusion))
     weights = dict(fusion.weights or ())
-    _known("weights", weights, (*facts.arms, *extra))
+    check_arms("weights", weights, (*facts.arms, *extra))
     for arm, weight in weights.items():
         if weight > 0 and arm not in arms:
             wish = f"no weight for an arm that does not run ({list(arms)} do)"
@@ -362,7 +346,7 @@ def _read_floors(min_score: object, arms: tuple[str, ...]) -> dict[str, tuple[fl
                 repr(min_score),
             )
         min_score = {arms[0]: min_score}
-    _known("min_score", min_score, arms)
+    check_arms("min_score", min_score, arms)
     return {arm: read_floor(f"min_score[{arm!r}]", floor) for arm, floor in min_score.items()}
 
 

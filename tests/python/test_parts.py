@@ -11,7 +11,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import arms
-from hyrecall.recipe import Dense, Fill, Lexical, Recipe, TieBreak
+from hyrecall.recipe import Dense, Fill, Lexical, Recipe, Tables, TieBreak
 from small_index import built, refused
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -46,6 +46,16 @@ REFUSED: list[tuple[Callable[[], object], type[hr.HyrecallError], str]] = [
      "prefer: expected a tuple of values, got 'xy'"),
     (lambda: Fill(None), hr.DTypeError,  # type: ignore[arg-type]
      "column: expected the name of a column, got NoneType"),
+    (lambda: Tables(3, ("a",)), hr.DTypeError,  # type: ignore[arg-type]
+     "column: expected the name of a column, got int"),
+    (lambda: Tables("t", "ab"), hr.DTypeError,  # type: ignore[arg-type]
+     "names: expected a tuple of names, got 'ab'"),
+    (lambda: Tables("t", ()), hr.OptionError,
+     "names: expected one name or more, each once, none of them 'other', got ()"),
+    (lambda: Tables("t", ("a", "other")), hr.OptionError,
+     "names: expected one name or more, each once, none of them 'other', got ('a', 'other')"),
+    (lambda: made(tables=("a",)), hr.DTypeError,
+     "tables: expected a Tables, or None, got ('a',)"),
     (lambda: hr.Dedup(0.9, keep="a", prefer="xy"), hr.DTypeError,
      "prefer: expected a tuple of values, got 'xy'"),
     (lambda: hr.Provenance("a", "xy"), hr.DTypeError,  # type: ignore[arg-type]
@@ -201,6 +211,7 @@ OTHER = {
     "tie_break": (TieBreak("tied"),), "depth": 77, "on_empty": "error", "normalize": True,
     "min_fused": hr.Above(0.625), "analyzer": "porter", "fuse_one_arm": True,
     "semantic": "opt-in", "budget_mmr": hr.MMR(0.375),
+    "tables": Tables("shelf", ("a", "b")),
 }  # fmt: skip
 
 

@@ -256,7 +256,7 @@ def test_E48_graph_and_hints_are_fused_like_other_arms_and_off_where_there_are_n
     plain = scores(ask(index))
     without = ask(index, recipe=recipe.replace(more=(arms.Listed("hints"),)))
     assert scores(without) == plain
-    assert without.trace.notes == ("hints did not run: nothing was asked",)
+    assert "hints did not run: nothing was asked" in without.trace.notes
     bare = ask(build([replace(row, tags=()) for row in rows]), recipe=recipe)
     assert scores(bare) == plain
     assert not bare.degraded

@@ -251,7 +251,7 @@ class Snapshot:
         previous: Snapshot | None,
         guests: Sequence[tuple[int, int, Guest, _Rows]],
     ) -> Snapshot:
-        """The same documents with their dense columns on a CUDA device, shared with `previous`.
+        """The documents with their dense columns on a device, shared with `previous`.
         guests: (segment, column, its rows as a tensor there, which of them each row is)."""
     def locate_rows(
         self, cell_parts: list[_ArrowArray], keys: _ArrowArray
@@ -276,9 +276,8 @@ class Scopes:
     def __init__(
         self, kinds: Sequence[str], scope_type: type, read: Callable[[object, str], list[bytes]]
     ) -> None:
-        """Take the cell columns' types, the type that holds several cells, and who gives the
-        encoded cells of what is not plain, or says what is wrong with it: read(scope, argument).
-        """
+        """Take the cell columns' types, the type that holds several cells, and who encodes cells
+        of what is not plain, or says what is wrong with it: read(scope, argument)."""
     def add(self, scope: object, n_queries: int) -> None:
         """One scope for so many queries."""
     def add_each(self, scopes: list[Any]) -> None:
@@ -299,8 +298,7 @@ class Guest:
 
     @staticmethod
     def take(gate: Gate, capsule: object, dim: int) -> Guest | None:
-        """Take over a DLPack capsule's tensor; None where it is no matrix of floats with `dim`
-        columns on the gate's device."""
+        """Take over a DLPack capsule's tensor, a matrix of floats with `dim` columns, or None."""
     @property
     def n_rows(self) -> int: ...
 
@@ -319,12 +317,10 @@ class Request:
     ) -> None: ...
     def slice(self, begin: int, end: int) -> Request:
         """The queries [begin, end) as a request of their own."""
-
     def query_vector(self, arm: int, query: int) -> npt.NDArray[np.float32]:
-        """A copy of the arm's query as the scan reads it, padded with zeros; empty where it is
-        missing.
-        """
-
+        """A copy of the arm's query, padded with zeros as the scan reads it; empty if missing."""
+    def divide(self, part: int, values: Sequence[bytes]) -> None:
+        """Divide scopes into tables by a cell's part: one for each value, then one for others."""
     def add_lexical(
         self,
         column: int,
@@ -334,11 +330,17 @@ class Request:
         queries: Sequence[object],
         lower: Callable[[object, str], _Query],
         floor: _Floor,
+        table: int | None = None,
     ) -> None:
         """lower(query, argument): the plain form of a query that is neither str nor None."""
-
     def add_dense(
-        self, column: int, name: str, vectors: npt.NDArray[np.float32], valid: _Bytes, floor: _Floor
+        self,
+        column: int,
+        name: str,
+        vectors: npt.NDArray[np.float32],
+        valid: _Bytes,
+        floor: _Floor,
+        table: int | None = None,
     ) -> None: ...
     def add_guest(self, column: int, name: str, guest: Guest, argument: str, floor: _Floor) -> None:
         """A dense arm whose queries lie on the device that it runs on; it takes the guest."""

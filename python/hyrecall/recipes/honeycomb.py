@@ -1,10 +1,11 @@
 """Distilled facts above raw dialogue, near-duplicates collapsed, recency neutral until tuned.
 
-One arm is fused too: provenance weighs ranks, so that raw dialogue does not rise where there are no
-vectors.
+Facts, summaries and dialogue are tables with arms of their own, where the index has a cell column
+``table``. One arm is fused too: provenance weighs ranks, so that raw dialogue does not rise where
+there are no vectors.
 """
 
-from hyrecall.recipe import Dense, Lexical, Recipe, TieBreak
+from hyrecall.recipe import Dense, Lexical, Recipe, Tables, TieBreak
 from hyrecall.scoring import RRF
 from hyrecall.shaping import MMR, Dedup, Provenance, Recency
 
@@ -14,6 +15,7 @@ honeycomb = Recipe(
     fusion=RRF(rank_constant=60),
     fuse_one_arm=True,
     budget_mmr=MMR(0.7),
+    tables=Tables("table", ("memory", "summary", "session")),
     shaping=(
         Provenance("source", {"memory": 1.0, "summary": 1.0, "session": 0.4}),
         Dedup(0.9, scale="unit", keep="source", prefer=("memory", "summary", "session")),
