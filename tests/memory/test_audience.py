@@ -119,10 +119,10 @@ def test_its_cost_does_not_tell_how_many_others_there_are(asked: AskedBy) -> Non
 def test_a_look_at_every_cell_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: everybody's cells are read, and one's own taken from them."""
 
-    def slow(connection: apsw.Connection, cell: Cell) -> int | None:
+    def slow(connection: apsw.Connection, cell: Cell) -> dict[int, Cell]:
         known = cells_of(connection, cell.org, cell.workspace)
-        return next((number for number, one in known.items() if one == cell), None)
+        return {number: one for number, one in known.items() if one == cell}
 
-    monkeypatch.setattr("hyrecall.memory.audience.find_cell", slow)
+    monkeypatch.setattr("hyrecall.memory.audience.find_cells", slow)
     few, many = efforts(AskedBy(ORG, WORKSPACE, "ann"))
     assert many > 10 * few

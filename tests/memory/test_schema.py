@@ -76,11 +76,17 @@ def test_an_empty_database_becomes_a_store_once(empty: apsw.Connection) -> None:
     check_format(empty, "path", writing=False)
 
 
+def is_made_anew(statement: str, statements: str) -> bool:
+    """Say whether an index is dropped, which holds nothing of its own, to be made with more."""
+    dropped = re.fullmatch(r"DROP INDEX (\w+)", statement)
+    return dropped is not None and f"INDEX {dropped[1]} ON" in statements
+
+
 def test_every_format_only_adds() -> None:
     assert [one.format for one in MIGRATIONS] == list(range(1, FORMAT + 1))
     for one in MIGRATIONS:
         for statement in statements(one.statements):
-            assert ADDS.match(statement), statement
+            assert ADDS.match(statement) or is_made_anew(statement, one.statements), statement
     assert not ADDS.match("DROP TABLE versions")
     assert not ADDS.match("ALTER TABLE versions RENAME COLUMN kind TO sort")
 

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 import apsw
 
 from hyrecall.errors import DTypeError, OptionError, ScopeError, error
-from hyrecall.memory.cells import Cell, cells_of, find_cell, has_named_users
+from hyrecall.memory.cells import Cell, cells_of, find_cells, has_named_users
 from hyrecall.memory.fields import check_user
 from hyrecall.memory.matches import Reading, ReadPolicyFault
 from hyrecall.memory.roster import ReadPolicy, agents_of_group, read_policy
@@ -213,6 +213,5 @@ def _others(
 
 
 def _known(connection: apsw.Connection, cells: Iterable[Cell]) -> dict[int, Cell]:
-    """Give those of some cells in which something was ever kept."""
-    found = ((find_cell(connection, cell), cell) for cell in cells)
-    return {number: cell for number, cell in found if number is not None}
+    """Give those of some cells in which something was ever kept, of every table."""
+    return {number: one for cell in cells for number, one in find_cells(connection, cell).items()}

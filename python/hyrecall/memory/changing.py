@@ -15,7 +15,7 @@ from hyrecall.errors import DTypeError, NotFoundError, OptionError, ScopeError, 
 from hyrecall.memory import edge_rows, writing
 from hyrecall.memory.asking import read_seconds
 from hyrecall.memory.audience import EVERYONE, AskedBy, audience
-from hyrecall.memory.cells import Cell, cell_of
+from hyrecall.memory.cells import Cell, cell_of, lookup_order
 from hyrecall.memory.degradation import Degradation
 from hyrecall.memory.erasing import erase
 from hyrecall.memory.fact_rows import as_episode, assert_fact
@@ -288,8 +288,8 @@ _HAS_VECTOR = "SELECT embedding IS NOT NULL FROM versions WHERE row = ?"
 def own(connection: apsw.Connection, by: AskedBy) -> dict[int, Cell]:
     """Give the cells of a user itself: what a policy lets it read, it must not write."""
     mine = audience(connection, replace(by, is_agent=False)).cells
-    # Private before global, where both have an id.
-    return dict(sorted(mine.items(), key=lambda one: (one[1].visibility != "private", one[0])))
+    # Private before global, where both have an id; of several tables, by name.
+    return dict(sorted(mine.items(), key=lambda one: lookup_order(*one)))
 
 
 def _owned(connection: apsw.Connection, by: AskedBy, key: str) -> tuple[Cell, Episode]:

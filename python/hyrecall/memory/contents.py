@@ -8,6 +8,7 @@ from typing import Any
 
 import apsw
 
+from hyrecall._core.arithmetic import unit_scale
 from hyrecall.hit import QueryHits
 from hyrecall.hits import Hits
 from hyrecall.memory.audience import Audience
@@ -61,12 +62,19 @@ def matches_of(
         context=context,
         edges=_edges(connection, one, places, matches, context, seen) if with_edges else (),
         phase=one.phase,
-        tiers=dict.fromkeys(hits.trace.arms, 0) | one.n_candidates,
+        tiers=_tiers(hits, one),
         scopes=seen.readings,
         faults=seen.faults,
         rows=tuple(hit["row"] for hit in kept),
     )
     return Matches(matches, found, hits=one, places=places)
+
+
+def _tiers(hits: Hits, one: QueryHits) -> dict[str, int]:
+    """Count what each arm found, also of those that another arm ran in the place of."""
+    found = one.n_candidates
+    has_tables = {name.rpartition(".")[2] for name in found if name not in hits.trace.arms}
+    return {arm: 0 for arm in hits.trace.arms if arm not in has_tables} | found
 
 
 # A part of a match, and the column of hits that has it.
@@ -85,8 +93,10 @@ _COLUMNS = {
 def _parts(
     hit: dict[str, Any], of: QueryHits, at: int, context: tuple[tuple[Episode, ...], ...]
 ) -> MatchParts:
-    ranks = {arm: hit[f"{arm}_rank"] for arm in of.n_candidates}
+    ranks = {arm: of[at].arm_rank(arm) for arm in of.n_candidates}
+    cosine = hit["embedding_score"]
     return MatchParts(
+        similarity=None if cosine is None else unit_scale(cosine),
         **{name: hit.get(column) for name, column in _COLUMNS.items()},
         fused=hit.get("fused_score", hit["score"]),  # without stages they are one
         recency=hit.get("recency_score", hit.get("recency_factor")),
@@ -140,7 +150,8 @@ def _edges(
     """Give the edges between matches and context: first those whose own text was found."""
     numbers = {cell: number for number, cell in seen.cells.items()}
     shown = [one.episode for one in matches] + [one for near in context for one in near]
-    nodes = ((numbers[cell_of(one)], one.id) for one in shown)
+    homes = ((numbers.get(cell_of(one)._replace(source=None)), one.id) for one in shown)
+    nodes = [(number, key) for number, key in homes if number is not None]
     found = edges_between(connection, tuple(dict.fromkeys(nodes)))
     arms = [arm for arm in hits.n_candidates if arm == EDGES]
     named = dict.fromkeys(hits[at].evidence(arm) for arm in arms for at in places)

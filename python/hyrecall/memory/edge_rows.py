@@ -9,7 +9,15 @@ from typing import Any, NamedTuple
 import apsw
 
 from hyrecall.errors import KeyConflictError, error
-from hyrecall.memory.cells import Cell, cell_of, cells_by_number, find_cell, make_cell
+from hyrecall.memory.cells import (
+    Cell,
+    cell_of,
+    cells_by_number,
+    find_cell,
+    find_cells,
+    home_of_edges,
+    make_cell,
+)
 from hyrecall.memory.codec import from_json, to_json, to_micros
 from hyrecall.memory.schema import take_sequence
 from hyrecall.memory.sound import checksum, is_text, rows, warn_of_damage
@@ -23,6 +31,7 @@ __all__ = [
     "edges_changed_since",
     "edges_in",
     "incident",
+    "is_elsewhere",
     "is_sound_edge",
     "link",
     "unlink",
@@ -113,7 +122,16 @@ def unlink_incident(
     reason: str | None,
     now: datetime,
 ) -> int:
-    """Take away the edges of a cell that one of the nodes takes part in; give how many."""
+    """Take away the edges of a cell that one of the nodes takes part in; give how many.
+
+    Where memories lie in tables, a node is an id in any of them: it is there as long as one is.
+    """
+    home = home_of_edges(connection, cell)
+    if home is None:
+        return 0
+    if home != cell:
+        nodes = [key for key in nodes if not is_elsewhere(connection, home, cell, key)]
+    cell = home
     select = (
         "SELECT DISTINCT e.id FROM participants p JOIN edges e ON e.cell = p.cell "
         f"AND e.id = p.edge WHERE p.cell = ? AND p.node IN {_LISTED} AND e.status = 'live' "
@@ -121,6 +139,17 @@ def unlink_incident(
     )
     keys = [key for (key,) in connection.execute(select, (cell, to_json(tuple(nodes))))]
     return _delete(connection, cell, keys, reason, now)
+
+
+def is_elsewhere(connection: apsw.Connection, home: int, cell: int, key: str) -> bool:
+    """Say whether another table of the same user has a live memory of that id."""
+    (one,) = cells_by_number(connection, [home]).values()
+    others = set(find_cells(connection, one)) - {cell}
+    select = (
+        "SELECT EXISTS (SELECT 1 FROM documents d JOIN versions v USING (cell, id, version) "
+        f"WHERE d.cell IN {_LISTED} AND d.id = ? AND v.status = 'live')"
+    )
+    return bool(connection.execute(select, (to_json(tuple(others)), key)).get)
 
 
 def unlink_all(

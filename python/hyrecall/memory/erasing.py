@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import apsw
 
 from hyrecall.errors import CorruptStoreError, StoreError
+from hyrecall.memory.cells import home_of_edges
 from hyrecall.memory.codec import to_json
 from hyrecall.memory.database import Database
+from hyrecall.memory.edge_rows import is_elsewhere
 from hyrecall.memory.selection import Selection, selected
 
 __all__ = ["Erased", "erase"]
@@ -108,10 +110,13 @@ def _delete_selected(connection: apsw.Connection, selection: Selection, cells: s
             n_rows += connection.changes()
         if n_rows:  # an edge may name a memory that never was here: it stays
             n_deleted += 1
+            home = home_of_edges(connection, cell)
+            if home is None or (home != cell and is_elsewhere(connection, home, cell, key)):
+                continue
             connection.execute(
                 "DELETE FROM edges WHERE cell = ?1 AND id IN "
                 "(SELECT edge FROM participants WHERE cell = ?1 AND node = ?2)",
-                (cell, key),
+                (home, key),
             )
     connection.execute(
         f"UPDATE versions SET successor = NULL WHERE cell IN {_LISTED} AND successor IN {_LISTED}",

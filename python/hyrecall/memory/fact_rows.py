@@ -14,7 +14,7 @@ import apsw
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.memory.cells import Cell, cell_of, cells_by_number, make_cell
+from hyrecall.memory.cells import FACT_SOURCE, Cell, cell_of, cells_by_number, make_cell
 from hyrecall.memory.codec import (
     CHECKED,
     N_CHECKED,
@@ -72,7 +72,7 @@ class FactVersion:
 def as_episode(fact: Fact) -> Episode:
     """Give the episode by which a fact is found."""
     fields = {
-        **cell_of(fact).identity(),
+        **home_of(fact).identity(),
         "id": fact.id,
         "output": fact.text,
         "kind": KIND,
@@ -80,6 +80,11 @@ def as_episode(fact: Fact) -> Episode:
         "metadata": fact.metadata,
     }
     return Episode.model_validate(fields, context=AS_KEPT)
+
+
+def home_of(fact: Fact) -> Cell:
+    """Return the cell of a fact."""
+    return cell_of(fact)._replace(source=FACT_SOURCE)
 
 
 # ---- writing: inside a transaction ----
@@ -103,7 +108,7 @@ def assert_fact(
     KeyConflictError
         The cell has the id.
     """
-    cell = cell_of(fact)
+    cell = home_of(fact)
     number = make_cell(connection, cell)
     slot = list(_slot(connection, number, fact))
     later = [

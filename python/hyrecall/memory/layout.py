@@ -17,13 +17,15 @@ import xxhash
 from hyrecall.analyzer import Analyzer
 from hyrecall.errors import OptionError, error
 from hyrecall.graph_schema import GraphSchema
+from hyrecall.memory.cells import FACT_SOURCE
 from hyrecall.recipe import Recipe
 from hyrecall.schema import Schema, Text
 
 __all__ = ["CELL", "EDGES", "Column", "Layout", "layout_of"]
 
-CELL = ("org", "workspace", "user", "visibility")
-"""The columns that are a row's cell."""
+CELL = {"org": "org", "workspace": "workspace", "user": "user", "visibility": "visibility",
+        "table": "source"}  # fmt: skip
+"""The columns that are a row's cell, and what they are called in the table of cells."""
 
 _REVISION = 1
 """Raised when the same rows of a store would become other rows of an index."""
@@ -52,7 +54,7 @@ _BOTH = """CASE WHEN trim(v.input) = '' THEN v.output WHEN trim(v.output) = '' T
 _COLUMNS = {
     "id": Column("d.id", _TEXT),
     "key": Column("d.id", _TEXT),
-    **{name: Column(f"c.{name}", _TEXT) for name in CELL},
+    **{name: Column(f"c.{column}", _TEXT) for name, column in CELL.items()},
     "input": Column("v.input", _TEXT),
     "output": Column("v.output", _TEXT),
     "text": Column(_BOTH, _TEXT),
@@ -65,7 +67,7 @@ _COLUMNS = {
     "data": Column("v.metadata", _TEXT),
     "row": Column("v.row", pa.int64()),
     "kind": Column("v.kind", _TEXT),
-    "source": Column("v.source", _TEXT),
+    "source": Column(f"iif(f.row IS NULL, v.source, '{FACT_SOURCE}')", _TEXT),
     "session_id": Column("v.session_id", _TEXT),
     "occurred_at": Column("v.occurred_at", _TIME),
     "created_at": Column("v.occurred_at", _TIME),
@@ -103,7 +105,7 @@ EDGES = {
 
 _EDGE_SCHEMA = GraphSchema(
     key="id",
-    cell=CELL,
+    cell=tuple(CELL),
     text=("relationship", "description"),
     participants="participants",
     attributes="recorded_at",
@@ -146,7 +148,7 @@ class Layout:
         """The schema of the index of documents."""
         return Schema(
             key=self.key,
-            cell=CELL,
+            cell=tuple(CELL),
             text={"text": Text(*self.texts)},
             vector="embedding",
             attributes=_ATTRIBUTES,

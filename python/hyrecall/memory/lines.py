@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from hyrecall.errors import OptionError, error
-from hyrecall.memory.cells import Cell, cell_of
+from hyrecall.memory.cells import Cell
 from hyrecall.memory.codec import decode_vector
 from hyrecall.memory.fields import AS_KEPT, Label, Name, Time, User
 from hyrecall.memory.types import Edge, Episode, Fact, Status, Visibility
@@ -40,6 +40,7 @@ class VersionLine(BaseModel):
     org: User = None
     workspace: User = None
     visibility: Visibility = "private"
+    table: Label = None
     version: _Number = 1
     status: Status = "live"
     reason: str | None = None
@@ -56,7 +57,7 @@ class VersionLine(BaseModel):
     @property
     def cell(self) -> Cell:
         """The cell it lies in."""
-        return cell_of(self)
+        return Cell(self.org, self.workspace, self.user_id, self.visibility, self.table)
 
     def read_episode(self) -> Episode | None:
         """Check the content and give it."""

@@ -7,7 +7,7 @@ from datetime import datetime
 import apsw
 
 from hyrecall.errors import CorruptStoreError, KeyConflictError, OptionError, error
-from hyrecall.memory.cells import cell_of, find_cell, make_cell
+from hyrecall.memory.cells import cell_of, find_cell
 from hyrecall.memory.codec import CHECKED, N_CHECKED, is_sound, to_columns, to_micros
 from hyrecall.memory.edge_rows import edge_ever, link
 from hyrecall.memory.fact_rows import FACT_COLUMNS, as_episode, put_interval, read_fact
@@ -15,6 +15,7 @@ from hyrecall.memory.lines import AgentLine, VersionLine
 from hyrecall.memory.roster import ReadPolicy, read_policy, set_policy
 from hyrecall.memory.schema import take_sequence
 from hyrecall.memory.sound import is_text, rows
+from hyrecall.memory.tables import cell_of_line
 from hyrecall.memory.types import Edge, Episode, Fact
 from hyrecall.memory.version_rows import Embedding, insert_version
 from hyrecall.memory.writing import Written
@@ -52,7 +53,7 @@ def merge_version(connection: apsw.Connection, line: VersionLine) -> bool:
     embedding = line.read_embedding()
     if (episode is None) != (line.status == "deleted") or (line.fact and line.content):
         raise error(OptionError, "content", "content or a fact unless it is deleted", line.status)
-    cell = make_cell(connection, line.cell)
+    cell = cell_of_line(connection, line)
     if _is_there(connection, cell, line, episode, fact):
         return False
     select = "SELECT version FROM documents WHERE cell = ? AND id = ?"

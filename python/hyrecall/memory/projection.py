@@ -45,7 +45,7 @@ __all__ = [
 
 BATCH_ROWS = 50_000
 
-_CELL = "c.checksum, c.cell, c.org, c.workspace, c.user, c.visibility"
+_CELL = ", ".join(("c.checksum", "c.cell", *(f"c.{column}" for column in CELL.values())))
 _N_CELL = _CELL.count(",") + 1
 _USABLE = "(?1 IS NULL OR v.embedding_model = ?1) AND length(v.embedding) = ?2 * 4"
 _DOCUMENTS = """documents d JOIN versions v ON (v.cell, v.id, v.version) = (d.cell, d.id, d.version)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from hyrecall.errors import CorruptStoreError, error
-from hyrecall.memory.cells import cells_by_number
+from hyrecall.memory.cells import Cell, cells_by_number
 from hyrecall.memory.codec import (
     CHECKED,
     content_of,
@@ -31,6 +31,7 @@ __all__ = [
     "episodes_of_rows",
     "head_row",
     "history",
+    "homes_of_rows",
     "is_sound_vector",
     "last_changes",
     "live_rows",
@@ -117,6 +118,14 @@ def episodes_of_rows(
     else:
         damaged |= bad
     return found
+
+
+def homes_of_rows(connection: apsw.Connection, numbers: Sequence[int]) -> list[tuple[Cell, str]]:
+    """Return cell and id of the documents of version rows; of one that is gone, nothing."""
+    select = f"SELECT cell, id FROM versions WHERE row IN {_LISTED} ORDER BY row"
+    found = list(rows(connection, select, (to_json(tuple(numbers)),)))
+    homes = cells_by_number(connection, {cell for cell, _ in found})
+    return [(homes[cell], key) for cell, key in found if cell in homes]
 
 
 def head_row(connection: apsw.Connection, cell: int, key: str) -> int | None:

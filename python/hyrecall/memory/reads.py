@@ -12,6 +12,7 @@ from hyrecall.errors import OptionError, error
 from hyrecall.memory.adapting import weighted
 from hyrecall.memory.asking import read_ask, read_tags
 from hyrecall.memory.audience import EVERYONE, AskedBy, _Everyone, audience, read_partition
+from hyrecall.memory.cells import lookup_order
 from hyrecall.memory.edge_rows import incident
 from hyrecall.memory.fact_rows import KIND
 from hyrecall.memory.fields import check_id, flag
@@ -146,11 +147,7 @@ class Reads:
 def _own_first(cells: dict[int, Any], by: AskedBy) -> list[tuple[int, Any]]:
     """Give cells in the order in which an id is looked up: own before others', private first."""
 
-    def place(one: tuple[int, Any]) -> tuple[bool, bool, int]:
-        number, cell = one
-        return cell.user != by.user, cell.visibility != "private", number
-
-    return sorted(cells.items(), key=place)
+    return sorted(cells.items(), key=lambda one: (one[1].user != by.user, lookup_order(*one)))
 
 
 def _order(last: Change) -> tuple[bool, int]:

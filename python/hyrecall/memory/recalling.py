@@ -27,7 +27,6 @@ from hyrecall.memory.adapting import hints_arm
 from hyrecall.memory.asking import Ask, Hints
 from hyrecall.memory.audience import AskedBy, Audience, audience
 from hyrecall.memory.bounded import Bounded
-from hyrecall.memory.cells import cell_of
 from hyrecall.memory.contents import matches_of
 from hyrecall.memory.database import Database
 from hyrecall.memory.degradation import Degradation, DegradedReason
@@ -35,7 +34,7 @@ from hyrecall.memory.fact_rows import facts_of_rows
 from hyrecall.memory.follower import Follower
 from hyrecall.memory.layout import Layout
 from hyrecall.memory.matches import Facts, Found, Matches
-from hyrecall.memory.reading import episodes_of_rows
+from hyrecall.memory.reading import episodes_of_rows, homes_of_rows
 from hyrecall.memory.ready import BEHIND, IndexNotReadyError, Ready
 from hyrecall.memory.sessions import InProcessSessions, SessionName, SessionTracker
 from hyrecall.memory.types import EpisodeMatch, IsolationWarning
@@ -114,7 +113,7 @@ def recall(means: Means, ask: Ask) -> Matches:
         _record(means, ask, matches, now, reasons)
     if ask.touch and matches:
         with means.database.transaction() as connection:
-            touch(connection, [(cell_of(one.episode), one.episode.id) for one in matches], now)
+            touch(connection, homes_of_rows(connection, matches._found.rows), now)
     return matches.with_reasons(*reasons)
 
 
@@ -155,7 +154,12 @@ def _ranked(
             reason = Degradation(fault.reason, fault.detail)
         except (CorruptIndexError, MemoryError) as fault:
             _log.warning("the index cannot be asked: %s", type(fault).__name__)
-            reason = Degradation(DegradedReason.INDEX_UNAVAILABLE, type(fault).__name__)
+            told = type(fault).__name__
+            if vector is not None and isinstance(fault, CorruptIndexError):  # of words, perhaps not
+                failed = Degradation(DegradedReason.INDEX_UNAVAILABLE, f"embedding: {told}")
+                reasons, vector = (*reasons, failed), None
+                continue
+            reason = Degradation(DegradedReason.INDEX_UNAVAILABLE, told)
         else:
             damaged: set[int] = set()
             with means.database.reading() as connection:

@@ -85,7 +85,7 @@ def _kept(folder: Path, header: Header) -> tuple[dict[Identity, int], set[Identi
         database = Database.open(folder, read_only=True, accept_loss=True)
     except (StoreFormatError, CorruptStoreError):
         return {}, set()
-    cells = ", ".join(f"c.{name}" for name in CELL)
+    cells = ", ".join(f"c.{column}" for column in CELL.values())
     documents = f"SELECT {cells}, d.id, d.version FROM documents d JOIN cells c USING (cell)"
     edges = f"SELECT {cells}, e.id FROM edges e JOIN cells c USING (cell)"
     try:
@@ -127,6 +127,7 @@ def _version(row: dict[str, Any]) -> VersionLine:
     )
     return VersionLine(
         **_where(row),
+        table=row["table"],
         version=row["version"],
         recorded_at=row["updated_at"],
         content=VersionLine.content_of(episode),

@@ -12,6 +12,7 @@ format goes on reading a newer file, and writing it where the newer format says 
 - ``checksum`` covers what never changes of a row, ``embedding_checksum`` the vector and its model;
   :mod:`hyrecall.memory.sound` computes them. Null: the row is of format 1, and is not checked.
 - ``cells`` gives every combination of org, workspace, user and visibility a number; null is none.
+  Where ``meta.tables`` is 1, memories of another source lie in another cell.
 """
 
 from __future__ import annotations
@@ -33,9 +34,11 @@ __all__ = [
     "MIGRATIONS",
     "Migration",
     "check_format",
+    "has_tables",
     "is_empty",
     "meta",
     "migrate",
+    "set_tables",
     "show_newest",
     "take_sequence",
 ]
@@ -181,7 +184,23 @@ CREATE TEMP VIEW versions AS
   SELECT *, NULL AS checksum, NULL AS embedding_checksum FROM main.versions;
 CREATE TEMP VIEW facts AS SELECT *, NULL AS checksum FROM main.facts;
 CREATE TEMP VIEW edges AS SELECT *, NULL AS checksum FROM main.edges;
-CREATE TEMP VIEW cells AS SELECT *, NULL AS checksum FROM main.cells;
+CREATE TEMP VIEW cells AS SELECT *, NULL AS checksum, NULL AS source FROM main.cells;
+"""
+
+
+# The index has more columns, and those of before first: an older program finds its cells by it. It
+# makes none with a source, and a store that has any is closed to it: see `divide_tables`.
+_FORMAT_3 = """
+ALTER TABLE cells ADD COLUMN source TEXT;
+DROP INDEX cells_identity;
+CREATE UNIQUE INDEX cells_identity ON cells (
+  ifnull(org, ''), org IS NULL, ifnull(workspace, ''), workspace IS NULL,
+  ifnull(user, ''), user IS NULL, visibility, ifnull(source, ''), source IS NULL
+);
+"""
+
+_BEFORE_3 = """
+CREATE TEMP VIEW IF NOT EXISTS cells AS SELECT *, NULL AS source FROM main.cells;
 """
 
 
@@ -211,7 +230,10 @@ class Migration:
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(1, _FORMAT_1),
     Migration(2, _FORMAT_2, before=_BEFORE_2),
+    Migration(3, _FORMAT_3, before=_BEFORE_3),
 )
+
+_TABLES = 3  # the format that knows them
 
 FORMAT = MIGRATIONS[-1].format
 """The newest format, which this version writes."""
@@ -220,6 +242,17 @@ FORMAT = MIGRATIONS[-1].format
 def meta(connection: apsw.Connection, name: str) -> Any:
     """Give a value of the table ``meta``."""
     return connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).get
+
+
+def has_tables(connection: apsw.Connection) -> bool:
+    """Say whether memories of other sources lie in other cells."""
+    return bool(meta(connection, "tables"))
+
+
+def set_tables(connection: apsw.Connection) -> None:
+    """Let memories of other sources lie in other cells; older programs are shut out."""
+    facts = {"tables": 1, "min_reader": _TABLES, "min_writer": _TABLES}
+    connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(facts.items()))
 
 
 def take_sequence(connection: apsw.Connection, n: int = 1) -> int:
@@ -259,6 +292,8 @@ def migrate(
         }
         connection.executemany("INSERT OR IGNORE INTO meta VALUES (?, ?)", list(facts.items()))
         least = {"min_reader": wanted[-1].min_reader, "min_writer": wanted[-1].min_writer}
+        if has_tables(connection):
+            least = {name: max(value, _TABLES) for name, value in least.items()}
         connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(least.items()))
         connection.pragma("application_id", APPLICATION_ID)
         connection.pragma("user_version", wanted[-1].format)

@@ -136,7 +136,7 @@ def _has_erased_rows(folder: Path, connection: apsw.Connection) -> bool:
     nodes, edges = (folder / part for part in PARTS)
     if any(set(batch.column("row").to_pylist()) - kept for batch in saved_rows(nodes)):
         return True
-    select = f"SELECT e.id, {', '.join(CELL)} FROM edges e JOIN cells USING (cell)"
+    select = f"SELECT e.id, {', '.join(CELL.values())} FROM edges e JOIN cells USING (cell)"
     known = set(rows(connection, select))  # a damaged text may be no UTF-8
     for batch in saved_rows(edges):
         columns = (batch.column(name).to_pylist() for name in ("id", *CELL))

@@ -35,6 +35,7 @@ from hyrecall.memory.reading import newest_model
 from hyrecall.memory.ready import IndexNotReadyError
 from hyrecall.memory.recalling import Means
 from hyrecall.memory.sessions import InProcessSessions, SessionTracker
+from hyrecall.memory.tables import divide
 from hyrecall.memory.usable import Usable
 from hyrecall.progress import ProgressFunction
 from hyrecall.recipe import Recipe
@@ -129,6 +130,9 @@ class Store:
                 accept_loss=options.accept_loss,
             )
             opened.callback(self.database.close)
+            if options.recipe.tables is not None and not options.read_only:
+                with self.database.transaction() as connection:
+                    divide(connection)
             self._usable = Usable(self.database)
             self.dim = self._first_dim()
             self.follower = Follower(

@@ -43,6 +43,7 @@ from hyrecall.memory.merging import merge_agent, merge_edge, merge_version
 from hyrecall.memory.reading import HIGHEST
 from hyrecall.memory.roster import read_policy
 from hyrecall.memory.sound import is_text, rows, warn_of_damage
+from hyrecall.memory.tables import settle
 from hyrecall.progress import ProgressFunction
 
 __all__ = [
@@ -178,6 +179,7 @@ def _version_line(
     line: dict[str, Any] = {
         "id": key,
         **homes[cell].identity(),
+        "table": homes[cell].source,
         "version": version,
         "status": status,
         "reason": reason,
@@ -306,6 +308,9 @@ def import_lines(
         done += len(page)
         if progress is not None:
             progress(done, done)
+    if counts[True]:
+        with database.transaction() as connection:
+            settle(connection)  # memories of a store without tables
     return Imported(counts[True], counts[False], tuple(errors))
 
 

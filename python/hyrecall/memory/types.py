@@ -286,6 +286,8 @@ class MatchParts(BaseModel):
 
     Parameters
     ----------
+    similarity : float, optional
+        The cosine on the unit scale, (1 + cosine) / 2, in [0, 1].
     fused : float, optional
         Before any stage.
     provenance : float, optional
@@ -310,6 +312,7 @@ class MatchParts(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
+    similarity: float | None = None
     fused: float | None = None
     provenance: float | None = None
     recency: float | None = None

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.errors import KeyConflictError, NotFoundError, OptionError, error
-from hyrecall.memory.cells import Cell, find_cell, make_cell
+from hyrecall.memory.cells import Cell, as_kept, find_cell, make_cell
 from hyrecall.memory.codec import (
     CHECKED,
     content_of,
@@ -166,7 +166,8 @@ def update(
         embedding = NewVersion(cell, new, vector, model).embedding()
     elif new.text == old.text:
         embedding = embedding_of(connection, row)
-    target = cell._replace(visibility=new.visibility)
+    moved_to = cell._replace(visibility=new.visibility, source=new.source)
+    target = as_kept(connection, moved_to)
     if target == cell:
         last, _ = _head(connection, number, key)
         return append(connection, number, new, last + 1, embedding, now, reason=reason)

@@ -122,7 +122,7 @@ def test_statistics_of_all_would_be_seen() -> None:
     scores = []
     for memory in stores:
         ready = memory._store.follower.ready()
-        everybody = [(None, None, "bob", "private"), (None, None, "alice", "private")]
+        everybody = [(None, None, one, "private", None) for one in ("bob", "alice")]
         import hyrecall as hr
 
         hits = ready.index.recall_one(text="oak", scope=hr.Scope(everybody))
