@@ -66,7 +66,7 @@ MEMORY_RANKS = (
     {"codec"},
     {"folders", "paths", "edge_rows", "reading", "roster", "selection", "layout"},
     {"matches", "sessions", "bounded", "holder", "backends/shim", "pages", "version_rows"},
-    {"erasing", "writing", "substring", "ready", "redis_sessions"},
+    {"erasing", "writing", "substring", "ready", "redis_sessions", "store_sessions"},
     {"fact_rows"},
     {"backfill", "projection", "lines", "audience", "doctor"},
     {"usable", "derived"},

@@ -72,6 +72,11 @@ def test_a_pattern_by_force_and_all_that_a_graph_shows(run: Run, store: Path) ->
     assert (refused.code, "--force-regex: expected --recipe hypergraph" in refused.err) == (1, True)
     words = run(*asked, "deploy", "--recipe", "hypergraph", "--conversation", "chat")
     assert words.data["phase"]["name"] == "early"
+    phases = [
+        run(*asked, "deploy", "--recipe", "hypergraph", "--conversation", "chat").data["phase"]
+        for _ in range(3)
+    ]
+    assert [one["name"] for one in phases] == ["early", "early", "mid"]  # each is a process
     assert words.data["origins"] == ["hit", "hit"]
     assert words.data["lexical_mode"] == "bm25"
 

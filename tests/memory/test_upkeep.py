@@ -207,7 +207,7 @@ def test_compacting_gives_back_what_was_erased_beside_readers(tmp_path: Path) ->
         with MemorySync.open(path, embedder=None, read_only=True) as reader:
             done = memory.compact()
             assert done.wal_truncated
-            assert done.bytes_before > 1_000_000 > 10 * done.bytes_after
+            assert done.bytes_before > 1_000_000 > 8 * done.bytes_after  # empty: 100 KB
             assert (path / "memory.db").stat().st_size == done.bytes_after
             assert reader.list(user_id="ann") == before
             with pytest.raises(OptionError, match="opened for writing"):

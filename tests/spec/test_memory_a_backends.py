@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 import json
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +21,7 @@ from hyrecall.memory.backends import (
 from hyrecall.memory.backends.contract import MemoryContract
 from hyrecall.memory.backends.ranked import check_recall, ranked
 from hyrecall.memory.fields import check_user
-from memory.servers import redis_client
+from memory.servers import postgres_connection, redis_client
 from memory.stores import episode, folder, open_store
 
 
@@ -138,10 +137,7 @@ class TestA35Redis(MemoryContract):
 
 
 def postgres() -> Any:
-    where = os.environ.get("HYRECALL_TEST_POSTGRES")
-    if not where:
-        pytest.skip("no PostgreSQL server: HYRECALL_TEST_POSTGRES is not set")
-    connection = pytest.importorskip("psycopg").connect(where)
+    connection = postgres_connection()
     connection.execute("DROP TABLE IF EXISTS hyrecall_contract")
     return PostgresMemory(connection, table="hyrecall_contract")
 

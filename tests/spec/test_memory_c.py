@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -31,13 +31,17 @@ CHAT = SessionName(None, None, "alice", "chat")
 SECOND = timedelta(seconds=1)
 
 
-@pytest.fixture(params=["in process", "redis"])
-def tracker(request: pytest.FixtureRequest) -> SessionTracker:
-    if request.param == "in process":
-        return InProcessSessions()
-    client = redis_client()
-    client.flushdb()
-    return RedisSessions(client)
+@pytest.fixture(params=["in the store", "in process", "redis"])
+def tracker(request: pytest.FixtureRequest) -> Iterator[SessionTracker]:
+    if request.param == "in the store":
+        with open_store() as memory:
+            yield memory._store.sessions
+    elif request.param == "in process":
+        yield InProcessSessions()
+    else:
+        client = redis_client()
+        client.flushdb()
+        yield RedisSessions(client)
 
 
 def test_C10_what_was_met_is_kept(tracker: SessionTracker) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,11 +12,11 @@ from rich.table import Table
 
 from hyrecall.cli.memory_options import now_ready, opened, read_time, tell_reasons
 from hyrecall.cli.show import print_json, print_table, say, short
-from hyrecall.errors import OptionError, error
+from hyrecall.errors import OptionError, WriterBusyError, error
 from hyrecall.filters import Filter
 
 if TYPE_CHECKING:
-    from hyrecall.memory import Matches
+    from hyrecall.memory import Matches, MemorySync
 
 __all__ = ["Asked", "recall_from_store"]
 
@@ -57,7 +59,7 @@ def recall_from_store(asked: Asked, *, as_json: bool) -> None:
         "time_range": None if begin is None and end is None else (begin, end),
         "filter": None if asked.session is None else Filter(session_id=asked.session),
     }  # fmt: skip
-    with opened(asked.folder, read_only=not asked.touch, recipe=_recipe(asked)) as memory:
+    with _opened(asked) as memory:
         ready = now_ready(memory)
         if asked.agent is None:
             matches = ready.search(
@@ -73,6 +75,22 @@ def recall_from_store(asked: Asked, *, as_json: bool) -> None:
         print_table(_table(matches))
     else:
         say("note: no memories")
+
+
+@contextmanager
+def _opened(asked: Asked) -> Iterator[MemorySync]:
+    """Open the store, for writing where the recall leaves something in it."""
+    recipe = _recipe(asked)
+    with ExitStack() as held:
+        writes = asked.touch or asked.conversation is not None
+        try:
+            memory = held.enter_context(opened(asked.folder, read_only=not writes, recipe=recipe))
+        except WriterBusyError:
+            if asked.touch:
+                raise
+            say("note: another process writes the store: the conversation is not kept")
+            memory = held.enter_context(opened(asked.folder, read_only=True, recipe=recipe))
+        yield memory
 
 
 def _recipe(asked: Asked) -> str | None:

@@ -23,6 +23,7 @@ from hyrecall.memory.fields import check_id, flag, in_utc
 from hyrecall.memory.reading import episode_by_id
 from hyrecall.memory.selection import Selection, check_which
 from hyrecall.memory.store import Store
+from hyrecall.memory.store_sessions import StoreSessions
 from hyrecall.memory.types import Edge, Episode, Fact, Participant, Visibility
 from hyrecall.progress import ProgressFunction
 
@@ -212,11 +213,13 @@ def forget(
     told = said(reason)
     with store.database.reading() as connection:
         cells = tuple(own(connection, by))
-    selection = Selection(cells, ids, session, until)
+    selection = Selection(cells, ids, session, until, (by.org, by.workspace, by.user))
     if not erased:
         with store.transaction() as connection:
             return writing.forget(connection, selection, told, store.now())
     is_gone = False
+    if isinstance(store.sessions, StoreSessions):
+        store.sessions.flush()  # or it would be written again
     try:
         gone = erase(store.database, selection)
         is_gone = store.scrub() and gone.wal_truncated

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import apsw
 
 from hyrecall.errors import CorruptStoreError, StoreError
-from hyrecall.memory.cells import home_of_edges
+from hyrecall.memory.cells import cells_by_number, home_of_edges
 from hyrecall.memory.codec import to_json
 from hyrecall.memory.database import Database
 from hyrecall.memory.edge_rows import is_elsewhere
@@ -77,6 +77,7 @@ def erase(database: Database, selection: Selection, *, wait: float = 5.0) -> Era
 def _delete(connection: apsw.Connection, selection: Selection) -> int:
     before = connection.total_changes()
     cells = to_json(tuple(selection.cells))
+    _delete_conversations(connection, selection)
     if selection.is_whole:
         n_deleted = _delete_all(connection, cells)
     else:
@@ -123,6 +124,32 @@ def _delete_selected(connection: apsw.Connection, selection: Selection, cells: s
         (cells, to_json(tuple(key for _, key in found))),
     )
     return n_deleted
+
+
+def _delete_conversations(connection: apsw.Connection, selection: Selection) -> None:
+    """Delete what conversations met of what is to be erased, others' where they were shown it."""
+    if selection.owner is None:
+        return
+    org, workspace, user = selection.owner
+    if selection.is_whole or selection.session_id is not None:
+        connection.execute(
+            "DELETE FROM sessions WHERE org IS ?1 AND workspace IS ?2 AND user IS ?3 "
+            "AND (?4 IS NULL OR name = ?4)",
+            (org, workspace, user, selection.session_id),
+        )
+    found = selected(connection, selection, deleted_too=True)
+    homes = cells_by_number(connection, {cell for cell, _ in found})
+    for is_shared in (False, True):
+        keys = {
+            key
+            for cell, key in found
+            if cell in homes and (homes[cell].visibility == "global") == is_shared
+        }
+        connection.execute(
+            f"DELETE FROM session_ids WHERE id IN {_LISTED} AND session IN (SELECT session FROM "
+            "sessions WHERE org IS ?2 AND workspace IS ?3 AND (?4 OR user IS ?5))",
+            (to_json(tuple(keys)), org, workspace, is_shared, user),
+        )
 
 
 def _delete_empty_cells(connection: apsw.Connection, cells: str) -> None:

@@ -37,6 +37,7 @@ from hyrecall.memory.matches import Facts, Found, Matches
 from hyrecall.memory.reading import episodes_of_rows, homes_of_rows
 from hyrecall.memory.ready import BEHIND, IndexNotReadyError, Ready
 from hyrecall.memory.sessions import InProcessSessions, SessionName, SessionTracker
+from hyrecall.memory.store_sessions import StoreSessions
 from hyrecall.memory.types import EpisodeMatch, IsolationWarning
 from hyrecall.memory.unranked import answer, within_budget
 from hyrecall.memory.usable import STALE, Usable
@@ -211,7 +212,7 @@ def _name(ask: Ask) -> SessionName:
 def _tracked(means: Means, call: Callable[[], Any], reasons: list[Degradation]) -> Any:
     """Call the tracker; one that is not ours may raise and hang."""
     try:
-        if isinstance(means.sessions, InProcessSessions):
+        if isinstance(means.sessions, InProcessSessions | StoreSessions):
             return call()
         return means.bounded.call(call, timeout=TRACKER_SECONDS)
     except Exception as fault:

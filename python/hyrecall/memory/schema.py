@@ -197,10 +197,40 @@ CREATE UNIQUE INDEX cells_identity ON cells (
   ifnull(org, ''), org IS NULL, ifnull(workspace, ''), workspace IS NULL,
   ifnull(user, ''), user IS NULL, visibility, ifnull(source, ''), source IS NULL
 );
+
+-- What a conversation met: signals for ranking, for a day. They are no memories.
+CREATE TABLE sessions (
+  session INTEGER PRIMARY KEY,
+  org TEXT,
+  workspace TEXT,
+  user TEXT,
+  name TEXT NOT NULL,
+  last INTEGER NOT NULL,
+  n_recalls INTEGER NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX sessions_identity ON sessions (
+  ifnull(org, ''), org IS NULL, ifnull(workspace, ''), workspace IS NULL,
+  ifnull(user, ''), user IS NULL, name
+);
+
+CREATE INDEX sessions_last ON sessions (last);
+
+CREATE TABLE session_ids (
+  session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+  id TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (session, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX session_ids_id ON session_ids (id);
 """
 
 _BEFORE_3 = """
 CREATE TEMP VIEW IF NOT EXISTS cells AS SELECT *, NULL AS source FROM main.cells;
+CREATE TEMP VIEW sessions AS SELECT NULL AS session, NULL AS org, NULL AS workspace, NULL AS user,
+  NULL AS name, NULL AS last, NULL AS n_recalls WHERE 0;
+CREATE TEMP VIEW session_ids AS SELECT NULL AS session, NULL AS id, NULL AS at WHERE 0;
 """
 
 

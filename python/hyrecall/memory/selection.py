@@ -37,12 +37,15 @@ class Selection:
     session_id : str, optional
     before : datetime, optional
         Only what happened before.
+    owner : tuple of (org, workspace, user), optional
+        Whose cells they are: conversations are erased with their user.
     """
 
     cells: Collection[int]
     ids: Collection[str] | None = None
     session_id: str | None = None
     before: datetime | None = None
+    owner: tuple[str | None, str | None, str | None] | None = None
 
     @property
     def is_whole(self) -> bool:

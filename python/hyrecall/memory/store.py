@@ -34,7 +34,8 @@ from hyrecall.memory.projection import documents, edges
 from hyrecall.memory.reading import newest_model
 from hyrecall.memory.ready import IndexNotReadyError
 from hyrecall.memory.recalling import Means
-from hyrecall.memory.sessions import InProcessSessions, SessionTracker
+from hyrecall.memory.sessions import SessionTracker
+from hyrecall.memory.store_sessions import StoreSessions
 from hyrecall.memory.tables import divide
 from hyrecall.memory.usable import Usable
 from hyrecall.progress import ProgressFunction
@@ -152,7 +153,9 @@ class Store:
             if options.warm:
                 self.guard.start_warming()
             opened.pop_all()
-        self.sessions = InProcessSessions() if options.sessions is None else options.sessions
+        own = StoreSessions(self.database)
+        self.sessions = own if options.sessions is None else options.sessions
+        self._own_sessions = own
         self._bounded = Bounded("hyrecall-sessions")
 
     def _first_dim(self) -> int:
@@ -323,6 +326,7 @@ class Store:
             held.callback(self.guard.close)
             held.callback(self.follower.close)
             held.callback(self.background.close)
+            held.callback(self._own_sessions.close)
 
     def __repr__(self) -> str:
         """Show where it is."""

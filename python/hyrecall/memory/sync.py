@@ -116,7 +116,8 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
         recall_timeout, write_timeout : float, default 1.5, 5
             Seconds that a call may wait for the embedder, in [0, 86400].
         sessions : SessionTracker, optional
-            Where conversations are kept; default: in this process.
+            Where conversations are kept; default: in the store, for 24 hours. ``InProcessSessions``
+            and ``RedisSessions`` keep them elsewhere.
         snapshot_every : int, default 10,000
             After so many changes, at least 1, the index is saved.
         device : str, default "cpu"

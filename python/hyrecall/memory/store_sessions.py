@@ -1,0 +1,163 @@
+"""Conversations in the store: a restarted agent and a shell go on with the ones they had."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from datetime import datetime
+
+import apsw
+
+from hyrecall.errors import HyrecallError
+from hyrecall.memory.codec import from_micros, to_micros
+from hyrecall.memory.database import Database
+from hyrecall.memory.sessions import MOST_SESSIONS, SessionName, still_known
+from hyrecall.session import LONGEST, Session
+
+__all__ = ["MOST_OF_A_USER", "StoreSessions"]
+
+_log = logging.getLogger("hyrecall.memory")
+
+MOST_OF_A_USER = 1_000
+"""Conversations of one user that are kept, those that recalled last; nobody displaces another's."""
+
+_OWNER = " AND ".join(
+    f"ifnull({name}, '') = ifnull(?{at}, '') AND ({name} IS NULL) = (?{at} IS NULL)"
+    for at, name in enumerate(("org", "workspace", "user"), start=1)
+)
+_NAMED = f"{_OWNER} AND name = ?4"
+
+
+class StoreSessions:
+    """As :class:`InProcessSessions`, in tables of the store; conversations are kept for 24 hours.
+
+    A recall waits for no write: what it gave is known at once and written by a thread of its own,
+    so that a process that is killed may lose the last recall of a conversation, never a memory. In
+    a store that is only read, conversations go on in this process.
+
+    Parameters
+    ----------
+    database : Database
+    """
+
+    def __init__(self, database: Database) -> None:
+        """Begin with what the store has."""
+        self._database = database
+        self._wake = threading.Condition()
+        # What is not written yet: of each conversation, when it recalled last and what it met.
+        self._pending: OrderedDict[SessionName, tuple[datetime, Session]] = OrderedDict()
+        self._writing = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+
+    def session(self, name: SessionName, *, now: datetime) -> Session:
+        """Return what a conversation met in 24 hours, as :meth:`SessionTracker.session`."""
+        with self._wake:
+            last, session = self._held(name, now)
+        return still_known(session, last, now)
+
+    def record(self, name: SessionName, ids: Sequence[str], *, now: datetime) -> None:
+        """Keep what a recall gave, as :meth:`SessionTracker.record`."""
+        with self._wake:
+            last, session = self._held(name, now)
+            self._pending[name] = (now, still_known(session, last, now).after(ids, now=now))
+            self._pending.move_to_end(name)
+            while len(self._pending) > MOST_SESSIONS:
+                self._pending.popitem(last=False)
+            if self._database.read_only or self._is_closed:
+                return
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._write, name="hyrecall-conversations", daemon=True
+                )
+                self._thread.start()
+            self._wake.notify()
+
+    def flush(self) -> None:
+        """Write what is not written yet.
+
+        Raises
+        ------
+        StoreError
+            The disk or SQLite refuses; it stays to be written.
+        """
+        if self._database.read_only:
+            return
+        with self._writing:
+            with self._wake:
+                taken = dict(self._pending)
+            if not taken:
+                return
+            with self._database.transaction() as connection:
+                for name, (last, session) in taken.items():
+                    _save(connection, name, last, session)
+            with self._wake:
+                for name, kept in taken.items():
+                    if self._pending.get(name) is kept:
+                        del self._pending[name]
+
+    def close(self) -> None:
+        """Write what is left and end the thread. Closing twice is fine."""
+        with self._wake:
+            self._is_closed = True
+            self._wake.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _held(self, name: SessionName, now: datetime) -> tuple[datetime, Session]:
+        found = self._pending.get(name)
+        if found is not None:
+            return found
+        with self._database.reading() as connection:
+            return _load(connection, name) or (now, Session())
+
+    def _write(self) -> None:
+        while True:
+            with self._wake:
+                while not self._pending and not self._is_closed:
+                    self._wake.wait()
+                is_last = self._is_closed
+            try:
+                self.flush()
+            except HyrecallError as fault:
+                _log.debug("conversations could not be written: %s", type(fault).__name__)
+                with self._wake:  # the next recall tries again
+                    if not self._is_closed:
+                        self._wake.wait()
+            if is_last:
+                return
+
+
+def _load(connection: apsw.Connection, name: SessionName) -> tuple[datetime, Session] | None:
+    select = f"SELECT session, last, n_recalls FROM sessions WHERE {_NAMED}"
+    found = connection.execute(select, name).get
+    if found is None:
+        return None
+    number, last, n_recalls = found
+    met = connection.execute("SELECT id, at FROM session_ids WHERE session = ?", (number,))
+    accessed = {key: from_micros(at) for key, at in met}
+    return from_micros(last), Session(accessed, n_recalls)
+
+
+def _save(connection: apsw.Connection, name: SessionName, last: datetime, session: Session) -> None:
+    """Replace a conversation, and forget those that are over."""
+    over = "DELETE FROM sessions WHERE last <= ?"
+    connection.execute(over, (to_micros(last - LONGEST),))
+    connection.execute(f"DELETE FROM sessions WHERE {_NAMED}", name)
+    insert = (
+        "INSERT INTO sessions (org, workspace, user, name, last, n_recalls) "
+        "VALUES (?, ?, ?, ?, ?, ?) RETURNING session"
+    )
+    number = connection.execute(insert, (*name, to_micros(last), session.n_recalls)).get
+    connection.executemany(
+        "INSERT INTO session_ids (session, id, at) VALUES (?, ?, ?)",
+        [(number, str(key), to_micros(at)) for key, at in session.accessed.items()],
+    )
+    displaced = (
+        f"DELETE FROM sessions WHERE session IN (SELECT session FROM sessions WHERE {_OWNER} "
+        "ORDER BY last DESC, session DESC LIMIT -1 OFFSET ?4)"
+    )
+    connection.execute(displaced, (*name[:3], MOST_OF_A_USER))
