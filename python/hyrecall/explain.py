@@ -125,6 +125,9 @@ class Explanation:
         One per arm that ran, in the order of ``trace.arms``.
     steps : tuple of Step
         One per shaping stage, in the order they ran.
+    holds : dict of str to str
+        By text arm, the identifier or quoted string that the document holds whole, for which it
+        comes before others whatever its score; empty where it does not.
 
     Notes
     -----
@@ -135,10 +138,12 @@ class Explanation:
     fusion: str
     components: tuple[Component, ...]
     steps: tuple[Step, ...] = ()
+    holds: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Show it as a few lines."""
         lines = [f"score {self.score!r} = {self.fusion}"]
+        lines += [f"  comes first: {arm} holds {text!r} whole" for arm, text in self.holds.items()]
         for c in self.components:
             rank = "not in its list" if c.rank is None else f"rank {c.rank}"
             lines.append(f"  {c.arm}: score {c.score!r}, {rank}, adds {c.contribution!r}")
@@ -200,7 +205,15 @@ def _explain(hits: Hits, hit: Hit) -> Explanation:
         steps = explain_stages(hits, hit._at, here, score, lambda place: fused(place)[0], execution)
         score = steps[-1].score
     shown = "the arm's score" if plan.fusion is None else repr(plan.fusion)
-    return Explanation(score, shown, components, steps)
+    return Explanation(score, shown, components, steps, _holds(hits, hit.query, hit._at))
+
+
+def _holds(hits: Hits, query: int, at: int) -> dict[str, str]:
+    """Give, by arm, what puts a hit ahead of others."""
+    exact, arrays = hits._plan.exact, hits._arrays
+    if exact is None or "exact" not in arrays or not arrays["exact"][at]:
+        return {}
+    return exact.held(query, int(arrays["segment"][at]), int(arrays["row"][at]))
 
 
 def contributions(hits: Hits, hit: Hit) -> list[float]:

@@ -13,6 +13,7 @@ from hyrecall import _core
 from hyrecall.ages import age_seconds, importances
 from hyrecall.explain import Place, Step
 from hyrecall.graph_reach import Reaches
+from hyrecall.leading import scaled_relevance
 from hyrecall.pipeline_checks import vector_arm
 from hyrecall.pools import by_value
 from hyrecall.session_signals import phase_of, session_signals, signal_sums
@@ -171,11 +172,7 @@ def _mmr(
 ) -> float:
     arrays = hits._arrays
     high, low = float(arrays["mmr_high"][at]), float(arrays["mmr_low"][at])
-    relevance = score
-    if stage.relevance == "max":
-        relevance = score / high if high > 0 else 0.0
-    elif stage.relevance == "minmax":
-        relevance = _core.arithmetic.minmax_scale(score, low, high)
+    relevance = scaled_relevance(stage.relevance, score, high, low)
     similarity = 0.0
     if arrays["mmr_has_nearest"][at]:
         column = hits._facts.vector_arms.index(vector_arm(hits._facts, stage))

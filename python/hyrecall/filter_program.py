@@ -3,14 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall._core import FilterProgram
 from hyrecall.attributes import MAX_CODE, MIN_CODE, AttributeType, Place, attribute_type
-from hyrecall.errors import OptionError, ScopeError, error
+from hyrecall.errors import OptionError, ScopeError, ShapeError, error
 from hyrecall.filters import AllOf, Filter, IsNull, NoneOf, NotNull, Predicate, Range
 
-__all__ = ["compile_filter"]
+__all__ = ["compile_filter", "read_filters"]
+
+_NO_FILTER = 2**32 - 1
 
 _Columns = Mapping[str, tuple[int, pa.DataType]]
 
@@ -134,3 +138,39 @@ def _utf8(name: str, kind: AttributeType, value: Any) -> bytes:
 def _refused(name: str, kind: AttributeType, value: object) -> ScopeError:
     expected = f"{kind.expected} (column type {kind.arrow})"
     return error(ScopeError, name, expected, f"{value!r} ({type(value).__name__})")
+
+
+def read_filters(
+    types: Mapping[str, pa.DataType], given: object, n: int
+) -> tuple[list[FilterProgram], npt.NDArray[np.uint32] | None]:
+    """Take ``filter=``: one for all n queries, or a list with one for each.
+
+    Returns
+    -------
+    list of FilterProgram, ndarray or None
+        The distinct ones, and which of them is each query's; None: there is none.
+    """
+    if given is None:
+        return [], None
+    each = given if isinstance(given, list) else [given] * n
+    if len(each) != n:
+        raise error(ShapeError, "filter", f"{n} entries, one per query", len(each))
+    numbers: dict[Filter, int] = {}
+    met: dict[int, int] = {}  # the same by identity, which costs less than a hash of values
+    programs: list[FilterProgram] = []
+    index = []
+    for one in each:
+        if one is None:
+            index.append(_NO_FILTER)
+            continue
+        if id(one) in met:
+            index.append(met[id(one)])
+            continue
+        if not isinstance(one, Filter):
+            raise error(OptionError, "filter", "an hr.Filter, None, or a list of them", repr(one))
+        number = numbers.setdefault(one, len(programs))
+        if number == len(programs):
+            programs.append(compile_filter(one, types))
+        met[id(one)] = number
+        index.append(number)
+    return programs, np.array(index, np.uint32)

@@ -125,4 +125,5 @@ def _trace(traces: Sequence[Trace]) -> Trace:
         degraded=each("degraded"),
         notes=each("notes"),
         stages=tuple(stage for trace in traces for stage in trace.stages),
+        exact={query: n for trace in traces for query, n in trace.exact.items()},
     )

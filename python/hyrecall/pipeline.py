@@ -16,6 +16,7 @@ from hyrecall.ages import age_seconds, importances
 from hyrecall.errors import DTypeError, ShapeError, error
 from hyrecall.fill import fill_lists
 from hyrecall.graph_reach import Reaches
+from hyrecall.leading import choose_leading, lead, others
 from hyrecall.pipeline_checks import text_column, vector_arm
 from hyrecall.plan import IndexFacts, Plan
 from hyrecall.pools import Array, Floats, Piece, Pool, by_value, order_codes, tie_ranks
@@ -63,6 +64,8 @@ class Shaper:
         self._now = now
         self._texts = texts
         self._reaches = reaches
+        exact = plan.exact
+        self.exact = {} if exact is None else dict.fromkeys(exact.queries.tolist(), 0)
         self._traces = [StageTrace(type(s).__name__, 0, 0, 0.0, ()) for s in plan.stages]
 
     @property
@@ -72,6 +75,10 @@ class Shaper:
 
     def run(self, arrays: dict[str, Array], piece: Piece) -> dict[str, Array]:
         """Shape the native hits of a piece and cut offset and limit."""
+        exact = self._plan.exact
+        if exact is not None and exact.lists:
+            arrays = exact.split(arrays, len(self._plan.arms), piece.first_query)
+            self.exact |= exact.counts(arrays, piece.first_query)
         offsets = arrays["offsets"]
         entries = {name: a for name, a in arrays.items() if name not in QUERY_ARRAYS}
         n_arms = len(self._plan.arms)
@@ -83,7 +90,7 @@ class Shaper:
         if self._plan.blank:
             blank = np.isin(np.arange(n) + piece.first_query, self._plan.blank)
             pool = pool.keep(~np.repeat(blank, np.diff(offsets)))
-        pool = before = self._break_ties(pool)
+        pool = before = lead(self._break_ties(pool))
         for number, stage in enumerate(self._stages):
             started = time.perf_counter()
             n_in = len(pool)
@@ -151,9 +158,12 @@ class Shaper:
         return pool.take(_core.shaping.order(pool.native, ties, self._facts.threads))
 
     def _ordered(self, pool: Pool) -> Pool:
-        """Order by score; ties as the fused list's, or by place where a rerank chose the places."""
+        """Order by score; ties as the fused list's, or by place where a rerank chose the places.
+
+        What comes first for what it holds stays there.
+        """
         ties = pool.arrays["tie_rank"]
-        return pool.take(_core.shaping.order(pool.native, [ties], self._facts.threads))
+        return lead(pool.take(_core.shaping.order(pool.native, [ties], self._facts.threads)))
 
     def _by_value(
         self, pool: Pool, column: str, pairs: Sequence[tuple[object, float]], default: float
@@ -188,9 +198,9 @@ class Shaper:
     def _permuted(self, pool: Pool, scores: Floats, window: int) -> Pool:
         """Share out the places of the window's scored entries by these scores; NaN has none."""
         moves = (pool.places < window) & ~np.isnan(scores)
-        query = np.repeat(np.arange(len(pool.offsets) - 1), np.diff(pool.offsets))
         places = np.flatnonzero(moves)
-        by_score = places[np.lexsort((places, -scores[places], query[places]))]
+        first = others(pool)[places]
+        by_score = places[np.lexsort((places, -scores[places], first, pool.query[places]))]
         entries = np.arange(len(pool))
         entries[places] = by_score
         # A place keeps its score. Its first holder explains that score.
@@ -206,7 +216,8 @@ class Shaper:
         if stage.keep is not None:
             pairs = [(value, float(at)) for at, value in enumerate(stage.prefer)]
             ranks = self._by_value(pool, stage.keep, pairs, float(len(stage.prefer)))
-            preference = ranks.astype(np.int64)
+            # A copy that does not hold what was asked for stands for none that does.
+            preference = ranks.astype(np.int64) + others(pool) * (len(stage.prefer) + 1)
         column = self._dense(vector_arm(self._facts, stage))
         found = _core.shaping.dedup(
             pool.native, piece.execution, column, stage.limit, stage.scale == "unit", preference
@@ -251,8 +262,7 @@ class Shaper:
             self.column(pool, self._facts.schema.key),
             reach=lambda graph: self._reaches.of(graph, own.start, own.stop), now=self._now,
         )  # fmt: skip
-        # Lists are in order, so their first is their best.
-        best = pool.score[np.repeat(pool.offsets[:-1], counts)]
+        best, _ = pool.extremes
         general = np.where(best > 0, pool.score / np.where(best > 0, best, 1.0), 0.0)
         phases = [phase_of(stage, one) for one in self._plan.sessions[own]]
         scored = pool.with_arrays(
@@ -274,22 +284,25 @@ class Shaper:
             pool = pool.with_arrays(token_estimate=tokens)
         elif mmr is None:
             return pool
+        column = None if mmr is None else self._dense(vector_arm(self._facts, mmr))
         found = _core.shaping.diversify(
             pool.native,
             piece.execution,
-            None if mmr is None else self._dense(vector_arm(self._facts, mmr)),
+            column,
             1.0 if mmr is None else mmr.relevance_weight,
             "raw" if mmr is None else mmr.relevance,
             self._plan.offset + self._plan.limit,
             tokens,
             budgets,
         )
+        found = choose_leading(
+            pool, found, piece, mmr, column, n_wanted=self._plan.offset + self._plan.limit,
+            tokens=tokens, tokens_fit=budget.tokens if bounded and budget is not None else None,
+        )  # fmt: skip
         if mmr is None:
             return pool.take(found["chosen"])
-        # Lists are in order, so their ends are their extremes.
-        counts = np.diff(pool.offsets)
-        first, last = (np.repeat(at, counts) for at in (pool.offsets[:-1], pool.offsets[1:] - 1))
-        pool = pool.with_arrays(mmr_high=pool.score[first], mmr_low=pool.score[last])
+        high, low = pool.extremes
+        pool = pool.with_arrays(mmr_high=high, mmr_low=low)
         chosen = pool.take(found["chosen"])
         nearest = found["nearest"]
         near = {

@@ -23,6 +23,7 @@ from hyrecall.shaping import Phase, SessionSignals, Stage
 
 if TYPE_CHECKING:
     from hyrecall.analyzer import Analyzer
+    from hyrecall.exact import Exact, ExactTexts
     from hyrecall.graph_states import BoundGraphs
     from hyrecall.queries import TextQuery
     from hyrecall.recipe import Fill, Tables, TieBreak
@@ -64,6 +65,11 @@ class IndexFacts:
         return (*self.text_arms, *self.vector_arms)
 
     @cached_property
+    def attribute_types(self) -> dict[str, pa.DataType]:
+        """The type of each attribute column, in the order in which every segment holds them."""
+        return {name: self.row_types[name] for name in self.schema.attributes}
+
+    @cached_property
     def cell_types(self) -> dict[str, pa.DataType]:
         """The type of each cell column."""
         return {name: self.row_types[name] for name in self.schema.cell_columns}
@@ -99,6 +105,7 @@ class Options(NamedTuple):
     notes: tuple[str, ...] = ()  # for the trace
     n_queries: int | None = None  # where no arm reads what says so
     asked: npt.NDArray[np.bool_] | None = None  # the only queries that get a reply
+    exact: ExactTexts | None = None  # what rows that come first hold whole
 
 
 class Plan(NamedTuple):
@@ -127,6 +134,7 @@ class Plan(NamedTuple):
     bound: BoundGraphs = _NOTHING
     asked: npt.NDArray[np.bool_] | None = None
     asks: npt.NDArray[np.bool_] | None = None  # [n_queries, n_arms], where lists are filled
+    exact: Exact | None = None
     tables: Tables | None = None
     bases: tuple[str, ...] = ()  # without the table's name: the index's arm behind each of arms
 
@@ -151,8 +159,13 @@ class Plan(NamedTuple):
 
     @property
     def is_shaped(self) -> bool:
-        """Whether the request asks for whole lists, which stages then order and cut."""
+        """Whether the call asks for whole lists, which stages then order and cut."""
         return is_shaped(self.stages, self.tie_break, self.fill)
+
+    @property
+    def has_leading(self) -> bool:
+        """Whether rows come first that hold whole what a query asks for."""
+        return self.exact is not None and bool(self.exact.lists)
 
 
 def is_shaped(stages: object, tie_break: object, fill: object) -> bool:

@@ -47,6 +47,19 @@ class Pool:
         return _core.shaping.Pools(self.offsets, a["score"], a["segment"], a["row"])
 
     @property
+    def query(self) -> npt.NDArray[np.int64]:
+        """Each entry's query, from 0."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+    @property
+    def extremes(self) -> tuple[Floats, Floats]:
+        """The highest and the lowest score of each entry's list."""
+        begins = self.offsets[:-1][np.diff(self.offsets) > 0]
+        counts = np.diff(self.offsets)[np.diff(self.offsets) > 0]
+        high, low = (f.reduceat(self.score, begins) for f in (np.maximum, np.minimum))
+        return np.repeat(high, counts), np.repeat(low, counts)
+
+    @property
     def places(self) -> npt.NDArray[np.int64]:
         """Each entry's place in its list, from 0."""
         return np.arange(len(self)) - np.repeat(self.offsets[:-1], np.diff(self.offsets))

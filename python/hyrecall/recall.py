@@ -87,8 +87,9 @@ def run_recall(
     shaper = Shaper(facts, state, plan, now=asked_at, texts=texts, reaches=reaches)
     planned = time.perf_counter()
     pieces, notes, steps = [], list(plan.notes), {"plan": planned - started}
+    whole = plan.is_shaped or plan.has_leading
     lexical = plan.bases[: plan.n_lexical]
-    piece = SHAPED_QUERIES if plan.is_shaped else BATCH_QUERIES
+    piece = SHAPED_QUERIES if whole else BATCH_QUERIES
     try:
         for begin in range(0, plan.n_queries, piece) or (0,):
             request = plan.request
@@ -100,7 +101,7 @@ def run_recall(
             if plan.blank and not plan.is_shaped:
                 own = np.isin(np.arange(begin, begin + request.n_queries), plan.blank)
                 arrays = only_queries(arrays, ~own)
-            if plan.is_shaped:
+            if whole:
                 merged = time.perf_counter()
                 arrays = shaper.run(arrays, Piece(execution, request, begin))
                 seconds["shaping"] = time.perf_counter() - merged
@@ -119,6 +120,7 @@ def run_recall(
         degraded=tuple(note for stage in shaper.traces for note in stage.notes),
         notes=tuple(notes),
         stages=shaper.traces,
+        exact=shaper.exact,
     )
     hits = Hits(
         join_pieces(pieces),

@@ -72,6 +72,9 @@ class Recipe:
     min_fused : float or Above, optional
     analyzer : str, optional
         The analyzer that the recipe is meant for; another one is refused.
+    exact : bool, default False
+        Where a query is one identifier or one quoted string, rows that hold it whole come before
+        all others; see docs/recipes.md.
 
     Raises
     ------
@@ -105,6 +108,7 @@ class Recipe:
     semantic: Literal["default", "opt-in"] = "default"
     budget_mmr: MMR | None = None
     tables: Tables | None = None
+    exact: bool = False
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -135,7 +139,7 @@ class Recipe:
         if self.on_empty == "newest" and self.fill is None:
             raise error(OptionError, "on_empty", "'newest' with fill=", "no fill")
         object.__setattr__(self, "depth", integer("depth", self.depth, 1))
-        for name in ("normalize", "fuse_one_arm"):
+        for name in ("normalize", "fuse_one_arm", "exact"):
             object.__setattr__(self, name, boolean(name, getattr(self, name)))
         object.__setattr__(self, "min_fused", plain_floor("min_fused", self.min_fused))
         if self.analyzer is not None:
@@ -229,6 +233,8 @@ class Recipe:
             lines.append("  normalize over the best score possible")
         if self.min_fused is not None:
             lines.append(f"  min fused {self.min_fused!r}")
+        if self.exact:
+            lines.append("  first     what holds an identifier or a quoted string whole")
         lines += [f"  tie       {_show(tie)}" for tie in self.tie_break]
         lines += [f"  shaping   {_show(stage)}" for stage in self.shaping]
         if self.budget_mmr is not None:

@@ -67,7 +67,7 @@ def recall_by_recipe(
             continue
         unanswered = answers[-1] & ~_found(hits)
         if unanswered.any() and shares.asks(one.on_no_match):
-            fallback = one.replace(arms=(), more=one.on_no_match, on_no_match=())
+            fallback = one.replace(arms=(), more=one.on_no_match, on_no_match=(), exact=False)
             parts.append(run(fallback, unanswered))
             answers.append(unanswered)
     if len(parts) == 1:
@@ -135,7 +135,8 @@ def _weighs_sessions(recipe: Recipe) -> bool:
 
 
 def _found(hits: Hits) -> npt.NDArray[np.bool_]:
-    """Say of each query whether an arm found anything, or whether it asked nothing."""
+    """Say of each query whether anything was found, or whether it asked nothing."""
     sizes = hits._arrays["list_sizes"].reshape(len(hits), len(hits._plan.arms))
     blank = np.isin(np.arange(len(hits)), hits._plan.blank)
-    return np.asarray((sizes > 0).any(axis=1) | blank)
+    held = [query for query, n in hits.trace.exact.items() if n > 0]  # whole, in no arm's list
+    return np.asarray((sizes > 0).any(axis=1) | blank | np.isin(np.arange(len(hits)), held))

@@ -13,6 +13,7 @@ from hyrecall.analyzer import Analyzer
 from hyrecall.arguments import listed
 from hyrecall.arms.run import text_readers
 from hyrecall.errors import OptionError, error
+from hyrecall.exact import ExactTexts, exact_texts
 from hyrecall.plan import IndexFacts, Options
 from hyrecall.queries import All, Boost, Phrase, Prefix, TextQuery
 from hyrecall.queries import Any as AnyOf
@@ -79,6 +80,7 @@ def recipe_options(
     fusion = _fusion(recipe, chosen)
     weighed = {arm: part for arm, part in chosen.items() if _weight(fusion, arm, part) > 0}
     floors = {arm: p.min_score for arm, p in weighed.items() if p.min_score is not None}
+    exact, unseen = _exact(facts, recipe, options.text, lexical, weighed, asked)
     bm25 = {
         arm: p.bm25 for arm, p in weighed.items() if isinstance(p, Lexical) and p.bm25 is not None
     }
@@ -99,9 +101,10 @@ def recipe_options(
         expansion=recipe.expansion,
         blank=_blank(recipe, options.text, asked),
         said=options.text,
-        notes=(*_one_table(facts, recipe), *_unused(recipe, fusion, chosen)),
+        notes=(*_one_table(facts, recipe), *_unused(recipe, fusion, chosen), *unseen),
         n_queries=_n_queries(options, asked),
         asked=asked,
+        exact=exact,
     )
 
 
@@ -115,6 +118,28 @@ def _one_table(facts: IndexFacts, recipe: Recipe) -> tuple[str, ...]:
     if recipe.tables is None or _tables(facts, recipe) is not None:
         return ()
     return (f"one table: the index has no cell column {recipe.tables.column!r}",)
+
+
+def _exact(
+    facts: IndexFacts,
+    recipe: Recipe,
+    text: object,
+    lexical: Mapping[str, Lexical],
+    weighed: Mapping[str, Lexical | Dense],
+    asked: npt.NDArray[np.bool_] | None,
+) -> tuple[ExactTexts | None, tuple[str, ...]]:
+    """Give what rows that come first must hold whole, and what the trace should say of it."""
+    if not recipe.exact:
+        return None, ()
+    arms = [arm for arm in lexical if arm in weighed]
+    variants = {(lexical[arm].bm25 or facts.bm25[arm]).variant for arm in arms}
+    if isinstance(recipe.fusion, Max) and variants == {"robertson"}:
+        wish = "another BM25 beside Max and exact (scores below 0 would count 0)"
+        raise error(OptionError, "bm25", wish, "'robertson'")
+    found = exact_texts(text, arms, asked)
+    if found is None and not arms and exact_texts(text, list(lexical), asked) is not None:
+        return None, ("exact has no effect: no text arm runs",)
+    return found, ()
 
 
 def _as_lists(text: object) -> object:

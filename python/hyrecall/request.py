@@ -13,8 +13,8 @@ from hyrecall.arguments import listed, whole
 from hyrecall.arms.batch import Batch, Candidates
 from hyrecall.arms.run import Arm, add_arms, read_arms, runs, text_readers
 from hyrecall.errors import OptionError, ShapeError, error
-from hyrecall.filter_program import compile_filter
-from hyrecall.filters import Filter
+from hyrecall.exact import Exact, find_exact
+from hyrecall.filter_program import read_filters
 from hyrecall.plan import IndexFacts, Options, Plan, is_shaped
 from hyrecall.queries import lower
 from hyrecall.request_vectors import (
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["make_plan"]
 
-_NO_FILTER = 2**32 - 1
 _PLAIN_RRF = RRF()
 _KINDS = {RRF: "rrf", WeightedSum: "weighted_sum", Max: "max", DBSF: "weighted_sum"}
 
@@ -51,6 +50,17 @@ def _count(argument: str, value: object, low: int) -> int:
     return number
 
 
+def _depth(depth: int, limit: int, offset: int, *, is_free: bool) -> int:
+    """Give how many documents an arm hands on; where it is free, as many as are asked for."""
+    if is_free:
+        return max(depth, offset + limit)
+    if offset + limit > depth:
+        wish = f"<= {depth} (depth)"
+        argument = "offset + limit" if offset else "limit"
+        raise error(OptionError, argument, wish, offset + limit, "pass depth=")
+    return depth
+
+
 def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     """Check every argument once and freeze the batch."""
     snapshot = state.snapshot
@@ -61,7 +71,7 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     guests, vectors = read_vectors(facts, snapshot, options, given)
     limit = _count("limit", options.limit, 0)
     offset = _count("offset", options.offset, 0)
-    depth = _count("depth", options.depth, 1)
+    given_depth = _count("depth", options.depth, 1)
     if options.asked is not None:
         texts, vectors = _only(options.asked, n_queries, texts, vectors)
     arms = tuple(arm for arm in facts.arms if arm in texts or arm in given)
@@ -73,12 +83,7 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     bm25 = _read_bm25(facts, options.bm25, lexical)
     stages = check_stages(options.shaping)
     shaped = is_shaped(stages, options.tie_break, options.fill)
-    if (len(arms) > 1 or shaped) and offset + limit > depth:
-        wish = f"<= {depth} (depth)"
-        argument = "offset + limit" if offset else "limit"
-        raise error(OptionError, argument, wish, offset + limit, "pass depth=")
-    if len(arms) == 1 and not shaped:
-        depth = max(depth, offset + limit)
+    depth = _depth(given_depth, limit, offset, is_free=len(arms) == 1 and not shaped)
     fusion = options.fusion if options.fusion is not None or len(arms) == 1 else _PLAIN_RRF
     floors = _read_floors(options.min_score, arms)
     if options.min_fused is not None and fusion is None:
@@ -86,16 +91,19 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
             OptionError, "min_fused", "a fusion to act after (with one arm, min_score)", "one arm"
         )
     scopes = read_scopes(facts.cell_types, snapshot, options.scope, n_queries)
-    filters, filter_of = _read_filters(facts, options.filter, n_queries)
-
+    filters, filter_of = read_filters(facts.attribute_types, options.filter, n_queries)
+    exact = find_exact(facts, state, options, bm25, n_queries, given_depth)
     bases, arms, weights = _by_table(facts, arms, weights, options.tables)
+    n_lists = len(arms) + (0 if exact is None else len(exact.lists))
+    whole = shaped or n_lists > len(arms)
+
     request = _core.Request(
         scopes=scopes,
         filters=filters,
         filter_of=filter_of,
         depth=depth,
-        limit=depth * len(arms) if shaped else limit,
-        offset=0 if shaped else offset,
+        limit=depth * n_lists if whole else limit,
+        offset=0 if whole else offset,
         threads=facts.threads,
     )
     if options.tables is not None:
@@ -109,16 +117,7 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
         audience = _core.arms.Audience(snapshot, request)
         batch = Batch(facts, state, audience, options.scope, options.bound, n_queries, depth)
         listed = add_arms(request, batch, chosen, texts, options.candidates, floors)
-    request.set_fusion(
-        kind=_kind(fusion),
-        weights=list(weights),
-        rank_constant=fusion.rank_constant if isinstance(fusion, RRF) else 60.0,
-        scales=[_scale(fusion, arm) for arm in bases],
-        complete=getattr(fusion, "complete", True),
-        balance=getattr(fusion, "balance", None),
-        min_fused=read_floor("min_fused", options.min_fused),
-        normalize=_bool("normalize", options.normalize),
-    )
+    _set_fusion(request, options, fusion, list(zip(bases, weights, strict=True)), exact)
     n_lexical, normalize = len(lexical) * len(tables), options.normalize
     notes += (*left_out, *(note for found in listed.values() for note in found.notes))
     notes += (*options.notes, *_balance_notes(fusion, n_lexical, len(given.keys() & set(bases))))
@@ -127,10 +126,31 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
         limit, offset, stages, options.tie_break, extra=tuple(extra), listed=listed,
         fill=options.fill, blank=options.blank,
         sessions=read_sessions(facts, options.session, stages, n_queries),
-        scope=options.scope, bound=options.bound, asked=options.asked,
+        scope=options.scope, bound=options.bound, asked=options.asked, exact=exact,
         asks=None if options.fill is None else _asks(bases, n_queries, texts, vectors),
         tables=options.tables, bases=bases,
     )  # fmt: skip
+
+
+def _set_fusion(
+    request: _core.Request,
+    options: Options,
+    fusion: Fusion | None,
+    arms: Sequence[tuple[str, float]],
+    exact: Exact | None,
+) -> None:
+    """Say how the arms are joined; rows that come first are brought by arms of weight 0."""
+    n_exact = 0 if exact is None else exact.add_to(request)
+    request.set_fusion(
+        kind=_kind(fusion, n_exact),
+        weights=[*(weight for _, weight in arms), *[0.0] * n_exact],
+        rank_constant=fusion.rank_constant if isinstance(fusion, RRF) else 60.0,
+        scales=[*(_scale(fusion, arm) for arm, _ in arms), *["none"] * n_exact],
+        complete=getattr(fusion, "complete", True),
+        balance=getattr(fusion, "balance", None),
+        min_fused=read_floor("min_fused", options.min_fused),
+        normalize=_bool("normalize", options.normalize),
+    )
 
 
 def _balance_notes(fusion: Fusion | None, n_lexical: int, n_dense: int) -> tuple[str, ...]:
@@ -232,8 +252,10 @@ def _scale(fusion: Fusion | None, arm: str) -> str:
     return "distribution" if isinstance(fusion, DBSF) else "none"
 
 
-def _kind(fusion: Fusion | None) -> str:
-    return "none" if fusion is None else _KINDS[type(fusion)]
+def _kind(fusion: Fusion | None, n_exact: int) -> str:
+    if fusion is None:  # a sum of one arm's scores and of addends of 0 is that arm's scores
+        return "none" if not n_exact else "weighted_sum"
+    return _KINDS[type(fusion)]
 
 
 def _bool(argument: str, value: object) -> bool:
@@ -348,33 +370,3 @@ def _read_floors(min_score: object, arms: tuple[str, ...]) -> dict[str, tuple[fl
         min_score = {arms[0]: min_score}
     check_arms("min_score", min_score, arms)
     return {arm: read_floor(f"min_score[{arm!r}]", floor) for arm, floor in min_score.items()}
-
-
-def _read_filters(
-    facts: IndexFacts, given: object, n_queries: int
-) -> tuple[list[_core.FilterProgram], npt.NDArray[np.uint32] | None]:
-    if given is None:
-        return [], None
-    each = given if isinstance(given, list) else [given] * n_queries
-    if len(each) != n_queries:
-        raise error(ShapeError, "filter", f"{n_queries} entries, one per query", len(each))
-    types = {name: facts.row_types[name] for name in facts.schema.attributes}
-    numbers: dict[Filter, int] = {}
-    met: dict[int, int] = {}  # the same by identity, which costs less than a hash of values
-    programs: list[_core.FilterProgram] = []
-    index = []
-    for one in each:
-        if one is None:
-            index.append(_NO_FILTER)
-            continue
-        if id(one) in met:
-            index.append(met[id(one)])
-            continue
-        if not isinstance(one, Filter):
-            raise error(OptionError, "filter", "an hr.Filter, None, or a list of them", repr(one))
-        number = numbers.setdefault(one, len(programs))
-        if number == len(programs):
-            programs.append(compile_filter(one, types))
-        met[id(one)] = number
-        index.append(number)
-    return programs, np.array(index, np.uint32)

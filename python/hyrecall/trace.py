@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 __all__ = ["StageTrace", "Trace"]
 
@@ -62,6 +62,9 @@ class Trace:
         What a caller may want to know: an arm left out, a text without an indexable token.
     stages : tuple of StageTrace
         The shaping stages, in the order they ran.
+    exact : dict of int to int
+        Queries that were taken as an identifier or a quoted string by a recipe with ``exact``, and
+        how many rows came first because they hold it whole, before any stage.
     """
 
     device: str
@@ -72,3 +75,4 @@ class Trace:
     degraded: tuple[str, ...]
     notes: tuple[str, ...]
     stages: tuple[StageTrace, ...] = ()
+    exact: dict[int, int] = field(default_factory=dict)

@@ -6,7 +6,7 @@ It takes time in proportion to the texts read, and reads no more than the limits
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -82,6 +82,7 @@ def find(
     cells: Collection[int],
     wanted: Wanted | None = None,
     *,
+    whole: str | None = None,
     limit: int,
     damaged: set[int] | None = None,
 ) -> Substrings:
@@ -101,6 +102,8 @@ def find(
     cells : collection of int
         Nothing of any other cell is read.
     wanted : Wanted, optional
+    whole : str, optional
+        What holds it, between words and in whatever case, comes before all others.
     limit : int
     damaged : set of int, optional
         Takes the rows that are left out because they are damaged.
@@ -118,10 +121,12 @@ def find(
     narrow = wanted or Wanted()
     newest = _newest(connection, cells, narrow)
     n_seen = n_characters = 0
+    is_whole = _finder(whole)
+    first: list[int] = []
     found: list[int] = []
     for row, held, checked in _texts(connection, layout, newest[:MOST_ROWS]):
         n_characters += sum(len(str(one)) for one in held)
-        if len(found) == limit or n_characters > MOST_CHARACTERS:
+        if len(first if is_whole else found) == limit or n_characters > MOST_CHARACTERS:
             break
         n_seen += 1
         if not is_sound(checked):
@@ -134,10 +139,17 @@ def find(
                 continue
         here = "\n".join(held).casefold()
         if all(word in here for word in words):
-            found.append(row)
-    if len(found) < limit and n_seen < len(newest):
+            (first if is_whole and is_whole(here) else found).append(row)
+    if len(first if is_whole else found) < limit and n_seen < len(newest):
         told.append(f"the newest {n_seen:,} memories")
-    return Substrings(found, f"searched: {' in '.join(told)}" if told else "")
+    return Substrings((first + found)[:limit], f"searched: {' in '.join(told)}" if told else "")
+
+
+def _finder(whole: str | None) -> Callable[[str], object] | None:
+    """Give what finds a text between words in folded ones."""
+    if whole is None:
+        return None
+    return re.compile(rf"(?<!\w){re.escape(whole.casefold())}(?!\w)").search
 
 
 def _newest(connection: apsw.Connection, cells: Collection[int], wanted: Wanted) -> list[int]:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 import apsw
 
 from hyrecall.arms.regex import Regex, check_pattern
+from hyrecall.exact import exact_text
 from hyrecall.memory.asking import Ask
 from hyrecall.memory.layout import Layout
 from hyrecall.memory.substring import Wanted, find
@@ -54,7 +55,10 @@ def answer(
         worth=next((one for one in by_source if one.column == "source"), None),
     )
     most = ask.offset + ask.limit
-    found = find(connection, layout, ask.query, cells, wanted, limit=most, damaged=damaged)
+    whole = exact_text(ask.query) if recipe.exact else None
+    found = find(
+        connection, layout, ask.query, cells, wanted, whole=whole, limit=most, damaged=damaged
+    )
     return found.rows[ask.offset :], score, found.cut
 
 

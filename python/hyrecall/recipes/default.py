@@ -1,6 +1,7 @@
 """Ours: BM25 and cosine by a sum of scores, each scaled over the candidates of both.
 
-The arm that tells a query's candidates apart counts more. Measured in docs/evaluation.md; the depth
+What holds an identifier or a quoted string whole comes first; else the arm that tells a query's
+candidates apart counts more. Measured in docs/evaluation.md; the depth
 is part of what was measured.
 """
 
@@ -12,4 +13,5 @@ default = Recipe(
     arms=(Lexical(bm25=BM25("lucene", k1=0.75, b=0.25)), Dense()),
     fusion=WeightedSum(normalize="minmax", balance=0.85),
     depth=100,
+    exact=True,
 )

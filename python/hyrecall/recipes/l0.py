@@ -1,5 +1,7 @@
 """Notes by prefixes of all words (FTS5's BM25) and cosine without a floor; pins break ties.
 
+What holds an identifier or a quoted string whole comes first.
+
 Vectors are opt-in: a store of it has none until an embedder is named.
 """
 
@@ -18,4 +20,5 @@ l0 = Recipe(
     depth=150,
     analyzer="unicode61",
     semantic="opt-in",
+    exact=True,
 )
