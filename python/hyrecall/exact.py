@@ -60,8 +60,8 @@ def exact_text(text: object) -> str | None:
 
 def exact_texts(
     text: object, arms: Sequence[str], asked: npt.NDArray[np.bool_] | None = None
-) -> ExactTexts | None:
-    """Give what rows must hold whole, by arm, of the queries in ``asked``; None: of none."""
+) -> ExactTexts:
+    """Give what rows must hold whole for the queries in ``asked``, by arm that any has."""
     out: dict[str, list[str | None]] = {}
     known: dict[int, list[str | None]] = {}  # one list may be for several arms
     for arm in arms:
@@ -77,7 +77,7 @@ def exact_texts(
             known[id(given)] = found
         if any(one is not None for one in known[id(given)]):
             out[arm] = known[id(given)]
-    return out or None
+    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,19 +125,20 @@ class Exact:
         out = {
             **arrays,
             "arm_scores": arrays["arm_scores"].reshape(-1, total)[:, :n_arms].reshape(-1),
-            "arm_ranks": ranks[:, :n_arms].reshape(-1),
             "scales": np.concatenate(kept, axis=1).reshape(-1),
             "list_sizes": arrays["list_sizes"].reshape(-1, total)[:, :n_arms].reshape(-1),
         }
         query = np.repeat(np.arange(n_queries), np.diff(arrays["offsets"])) + first_query
         out["exact"] = np.asarray((ranks[:, n_arms:] > 0).any(axis=1))
-        # Behind that depth one arm's list grows with the limit, on which nothing may depend.
+        # One arm's list may be deeper, as the limit is, on which nothing of these rows may depend.
         listed = ((ranks[:, :n_arms] > 0) & (ranks[:, :n_arms] <= self.depth)).any(axis=1)
         if self.is_cut.any():
             cut = np.isin(query, self.queries[self.is_cut.any(axis=1)])
             for at in np.flatnonzero(cut & listed & ~out["exact"]):
                 row = int(arrays["segment"][at]), int(arrays["row"][at])
                 out["exact"][at] = bool(self.held(int(query[at]), *row))
+        hides = out["exact"][:, np.newaxis] & (ranks[:, :n_arms] > self.depth)
+        out["arm_ranks"] = np.where(hides, 0, ranks[:, :n_arms]).reshape(-1)
         return out
 
     def held(self, query: int, segment: int, row: int) -> dict[str, str]:

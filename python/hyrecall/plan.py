@@ -105,7 +105,7 @@ class Options(NamedTuple):
     notes: tuple[str, ...] = ()  # for the trace
     n_queries: int | None = None  # where no arm reads what says so
     asked: npt.NDArray[np.bool_] | None = None  # the only queries that get a reply
-    exact: ExactTexts | None = None  # what rows that come first hold whole
+    exact: ExactTexts | None = None  # what rows hold whole that come first; None: none do
 
 
 class Plan(NamedTuple):

@@ -128,7 +128,10 @@ def _exact(
     weighed: Mapping[str, Lexical | Dense],
     asked: npt.NDArray[np.bool_] | None,
 ) -> tuple[ExactTexts | None, tuple[str, ...]]:
-    """Give what rows that come first must hold whole, and what the trace should say of it."""
+    """Give what rows that come first must hold whole, and what the trace should say of it.
+
+    None: the recipe puts none first.
+    """
     if not recipe.exact:
         return None, ()
     arms = [arm for arm in lexical if arm in weighed]
@@ -137,8 +140,8 @@ def _exact(
         wish = "another BM25 beside Max and exact (scores below 0 would count 0)"
         raise error(OptionError, "bm25", wish, "'robertson'")
     found = exact_texts(text, arms, asked)
-    if found is None and not arms and exact_texts(text, list(lexical), asked) is not None:
-        return None, ("exact has no effect: no text arm runs",)
+    if not arms and exact_texts(text, list(lexical), asked):
+        return found, ("exact has no effect: no text arm runs",)
     return found, ()
 
 

@@ -83,7 +83,10 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     bm25 = _read_bm25(facts, options.bm25, lexical)
     stages = check_stages(options.shaping)
     shaped = is_shaped(stages, options.tie_break, options.fill)
-    depth = _depth(given_depth, limit, offset, is_free=len(arms) == 1 and not shaped)
+    # Ranks that a fusion weighs end at the depth, which then must not follow the limit.
+    ranks_lead = options.exact is not None and options.fusion is not None
+    is_free = len(arms) == 1 and not (shaped or ranks_lead)
+    depth = _depth(given_depth, limit, offset, is_free=is_free)
     fusion = options.fusion if options.fusion is not None or len(arms) == 1 else _PLAIN_RRF
     floors = _read_floors(options.min_score, arms)
     if options.min_fused is not None and fusion is None:

@@ -154,6 +154,18 @@ class Oracle:
         missing = np.isnan(scores[doc]) if arm in self.shape.dense else self.texts[arm][doc] is None
         return None if missing else float(scores[doc])
 
+    def leading(
+        self, call: Call, query: int, seen: tuple[Mask, Mask], ranks: Ranks
+    ) -> tuple[set[int], set[int]]:
+        """Documents that join the arms' lists, and those that come before all others; none, but
+        where a recipe says so. ``seen``: what is authorised, and of it what passes the filter.
+        """
+        return set(), set()
+
+    def shown_rank(self, call: Call, rank: int | None, *, leads: bool) -> int | None:
+        """The rank in an arm's list that a hit shows."""
+        return rank
+
     # Fusion
 
     def weights(self, fusion: Fusion, call: Call) -> dict[str, float]:
@@ -209,7 +221,8 @@ class Oracle:
             arm: {int(doc): self.first_rank + i for i, doc in enumerate(lists.get(arm, ()))}
             for arm in weights
         }
-        union = sorted({doc for listed in ranks.values() for doc in listed})
+        brought, leading = self.leading(call, query, (allowed, visible), ranks)
+        union = sorted({doc for listed in ranks.values() for doc in listed} | brought)
         scores = {
             arm: {
                 doc: self.component(arm, doc, found[arm][0], doc in ranks[arm])
@@ -227,11 +240,14 @@ class Oracle:
                 if score is not None
             }
         else:
+            if brought:  # as by an arm without weight
+                ranks = ranks | {"": dict.fromkeys(sorted(brought), 1)}
+                weights = weights | {"": 0.0}
             final = self.fused(fusion, scores, ranks, weights)
         if call.min_fused is not None:
             final = {doc: score for doc, score in final.items() if score >= call.min_fused}
         ties = self.ties()
-        order = sorted(final, key=lambda doc: (-final[doc], ties[doc]))
+        order = sorted(final, key=lambda doc: (doc not in leading, -final[doc], ties[doc]))
         return tuple(
             Hit(
                 rank=self.first_rank + at,
@@ -242,7 +258,10 @@ class Oracle:
                     scores[arm][doc] if arm in scores else None for arm in self.shape.arms
                 ),
                 arm_ranks=tuple(
-                    ranks[arm].get(doc) if arm in ranks else None for arm in self.shape.arms
+                    self.shown_rank(call, ranks[arm].get(doc), leads=doc in leading)
+                    if arm in ranks
+                    else None
+                    for arm in self.shape.arms
                 ),
             )
             for at, doc in enumerate(order)
