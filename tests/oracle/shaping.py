@@ -104,8 +104,11 @@ def choose(
     budget: int | None = None,
     tokens: Callable[[Doc], int] = lambda doc: 0,
     use_vectors: bool = True,
+    leads: Callable[[Doc], bool] = lambda doc: False,
 ) -> Ranked:
-    """Choose greedily by maximal marginal relevance among those that fit; the first always."""
+    """Choose greedily by maximal marginal relevance among those that fit, first of all among those
+    that lead; the first of the list always.
+    """
     scores = [score for _, score in ranked]
     high, low = max(scores, default=0.0), min(scores, default=0.0)
 
@@ -130,7 +133,7 @@ def choose(
             fitting = [0]
         if not fitting:
             break
-        best = max(fitting, key=lambda at: (values[at], -at))
+        best = max(fitting, key=lambda at: (leads(ranked[at][0]), values[at], -at))
         chosen.append(best)
         left.remove(best)
         spent += tokens(ranked[best][0])

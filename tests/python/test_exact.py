@@ -1,0 +1,318 @@
+"""An identifier or a quoted string: what is one, which rows come first for it, and who is told."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from hyrecall import recipes
+from hyrecall.arms import Listed, Newest
+from hyrecall.exact import exact_text
+from hyrecall.recipe import Dense, Fill, Lexical, Recipe
+
+BOTH = Recipe(name="both", arms=(Lexical(), Dense()), fusion=hr.RRF(), exact=True)
+WORDS = Recipe(name="words", arms=(Lexical(),), fusion=hr.RRF(), exact=True)
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+ALONE = (hr.Phase("only", 0, general=0.5, topical=0.0, session=0.5),)
+
+RULE = {
+    "INV-2026-0042": "INV-2026-0042",
+    "  mp3\n": "mp3",
+    "555-1234": "555-1234",
+    "a\u20111": "a\u20111",  # a hyphen that does not break
+    "価格2026": "価格2026",
+    "x٣": "x٣",  # an Arabic digit
+    '"green tea"': "green tea",
+    '  " green tea " ': "green tea",
+    '"tea"': "tea",
+    "2026": None,  # no letter, no hyphen
+    "tea-cup": None,  # no digit
+    "tea": None,
+    "INV 2026": None,
+    "m\u00b2": None,  # no digit to count with
+    "1.5": None,
+    'say "green tea"': None,
+    '"green" "tea"': None,
+    '"a-1': None,
+    '"': None,
+    '""': None,
+    '" "': None,
+    "": None,
+    " ": None,
+    "“green tea”": None,
+}
+
+
+@pytest.mark.parametrize("text", RULE)
+def test_an_identifier_is_one_word_and_a_quoted_string_is_all_of_the_text(text: str) -> None:
+    assert exact_text(text) == RULE[text]
+
+
+@pytest.mark.parametrize("text", [None, hr.Phrase("a-1"), 5, b"a-1"])
+def test_what_is_no_plain_text_is_neither(text: object) -> None:
+    assert exact_text(text) is None
+
+
+def built(
+    texts: list[str | None],
+    vectors: Any = None,
+    *,
+    analyzer: str = "word",
+    **columns: list[Any],
+) -> hr.Index:
+    table = pa.table({"id": [f"k{at}" for at in range(len(texts))], "text": texts, **columns})
+    schema = hr.Schema(
+        key="id", cell="cell" if "cell" in columns else None, text="text", vector="v",
+        attributes=tuple(name for name in columns if name != "cell"),
+    )  # fmt: skip
+    given = np.eye(len(texts), dtype=np.float32) if vectors is None else np.float32(vectors)
+    return hr.Index.build(table, schema, vectors={"v": given}, analyzer=hr.Analyzer(analyzer))
+
+
+def misleading(n: int = 300, *, at: int = 250) -> tuple[hr.Index, Any]:
+    """One row of many holds A-17; 200 are nearer, and one of them repeats the parts of the name."""
+    texts: list[str | None] = [f"an order of day {day}" for day in range(n)]
+    texts[at] = "this is the order A-17 of a customer who said much and bought little"
+    texts[0] = "17 17 17 a a a"
+    vectors = np.random.default_rng(1).standard_normal((n, 8))
+    query = np.float32([3, 0, 0, 0, 0, 0, 0, 0])
+    vectors[:200] += 9 * query
+    vectors[at] = -query
+    return built(texts, vectors), query
+
+
+@pytest.mark.parametrize(
+    "fusion", [hr.RRF(), hr.WeightedSum(), hr.WeightedSum(balance=0.85), hr.Max(), hr.DBSF()],
+    ids=repr,
+)  # fmt: skip
+def test_the_row_that_holds_it_whole_is_first_however_many_are_nearer(fusion: Any) -> None:
+    index, query = misleading()
+    recipe = BOTH.replace(fusion=fusion)
+    old = index.recall_one(text="A-17", vector=query, recipe=recipe.replace(exact=False))
+    found = index.recall(text=["A-17"], vectors=query[np.newaxis], recipe=recipe)
+    assert old.keys[0] != "k250"
+    assert found[0].keys[0] == "k250"
+    assert found.trace.exact == {0: 1}
+    first = found[0][0].explain()
+    assert first.holds == {"text": "A-17"}
+    assert "comes first: text holds 'A-17' whole" in str(first).splitlines()[1]
+    assert found[0][1].explain().holds == {}
+    assert "comes first" not in str(found[0][1].explain())
+
+
+def test_a_row_that_no_arm_listed_joins_with_its_scores_in_each() -> None:
+    index, query = misleading()
+    floors = BOTH.replace(arms=(Lexical(min_score=1000.0), Dense()))
+    [hit, *others] = index.recall_one(text="A-17", vector=query, recipe=floors)
+    assert (hit.key, hit.arm_rank("text"), hit.arm_rank("v")) == ("k250", None, None)
+    assert hit.bm25_score is not None
+    assert 0 < hit.bm25_score < 1000
+    assert hit.vector_score == pytest.approx(-1.0)
+    assert hit.score == 0.0 < others[0].score  # no arm ranks it
+    assert hit.explain().score == 0.0
+
+
+def test_a_floor_of_the_fusion_drops_it() -> None:
+    index, query = misleading()
+    recipe = BOTH.replace(arms=(Lexical(min_score=1000.0), Dense()), min_fused=0.001)
+    found = index.recall(text=["A-17"], vectors=query[np.newaxis], recipe=recipe)
+    assert "k250" not in found[0].keys
+    assert found.trace.exact == {0: 0}
+
+
+@pytest.mark.parametrize("what", ["scope", "filter"])
+def test_scope_and_filter_hold_for_it(what: str) -> None:
+    texts = ["A-17 of ann", "A-17 of bob", "an order"]
+    index = built(texts, cell=["ann", "bob", "ann"], kind=["x", "y", "x"])
+    options = {"scope": "ann"} if what == "scope" else {
+        "scope": hr.Scope(["ann", "bob"]), "filter": hr.Filter(kind="x")}  # fmt: skip
+    found = index.recall(text=["A-17"], recipe=WORDS, **options)
+    assert found[0].keys == ["k0"]
+    assert found.trace.exact == {0: 1}
+
+
+def test_each_query_of_a_batch_has_its_own_scope_and_filter() -> None:
+    texts = ["A-17 of ann", "A-17 of bob", "an order", "B-1"]
+    index = built(texts, cell=["ann", "bob", "ann", "bob"], kind=["x", "y", "x", "x"])
+    found = index.recall(
+        text=["order", "A-17", "A-17", "B-1"],
+        scope=["ann", "bob", "ann", "bob"],
+        filter=[None, None, hr.Filter(kind="y"), hr.Filter(kind="x")],
+        recipe=WORDS,
+    )
+    assert [one.keys for one in found] == [["k2"], ["k1"], [], ["k3"]]
+    assert found.trace.exact == {1: 1, 2: 0, 3: 1}
+
+
+def test_equal_rows_go_by_the_fused_score_and_more_than_the_depth_all_lead() -> None:
+    texts: list[str | None] = [f"A-1 {'word ' * (at % 7)}" for at in range(40)] + ["a 1"] * 20
+    index = built(texts, np.random.default_rng(2).standard_normal((60, 4)))
+    recipe = BOTH.replace(depth=50, fusion=hr.WeightedSum())
+    options: dict[str, Any] = {"text": ['"a 1 word"'], "vectors": np.ones((1, 4), np.float32)}
+    [hits] = index.recall(**options, limit=50, recipe=recipe)
+    held = [f"A-1 {'word ' * (at % 7)}".startswith("A-1 word") for at in range(40)]
+    n_held = sum(held)
+    assert all(hit.explain().holds for hit in hits[:n_held])
+    assert not any(hit.explain().holds for hit in hits[n_held:])
+    for group in (hits[:n_held], hits[n_held:]):
+        assert [hit.score for hit in group] == sorted((h.score for h in group), reverse=True)
+    few = index.recall(**options, limit=5, recipe=recipe.replace(depth=5))
+    assert few.trace.exact[0] > 5  # those that were looked up, and what the vectors listed beside
+    assert all(hit.explain().holds for hit in few[0])
+
+
+def test_only_arms_that_run_are_looked_through() -> None:
+    index, query = misleading()
+    alone = BOTH.replace(fusion=hr.RRF(alpha=1.0))
+    found = index.recall(text=["A-17"], vectors=query[np.newaxis], recipe=alone)
+    assert found[0].keys[0] != "k250"
+    assert found.trace.exact == {}
+    assert "exact has no effect: no text arm runs" in found.trace.notes
+    quiet = index.recall(text=["order"], vectors=query[np.newaxis], recipe=alone)
+    assert not [note for note in quiet.trace.notes if "exact" in note]
+    by_words = index.recall_one(
+        text="A-17", vector=query, recipe=BOTH.replace(fusion=hr.RRF(alpha=0.0))
+    )
+    assert by_words.keys[0] == "k250"
+
+
+ANALYSED = {
+    # One term, several, a compound beside its parts, and scripts without spaces.
+    "word": ("A-17", ["a 17 x", "17 a", "a-170", "the A-17!"], ["k3", "k0"]),
+    "unicode": ("A-17", ["A-17 x", "17 a", "A-170"], ["k0"]),
+    "unicode61": ("Ä-17", ["x a-17", "17 a"], ["k0"]),
+    "porter": ('"running dogs"', ["run dog", "dogs running"], ["k0"]),
+}
+
+
+@pytest.mark.parametrize("name", ANALYSED)
+def test_it_is_held_as_the_analyzer_reads_it(name: str) -> None:
+    asked, texts, held = ANALYSED[name]
+    index = built([*texts, None, ""], analyzer=name)
+    found = index.recall(text=[asked], recipe=WORDS)
+    assert found.trace.exact == {0: len(held)}
+    assert sorted(found[0].keys[: len(held)]) == sorted(held)
+
+
+def test_scripts_without_spaces_are_read_in_pairs() -> None:
+    index = built(["東京2026年の価格", "価格2026", "2026 価格", "格価2026"], analyzer="unicode")
+    found = index.recall(text=["価格2026", '"東京"'], recipe=WORDS)
+    assert found[0].keys[0] == "k1"
+    assert found[1].keys == ["k0"]
+    assert found.trace.exact == {0: 1, 1: 1}
+
+
+def test_a_text_that_the_analyzer_drops_or_that_is_too_long_for_a_phrase_is_none() -> None:
+    stops = hr.Analyzer("word", stopwords=["a", "1"])
+    table = pa.table({"id": [1, 2], "text": ["a 1", "b"]})
+    index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="text"), analyzer=stops)
+    long = "-".join(["b"] * 5000) + "7"
+    found = index.recall(text=["a-1", '"a"', long, "\udc80-1", "b"], recipe=WORDS)
+    assert found.trace.exact == {}
+    assert [one.keys for one in found] == [[], [], [2], [], [2]]
+
+
+def test_each_text_arm_asks_for_its_own_text() -> None:
+    table = pa.table({
+        "id": ["a", "b", "c", "d"],
+        "title": ["X-1 old", "new", "1 x", "other"],
+        "body": ["nothing", "see X-1", "see 1", "Y-2 here"],
+    })  # fmt: skip
+    schema = hr.Schema(key="id", cell=None, text={"title": "title", "body": "body"})
+    index = hr.Index.build(table, schema, analyzer=hr.Analyzer("word"))
+    recipe = Recipe(name="two", arms=(Lexical(),), fusion=hr.RRF(), exact=True)
+    [same] = index.recall(text=["X-1"], recipe=recipe)
+    assert sorted(same.keys[:2]) == ["a", "b"]
+    assert {hit.key: hit.explain().holds for hit in same[:2]} == {
+        "a": {"title": "X-1"}, "b": {"body": "X-1"}}  # fmt: skip
+    [own] = index.recall(text={"title": ["see x"], "body": ["Y-2"]}, recipe=recipe)
+    assert own.keys[0] == "d"
+    assert own[0].explain().holds == {"body": "Y-2"}
+    left = recipe.replace(arms=(Lexical(arms=("title",)), Lexical(arms=("body",), weight=0.0)))
+    [one] = index.recall(text=["X-1"], recipe=left)
+    assert [hit.key for hit in one if hit.explain().holds] == ["a"]
+
+
+def test_what_runs_where_nothing_matches_does_not_hide_it() -> None:
+    index = built(["see A-1", "other"], at=[1, 2])
+    recipe = WORDS.replace(arms=(Lexical(min_score=1000.0),), on_no_match=(Newest("at"),))
+    found = index.recall(text=["A-1", "A-2", "see"], recipe=recipe)
+    assert [one.keys for one in found] == [["k0"], ["k1", "k0"], ["k1", "k0"]]
+    assert found.trace.exact == {0: 1, 1: 0}
+
+
+def test_fill_and_listed_candidates_come_behind_it() -> None:
+    index = built(["see A-1", "other", "more", "rest"], at=[1, 2, 3, 4])
+    recipe = WORDS.replace(fill=Fill("at"), more=(Listed("hints"),))
+    found = index.recall(
+        text=["A-1", "rest"], candidates={"hints": [["k1", "k2"], None]}, recipe=recipe, limit=4
+    )
+    assert found[0].keys == ["k0", "k1", "k2"]
+    filled = index.recall(text=["A-1"], recipe=WORDS.replace(fill=Fill("at")), limit=4)
+    assert filled[0].keys == ["k0", "k3", "k2", "k1"]
+    assert filled.to_arrow()["origin"].to_pylist() == ["hit", "fill", "fill", "fill"]
+
+
+def test_queries_without_text_and_calls_without_queries_are_left_alone() -> None:
+    index, query = misleading()
+    found = index.recall(text=[None, "A-17"], vectors=np.stack([query] * 2), recipe=BOTH)
+    plain = index.recall_one(vector=query, recipe=BOTH)
+    assert found[0].keys == plain.keys
+    assert found[1].keys[0] == "k250"
+    assert len(index.recall(text=[], recipe=BOTH)) == 0
+    assert index.recall(vectors=query[np.newaxis], recipe=BOTH).trace.exact == {}
+
+
+def test_recipes_of_one_batch_put_first_what_their_own_queries_hold() -> None:
+    index, query = misleading()
+    off = BOTH.replace(name="off", exact=False)
+    found = index.recall(
+        text=["A-17"] * 3, vectors=np.stack([query] * 3), recipe=[off, BOTH, WORDS]
+    )
+    assert [one.keys[0] == "k250" for one in found] == [False, True, True]
+    assert found.trace.exact == {1: 1, 2: 1}
+    assert found[1][0].explain().holds == {"text": "A-17"}
+
+
+def test_the_largest_of_robertsons_scores_is_refused() -> None:
+    index, query = misleading()
+    recipe = BOTH.replace(
+        arms=(Lexical(bm25=hr.BM25("robertson")), Dense()), fusion=hr.Max(normalize="none")
+    )
+    for text in ("A-17", "order"):  # whatever is asked
+        with pytest.raises(hr.OptionError, match="bm25: expected another BM25 beside Max"):
+            index.recall_one(text=text, vector=query, recipe=recipe)
+    index.recall_one(text="A-17", vector=query, recipe=recipe.replace(exact=False))
+
+
+def test_which_recipes_have_it() -> None:
+    names = [name for name in recipes.__all__ if getattr(recipes, name).exact]
+    assert names == ["default", "l0"]
+    assert "  first     what holds an identifier or a quoted string whole" in (
+        recipes.l0.explain().splitlines()
+    )
+    index, query = misleading()
+    asked: dict[str, Any] = {"text": ["A-17"], "vectors": query[np.newaxis]}
+    assert index.recall(**asked).trace.exact == {}  # a call without a recipe has none
+    assert index.recall(**asked, fusion=hr.RRF()).trace.exact == {}
+    assert index.recall(**asked, recipe=recipes.default)[0].keys[0] == "k250"
+
+
+def test_a_signal_of_a_session_weighs_by_the_best_score_of_the_list() -> None:
+    index, query = misleading()
+    recipe = BOTH.replace(shaping=(hr.SessionSignals(phases=ALONE),), fusion=hr.WeightedSum())
+    [hits] = index.recall(
+        text=["A-17"],
+        vectors=query[np.newaxis],
+        recipe=recipe,
+        session=hr.Session({"k0": NOW}),
+        now=NOW,
+    )
+    assert hits.keys[0] == "k250"
+    general = [dict(hit.explain().steps[0].factors)["general"] for hit in hits]
+    assert max(general) == 1.0
+    assert all(hit.explain().score == hit.score for hit in hits)
