@@ -211,7 +211,7 @@ OTHER = {
     "tie_break": (TieBreak("tied"),), "depth": 77, "on_empty": "error", "normalize": True,
     "min_fused": hr.Above(0.625), "analyzer": "porter", "fuse_one_arm": True,
     "semantic": "opt-in", "budget_mmr": hr.MMR(0.375),
-    "tables": Tables("shelf", ("a", "b")),
+    "tables": Tables("shelf", ("a", "b")), "exact": True,
 }  # fmt: skip
 
 
