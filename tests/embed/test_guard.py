@@ -234,32 +234,6 @@ def test_an_interrupt_while_it_waits_gives_the_probe_and_the_worker_back(
     guard.close()
 
 
-def test_while_it_warms_calls_are_answered_at_once() -> None:
-    fake = hanging()
-    fake._reply = lambda texts: np.ones((len(texts), 4))
-    fake.warm = lambda: fake.release.wait(30)  # type: ignore[attr-defined]
-    guard = Guard(fake)
-    begun = time.monotonic()
-    guard.start_warming()
-    assert guard.embed(["tea"], budget=5.0) == NoVectors(EmbedFault.NOT_READY)
-    assert time.monotonic() - begun < within(1)
-    assert (guard.is_ready, fake.calls) == (False, [])
-    fake.release.set()
-    wait_until(lambda: guard.is_ready)
-    assert isinstance(guard.embed(["tea"], budget=5.0), np.ndarray)
-    guard.close()
-
-
-def test_a_warm_up_that_fails_lets_calls_say_what_is_wrong() -> None:
-    fake = raising(OSError)
-    fake.warm = sys.exit  # type: ignore[attr-defined]
-    guard = Guard(fake)
-    guard.start_warming()
-    wait_until(lambda: guard.is_ready)
-    assert guard.embed(["tea"], budget=30.0) == NoVectors(EmbedFault.CRASHED, "OSError")
-    guard.close()
-
-
 def test_one_that_is_off_says_so_and_calls_nothing() -> None:
     guard = Guard(Off("install [local]"))
     guard.start_warming()

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from hyrecall import recipes
+from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, KeyConflictError, NotFoundError, OptionError
 from hyrecall.memory import Fact, Memory, MemorySync
 from hyrecall.memory.degradation import DegradedReason
 from hyrecall.memory.follower import Follower
 from hyrecall.memory.notes import Notes
 from hyrecall.memory.ready import IndexNotReadyError
-from memory.stores import HOUR, NOON, episode, folder, open_store
+from memory.stores import DIM, HOUR, NOON, episode, folder, open_store
 
 
 def ids(memory: MemorySync) -> list[str]:
@@ -191,6 +193,24 @@ def test_a_fact_that_is_followed_keeps_its_pin() -> None:
         assert [one.id for one in memory.list(user_id="alice", pinned=True)] == [oslo.id]
         others = [one.id for one in memory.list(user_id="alice", pinned=False)]
         assert sorted(others) == sorted([rome.id, bonn.id])
+
+
+# ---- the model is still being loaded ----
+
+
+def test_what_is_kept_at_once_after_opening_has_its_vector() -> None:
+    class SlowToLoad(HashEmbedder):
+        def warm(self) -> None:
+            time.sleep(0.3)
+
+    path = folder()
+    with open_store(path, embedder=SlowToLoad(dim=DIM), write_timeout=30.0) as memory:
+        kept = memory.remember(episode(0))
+        kept_too = memory.remember_batch([episode(1), episode(2)])
+    assert [one.embedded for one in (kept, *kept_too)] == [True] * 3
+    with open_store(path, embedder=HashEmbedder(dim=DIM)) as memory:
+        done = memory.reembed()
+    assert (done.scanned, done.embedded, done.skipped) == (3, 0, 3)
 
 
 # ---- the saved index ----

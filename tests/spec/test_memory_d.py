@@ -211,8 +211,8 @@ def test_D01_D18_l0_has_no_vectors_until_an_embedder_is_named(
         matches = memory.search("tea", user_id="alice")
         assert len(matches) == 1
         assert (matches.degraded, matches[0].vector_score) == (False, None)
-        with pytest.raises(OptionError, match="LTM_EMBEDDING_URL"):
-            memory.reembed(user_id="alice")
+        with pytest.raises(OptionError, match=r'LTM_EMBEDDING_URL, or name .*"static"'):
+            memory.reembed(user_id="alice")  # installing the model alone would not help
 
 
 def test_D28_what_is_superseded_is_gone_and_kept(notes_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -111,7 +112,9 @@ class Guard:
         self._pool: Pool[Sequence[str], Rows | NoVectors] = Pool(
             self._call, workers=workers, clock=clock
         )
-        self._is_warming = False
+        self._warmed = threading.Event()
+        self._warmed.set()  # nothing is being loaded
+        self._warming_since = 0.0
         self._answered = False  # by the last call that said anything of the embedder
         self._pid = os.getpid()
         self._n_calls = 0
@@ -128,7 +131,9 @@ class Guard:
         given = getattr(self._embedder, "timeout", None)
         return float(given) if isinstance(given, int | float) else None
 
-    def embed(self, texts: Sequence[str], *, budget: float) -> Rows | NoVectors:
+    def embed(
+        self, texts: Sequence[str], *, budget: float, waits: bool = False
+    ) -> Rows | NoVectors:
         """Embed texts.
 
         Parameters
@@ -137,6 +142,10 @@ class Guard:
             Blank ones are not sent.
         budget : float
             Seconds in which there is an answer of either kind.
+        waits : bool, default False
+            While the embedder loads what it needs, wait for that: within the budget, and for no
+            longer than the budget from when the loading began, so that one that hangs holds up
+            its first callers only.
 
         Returns
         -------
@@ -150,7 +159,7 @@ class Guard:
         asked = [at for at, text in enumerate(texts) if text.strip()]
         if not asked:
             return np.zeros((len(texts), self._dim or 0), np.float32)
-        answer = self._ask([texts[at] for at in asked], begun, budget)
+        answer = self._ask([texts[at] for at in asked], begun, budget, waits=waits)
         if isinstance(answer, NoVectors):
             self._faults[answer.fault] += 1
             return answer
@@ -196,23 +205,24 @@ class Guard:
     def start_warming(self) -> None:
         """Let the embedder load what it needs, on a thread; until it has, calls are not made."""
         warm = getattr(self._embedder, "warm", None)
-        if warm is None or self._is_warming:
+        if warm is None or not self._warmed.is_set():
             return
-        self._is_warming = True
+        self._warming_since = time.monotonic()
+        self._warmed.clear()
 
         def run() -> None:
             _quietly(warm)  # what it raises a call will meet too, and say so
-            self._is_warming = False
+            self._warmed.set()
 
         try:
             threads.start(run, name="hyrecall-warm")
         except RuntimeError:  # the system has no more threads: the first call loads it
-            self._is_warming = False
+            self._warmed.set()
 
     @property
     def is_ready(self) -> bool:
         """Whether calls are made: it is not off, and what it needs is loaded."""
-        return self.off is None and not self._is_warming
+        return self.off is None and self._warmed.is_set()
 
     def state(self) -> dict[str, Any]:
         """Give what is known, for a report.
@@ -240,18 +250,22 @@ class Guard:
         A call that is under way is left alone, however long it takes.
         """
         self._pool.close()
+        self._warmed.set()
         close = getattr(self._embedder, "close", None) if self._closes else None
         if close is not None and self._pid == os.getpid():
             with contextlib.suppress(RuntimeError):  # the system has no more threads
                 thread = threads.start(partial(_quietly, close), name="hyrecall-close")
                 thread.join(_CLOSE_SECONDS)
 
-    def _ask(self, texts: list[str], begun: float, budget: float) -> Rows | NoVectors:
+    def _ask(
+        self, texts: list[str], begun: float, budget: float, *, waits: bool
+    ) -> Rows | NoVectors:
         if self._pid != os.getpid():
             return NoVectors(EmbedFault.OFF, "made in the process that forked this one")
-        if self._is_warming:
+        until = begun + budget - _WAY_BACK
+        if not self._is_loaded(min(until, self._warming_since + budget) if waits else 0.0):
             return NoVectors(EmbedFault.NOT_READY)
-        left = begun + budget - _WAY_BACK - time.monotonic()
+        left = until - time.monotonic()
         if not left > 0:
             return NoVectors(EmbedFault.TIMEOUT, "no time was left to ask")
         is_hurried = budget < self._hurry
@@ -281,6 +295,10 @@ class Guard:
             self._breaker.failed()
             self._answered = False
         return answer
+
+    def _is_loaded(self, until: float) -> bool:
+        """Wait until then for the embedder to be loaded; say whether it is."""
+        return self._warmed.is_set() or self._warmed.wait(max(0.0, until - time.monotonic()))
 
     def _call(self, texts: Sequence[str], until: float) -> Rows | NoVectors:
         """Call the embedder, on a thread of the pool."""

@@ -129,7 +129,7 @@ def reembed(
         The disk refuses; the pages before are kept.
     """
     if guard.off is not None or guard.model is None:
-        wish = "one: set LTM_EMBEDDING_URL, or pip install 'hyrecall[local]'"
+        wish = 'one: set LTM_EMBEDDING_URL, or name the packaged model of [local], "static"'
         raise error(OptionError, "embedder", wish, guard.off.detail if guard.off else "none")
     if database.read_only:
         raise error(OptionError, "memory", "a store opened for writing", "read_only=True")

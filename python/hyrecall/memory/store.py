@@ -238,7 +238,7 @@ class Store:
         most = self.guard.timeout
         if budget is None:
             budget = min(self.options.write_timeout, math.inf if most is None else most)
-        answer = self.guard.embed(texts, budget=budget)
+        answer = self.guard.embed(texts, budget=budget, waits=True)
         if isinstance(answer, NoVectors):
             reason = Degradation.of_fault(answer.fault, answer.detail)
             if answer.fault is not EmbedFault.OFF:
