@@ -14,7 +14,6 @@ the order of a set; ours do not. hebb-mind 0.3 joins by reciprocal ranks and is 
 
 import asyncio
 from datetime import datetime, timedelta
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +23,10 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipes
+from parity.installed import graphs, models, needs_hebb, scorer, searcher
 from spec.episodes import NOW, times
 
-scorer = pytest.importorskip("hebb.retrieval.scorer", reason="the extra [parity] is not installed")
-searcher = pytest.importorskip("hebb.retrieval.searcher")
-graphs = pytest.importorskip("hebb.graph.knowledge_graph")
-models = pytest.importorskip("hebb.models.memory")
-if not version("hebb-mind").startswith("0.1."):
-    pytest.skip("hebb-mind is not the 0.1 that the recipe follows", allow_module_level=True)
+pytestmark = needs_hebb
 
 TAGS = ("backup", "deploy", "invoice", "kafka", "lunch", "proxy", "router", "zebra")
 WORDS = (*TAGS, "blue", "green", "slow", "night")

@@ -17,11 +17,11 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipes
+from parity.installed import loom_memory, loomflow, needs_loom
 from spec.episodes import NOW, Stores, stores
 from spec.loom_by_definition import assert_same_order, overlap
 
-loomflow = pytest.importorskip("loomflow", reason="the extra [parity] is not installed")
-pytest.importorskip("loomflow.memory")
+pytestmark = needs_loom
 
 N_STORES = 200
 ALPHAS = (0.0, 0.1, 0.3, 0.45, 0.5, 0.56, 0.7, 0.9, 1.0)
@@ -98,7 +98,7 @@ def test_A16_G07_the_ranking_is_that_of_loom(made: Stores) -> None:
         keys = made.documents(store)
         vectors = {marked(made, key): made.vectors[key].astype(float).tolist() for key in keys}
         vectors[made.queries[store]] = made.query_vectors[store].astype(float).tolist()
-        memory = loomflow.memory.VectorMemory(embedder=Fixed(vectors))
+        memory = loom_memory.VectorMemory(embedder=Fixed(vectors))
         theirs.append(asyncio.run(loom_ranking(made, store, memory, ALPHAS)))
     for at, alpha in enumerate(ALPHAS):
         hits = made.ask(recipe=ours(alpha), limit=30)
@@ -120,7 +120,7 @@ def test_A16_G07_the_ranking_is_that_of_loom(made: Stores) -> None:
 def test_A08_G07_without_an_embedder_the_ranking_is_that_of_loom(made: Stores) -> None:
     theirs = []
     for store in range(N_STORES):
-        memory = loomflow.memory.InMemoryMemory()
+        memory = loom_memory.InMemoryMemory()
         (found,) = asyncio.run(loom_ranking(made, store, memory, [0.5]))
         # One list has no fused score: what ties by BM25 stands by time here, as it came there.
         theirs.append([(at, match.bm25_score or 0.0, match) for at, _, match in found])
