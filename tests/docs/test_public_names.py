@@ -111,6 +111,7 @@ EVALUATE = {
     "score_run": ("run", "judgements", "*", "classes", "measures", "name"),
     "compare": ("before", "after", "*", "measures", "seed"),
     "difference_table": ("before", "after", "measure", "queries"),
+    "embed_dataset": ("dataset", "embedder", "*", "progress"),
     "ablate": ("indexes", "dataset", "settings", "*", "measures", "tell"),
     "grid": ("base", "**options"),
     "with_each": ("base", "option"),

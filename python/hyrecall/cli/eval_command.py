@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -9,10 +10,15 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from hyrecall import recipes
 from hyrecall.analyzer import Analyzer
+from hyrecall.cli.memory_options import EmbedderName, bar
 from hyrecall.cli.options import Bm25, Threads
 from hyrecall.cli.show import print_json, say
 from hyrecall.cli.values import by_arm, names, read_analyzer, read_bm25
+from hyrecall.embed import Embedder
+from hyrecall.embed.choose import embedder as choose
+from hyrecall.embed.guard import Off
 from hyrecall.errors import OptionError, error
 from hyrecall.evaluate import (
     GATE,
@@ -25,6 +31,7 @@ from hyrecall.evaluate import (
     ablate,
     check,
     difference_table,
+    embed_dataset,
     load_dataset,
     plot_study,
     read_baseline,
@@ -34,11 +41,13 @@ from hyrecall.evaluate import (
     study_to_dict,
     write_baseline,
 )
+from hyrecall.evaluate.data import VECTOR
 from hyrecall.evaluate.extras import require_extra
 from hyrecall.evaluate.report import checks_text, differences_text
 from hyrecall.evaluate.settings import BUILT_IN
+from hyrecall.settings import read_settings
 
-__all__ = ["AnalyzerName", "Data", "Qrels", "Stopwords", "evaluate", "read_data"]
+__all__ = ["AnalyzerName", "Data", "Qrels", "Stopwords", "evaluate", "read_data", "with_vectors"]
 
 _FELL = 1  # the exit code where a measure is below its baseline
 
@@ -68,8 +77,9 @@ def evaluate(
             "--setting",
             "-r",
             metavar="NAME",
-            help=f"{', '.join(BUILT_IN)}; several times for several, each compared with the first. "
-            "Default: all that the set has the columns for.",
+            help=f"{', '.join(BUILT_IN)}, or a recipe: {', '.join(recipes.__all__)}. Several times "
+            "for several, each compared with the first. Default: the first four, or bm25 where "
+            "there are no vectors.",
         ),
     ] = None,
     against: Annotated[
@@ -99,6 +109,7 @@ def evaluate(
         str | None, typer.Option("--split", metavar="even|odd", help="One half of the queries.")
     ] = None,
     qrels: Qrels = None,
+    embedder: EmbedderName = None,
     measures: Annotated[
         list[str] | None,
         typer.Option("--measures", metavar="NAME", help=f"Default: {','.join(MEASURES)}."),
@@ -107,8 +118,9 @@ def evaluate(
 ) -> None:
     """Measure settings on a retrieval set.
 
-    Differences, their intervals and p are those to the first setting, and with --against also
-    those to the baseline. It needs the extra [eval].
+    A set without vectors is embedded first, where a setting asks for vectors. Differences, their
+    intervals and p are those to the first setting, and with --against also those to the baseline.
+    It needs the extra [eval].
     """
     asked = tuple(map(read_measure, names(measures) or MEASURES))
     needed = GATE if against is not None or write_to is not None else ()
@@ -116,6 +128,7 @@ def evaluate(
     dataset = read_data(data, qrels)
     if split is not None:
         dataset = dataset.split(split)  # type: ignore[arg-type]
+    dataset = with_vectors(dataset, embedder, names(setting))
     constants = by_arm("--bm25", bm25, read_bm25)
     own: dict[str, Any] = {} if constants is None else {"bm25": constants}
     chosen = _settings(
@@ -152,6 +165,44 @@ def read_data(folder: Path, qrels: str | None) -> Dataset:
     n_judged = dataset.judged.num_rows
     say(f"{dataset.name}: {dataset.corpus.num_rows:,} documents, {n_judged:,} judged queries")
     return dataset
+
+
+def with_vectors(dataset: Dataset, named: str | None, settings: Sequence[str] = ()) -> Dataset:
+    """Embed a set that has no vectors, where one of the settings asks for them or none is named."""
+    having = [table for table in (dataset.corpus, dataset.queries) if VECTOR in table.column_names]
+    asking = [name for name in settings if "vectors" in read_setting(name).arms]
+    is_of_use = not having and (asking or not settings)
+    if not is_of_use:
+        if named is not None:
+            wish, got = "none where the set has vectors", f"a column {VECTOR!r}"
+            if not having:
+                wish, got = "a setting that asks for vectors", ", ".join(settings)
+            raise error(OptionError, "--embedder", wish, got)
+        return dataset
+    chosen = _embedder(named)
+    if isinstance(chosen, Off):
+        if asking:
+            wish = f"static or the URL of an endpoint, for {', '.join(asking)}"
+            raise error(OptionError, "--embedder", wish, chosen.detail)
+        say(f"note: words alone: {chosen.detail}")
+        return dataset
+    n_texts = dataset.corpus.num_rows + dataset.judged.num_rows
+    say(f"embedding {n_texts:,} texts with {chosen.model}")
+    started = time.perf_counter()
+    with bar() as progress:
+        made = embed_dataset(dataset, chosen, progress=progress)
+    say(f"embedded in {time.perf_counter() - started:.1f} s")
+    return made
+
+
+def _embedder(named: str | None) -> Embedder | Off:
+    """Give the embedder of the option, else of the environment or the settings."""
+    if named is None:
+        return choose(settings=read_settings())
+    if named not in ("static", "off") and not named.startswith(("http://", "https://")):
+        wish = "static, off or the URL of an endpoint"
+        raise error(OptionError, "--embedder", wish, repr(named))
+    return choose(named, settings=read_settings())
 
 
 def _settings(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsJson",
+    "EmbedderName",
     "Org",
     "StorePath",
     "Tags",
@@ -66,6 +67,15 @@ Workspace: TypeAlias = Annotated[
 ]
 Tags: TypeAlias = Annotated[
     list[str] | None, typer.Option("--tag", metavar="TAG", help="Several times for several.")
+]
+EmbedderName: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--embedder",
+        metavar="static|off|URL",
+        help="The packaged model, none, or an endpoint. Default: HYRECALL_EMBEDDING_URL, the "
+        "settings, the packaged model.",
+    ),
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 

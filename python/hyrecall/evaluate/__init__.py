@@ -22,6 +22,7 @@ from hyrecall.evaluate.compare import (
     student_p,
 )
 from hyrecall.evaluate.data import Dataset, load_dataset
+from hyrecall.evaluate.embedding import embed_dataset
 from hyrecall.evaluate.metrics import MEASURES, Scores, read_measure, score_run
 from hyrecall.evaluate.plot import plot_study
 from hyrecall.evaluate.report import study_text, study_to_dict, tuned_text, tuned_to_dict
@@ -48,6 +49,7 @@ __all__ = [
     "compare",
     "depth_grid",
     "difference_table",
+    "embed_dataset",
     "grid",
     "load_dataset",
     "plot_study",

@@ -15,7 +15,7 @@ import xxhash
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.evaluate.files import read_pairs, read_rows
 
-__all__ = ["CELL", "Dataset", "Judgements", "Part", "load_dataset"]
+__all__ = ["CELL", "VECTOR", "Dataset", "Judgements", "Part", "load_dataset"]
 
 Judgements: TypeAlias = Mapping[str, Mapping[str, int]]
 Part: TypeAlias = Literal["even", "odd"]
@@ -23,7 +23,9 @@ Part: TypeAlias = Literal["even", "odd"]
 CELL = "tenant"
 """The column that makes a set one of many tenants; each query then sees its own tenant alone."""
 
-_VECTOR = "embedding"
+VECTOR = "embedding"
+"""The column of vectors."""
+
 _GRADES = range(-100, 1001)  # the measuring library takes memory by the largest one
 
 
@@ -86,7 +88,7 @@ class Dataset:
     @property
     def has_vectors(self) -> bool:
         """Whether documents and queries both have vectors."""
-        return all(_VECTOR in table.column_names for table in (self.corpus, self.queries))
+        return all(VECTOR in table.column_names for table in (self.corpus, self.queries))
 
     @property
     def judged(self) -> pa.Table:

@@ -1,0 +1,115 @@
+"""A retrieval set without vectors becomes one with vectors: its texts go through an embedder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hyrecall.embed import Embedder, EmbedError, Guard, NoVectors
+from hyrecall.errors import OptionError, error
+from hyrecall.evaluate.data import VECTOR, Dataset
+from hyrecall.progress import ProgressFunction, read_progress
+
+__all__ = ["embed_dataset"]
+
+_TEXTS_AT_ONCE = 64
+_SECONDS_PER_CALL = 60.0  # as for the memories of a store
+
+
+def embed_dataset(
+    dataset: Dataset, embedder: Embedder, *, progress: ProgressFunction | None = None
+) -> Dataset:
+    """Embed the documents and the judged queries of a set.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Without vectors, of documents and of queries.
+    embedder : Embedder
+        Its calls get 64 texts each and 60 seconds.
+    progress : callable, optional
+        ``progress(done, total)``, in texts, after each call.
+
+    Returns
+    -------
+    Dataset
+        With a column ``embedding`` of float32 vectors. Of a document its title and text are
+        embedded, with a space between; a query without judgements has no vector, nor has a blank
+        text.
+
+    Raises
+    ------
+    OptionError
+        The set has vectors.
+    EmbedError
+        The embedder fails, or replies something that is no vectors.
+    DTypeError
+        It is no embedder.
+
+    Examples
+    --------
+    >>> from hyrecall.embed import HashEmbedder
+    >>> corpus = pa.table({"id": ["a", "b"], "text": ["hot tea", "cold milk"]})
+    >>> queries = pa.table({"id": ["q"], "text": ["tea"]})
+    >>> data = Dataset("drinks", corpus, queries, {"q": {"a": 1}})
+    >>> embed_dataset(data, HashEmbedder(dim=16)).has_vectors
+    True
+    """
+    tell = read_progress(progress)
+    parts = {"corpus": dataset.corpus, "queries": dataset.queries}
+    for part, table in parts.items():
+        if VECTOR in table.column_names:
+            wish = f"no column {VECTOR!r}"
+            raise error(OptionError, f"{dataset.name} {part}", wish, table.column_names)
+    judged = set(dataset.judged["id"].to_pylist())
+    asked = zip(*(dataset.queries[name].to_pylist() for name in ("id", "text")), strict=True)
+    texts = _documents(dataset.corpus)
+    texts += [text if name in judged else None for name, text in asked]
+    rows = _rows(texts, embedder, tell)
+    column = pa.FixedSizeListArray.from_arrays(
+        pa.array(rows.ravel()), rows.shape[1], mask=pa.array(~rows.any(axis=1))
+    )
+    n_docs = dataset.corpus.num_rows
+    return replace(
+        dataset,
+        corpus=dataset.corpus.append_column(VECTOR, column.slice(0, n_docs)),
+        queries=dataset.queries.append_column(VECTOR, column.slice(n_docs)),
+    )
+
+
+def _documents(corpus: pa.Table) -> list[str | None]:
+    """Give what is embedded of each document: what the text arm has of it too."""
+    names = [name for name in ("title", "text") if name in corpus.column_names]
+    columns: Any = (corpus[name].to_pylist() for name in names)
+    return [" ".join(part for part in row if part) for row in zip(*columns, strict=True)]
+
+
+def _rows(
+    texts: Sequence[str | None], embedder: Embedder, tell: ProgressFunction | None
+) -> npt.NDArray[np.float32]:
+    """Give a row per text; zeros where there is none."""
+    guard = Guard(embedder, workers=1)
+    try:
+        found: list[tuple[range, npt.NDArray[np.float32]]] = []
+        for first in range(0, len(texts), _TEXTS_AT_ONCE):
+            places = range(first, min(first + _TEXTS_AT_ONCE, len(texts)))
+            answer = guard.embed([texts[at] or "" for at in places], budget=_SECONDS_PER_CALL)
+            if isinstance(answer, NoVectors):
+                got = f"{answer.fault}: {answer.detail}" if answer.detail else answer.fault
+                raise EmbedError.of(answer.fault, f"vectors of {len(places)} texts", got)
+            found.append((places, answer))
+            if tell is not None:
+                tell(places.stop, len(texts))
+    finally:
+        guard.close()
+    # Blank texts have rows of no length where the embedder does not say how long they are.
+    dim = max([embedder.dim or 1, *(part.shape[1] for _, part in found)])
+    rows = np.zeros((len(texts), dim), np.float32)
+    for places, part in found:
+        rows[places.start : places.stop, : part.shape[1]] = part
+    return rows
