@@ -1,4 +1,7 @@
-"""Distilled facts above raw dialogue, near-duplicates collapsed, recency neutral until tuned.
+"""Distilled facts weigh more than raw dialogue, near-duplicates collapse, recency is neutral.
+
+Dialogue needs a much stronger signal to stand above a fact: first in one arm it comes after the
+first 92 facts of an arm, first by words and by vectors after the first 16.
 
 Facts, summaries and dialogue are tables with arms of their own, where the index has a cell column
 ``table``. One arm is fused too: provenance weighs ranks, so that raw dialogue does not rise where
