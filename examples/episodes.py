@@ -5,12 +5,13 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hyrecall import recipes
 from hyrecall.memory import Agent, Episode, EpisodeMatch, Memory, default_recall_scored
 
 
 async def main(folder: Path) -> None:
     """Keep, recall, and build on what comes back."""
-    memory = await Memory.open(folder / "agent.mem", embedder=None)
+    memory = await Memory.open(folder / "agent.mem", recipe=recipes.loom, embedder=None)
     agent = Agent("You know our servers.", model="any", memory=memory)
 
     # Seed three episodes for alice.

@@ -102,8 +102,8 @@ def test_the_commands_on_a_store_run(tmp_path, monkeypatch):
         result = CliRunner().invoke(app, shlex.split(line)[1:])
         assert result.exit_code == 0, result.stderr
         replies.append(result.stdout)
-    assert "Deploys run on Friday" in replies[1]
-    assert replies[2] == "/memories/episodic/\n"
+    assert "Deploys run on Friday" in replies[2]
+    assert replies[3] == "/memories/episodic/\n"
     assert len((tmp_path / "backup.jsonl").read_text().splitlines()) == 2
 
 

@@ -38,7 +38,8 @@ class AgentMemorySync:
     --------
     >>> import tempfile
     >>> from hyrecall.memory import MemorySync
-    >>> with MemorySync.open(tempfile.mkdtemp(), embedder=None) as memory:
+    >>> from hyrecall.recipes import loom
+    >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
     ...     planner = memory.agent("planner", org="acme", workspace="lab")
     ...     kept = planner.remember("Friday is free")
     ...     kept = planner.update(kept.id, output="Friday is taken", reason="booked")

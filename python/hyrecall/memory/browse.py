@@ -89,7 +89,9 @@ class Browse:
     --------
     >>> import tempfile
     >>> from hyrecall.memory import MemorySync
-    >>> with MemorySync.open(tempfile.mkdtemp() + "/agent.mem", embedder=None) as memory:
+    >>> from hyrecall.recipes import loom
+    >>> folder = tempfile.mkdtemp()
+    >>> with MemorySync.open(folder, recipe=loom, embedder=None) as memory:
     ...     kept = memory.remember("Tea at four", id="tea", user_id="ann")
     ...     files = memory.browse(user_id="ann")
     ...     files.ls("/memories/episodic"), files.grep("four")[0].text

@@ -89,9 +89,10 @@ class Memory(AsyncReads):
     --------
     >>> import tempfile
     >>> from pathlib import Path
+    >>> from hyrecall.recipes import loom
     >>> folder = Path(tempfile.mkdtemp()) / "agent.mem"
     >>> async def main() -> list[str]:
-    ...     async with Memory.open(folder, embedder=None) as memory:
+    ...     async with Memory.open(folder, recipe=loom, embedder=None) as memory:
     ...         await memory.remember("The build runs on Debian 12", user_id="alice")
     ...         matches = await memory.recall_scored("debian", user_id="alice")
     ...         return [match.episode.output for match in matches]

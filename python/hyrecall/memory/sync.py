@@ -54,8 +54,9 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
     --------
     >>> import tempfile
     >>> from pathlib import Path
+    >>> from hyrecall.recipes import loom
     >>> folder = Path(tempfile.mkdtemp()) / "agent.mem"
-    >>> with MemorySync.open(folder, embedder=None) as memory:
+    >>> with MemorySync.open(folder, recipe=loom, embedder=None) as memory:
     ...     kept = memory.remember("The build runs on Debian 12", user_id="alice")
     ...     [match.episode.output for match in memory.search("debian", user_id="alice")]
     ['The build runs on Debian 12']
@@ -220,7 +221,8 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
         Examples
         --------
         >>> import tempfile
-        >>> with MemorySync.open(tempfile.mkdtemp(), embedder=None) as memory:
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
         ...     edge = memory.link(["tea", "milk"], "goes with", id="e1")
         ...     [one.relationship for one in memory.links("milk")], memory.unlink("e1")
         (['goes with'], True)
@@ -350,7 +352,8 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
         Examples
         --------
         >>> import tempfile
-        >>> with MemorySync.open(tempfile.mkdtemp(), embedder=None) as memory:
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
         ...     memory.set_policy("planner", org="acme", workspace="lab", policy="shared")
         ...     at = {"org": "acme", "workspace": "lab"}
         ...     ops = memory.agent("ops", **at).remember("Friday is free", visibility="global")

@@ -77,7 +77,8 @@ class SyncReads:
         --------
         >>> import tempfile
         >>> from hyrecall.memory import MemorySync
-        >>> with MemorySync.open(tempfile.mkdtemp(), embedder=None) as memory:
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
         ...     tea = memory.remember("Tea at four").id
         ...     kept = memory.update(tea, output="Tea at five", reason="moved")
         ...     [(one.episode.output, one.reason) for one in memory.history(tea)]

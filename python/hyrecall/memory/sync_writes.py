@@ -71,7 +71,8 @@ class SyncWrites:
         --------
         >>> import tempfile
         >>> from hyrecall.memory import MemorySync
-        >>> with MemorySync.open(tempfile.mkdtemp(), embedder=None) as memory:
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
         ...     memory.remember("Tea at four", user_id="ann", id="tea", tags=("plan",))
         Remembered(id='tea', version=1, embedded=False, reasons=())
         """
@@ -122,7 +123,8 @@ class SyncWrites:
         --------
         >>> import tempfile
         >>> from hyrecall.memory import MemorySync
-        >>> with MemorySync.open(tempfile.mkdtemp(), embedder=None) as memory:
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
         ...     kept = memory.remember_batch(Episode(output=text) for text in ("tea", "coffee"))
         ...     [one.version for one in kept]
         [1, 1]
@@ -213,7 +215,8 @@ class SyncWrites:
         --------
         >>> import tempfile
         >>> from hyrecall.memory import MemorySync
-        >>> with MemorySync.open(tempfile.mkdtemp(), embedder=None) as memory:
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
         ...     tea = memory.remember("Tea at four", user_id="ann").id
         ...     memory.update(tea, user_id="ann", output="Tea at five", reason="moved").version
         2
@@ -271,7 +274,8 @@ class SyncWrites:
         --------
         >>> import tempfile
         >>> from hyrecall.memory import MemorySync
-        >>> with MemorySync.open(tempfile.mkdtemp(), embedder=None) as memory:
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
         ...     old = memory.remember("Tea at four").id
         ...     new = memory.supersede(old, "No tea today").id
         ...     memory.history(old)[-1].successor == new, memory.get(old)
@@ -334,7 +338,8 @@ class SyncWrites:
         --------
         >>> import tempfile
         >>> from hyrecall.memory import MemorySync
-        >>> with MemorySync.open(tempfile.mkdtemp(), embedder=None) as memory:
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
         ...     tea = memory.remember("Tea at four", user_id="ann").id
         ...     memory.forget(tea, user_id="ann"), len(memory.history(tea, user_id="ann"))
         (1, 2)

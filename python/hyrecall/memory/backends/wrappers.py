@@ -32,10 +32,11 @@ class AutoExtract:
     --------
     >>> import tempfile
     >>> from hyrecall.memory import Memory
+    >>> from hyrecall.recipes import loom
     >>> def likes(episode):
     ...     return [Fact(subject="ann", predicate="likes", object=episode.output)]
     >>> async def main() -> list[str]:
-    ...     async with Memory.open(tempfile.mkdtemp(), embedder=None) as memory:
+    ...     async with Memory.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
     ...         await AutoExtract(memory, likes).remember(Episode(output="tea", user_id="ann"))
     ...         return [one.object for one in await memory.recall_facts("likes", user_id="ann")]
     >>> asyncio.run(main())
@@ -141,8 +142,9 @@ class Lazy:
     --------
     >>> import tempfile
     >>> from hyrecall.memory import Memory
+    >>> from hyrecall.recipes import loom
     >>> async def main() -> list[bool]:
-    ...     memory = Lazy(lambda: Memory.open(tempfile.mkdtemp(), embedder=None))
+    ...     memory = Lazy(lambda: Memory.open(tempfile.mkdtemp(), recipe=loom, embedder=None))
     ...     before = memory.is_open
     ...     await memory.remember("tea")
     ...     after = memory.is_open
