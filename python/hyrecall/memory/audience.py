@@ -148,7 +148,8 @@ def read_agent(agent: object, org: object, workspace: object) -> AskedBy:
     """
     for name, given in (("org", org), ("workspace", workspace)):
         if not isinstance(given, str) or not given.strip():
-            raise error(ScopeError, name, "the name of one", repr(given))
+            wish = "a name: an agent has an org and a workspace"
+            raise error(ScopeError, name, wish, repr(given))
     blank = isinstance(agent, str) and not agent.strip()
     who = "" if blank else check_user("agent", agent)
     return AskedBy(check_user("org", org), check_user("workspace", workspace), who, is_agent=True)

@@ -135,7 +135,7 @@ def test_E33_a_missing_org_or_workspace_is_an_error(
     memory: MemorySync, org: Any, workspace: Any
 ) -> None:
     for left, right in ((org, workspace), (workspace, org)):
-        with pytest.raises(ScopeError):
+        with pytest.raises(ScopeError, match="an agent has an org and a workspace"):
             memory.agent("ann", org=left, workspace=right)
 
 
