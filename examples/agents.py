@@ -1,19 +1,11 @@
 """Agents of one workspace: each reads by its policy, in recall as in browsing; answers own up."""
 
-import tempfile
-from pathlib import Path
-
 from hyrecall import recipes
 from hyrecall.memory import MemorySync
 
 HOUSE = {"org": "acme", "workspace": "lab"}
 
-with (
-    tempfile.TemporaryDirectory() as temporary,
-    MemorySync.open(
-        Path(temporary, "house.mem"), recipe=recipes.honeycomb, embedder="off"
-    ) as memory,
-):
+with MemorySync.in_memory(recipe=recipes.honeycomb, embedder="off") as memory:
     memory.set_policy("planner", **HOUSE, policy="shared")
     memory.set_policy("intern", **HOUSE, policy="isolated")
     planner, intern = memory.agent("planner", **HOUSE), memory.agent("intern", **HOUSE)

@@ -1,8 +1,5 @@
 """Memories as nodes of a graph: four ways to find, a conversation that is followed, context."""
 
-import tempfile
-from pathlib import Path
-
 from hyrecall import recipes
 from hyrecall.memory import MemorySync
 from hyrecall.memory.hypergraph import hm_recall
@@ -15,12 +12,7 @@ NODES = {
     "bus": "the number 9 leaves at noon",
 }
 
-with (
-    tempfile.TemporaryDirectory() as temporary,
-    MemorySync.open(
-        Path(temporary, "graph.mem"), recipe=recipes.hypergraph, embedder=None
-    ) as memory,
-):
+with MemorySync.in_memory(recipe=recipes.hypergraph, embedder=None) as memory:
     for key, description in NODES.items():
         memory.remember(description, id=key, user_id="ann")
     memory.link(["decision-7", "jwt", "auth"], "decides on authentication", user_id="ann")

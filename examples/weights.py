@@ -24,7 +24,7 @@ with tempfile.TemporaryDirectory() as temporary:
     before = os.environ.get("HYRECALL_CONFIG")
     os.environ["HYRECALL_CONFIG"] = str(Path(temporary, "config.json"))
     # embedding_enabled: false, so that words and tags answer.
-    with MemorySync.open(Path(temporary, "mind.mem"), recipe=hebb, embedder="off") as memory:
+    with MemorySync.in_memory(recipe=hebb, embedder="off") as memory:
         for key, text, days, tags in (
             ("old", "deployment issues, deployment issues again", 200, ("deploy",)),
             ("new", "recent deployment went well", 0, ("deploy", "cluster")),

@@ -98,3 +98,15 @@ def test_a_lost_database_is_rescued_from_the_index_and_accepted(
     assert run("doctor", "--accept-loss", "--json").data["counts"]["memories"] == 0
     assert run("import", tmp_path / "lines", "--json").data["imported"] == 4
     assert run("doctor", "--json").data["counts"]["memories"] == 4
+
+
+@pytest.mark.parametrize("named", ["--path", "HYRECALL_PATH"])
+def test_a_store_in_memory_is_refused(
+    run: Run, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = ["--path", ":memory:"] if named == "--path" else []
+    if not path:
+        monkeypatch.setenv("HYRECALL_PATH", ":memory:")
+    done = run("remember", "oak", "--user", "ann", *path)
+    assert done.code == 1
+    assert "--path: expected a folder, got ':memory:'" in done.err

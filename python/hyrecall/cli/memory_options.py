@@ -81,12 +81,20 @@ AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON object
 
 
 def store_path(given: Path | None, settings: dict[str, Any]) -> Path:
-    """Name the folder of the store."""
-    if given is not None:
-        return given
+    """Return the folder of the store.
+
+    Raises
+    ------
+    OptionError
+        ``:memory:`` was named.
+    """
     named = os.environ.get("HYRECALL_PATH") or settings.get("path")
-    if named:
-        return Path(named).expanduser()
+    found = given or (Path(named).expanduser() if named else None)
+    if str(found) == ":memory:":
+        got = "':memory:', a store that would end with the command"
+        raise error(OptionError, "--path", "a folder", got)
+    if found is not None:
+        return found
     home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(home, "hyrecall", "memory")
 

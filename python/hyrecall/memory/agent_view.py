@@ -36,10 +36,9 @@ class AgentMemorySync:
 
     Examples
     --------
-    >>> import tempfile
     >>> from hyrecall.memory import MemorySync
     >>> from hyrecall.recipes import loom
-    >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
+    >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
     ...     planner = memory.agent("planner", org="acme", workspace="lab")
     ...     kept = planner.remember("Friday is free")
     ...     kept = planner.update(kept.id, output="Friday is taken", reason="booked")

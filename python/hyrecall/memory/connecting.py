@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -12,12 +13,23 @@ from hyrecall.memory.faults import LARGEST_VALUE
 from hyrecall.memory.lock import ReaderLock
 from hyrecall.memory.schema import show_newest
 
-__all__ = ["BUSY_MILLISECONDS", "DATABASE", "LOG", "Shared", "connect", "connect_to_read"]
+__all__ = [
+    "BUSY_MILLISECONDS",
+    "DATABASE",
+    "LOG",
+    "Shared",
+    "connect",
+    "connect_in_memory",
+    "connect_to_read",
+]
 
 DATABASE = "memory.db"
 LOG = f"{DATABASE}-wal"
 
 BUSY_MILLISECONDS = 5_000
+
+MOST_IN_MEMORY = 2**40
+"""Bytes of a database in memory; SQLite's own limit is 2**30."""
 
 _WITHOUT_ROOM = (apsw.FullError, apsw.IOError, apsw.CantOpenError)
 
@@ -63,7 +75,30 @@ def connect(
     if is_fixed:
         flags |= apsw.SQLITE_OPEN_URI
         path = f"file:{quote(str((folder / DATABASE).absolute()))}?immutable=1"
-    connection = apsw.Connection(path, flags=flags, vfs=vfs)
+    return _set_up(apsw.Connection(path, flags=flags, vfs=vfs), writing=writing)
+
+
+def connect_in_memory(name: str, *, writing: bool) -> apsw.Connection:
+    """Connect to a database in memory; connections of one name share it, the first one makes it.
+
+    Parameters
+    ----------
+    name : str
+        Beginning with a slash; this process's own.
+    writing : bool
+    """
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    connection = _set_up(apsw.Connection(name, flags=flags, vfs="memdb"), writing=writing)
+    if writing:
+        limit = ctypes.c_int64(MOST_IN_MEMORY)
+        connection.file_control("main", apsw.SQLITE_FCNTL_SIZE_LIMIT, ctypes.addressof(limit))
+        connection.pragma("journal_mode", "MEMORY")
+    else:
+        connection.pragma("query_only", 1)
+    return connection
+
+
+def _set_up(connection: apsw.Connection, *, writing: bool) -> apsw.Connection:
     try:
         connection.set_busy_timeout(BUSY_MILLISECONDS)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)

@@ -58,16 +58,17 @@ class Database:
 
     Attributes
     ----------
-    folder : Path
     read_only : bool
     was_clean : bool
         Whether the last writer closed it; if not, it was checked when it was opened.
     """
 
-    def __init__(self, folder: Path, lock: WriterLock | None, vfs: str | None) -> None:
+    def __init__(
+        self, folder: Path, lock: WriterLock | None, vfs: str | None, *, is_writer: bool
+    ) -> None:
         """Hold the lock; use :meth:`open`."""
-        self.folder = folder
-        self.read_only = lock is None
+        self._folder = folder
+        self.read_only = not is_writer
         self.was_clean = True
         self._name = str(folder)
         self._lock = lock
@@ -81,6 +82,11 @@ class Database:
         self._closed = False
         self._noted: Witness | None = None
         _open_here.add(self)
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the store, or None if the database is in memory."""
+        return self._folder
 
     # ---- opening and closing ----
 
@@ -131,19 +137,19 @@ class Database:
             if not read_only:
                 make_folder(folder, {DATABASE, LOCK})
                 lock = WriterLock.take(folder, wait=wait)
-        self = cls(folder, lock, vfs)
+        self = cls(folder, lock, vfs, is_writer=not read_only)
         try:
             with sqlite_named(self._name), disk_named(self._name):
-                self._start(accept_loss=accept_loss)
+                self._start(folder, accept_loss=accept_loss)
         except BaseException:
             self.close()
             raise
         return self
 
-    def _start(self, *, accept_loss: bool) -> None:
+    def _start(self, folder: Path, *, accept_loss: bool) -> None:
         """Check what is there; a writer brings it to the newest format."""
-        path, log = self.folder / DATABASE, self.folder / LOG
-        known = witnesses(self.folder)
+        path, log = folder / DATABASE, folder / LOG
+        known = witnesses(folder)
         if not accept_loss:
             check_is_there(path, log, known)
         if self.read_only:
@@ -155,7 +161,7 @@ class Database:
         if not self.read_only:
             # SQLite gives its other files the mode of this one.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            disk.sync_folder(self.folder)
+            disk.sync_folder(folder)
         first = self._open_reader() if self.read_only else self._connect()
         try:
             # A database that is refused keeps its log.
@@ -195,13 +201,13 @@ class Database:
             self._noted = state
 
     def _open_reader(self) -> apsw.Connection:
-        reader, shared = connect_to_read(self.folder, vfs=self._vfs, may_lock=self.read_only)
+        reader, shared = connect_to_read(self._folder, vfs=self._vfs, may_lock=self.read_only)
         if shared is not None:
             self._fixed[reader] = shared
         return reader
 
     def _connect(self) -> apsw.Connection:
-        return connect(self.folder, writing=True, vfs=self._vfs)
+        return connect(self._folder, writing=True, vfs=self._vfs)
 
     def close(self) -> None:
         """Close every connection and let another writer in. Closing twice is fine.
@@ -339,6 +345,11 @@ class Database:
                 self._writer = None
                 writer.close(True)
                 raise
+
+    def size(self) -> int:
+        """Return the bytes of the database and of its write-ahead log."""
+        paths = (self._folder / name for name in (DATABASE, LOG))
+        return sum(path.stat().st_size for path in paths if path.exists())
 
     def _check_usable(self) -> None:
         if self._pid != os.getpid():

@@ -92,12 +92,13 @@ def examine(database: Database, *, full: bool = False, more: Iterable[Check] = (
         The disk refuses to be read.
     """
     problems = database.problems(full=full)
-    checks = [
-        Check("database", not problems, "; ".join(problems[:3])),
-        _log(database),
-        _modes(database.folder),
-        _file_system(database.folder),
-    ]
+    checks = [Check("database", not problems, "; ".join(problems[:3]))]
+    if database.folder is not None:
+        checks += [
+            _log(database, database.folder),
+            _modes(database.folder),
+            _file_system(database.folder),
+        ]
     if problems:  # what stands in damaged tables says nothing
         return Report((*checks, *more), {})
     with database.reading() as connection:
@@ -225,11 +226,11 @@ def _is_vector(blob: bytes) -> bool:
     return True
 
 
-def _log(database: Database) -> Check:
+def _log(database: Database, folder: Path) -> Check:
     """See whether what was erased may still be in the write-ahead log."""
     with database.reading() as connection:
         n_erasures = meta(connection, "erasures")
-    path = database.folder / f"{DATABASE}-wal"
+    path = folder / f"{DATABASE}-wal"
     if not n_erasures or not path.exists() or not path.stat().st_size:
         return Check("log", True)
     if not database.read_only and database.checkpoint(wait=0.0):

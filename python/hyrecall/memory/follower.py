@@ -54,8 +54,8 @@ class Follower:
     ----------
     database : Database
         Close the follower first.
-    folder : Path
-        Where the snapshot is.
+    folder : Path or None
+        Where the snapshot is; None: none is kept.
     layout, model, dim, device, threads
         As in :class:`hyrecall.memory.derived.Wish`.
     may_save : bool
@@ -67,7 +67,7 @@ class Follower:
     def __init__(
         self,
         database: Database,
-        folder: Path,
+        folder: Path | None,
         layout: Layout,
         *,
         model: str | None,
@@ -81,7 +81,7 @@ class Follower:
         self._database = database
         self._folder = folder
         self._wish = Wish(layout, model, dim, device, threads)
-        self._may_save = may_save
+        self._save_to = folder if may_save else None
         self._clock = clock
         self._pid = os.getpid()
         self._lock = threading.Lock()  # around every change of the index: it takes one writer
@@ -118,7 +118,10 @@ class Follower:
         reason = ""
         with self._lock, self._database.reading() as connection:
             try:
-                self._held = take_snapshot(self._folder, self._wish, self._wish.header(connection))
+                now = self._wish.header(connection)
+                if self._folder is None:
+                    raise StaleError("not kept: the store is in memory")
+                self._held = take_snapshot(self._folder, self._wish, now)
                 self._saved = self._held.sequence
             except StaleError as fault:
                 reason = str(fault)
@@ -132,7 +135,7 @@ class Follower:
         progress: ProgressFunction | None,
         background: bool,
     ) -> How:
-        if (self._folder / HEADER).exists():
+        if self._folder is not None and (self._folder / HEADER).exists():
             _log.warning("the index of the store is built anew: its snapshot is %s", reason)
         self._reasons.append(reason)
         self._drop_snapshot()
@@ -271,8 +274,17 @@ class Follower:
                 raise
             n_dropped = self._counts["dropped"] - before
         if held.holds_erased:
-            self.snapshot()
+            self._scrub()
         return n_dropped
+
+    def _scrub(self) -> None:
+        """Drop the bytes of erased rows from the index, and save it where one is kept."""
+        if self._folder is not None:
+            self.snapshot()
+            return
+        with self._lock:
+            if self._held is not None and self._held.holds_erased:
+                self._held = derived.compact(self._held)
 
     def _current(self) -> tuple[Derived, int]:
         """Bring what is held to the last commit, under the lock."""
@@ -306,7 +318,7 @@ class Follower:
     def n_unsaved(self) -> int:
         """How many changes the snapshot lacks."""
         held = self._held
-        return 0 if held is None or not self._may_save else max(held.sequence - self._saved, 0)
+        return 0 if held is None or self._save_to is None else max(held.sequence - self._saved, 0)
 
     def snapshot(self) -> bool:
         """Save the index, so that the next process need not build it; say whether it was.
@@ -314,7 +326,7 @@ class Follower:
         It never saves the bytes of what was erased. A fault is logged and counted, not raised: the
         store has everything. If an older snapshot still holds those bytes then, it is removed.
         """
-        if not self._may_save:
+        if self._save_to is None:
             return False
         with self._lock:
             held = self._held
@@ -322,7 +334,7 @@ class Follower:
                 return False
             try:
                 made = derived.compact(held) if held.holds_erased else held
-                self._keep(made)
+                self._keep(made, self._save_to)
             except (HyrecallError, MemoryError, OSError) as fault:
                 _log.warning("no snapshot of the index was kept: %s", type(fault).__name__)
                 self._counts["failed_snapshots"] += 1
@@ -334,20 +346,20 @@ class Follower:
             self._counts["snapshots"] += 1
             return True
 
-    def _keep(self, held: Derived) -> None:
+    def _keep(self, held: Derived, folder: Path) -> None:
         with self._database.reading() as connection:  # refused in a forked child
             now = held.wish.header(connection)
         header = replace(now, sequence=held.sequence, erasures=held.erasures)
         try:
-            keep_snapshot(self._folder, held, header)
+            keep_snapshot(folder, held, header)
         except CorruptIndexError:
             self._drop_snapshot()
-            keep_snapshot(self._folder, held, header)
+            keep_snapshot(folder, held, header)
 
     def _drop_snapshot(self) -> None:
         self._saved = 0
-        if self._may_save:
-            drop_snapshot(self._folder)
+        if self._save_to is not None:
+            drop_snapshot(self._save_to)
 
     def close(self) -> None:
         """Save a snapshot and let go of the index. Closing twice is fine."""
@@ -368,6 +380,8 @@ class Follower:
 
     def may_hold_erased(self, *, full: bool) -> bool:
         """Say whether the saved index may hold bytes of what was erased; see :mod:`snapshots`."""
+        if self._folder is None:
+            return False
         with self._database.reading() as connection:
             return may_hold_erased(self._folder, connection, full=full)
 
@@ -379,7 +393,8 @@ class Follower:
             )
             sequence = int(meta(connection, "sequence"))
         held = self._held
-        files = (path for path in self._folder.rglob("*") if path.is_file())
+        saved = () if self._folder is None else self._folder.rglob("*")
+        files = (path for path in saved if path.is_file())
         names = ("rebuilds", "failures", "snapshots", "failed_snapshots", "dropped")
         return {
             "sequence": None if held is None else held.sequence,

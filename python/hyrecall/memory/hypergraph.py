@@ -73,8 +73,7 @@ def hm_recall(
 
     Examples
     --------
-    >>> import tempfile
-    >>> with MemorySync.open(tempfile.mkdtemp(), recipe=hypergraph, embedder=None) as memory:
+    >>> with MemorySync.in_memory(recipe=hypergraph, embedder=None) as memory:
     ...     for key in ("jwt", "auth"):
     ...         kept = memory.remember(f"{key} decisions", id=key, kind="topic")
     ...     edge = memory.link(["jwt", "auth"], "decided by")
@@ -130,10 +129,9 @@ async def ahm_recall(
     Examples
     --------
     >>> import asyncio
-    >>> import tempfile
     >>> async def ask() -> int:
     ...     options = {"recipe": hypergraph, "embedder": None}
-    ...     async with await Memory.open(tempfile.mkdtemp(), **options) as memory:
+    ...     async with await Memory.in_memory(**options) as memory:
     ...         await memory.remember("JWT decisions", id="jwt")
     ...         return (await ahm_recall(memory, "decisions"))["count"]
     >>> asyncio.run(ask())

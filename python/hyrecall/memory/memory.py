@@ -18,6 +18,7 @@ from hyrecall.memory.audience import EVERYONE
 from hyrecall.memory.backfill import Reembedded
 from hyrecall.memory.changing import Remembered
 from hyrecall.memory.doctor import Report
+from hyrecall.memory.in_memory import IN_MEMORY
 from hyrecall.memory.memory_reads import AsyncReads
 from hyrecall.memory.reads import User
 from hyrecall.memory.sessions import SessionTracker
@@ -146,6 +147,31 @@ class Memory(AsyncReads):
                 snapshot_every=snapshot_every, device=device, threads=threads, progress=progress,
                 warm=warm, clock=clock,
             )
+        )  # fmt: skip
+
+    @classmethod
+    def in_memory(
+        cls,
+        *,
+        recipe: Recipe = loom,
+        embedder: Given = AUTO,
+        dim: int | None = None,
+        recall_timeout: float = 1.5,
+        write_timeout: float = 5.0,
+        sessions: SessionTracker | None = None,
+        device: str = "cpu",
+        threads: int | None = None,
+        warm: bool = True,
+        clock: Clock | None = None,
+    ) -> Opening:
+        """Open a new store in memory, as :meth:`hyrecall.memory.MemorySync.in_memory`.
+
+        ``memory = await Memory.in_memory()``, or ``async with Memory.in_memory() as memory:``.
+        """
+        return cls.open(
+            IN_MEMORY, recipe=recipe, embedder=embedder, dim=dim, recall_timeout=recall_timeout,
+            write_timeout=write_timeout, sessions=sessions, device=device, threads=threads,
+            warm=warm, clock=clock,
         )  # fmt: skip
 
     async def _run(self, function: Callable[P_, T_], /, *args: P_.args, **options: P_.kwargs) -> T_:

@@ -90,9 +90,7 @@ class Notes:
 
     Examples
     --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> with MemorySync.open(Path(tempfile.mkdtemp()) / "notes.mem", recipe=l0) as memory:
+    >>> with MemorySync.in_memory(recipe=l0) as memory:
     ...     notes = Notes(memory)
     ...     notes.save("deploy", "Deploys run on Friday at noon")
     ...     notes.search("fri")[0].snippet
@@ -131,8 +129,7 @@ class Notes:
 
         Examples
         --------
-        >>> import tempfile
-        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=l0) as memory:
+        >>> with MemorySync.in_memory(recipe=l0) as memory:
         ...     notes = Notes(memory)
         ...     notes.save("deploy", "On Friday")
         ...     notes.save("deploy", "On Monday", tags=["plan"])

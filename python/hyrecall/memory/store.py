@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 import apsw
 import numpy as np
@@ -29,6 +28,7 @@ from hyrecall.memory.database import Database
 from hyrecall.memory.degradation import Degradation
 from hyrecall.memory.fields import flag, in_utc
 from hyrecall.memory.follower import INDEX, Follower
+from hyrecall.memory.in_memory import IN_MEMORY, MemoryDatabase
 from hyrecall.memory.layout import Layout, layout_of
 from hyrecall.memory.projection import documents, edges
 from hyrecall.memory.reading import newest_model
@@ -109,7 +109,6 @@ class Store:
     def __init__(self, path: str | os.PathLike[str], options: StoreOptions) -> None:
         """Open everything, or nothing."""
         self.options = options
-        folder = read_path(path)
         settings = read_settings() if options.embedder is AUTO else {}
         packaged = options.recipe.semantic == "default"
         embedder = choose.embedder(options.embedder, os.environ, settings, packaged=packaged)
@@ -124,21 +123,17 @@ class Store:
         self._settling = threading.Lock()
         with ExitStack() as opened:
             opened.callback(self.guard.close)
-            self.database = Database.open(
-                folder,
-                read_only=options.read_only,
-                wait=options.wait,
-                accept_loss=options.accept_loss,
-            )
+            self.database = _open_database(path, options)
             opened.callback(self.database.close)
             if options.recipe.tables is not None and not options.read_only:
                 with self.database.transaction() as connection:
                     divide(connection)
             self._usable = Usable(self.database)
             self.dim = self._first_dim()
+            folder = self.database.folder
             self.follower = Follower(
                 self.database,
-                folder / INDEX,
+                None if folder is None else folder / INDEX,
                 self.layout,
                 model=self.guard.model,
                 dim=self.dim,
@@ -330,7 +325,26 @@ class Store:
 
     def __repr__(self) -> str:
         """Show where it is."""
-        return f"{Path(self.database.folder)}"
+        return str(self.database.folder or IN_MEMORY)
+
+
+def _open_database(path: str | os.PathLike[str], options: StoreOptions) -> Database:
+    """Open the database of a folder, or make one in memory."""
+    folder = read_path(path)
+    if str(folder) != IN_MEMORY:
+        return Database.open(
+            folder,
+            read_only=options.read_only,
+            wait=options.wait,
+            accept_loss=options.accept_loss,
+        )
+    usual = StoreOptions()
+    for name in ("read_only", "wait", "accept_loss", "snapshot_every"):
+        value = getattr(options, name)
+        if value != getattr(usual, name):
+            wish = f"the default with the path {IN_MEMORY!r}: such a store is new and never saved"
+            raise error(OptionError, name, wish, repr(value))
+    return MemoryDatabase.make()
 
 
 def _now() -> datetime:

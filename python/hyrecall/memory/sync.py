@@ -10,6 +10,7 @@ from hyrecall.memory import changing
 from hyrecall.memory.agent_view import AgentMemorySync
 from hyrecall.memory.audience import read_agent, read_partition
 from hyrecall.memory.browse import Browse
+from hyrecall.memory.in_memory import IN_MEMORY
 from hyrecall.memory.reads import Reads
 from hyrecall.memory.roster import set_policy
 from hyrecall.memory.sessions import SessionTracker
@@ -98,7 +99,9 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
         Parameters
         ----------
         path : path-like
-            A folder, of this store alone: new, empty, or a store's.
+            A folder, of this store alone: new, empty, or a store's. ``":memory:"`` makes a new
+            store in memory, as :meth:`in_memory` does; it takes no ``read_only``, ``wait``,
+            ``accept_loss`` or ``snapshot_every``.
         recipe : Recipe, default ``recipes.loom``
             How to recall, if a call says no other; it says which index is made.
         embedder : Embedder or Off or str or None, optional
@@ -171,6 +174,60 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
         )  # fmt: skip
         return cls(Store(path, options))
 
+    @classmethod
+    def in_memory(
+        cls,
+        *,
+        recipe: Recipe = loom,
+        embedder: Given = AUTO,
+        dim: int | None = None,
+        recall_timeout: float = 1.5,
+        write_timeout: float = 5.0,
+        sessions: SessionTracker | None = None,
+        device: str = "cpu",
+        threads: int | None = None,
+        warm: bool = True,
+        clock: Clock | None = None,
+    ) -> MemorySync:
+        """Open a new, empty store in memory, as ``open(":memory:")`` does.
+
+        It has every method of a store on the disk and gives the same replies. Nothing is written to
+        the disk; when it is closed, or the process ends, everything in it is gone.
+
+        Parameters
+        ----------
+        recipe, embedder, dim, recall_timeout, write_timeout, sessions, device, threads, warm, clock
+            As in :meth:`open`.
+
+        Returns
+        -------
+        MemorySync
+            To be closed, or used as a context manager. Each call makes another store.
+
+        Raises
+        ------
+        DeviceUnavailableError, MissingExtraError, OptionError, DTypeError
+            As in :meth:`open`.
+
+        Notes
+        -----
+        A write waits for readings of other threads to end, and they for it: a store on the disk
+        lets them run side by side. Memory: about that of the files of a store on the disk.
+
+        Examples
+        --------
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+        ...     kept = memory.remember("The build runs on Debian 12", user_id="alice")
+        ...     [match.episode.output for match in memory.search("debian", user_id="alice")]
+        ['The build runs on Debian 12']
+        """
+        return cls.open(
+            IN_MEMORY, recipe=recipe, embedder=embedder, dim=dim, recall_timeout=recall_timeout,
+            write_timeout=write_timeout, sessions=sessions, device=device, threads=threads,
+            warm=warm, clock=clock,
+        )  # fmt: skip
+
     # ---- edges ----
 
     def link(
@@ -220,9 +277,8 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
 
         Examples
         --------
-        >>> import tempfile
         >>> from hyrecall.recipes import loom
-        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
         ...     edge = memory.link(["tea", "milk"], "goes with", id="e1")
         ...     [one.relationship for one in memory.links("milk")], memory.unlink("e1")
         (['goes with'], True)
@@ -351,9 +407,8 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
 
         Examples
         --------
-        >>> import tempfile
         >>> from hyrecall.recipes import loom
-        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
         ...     memory.set_policy("planner", org="acme", workspace="lab", policy="shared")
         ...     at = {"org": "acme", "workspace": "lab"}
         ...     ops = memory.agent("ops", **at).remember("Friday is free", visibility="global")

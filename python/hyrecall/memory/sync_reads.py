@@ -75,10 +75,9 @@ class SyncReads:
 
         Examples
         --------
-        >>> import tempfile
         >>> from hyrecall.memory import MemorySync
         >>> from hyrecall.recipes import loom
-        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
         ...     tea = memory.remember("Tea at four").id
         ...     kept = memory.update(tea, output="Tea at five", reason="moved")
         ...     [(one.episode.output, one.reason) for one in memory.history(tea)]

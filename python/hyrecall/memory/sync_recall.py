@@ -98,10 +98,9 @@ class SyncRecall:
 
         Examples
         --------
-        >>> import tempfile
         >>> from hyrecall.memory import MemorySync
         >>> from hyrecall.recipes import loom
-        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
         ...     kept = memory.remember("Tea at four", user_id="ann", id="tea")
         ...     (match,) = memory.recall_scored("tea", user_id="ann")
         ...     match.episode.id, match.bm25_score > 0, match.vector_score
@@ -148,10 +147,9 @@ class SyncRecall:
 
         Examples
         --------
-        >>> import tempfile
         >>> from hyrecall.memory import Fact, MemorySync
         >>> from hyrecall.recipes import loom
-        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
         ...     kept = memory.remember_fact(Fact(subject="ann", predicate="likes", object="tea"))
         ...     [one.object for one in memory.recall_facts("what does ann like")]
         ['tea']
@@ -255,12 +253,11 @@ class SyncRecall:
 
         Examples
         --------
-        >>> import tempfile
         >>> from hyrecall.embed import HashEmbedder
         >>> from hyrecall.memory import MemorySync
         >>> from hyrecall.recipes import loom
         >>> by = HashEmbedder(dim=16)
-        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=by) as memory:
+        >>> with MemorySync.in_memory(recipe=loom, embedder=by) as memory:
         ...     for text in ("green tea", "black coffee"):
         ...         kept = memory.remember(text, user_id="ann", tags=("drink",))
         ...     matches = memory.search("tea", user_id="ann", tags=["drink"], limit=1)

@@ -74,12 +74,12 @@ class SyncUpkeep:
         >>> from hyrecall.memory import MemorySync
         >>> from hyrecall.recipes import loom
         >>> file = io.StringIO()
-        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
         ...     kept = memory.remember("Tea at four", user_id="ann")
         ...     memory.export(file, user_id="ann")
         2
         >>> at = file.seek(0)
-        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as other:
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as other:
         ...     done = other.import_(file)
         ...     done.imported, other.get(kept.id, user_id="ann").output
         (1, 'Tea at four')
@@ -194,10 +194,9 @@ class SyncUpkeep:
 
         Examples
         --------
-        >>> import tempfile
         >>> from hyrecall.memory import MemorySync
         >>> from hyrecall.recipes import loom
-        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
         ...     report = memory.doctor()
         >>> report.checks[0], report.counts["memories"]
         (Check(name='database', ok=True, detail=''), 0)
@@ -228,10 +227,9 @@ class SyncUpkeep:
 
         Examples
         --------
-        >>> import tempfile
         >>> from hyrecall.memory import MemorySync
         >>> from hyrecall.recipes import loom
-        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
         ...     kept = memory.remember("tea" * 100_000, user_id="ann")
         ...     gone = memory.forget(kept.id, user_id="ann", erase=True)
         ...     done = memory.compact()

@@ -69,10 +69,9 @@ class SyncWrites:
 
         Examples
         --------
-        >>> import tempfile
         >>> from hyrecall.memory import MemorySync
         >>> from hyrecall.recipes import loom
-        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
         ...     memory.remember("Tea at four", user_id="ann", id="tea", tags=("plan",))
         Remembered(id='tea', version=1, embedded=False, reasons=())
         """
@@ -121,10 +120,9 @@ class SyncWrites:
 
         Examples
         --------
-        >>> import tempfile
         >>> from hyrecall.memory import MemorySync
         >>> from hyrecall.recipes import loom
-        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
         ...     kept = memory.remember_batch(Episode(output=text) for text in ("tea", "coffee"))
         ...     [one.version for one in kept]
         [1, 1]
@@ -213,10 +211,9 @@ class SyncWrites:
 
         Examples
         --------
-        >>> import tempfile
         >>> from hyrecall.memory import MemorySync
         >>> from hyrecall.recipes import loom
-        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
         ...     tea = memory.remember("Tea at four", user_id="ann").id
         ...     memory.update(tea, user_id="ann", output="Tea at five", reason="moved").version
         2
@@ -272,10 +269,9 @@ class SyncWrites:
 
         Examples
         --------
-        >>> import tempfile
         >>> from hyrecall.memory import MemorySync
         >>> from hyrecall.recipes import loom
-        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
         ...     old = memory.remember("Tea at four").id
         ...     new = memory.supersede(old, "No tea today").id
         ...     memory.history(old)[-1].successor == new, memory.get(old)
@@ -336,10 +332,9 @@ class SyncWrites:
 
         Examples
         --------
-        >>> import tempfile
         >>> from hyrecall.memory import MemorySync
         >>> from hyrecall.recipes import loom
-        >>> with MemorySync.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
         ...     tea = memory.remember("Tea at four", user_id="ann").id
         ...     memory.forget(tea, user_id="ann"), len(memory.history(tea, user_id="ann"))
         (1, 2)

@@ -15,7 +15,6 @@ from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.memory.audience import EVERYONE, AskedBy, audience
 from hyrecall.memory.backfill import Reembedded, reembed
 from hyrecall.memory.cells import every_cell
-from hyrecall.memory.database import DATABASE, LOG
 from hyrecall.memory.doctor import Check, Report, examine
 from hyrecall.memory.fields import flag
 from hyrecall.memory.foreign import read_l0
@@ -42,12 +41,13 @@ def export_store(store: Store, file: File | None, by: AskedBy, *, history: bool)
         return _write(file, lines, store.database.folder)
 
 
-def _write(file: File, lines: Iterable[str], folder: Path) -> int:
-    """Write lines; never into the folder of the store."""
+def _write(file: File, lines: Iterable[str], folder: Path | None) -> int:
+    """Write lines; never into the folder of the store, where it has one."""
     if not isinstance(file, str | os.PathLike):
         return _write_to(file, lines)
     path = read_path(file)
-    check_outside("file", path, folder)
+    if folder is not None:
+        check_outside("file", path, folder)
     n_lines = 0
     # Only its owner reads what was only its owner's.
     with replaced("file", path, mode=0o600) as out:
@@ -145,17 +145,12 @@ class Compacted:
 
 def compact_store(store: Store) -> Compacted:
     """Give back the room that nothing uses any more."""
-    before = _size(store)
+    before = store.database.size()
     store.database.vacuum()
     is_empty = store.database.checkpoint()
     if not is_empty:
         store.background.until_done(partial(store.database.checkpoint, wait=0.0))
-    return Compacted(before, _size(store), is_empty)
-
-
-def _size(store: Store) -> int:
-    paths = (store.database.folder / name for name in (DATABASE, LOG))
-    return sum(path.stat().st_size for path in paths if path.exists())
+    return Compacted(before, store.database.size(), is_empty)
 
 
 def look_over(store: Store, *, full: bool) -> Report:

@@ -212,7 +212,7 @@ WRITING: dict[str, Case] = {
     "import_": lambda f, w, v, r: f.import_(io.StringIO("no export")),
     "set_policy": lambda f, w, v, r: f.set_policy("spy", org="x", workspace="y", policy="shared"),
 }
-NO_READERS = {"open", "close", "agent", "compact"}
+NO_READERS = {"open", "in_memory", "close", "agent", "compact"}
 """They give a store or a view of one, whose own doors are walked; `compact` gives two sizes."""
 
 CASES = READING | WRITING

@@ -30,13 +30,12 @@ class AutoExtract:
 
     Examples
     --------
-    >>> import tempfile
     >>> from hyrecall.memory import Memory
     >>> from hyrecall.recipes import loom
     >>> def likes(episode):
     ...     return [Fact(subject="ann", predicate="likes", object=episode.output)]
     >>> async def main() -> list[str]:
-    ...     async with Memory.open(tempfile.mkdtemp(), recipe=loom, embedder=None) as memory:
+    ...     async with Memory.in_memory(recipe=loom, embedder=None) as memory:
     ...         await AutoExtract(memory, likes).remember(Episode(output="tea", user_id="ann"))
     ...         return [one.object for one in await memory.recall_facts("likes", user_id="ann")]
     >>> asyncio.run(main())
@@ -140,11 +139,10 @@ class Lazy:
 
     Examples
     --------
-    >>> import tempfile
     >>> from hyrecall.memory import Memory
     >>> from hyrecall.recipes import loom
     >>> async def main() -> list[bool]:
-    ...     memory = Lazy(lambda: Memory.open(tempfile.mkdtemp(), recipe=loom, embedder=None))
+    ...     memory = Lazy(lambda: Memory.in_memory(recipe=loom, embedder=None))
     ...     before = memory.is_open
     ...     await memory.remember("tea")
     ...     after = memory.is_open
