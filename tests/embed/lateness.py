@@ -62,7 +62,7 @@ OF_FEW = 2
 """So many late moments of fewer than 100 calls are not too often, as they are not of 100: one of
 36 calls would be 3 in 100, which a machine that keeps the promise shows in one run of three."""
 ROUNDS = 5
-BUSY_CALLS = 8
+BUSY_CALLS = 4
 """Beside other work."""
 _STAGGER = 0.05  # seconds: calls that end at once would be late by one another
 _TOGETHER = 0.05  # seconds

@@ -37,7 +37,7 @@ def exact(device: str) -> Callable[..., ExactSubject]:
 
 
 def test_replies_are_those_of_the_definition_to_the_last_bit(exact: Make, effort: Effort) -> None:
-    tables = effort.cases(quick=60, full=4000)
+    tables = effort.cases(quick=30, full=4000)
     assert compare_with(MeantOracle, exact, range(tables)) > 40 * tables
 
 
@@ -48,12 +48,12 @@ def test_another_rule_would_be_seen(bug: type[Oracle], exact: Make) -> None:
 
 
 def test_what_others_store_changes_no_byte(exact: Make, effort: Effort) -> None:
-    pairs = effort.cases(quick=30, full=3000)
+    pairs = effort.cases(quick=12, full=3000)
     assert non_interference(exact, range(pairs)) == pairs
 
 
 def test_history_leaves_no_trace(exact: Make, effort: Effort) -> None:
-    sequences = effort.cases(quick=6, full=300)
+    sequences = effort.cases(quick=3, full=300)
     assert no_history(exact, range(sequences)) == 10 * sequences
 
 
@@ -65,7 +65,7 @@ def test_a_batch_of_any_size_and_order_replies_as_its_queries_alone(
 
 
 def test_a_smaller_limit_gives_a_prefix_and_an_offset_a_slice(exact: Make, effort: Effort) -> None:
-    tables = effort.cases(quick=40, full=2000)
+    tables = effort.cases(quick=15, full=2000)
     assert limit_is_a_prefix(exact, range(tables)) == tables * 6 * 4
 
 
@@ -84,7 +84,7 @@ def of_one_arm(draw: Draw) -> tuple[list[Row], Call]:
 def test_one_arm_gives_prefixes_beyond_its_depth_too(
     exact: Callable[..., ExactSubject], effort: Effort
 ) -> None:
-    for seed in range(effort.cases(quick=25, full=500)):
+    for seed in range(effort.cases(quick=12, full=500)):
         rows, call = of_one_arm(Draw(seed))
         subject = exact(ONE_ARM, rows)
         whole = subject.recall(call)
@@ -114,7 +114,7 @@ def test_a_query_that_is_no_such_thing_gets_the_bytes_that_it_got_before(
     exact: Callable[..., ExactSubject], effort: Effort
 ) -> None:
     moved = kept = 0
-    for seed in range(effort.cases(quick=60, full=2000)):
+    for seed in range(effort.cases(quick=30, full=2000)):
         draw = Draw(seed)
         shape = draw_shape(draw)
         rows = draw_rows(draw, shape, replace(draw_mix(draw), n_rows=60))

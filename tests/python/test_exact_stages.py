@@ -117,7 +117,7 @@ def check(hits: hr.QueryHits, expected: oracle.Ranked) -> None:
 @pytest.mark.parametrize(("stage", "expect"), [c[1:] for c in STAGES], ids=[c[0] for c in STAGES])
 def test_what_leads_stays_first_in_every_stage(stage: Any, expect: Expect, effort: Effort) -> None:
     mixed = 0
-    for seed in range(effort.cases(quick=2, full=40)):
+    for seed in range(effort.cases(quick=1, full=40)):
         case = corpus(seed)
         for texts in batches(case):
             plain = ask(case, (), texts, limit=60)
@@ -140,7 +140,7 @@ def test_what_leads_stays_first_in_every_stage(stage: Any, expect: Expect, effor
 
 
 def test_a_rerank_moves_rows_that_lead_among_themselves(effort: Effort) -> None:
-    for seed in range(effort.cases(quick=2, full=40)):
+    for seed in range(effort.cases(quick=1, full=40)):
         case = corpus(seed)
         for texts in batches(case):
             plain = ask(case, (), texts, limit=60)
@@ -165,7 +165,7 @@ def test_all_stages_together_run_in_their_order(effort: Effort) -> None:
         hr.Budget(200),
         hr.MMR(0.7),
     )
-    for seed in range(effort.cases(quick=2, full=40)):
+    for seed in range(effort.cases(quick=1, full=40)):
         case = corpus(seed)
         for texts in batches(case):
             plain = ask(case, (), texts, limit=60)
