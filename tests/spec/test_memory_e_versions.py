@@ -2,14 +2,18 @@
 
 import json
 import random
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hyrecall import recipes
+from hyrecall.embed import HashEmbedder
 from hyrecall.errors import OptionError
 from hyrecall.memory import MemorySync
-from memory.stores import NOON, episode, folder, open_store
+from memory.stores import DIM, NOON, episode, folder, open_store
 
 
 def hits(memory: MemorySync, query: str, **options: Any) -> list[str]:
@@ -135,20 +139,50 @@ def test_E40_the_history_of_what_moved_is_of_where_it_is() -> None:
         assert memory.history("e0", user_id="alice")[-1].episode == episode(0, "two")
 
 
-def test_E52_a_vector_is_a_column_beside_its_text_and_goes_with_it() -> None:
+def files_with(held: bytes, path: Path) -> set[str]:
+    """Names of all files of a store, at any depth, that contain these bytes."""
+    files = (one for one in path.rglob("*") if one.is_file())
+    return {one.relative_to(path).as_posix() for one in files if held in one.read_bytes()}
+
+
+def test_E52_a_vector_is_a_column_beside_its_text_and_both_are_erased_from_every_file() -> None:
     path = folder()
-    with open_store(path) as memory:
-        memory.remember(episode(0, "words"))
+    with open_store(path, recipe=recipes.honeycomb) as memory:
+        texts = [f"disk number{at}th" for at in range(3)]
+        memory.remember_batch([episode(at, text) for at, text in enumerate(texts)])
+        (vector,) = HashEmbedder(dim=DIM).embed(texts[1:2])
+        both = vector.astype("<f4").tobytes(), b"number1th"
         database = memory._store.database
         with database.reading() as c:
-            select = "SELECT output, cell, length(embedding), embedding_model FROM versions"
-            assert c.execute(select).get == ("words", 1, 4 * 8, "hash-8")
+            select = "SELECT cell, output, embedding, embedding_model FROM versions WHERE id = 'e1'"
+            assert c.execute(select).get == (1, texts[1], both[0], "hash-8")
             holds = "SELECT name FROM sqlite_schema WHERE type IN ('table', 'index')"
             tables = [name for (name,) in c.execute(holds)]
         assert not [name for name in tables if "vec" in name or "embed" in name]
-        memory.forget("e0", user_id="alice", erase=True)
+
+        # Control: before the erase, the database and the saved index hold both.
+        assert memory.snapshot()
+        for held, part in zip(both, ("vectors-0", "rows"), strict=True):
+            found = files_with(held, path)
+            assert any(one.startswith("memory.db") for one in found)
+            assert any(re.fullmatch(rf"index/nodes/.+-{part}\.arrow", one) for one in found)
+
+        assert memory.forget("e1", user_id="alice", erase=True) == 1
         with database.reading() as c:
-            assert c.execute("SELECT count(*) FROM versions").get == 0
-        assert {one.name for one in path.iterdir() if one.is_file()} == {
-            "memory.db", "memory.db-wal", "memory.db-shm", "LOCK",
-        }  # fmt: skip
+            assert [row for (row,) in c.execute("SELECT id FROM versions ORDER BY id")] == [
+                "e0", "e2",
+            ]  # fmt: skip
+        assert [files_with(held, path) for held in both] == [set(), set()]
+    assert [files_with(held, path) for held in both] == [set(), set()]
+    assert files_with(b"number2th", path)  # the other rows are still there
+
+
+def test_E52_vectors_come_from_the_rows_when_the_saved_index_is_missing() -> None:
+    path = folder()
+    with open_store(path, recipe=recipes.honeycomb) as memory:
+        memory.remember(episode(0, "words"))
+    assert (path / "index").is_dir()
+    shutil.rmtree(path / "index")
+    with open_store(path, recipe=recipes.honeycomb) as memory:
+        (hit,) = memory.search("words", user_id="alice")
+        assert hit.vector_score == pytest.approx(1.0)

@@ -16,6 +16,7 @@ import pytest
 import hyrecall as hr
 from hyrecall import arms, recipes
 from hyrecall.recipe import Dense, Lexical
+from spec.loom_by_definition import voted
 
 ROOT = Path(__file__).parents[2]
 NEAR = ("day", "time", "one", "work", "team", "note", "plan", "list", "part", "line")
@@ -87,22 +88,34 @@ def test_H05_speed_at_10_000(asked: dict[str, Any], most: float) -> None:
 
 
 def test_H06_hybrid_over_50_000_takes_20_milliseconds_and_ranks_by_votes() -> None:
-    fusion = hr.RRF()
-    assert seconds_of(50_000, text=TEXT, vector=VECTOR, fusion=fusion) <= 20e-3
-    index, depth = corpus(50_000), 100
-    lists = [
-        index.recall_one(limit=depth, **asked).keys
-        for asked in ({"text": TEXT}, {"vector": VECTOR})
-    ]
-    votes: dict[int, float] = {}
-    for keys in lists:
-        for rank, key in enumerate(keys, 1):
-            votes[key] = votes.get(key, 0.0) + 1 / (60 + rank)
-    found = index.recall_one(text=TEXT, vector=VECTOR, fusion=fusion, limit=depth, depth=depth)
-    assert [hit.score for hit in found] == pytest.approx(
-        sorted(votes.values(), reverse=True)[:depth], rel=1e-12
+    alpha = 0.3
+    # The corpus has no times: equal scores go by row, and nothing is filled up.
+    recipe = recipes.loom.replace(
+        fusion=hr.RRF(alpha=alpha, alpha_mode="votes"), tie_break=(), fill=None, on_empty="empty"
     )
-    assert all(hit.score == pytest.approx(votes[hit.key], rel=1e-12) for hit in found)
+    assert seconds_of(50_000, text=TEXT, vector=VECTOR, recipe=recipe) <= 20e-3
+
+    index, depth = corpus(50_000), 400
+    deep = recipe.replace(depth=depth)
+    by_words, by_vectors = (
+        [(hit.key, hit.score) for hit in index.recall_one(limit=depth, recipe=deep, **asked)]
+        for asked in ({"text": TEXT}, {"vector": VECTOR})
+    )
+    assert len(by_words) == len(by_vectors) == depth
+    # Loom's definition: at 0.3 the list of words is counted three times, that of vectors once.
+    expected = sorted(voted(by_words, by_vectors, alpha), key=lambda one: (-one[1], one[0]))
+    found = index.recall_one(text=TEXT, vector=VECTOR, recipe=deep, limit=depth)
+    assert found.keys == [key for key, _ in expected[:depth]]
+    assert [hit.score for hit in found] == pytest.approx(
+        [score for _, score in expected[:depth]], rel=1e-12
+    )
+    # Control: both lists have a part in it, and weights in place of votes rank differently.
+    assert {key for key, _ in by_words} - set(found.keys)
+    assert {key for key, _ in by_vectors} & set(found.keys)
+    weighed = deep.replace(fusion=hr.RRF(alpha=alpha))
+    assert (
+        index.recall_one(text=TEXT, vector=VECTOR, recipe=weighed, limit=depth).keys != found.keys
+    )
 
 
 def test_a_slow_call_is_told_apart() -> None:
