@@ -106,6 +106,9 @@ FORBIDDEN_CALLS = re.compile(
 ALLOWED_CALLS = {
     (name, "__reduce__") for name in ("filters.py", "analyzer.py", "filter_expression.py")
 }
+# A daemon thread in native code when the interpreter finalises aborts the process: threads.start()
+# starts those that end before. No file of the package needs another way.
+DAEMONS_ARE_STARTED_IN = "threads.py"
 MACHINE_PATH = re.compile(r"/(work|root|home|opt|farm|Users)/\w")
 
 
@@ -144,6 +147,19 @@ def imports(tree: ast.AST) -> Iterator[str]:
             yield node.module
 
 
+def daemons(tree: ast.AST) -> Iterator[int]:
+    """Give the lines that make a daemon thread."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg == "daemon":
+            is_daemon = not isinstance(node.value, ast.Constant) or node.value.value is True
+        elif isinstance(node, ast.Attribute) and node.attr in {"daemon", "setDaemon"}:
+            is_daemon = not isinstance(node.ctx, ast.Load) or node.attr == "setDaemon"
+        else:
+            continue
+        if is_daemon:
+            yield node.lineno
+
+
 def python_faults(root: Path) -> Iterator[str]:
     package = root / "python" / "hyrecall"
     for path in sorted(package.rglob("*.py")):
@@ -159,6 +175,9 @@ def python_faults(root: Path) -> Iterator[str]:
                 yield f"{inside} imports {name}"
             if name.startswith("hyrecall.cli") and module != "cli":
                 yield f"{inside} imports {name}: nothing needs the command line"
+        if inside.as_posix() != DAEMONS_ARE_STARTED_IN:
+            for line in daemons(ast.parse(text)):
+                yield f"{inside}:{line} starts a daemon thread: threads.start() does"
         for found in FORBIDDEN_CALLS.finditer(text):
             if (inside.as_posix(), found.group()) not in ALLOWED_CALLS:
                 yield f"{inside} uses {found.group()}"
@@ -277,6 +296,8 @@ PLANTED_PYTHON = [
     ("index.py", "import apsw\n"),
     ("memory/database.py", "import sqlite3\n"),
     ("embed/static.py", "import torch\n"),
+    ("memory/memory.py", "threading.Thread(\n    target=f,\n    daemon=True,\n).start()\n"),
+    ("index.py", "def f(thread):\n    thread.daemon = True\n"),
 ]
 
 

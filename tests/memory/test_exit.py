@@ -5,12 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from hyrecall import recipes
 from hyrecall.embed.static import StaticEmbedder
 from hyrecall.memory import MemorySync
+from hyrecall.memory.sessions import SessionName
 from laws.effort import Effort
 
 SECONDS = 120  # for a child, on a machine that is busy with other things
@@ -137,6 +140,50 @@ from hyrecall.cli import main
 sys.argv = ["hyrecall", "doctor", "--full", "--path", sys.argv[1]]
 main()
 """
+
+
+CONVERSATIONS = """
+import sys, time
+from hyrecall import recipes
+from hyrecall.memory import MemorySync, store_sessions
+
+save = store_sessions._save
+def slowly(*given):
+    time.sleep(0.02)
+    save(*given)
+store_sessions._save = slowly
+
+memory = MemorySync.open(sys.argv[1], embedder=None, recipe=recipes.hypergraph)
+memory.remember("tea at four", id="tea", user_id="ann")
+for number in range(40):
+    memory.search("tea", user_id="ann", session_id=f"chat {number}")
+"""
+
+CONVERSATIONS_LATE = (
+    """
+import atexit
+
+def late():
+    memory.search("tea", user_id="ann", session_id="late")
+
+atexit.register(late)  # runs after the threads of hyrecall have ended
+"""
+    + CONVERSATIONS
+)
+
+
+@pytest.mark.parametrize("script", [CONVERSATIONS, CONVERSATIONS_LATE], ids=["exit", "atexit"])
+def test_conversations_of_a_store_that_is_not_closed_are_kept(script: str, tmp_path: Path) -> None:
+    done = run(script, str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    names = [f"chat {number}" for number in range(40)]
+    if script is CONVERSATIONS_LATE:
+        names.append("late")
+    with MemorySync.open(tmp_path, embedder=None, recipe=recipes.hypergraph) as memory:
+        sessions, now = memory._store.sessions, datetime.now(UTC)
+        for name in names:
+            session = sessions.session(SessionName(None, None, "ann", name), now=now)
+            assert (set(session.accessed), session.n_recalls) == ({"tea"}, 1), name
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,66 @@ def _full(*_: object) -> None:
     raise apsw.FullError("database or disk is full")
 
 
+class Fails:
+    """Raises a fault when it is called, and says so."""
+
+    def __init__(self, fault: BaseException) -> None:
+        self.fault = fault
+        self.raised = threading.Event()
+
+    def __call__(self, *_: object) -> None:
+        self.raised.set()
+        raise self.fault
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_fault_of_any_kind_does_not_end_the_thread_for_good(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = folder()
+    with filled(path) as memory:
+        sessions = memory._store.sessions
+        assert isinstance(sessions, StoreSessions)
+        for fault in (ValueError("odd"), MemoryError(), SystemExit()):
+            fails = Fails(fault)
+            with monkeypatch.context() as patched:
+                patched.setattr("hyrecall.memory.store_sessions._save", fails)
+                ids(memory)
+                assert fails.raised.wait(30), fault
+        ids(memory)
+        assert await_rows(path, 4)
+
+
+def test_without_a_thread_the_recall_writes_its_conversation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = folder()
+    with filled(path) as memory:
+
+        def refuse(*_: object, **__: object) -> None:
+            raise RuntimeError("can't start new thread")
+
+        with monkeypatch.context() as patched:
+            patched.setattr("hyrecall.threads.start", refuse)
+            ids(memory)
+            assert [row[6] for row in kept(path)] == [1]
+            with monkeypatch.context() as full:
+                full.setattr("hyrecall.memory.store_sessions._save", _full)
+                assert memory.search("words", user_id="ann", session_id="chat").reasons == ()
+            assert [row[6] for row in kept(path)] == [1]
+    assert [row[6] for row in kept(path)] == [2]  # written when the store was closed
+
+
+def await_rows(path: Path, n_recalls: int) -> bool:
+    """Wait until the conversation in the store has recalled so often."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        if [row[6] for row in kept(path)] == [n_recalls]:
+            return True
+        time.sleep(0.01)
+    return False
+
+
 def test_a_damaged_conversation_is_told_of_and_the_recall_goes_on() -> None:
     path = folder()
     with filled(path) as memory:

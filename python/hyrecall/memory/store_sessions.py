@@ -10,7 +10,7 @@ from datetime import datetime
 
 import apsw
 
-from hyrecall.errors import HyrecallError
+from hyrecall import threads
 from hyrecall.memory.codec import from_micros, to_micros
 from hyrecall.memory.database import Database
 from hyrecall.memory.sessions import MOST_SESSIONS, SessionName, still_known
@@ -34,8 +34,9 @@ class StoreSessions:
     """As :class:`InProcessSessions`, in tables of the store; conversations are kept for 24 hours.
 
     A recall waits for no write: what it gave is known at once and written by a thread of its own,
-    so that a process that is killed may lose the last recall of a conversation, never a memory. In
-    a store that is only read, conversations go on in this process.
+    so that a process that is killed may lose the last recall of a conversation, never a memory. At
+    exit the thread writes what is left, also if nobody closes the store. Where there can be no
+    thread, the recall writes. In a store that is only read, conversations go on in this process.
 
     Parameters
     ----------
@@ -49,8 +50,10 @@ class StoreSessions:
         # What is not written yet: of each conversation, when it recalled last and what it met.
         self._pending: OrderedDict[SessionName, tuple[datetime, Session]] = OrderedDict()
         self._writing = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._is_due = False
+        self._is_stopping = False
         self._is_closed = False
+        self._thread: threading.Thread | None = None
 
     def session(self, name: SessionName, *, now: datetime) -> Session:
         """Return what a conversation met in 24 hours, as :meth:`SessionTracker.session`."""
@@ -68,12 +71,11 @@ class StoreSessions:
                 self._pending.popitem(last=False)
             if self._database.read_only or self._is_closed:
                 return
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._write, name="hyrecall-conversations", daemon=True
-                )
-                self._thread.start()
-            self._wake.notify()
+            self._is_due = True
+            if self._has_thread():
+                self._wake.notify()
+                return
+        self._try_flush()
 
     def flush(self) -> None:
         """Write what is not written yet.
@@ -98,14 +100,23 @@ class StoreSessions:
                     if self._pending.get(name) is kept:
                         del self._pending[name]
 
+    def stop(self) -> None:
+        """Let the thread write what is left and end; do not wait for it."""
+        with self._wake:
+            self._is_stopping = True
+            self._is_due = bool(self._pending)
+            self._wake.notify_all()
+
     def close(self) -> None:
         """Write what is left and end the thread. Closing twice is fine."""
         with self._wake:
             self._is_closed = True
-            self._wake.notify_all()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+            thread = self._thread
+        self.stop()
+        if thread is not None:
+            thread.join()  # in a forked child the thread is not there
+        elif self._pending:
+            self._try_flush()
 
     def _held(self, name: SessionName, now: datetime) -> tuple[datetime, Session]:
         found = self._pending.get(name)
@@ -114,21 +125,42 @@ class StoreSessions:
         with self._database.reading() as connection:
             return _load(connection, name) or (now, Session())
 
-    def _write(self) -> None:
-        while True:
-            with self._wake:
-                while not self._pending and not self._is_closed:
-                    self._wake.wait()
-                is_last = self._is_closed
+    def _has_thread(self) -> bool:
+        """Start the thread if there is none; say whether there is one."""
+        if self._thread is None:
             try:
-                self.flush()
-            except HyrecallError as fault:
-                _log.debug("conversations could not be written: %s", type(fault).__name__)
-                with self._wake:  # the next recall tries again
-                    if not self._is_closed:
-                        self._wake.wait()
-            if is_last:
-                return
+                self._thread = threads.start(
+                    self._write, name="hyrecall-conversations", stop=self.stop
+                )
+            except RuntimeError as fault:  # no more threads, or the interpreter is exiting
+                _log.debug("there is no thread that writes conversations: %s", fault)
+        return self._thread is not None
+
+    def _write(self) -> None:
+        try:
+            while self._awaits_work():
+                self._try_flush()
+        finally:  # whatever ended it: the next recall starts another
+            with self._wake:
+                if self._thread is threading.current_thread():
+                    self._thread = None
+
+    def _awaits_work(self) -> bool:
+        """Wait for a recall or for the end; say whether there is something to write."""
+        with self._wake:
+            self._wake.wait_for(lambda: self._is_due or self._is_stopping)
+            if not self._is_due:
+                self._thread = None
+                return False
+            self._is_due = False
+            return True
+
+    def _try_flush(self) -> None:
+        """Write; a fault is logged, and the next recall tries again."""
+        try:
+            self.flush()
+        except Exception as fault:
+            _log.debug("conversations could not be written: %s", type(fault).__name__)
 
 
 def _load(connection: apsw.Connection, name: SessionName) -> tuple[datetime, Session] | None:
