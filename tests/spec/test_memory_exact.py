@@ -1,0 +1,102 @@
+"""Rows A40 and D08 through a store: the row that holds an identifier is the first reply.
+
+200 others hold similar identifiers: 150 of them each word of the query as well, apart; the
+identifiers of 50 begin with the query. The vectors of all of them are nearer to the query's, and
+the nearest of them is pinned.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from hyrecall import recipes
+from hyrecall.memory import Episode, MemorySync, Notes
+from hyrecall.recipe import Recipe
+from memory.stores import FixedEmbedder, episode, open_store
+
+QUERY = "INV-2026-0042"
+TARGET = "INV-2026-0042 of customer 7300"
+SIMILAR = [
+    f"INV-2026-{number} of customer 0042"
+    for number in (*(f"{at:04}" for at in range(100, 250)), *(f"{at:05}" for at in range(420, 470)))
+]
+TEXTS = [*SIMILAR[:80], TARGET, *SIMILAR[80:]]
+AT = TEXTS.index(TARGET)
+# The target's vector is at a right angle to the query's.
+VECTORS = (
+    {QUERY: [1.0, 0.0], TARGET: [0.0, 1.0]}
+    | {text: [1.0, 0.001 * at] for at, text in enumerate(SIMILAR)}
+)  # fmt: skip
+
+
+@contextmanager
+def invoices(recipe: Recipe) -> Iterator[MemorySync]:
+    """A store in which the target is row e80."""
+    with open_store(recipe=recipe, embedder=FixedEmbedder(VECTORS)) as memory:
+        memory.remember_batch([episode(at, text) for at, text in enumerate(TEXTS)])
+        memory.pin("e0", user_id="alice")
+        yield memory
+
+
+def check_target_leads(recipe: Recipe) -> None:
+    with invoices(recipe) as memory:
+        found = memory.search(QUERY, user_id="alice", limit=10)
+        assert not found.degraded
+        assert found[0].episode.id == f"e{AT}"
+        assert found[0].vector_score == 0.0
+        assert all((one.vector_score or 0.0) > 0.9 for one in found[1:])
+        assert found.trace is not None
+        assert found.trace.exact == {0: 1}
+        # Control: without ``exact`` it is not first.
+        inexact = recipe.replace(exact=False)
+        plain = memory.search(QUERY, user_id="alice", limit=10, recipe=inexact)
+        assert plain.trace is not None
+        assert plain.trace.exact == {}
+        assert plain[0].episode.id == "e0"
+
+
+def test_A40_the_default_recipe_puts_the_identifier_first() -> None:
+    check_target_leads(recipes.default)
+
+
+def test_A40_D08_l0_puts_the_identifier_first() -> None:
+    check_target_leads(recipes.l0)
+
+
+@pytest.mark.parametrize("recipe", [recipes.default, recipes.l0], ids=lambda one: one.name)
+def test_A40_D08_a_quoted_string_is_first_and_plain_words_are_not_exact(recipe: Recipe) -> None:
+    with invoices(recipe) as memory:
+        for query, n_exact in ((f'"{QUERY}"', {0: 1}), ("2026 INV 0042", {})):
+            found = memory.search(query, user_id="alice", limit=10)
+            assert found.trace is not None
+            assert found.trace.exact == n_exact
+            if n_exact:
+                assert found[0].episode.id == f"e{AT}"
+
+
+def test_A40_no_row_of_another_user_is_exact() -> None:
+    with invoices(recipes.default) as memory:
+        memory.remember("INV-2026-0042 of another", user_id="bob", id="other")
+        found = memory.search(QUERY, user_id="alice", limit=10)
+        assert found.trace is not None
+        assert found.trace.exact == {0: 1}
+        assert [one.episode.id for one in memory.search(QUERY, user_id="bob")] == ["other"]
+
+
+def test_D08_notes_put_the_identifier_first() -> None:
+    with open_store(recipe=recipes.l0, embedder=FixedEmbedder(VECTORS)) as memory:
+        notes = Notes(memory)
+        notes.save("target", TARGET)
+        similar = enumerate(SIMILAR)
+        memory.remember_batch(
+            [Episode(id=f"n{at}", user_id="user", output=text, kind="note") for at, text in similar]
+        )
+        memory.pin("n0", user_id="user")
+        hits = notes.search(QUERY)
+        assert hits[0].key == "target"
+        assert {hit.key for hit in hits[1:]} <= {f"n{at}" for at in range(len(SIMILAR))}
+        # Control: without ``exact`` it is not first.
+        inexact = recipes.l0.replace(exact=False)
+        plain = memory.search(QUERY, user_id="user", kind="note", limit=10, recipe=inexact)
+        assert plain[0].episode.id == "n0"
