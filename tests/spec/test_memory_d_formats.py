@@ -6,7 +6,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from hyrecall.memory import schema
+from hyrecall import recipes
+from hyrecall.memory import MemorySync, schema
 from hyrecall.memory.cells import every_cell
 from hyrecall.memory.database import DATABASE, Database
 from hyrecall.memory.foreign import read_l0
@@ -66,6 +67,17 @@ def test_D24_a_store_of_this_format_gets_the_next_one_once(
     assert (tmp_path / "store" / DATABASE).read_bytes() == before
 
 
+def write_as_format_1(
+    old: apsw.Connection, cell: int, *versions: tuple[str, int, str, str]
+) -> None:
+    """Write versions (id, version, status, output) as a program of format 1 does."""
+    for key, version, status, output in versions:
+        with old:
+            number = old.execute(SQL["sequence"]).get
+            old.execute(SQL["document"], (cell, key, version, number))
+            old.execute(SQL["version"], (cell, key, version, status, output))
+
+
 @pytest.mark.usefixtures("newer")
 def test_D25_a_program_of_format_1_reads_and_writes_a_newer_file(tmp_path: Path) -> None:
     store = Database.open(tmp_path / "store")
@@ -76,13 +88,9 @@ def test_D25_a_program_of_format_1_reads_and_writes_a_newer_file(tmp_path: Path)
     old.pragma("foreign_keys", 1)
     cell = old.execute(SQL["find cell"], ("ana",)).get
     assert list(old.execute(SQL["newest"], (cell,))) == [("a", 1, 0, "new"), ("b", 1, 0, "new")]
-    for key, version, status, output in (
-        ("b", 2, "live", "old"), ("c", 1, "live", "old"), ("a", 2, "deleted", ""),
-    ):  # fmt: skip
-        with old:
-            number = old.execute(SQL["sequence"]).get
-            old.execute(SQL["document"], (cell, key, version, number))
-            old.execute(SQL["version"], (cell, key, version, status, output))
+    write_as_format_1(
+        old, cell, ("b", 2, "live", "old"), ("c", 1, "live", "old"), ("a", 2, "deleted", "")
+    )
     with store.reading() as c:
         changes = changed_since(c, applied, 100)
         assert [(one.id, one.row is None) for one in changes] == [
@@ -96,3 +104,37 @@ def test_D25_a_program_of_format_1_reads_and_writes_a_newer_file(tmp_path: Path)
     assert list(old.execute(SQL["edges"], (cell,))) == []
     old.close()
     store.close()
+
+
+def test_D25_an_open_store_finds_what_a_program_of_format_1_wrote(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with MemorySync.open(path, recipe=recipes.l0, embedder=None) as memory:
+        for key, text in (("a", "green tea"), ("b", "black tea"), ("d", "plain water")):
+            memory.remember(text, user_id="ana", id=key)
+
+        def found(query: str) -> list[str]:
+            hits = memory.search(query, user_id="ana")
+            assert not hits.degraded
+            return sorted(one.episode.output for one in hits)
+
+        assert (found("tea"), found("water")) == (["black tea", "green tea"], ["plain water"])
+        old = apsw.Connection(str(path / DATABASE))
+        old.pragma("foreign_keys", 1)
+        cell = old.execute(SQL["find cell"], ("ana",)).get
+        write_as_format_1(
+            old,
+            cell,
+            ("b", 2, "live", "black coffee"),  # an update
+            ("c", 1, "live", "herbal tea"),  # a new row
+            ("a", 2, "deleted", ""),
+        )
+        old.close()
+        assert found("tea") == ["herbal tea"]
+        assert found("coffee") == ["black coffee"]
+        assert (found("green"), found("water")) == ([], ["plain water"])
+        assert {one.output for one in memory.list(user_id="ana")} == {
+            "black coffee", "herbal tea", "plain water",
+        }  # fmt: skip
+        assert memory.get("a", user_id="ana") is None
+    with MemorySync.open(path, recipe=recipes.l0, embedder=None) as memory:
+        assert found("tea") == ["herbal tea"]
