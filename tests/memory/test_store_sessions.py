@@ -242,17 +242,54 @@ def await_rows(path: Path, n_recalls: int) -> bool:
     return False
 
 
-def test_a_damaged_conversation_is_told_of_and_the_recall_goes_on() -> None:
+DAMAGE = {
+    "a time of an id": ("UPDATE session_ids SET at = 9223372036854775807", True),
+    "an id": ("UPDATE session_ids SET id = CAST(x'ff' AS TEXT)", True),
+    "the last time": ("UPDATE sessions SET last = 9223372036854775807", True),
+    "a number below 0": ("UPDATE sessions SET n_recalls = -5", True),
+    "a number too large": ("UPDATE sessions SET n_recalls = 9223372036854775807", True),
+    "a last time in two days": ("UPDATE sessions SET last = last + 2 * 86400000000", False),
+    "an id's time in two days": ("UPDATE session_ids SET at = at + 2 * 86400000000", False),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_a_damaged_conversation_counts_as_none_and_is_replaced(what: str) -> None:
+    path = folder()
+    with filled(path) as memory:
+        memory._store.sessions.record(CHAT, ["two"], now=NOON)
+    statement, is_undecodable = DAMAGE[what]
+    connection = apsw.Connection(str(path / DATABASE))
+    connection.execute(statement)
+    connection.close()
+    with store(path) as memory:
+        assert failed_checks(memory) == (["conversations"] if is_undecodable else [])
+        for _ in range(2):
+            matches = memory.search("same words", user_id="ann", session_id="chat", now=NOON)
+            assert {one.episode.id for one in matches} == {"one", "two"}
+            assert matches.reasons == ()
+        assert memory._store.sessions.session(CHAT, now=NOON).n_recalls == 2
+        memory._store.sessions.flush()  # type: ignore[attr-defined]
+        assert failed_checks(memory) == []
+    with store(path) as memory:
+        assert set(memory._store.sessions.session(CHAT, now=NOON).accessed) == {"one", "two"}
+        assert failed_checks(memory) == []
+
+
+def test_a_time_that_is_none_is_deleted_when_any_conversation_is_saved() -> None:
     path = folder()
     with filled(path) as memory:
         memory._store.sessions.record(CHAT, ["two"], now=NOON)
     connection = apsw.Connection(str(path / DATABASE))
-    connection.execute("UPDATE sessions SET n_recalls = -5")
+    connection.execute("UPDATE sessions SET last = 9223372036854775807")
     connection.close()
     with store(path) as memory:
-        matches = memory.search("same words", user_id="ann", session_id="chat", now=NOON)
-        assert [one.episode.id for one in matches] == ["one", "two"]
-        assert [str(one.reason) for one in matches.reasons] == ["session_tracker"]
+        ids(memory, session_id="another")
+    assert [row[4] for row in kept(path)] == ["another"]
+
+
+def failed_checks(memory: MemorySync) -> list[str]:
+    return [one.name for one in memory.doctor(full=True).checks if not one.ok]
 
 
 def test_what_a_conversation_met_is_no_memory() -> None:

@@ -21,6 +21,7 @@ from hyrecall.memory.edge_rows import EDGE_COLUMNS, is_sound_edge
 from hyrecall.memory.fact_rows import FACT_COLUMNS, read_fact
 from hyrecall.memory.schema import meta
 from hyrecall.memory.sound import rows
+from hyrecall.memory.store_sessions import count_damaged
 
 __all__ = ["Check", "Report", "examine", "file_system_of"]
 
@@ -105,6 +106,7 @@ def examine(database: Database, *, full: bool = False, more: Iterable[Check] = (
         checks += [_none(connection, name, *asked) for name, asked in _QUERIES.items()]
         checks.append(_vectors(connection, full=full))
         checks.append(_rows(connection, full=full))
+        checks.append(_conversations(connection, full=full))
         counts = {name: int(connection.execute(sql).get) for name, sql in _COUNTS.items()}
     return Report((*checks, *more), counts)
 
@@ -216,6 +218,12 @@ def _rows(connection: apsw.Connection, *, full: bool) -> Check:
             which = f"{', '.join(found[:_MOST_NAMED])}{more}"
             told.append(f"{len(found)} of {table} are damaged (their {number}: {which})")
     return Check("rows", not told, "; ".join(told))
+
+
+def _conversations(connection: apsw.Connection, *, full: bool) -> Check:
+    n_bad = count_damaged(connection, full=full)
+    told = f"{n_bad} cannot be read: each counts as new, and its next recall replaces it"
+    return Check("conversations", not n_bad, told if n_bad else "")
 
 
 def _is_vector(blob: bytes) -> bool:

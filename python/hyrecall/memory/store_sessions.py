@@ -6,22 +6,26 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 import apsw
 
 from hyrecall import threads
-from hyrecall.memory.codec import from_micros, to_micros
+from hyrecall.memory.codec import from_micros, is_time, to_micros
 from hyrecall.memory.database import Database
 from hyrecall.memory.sessions import MOST_SESSIONS, SessionName, still_known
+from hyrecall.memory.sound import is_text, rows
 from hyrecall.session import LONGEST, Session
 
-__all__ = ["MOST_OF_A_USER", "StoreSessions"]
+__all__ = ["MOST_OF_A_USER", "StoreSessions", "count_damaged"]
 
 _log = logging.getLogger("hyrecall.memory")
 
 MOST_OF_A_USER = 1_000
 """Conversations of one user that are kept, those that recalled last; nobody displaces another's."""
+
+_MOST_RECALLS = 2**53
+_LAST_TIME = to_micros(datetime.max.replace(tzinfo=UTC))
 
 _OWNER = " AND ".join(
     f"ifnull({name}, '') = ifnull(?{at}, '') AND ({name} IS NULL) = (?{at} IS NULL)"
@@ -123,7 +127,7 @@ class StoreSessions:
         if found is not None:
             return found
         with self._database.reading() as connection:
-            return _load(connection, name) or (now, Session())
+            return _load(connection, name, now) or (now, Session())
 
     def _has_thread(self) -> bool:
         """Start the thread if there is none; say whether there is one."""
@@ -163,21 +167,54 @@ class StoreSessions:
             _log.debug("conversations could not be written: %s", type(fault).__name__)
 
 
-def _load(connection: apsw.Connection, name: SessionName) -> tuple[datetime, Session] | None:
+def count_damaged(connection: apsw.Connection, *, full: bool) -> int:
+    """Count the conversations that cannot be decoded; not ``full``: without reading their ids."""
+    select = "SELECT session, org, workspace, user, name, last, n_recalls FROM sessions ORDER BY 1"
+    damaged = {
+        number
+        for number, *owner, name, last, n_recalls in rows(connection, select)
+        if not (_is_count(n_recalls) and is_time(last))
+        or not is_text(name, *(one for one in owner if one is not None))
+    }
+    if full:
+        met = rows(connection, "SELECT session, id, at FROM session_ids ORDER BY 1, 2")
+        damaged |= {number for number, key, at in met if not (is_text(key) and is_time(at))}
+    return len(damaged)
+
+
+def _is_count(n_recalls: object) -> bool:
+    return isinstance(n_recalls, int) and 0 <= n_recalls <= _MOST_RECALLS
+
+
+def _load(
+    connection: apsw.Connection, name: SessionName, now: datetime
+) -> tuple[datetime, Session] | None:
+    """Read a conversation.
+
+    None: there is none, or its rows are damaged: they cannot be decoded, or have a time that is
+    more than a day in the future.
+    """
     select = f"SELECT session, last, n_recalls FROM sessions WHERE {_NAMED}"
     found = connection.execute(select, name).get
     if found is None:
         return None
     number, last, n_recalls = found
     met = connection.execute("SELECT id, at FROM session_ids WHERE session = ?", (number,))
-    accessed = {key: from_micros(at) for key, at in met}
-    return from_micros(last), Session(accessed, n_recalls)
+    try:
+        accessed = {key: from_micros(at) for key, at in met}
+        ended = from_micros(last)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    is_future = any(time - now > LONGEST for time in (ended, *accessed.values()))
+    if is_future or not _is_count(n_recalls):
+        return None
+    return ended, Session(accessed, n_recalls)
 
 
 def _save(connection: apsw.Connection, name: SessionName, last: datetime, session: Session) -> None:
-    """Replace a conversation, and forget those that are over."""
-    over = "DELETE FROM sessions WHERE last <= ?"
-    connection.execute(over, (to_micros(last - LONGEST),))
+    """Replace a conversation, and forget those that are over or whose time is damaged."""
+    over = "DELETE FROM sessions WHERE last <= ? OR last > ?"
+    connection.execute(over, (to_micros(last - LONGEST), _LAST_TIME))
     connection.execute(f"DELETE FROM sessions WHERE {_NAMED}", name)
     insert = (
         "INSERT INTO sessions (org, workspace, user, name, last, n_recalls) "
