@@ -1,10 +1,11 @@
-"""Rows A40 and D08 through a store: the row that holds an identifier is the first reply.
+"""Rows A40, D08 and D09 through a store: what comes first, an identifier or a pinned note.
 
-200 others hold similar identifiers: 150 of them each word of the query as well, apart; the
-identifiers of 50 begin with the query. The vectors of all of them are nearer to the query's, and
-the nearest of them is pinned.
+The row with the identifier has 200 others beside it with similar identifiers: 150 of them hold each
+word of the query as well, apart; the identifiers of 50 begin with the query. The vectors of all of
+them are nearer to the query's, and the nearest of them is pinned.
 """
 
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,7 +14,7 @@ import pytest
 from hyrecall import recipes
 from hyrecall.memory import Episode, MemorySync, Notes
 from hyrecall.recipe import Recipe
-from memory.stores import FixedEmbedder, episode, open_store
+from memory.stores import HOUR, NOON, Clock, FixedEmbedder, episode, open_store
 
 QUERY = "INV-2026-0042"
 TARGET = "INV-2026-0042 of customer 7300"
@@ -100,3 +101,65 @@ def test_D08_notes_put_the_identifier_first() -> None:
         inexact = recipes.l0.replace(exact=False)
         plain = memory.search(QUERY, user_id="user", kind="note", limit=10, recipe=inexact)
         assert plain[0].episode.id == "n0"
+
+
+def test_D09_a_pin_breaks_a_tie_of_reciprocal_ranks_and_lifts_no_lower_score() -> None:
+    # Words rank "a" first, vectors "b": both have 1/61 + 1/62. "low" is third in both lists.
+    texts = {"a": "tea", "b": "tea with milk", "low": "tea with sugar and honey"}
+    cosines = {"a": [0.8, 0.6], "b": [1.0, 0.0], "low": [0.0, 1.0]}
+    scopes = {"a": "one", "b": "two", "low": "three"}
+    vectors = {"te": [1.0, 0.0]} | {text: cosines[key] for key, text in texts.items()}
+    clock = Clock()
+    with open_store(recipe=recipes.l0, embedder=FixedEmbedder(vectors), clock=clock) as memory:
+        notes = Notes(memory, scopes=tuple(scopes.values()))
+
+        def check(*expected: str) -> None:
+            hits = notes.search("te")
+            tie = 1 / 61 + 1 / 62
+            assert [hit.score for hit in hits] == pytest.approx([tie, tie, 2 / 63], rel=1e-15)
+            assert hits[0].score == hits[1].score
+            assert [(hit.key, hit.scope) for hit in hits] == [
+                (key, scopes[key]) for key in expected
+            ]
+
+        for key, text in texts.items():
+            notes.save(key, text, scope=scopes[key])
+        check("b", "a", "low")  # of one time: the larger key first
+        memory.pin("low", user_id="three")
+        check("b", "a", "low")  # no tie, so its pin has no effect
+        memory.pin("a", user_id="one")
+        check("a", "b", "low")
+        memory.pin("b", user_id="two")
+        check("b", "a", "low")
+        clock.now += HOUR
+        notes.save("a", texts["a"], scope="one")
+        check("a", "b", "low")  # both are pinned: the newer first
+        memory.pin("a", user_id="one", pinned=False)
+        check("b", "a", "low")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_D09_pins_of_several_scopes_order_equal_scores_alone(seed: int) -> None:
+    rng, clock = random.Random(seed), Clock()
+    scopes, texts = ("one", "two", "three"), ("tea", "tea milk", "tea tea", "tea tea milk")
+    with open_store(recipe=recipes.l0, embedder=None, clock=clock) as memory:
+        notes = Notes(memory, scopes=scopes)
+        kept = {}
+        for at, number in enumerate(rng.sample(range(100, 1000), 24)):
+            key, scope, hours = f"n{number}", rng.choice(scopes), rng.randrange(3)
+            clock.now = NOON + hours * HOUR
+            notes.save(key, texts[at % len(texts)], scope=scope)
+            kept[key] = scope, hours
+        before = {hit.key: hit.score for hit in notes.search("tea", limit=24)}
+        assert before.keys() == kept.keys()
+        assert len(set(before.values())) == len(texts)
+        pinned = set(rng.sample(sorted(kept), 8))
+        for key in pinned:
+            memory.pin(key, user_id=kept[key][0])
+        hits = notes.search("tea", limit=24)
+        assert {hit.key: hit.score for hit in hits} == before
+        by_id = sorted(kept, reverse=True)
+        expected = sorted(by_id, key=lambda key: (-before[key], key not in pinned, -kept[key][1]))
+        assert [hit.key for hit in hits] == expected
+        # Control: the pinned ones are not simply the first.
+        assert set(expected[: len(pinned)]) != pinned
