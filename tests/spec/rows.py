@@ -168,7 +168,13 @@ ROWS: tuple[Row, ...] = (
         "an embedder that fails at recall",
         note="the library logs the line, a command says it on stderr",
     ),
-    Row("D27", "here", "scopes of notes"),
+    Row(
+        "D27",
+        "here",
+        "scopes of notes",
+        note="no scope means the scopes that Notes was given ('user' by default), because law 1 "
+        "(scope first) forbids all of them unasked; Notes(memory, scopes=EVERYONE) means all",
+    ),
     Row("D28", "here", "archived and superseded notes"),
     Row("D29", "here", "compact hits"),
     Row("D30", "here", "the index follows"),
@@ -231,7 +237,12 @@ ROWS: tuple[Row, ...] = (
         "bad settings become defaults",
         why="a setting that is unknown or out of range is refused with a typed error",
     ),
-    Row("E52", "here", "the vector lies beside the row"),
+    Row(
+        "E52",
+        "here",
+        "the vector lies beside the row",
+        note="the saved index holds copies of vectors and texts; an erase removes them there too",
+    ),
     Row("F01", "here", "three paths, each can be the only one"),
     Row("F02", "here", "embeddings switched off"),
     Row("F03", "here", "words answer where all else fails"),

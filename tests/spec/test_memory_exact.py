@@ -65,6 +65,13 @@ def test_A40_D08_l0_puts_the_identifier_first() -> None:
     check_target_leads(recipes.l0)
 
 
+def test_A40_loom_puts_the_identifier_first_with_exact_only() -> None:
+    with invoices(recipes.loom) as memory:
+        for recipe, is_first in ((recipes.loom, False), (recipes.loom.replace(exact=True), True)):
+            found = memory.search(QUERY, user_id="alice", limit=10, recipe=recipe)
+            assert (found[0].episode.id == f"e{AT}") is is_first
+
+
 @pytest.mark.parametrize("recipe", [recipes.default, recipes.l0], ids=lambda one: one.name)
 def test_A40_D08_a_quoted_string_is_first_and_plain_words_are_not_exact(recipe: Recipe) -> None:
     with invoices(recipe) as memory:
