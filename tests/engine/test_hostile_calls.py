@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from engine.hostile_calls import stub_targets
+from engine import hostile_calls
+from engine.hostile_calls import LEFT_OUT, stub_targets
 from hyrecall import _core
 from laws.effort import Effort
 
@@ -31,6 +32,26 @@ def test_hostile_calls_neither_crash_nor_raise_untyped_errors(
         check=False,
     )
     assert done.returncode == 0, f"{told.read_text()}\n{done.stderr}"
+    n_targets = len(list(stub_targets())) - len(LEFT_OUT)
+    assert done.stdout.startswith(f"{n_calls} calls of {n_targets} targets:")
+
+
+def test_what_is_never_called_is_a_target_of_the_stubs() -> None:
+    assert set(LEFT_OUT) <= {target.name for target in stub_targets()}
+
+
+def test_the_walk_fails_if_a_target_is_never_called(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pool = hostile_calls.objects()
+    del pool["Adjacency"]
+    monkeypatch.setattr(hostile_calls, "objects", lambda: pool)
+    targets = [t for t in stub_targets() if t.owner in (None, "Adjacency")]
+    monkeypatch.setattr(hostile_calls, "stub_targets", lambda: iter(targets))
+    monkeypatch.setattr(hostile_calls.Target, "find", lambda _: lambda *_, **__: None)
+    never = [t.name for t in targets if t.owner is not None]
+    assert hostile_calls.main(1, len(targets), tmp_path / "call") == len(never) > 0
+    assert capsys.readouterr().err == f"never called: {', '.join(sorted(never))}\n"
 
 
 def test_the_walk_knows_every_public_name_of_the_native_module() -> None:
