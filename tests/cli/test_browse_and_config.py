@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from hyrecall import recipes
+
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 from hyrecall.memory import MemorySync
@@ -21,7 +23,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HYRECALL_PATH", str(path))
     monkeypatch.setenv("HYRECALL_CONFIG", str(tmp_path / "config.json"))
     monkeypatch.setenv("HYRECALL_EMBED_DISABLE", "1")
-    with MemorySync.open(path, embedder=None) as memory:
+    with MemorySync.open(path, embedder=None, recipe=recipes.hebb) as memory:
         memory.remember("tea at four", id="tea", user_id="ann")
         memory.remember("coffee at five", id="coffee", user_id="bob")
         for agent, policy in (("a1", "shared"), ("a2", "isolated")):
@@ -103,7 +105,7 @@ def test_F14_the_six_lines_of_the_page_persist_and_change_the_next_search(
     run: Run, store: Path
 ) -> None:
     now = datetime.now(UTC)
-    with MemorySync.open(store, embedder=None) as memory:
+    with MemorySync.open(store, embedder=None, recipe=recipes.hebb) as memory:
         for key, text, days in (("old", "deploy deploy deploy", 300), ("new", "deploy of x y", 0)):
             memory.remember(
                 text, id=key, user_id="cy", importance=5, occurred_at=now - timedelta(days=days)

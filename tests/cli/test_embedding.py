@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from hyrecall import recipes
+
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 from embed.stub_server import Request, StubServer, serving
@@ -32,7 +34,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in NAMES:
         monkeypatch.delenv(f"HYRECALL_{name}", raising=False)
         monkeypatch.delenv(f"LTM_{name}", raising=False)
-    with MemorySync.open(path, embedder=None) as memory:
+    with MemorySync.open(path, embedder=None, recipe=recipes.l0) as memory:
         for n in range(5):
             memory.remember(f"tea {n}", id=f"e{n}", user_id="bob" if n == 4 else "ann")
     return path
@@ -40,7 +42,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def models(path: Path) -> dict[str, str | None]:
     with (
-        MemorySync.open(path, embedder=None, read_only=True) as memory,
+        MemorySync.open(path, embedder=None, read_only=True, recipe=recipes.l0) as memory,
         memory._store.database.reading() as c,
     ):
         return dict(c.execute("SELECT id, embedding_model FROM versions ORDER BY row"))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hyrecall import recipes
 from hyrecall.errors import HyrecallError, OptionError, StoreError
 from hyrecall.memory import Episode, MemorySync
 from memory.children import in_child
@@ -58,7 +59,10 @@ def test_H08_eight_readers_and_two_writers() -> None:
     stop = threading.Event()
     faults: list[BaseException] = []
     counts = {"reads": 0, "writes": 0}
-    with open_store(path) as memory, open_store(path, read_only=True) as other:
+    with (
+        open_store(path, recipe=recipes.loom) as memory,
+        open_store(path, read_only=True, recipe=recipes.loom) as other,
+    ):
 
         def write(writer: int) -> None:
             number = 0

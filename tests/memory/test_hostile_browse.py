@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hyrecall import recipes
 from hyrecall.errors import HyrecallError
 from hyrecall.memory import Browse, Episode, MemorySync
 
@@ -38,7 +39,7 @@ LIMITS = st.one_of(st.integers(-2, 60), st.sampled_from([None, 1.5, "3", True, 2
 @pytest.fixture(scope="module")
 def files() -> Iterator[Browse]:
     folder = Path(tempfile.mkdtemp()) / "agent.mem"
-    with MemorySync.open(folder, embedder=None) as memory:
+    with MemorySync.open(folder, embedder=None, recipe=recipes.loom) as memory:
         memory.remember("tea at four", id="tea", user_id="ann", session_id="s", pinned=True)
         memory.link(["tea", "cup"], "goes with", user_id="ann")
         yield memory.browse(user_id="ann")
@@ -79,7 +80,9 @@ KEPT = st.lists(
 @pytest.fixture(scope="module")
 def shared() -> Iterator[tuple[MemorySync, Iterator[int]]]:
     """A store, and numbers of orgs that nothing was kept in yet."""
-    with MemorySync.open(Path(tempfile.mkdtemp()) / "agent.mem", embedder=None) as memory:
+    with MemorySync.open(
+        Path(tempfile.mkdtemp()) / "agent.mem", embedder=None, recipe=recipes.loom
+    ) as memory:
         yield memory, count()
 
 

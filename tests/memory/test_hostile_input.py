@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import hyrecall as hr
+from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import EVERYONE, Episode, MemorySync, Participant, connecting
 from hyrecall.memory.agent_view import AgentMemorySync
@@ -61,7 +62,9 @@ PLAIN: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def memory() -> Any:
-    made = MemorySync.open(folder(), embedder=HashEmbedder(dim=DIM), clock=Clock())
+    made = MemorySync.open(
+        folder(), embedder=HashEmbedder(dim=DIM), clock=Clock(), recipe=recipes.loom
+    )
     made.remember_batch([episode(at) for at in range(5)])
     yield made
     made.close()
@@ -115,7 +118,7 @@ def test_H14_several_odd_values_at_once(memory: MemorySync, data: st.DataObject)
 
 def test_H14_fields_of_an_episode() -> None:
     rng = random.Random(14)
-    with MemorySync.open(folder(), embedder=None) as memory:
+    with MemorySync.open(folder(), embedder=None, recipe=recipes.loom) as memory:
         for _ in range(800):
             names = rng.sample([*Episode.model_fields, "unknown"], rng.randrange(4))
             fields = {name: rng.choice(VALUES) for name in names}

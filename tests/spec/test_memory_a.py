@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
+from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import (
     ANONYMOUS,
@@ -43,7 +44,7 @@ def test_A01_the_signature_of_recall_scored() -> None:
     assert inspect.iscoroutinefunction(Memory.recall_scored)
 
     async def run() -> Any:
-        async with Memory.open(folder(), embedder=None) as memory:
+        async with Memory.open(folder(), embedder=None, recipe=recipes.loom) as memory:
             await memory.remember(episode(0))
             return await memory.recall_scored("note", user_id="alice")
 
@@ -78,9 +79,9 @@ def test_A05_comes_back_as_it_was_stored() -> None:
     rng = random.Random(5)
     episodes = [drawn(rng, at) for at in range(200)]
     path = folder()
-    with open_store(path) as memory:
+    with open_store(path, recipe=recipes.loom) as memory:
         memory.remember_batch(episodes)
-    with open_store(path, read_only=True) as memory:
+    with open_store(path, read_only=True, recipe=recipes.loom) as memory:
         for one in episodes:
             partition = {"user_id": one.user_id, "org": one.org}
             got = memory.get(one.id, visibility=one.visibility, **partition)
@@ -95,7 +96,7 @@ def test_A05_comes_back_as_it_was_stored() -> None:
 @pytest.mark.filterwarnings("ignore::hyrecall.memory.types.IsolationWarning")
 @pytest.mark.parametrize("verb", ["recall", "recall_scored", "search", "list"])
 def test_A29_reserved_and_wrong_users(verb: str) -> None:
-    with open_store() as memory:
+    with open_store(recipe=recipes.loom) as memory:
         call = getattr(memory, verb)
         args = () if verb == "list" else ("note",)
         for reserved in (ANONYMOUS, "__jeeves_anon_user__"):
@@ -110,7 +111,7 @@ def test_A29_reserved_and_wrong_users(verb: str) -> None:
 
 
 def test_A30_a_warning_where_named_users_are() -> None:
-    with open_store() as memory:
+    with open_store(recipe=recipes.loom) as memory:
         memory.remember("nobody's")
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -136,7 +137,7 @@ def _plain(found: Any) -> list[Episode]:
 def test_A31_recall_gives_the_episodes_of_recall_scored() -> None:
     rng = random.Random(31)
     words = ["disk", "tea", "note", "green", "full"]
-    with open_store() as memory:
+    with open_store(recipe=recipes.loom) as memory:
         memory.remember_batch([episode(at, " ".join(rng.choices(words, k=4))) for at in range(40)])
         for _ in range(60):
             query = " ".join(rng.choices(words, k=rng.randrange(3)))
@@ -159,7 +160,7 @@ def exported(memory: MemorySync, user: str, *, history: bool = False) -> str:
 
 def test_A44_forget_and_export_leave_nothing() -> None:
     path = folder()
-    with open_store(path) as memory:
+    with open_store(path, recipe=recipes.loom) as memory:
         memory.remember_batch([episode(at) for at in range(10)])
         memory.remember("note of bob", user_id="bob")
         memory.snapshot()
@@ -174,7 +175,7 @@ def test_A44_forget_and_export_leave_nothing() -> None:
         assert memory.search("note 3", user_id="alice") == []
         assert memory.list(user_id="alice") == []
         assert memory.get("e3", user_id="alice") is None
-    with open_store(path) as memory:
+    with open_store(path, recipe=recipes.loom) as memory:
         assert memory.recall("note", user_id="alice", limit=20) == []
         assert len(memory.recall("note", user_id="bob")) == 1
         assert "note 3" in exported(memory, "alice", history=True)
@@ -189,7 +190,7 @@ def test_A44_forget_and_export_leave_nothing() -> None:
 
 def test_A45_the_agent_holds_its_memory() -> None:
     async def run() -> None:
-        async with Memory.open(folder(), embedder=None) as memory:
+        async with Memory.open(folder(), embedder=None, recipe=recipes.loom) as memory:
             agent = Agent("You know our servers.", model="any-model", memory=memory)
             assert agent.memory is memory
             kept = Episode(user_id="alice", output="pg-eu-2 is full")
@@ -209,7 +210,7 @@ def test_A46_one_fusion_code() -> None:
         store = VectorStore(HashEmbedder(dim=DIM))
         ids = [f"m{at:02}" for at in rng.permutation(n)]
         store.add(texts, ids=ids, vectors=vectors)
-        with open_store(embedder=HashEmbedder(dim=DIM)) as memory:
+        with open_store(embedder=HashEmbedder(dim=DIM), recipe=recipes.loom) as memory:
             memory.remember_batch(
                 [
                     Episode(id=key, user_id="alice", output=text, occurred_at=NOON)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import hyrecall as hr
+from hyrecall import recipes
 from hyrecall.memory import Episode, EpisodeMatch, Fact, Memory, default_recall_scored
 from hyrecall.memory.backends import (
     AutoExtract,
@@ -78,7 +79,9 @@ class TestOurStore(MemoryContract):
 
 class TestA34Lazy(MemoryContract):
     def make(self, episodes: Sequence[Episode]) -> Any:
-        return filled(Lazy(lambda: Memory.open(folder(), embedder=None)), episodes)
+        return filled(
+            Lazy(lambda: Memory.open(folder(), embedder=None, recipe=recipes.loom)), episodes
+        )
 
 
 class FakeCollection:
@@ -186,7 +189,7 @@ def test_A34_wrappers_let_scores_through() -> None:
         def open_it() -> Any:
             nonlocal opened
             opened += 1
-            return Memory.open(path, embedder=None)
+            return Memory.open(path, embedder=None, recipe=recipes.loom)
 
         lazy = Lazy(open_it)
         assert not lazy.is_open
@@ -226,7 +229,7 @@ def test_A35_shims_say_1_and_the_store_says_both() -> None:
         assert [m.score for m in await chroma.recall_scored("note", user_id="alice")] == [1.0]
 
     asyncio.run(run())
-    with open_store() as memory:
+    with open_store(recipe=recipes.loom) as memory:
         memory.remember(episode(0))
         (match,) = memory.recall_scored("note", user_id="alice")
         assert match.bm25_score is not None
@@ -255,7 +258,8 @@ def test_F22_the_adapter_gives_the_ids_of_the_store() -> None:
 
     async def run() -> None:
         adapter = await filled(postgres(), episodes)
-        async with Memory.open(folder(), embedder=None) as memory:
+        # The adapters fill short lists with the newest rows, as loom does and hebb does not.
+        async with Memory.open(folder(), embedder=None, recipe=recipes.loom) as memory:
             await memory.remember_batch(episodes)
             for query in ("oak", "elm yew", "fir ash oak", "", "pine"):
                 asked = {"user_id": "alice", "limit": 12}

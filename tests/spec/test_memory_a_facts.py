@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from hyrecall import recipes
 from hyrecall.memory import DegradedReason, Fact, Facts, MemorySync
 from hyrecall.memory.follower import Follower
 from hyrecall.memory.ready import IndexNotReadyError
@@ -35,7 +36,7 @@ def found(memory: MemorySync, at: int, user: str = "alice") -> list[str]:
 
 def test_A43_a_new_object_ends_the_old_one_and_the_history_stays() -> None:
     path = folder()
-    with open_store(path, embedder=None) as memory:
+    with open_store(path, embedder=None, recipe=recipes.loom) as memory:
         oslo = memory.remember_fact(a_fact("Oslo", 3))
         memory.remember_fact(a_fact("Rome", 6))
         memory.remember_fact(a_fact("Bonn", 4, user="bob"))
@@ -45,7 +46,7 @@ def test_A43_a_new_object_ends_the_old_one_and_the_history_stays() -> None:
         versions = memory.history(oslo.id, user_id="alice")
         assert [version.version for version in versions] == [1, 2]
         assert {version.status for version in versions} == {"live"}
-    with open_store(path, embedder=None) as memory:
+    with open_store(path, embedder=None, recipe=recipes.loom) as memory:
         assert found(memory, 5) == ["Oslo"]
         assert found(memory, 5, "bob") == ["Bonn"]
         assert memory.remember_fact(a_fact("Rome", 7)).id != oslo.id
@@ -59,7 +60,7 @@ class FactsAgainstAListOfDays(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.memory = open_store(embedder=None)
+        self.memory = open_store(embedder=None, recipe=recipes.loom)
         self.intervals: list[tuple[str, int, int]] = []
 
     @rule(
@@ -103,7 +104,7 @@ def _cannot(*args: Any, **options: Any) -> Any:
 
 
 def test_A43_without_an_index_facts_come_from_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_store(embedder=None) as memory:
+    with open_store(embedder=None, recipe=recipes.loom) as memory:
         for fact in (a_fact("Oslo", 3), a_fact("Rome", 6), a_fact("Bonn", 4, user="bob")):
             memory.remember_fact(fact)
         for at, name in enumerate(("tea", "milk", "tea with milk")):
@@ -133,7 +134,7 @@ def test_A43_without_an_index_facts_come_from_the_store(monkeypatch: pytest.Monk
 
 
 def test_A43_facts_say_when_no_vectors_were_to_be_had() -> None:
-    with open_store(embedder=BrokenEmbedder()) as memory:
+    with open_store(embedder=BrokenEmbedder(), recipe=recipes.loom) as memory:
         memory.remember_fact(a_fact("Oslo", 3))
         facts = memory.recall_facts("Oslo", user_id="alice", valid_at=day(5))
         assert [fact.object for fact in facts] == ["Oslo"]

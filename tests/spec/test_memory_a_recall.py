@@ -15,7 +15,7 @@ US = timedelta(microseconds=1)
 
 
 def test_A08_without_an_embedder_the_score_is_bm25s() -> None:
-    with open_store(embedder=None) as memory:
+    with open_store(embedder=None, recipe=recipes.loom) as memory:
         memory.remember_batch([episode(at, "disk " * at + "tea") for at in range(5)])
         matches = memory.recall_scored("disk", user_id="alice")
         assert len(matches) == 5
@@ -26,7 +26,7 @@ def test_A08_without_an_embedder_the_score_is_bm25s() -> None:
 
 def test_A09_a_match_beats_a_newer_row_without_one() -> None:
     texts = ("replication was configured on postgres", "logical replication slots", "lunch at one")
-    with open_store(embedder=None) as memory:
+    with open_store(embedder=None, recipe=recipes.loom) as memory:
         memory.remember_batch([episode(at, text) for at, text in enumerate(texts)])
         matches = memory.recall_scored("postgres replication", user_id="alice")
         assert [match.episode.id for match in matches] == ["e0", "e1", "e2"]
@@ -37,7 +37,7 @@ def test_A09_a_match_beats_a_newer_row_without_one() -> None:
 
 @pytest.mark.parametrize("query", ["", "  "])
 def test_A20_a_blank_query_gives_the_newest(query: str) -> None:
-    with open_store() as memory:
+    with open_store(recipe=recipes.loom) as memory:
         memory.remember_batch([episode(at) for at in (2, 0, 3, 1)])
         matches = memory.recall_scored(query, user_id="alice", limit=3)
         assert [match.episode.id for match in matches] == ["e3", "e2", "e1"]
@@ -45,7 +45,7 @@ def test_A20_a_blank_query_gives_the_newest(query: str) -> None:
 
 
 def test_A21_a_query_that_matches_nothing_gives_the_newest_at_0() -> None:
-    with open_store(embedder=None) as memory:
+    with open_store(embedder=None, recipe=recipes.loom) as memory:
         memory.remember_batch([episode(at) for at in range(3)])
         memory.remember("zebra", user_id="bob")
         matches = memory.recall_scored("zebra", user_id="alice", limit=2)
@@ -53,7 +53,7 @@ def test_A21_a_query_that_matches_nothing_gives_the_newest_at_0() -> None:
 
 
 def test_A17_A23_limits_and_alphas_that_are_none() -> None:
-    with open_store() as memory:
+    with open_store(recipe=recipes.loom) as memory:
         memory.remember_batch([episode(at) for at in range(7)])
         assert memory.recall_scored("note", user_id="alice", limit=0) == []
         found = memory.recall_scored("note", user_id="alice", limit=10**9)
@@ -67,7 +67,7 @@ def test_A17_A23_limits_and_alphas_that_are_none() -> None:
 
 
 def test_A23_a_limit_may_be_larger_than_the_depth() -> None:
-    with open_store() as memory:
+    with open_store(recipe=recipes.loom) as memory:
         memory.remember_batch([episode(at, "the same") for at in range(260)])
         found = memory.recall_scored("same", user_id="alice", limit=250)
         assert len({match.episode.id for match in found}) == 250
@@ -76,7 +76,7 @@ def test_A23_a_limit_may_be_larger_than_the_depth() -> None:
 
 
 def test_A24_a_time_range_has_both_its_ends() -> None:
-    with open_store() as memory:
+    with open_store(recipe=recipes.loom) as memory:
         memory.remember_batch([episode(at) for at in range(3)])
 
         def found(first: Any, last: Any) -> set[str]:
@@ -95,7 +95,7 @@ def test_A24_a_time_range_has_both_its_ends() -> None:
 
 def test_A36_scores_over_the_best_possible() -> None:
     embedder = FixedEmbedder({"disk full": [1, 0], "disk": [1, 0], "tea": [0.6, 0.8]})
-    with open_store(embedder=embedder) as memory:
+    with open_store(embedder=embedder, recipe=recipes.loom) as memory:
         memory.remember_batch([episode(0, "disk full"), episode(1, "tea"), episode(2, "disk")])
         plain = memory.search("disk full", user_id="alice")
         scaled = memory.search("disk full", user_id="alice", normalize=True)
@@ -111,7 +111,7 @@ def test_A36_scores_over_the_best_possible() -> None:
 def test_A36_the_pages_threshold_finds_what_is_strong() -> None:
     embedder = FixedEmbedder({"disk full": [1, 0], "disk": [1, 0.5], "tea": [0.6, 0.8]})
     for given in (embedder, None):
-        with open_store(embedder=given) as memory:
+        with open_store(embedder=given, recipe=recipes.loom) as memory:
             memory.remember_batch([episode(0, "disk full"), episode(1, "tea"), episode(2, "disk")])
             matches = memory.recall_scored("disk full", user_id="alice", limit=20, normalize=True)
             strong = [m for m in matches if m.score >= 0.6]
@@ -155,7 +155,9 @@ def test_A15_alpha_changes_no_scale_and_makes_no_jump(name: str) -> None:
 
 def test_A12_A13_A15_the_ends_of_alpha_are_one_arm_pure_and_between_them_is_no_jump() -> None:
     texts = {f"tea {'cup ' * at}": [1.0, 0.2 * at] for at in range(6)}
-    with open_store(embedder=FixedEmbedder(texts | {"tea": [1.0, 0.0]})) as memory:
+    with open_store(
+        embedder=FixedEmbedder(texts | {"tea": [1.0, 0.0]}), recipe=recipes.loom
+    ) as memory:
         for at, text in enumerate(texts):
             memory.remember(episode(at, text))
         for alpha in (0.01, 0.3, 0.5, 0.9, 0.99):
@@ -168,7 +170,7 @@ def test_A12_A13_A15_the_ends_of_alpha_are_one_arm_pure_and_between_them_is_no_j
 
 
 def test_A37_the_pages_reranking_snippet() -> None:
-    with open_store() as memory:
+    with open_store(recipe=recipes.loom) as memory:
         memory.remember_batch([episode(at, "tea " * (at + 1)) for at in range(9)])
         matches = memory.recall_scored("tea", user_id="alice", limit=9)
         scores = [float(len(match.episode.output)) for match in matches]
@@ -182,7 +184,7 @@ def test_A37_the_pages_reranking_snippet() -> None:
 
 
 def test_A38_a_reranker_reorders_or_is_told_of() -> None:
-    with open_store() as memory:
+    with open_store(recipe=recipes.loom) as memory:
         memory.remember_batch([episode(at, f"tea {'x' * at}") for at in range(4)])
 
         def longest(query: str, texts: list[str]) -> list[float]:
@@ -223,7 +225,7 @@ def test_A38_a_reranker_reorders_or_is_told_of() -> None:
 def test_A39_diversity_puts_the_other_row_second() -> None:
     vectors = {f"clone {at}": [0.9, 0.43589] for at in range(3)}
     embedder = FixedEmbedder({**vectors, "other": [0.6, -0.8], "query": [1, 0]})
-    with open_store(embedder=embedder) as memory:
+    with open_store(embedder=embedder, recipe=recipes.loom) as memory:
         memory.remember_batch([episode(at, f"clone {at}") for at in range(3)])
         memory.remember(episode(3, "other"))
         plain = memory.search("query", user_id="alice", alpha=1.0)

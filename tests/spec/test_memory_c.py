@@ -34,7 +34,7 @@ SECOND = timedelta(seconds=1)
 @pytest.fixture(params=["in the store", "in process", "redis"])
 def tracker(request: pytest.FixtureRequest) -> Iterator[SessionTracker]:
     if request.param == "in the store":
-        with open_store() as memory:
+        with open_store(recipe=recipes.hypergraph) as memory:
             yield memory._store.sessions
     elif request.param == "in process":
         yield InProcessSessions()

@@ -18,14 +18,14 @@ USERS = ("alice", "bob")
 def test_C22_edges_keep_role_and_order_and_survive_a_reopening() -> None:
     path = folder()
     ends = [Participant(id="c", role="author"), Participant(id="a", role="paper"), "b"]
-    with open_store(path, embedder=None) as memory:
+    with open_store(path, embedder=None, recipe=recipes.hypergraph) as memory:
         for node in NODES:
             memory.remember(f"node {node}", id=node, user_id="alice")
         edge = memory.link(ends, "wrote", user_id="alice", data={"year": 2026})
         pair = memory.link(["a", "d"], "cites", user_id="alice", id="pair")
         with pytest.raises(KeyConflictError):
             memory.link(["a", "b"], "cites", user_id="alice", id="pair")
-    with open_store(path, embedder=None) as memory:
+    with open_store(path, embedder=None, recipe=recipes.hypergraph) as memory:
         (kept, other) = memory.links("a", user_id="alice")
         assert (kept, other) == (edge, pair)
         assert [(end.id, end.role) for end in kept.participants] == [

@@ -160,7 +160,7 @@ def test_D02_D27_prefixes_match_and_nothing_matches_nothing(notes_path: Path) ->
 
 
 def test_D27_notes_are_l0_or_are_refused() -> None:
-    with open_store(embedder=None) as memory:
+    with open_store(embedder=None, recipe=recipes.loom) as memory:  # the one to refuse
         wish = "recipe: expected a recipe that shares an index with loom, got l0"
         with pytest.raises(OptionError, match=wish):
             Notes(memory)

@@ -37,9 +37,9 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HYRECALL_CONFIG", str(tmp_path / "config.json"))
 
 
-def opened(path: Path | None = None, **options: Any) -> MemorySync:
+def opened(path: Path | None = None, *, recipe: Any = recipes.l0, **options: Any) -> MemorySync:
     """A store that chooses its embedder by the environment."""
-    return MemorySync.open(folder() if path is None else path, **options)
+    return MemorySync.open(folder() if path is None else path, recipe=recipe, **options)
 
 
 def ids(matches: Any) -> list[tuple[str, float]]:
@@ -242,7 +242,7 @@ def test_D14_the_model_is_sent_and_kept(
 
 def test_D20_rows_of_another_length_are_found_by_words(server: StubServer) -> None:
     path = folder()
-    with open_store(path) as memory:  # 8 numbers
+    with open_store(path, recipe=recipes.l0) as memory:  # 8 numbers
         memory.remember("tea pot", id="old", user_id="ana")
     with opened(path, embedder=server.url("ok")) as memory:  # 4 numbers
         memory.remember("tea cup", id="new", user_id="ana")

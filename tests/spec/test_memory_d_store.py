@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hyrecall import recipes
 from hyrecall.errors import KeyConflictError
 from hyrecall.memory import MemorySync
 from hyrecall.memory.codec import decode_vector
@@ -33,7 +34,7 @@ def put_blob(memory: MemorySync, blob: bytes, key: str = "e0") -> None:
 
 def test_D04_a_save_embeds_once_into_the_row_of_its_text() -> None:
     embedder = FixedEmbedder({"disk": [1.0, 0.5]})
-    with open_store(embedder=embedder) as memory:
+    with open_store(embedder=embedder, recipe=recipes.l0) as memory:
         kept = memory.remember(episode(0, "disk"))
         assert kept.embedded
         assert embedder.calls == [["disk"]]
@@ -48,7 +49,9 @@ def test_D04_a_save_embeds_once_into_the_row_of_its_text() -> None:
 def test_D19_a_vector_is_little_endian_float32_to_any_reader() -> None:
     """Another program's SQLite, in a process of its own, reads what ours wrote."""
     path, row = folder(), [1.5, -0.0, 1e18, 1e-45]
-    with open_store(path, embedder=FixedEmbedder({"disk": row}, dim=4)) as memory:
+    with open_store(
+        path, embedder=FixedEmbedder({"disk": row}, dim=4), recipe=recipes.l0
+    ) as memory:
         memory.remember(episode(0, "disk"))
     program = (
         "import sqlite3, struct, sys, json\n"
@@ -67,13 +70,13 @@ def test_D19_a_vector_is_little_endian_float32_to_any_reader() -> None:
 def test_D21_bytes_that_are_no_vector_are_passed_over_and_refused_by_name(size: int) -> None:
     embedder = FixedEmbedder({"disk": [1.0, 0.0], "tape": [0.9, 0.1]})
     path = folder()
-    with open_store(path, embedder=embedder) as memory:
+    with open_store(path, embedder=embedder, recipe=recipes.l0) as memory:
         memory.remember_batch([episode(0, "disk"), episode(1, "tape")])
         put_blob(memory, b"x" * size)
     with pytest.raises(ValueError, match="blob: expected a multiple of 4 bytes"):
         decode_vector(b"x" * size)
     for _ in range(2):
-        with open_store(path, embedder=embedder) as memory:
+        with open_store(path, embedder=embedder, recipe=recipes.l0) as memory:
             near = memory.search("disk", user_id="alice", alpha=1.0)
             assert [(one.episode.id, one.vector_score is None) for one in near][:1] == [
                 ("e1", False)
@@ -89,12 +92,14 @@ def test_D21_bytes_that_are_no_vector_are_passed_over_and_refused_by_name(size: 
 
 def test_D22_a_vector_that_comes_later_changes_no_other_column() -> None:
     path = folder()
-    with open_store(path, embedder="off") as memory:
+    with open_store(path, embedder="off", recipe=recipes.l0) as memory:
         memory.remember(episode(0, "disk", tags=("t",), metadata={"a": 1}))
         before = memory.get("e0", user_id="alice")
         row = columns(memory, "version, recorded_at, occurred_at, tags, metadata, output")
         assert columns(memory, "embedding, embedding_model") == (None, None)
-    with open_store(path, embedder=FixedEmbedder({"disk": [1.0, 0.0]})) as memory:
+    with open_store(
+        path, embedder=FixedEmbedder({"disk": [1.0, 0.0]}), recipe=recipes.l0
+    ) as memory:
         assert memory.reembed(user_id="alice").embedded == 1
         assert memory.get("e0", user_id="alice") == before
         same = columns(memory, "version, recorded_at, occurred_at, tags, metadata, output")
@@ -105,9 +110,11 @@ def test_D22_a_vector_that_comes_later_changes_no_other_column() -> None:
 
 def test_D23_another_text_whose_embedding_fails_has_no_vector() -> None:
     path = folder()
-    with open_store(path, embedder=FixedEmbedder({"disk": [1.0] + [0.0] * 7}, dim=8)) as memory:
+    with open_store(
+        path, embedder=FixedEmbedder({"disk": [1.0] + [0.0] * 7}, dim=8), recipe=recipes.l0
+    ) as memory:
         memory.remember(episode(0, "disk"))
-    with open_store(path, embedder=BrokenEmbedder()) as memory:
+    with open_store(path, embedder=BrokenEmbedder(), recipe=recipes.l0) as memory:
         changed = memory.update("e0", output="tape", user_id="alice")
         assert not changed.embedded
         assert [str(one.reason) for one in changed.reasons] == ["embed_unavailable"]
@@ -117,7 +124,7 @@ def test_D23_another_text_whose_embedding_fails_has_no_vector() -> None:
 
 
 def test_D28_superseding_is_one_step_and_needs_a_free_id() -> None:
-    with open_store() as memory:
+    with open_store(recipe=recipes.l0) as memory:
         memory.remember_batch([episode(0, "old words"), episode(1, "others")])
         with pytest.raises(KeyConflictError):
             memory.supersede("e0", episode(1, "new words"), user_id="alice")
@@ -140,7 +147,7 @@ def test_D28_what_is_archived_is_in_no_list_and_no_arm(tmp_path: Path) -> None:
     ]  # fmt: skip
     file = tmp_path / "lines.jsonl"
     file.write_text("\n".join(json.dumps(one) for one in ({"format": 1}, *lines)))
-    with open_store() as memory:
+    with open_store(recipe=recipes.l0) as memory:
         assert memory.import_(file).imported == 2
         memory.reembed(user_id="alice")
         assert [one.id for one in memory.list(user_id="alice")] == ["e1"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hyrecall import recipes
 from hyrecall.errors import DTypeError, OptionError
 from hyrecall.memory import Browse, Episode, Fact, MemorySync
 from hyrecall.memory import browse as module
@@ -19,7 +20,7 @@ Readable = Callable[[], set[str]]
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[MemorySync]:
-    with MemorySync.open(tmp_path / "agent.mem", embedder=None) as store:
+    with MemorySync.open(tmp_path / "agent.mem", embedder=None, recipe=recipes.honeycomb) as store:
         yield store
 
 

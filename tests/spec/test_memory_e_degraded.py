@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pytest
 
 from embed.lateness import within
+from hyrecall import recipes
 from hyrecall.embed import HashEmbedder, HttpEmbedder, Off, StaticEmbedder
 from hyrecall.memory import DegradedReason, Matches, MemorySync, follower
 from hyrecall.memory.ready import IndexNotReadyError
@@ -91,7 +92,7 @@ CAUSES: dict[str, tuple[Callable[[], Any], str, str]] = {
 def path() -> Path:
     """A store of three episodes with vectors, closed."""
     made = folder()
-    with open_store(made) as memory:
+    with open_store(made, recipe=recipes.honeycomb) as memory:
         memory.remember_batch([episode(at, f"note {'disk' * (at == 1)}") for at in range(3)])
     return made
 
@@ -100,7 +101,9 @@ def path() -> Path:
 def test_E10_a_cause_has_its_reason(path: Path, cause: str) -> None:
     make, reason, detail = CAUSES[cause]
     budget = BUDGET if reason == "embed_timeout" else 30.0
-    with open_store(path, embedder=make(), dim=DIM, recall_timeout=budget) as memory:
+    with open_store(
+        path, embedder=make(), dim=DIM, recall_timeout=budget, recipe=recipes.honeycomb
+    ) as memory:
         began = time.monotonic()
         matches = memory.recall_scored("disk", user_id="alice")
         assert time.monotonic() - began < within(budget + 0.5)
@@ -116,7 +119,7 @@ def test_E10_a_cause_has_its_reason(path: Path, cause: str) -> None:
 @pytest.mark.parametrize("value", [1e25, 1e-25])
 def test_E10_vectors_that_no_index_takes_are_kept_by_nobody(value: float) -> None:
     bad = Acting(lambda texts: np.full((len(texts), DIM), value, np.float32))
-    with open_store(embedder=bad) as memory:
+    with open_store(embedder=bad, recipe=recipes.honeycomb) as memory:
         kept = memory.remember(episode(0, "disk"))
         assert not kept.embedded
         assert "a norm in" in str(kept.reasons[0])
@@ -130,13 +133,13 @@ def test_E10_vectors_that_no_index_takes_are_kept_by_nobody(value: float) -> Non
 
 
 def test_E10_what_is_asked_for_is_not_degraded(path: Path) -> None:
-    with open_store(path, embedder=None) as memory:
+    with open_store(path, embedder=None, recipe=recipes.honeycomb) as memory:
         assert not memory.recall_scored("disk", user_id="alice").degraded
-    with open_store(path) as memory:
+    with open_store(path, recipe=recipes.honeycomb) as memory:
         assert not memory.recall_scored("disk", user_id="alice").degraded
         assert not memory.recall_scored("disk", user_id="nobody").degraded
         assert not memory.recall_scored("", user_id="alice").degraded
-    with open_store(path, embedder="off", dim=DIM) as memory:
+    with open_store(path, embedder="off", dim=DIM, recipe=recipes.honeycomb) as memory:
         assert not memory.recall_scored("disk", user_id="alice", alpha=0.0).degraded
 
 
@@ -150,14 +153,16 @@ def test_E09_warming_is_in_the_background(path: Path) -> None:
     def seconds() -> float:
         """How long it takes to open, however long the model takes to load."""
         began = time.monotonic()
-        with open_store(path, embedder=Slow(dim=DIM), read_only=True) as memory:
+        with open_store(
+            path, embedder=Slow(dim=DIM), read_only=True, recipe=recipes.honeycomb
+        ) as memory:
             took = time.monotonic() - began
             assert memory.recall_scored("disk", user_id="alice").degraded
         return took
 
     opening = [seconds() for _ in range(3)]
     assert min(opening) < within(0.1), opening
-    with open_store(path, embedder=Slow(dim=DIM)) as memory:
+    with open_store(path, embedder=Slow(dim=DIM), recipe=recipes.honeycomb) as memory:
         matches = memory.recall_scored("disk", user_id="alice")
         assert [str(reason) for reason in matches.reasons] == ["embed_not_ready"]
         assert matches[0].episode.id == "e1"
@@ -171,7 +176,9 @@ def test_E09_warming_is_in_the_background(path: Path) -> None:
 
 def test_E11_never_throws_never_hangs(path: Path) -> None:
     for act in (_sleeps, _raises, _leaves, lambda texts: object()):
-        with open_store(path, embedder=Acting(act), recall_timeout=BUDGET) as memory:
+        with open_store(
+            path, embedder=Acting(act), recall_timeout=BUDGET, recipe=recipes.honeycomb
+        ) as memory:
             for _ in range(7):
                 began = time.monotonic()
                 matches = memory.search("disk", user_id="alice")
@@ -188,7 +195,7 @@ def reranks(matches: Matches) -> list[str]:
 
 def test_E12_a_query_asks_once_and_only_where_it_matters(path: Path) -> None:
     spy = Acting(lambda texts: HashEmbedder(dim=DIM).embed(texts))
-    with open_store(path, embedder=spy) as memory:
+    with open_store(path, embedder=spy, recipe=recipes.honeycomb) as memory:
         matches = memory.search("disk", user_id="alice")
         assert spy.n_calls == 1
         assert reranks(matches) == []
@@ -205,12 +212,12 @@ def test_E12_a_query_asks_once_and_only_where_it_matters(path: Path) -> None:
 
 
 def test_E06_dimensions_and_vectors_of_another_length() -> None:
-    with open_store(embedder=None) as memory:
+    with open_store(embedder=None, recipe=recipes.honeycomb) as memory:
         assert memory._store.dim == 768
-    with open_store(embedder=Off("none"), dim=12) as memory:
+    with open_store(embedder=Off("none"), dim=12, recipe=recipes.honeycomb) as memory:
         assert memory._store.dim == 12
     embedder = FixedEmbedder({"disk": [1.0, 0.0], "query": [0.0, 1.0]})
-    with open_store(embedder=embedder) as memory:
+    with open_store(embedder=embedder, recipe=recipes.honeycomb) as memory:
         memory.remember(episode(0, "disk"))
         matches = memory.search("disk", user_id="alice", vector=[1.0, 0.0, 0.0])
         assert [reason.reason for reason in matches.reasons] == [DegradedReason.EMBED_UNAVAILABLE]
@@ -227,7 +234,7 @@ def test_E08_a_fresh_store_answers_by_meaning(monkeypatch: pytest.MonkeyPatch) -
         if name.startswith(("LTM_", "HYRECALL_")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HYRECALL_CONFIG", str(folder() / "none.json"))
-    with MemorySync.open(folder()) as memory:
+    with MemorySync.open(folder(), recipe=recipes.honeycomb) as memory:
         until = time.monotonic() + 60
         while not memory._store.guard.is_ready:
             assert time.monotonic() < until
@@ -250,7 +257,8 @@ def _cannot(*args: Any, **options: Any) -> Any:
 def test_E04_without_an_index_texts_are_searched(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with open_store(path, embedder=None) as memory:
+    # Not honeycomb: the test also reads the newest rows by a blank query.
+    with open_store(path, embedder=None, recipe=recipes.loom) as memory:
         memory.remember("the DISK of bob", user_id="bob")
         indexed = {m.episode.id for m in memory.search("disk", user_id="alice") if m.score > 0}
         monkeypatch.setattr(follower.Follower, "ready", _cannot)
@@ -282,7 +290,7 @@ def test_E45_what_is_not_ranked_passes_no_gate(path: Path, monkeypatch: pytest.M
     import hyrecall as hr
     from hyrecall.recipes import default, loom
 
-    with open_store(path, embedder=None) as memory:
+    with open_store(path, embedder=None, recipe=recipes.honeycomb) as memory:
         gated: dict[str, Any] = {"normalize": True, "min_score": 0.6, "user_id": "alice"}
         injected = memory.search("disk", **gated)
         assert [match.episode.id for match in injected] == ["e1"]
@@ -322,7 +330,7 @@ def test_E04_a_lost_or_damaged_index_is_made_anew(path: Path, harm: str) -> None
         for file in (path / "index").rglob("*"):
             if file.is_file():
                 file.write_bytes(file.read_bytes()[:-7])
-    with open_store(path) as memory:
+    with open_store(path, recipe=recipes.honeycomb) as memory:
         matches = memory.recall_scored("disk", user_id="alice")
         assert not matches.degraded
         assert matches.lexical_mode == "bm25"
@@ -330,7 +338,7 @@ def test_E04_a_lost_or_damaged_index_is_made_anew(path: Path, harm: str) -> None
 
 
 def test_E03_all_arms_fail_and_nothing_raises(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_store(path, embedder=BrokenEmbedder()) as memory:
+    with open_store(path, embedder=BrokenEmbedder(), recipe=recipes.honeycomb) as memory:
         monkeypatch.setattr(follower.Follower, "ready", _cannot)
         matches = memory.recall_scored("zebra", user_id="alice")
         assert matches == []
@@ -359,7 +367,7 @@ def test_E50_no_log_line_holds_what_was_kept_or_asked(caplog: pytest.LogCaptureF
     path = folder()
     with caplog.at_level(logging.DEBUG):
         for embedder in (HashEmbedder(dim=DIM), BrokenEmbedder(), "off", None):
-            with open_store(path, embedder=embedder, dim=DIM) as memory:
+            with open_store(path, embedder=embedder, dim=DIM, recipe=recipes.honeycomb) as memory:
                 kept = memory.remember(
                     "zqkept note", user_id="zquser", tags=("zqtag",), metadata={"a": "zqmeta"}
                 )

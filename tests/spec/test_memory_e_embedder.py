@@ -12,10 +12,13 @@ from embed.bad_embedders import BAD, Bad
 from embed.fakes import Fake, hanging
 from embed.lateness import within
 from embed.stub_server import StubServer, serving
+from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import DegradedReason, MemorySync
 from memory.stores import DIM, folder
 
+# Not honeycomb: it has an arm for each table, so its tiers and scores have other names and values.
+RECIPE = recipes.loom
 TEXTS = ("green tea", "hot tea pot", "disk is full", "a cup of coffee")
 
 
@@ -29,7 +32,7 @@ def server() -> Iterator[StubServer]:
 def filled() -> Path:
     """A store whose rows have vectors of ``hash-8``."""
     path = folder()
-    with MemorySync.open(path, embedder=HashEmbedder(DIM)) as memory:
+    with MemorySync.open(path, embedder=HashEmbedder(DIM), recipe=RECIPE) as memory:
         for n, text in enumerate(TEXTS):
             memory.remember(text, id=f"e{n}", user_id="ana")
     return path
@@ -37,7 +40,7 @@ def filled() -> Path:
 
 @pytest.fixture(scope="module")
 def by_words(filled: Path) -> list[tuple[str, float]]:
-    with MemorySync.open(filled, embedder=None) as memory:
+    with MemorySync.open(filled, embedder=None, recipe=RECIPE) as memory:
         return found(memory.search("tea", user_id="ana"))
 
 
@@ -77,7 +80,7 @@ def test_E10_E11_degraded_by_a_fault_and_in_time(
     took = []
     for _ in range(4):
         # A handle for each: the fault is to be met, not a worker that an earlier call holds.
-        with MemorySync.open(filled, embedder=embedder, dim=4) as memory:
+        with MemorySync.open(filled, embedder=embedder, dim=4, recipe=RECIPE) as memory:
             wait_until(lambda: memory.search("tea", user_id="ana", alpha=0.0).tiers == {"text": 2})
             begun = time.monotonic()
             matches = memory.search("tea", user_id="ana", embed_timeout=SECONDS)
@@ -99,7 +102,7 @@ def test_E10_an_open_breaker_says_so(filled: Path, by_words: list[Any]) -> None:
         raise OSError
 
     broken = Hashed(raises)
-    with MemorySync.open(filled, embedder=broken) as memory:
+    with MemorySync.open(filled, embedder=broken, recipe=RECIPE) as memory:
         for _ in range(8):
             matches = memory.search("tea", user_id="ana")
             assert reasons(matches) == [DegradedReason.EMBED_UNAVAILABLE]
@@ -115,14 +118,14 @@ def test_E11_one_that_kills_its_worker_is_asked_again(filled: Path) -> None:
         return HashEmbedder(DIM).embed(texts)
 
     mortal = Hashed(dies)
-    with MemorySync.open(filled, embedder=mortal) as memory:
+    with MemorySync.open(filled, embedder=mortal, recipe=RECIPE) as memory:
         seen = [memory.search("tea", user_id="ana").degraded for _ in range(5)]
         assert seen == [True, True, True, False, False]
 
 
 def test_E11_a_write_waits_no_longer_than_it_may() -> None:
     fake = hanging(DIM)
-    with MemorySync.open(folder(), embedder=fake, write_timeout=0.2) as memory:
+    with MemorySync.open(folder(), embedder=fake, write_timeout=0.2, recipe=RECIPE) as memory:
         begun = time.monotonic()
         kept = memory.remember("tea", id="e0", user_id="ana")
         assert time.monotonic() - begun < 5  # and not the 30 s of the embedder

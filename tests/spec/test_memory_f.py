@@ -122,7 +122,7 @@ def test_F20_touch_marks_what_was_given_back() -> None:
 
 
 def test_E47_marks_are_set_after_authorisation() -> None:
-    with open_store() as memory:
+    with open_store(recipe=recipes.honeycomb) as memory:
         memory.remember("note", id="hers", user_id="alice")
         memory.remember("note", id="his", user_id="bob")
         memory.search("note", user_id="bob", touch=True)
@@ -133,7 +133,7 @@ def test_E47_marks_are_set_after_authorisation() -> None:
 
 def test_F23_a_write_is_whole_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     path = folder()
-    with open_store(path) as memory:
+    with open_store(path, recipe=recipes.hebb) as memory:
         memory.remember(episode(0))
         wrong = np.zeros((2, DIM + 1), np.float32)
         for vectors in (wrong, np.full((2, DIM), np.nan), [["a"] * DIM] * 2, wrong[:1]):
@@ -151,12 +151,12 @@ def test_F23_a_write_is_whole_or_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
                 memory.remember(episode(4))
         assert [one.id for one in memory.list(user_id="alice")] == ["e0"]
         memory.remember(episode(5))
-    with open_store(path) as memory:
+    with open_store(path, recipe=recipes.hebb) as memory:
         assert [one.id for one in memory.list(user_id="alice")] == ["e5", "e0"]
 
 
 def test_F23_25_at_the_same_time_all_land() -> None:
-    with open_store() as memory:
+    with open_store(recipe=recipes.hebb) as memory:
         barrier = threading.Barrier(25)
         faults: list[BaseException] = []
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hyrecall import recipes
 from hyrecall.errors import ShapeError
 from hyrecall.memory import MemorySync
 from memory.stores import DIM, NOON, Clock, episode, folder, open_store
@@ -28,7 +29,7 @@ def n_rows(memory: MemorySync) -> int:
 
 def test_F20_an_access_is_counted_when_it_is_asked_for() -> None:
     clock = Clock()
-    with open_store(clock=clock) as memory:
+    with open_store(clock=clock, recipe=recipes.hebb) as memory:
         # No two are equal: of equals the one written last comes last, and a mark is a write.
         memory.remember_batch([episode(at, "disk " * (at + 1) + "tape") for at in range(4)])
         first = memory.search("disk", user_id="alice", alpha=0.0, limit=2)
@@ -50,7 +51,7 @@ def test_F20_an_access_is_counted_when_it_is_asked_for() -> None:
 def test_F21_the_file_is_plain_sqlite() -> None:
     """No extension, no virtual table: what Python ships reads and counts it."""
     path = folder()
-    with open_store(path) as memory:
+    with open_store(path, recipe=recipes.hebb) as memory:
         memory.remember_batch([episode(at, f"disk {at}") for at in range(4)])
         with memory._store.database.reading() as connection:
             kinds = list(connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL"))
@@ -67,7 +68,7 @@ def test_F21_the_file_is_plain_sqlite() -> None:
 
 
 def test_F23_what_the_index_cannot_take_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_store() as memory:
+    with open_store(recipe=recipes.hebb) as memory:
         memory.remember(episode(0, "disk"))
 
         def fail(*given: Any, **options: Any) -> Any:
@@ -84,7 +85,7 @@ def test_F23_what_the_index_cannot_take_is_not_kept(monkeypatch: pytest.MonkeyPa
 
 
 def test_F23_a_vector_of_a_wrong_length_writes_nothing() -> None:
-    with open_store() as memory:
+    with open_store(recipe=recipes.hebb) as memory:
         with pytest.raises(ShapeError, match="vectors: expected shape"):
             memory.remember(episode(0, "disk"), vector=np.ones(DIM + 1, np.float32))
         with pytest.raises(ShapeError):
@@ -93,7 +94,7 @@ def test_F23_a_vector_of_a_wrong_length_writes_nothing() -> None:
 
 
 def test_F23_25_creations_at_once_all_land() -> None:
-    with open_store() as memory:
+    with open_store(recipe=recipes.hebb) as memory:
         begin = threading.Barrier(25)
         faults: list[BaseException] = []
 
