@@ -90,9 +90,16 @@ E_ = TypeVar("E_", bound=HyrecallError)
 def error(kind: type[E_], argument: str, expected: str, got: object, remedy: str = "") -> E_:
     """Make an error that says ``argument: expected X, got Y`` and carries ``.argument``.
 
-    A remedy is Python: whoever shows the message to somebody who writes none can leave it out.
+    A remedy is Python: whoever shows the message to somebody who writes none can leave it out. A
+    lone surrogate is shown as its escape, in all parts: the error can be printed anywhere.
     """
-    made = kind(f"{argument}: expected {expected}, got {got}" + (f"; {remedy}" if remedy else ""))
+    argument, remedy = _printable(argument), _printable(remedy)
+    told = _printable(f"{argument}: expected {expected}, got {got}")
+    made = kind(told + (f"; {remedy}" if remedy else ""))
     made.argument = argument
     vars(made)["remedy"] = remedy
     return made
+
+
+def _printable(text: object) -> str:
+    return str(text).encode("utf-8", "backslashreplace").decode()

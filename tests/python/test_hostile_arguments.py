@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from hyrecall.errors import error
 
 LONE = "\ud800"
 HOSTILE: list[Any] = [
@@ -100,6 +101,21 @@ def test_what_an_argument_does_not_take_is_a_typed_error(call: str) -> None:
 def test_an_error_shows_the_bytes_of_a_lone_surrogate() -> None:
     with pytest.raises(hr.OptionError, match=r"^text.*: expected .*got .*\\xed\\xa0\\x80"):
         index().recall(text=[hr.Prefix(LONE)], scope="a")
+
+
+def test_an_error_of_a_name_with_a_lone_surrogate_can_be_printed() -> None:
+    with pytest.raises(hr.ScopeError) as caught:
+        index().recall(text=["tea"], scope="a", filter=hr.Filter(**{f"é{LONE}": 1}))
+    message, argument = str(caught.value), caught.value.argument  # type: ignore[attr-defined]
+    assert argument == "é\\ud800"
+    assert message.encode().decode().startswith(f"{argument}: expected an attribute column")
+
+
+def test_all_parts_of_an_error_can_be_printed() -> None:
+    made = error(hr.OptionError, f"a{LONE}", f"b{LONE}", f"c{LONE}", f"d{LONE}")
+    parts = (str(made), made.argument, made.remedy)  # type: ignore[attr-defined]
+    shown = r"a\ud800: expected b\ud800, got c\ud800; d\ud800"
+    assert parts == (shown, r"a\ud800", r"d\ud800")
 
 
 class Dlpack:
