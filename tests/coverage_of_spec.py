@@ -3,13 +3,15 @@
 ``python -m tests.coverage_of_spec``, in the repository's root; what follows goes to pytest
 (``--laws=full``), unless it is files that ``pytest --junitxml=FILE`` has written: then the tests
 are not run again, and one that some runs skipped counts as the others found it. A row whose tests
-all skipped is shown with the reasons. Exit code 1 where a row that is proved here has no test that
-ran or skipped, or a failing one.
+all skipped is shown with the reasons. Each row is printed with its door, each test with the doors
+that it goes through (``spec.doors``); a row is proved only by tests that go through its door. A row
+with tests through other doors only is ``part``. Exit code 1 where a row that is proved here has no
+test that ran or skipped, or a failing one; not for ``part``.
 """
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -18,8 +20,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from spec.doors import doors_of
 from spec.naming import named_tests
-from spec.rows import ALSO, ROWS, Place, Row
+from spec.rows import ALSO, ROWS, Door, Place, Row
 
 TESTS = Path(__file__).parent
 LATER: dict[Place, str] = {
@@ -104,12 +107,18 @@ def _reason(report: Any) -> str:
     return str(told[2]).removeprefix("Skipped: ") if isinstance(told, tuple) else ""
 
 
-def verdict_of(row: Row, verdicts: list[str]) -> str:
-    """Say how a row stands: a failing test fails it, a skipped one leaves it partly shown."""
-    if "FAIL" in verdicts:
+def verdict_of(row: Row, by_test: Mapping[str, str], doors: Mapping[str, Set[Door]]) -> str:
+    """Say how a row stands: a failing test fails it, a skipped one leaves it partly shown. If no
+    test goes through the row's door, those of other doors show a part of it.
+    """
+    if "FAIL" in by_test.values():
         return "FAIL"
     if row.place != "here":
         return LATER[row.place]
+    verdicts = [one for test, one in by_test.items() if row.door in doors[test]]
+    if not verdicts and "pass" in by_test.values():
+        return "part"
+    verdicts = verdicts or list(by_test.values())
     if "pass" not in verdicts:
         return "skipped" if verdicts and set(verdicts) == {"skipped"} else "missing"
     return "pass" if set(verdicts) == {"pass"} else "partly"
@@ -130,33 +139,48 @@ def ran(options: list[str], wanted: set[str]) -> Outcomes:
 
 
 def lines_of(
-    rows: Iterable[Row], named: dict[str, list[str]], outcomes: Outcomes
+    rows: Iterable[Row],
+    named: dict[str, list[str]],
+    outcomes: Outcomes,
+    doors: Mapping[str, Set[Door]],
 ) -> tuple[list[str], dict[str, int]]:
     """The table, a row and its tests a line each, and how often each verdict was given."""
-    lines, counts = [], dict.fromkeys(("FAIL", "missing", "partly", "skipped", "pass"), 0)
+    lines, counts = [], dict.fromkeys(("FAIL", "missing", "partly", "skipped", "part", "pass"), 0)
     for row in sorted(rows, key=lambda row: row.place != "here"):
         tests = named.get(row.name, [])
         verdicts = {test: outcomes.verdict(test) for test in tests}
-        verdict = verdict_of(row, list(verdicts.values()))
+        verdict = verdict_of(row, verdicts, doors)
         if row.place == "here":
             counts[verdict] += 1
         why = sorted({outcomes.reasons.get(test, "") for test in tests}) if verdict in _OPEN else []
-        told = [one for one in (row.why, row.note, *why) if one]
-        lines.append(": ".join([f"{row.name}  {verdict:7}  {row.title}", *told]))
-        lines += [f"              {one:7}  {test}" for test, one in verdicts.items()]
+        others = {door for test in tests for door in doors[test]}
+        other = _other_door(others) if verdict == "part" else ""
+        told = [one for one in (row.why, row.note, other, *why) if one]
+        lines.append(": ".join([f"{row.name}  {verdict:7}  {row.door:8}  {row.title}", *told]))
+        for test, one in verdicts.items():
+            lines.append(f"              {one:7}  {'+'.join(sorted(doors[test])):8}  {test}")
     return lines, counts
 
 
 _OPEN = ("partly", "skipped")
 
 
+def _other_door(doors: Set[Door]) -> str:
+    """Say what the tests of a row use instead of its door."""
+    if "index" in doors:
+        return "only through an index built by hand"
+    return f"only through {' and '.join(sorted(doors))}"
+
+
 def main(options: list[str]) -> int:
     """Run, print, and give the exit code."""
     named = named_tests(TESTS, ALSO)
-    outcomes = ran(options, {test for tests in named.values() for test in tests})
-    lines, counts = lines_of(ROWS, named, outcomes)
+    wanted = {test for tests in named.values() for test in tests}
+    outcomes = ran(options, wanted)
+    doors = {test: doors_of(TESTS, test) for test in wanted}
+    lines, counts = lines_of(ROWS, named, outcomes, doors)
     print(*lines, sep="\n")
-    here = sum(row.place == "here" for row in ROWS)
+    here = sum(row.place == "here" for row in ROWS) - counts["part"]
     told = ", ".join(f"{verdict} {n}" for verdict, n in counts.items())
     print(f"{here} of {len(ROWS)} rows are proved here: {told}.")
     return int(counts["FAIL"] + counts["missing"] > 0)

@@ -3,12 +3,17 @@
 ``here``: by a test here. ``service``: waits for REST, MCP and the systems' command lines.
 ``against``: decided against, ``why`` says for what reason. A ``note`` says where what is proved
 differs from the criterion's words.
+
+``door`` is what a test must call to prove the row: ``store`` (``Memory``, ``Notes``, ``hm_recall``
+or the command line), ``index`` (``Index``), ``types`` (the rest of ``hyrecall.memory``: types and
+adapters), ``evaluate`` (``hyrecall.evaluate``) or ``parts`` (single functions, recipes, files).
 """
 
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 Place = Literal["here", "service", "against"]
+Door = Literal["store", "index", "types", "evaluate", "parts"]
 
 
 @dataclass(frozen=True)
@@ -20,19 +25,21 @@ class Row:
     title: str
     why: str = ""
     note: str = ""
+    door: Door = "store"
 
     def __post_init__(self) -> None:
         assert self.place in get_args(Place), self
+        assert self.door in get_args(Door), self
         assert (self.place == "against") == bool(self.why), self
 
 
 ROWS: tuple[Row, ...] = (
     Row("A01", "here", "the signature of recall_scored"),
-    Row("A02", "here", "the fields of EpisodeMatch"),
-    Row("A03", "here", "EpisodeMatch takes fields of the future"),
-    Row("A04", "here", "names at the top of the package"),
+    Row("A02", "here", "the fields of EpisodeMatch", door="types"),
+    Row("A03", "here", "EpisodeMatch takes fields of the future", door="types"),
+    Row("A04", "here", "names at the top of the package", door="types"),
     Row("A05", "here", "an episode comes back as it was stored"),
-    Row("A06", "here", "Episode is made as documented"),
+    Row("A06", "here", "Episode is made as documented", door="types"),
     Row("A07", "here", "order by score, then time, then id"),
     Row("A08", "here", "without vectors the score is BM25's"),
     Row("A09", "here", "a lexical match beats a newer row without one"),
@@ -63,8 +70,8 @@ ROWS: tuple[Row, ...] = (
     Row("A29", "here", "reserved and wrong user ids"),
     Row("A30", "here", "a warning where anonymous and named rows mix"),
     Row("A31", "here", "recall gives bare episodes"),
-    Row("A32", "here", "default_recall_scored"),
-    Row("A33", "here", "a backend of one's own"),
+    Row("A32", "here", "default_recall_scored", door="types"),
+    Row("A33", "here", "a backend of one's own", door="types"),
     Row("A34", "here", "wrappers pass scores through"),
     Row("A35", "here", "adapters for other stores"),
     Row("A36", "here", "normalised scores can be cut at a threshold"),
@@ -79,22 +86,22 @@ ROWS: tuple[Row, ...] = (
     Row("A45", "here", "an agent that holds a memory"),
     Row("A46", "here", "search_hybrid of the vector store shares the fusion"),
     Row("A47", "here", "two second places beat one first"),
-    Row("B01", "here", "BM25 Okapi equals a reference"),
-    Row("B02", "here", "BM25 of FTS5 equals SQLite's"),
-    Row("B03", "here", "the word tokenizer"),
-    Row("B04", "here", "the unicode61 tokenizer, folded"),
-    Row("B05", "here", "porter and stop words"),
-    Row("B06", "here", "query modes"),
-    Row("B07", "here", "a repeated query term counts again"),
-    Row("B08", "here", "changes one by one equal a rebuild"),
-    Row("B09", "here", "reciprocal ranks from 1 with 60"),
-    Row("B10", "here", "weighted reciprocal ranks"),
-    Row("B11", "here", "the largest, and weighted sums"),
-    Row("B12", "here", "ties end in the key"),
-    Row("B13", "here", "a row of one list counts in the union"),
-    Row("B14", "here", "an arm's top k equals a full sort"),
-    Row("B15", "here", "unusual numbers in vectors"),
-    Row("B16", "here", "raw cosine, floors and scales"),
+    Row("B01", "here", "BM25 Okapi equals a reference", door="index"),
+    Row("B02", "here", "BM25 of FTS5 equals SQLite's", door="index"),
+    Row("B03", "here", "the word tokenizer", door="parts"),
+    Row("B04", "here", "the unicode61 tokenizer, folded", door="index"),
+    Row("B05", "here", "porter and stop words", door="index"),
+    Row("B06", "here", "query modes", door="index"),
+    Row("B07", "here", "a repeated query term counts again", door="index"),
+    Row("B08", "here", "changes one by one equal a rebuild", door="index"),
+    Row("B09", "here", "reciprocal ranks from 1 with 60", door="index"),
+    Row("B10", "here", "weighted reciprocal ranks", door="index"),
+    Row("B11", "here", "the largest, and weighted sums", door="index"),
+    Row("B12", "here", "ties end in the key", door="index"),
+    Row("B13", "here", "a row of one list counts in the union", door="index"),
+    Row("B14", "here", "an arm's top k equals a full sort", door="index"),
+    Row("B15", "here", "unusual numbers in vectors", door="index"),
+    Row("B16", "here", "raw cosine, floors and scales", door="index"),
     Row("C01", "here", "parameters of hm_recall"),
     Row(
         "C02",
@@ -187,7 +194,7 @@ ROWS: tuple[Row, ...] = (
     Row("E04", "here", "full text or substring"),
     Row("E05", "here", "similarity in [0, 1]"),
     Row("E06", "here", "the dimension of a store"),
-    Row("E07", "here", "scope inside the scan"),
+    Row("E07", "here", "scope inside the scan", door="index"),
     Row("E08", "here", "semantic by default"),
     Row("E09", "here", "warm-up in the background"),
     Row("E10", "here", "when an answer is degraded"),
@@ -197,7 +204,7 @@ ROWS: tuple[Row, ...] = (
     Row("E14", "here", "weights by provenance"),
     Row("E15", "here", "one hit per identity"),
     Row("E16", "here", "a hit says where it is from"),
-    Row("E17", "here", "the fusion is the engine's own"),
+    Row("E17", "here", "the fusion is the engine's own", door="index"),
     Row("E18", "here", "stages run in one order"),
     Row("E19", "here", "no reranking by default"),
     Row("E20", "here", "reranking by cosine"),
@@ -266,30 +273,30 @@ ROWS: tuple[Row, ...] = (
     Row("F21", "here", "SQLite without extensions"),
     Row("F22", "here", "the adapter for PostgreSQL"),
     Row("F23", "here", "creation is atomic"),
-    Row("F24", "here", "tests need no model, network or GPU"),
+    Row("F24", "here", "tests need no model, network or GPU", door="parts"),
     Row("F25", "here", "odd characters and long queries"),
-    Row("G01", "here", "the golden set"),
-    Row("G02", "here", "the measures"),
-    Row("G03", "here", "clones count once"),
-    Row("G04", "here", "the committed baseline"),
-    Row("G05", "here", "what vectors add"),
-    Row("G06", "here", "each stage on and off"),
+    Row("G01", "here", "the golden set", door="evaluate"),
+    Row("G02", "here", "the measures", door="evaluate"),
+    Row("G03", "here", "clones count once", door="evaluate"),
+    Row("G04", "here", "the committed baseline", door="evaluate"),
+    Row("G05", "here", "what vectors add", door="evaluate"),
+    Row("G06", "here", "each stage on and off", door="evaluate"),
     Row("G07", "here", "conformance with the published systems"),
-    Row("H01", "here", "a native extension that needs no GPU"),
-    Row("H02", "here", "CPU and GPU give the same bits"),
-    Row("H03", "here", "a device that fails"),
-    Row("H04", "here", "speed at 1,000"),
-    Row("H05", "here", "speed at 10,000"),
-    Row("H06", "here", "speed at 50,000"),
-    Row("H07", "here", "a batch equals its queries alone"),
+    Row("H01", "here", "a native extension that needs no GPU", door="parts"),
+    Row("H02", "here", "CPU and GPU give the same bits", door="index"),
+    Row("H03", "here", "a device that fails", door="index"),
+    Row("H04", "here", "speed at 1,000", door="index"),
+    Row("H05", "here", "speed at 10,000", door="index"),
+    Row("H06", "here", "speed at 50,000", door="index"),
+    Row("H07", "here", "a batch equals its queries alone", door="index"),
     Row("H08", "here", "readers beside writers"),
     Row("H09", "here", "kill -9 while saving"),
     Row("H10", "here", "reopened, the same bits"),
-    Row("H11", "here", "one pipeline, five faces"),
+    Row("H11", "here", "one pipeline, five faces", door="parts"),
     Row("H12", "here", "explanations recompute scores"),
     Row("H13", "service", "MCP, REST and the command line agree"),
     Row("H14", "here", "bad input at the border"),
-    Row("H15", "here", "licences"),
+    Row("H15", "here", "licences", door="parts"),
 )
 
 BY_NAME = {row.name: row for row in ROWS}

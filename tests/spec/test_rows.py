@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from coverage_of_spec import Outcomes, lines_of
+from spec.doors import doors_of
 from spec.naming import functions_in, named_tests, rows_of
-from spec.rows import ALSO, BY_NAME, ROWS, Row
+from spec.rows import ALSO, BY_NAME, ROWS, Door, Row
 
 TESTS = Path(__file__).parents[1]
 
@@ -88,18 +89,110 @@ def test_a_row_that_skipped_is_shown_with_its_reason_and_is_not_missing(tmp_path
     named = {row: [f"x/{test}"] for row, test in HERE.items()}
     named["A06"] += named["A04"]
     outcomes = Outcomes({test for tests in named.values() for test in tests})
+    doors: dict[str, set[Door]] = {test: {"store"} for test in outcomes.wanted}
     (tmp_path / "report.xml").write_text(REPORT)
     outcomes.read(tmp_path / "report.xml")
     rows = [Row(name, "here", name.lower(), note="as noted" * (name == "A01")) for name in HERE]
-    lines, counts = lines_of(rows, named, outcomes)
+    lines, counts = lines_of(rows, named, outcomes, doors)
     told = {line[:3]: line for line in lines if line[0] == "A"}
     assert {name: line.split()[1] for name, line in told.items()} == WISH
     assert told["A01"].endswith("a01: as noted")
     assert told["A03"].endswith(": server")
     assert told["A05"].endswith(": no package")
-    assert counts == {"FAIL": 1, "missing": 1, "partly": 1, "skipped": 2, "pass": 2}
+    assert counts == {
+        "FAIL": 1, "missing": 1, "partly": 1, "skipped": 2, "part": 0, "pass": 2,
+    }  # fmt: skip
     # Another run, which had what this one lacked.
     other = REPORT.replace('<skipped message="server"/>', "")
     (tmp_path / "other.xml").write_text(other)
     outcomes.read(tmp_path / "other.xml")
-    assert lines_of(rows, named, outcomes)[1]["skipped"] == 1
+    assert lines_of(rows, named, outcomes, doors)[1]["skipped"] == 1
+
+
+FILES = {
+    "helpers.py": """
+import hyrecall as hr
+from hyrecall.memory import MemorySync
+def build(): return hr.Index.build(table)
+def opened(): return MemorySync.open(path, recipe=recipes.l0)
+class Memory: ...
+""",
+    "conftest.py": """
+def run():
+    from hyrecall.cli.app import app
+    return invoke(app)
+def index(): return build()
+""",
+    "sub/test_x.py": """
+import hyrecall as hr
+from hyrecall.evaluate import evaluate
+from hyrecall.memory import Episode, Memory as Async, Notes
+from helpers import Memory, build, opened
+def by_helper(): return opened()
+def given(): return by_helper()
+def test_A01_built_by_hand(): build()
+def test_A01_open(): opened()
+def test_A01_by_a_fixture(given): given
+def test_A01_on_the_command_line(run): run("recall")
+def test_A01_notes(): Notes(memory)
+async def test_A01_async(): await Async.open(path)
+class TestA01Both:
+    def test_it(self):
+        build()
+        opened()
+def test_A01_another_memory(): Memory()
+def test_A01_types(): Episode()
+@pytest.mark.usefixtures("given")
+def test_A01_fixtures_by_name(): ...
+def test_A01_evaluated(): evaluate(run)
+def test_A01_index_by_its_name(): hr.Index.open(path)
+""",
+}
+DOORS: dict[str, set[Door]] = {
+    "test_A01_built_by_hand": {"index"},
+    "test_A01_open": {"store"},
+    "test_A01_by_a_fixture": {"store"},
+    "test_A01_on_the_command_line": {"store"},
+    "test_A01_notes": {"store"},
+    "test_A01_async": {"store"},
+    "TestA01Both": {"index", "store"},
+    "test_A01_another_memory": {"parts"},
+    "test_A01_types": {"types"},
+    "test_A01_fixtures_by_name": {"store"},
+    "test_A01_evaluated": {"evaluate"},
+    "test_A01_index_by_its_name": {"index"},
+}
+
+
+def test_the_doors_of_a_test_are_read_from_its_source_and_its_helpers(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    for name, source in FILES.items():
+        (tmp_path / name).write_text(source)
+    assert {name: doors_of(tmp_path, f"sub/test_x.py::{name}") for name in DOORS} == DOORS
+
+
+def test_a_row_of_the_store_is_not_proved_by_an_index_built_by_hand() -> None:
+    doors: dict[str, set[Door]] = {
+        "a::by_hand": {"index"}, "a::store": {"store", "types"}, "a::types": {"types"},
+    }  # fmt: skip
+    outcomes = Outcomes(set(doors))
+    for test in doors:
+        outcomes.by_test[test].add("passed")
+    rows = [
+        Row("A01", "here", "one"),
+        Row("A02", "here", "two"),
+        Row("A03", "here", "three", door="index"),
+        Row("A04", "here", "four"),
+    ]
+    named = {"A01": ["a::by_hand"], "A02": ["a::by_hand", "a::store"], "A03": ["a::by_hand"],
+             "A04": ["a::types"]}  # fmt: skip
+    lines, counts = lines_of(rows, named, outcomes, doors)
+    told = [line for line in lines if line[0] == "A"]
+    assert told[0] == "A01  part     store     one: only through an index built by hand"
+    assert told[1] == "A02  pass     store     two"
+    assert told[2] == "A03  pass     index     three"
+    assert told[3] == "A04  part     store     four: only through types"
+    assert (counts["part"], counts["pass"]) == (2, 2)
+    assert "              pass     index     a::by_hand" in lines
+    outcomes.by_test["a::by_hand"].add("failed")  # by any door, a failing test fails its row
+    assert lines_of(rows, named, outcomes, doors)[1]["FAIL"] == 3
