@@ -74,7 +74,9 @@ def untyped(method: Callable[..., Any], known: Iterable[str], options: dict[str,
     """Call it; give what was raised and is none of ours, or says too much."""
     plain = {name: PLAIN[name] for name in known if name in PLAIN}
     try:
-        method(**plain | options)
+        made = method(**plain | options)
+        if isinstance(made, MemorySync):
+            made.close()
     except (hr.HyrecallError, ValidationError) as fault:
         text = str(fault)
         is_ours = not isinstance(fault, hr.InternalError)

@@ -51,6 +51,8 @@ _log.addHandler(logging.NullHandler())
 DIM = 768
 """Length of vectors where neither embedder, ``dim=`` nor the store says another."""
 
+MOST_DIM = 65_536
+
 GIVEN = "given"
 """Model of vectors that a caller gives where no embedder has a name."""
 
@@ -85,13 +87,18 @@ class StoreOptions:
         if self.sessions is not None and not isinstance(self.sessions, SessionTracker):
             wish = "an object with session and record"
             raise error(DTypeError, "sessions", wish, type(self.sessions).__name__)
+        if self.clock is not None and not callable(self.clock):
+            wish = "a function that returns a datetime"
+            raise error(DTypeError, "clock", wish, type(self.clock).__name__)
         flag("warm", self.warm)
         for name in ("wait", "recall_timeout", "write_timeout"):
             number(name, getattr(self, name), 0.0, 86_400.0, "seconds in [0, 86400]")
-        for name, given in (("dim", self.dim), ("snapshot_every", self.snapshot_every)):
-            count = whole(given)
-            if given is not None and (count is None or count < 1):
-                raise error(OptionError, name, "an int >= 1", repr(given))
+        dim = whole(self.dim)
+        if self.dim is not None and (dim is None or not 1 <= dim <= MOST_DIM):
+            raise error(OptionError, "dim", f"an int from 1 to {MOST_DIM}", repr(self.dim))
+        every = whole(self.snapshot_every)
+        if every is None or every < 1:
+            raise error(OptionError, "snapshot_every", "an int >= 1", repr(self.snapshot_every))
 
 
 class Store:
@@ -119,7 +126,7 @@ class Store:
             usual=options.recall_timeout,
         )
         self.layout: Layout = layout_of(options.recipe)
-        self._clock = options.clock or _now
+        self._clock = _now if options.clock is None else options.clock
         self._settling = threading.Lock()
         with ExitStack() as opened:
             opened.callback(self.guard.close)

@@ -108,7 +108,7 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
             An object, "static", an ``http(s)://`` endpoint, "off"; None recalls by words. Default:
             what environment and settings name, else the packaged one if it is installed.
         dim : int, optional
-            Length of vectors, at least 1. Default: the embedder's, else that of what is stored,
+            Length of vectors, in [1, 65536]. Default: the embedder's, else that of what is stored,
             else 768 until the embedder has replied.
         read_only : bool, default False
             Be one of many readers.
