@@ -160,24 +160,34 @@ def test_C09_a_catastrophic_pattern_takes_linear_time() -> None:
         assert min(spent) < 0.25  # the least of five: other work on the machine is not counted
 
 
-def test_E32_a_forbidden_row_that_is_the_best_candidate_shows_in_no_channel() -> None:
+@pytest.mark.parametrize("recipe", [recipes.honeycomb, recipes.hypergraph], ids=lambda r: r.name)
+def test_E32_a_forbidden_row_that_is_the_best_candidate_shows_in_no_channel(recipe: Any) -> None:
+    """By words, vectors and hints, with a budget and access marks; in hypergraph by edges too."""
     embedder = FixedEmbedder({"deploy": [1.0, 0.0], "deploy deploy": [1.0, 0.0]})
     place: dict[str, Any] = {"org": "acme", "workspace": "west"}
+    asked: dict[str, Any] = {"candidates": ["secret", "e1"], "token_budget": 100, "now": NOON}
     found = []
     for is_there in (True, False):
         with open_store(
-            recipe=recipes.honeycomb, embedder=embedder, recall_timeout=30.0, clock=Clock()
+            recipe=recipe, embedder=embedder, recall_timeout=30.0, clock=Clock()
         ) as memory:
             memory.set_policy("ann", policy="shared", **place)
+            own = {"user_id": "ann", "source": "memory", **place}
             for at in range(4):
-                text = "deploy" + " pad" * at
-                memory.remember(episode(at, text, user_id="ann", source="memory", **place))
+                memory.remember(episode(at, "deploy" + " pad" * (at + 1), **own))
+            memory.link(["e0", "e1"], "deploy", user_id="ann", id="ours", **place)
             if is_there:
-                memory.remember(
-                    episode(9, "deploy deploy", user_id="ben", source="memory", **place)
-                )
-            matches = memory.agent("ann", **place).search("deploy", token_budget=100, now=NOON)
-            assert matches
+                for key in ("secret", "second"):
+                    row = episode(9, "deploy deploy", **(own | {"id": key, "user_id": "ben"}))
+                    memory.remember(row)
+                memory.link(["secret", "second"], "deploy", user_id="ben", id="theirs", **place)
+                best = memory.agent("ben", **place).search("deploy", **asked)
+                assert "secret" in {match.episode.id for match in best}  # the control
+            matches = memory.agent("ann", **place).search("deploy", **asked)
+            assert {match.episode.id for match in matches} >= {"e0", "e1"}
             trace = [(one.stage, one.n_in, one.n_out) for one in matches.trace.stages]
-            found.append(([one.model_dump() for one in matches], matches.tiers, trace))
+            around = [[one.id for one in row] for row in matches.context]
+            edges = [edge.id for edge in matches.edges]
+            rows = [one.model_dump() for one in matches]
+            found.append((rows, matches.tiers, trace, around, edges, matches.related))
     assert found[0] == found[1]
