@@ -254,8 +254,8 @@ def test_async_and_sync_have_the_same_methods() -> None:
             for s in (signature, theirs[name])
         )
         assert one == two, name
-        # A view is given at once; what it is asked is awaited.
-        is_view = name in ("agent", "browse")
+        # A view is given at once; what it is asked is awaited, as an opening is.
+        is_view = name in ("agent", "browse", "in_memory")
         assert is_view or inspect.iscoroutinefunction(getattr(Memory, name)), name
     opening = [inspect.signature(kind.open) for kind in (Memory, MemorySync)]
     assert opening[0].parameters == opening[1].parameters

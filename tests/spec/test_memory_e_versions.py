@@ -15,6 +15,9 @@ from hyrecall.errors import OptionError
 from hyrecall.memory import MemorySync
 from memory.stores import DIM, NOON, episode, folder, open_store
 
+# A blank query lists what there is; honeycomb answers it with nothing.
+LISTING = recipes.loom
+
 
 def hits(memory: MemorySync, query: str, **options: Any) -> list[str]:
     return [one.episode.id for one in memory.search(query, user_id="alice", **options)]
@@ -22,7 +25,7 @@ def hits(memory: MemorySync, query: str, **options: Any) -> list[str]:
 
 def test_E37_a_forgotten_one_is_nowhere_at_once_and_its_history_stays() -> None:
     path = folder()
-    with open_store(path) as memory:
+    with open_store(path, recipe=LISTING) as memory:
         memory.remember_batch([episode(at, f"disk {at}", session_id="s") for at in range(3)])
         assert set(hits(memory, "disk 1")) == {"e0", "e1", "e2"}
         assert memory.forget("e1", user_id="alice", reason="asked") == 1
@@ -40,12 +43,12 @@ def test_E37_a_forgotten_one_is_nowhere_at_once_and_its_history_stays() -> None:
             assert versions[1].episode is None
             if not again:
                 memory.close()
-                memory = open_store(path)  # noqa: PLW2901
+                memory = open_store(path, recipe=LISTING)  # noqa: PLW2901
         memory.close()
 
 
 def test_E38_a_superseded_one_never_comes_back() -> None:
-    with open_store() as memory:
+    with open_store(recipe=LISTING) as memory:
         memory.remember(episode(0, "the exact words that are asked"))
         memory.remember(episode(1, "nothing of it"))
         memory.supersede("e0", episode(2, "something else"), user_id="alice", reason="newer")
@@ -68,7 +71,10 @@ def test_E39_versions_in_any_order_are_as_if_only_the_highest_were_there(
     ]  # fmt: skip
     random.Random(seed).shuffle(lines)
     others = [episode(at, f"disk {at}") for at in range(1, 4)]
-    with open_store() as memory, open_store() as only:
+    with (
+        open_store(recipe=LISTING) as memory,
+        open_store(recipe=LISTING) as only,
+    ):
         memory.remember_batch(others)
         for at, line in enumerate(lines):  # each is followed before the next one comes
             file = tmp_path / f"{at}.jsonl"
@@ -86,7 +92,7 @@ def test_E39_versions_in_any_order_are_as_if_only_the_highest_were_there(
 
 
 def test_E40_changes_append_and_say_why() -> None:
-    with open_store() as memory:
+    with open_store(recipe=LISTING) as memory:
         memory.remember(episode(0, "one"))
         memory.update("e0", output="two", user_id="alice", reason="corrected")
         memory.forget("e0", user_id="alice", reason="asked")
@@ -113,7 +119,7 @@ def test_E40_changes_append_and_say_why() -> None:
 
 
 def test_E40_the_history_of_what_moved_is_of_where_it_is() -> None:
-    with open_store() as memory:
+    with open_store(recipe=LISTING) as memory:
         memory.remember(episode(0, "one"))
 
         def said() -> list[tuple[int, str, str | None]]:
