@@ -249,7 +249,7 @@ ROWS: tuple[Row, ...] = (
         "E48",
         "here",
         "graph and hint channels",
-        note="hints through a store; the graph of tags through an Index with more=(arms.Tags(...),)",
+        note="hints through a store; the graph of tags through an Index with arms.Tags",
     ),
     Row("E49", "service", "REST and the command line"),
     Row("E50", "here", "no text in logs"),
