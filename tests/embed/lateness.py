@@ -58,9 +58,6 @@ _WORKER = "PYTEST_XDIST_WORKER"
 SLACK = 0.020
 MAY_BE_LATE = 0.02
 """The promise is 1 in 100. Other work on the machine may take the core now and then."""
-OF_FEW = 2
-"""So many late moments of fewer than 100 calls are not too often, as they are not of 100: one of
-36 calls would be 3 in 100, which a machine that keeps the promise shows in one run of three."""
 ROUNDS = 5
 BUSY_CALLS = 4
 """Beside other work."""
@@ -107,7 +104,7 @@ class Late:
             is_never_in_time = all(one.late > SLACK for one in self.calls)
             return self.work > SLACK or is_never_in_time or self.patience > SLACK
         share = MAY_BE_LATE + _EXPOSED * self.plain_share
-        return self.work > SLACK or self.n_moments > max(share * len(self.calls), OF_FEW)
+        return self.work > SLACK or self.n_moments > share * len(self.calls)
 
     @property
     def work(self) -> float:

@@ -137,8 +137,8 @@ def test_what_plain_requests_meet_as_well_is_the_machines(monkeypatch: pytest.Mo
     assert not Late(calls(10), calls(4)).is_too_often
     assert Late(calls(11), calls(4)).is_too_often
     assert Late([replace(one, work=2 * SLACK) for one in calls(0)], calls(100)).is_too_often
-    assert not Late(calls(2)[:36], calls(0)).is_too_often  # of few calls, two say nothing
-    assert Late(calls(3)[:36], calls(0)).is_too_often
+    assert not Late(calls(1)[:52], calls(0)).is_too_often
+    assert Late(calls(1)[:36], calls(0)).is_too_often  # of so few calls a single stall is too many
 
 
 def test_beside_other_work_only_what_it_does_not_change_is_judged(

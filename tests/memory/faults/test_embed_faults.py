@@ -127,7 +127,8 @@ def test_S1_recall_is_there_in_time(
         assert found(matches) == by_words
 
     is_long = bad.waits and budget >= 1
-    calls = calls_of(effort, quick=36, full=100) if is_long else calls_of(effort)
+    # Of fewer than 50 calls a single stall of the machine is more than 2 in 100.
+    calls = calls_of(effort, quick=52, full=100) if is_long else calls_of(effort)
     late = judge(ask, budget, partial(plain, bad.plain), calls=calls, threads=THREADS)
     print(f"S1, {bad.name}, {budget * 1000:.0f} ms: {late}")
     assert not late.is_too_often, late
