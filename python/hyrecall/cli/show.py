@@ -5,27 +5,59 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from hyrecall.hits import Hit, QueryHits
 from hyrecall.schema import Schema
+from hyrecall.text_tables import Line
 
-__all__ = ["hits_table", "hits_to_dict", "print_json", "print_table", "say", "short", "shown_texts"]
+__all__ = [
+    "hits_table",
+    "hits_to_dict",
+    "print_json",
+    "print_lines",
+    "print_table",
+    "say",
+    "screen_width",
+    "short",
+    "shown_texts",
+]
 
 _WIDTH_IN_A_FILE = 120  # columns, where stdout is no terminal
 _SHOWN_TEXT = 300  # characters of a text in a table
+_STYLES = {"heading": "bold", "key": "cyan", "mark": "bold yellow", "faint": "dim"}
 
 
 def say(message: str) -> None:
     """Write a line to stderr: stdout is for data only."""
     print(message, file=sys.stderr, flush=True)
+
+
+def screen_width() -> int:
+    """Return how many columns a table may have: those of the terminal, or ``COLUMNS``, else 80."""
+    return shutil.get_terminal_size((80, 24)).columns
+
+
+def print_lines(lines: Iterable[Line]) -> None:
+    """Write lines to stdout, with their styles where that is a terminal."""
+    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        sys.stdout.writelines(f"{line.text}\n" for line in lines)
+        return
+    for line in lines:
+        shown = Text(line.text)
+        for begin, end, style in line.spans:
+            shown.stylize(_STYLES[style], begin, end)
+        console.print(shown, soft_wrap=True)
 
 
 def print_table(table: Table) -> None:

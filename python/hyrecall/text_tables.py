@@ -1,0 +1,275 @@
+"""Tables of plain text, at most as wide as asked: the layout of ``print(hits)`` and of the command.
+
+A table has a heading, a rule and a line per row. What is long stands beneath its row: columns that
+do not fit as ``name value``, then the row's texts. Lines carry styles, which only a terminal shows.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = [
+    "Column",
+    "Line",
+    "Row",
+    "clean",
+    "cut",
+    "fields",
+    "table",
+    "table_text",
+    "width_of",
+    "wrap",
+]
+
+Style = Literal["heading", "key", "mark", "faint"]
+
+_GAP = "  "
+_SHORT = 8  # columns: below a first column that is at most so wide, texts stand under the second
+_LEAST_WRAPPED = 30  # columns: a last column narrower than this goes beneath its row
+
+
+@dataclass(frozen=True)
+class Line:
+    """A text with styles.
+
+    Attributes
+    ----------
+    text : str
+    spans : tuple of (int, int, str)
+        Begin, end and style of parts of the text, in order, without overlaps.
+    """
+
+    text: str
+    spans: tuple[tuple[int, int, Style], ...] = ()
+
+    def part(self, begin: int, end: int) -> Line:
+        """Return the characters in [begin, end) with their styles."""
+        kept = (
+            (max(start, begin) - begin, min(stop, end) - begin, style)
+            for start, stop, style in self.spans
+            if start < end and stop > begin
+        )
+        return Line(self.text[begin:end], tuple(kept))
+
+    def indented(self, n_columns: int) -> Line:
+        """Return the line with blanks before it."""
+        moved = tuple((start + n_columns, stop + n_columns, how) for start, stop, how in self.spans)
+        return Line(" " * n_columns + self.text, moved)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes
+    ----------
+    name : str
+        Its heading.
+    align : {"left", "right"}
+    style : str or None
+        The style of its cells.
+    wraps : bool
+        Whether its cells may take several lines; only the last column may.
+    """
+
+    name: str
+    align: Literal["left", "right"] = "left"
+    style: Style | None = None
+    wraps: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table.
+
+    Attributes
+    ----------
+    cells : sequence of str
+        One per column; an empty one is not shown beneath.
+    below : sequence of Line
+        Texts beneath the row, each wrapped.
+    """
+
+    cells: Sequence[str]
+    below: Sequence[Line] = ()
+
+
+def clean(text: str) -> str:
+    r"""Return a stored text on one line, with its control characters shown, not sent.
+
+    Examples
+    --------
+    >>> clean("two\n  lines \x1b[2J")
+    'two lines \\x1b[2J'
+    """
+    joined = " ".join(text.split())
+    if joined.isprintable():
+        return joined
+    return "".join(
+        repr(one)[1:-1] if unicodedata.category(one) in ("Cc", "Cs") else one for one in joined
+    )
+
+
+def width_of(text: str) -> int:
+    """Return how many columns of a terminal a text takes.
+
+    Examples
+    --------
+    >>> width_of("tea"), width_of("東京")
+    (3, 4)
+    """
+    return len(text) if text.isascii() else sum(map(_width, text))
+
+
+def _width(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def cut(text: str, width: int) -> str:
+    """Return the beginning of a text that fits, with an ellipsis where something is missing.
+
+    Examples
+    --------
+    >>> cut("replication is asynchronous", 15)
+    'replication ...'
+    """
+    if width_of(text) <= width:
+        return text
+    end = _fitting(text, 0, max(width - 3, 0))
+    return text[:end] + "..."
+
+
+def _fitting(text: str, begin: int, width: int) -> int:
+    """Return the end of the longest part from ``begin`` that fits."""
+    end = begin
+    while end < len(text) and (width := width - _width(text[end])) >= 0:
+        end += 1
+    return end
+
+
+def wrap(line: Line, width: int) -> list[Line]:
+    """Break a text into lines, at blanks where there are any; a longer word is split."""
+    breaks = _breaks(line.text, max(width, 2))
+    return [line.part(begin, begin + len(line.text[begin:end].rstrip())) for begin, end in breaks]
+
+
+def _breaks(text: str, width: int) -> Iterator[tuple[int, int]]:
+    begin = 0
+    while begin < len(text):
+        end = _fitting(text, begin, width)
+        following = end
+        if end < len(text):
+            blank = text.rfind(" ", begin, end + 1)
+            is_between_wide = _width(text[end - 1]) == 2 and _width(text[end]) == 2
+            if blank > begin and not (is_between_wide and text[end] != " "):
+                end, following = blank, blank + 1
+            elif text[end] == " ":
+                following = end + 1
+        yield begin, end
+        begin = following
+
+
+def table(columns: Sequence[Column], rows: Sequence[Row], *, width: int) -> list[Line]:
+    """Lay out rows in columns.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+    rows : sequence of Row
+    width : int
+        Columns of the terminal. Only a cell of the first two columns may make a line longer: names
+        and ids are never cut.
+
+    Returns
+    -------
+    list of Line
+        A heading, a rule, and the rows.
+    """
+    widths = [
+        max(width_of(one) for one in (column.name, *(row.cells[at] for row in rows)))
+        for at, column in enumerate(columns)
+    ]
+    n_shown = min(2, len(columns))
+    while n_shown < len(columns) and _total(widths[: n_shown + 1]) <= width:
+        n_shown += 1
+    if columns[-1].wraps and len(columns) - n_shown <= (1 if len(columns) > 2 else 0):
+        left = width - _total(widths[:-1]) - len(_GAP)
+        if left >= min(widths[-1], _LEAST_WRAPPED):
+            n_shown, widths[-1] = len(columns), min(widths[-1], left)
+        elif len(columns) == 2:
+            n_shown = 1
+    shown, widths = columns[:n_shown], widths[:n_shown]
+    indent = widths[0] + len(_GAP) if widths[0] <= _SHORT else 4
+    made = [
+        _joined(shown, widths, [column.name for column in shown], heading=True),
+        Line(_GAP.join("-" * one for one in widths)),
+    ]
+    for row in rows:
+        made += _row(shown, widths, row.cells)
+        beneath = zip(columns[n_shown:], row.cells[n_shown:], strict=True)
+        pairs = ", ".join(f"{column.name} {cell}".strip() for column, cell in beneath if cell)
+        for text in ([Line(pairs)] if pairs else []) + list(row.below):
+            made += [one.indented(indent) for one in wrap(text, width - indent)]
+    return made
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
+
+
+def _row(columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str]) -> list[Line]:
+    """Return a row's own lines: several where its last cell is wrapped."""
+    *others, last = cells[: len(columns)]
+    lines = [last]
+    if columns[-1].wraps:
+        lines = [one.text for one in wrap(Line(last), widths[-1])] or [""]
+    first = _joined(columns, widths, [*others, lines[0]])
+    start = _total(widths) - widths[-1]
+    return [first, *(Line(" " * start + one) for one in lines[1:])]
+
+
+def _joined(
+    columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str], *, heading: bool = False
+) -> Line:
+    text, spans = "", []
+    for column, width, cell in zip(columns, widths, cells, strict=True):
+        text += _GAP if text else ""
+        blanks = " " * (width - width_of(cell))
+        text += blanks if column.align == "right" else ""
+        style = "heading" if heading else column.style
+        if style is not None and cell:
+            spans.append((len(text), len(text) + len(cell), style))
+        text += cell if column.align == "right" else cell + blanks
+    return Line(text.rstrip(), tuple(spans))
+
+
+def fields(pairs: Sequence[tuple[str, str]], *, width: int) -> list[Line]:
+    """Lay out names and values, a line each, with long values wrapped beside their names."""
+    columns = Column("", style="heading"), Column("", wraps=True)
+    return table(columns, [Row(pair) for pair in pairs], width=width)[2:]
+
+
+def table_text(headings: Sequence[str], rows: Sequence[Sequence[str]], *, width: int = 80) -> str:
+    """Lay out rows in columns as one text; all columns but the first are aligned to the right.
+
+    Examples
+    --------
+    >>> print(table_text(["setting", "AP", "p"], [["bm25", "0.5", ""], ["dense", "0.25", "0.01"]]))
+    setting    AP     p
+    -------  ----  ----
+    bm25      0.5
+    dense    0.25  0.01
+    >>> print(table_text(["setting", "AP", "p"], [["dense", "0.25", "0.01"]], width=16))
+    setting    AP
+    -------  ----
+    dense    0.25
+             p 0.01
+    """
+    columns = [Column(name, "right" if at else "left") for at, name in enumerate(headings)]
+    made = table(columns, [Row(row) for row in rows], width=width)
+    return "\n".join(line.text for line in made)
