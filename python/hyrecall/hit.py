@@ -96,7 +96,8 @@ class Hit:
     score : float
         What the list is ordered by: the fused score, or the only arm's.
     key, cell, text : object
-        The document's key, the tuple of its cell, and its first text column, read when asked.
+        The document's key, the tuple of its cell, and its text in the first text arm, read when
+        asked: the arm's columns with a line break between them, without null and blank ones.
     bm25_score, vector_score : float or None
         Of the only lexical arm (BM25) and the only dense one (cosine); None: not computed.
     """
@@ -127,13 +128,14 @@ class Hit:
 
     @property
     def text(self) -> Any:
-        """The first text column, read when asked."""
-        columns = self._hits._facts.schema.text_columns
-        if not columns:
+        """The text of the first text arm, its columns joined; read when asked."""
+        schema = self._hits._facts.schema
+        if not schema.first_texts:
             raise AttributeError("the index has no text arm")
-        if columns[0] not in self._hits._facts.schema.row_columns:
-            raise AttributeError(f"the text column {columns[0]!r} is not stored")
-        return self[columns[0]]
+        for column in schema.first_texts:
+            if column not in schema.row_columns:
+                raise AttributeError(f"the text column {column!r} is not stored")
+        return self._hits.cached("text", self._hits._facts.text_arms[0])[self._at]
 
     def __getitem__(self, column: str) -> Any:
         """Give the value of a key, cell, attribute or stored column.

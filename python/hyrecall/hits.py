@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from hyrecall import rich_tables
 from hyrecall.arguments import place_in
+from hyrecall.arm_texts import join_texts
 from hyrecall.arrow_values import python_values
 from hyrecall.errors import OptionError, error
 from hyrecall.expansion import Around
@@ -174,6 +175,11 @@ class Hits:
             )
         return self._gathered[name]
 
+    def _texts(self, arm: str) -> pa.Array:
+        """Return the text of a lexical arm of every hit: its columns, joined."""
+        columns = self._facts.schema.text_arms[arm].columns
+        return join_texts([self.column(name) for name in columns])
+
     def arm_scores(self, arm: str) -> pa.Array:
         """Give an arm's score of every hit, float32; null where it was not computed."""
         places = self._places(arm)
@@ -277,9 +283,14 @@ class Hits:
         return plot_hits(self.part_of(place_in(len(self), query, "query")), query, ax)
 
     def cached(self, kind: str, name: str) -> list[Any]:
-        """Give a "row" column, or an arm's "score" or "rank", as Python values, converted once."""
+        """Give a "row" column, or an arm's "text", "score" or "rank", as Python values."""
         if (kind, name) not in self._lists:
-            read = {"row": self.column, "score": self.arm_scores, "rank": self.arm_ranks}[kind]
+            read = {
+                "row": self.column,
+                "text": self._texts,
+                "score": self.arm_scores,
+                "rank": self.arm_ranks,
+            }[kind]
             self._lists[kind, name] = python_values(read(name))
         return self._lists[kind, name]
 

@@ -9,15 +9,14 @@ from datetime import datetime
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hyrecall import _core
 from hyrecall.ages import age_seconds, importances
-from hyrecall.errors import DTypeError, ShapeError, error
+from hyrecall.arm_texts import join_texts
 from hyrecall.fill import fill_lists
 from hyrecall.graph_reach import Reaches
 from hyrecall.leading import choose_leading, lead, others
-from hyrecall.pipeline_checks import text_column, vector_arm
+from hyrecall.pipeline_checks import text_columns, vector_arm
 from hyrecall.plan import IndexFacts, Plan
 from hyrecall.pools import Array, Floats, Piece, Pool, by_value, order_codes, tie_ranks
 from hyrecall.reply_arrays import QUERY_ARRAYS
@@ -38,6 +37,7 @@ from hyrecall.shaping import (
     Stage,
 )
 from hyrecall.shaping.checks import read_duration
+from hyrecall.tokens import token_counts
 from hyrecall.trace import StageTrace
 
 __all__ = ["Shaper"]
@@ -185,7 +185,7 @@ class Shaper:
         if not len(pool):
             return self._permuted(pool, np.zeros(0), stage.window), None
         inside = pool.places < stage.window
-        texts = self.column(pool.keep(inside), text_column(self._facts, stage))
+        texts = self._texts_of(stage, pool.keep(inside))
         counts = np.minimum(np.diff(pool.offsets), stage.window)
         ends = np.cumsum(counts)
         lists = [texts[end - n : end].to_pylist() for n, end in zip(counts, ends, strict=True)]
@@ -276,7 +276,7 @@ class Shaper:
 
     def _choose(self, pool: Pool, piece: Piece, budget: Budget | None, mmr: MMR | None) -> Pool:
         tokens = budgets = np.zeros(0, np.int64)
-        bounded = budget is not None and budget.tokens is not None and budget.tokens > 0
+        bounded = budget is not None and budget.bounds
         if bounded:
             assert budget is not None
             tokens = self._tokens(budget, pool)
@@ -319,16 +319,12 @@ class Shaper:
 
     def _tokens(self, budget: Budget, pool: Pool) -> npt.NDArray[np.int64]:
         """Estimate what each entry's text takes."""
-        texts = self.column(pool, text_column(self._facts, budget))
-        if budget.estimate is None:
-            lengths = pc.utf8_length(pc.utf8_trim_whitespace(texts)).fill_null(0).to_numpy()
-            return np.asarray(np.maximum(1, -(-lengths.astype(np.int64) // 4)), np.int64)
-        counts = np.asarray(budget.estimate([text or "" for text in texts.to_pylist()]))
-        if counts.shape != (len(pool),):
-            raise error(ShapeError, "Budget.estimate", f"{len(pool)} numbers", counts.shape)
-        if not np.issubdtype(counts.dtype, np.integer) or (counts < 0).any():
-            raise error(DTypeError, "Budget.estimate", "ints >= 0", counts.dtype)
-        return counts.astype(np.int64)
+        return token_counts(budget, self._texts_of(budget, pool))
+
+    def _texts_of(self, stage: RerankBy | Budget, pool: Pool) -> pa.Array:
+        """Return the text of each entry that a stage reads."""
+        names = text_columns(self._facts, stage)
+        return join_texts([self.column(pool, name) for name in names])
 
     def _dense(self, arm: str) -> int:
         for segment in self._state.segments:

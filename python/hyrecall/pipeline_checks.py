@@ -9,7 +9,7 @@ from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.plan import IndexFacts, Plan
 from hyrecall.shaping import MMR, Budget, Composite, Dedup, Recency, Rerank, RerankBy, Stage
 
-__all__ = ["check_shaping", "text_column", "vector_arm"]
+__all__ = ["check_shaping", "text_columns", "vector_arm"]
 
 
 def check_shaping(facts: IndexFacts, plan: Plan) -> None:
@@ -17,8 +17,6 @@ def check_shaping(facts: IndexFacts, plan: Plan) -> None:
     known = facts.schema.row_columns
     if plan.fill is not None:
         ordered_attribute("Fill.column", plan.fill.column, facts)
-        if any(isinstance(stage, Budget) and stage.tokens for stage in plan.stages):
-            raise error(OptionError, "fill", "none beside a Budget, which it would exceed", "both")
     for tie in plan.tie_break:
         if tie.column not in known:
             raise error(OptionError, "tie_break", f"columns of {list(known)}", repr(tie.column))
@@ -30,7 +28,7 @@ def check_shaping(facts: IndexFacts, plan: Plan) -> None:
                 raise error(OptionError, f"{type(stage).__name__}.{option}", wish, repr(column))
         _check_kinds(facts, stage)
         if isinstance(stage, RerankBy | Budget):
-            text_column(facts, stage)
+            text_columns(facts, stage)
         if isinstance(stage, Rerank | Dedup | MMR):
             arm = vector_arm(facts, stage)
             if isinstance(stage, Rerank) and not plan.places(arm):
@@ -63,14 +61,14 @@ def vector_arm(facts: IndexFacts, stage: Rerank | Dedup | MMR) -> str:
     return stage.vector or arms[0]
 
 
-def text_column(facts: IndexFacts, stage: RerankBy | Budget) -> str:
-    """Give the stored text that a stage reads."""
+def text_columns(facts: IndexFacts, stage: RerankBy | Budget) -> tuple[str, ...]:
+    """Return the stored columns whose joined text a stage reads: its own, or the first arm's."""
     stored = facts.schema.row_columns
-    column = stage.column or next(iter(facts.schema.text_columns), None)
-    if column is None or column not in stored:
-        argument = f"{type(stage).__name__}.column"
-        raise error(OptionError, argument, f"a stored column of {list(stored)}", repr(column))
-    kind = facts.row_types[column]
-    if not pa.types.is_large_string(kind):
-        raise error(DTypeError, f"{type(stage).__name__}.column", "a text column", kind)
-    return column
+    columns = facts.schema.first_texts if stage.column is None else (stage.column,)
+    argument = f"{type(stage).__name__}.column"
+    for column in columns or (None,):
+        if column is None or column not in stored:
+            raise error(OptionError, argument, f"a stored column of {list(stored)}", repr(column))
+        if not pa.types.is_large_string(facts.row_types[column]):
+            raise error(DTypeError, argument, "a text column", facts.row_types[column])
+    return columns

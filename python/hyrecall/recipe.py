@@ -16,7 +16,7 @@ from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 from hyrecall.expansion import Context, Expansion, SharedTags, read_expansion
 from hyrecall.recipe_parts import Dense, Fill, Lexical, Tables, TieBreak, plain_floor
 from hyrecall.scoring import BM25, DBSF, RRF, Above, Fusion, Max, WeightedSum
-from hyrecall.shaping import MMR, Stage, check_stages
+from hyrecall.shaping import MMR, Budget, Stage, check_stages
 from hyrecall.shaping.checks import boolean, integer, text
 
 __all__ = ["Dense", "Fill", "Lexical", "Recipe", "Tables", "TieBreak"]
@@ -43,6 +43,8 @@ class Recipe:
     on_no_match : tuple of the same
         What runs instead for a query for which no arm found anything.
     fill : Fill, optional
+        What fills lists that found too little. It steps aside where ``shaping`` has a
+        :class:`hyrecall.Budget`, which it would exceed.
     expansion : tuple of Context and SharedTags
         What is shown beside the hits.
     fusion : RRF, WeightedSum, Max or DBSF
@@ -176,6 +178,11 @@ class Recipe:
     def has_words_alone(self) -> bool:
         """Whether it has text arms and no vector arm."""
         return bool(self.arms) and all(isinstance(arm, Lexical) for arm in self.arms)
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether a token budget bounds its lists; nothing fills them then."""
+        return any(isinstance(stage, Budget) and stage.bounds for stage in self.shaping)
 
     def replace(self, **changes: Any) -> Recipe:
         """Give the recipe with some settings changed."""

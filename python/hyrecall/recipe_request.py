@@ -97,11 +97,16 @@ def recipe_options(
         tie_break=recipe.tie_break,
         tables=_tables(facts, recipe),
         arms=recipe.more,
-        fill=recipe.fill,
+        fill=None if recipe.has_budget else recipe.fill,
         expansion=recipe.expansion,
         blank=_blank(recipe, options.text, asked),
         said=options.text,
-        notes=(*_one_table(facts, recipe), *_unused(recipe, fusion, chosen), *unseen),
+        notes=(
+            *_one_table(facts, recipe),
+            *_unfilled(recipe),
+            *_unused(recipe, fusion, chosen),
+            *unseen,
+        ),
         n_queries=_n_queries(options, asked),
         asked=asked,
         exact=exact,
@@ -118,6 +123,13 @@ def _one_table(facts: IndexFacts, recipe: Recipe) -> tuple[str, ...]:
     if recipe.tables is None or _tables(facts, recipe) is not None:
         return ()
     return (f"one table: the index has no cell column {recipe.tables.column!r}",)
+
+
+def _unfilled(recipe: Recipe) -> tuple[str, ...]:
+    """Say that nothing fills lists that a budget bounds."""
+    if recipe.fill is None or not recipe.has_budget:
+        return ()
+    return ("fill has no effect: a Budget bounds the lists",)
 
 
 def _exact(

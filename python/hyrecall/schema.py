@@ -37,7 +37,8 @@ class Text:
     ----------
     *columns : str
         Columns of the arm, joined with a position gap (a phrase does not cross it). Term
-        frequencies and lengths are sums over the columns. A column may feed several arms.
+        frequencies and lengths are sums over the columns. A column may feed several arms. Where
+        the arm's text is read (``hit.text``, rerankers, budgets), a line break joins them.
     analyzer : Analyzer, optional
         How this arm's documents and queries become tokens; default: the index's.
     bm25 : BM25, optional
@@ -200,6 +201,11 @@ class Schema:
     def text_columns(self) -> tuple[str, ...]:
         """The columns of the lexical arms, each once."""
         return _unique(c for text in self.text_arms.values() for c in text.columns)
+
+    @property
+    def first_texts(self) -> tuple[str, ...]:
+        """The columns of the first lexical arm: together they are the text of a hit."""
+        return next((text.columns for text in self.text_arms.values()), ())
 
     @property
     def stored_columns(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, OptionError
@@ -152,7 +153,33 @@ def test_a_budget_makes_what_fills_step_aside() -> None:
         for at in range(5):
             keep(memory, f"m{at}", "deploy" if at == 0 else "tea " * 40)
         assert len(memory.search("deploy", user_id="ann")) == 5
-        assert ids(memory.search("deploy", user_id="ann", token_budget=50)) == ["m0"]
+        found = memory.search("deploy", user_id="ann", token_budget=50)
+        assert ids(found) == ["m0"]
+        assert "fill has no effect: a Budget bounds the lists" in found.trace.notes
+        assert len(memory.search("", user_id="ann")) == 5
+        assert ids(memory.search("", user_id="ann", token_budget=50)) == []
+
+
+def test_a_recipes_own_budget_and_reranker_read_whole_memories() -> None:
+    heard: list[str] = []
+
+    def longest(query: str, texts: list[str]) -> list[float]:
+        heard.extend(texts)
+        return [float(len(text)) for text in texts]
+
+    stages = (hr.RerankBy(longest, timeout="30s"), hr.Budget(16))
+    for recipe in (recipes.loom, recipes.honeycomb, recipes.l0):
+        with opened(recipe.replace(shaping=stages, budget_mmr=None)) as memory:
+            for at in range(3):
+                said = Episode(id=f"m{at}", input="deploy?", output="deploy " * at, user_id="ann")
+                memory.remember(said)
+            found = memory.search("deploy", user_id="ann")
+        assert ids(found)[0] == "m2"
+        spent = [-(-len(one.episode.text.strip()) // 4) for one in found]
+        assert [one.parts.tokens for one in found] == spent
+        assert len(found) == 1 or sum(spent) <= 16
+        assert {"deploy?", "deploy?\ndeploy ", "deploy?\ndeploy deploy "} == set(heard)
+        heard.clear()
 
 
 def test_without_an_index_a_budget_holds_too(
@@ -169,6 +196,10 @@ def test_without_an_index_a_budget_holds_too(
     assert found.lexical_mode == "substring"
     assert len(found) == 2
     assert len(clones.search("deploy", user_id="ann", token_budget=1)) == 1
+    words = hr.Budget(17, estimate=lambda texts: [len(text.split()) for text in texts])
+    own = recipes.honeycomb.replace(shaping=(words,), budget_mmr=None)
+    by_words = clones.search("deploy", user_id="ann", recipe=own)
+    assert [len(one.episode.text.split()) for one in by_words] == [9]
 
 
 @pytest.mark.parametrize("budget", [1.5, "500", True])

@@ -120,3 +120,25 @@ def test_a_filled_row_is_explained_as_one() -> None:
 def test_newest_for_blank_text_needs_a_fill() -> None:
     with pytest.raises(hr.OptionError, match="on_empty: expected 'newest' with fill="):
         Recipe(name="x", arms=(Lexical(),), fusion=hr.RRF(), on_empty="newest")
+
+
+NOTE = "fill has no effect: a Budget bounds the lists"
+
+
+def test_a_budget_makes_fill_step_aside_and_the_trace_says_so() -> None:
+    for when in ("no_match", "one_arm", "always"):
+        filled = recipes.loom.replace(fill=Fill("occurred_at", when=when))  # type: ignore[arg-type]
+        bounded = filled.replace(shaping=(hr.Budget(1000),))
+        hits = ask("replication", recipe=bounded)
+        assert hits.keys == ["a", "c"]
+        assert NOTE in hits._hits.trace.notes
+        assert "origin" not in hits._hits.to_arrow().column_names
+        for text in ("zebra", "", "  "):
+            assert ask(text, recipe=bounded).keys == []
+
+
+@pytest.mark.parametrize("tokens", [None, 0, -3])
+def test_a_budget_that_bounds_nothing_leaves_fill_alone(tokens: int | None) -> None:
+    free = recipes.loom.replace(shaping=(hr.Budget(tokens),))
+    assert ask("replication", recipe=free).keys == ask("replication").keys == ["a", "c", "b", "e"]
+    assert NOTE not in ask("replication", recipe=free)._hits.trace.notes

@@ -130,8 +130,6 @@ def test_what_a_stage_dropped_is_not_filled_in_again(index: hr.Index) -> None:
     assert found.keys == ["a"]
     floor = recipe.replace(shaping=(), arms=(Dense(min_score=0.5),))
     assert index.recall(vectors=EYE[:1], recipe=floor)[0].keys == ["a", "d", "c", "b"]
-    with pytest.raises(hr.OptionError, match="fill: expected none beside a Budget"):
-        index.recall(vectors=EYE[:1], recipe=recipe.replace(shaping=(hr.Budget(9),)))
 
 
 def test_an_analyzer_is_asked_of_the_arms_that_run_alone() -> None:

@@ -53,7 +53,11 @@ def adapted(
         Least final score; nothing fills the list then.
     token_budget : int, optional
         Matches are taken while their texts fit, as the recipe's ``budget_mmr`` chooses them;
-        nothing fills the list then. 0 or less: no budget.
+        the recipe's ``fill`` steps aside. 0 or less: no budget.
+
+    Notes
+    -----
+    Rerankers and budgets of the recipe that name no column read the whole text of a memory.
 
     Examples
     --------
@@ -63,6 +67,7 @@ def adapted(
     >>> adapted(recipes.loom) is recipes.loom
     True
     """
+    recipe = _reading_texts(recipe)
     if reranker is not None:
         by = RerankBy(_function(reranker), column=TEXT, timeout=RERANK_TIMEOUT)
         recipe = with_stage(recipe, by)
@@ -78,6 +83,14 @@ def adapted(
     return _budgeted(recipe, token_budget)
 
 
+def _reading_texts(recipe: Recipe) -> Recipe:
+    """Return a recipe whose rerankers and budgets read the column of whole texts."""
+    for stage in recipe.shaping:
+        if isinstance(stage, RerankBy | Budget) and stage.column is None:
+            recipe = with_stage(recipe, replace(stage, column=TEXT))
+    return recipe
+
+
 def _budgeted(recipe: Recipe, given: object) -> Recipe:
     if given is None:
         return recipe
@@ -86,7 +99,7 @@ def _budgeted(recipe: Recipe, given: object) -> Recipe:
         raise error(DTypeError, "token_budget", "an int", repr(given))
     if tokens <= 0:
         return recipe
-    recipe = with_stage(_without_fill(recipe), Budget(min(tokens, 2**31 - 1), column=TEXT))
+    recipe = with_stage(recipe, Budget(min(tokens, 2**31 - 1), column=TEXT))
     chooses = any(isinstance(stage, MMR) for stage in recipe.shaping)
     if recipe.budget_mmr is None or chooses:
         return recipe

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 import apsw
+import pyarrow as pa
 
 from hyrecall.arms.regex import Regex, check_pattern
 from hyrecall.exact import exact_text
@@ -14,6 +15,7 @@ from hyrecall.memory.substring import Wanted, find
 from hyrecall.recipe import Recipe
 from hyrecall.scoring import read_floor
 from hyrecall.shaping import Budget, Gate, Provenance
+from hyrecall.tokens import token_counts
 
 __all__ = ["answer", "within_budget"]
 
@@ -41,7 +43,8 @@ def answer(
     by_pattern = not recipe.arms and all(isinstance(arm, Regex) for arm in recipe.more)
     if by_pattern:
         _check_patterns(recipe, ask.query)
-    is_nothing = ask.is_blank and recipe.on_empty != "newest"
+    # A budget leaves no room for what fills, which is all that blank text gets.
+    is_nothing = ask.is_blank and (recipe.on_empty != "newest" or recipe.has_budget)
     if by_pattern or is_nothing or ask.own_filter is not None or not _reaches(score, recipe):
         return [], score, ""
     since, until = ask.time_range or (None, None)
@@ -65,12 +68,12 @@ def answer(
 def within_budget(ask: Ask, texts: Mapping[int, str]) -> list[int]:
     """Give the rows whose texts fit the call's budget: the first always, then each that fits."""
     budget = next((one for one in ask.by_words.shaping if isinstance(one, Budget)), None)
-    if budget is None or budget.tokens is None or budget.tokens <= 0:
+    if budget is None or budget.tokens is None or not budget.bounds:
         return list(texts)
+    counts = token_counts(budget, pa.array(list(texts.values()), pa.large_string()))
     kept: list[int] = []
     left = budget.tokens
-    for row, text in texts.items():
-        tokens = max(1, -(-len(text.strip()) // 4))
+    for row, tokens in zip(texts, counts.tolist(), strict=True):
         if not kept or tokens <= left:
             kept.append(row)
             left -= tokens

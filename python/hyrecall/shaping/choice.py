@@ -83,14 +83,16 @@ class Dedup:
 class Budget:
     """Take documents while their tokens fit: the first always, then the next that fits, and so on.
 
-    Together with :class:`MMR`, which then chooses among those that fit.
+    Together with :class:`MMR`, which then chooses among those that fit. A recipe's ``fill`` steps
+    aside where there is a budget, and ``hits.trace.notes`` says so.
 
     Parameters
     ----------
     tokens : int or None
         None, 0 or less: no budget.
     column : str, optional
-        The text that is counted; default: the first text column. It must be stored.
+        The stored text that is counted; default: ``hit.text``, all columns of the first text arm
+        with a line break between them.
     estimate : callable, optional
         ``estimate(texts) -> ints``. Default: characters without outer white space / 4, rounded up,
         at least 1.
@@ -115,6 +117,11 @@ class Budget:
             column_name("column", self.column)
         if self.estimate is not None and not callable(self.estimate):
             raise error(DTypeError, "estimate", "a callable", type(self.estimate).__name__)
+
+    @property
+    def bounds(self) -> bool:
+        """Whether there is a budget: more than 0 tokens."""
+        return self.tokens is not None and self.tokens > 0
 
 
 @dataclass(frozen=True)

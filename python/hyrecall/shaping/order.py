@@ -104,7 +104,8 @@ class RerankBy:
         cross-encoder, say. Called once per query with a text.
     window : int, default 50
     column : str, optional
-        The text to hand over; default: the first text column.
+        The stored text to hand over; default: ``hit.text``, all columns of the first text arm
+        with a line break between them.
     timeout : duration, default "300ms"
         For the whole batch. A query whose scores have not come by then, or whose call failed, keeps
         its order, and ``hits.trace`` says so. A call under way cannot be stopped, only left behind.
