@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,9 @@ from hyrecall import recipes
 
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
+from hyrecall.cli.settings import KEYS, settings_path
+from hyrecall.embed import choose
 from hyrecall.memory import MemorySync
-from hyrecall.settings import KEYS
 
 Run = Callable[..., SimpleNamespace]
 
@@ -133,3 +135,71 @@ def test_F14_the_six_lines_of_the_page_persist_and_change_the_next_search(
     assert run("config", "list", "--json").data == {
         "weight_importance": 1.0, "weight_recency": 2.0, "weight_relevance": 1.0,
     }  # fmt: skip
+
+
+def test_F15_a_request_says_its_weights_the_rest_are_the_settings_then_the_recipes(
+    run: Run, store: Path
+) -> None:
+    now = datetime.now(UTC)
+    with MemorySync.open(store, embedder=None, recipe=recipes.hebb) as memory:
+        for key, importance in (("high", 10), ("low", 0)):
+            memory.remember(
+                "deploy the cluster", id=key, user_id="cy", importance=importance,
+                occurred_at=now + timedelta(days=1),  # in the future: recency 1
+            )  # fmt: skip
+
+    def scores(*options: str) -> tuple[float, float]:
+        asked = ("--user", "cy", "--recipe", "hebb", "--json", *options)
+        found = run("recall", "deploy", *asked).data["matches"]
+        by_id = {one["episode"]["id"]: one["score"] for one in found}
+        return by_id["high"], by_id["low"]
+
+    assert scores() == (1.0, pytest.approx(2 / 3))
+    assert run("config", "set", "weight_importance", "2").code == 0
+    assert scores() == (1.0, pytest.approx(2 / 4))
+    assert scores("--weights", "recency=3") == (1.0, pytest.approx(4 / 6))
+    assert scores("--weights", "importance=0") == (1.0, 1.0)
+    assert scores() == (1.0, pytest.approx(2 / 4))  # each for its request only
+    # Recipes without such weights are as they are.
+    assert run("recall", "deploy", "--user", "cy", "--recipe", "loom").code == 0
+
+
+def test_a_command_takes_its_embedder_from_the_settings(
+    run: Run, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (*choose.URL, *choose.DISABLE):
+        monkeypatch.delenv(name, raising=False)
+
+    def reasons() -> str:
+        reply = run("recall", "tea", "--user", "ann", "--json")
+        assert reply.code == 0, reply.err
+        return " ".join(reply.data["reasons"])
+
+    assert run("config", "set", "embedder", "off").code == 0
+    assert 'settings.embedder="off"' in reasons()
+    monkeypatch.setenv("HYRECALL_EMBED_DISABLE", "1")  # the environment goes before
+    assert "HYRECALL_EMBED_DISABLE" in reasons()
+
+
+def test_a_command_reads_the_settings_once(
+    run: Run, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times_read: list[Path] = []
+    opening = Path.open
+
+    def counted(self: Path, *rest: Any, **options: Any) -> Any:
+        if self == settings_path():
+            times_read.append(self)
+        return opening(self, *rest, **options)
+
+    monkeypatch.setattr(Path, "open", counted)
+    with MemorySync.open(store, embedder=None):  # a writer is at work
+        for command in (
+            ("recall", "tea", "--user", "ann", "--recipe", "hebb", "--weights", "recency=2"),
+            ("recall", "tea", "--user", "ann", "--conversation", "c1"),
+            ("browse", "ls", "--user", "ann"),
+            ("doctor",),
+        ):
+            times_read.clear()
+            assert run(*command).code == 0
+            assert len(times_read) == 1, command

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,15 +20,10 @@ from hyrecall.memory import (
     MemorySync,
     Partition,
 )
-from hyrecall.settings import set_setting
+from hyrecall.shaping import Composite
 from memory.stores import DIM, HOUR, NOON, Clock, FixedEmbedder, folder
 
 DAY = 24 * HOUR
-
-
-@pytest.fixture(autouse=True)
-def _no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.setenv("HYRECALL_CONFIG", str(tmp_path / "settings.json"))
 
 
 def opened(recipe: Any, embedder: Any = None, **options: Any) -> MemorySync:
@@ -60,7 +56,7 @@ def composites(memory: Any, **options: Any) -> dict[str, float]:
     return {m.episode.id: m.score for m in memory.search("deploy", user_id="ann", **options)}
 
 
-def test_F15_a_request_says_its_weights_the_rest_is_the_settings_then_the_recipe(
+def test_F15_a_request_says_its_weights_the_rest_are_the_recipes(
     rated: MemorySync,
 ) -> None:
     recency, importance = {"old": 0.99**24, "new": 1.0}, {"old": 1.0, "new": 0.0}
@@ -73,11 +69,14 @@ def test_F15_a_request_says_its_weights_the_rest_is_the_settings_then_the_recipe
 
     assert composites(rated) == expected(1, 1, 1)
     assert composites(rated, weights={"recency": 3}) == expected(3, 1, 1)
-    set_setting("weight_relevance", 2.0)
-    # Config relevance 2, request recency 3: (2 relevance + 3 recency + importance) / 6.
-    assert composites(rated, weights={"recency": 3}) == expected(3, 1, 2)
-    assert composites(rated) == expected(1, 1, 2)  # for that request only
-    changed = recipes.hebb.replace(depth=200)
+    assert composites(rated) == expected(1, 1, 1)  # for that request only
+    stages = [
+        replace(stage, relevance=2.0) if isinstance(stage, Composite) else stage
+        for stage in recipes.hebb.shaping
+    ]
+    changed = recipes.hebb.replace(shaping=tuple(stages))
+    assert composites(rated, recipe=changed) == expected(1, 1, 2)
+    # Recipe relevance 2, request recency 3: (2 relevance + 3 recency + importance) / 6.
     assert composites(rated, recipe=changed, weights={"recency": 3}) == expected(3, 1, 2)
     nothing = dict.fromkeys(("recency", "importance", "relevance"), 0)
     assert set(composites(rated, weights=nothing).values()) == {0.0}

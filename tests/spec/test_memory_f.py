@@ -1,8 +1,8 @@
 """Part F of the acceptance rows, through a store: off by setting, weights, marks, atomic writes."""
 
 import threading
+from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,17 @@ from hyrecall.errors import OptionError
 from hyrecall.memory import Episode, follower, store
 from hyrecall.memory.degradation import DegradedReason
 from hyrecall.memory.ready import IndexNotReadyError
+from hyrecall.recipe import Recipe
+from hyrecall.shaping import Composite
 from memory.stores import DIM, HOUR, NOON, BrokenEmbedder, Clock, episode, folder, open_store
+
+
+def with_weights(**weights: float) -> Recipe:
+    stages = [
+        replace(stage, **weights) if isinstance(stage, Composite) else stage
+        for stage in recipes.hebb.shaping
+    ]
+    return recipes.hebb.replace(shaping=tuple(stages))
 
 
 def hebb_store(**options: Any) -> Any:
@@ -52,39 +62,24 @@ def test_F03_keywords_whatever_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         ]  # fmt: skip
 
 
-def test_F14_weights_of_the_settings_reach_the_next_search(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    from hyrecall.settings import set_setting
-
-    monkeypatch.setenv("HYRECALL_CONFIG", str(tmp_path / "settings.json"))
+def test_F14_weights_of_a_recipe_reach_each_search() -> None:
     clock = Clock(NOON + 2 * HOUR)
     with hebb_store(embedder=None, clock=clock) as memory:
 
-        def scores() -> dict[str, float]:
-            found = memory.search("deploy cluster", user_id="alice", now=clock.now)
+        def scores(**options: Any) -> dict[str, float]:
+            found = memory.search("deploy cluster", user_id="alice", now=clock.now, **options)
             return {match.episode.id: match.score for match in found}
 
         plain = scores()
         assert plain["e1"] > plain["e0"]
-        for name in ("recency", "relevance"):
-            set_setting(f"weight_{name}", 0.0)
-        weighed = scores()
+        weighed = scores(recipe=with_weights(recency=0.0, relevance=0.0))
         assert (weighed["e0"], weighed["e1"]) == (0.1, 0.9)
-        set_setting("weight_importance", 0.0)
-        assert set(scores().values()) == {0.0}
-        # What the call says itself is what counts; a changed recipe keeps what is configured.
-        own = recipes.hebb.replace(depth=200)
-        for recipe in (None, own):
-            found = memory.search("deploy", user_id="alice", recipe=recipe)
-            assert found[0].score == 0.0
-            found = memory.search(
-                "deploy", user_id="alice", recipe=recipe, weights={"importance": 1}
-            )
-            assert found[0].score == 0.9
-        for wrong in ("-1", "many"):
-            with pytest.raises(OptionError, match="weight_recency"):
-                set_setting("weight_recency", wrong)
+        nothing = with_weights(recency=0.0, relevance=0.0, importance=0.0)
+        assert set(scores(recipe=nothing).values()) == {0.0}
+        # What the call says itself is what counts.
+        found = memory.search("deploy", user_id="alice", recipe=nothing, weights={"importance": 1})
+        assert found[0].score == 0.9
+        assert scores() == plain
 
 
 def test_F20_touch_marks_what_was_given_back() -> None:

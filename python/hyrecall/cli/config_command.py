@@ -1,4 +1,4 @@
-"""``hyrecall config``: the user's settings, which commands and stores follow."""
+"""``hyrecall config``: the user's settings, which commands follow."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated, TypeAlias
 import typer
 
 from hyrecall.cli.memory_options import AsJson
+from hyrecall.cli.settings import KEYS, read_settings, remove_setting, set_setting, settings_path
 from hyrecall.cli.show import print_json
 from hyrecall.errors import OptionError, error
-from hyrecall.settings import KEYS, read_settings, remove_setting, set_setting, settings_path
 
 __all__ = ["config"]
 

@@ -14,6 +14,7 @@ from hyrecall import recipes
 from hyrecall.analyzer import Analyzer
 from hyrecall.cli.memory_options import EmbedderName, bar
 from hyrecall.cli.options import Bm25, Threads
+from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import print_json, say
 from hyrecall.cli.values import by_arm, names, read_analyzer, read_bm25
 from hyrecall.embed import Embedder
@@ -45,7 +46,6 @@ from hyrecall.evaluate.data import VECTOR
 from hyrecall.evaluate.extras import require_extra
 from hyrecall.evaluate.report import checks_text, differences_text
 from hyrecall.evaluate.settings import BUILT_IN
-from hyrecall.settings import read_settings
 
 __all__ = ["AnalyzerName", "Data", "Qrels", "Stopwords", "evaluate", "read_data", "with_vectors"]
 

@@ -25,9 +25,9 @@ from hyrecall.cli.memory_options import (
     store_path,
     tell_reasons,
 )
+from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import print_json, print_table, say
 from hyrecall.errors import OptionError, error
-from hyrecall.settings import read_settings
 
 __all__ = ["compact", "doctor", "forget", "reembed", "remember"]
 

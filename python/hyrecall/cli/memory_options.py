@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -20,10 +21,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from hyrecall import recipes
+from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import say
+from hyrecall.embed import choose
 from hyrecall.errors import OptionError, error
 from hyrecall.progress import ProgressFunction
-from hyrecall.settings import read_settings
+from hyrecall.recipe import Recipe
+from hyrecall.shaping import Composite
 
 if TYPE_CHECKING:
     from hyrecall.memory import Degradation, MemorySync
@@ -99,12 +103,24 @@ def store_path(given: Path | None, settings: dict[str, Any]) -> Path:
     return Path(home, "hyrecall", "memory")
 
 
-def recipe_named(name: str | None, settings: dict[str, Any]) -> Any:
-    """Give a recipe by its name, else the one that is set."""
+def recipe_named(name: str | None, settings: dict[str, Any]) -> Recipe:
+    """Return a recipe by its name, else the one that is set, with the weights that are set."""
     wanted = name or settings.get("recipe", "loom")
     if wanted not in recipes.__all__:
         raise error(OptionError, "--recipe", f"one of {', '.join(recipes.__all__)}", repr(wanted))
-    return getattr(recipes, wanted)
+    recipe: Recipe = getattr(recipes, wanted)
+    weights = {
+        name: settings[f"weight_{name}"]
+        for name in ("recency", "importance", "relevance")
+        if f"weight_{name}" in settings
+    }
+    if not weights or not any(isinstance(stage, Composite) for stage in recipe.shaping):
+        return recipe
+    weighed = (
+        replace(stage, **weights) if isinstance(stage, Composite) else stage
+        for stage in recipe.shaping
+    )
+    return recipe.replace(shaping=tuple(weighed))
 
 
 @contextmanager
@@ -114,18 +130,26 @@ def opened(
     read_only: bool = False,
     recipe: str | None = None,
     accept_loss: bool = False,
+    settings: dict[str, Any] | None = None,
 ) -> Iterator[MemorySync]:
-    """Open the store that is named; one that writes waits a little for another to leave."""
+    """Open the store that is named; one that writes waits a little for another to leave.
+
+    The settings are read here, unless they are given, and become arguments: the library reads none.
+    """
     from hyrecall.memory import MemorySync
 
-    settings = read_settings()
+    settings = read_settings() if settings is None else settings
     budget = {"recall_timeout": settings["recall_timeout"]} if "recall_timeout" in settings else {}
+    chosen = recipe_named(recipe, settings)
+    embedder = choose.embedder(settings=settings, packaged=chosen.semantic == "default")
     with (
+        _closed(embedder),
         _warnings_as_notes(),
         _logs_as_notes(),
         MemorySync.open(
             store_path(path, settings),
-            recipe=recipe_named(recipe, settings),
+            recipe=chosen,
+            embedder=embedder,
             read_only=read_only,
             wait=0.0 if read_only else _SECONDS_FOR_A_WRITER,
             accept_loss=accept_loss,
@@ -134,6 +158,17 @@ def opened(
         ) as memory,
     ):
         yield memory
+
+
+@contextmanager
+def _closed(embedder: object) -> Iterator[None]:
+    """Close an embedder afterwards, if it can be closed: the store leaves that to its caller."""
+    try:
+        yield
+    finally:
+        close = getattr(embedder, "close", None)
+        if close is not None:
+            close()
 
 
 @contextmanager

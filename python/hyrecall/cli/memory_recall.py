@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from hyrecall.cli.memory_options import now_ready, opened, read_time, tell_reasons
+from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import print_json, print_table, say, short
 from hyrecall.errors import OptionError, WriterBusyError, error
 from hyrecall.filters import Filter
@@ -80,16 +81,16 @@ def recall_from_store(asked: Asked, *, as_json: bool) -> None:
 @contextmanager
 def _opened(asked: Asked) -> Iterator[MemorySync]:
     """Open the store, for writing where the recall leaves something in it."""
-    recipe = _recipe(asked)
+    given: dict[str, Any] = {"recipe": _recipe(asked), "settings": read_settings()}
     with ExitStack() as held:
         writes = asked.touch or asked.conversation is not None
         try:
-            memory = held.enter_context(opened(asked.folder, read_only=not writes, recipe=recipe))
+            memory = held.enter_context(opened(asked.folder, read_only=not writes, **given))
         except WriterBusyError:
             if asked.touch:
                 raise
             say("note: another process writes the store: the conversation is not kept")
-            memory = held.enter_context(opened(asked.folder, read_only=True, recipe=recipe))
+            memory = held.enter_context(opened(asked.folder, read_only=True, **given))
         yield memory
 
 

@@ -1,4 +1,7 @@
-"""Which embedder: what the caller says, else the environment, else the settings, else [local]."""
+"""Which embedder: what the caller says, else the environment, else the packaged one.
+
+A program with settings of its own passes them; none are read here.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ class Auto(Enum):
 
 
 AUTO: Final = Auto.AUTO
-"""Choose by the environment and the settings."""
+"""Choose by the environment, else take the packaged model."""
 
 Given: TypeAlias = Embedder | Off | str | Literal[Auto.AUTO] | None
 

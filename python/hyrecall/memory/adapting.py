@@ -111,8 +111,8 @@ def _without_fill(recipe: Recipe) -> Recipe:
     return recipe.replace(fill=None, on_empty=on_empty)
 
 
-def weighted(recipe: Recipe, settings: Mapping[str, Any], given: object = None) -> Recipe:
-    """Give a recipe whose composite score weighs as a call says, else as the user's settings do.
+def weighted(recipe: Recipe, given: object) -> Recipe:
+    """Return a recipe whose composite score has the weights of a call.
 
     Raises
     ------
@@ -120,18 +120,16 @@ def weighted(recipe: Recipe, settings: Mapping[str, Any], given: object = None) 
         Weights that no composite score has, or for a recipe without one.
     """
     asked = _read_weights(given)
+    if not asked:
+        return recipe
     for stage in recipe.shaping:
         if isinstance(stage, Composite):
-            names = (name for name in WEIGHTS if f"weight_{name}" in settings)
-            chosen = {name: settings[f"weight_{name}"] for name in names} | asked
-            return with_stage(recipe, replace(stage, **chosen)) if chosen else recipe
-    if asked:
-        wish = "a recipe with a Composite stage, as recipes.hebb has"
-        raise error(OptionError, "weights", wish, recipe.name)
-    return recipe
+            return with_stage(recipe, replace(stage, **asked))
+    wish = "a recipe with a Composite stage, as recipes.hebb has"
+    raise error(OptionError, "weights", wish, recipe.name)
 
 
-def _read_weights(given: object) -> dict[str, float]:
+def _read_weights(given: object) -> dict[str, Any]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):

@@ -21,8 +21,6 @@ from hyrecall.memory.reading import Change, episode_by_id, history, last_changes
 from hyrecall.memory.recalling import recall, recall_facts, warn_of_isolation
 from hyrecall.memory.store import Store
 from hyrecall.memory.types import Edge, Episode, Version
-from hyrecall.settings import read_settings
-from hyrecall.shaping import Composite
 
 __all__ = ["Edges", "Episodes", "Facts", "Reads", "User", "Versions"]
 
@@ -52,9 +50,7 @@ class Reads:
             The argument is named.
         """
         recipe = self._store.check_recipe(options.pop("recipe", None))
-        weighs = any(isinstance(stage, Composite) for stage in recipe.shaping)
-        settings = read_settings() if weighs else {}
-        recipe = weighted(recipe, settings, options.pop("weights", None))
+        recipe = weighted(recipe, options.pop("weights", None))
         ask = read_ask(query, by, recipe, **options)
         if ask.touch and self._store.database.read_only:
             raise error(OptionError, "touch", "a store opened for writing", "read_only=True")

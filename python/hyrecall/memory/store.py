@@ -41,7 +41,6 @@ from hyrecall.memory.usable import Usable
 from hyrecall.progress import ProgressFunction
 from hyrecall.recipe import Recipe
 from hyrecall.recipes import loom
-from hyrecall.settings import read_settings
 
 __all__ = ["AUTO", "Clock", "Given", "Store", "StoreOptions"]
 
@@ -116,9 +115,8 @@ class Store:
     def __init__(self, path: str | os.PathLike[str], options: StoreOptions) -> None:
         """Open everything, or nothing."""
         self.options = options
-        settings = read_settings() if options.embedder is AUTO else {}
         packaged = options.recipe.semantic == "default"
-        embedder = choose.embedder(options.embedder, os.environ, settings, packaged=packaged)
+        embedder = choose.embedder(options.embedder, os.environ, packaged=packaged)
         self.guard = Guard(
             embedder,
             dim=options.dim,

@@ -106,7 +106,7 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
             How to recall, if a call says no other; it says which index is made.
         embedder : Embedder or Off or str or None, optional
             An object, "static", an ``http(s)://`` endpoint, "off"; None recalls by words. Default:
-            what environment and settings name, else the packaged one if it is installed.
+            the endpoint that ``HYRECALL_EMBEDDING_URL`` names, else the packaged one if installed.
         dim : int, optional
             Length of vectors, in [1, 65536]. Default: the embedder's, else that of what is stored,
             else 768 until the embedder has replied.

@@ -224,7 +224,7 @@ class SyncRecall:
             Least score; nothing fills the list then.
         weights : mapping of str to float, optional
             Of "recency", "importance" and "relevance", each in [0, 1e6], for recipes with a
-            composite score; what is not named is the settings', else the recipe's.
+            composite score; what is not named is the recipe's.
         token_budget : int, optional
             Take matches while their texts fit, the first always, as the recipe's ``budget_mmr``
             chooses them: characters / 4 a text. ``limit`` still holds. 0 or less: no budget.

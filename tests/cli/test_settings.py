@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from hyrecall import disk, settings
+from hyrecall import disk
+from hyrecall.cli import settings
+from hyrecall.cli.settings import KEYS, read_settings, remove_setting, set_setting, settings_path
 from hyrecall.errors import DTypeError, OptionError
-from hyrecall.settings import KEYS, read_settings, remove_setting, set_setting, settings_path
 
 GOOD: dict[str, tuple[Any, Any]] = {
     "path": ("/data/agent.mem", "/data/agent.mem"),
@@ -107,7 +108,7 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(
 def test_processes_that_set_at_once_lose_nothing(path: Path) -> None:
     names = [name for name in KEYS if name.startswith("weight")]
     program = (
-        "import sys; from pathlib import Path; from hyrecall.settings import set_setting\n"
+        "import sys; from pathlib import Path; from hyrecall.cli.settings import set_setting\n"
         "for n in range(10): set_setting(sys.argv[1], n, Path(sys.argv[2]))"
     )
     children = [subprocess.Popen([sys.executable, "-c", program, name, path]) for name in names]

@@ -1,6 +1,7 @@
-"""The user's settings: a small JSON file that ``hyrecall config`` writes and a store follows.
+"""The user's settings: a small JSON file that ``hyrecall config`` writes and commands read.
 
-It holds no key of an endpoint: that belongs in the environment.
+A command reads it once and passes what it says as arguments; the library never reads it. It holds
+no key of an endpoint: that belongs in the environment.
 """
 
 from __future__ import annotations
