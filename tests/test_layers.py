@@ -58,9 +58,9 @@ PYTHON_ONLY_IN = {
 }
 # Modules that have nothing to do with Arrow, so that they can be read without it.
 WITHOUT_PYARROW = {
-    "__init__", "_text_functions", "analyzer", "arguments", "errors", "explain", "filters",
-    "matrices", "plot", "queries", "rich_tables", "runtime", "scoring", "tensors", "text_tables",
-    "vectors",
+    "__init__", "_text_functions", "analyzer", "arguments", "errors", "explain", "explain_text",
+    "explanation", "filters", "matrices", "plot", "queries", "rich_tables", "runtime", "scoring",
+    "tensors", "text_tables", "vectors",
 }  # fmt: skip
 # The modules of hyrecall.memory, lowest first: one imports only those of the lines above its own.
 MEMORY_RANKS = (

@@ -28,7 +28,7 @@ from hyrecall.errors import (
     WriterBusyError,
 )
 from hyrecall.expansion import Context, SharedTags
-from hyrecall.explain import Explanation
+from hyrecall.explanation import Explanation
 from hyrecall.filters import AllOf, Filter, IsNull, NoneOf, NotNull
 from hyrecall.graph import Graph, GraphSchema, Neighbour
 from hyrecall.hit import Hit, QueryHits

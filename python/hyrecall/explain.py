@@ -8,95 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hyrecall import _core
+from hyrecall.explain_text import fusion_text
+from hyrecall.explanation import Component, Explanation, Scaling, Step, Term
 from hyrecall.scoring import DBSF, RRF, Max
 
 if TYPE_CHECKING:
     from hyrecall.hits import Hit, Hits
 
-__all__ = ["Component", "Explanation", "Place", "Step", "Term", "contributions", "explain"]
-
-
-@dataclass(frozen=True)
-class Term:
-    """What one leaf of a text query adds to a document.
-
-    Attributes
-    ----------
-    term : str
-        The term; a phrase in quotes, a prefix with ``*``.
-    multiplicity : float
-        Boost x occurrences in the query.
-    doc_freq : int
-        Documents of the scope that hold it.
-    term_freq : int
-        Occurrences in this document; 0: it adds nothing.
-    idf, weight, impact : float
-        impact = weight x term_freq / (term_freq + length_norm); ``bm25+`` and ``bm25l`` have their
-        own, in docs/scoring.md.
-    """
-
-    term: str
-    multiplicity: float
-    doc_freq: int
-    term_freq: int
-    idf: float
-    weight: float
-    impact: float
-
-
-@dataclass(frozen=True)
-class Component:
-    """An arm's part in a hit.
-
-    Attributes
-    ----------
-    arm : str
-    score : float or None
-        None: the document has no text or vector, or the query none.
-    rank : int or None
-        From 1; None: outside the arm's list.
-    contribution : float
-        What the fusion adds for it (before the arms are summed or compared).
-    n_docs, total_length, doc_length : int or None
-        Of a lexical arm: statistics of the scope, and the document's length.
-    terms : tuple of Term
-        Of a lexical arm, in the order in which they are summed.
-    dot, inverse_norm, inverse_query_norm : float or None
-        Of a dense arm: cosine = (dot x inverse_norm) x inverse_query_norm.
-    evidence : object
-        Of an arm of ``arms=``: see :meth:`hyrecall.Hit.evidence`.
-    """
-
-    arm: str
-    score: float | None
-    rank: int | None
-    contribution: float
-    n_docs: int | None = None
-    total_length: int | None = None
-    doc_length: int | None = None
-    terms: tuple[Term, ...] = ()
-    dot: float | None = None
-    inverse_norm: float | None = None
-    inverse_query_norm: float | None = None
-    evidence: Any = None
-
-
-@dataclass(frozen=True)
-class Step:
-    """What a shaping stage made of a hit's score.
-
-    Attributes
-    ----------
-    stage : str
-    score : float
-        Recomputed, as the stage handed it on.
-    factors : dict of str to float
-        What it computed with.
-    """
-
-    stage: str
-    score: float
-    factors: dict[str, float]
+__all__ = ["Place", "contributions", "explain"]
 
 
 @dataclass(frozen=True)
@@ -111,54 +30,6 @@ class Place:
     evidence: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """A hit's score and all it was made of.
-
-    Attributes
-    ----------
-    score : float
-        Recomputed; equals the hit's.
-    fusion : str
-        How the components were joined.
-    components : tuple of Component
-        One per arm that ran, in the order of ``trace.arms``.
-    steps : tuple of Step
-        One per shaping stage, in the order they ran.
-    holds : dict of str to str
-        By text arm, the identifier or quoted string that the document holds whole, for which it
-        comes before others whatever its score; empty where it does not.
-
-    Notes
-    -----
-    The formulas are those of docs/scoring.md; the bits are the hit's.
-    """
-
-    score: float
-    fusion: str
-    components: tuple[Component, ...]
-    steps: tuple[Step, ...] = ()
-    holds: dict[str, str] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        """Show it as a few lines."""
-        lines = [f"score {self.score!r} = {self.fusion}"]
-        lines += [f"  comes first: {arm} holds {text!r} whole" for arm, text in self.holds.items()]
-        for c in self.components:
-            rank = "not in its list" if c.rank is None else f"rank {c.rank}"
-            lines.append(f"  {c.arm}: score {c.score!r}, {rank}, adds {c.contribution!r}")
-            lines += [
-                f"    {t.term}: tf {t.term_freq}, df {t.doc_freq} of {c.n_docs}, idf {t.idf:.4f}, "
-                f"adds {t.impact:.4f}"
-                for t in c.terms
-                if t.term_freq
-            ]
-        for step in self.steps:
-            given = ", ".join(f"{name} {value:.6g}" for name, value in step.factors.items())
-            lines.append(f"  {step.stage}: score {step.score!r}" + (f", {given}" if given else ""))
-        return "\n".join(lines)
-
-
 def explain(hits: Hits, hit: Hit) -> Explanation:
     """Recompute a hit's score."""
     with _core.arithmetic.RoundToNearest():
@@ -171,7 +42,7 @@ def _explain(hits: Hits, hit: Hit) -> Explanation:
     request = plan.request.slice(hit.query, hit.query + 1)
     execution = _core.Execution(hits._state.snapshot, request)
 
-    def fused(place: Place) -> tuple[float, tuple[Component, ...]]:
+    def fused(place: Place) -> tuple[_Joined, tuple[Component, ...]]:
         parts = {}
         for at in _arms_of(hits, place):
             arm = plan.arms[at]
@@ -182,8 +53,8 @@ def _explain(hits: Hits, hit: Hit) -> Explanation:
             else:
                 scored = _dense(hits, place, at)
             parts[at] = {"arm": arm, "rank": place.ranks[at], **scored}
-        score, added = _fuse(hits, place.query, parts)
-        return score, tuple(Component(contribution=added[at], **parts[at]) for at in parts)
+        made = _fuse(hits, place.query, parts)
+        return made, tuple(Component(**parts[at], **made.added[at]) for at in parts)
 
     arrays = hits._arrays
     if "from_fill" in arrays and arrays["from_fill"][hit._at]:
@@ -197,15 +68,31 @@ def _explain(hits: Hits, hit: Hit) -> Explanation:
         tuple(hit.arm_score(arm) for arm in plan.arms),
         {arm: hit.evidence(arm) for arm in plan.arms if arm in plan.extra},
     )
-    score, components = fused(here)
+    made, components = fused(here)
+    score = made.score
     steps: tuple[Step, ...] = ()
     if plan.stages:
         from hyrecall.explain_stages import explain_stages
 
-        steps = explain_stages(hits, hit._at, here, score, lambda place: fused(place)[0], execution)
+        steps = explain_stages(
+            hits, hit._at, here, score, lambda place: fused(place)[0].score, execution
+        )
         score = steps[-1].score
-    shown = "the arm's score" if plan.fusion is None else repr(plan.fusion)
-    return Explanation(score, shown, components, steps, _holds(hits, hit.query, hit._at))
+    held = _holds(hits, hit.query, hit._at)
+    return Explanation(
+        score, fusion_text(plan.fusion), components, steps, held,
+        joined=made.joined, best=made.best, fused=made.score,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """What the fusion made of a document: its score, and by the arm's place what it added."""
+
+    score: float
+    joined: float
+    best: float | None
+    added: dict[int, dict[str, Any]]
 
 
 def _holds(hits: Hits, query: int, at: int) -> dict[str, str]:
@@ -226,11 +113,11 @@ def contributions(hits: Hits, hit: Hit) -> list[float]:
         at: {"score": hit.arm_score(arm), "rank": hit.arm_rank(arm)}
         for at, arm in enumerate(plan.arms)
     }
-    _, added = _fuse(hits, hit.query, known)
+    added = _fuse(hits, hit.query, known).added
     best = float(_scales(hits, hit.query)[-1]) if plan.normalize else 1.0
     sums = dict.fromkeys(plan.bases, 0.0)  # a row lies in one table
     for at, base in enumerate(plan.bases):
-        sums[base] += added[at] / best if best > 0 else 0.0
+        sums[base] += added[at]["contribution"] / best if best > 0 else 0.0
     return list(sums.values())
 
 
@@ -255,7 +142,8 @@ def _lexical(hits: Hits, place: Place, at: int, execution: _core.Execution) -> d
     freqs = execution.leaf_freqs(at, 0, segment, row)
     how = plan.bm25[arm].numbers
     math = _core.arithmetic
-    norm = math.length_norm(how, doc_length, math.mean_doc_length(n_docs, total_length))
+    mean = math.mean_doc_length(n_docs, total_length)
+    norm = math.length_norm(how, doc_length, mean)
     terms = []
     score = 0.0
     for (label, multiplicity), doc_freq, freq in zip(leaves, doc_freqs, freqs, strict=True):
@@ -266,13 +154,16 @@ def _lexical(hits: Hits, place: Place, at: int, execution: _core.Execution) -> d
         if freq:
             score = math.add(score, impact)
         terms.append(Term(label, multiplicity, doc_freq, freq, idf, weight, impact))
-    if not execution.matches(at, 0, segment, row):
-        score = 0.0
+    matches = execution.matches(at, 0, segment, row)
     return {
-        "score": score,
+        "score": score if matches else 0.0,
         "n_docs": n_docs,
         "total_length": total_length,
         "doc_length": doc_length,
+        "bm25": plan.bm25[arm],
+        "mean_doc_length": mean,
+        "length_norm": norm,
+        "matches": matches,
         "terms": tuple(terms),
     }
 
@@ -297,36 +188,37 @@ def _dense(hits: Hits, place: Place, at: int) -> dict[str, Any]:
     }
 
 
-def _fuse(
-    hits: Hits, query: int, parts: dict[int, dict[str, Any]]
-) -> tuple[float, dict[int, float]]:
+def _fuse(hits: Hits, query: int, parts: dict[int, dict[str, Any]]) -> _Joined:
     """Join the components as csrc/engine/fusion.cpp does; the pool's scales came with the hits.
 
-    ``parts`` are by the arm's place; gives the score and what each arm adds.
+    ``parts`` are by the arm's place.
     """
     plan = hits._plan
     math = _core.arithmetic
     fusion = plan.fusion
     scales = _scales(hits, query)
-    added = {}
+    added: dict[int, dict[str, Any]] = {}
     present = []
     for at, part in parts.items():
         weight = float(scales[2 * len(plan.arms) + at])
         score, rank = part["score"], part["rank"]
+        how: dict[str, Any] = {} if fusion is None else {"weight": weight}
         if fusion is None:
             value = score
         elif isinstance(fusion, RRF):
+            how["rank_constant"] = fusion.rank_constant
             value = None if rank is None else math.rrf_term(weight, fusion.rank_constant, rank)
         elif score is None or (rank is None and not fusion.complete):
             value = None
         else:
-            numbers = scales[2 * at], scales[2 * at + 1]
+            numbers = float(scales[2 * at]), float(scales[2 * at + 1])
             if isinstance(fusion, DBSF):
-                score = math.dbsf_scale(score, *numbers)
+                how["scaling"] = Scaling("dbsf", *numbers, math.dbsf_scale(score, *numbers))
             else:
-                score = _scaled(fusion.scale_of(plan.bases[at]), score, *numbers)
-            value = weight * score
-        added[at] = 0.0 if value is None else value
+                scale = fusion.scale_of(plan.bases[at])
+                how["scaling"] = Scaling(scale, *numbers, _scaled(scale, score, *numbers))
+            value = weight * how["scaling"].scaled
+        added[at] = {"contribution": 0.0 if value is None else value, **how}
         if value is not None:
             present.append(value)
     if isinstance(fusion, Max):
@@ -337,10 +229,11 @@ def _fuse(
         for value in sorted(present, reverse=True):
             total += value
     total += 0.0
-    if plan.normalize:
-        best = float(scales[-1])
-        total = min(max(total / best, 0.0), 1.0) if best > 0 else 0.0
-    return total, added
+    if not plan.normalize:
+        return _Joined(total, total, None, added)
+    best = float(scales[-1])
+    shown = min(max(total / best, 0.0), 1.0) if best > 0 else 0.0
+    return _Joined(shown, total, best, added)
 
 
 def _scaled(scale: str, score: float, low: float, high: float) -> float:

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.ages import age_seconds, importances
-from hyrecall.explain import Place, Step
+from hyrecall.explain import Place
+from hyrecall.explanation import Step
 from hyrecall.graph_reach import Reaches
 from hyrecall.leading import scaled_relevance
 from hyrecall.pipeline_checks import vector_arm
@@ -22,6 +23,7 @@ from hyrecall.shaping import (
     Budget,
     Composite,
     Dedup,
+    Gate,
     Provenance,
     Recency,
     Rerank,
@@ -69,6 +71,8 @@ def explain_stages(
                 score = _signals(hits, stage, at, place, score, factors)
             case Dedup():
                 factors["duplicates"] = float(hits._arrays["n_duplicates"][at])
+            case Gate():
+                factors["min_score"] = stage.min_score
             case Budget():
                 if "token_estimate" in hits._arrays:
                     factors["tokens"] = float(hits._arrays["token_estimate"][at])
@@ -114,7 +118,10 @@ def _alone(
             values = _value(hits, place, stage.by)
             half_life = float(by_value(values, stage.by_value, half_life, stage.by)[0])
         factor = float(native.recency_factors(age, half_life, stage.exponent)[0])
-        factors |= {"age": float(age[0]), "half_life": half_life, "factor": factor}
+        factors |= {
+            "age": float(age[0]), "half_life": half_life, "exponent": stage.exponent,
+            "factor": factor,
+        }  # fmt: skip
         return score * factor
     if isinstance(stage, Composite):
         age = age_seconds(_value(hits, place, stage.time), hits.now)
@@ -126,8 +133,12 @@ def _alone(
             stage.recency, recency, stage.importance, importance, stage.relevance, score
         )
         total = (stage.recency + stage.importance) + stage.relevance
-        factors |= {"recency": recency, "importance": importance, "relevance": score,
-                    "raw": float(given)}  # fmt: skip
+        factors |= {
+            "age": float(age[0]), "half_life": half_life, "recency": recency,
+            "importance": importance, "relevance": score, "recency_weight": stage.recency,
+            "importance_weight": stage.importance, "relevance_weight": stage.relevance,
+            "raw": float(given),
+        }  # fmt: skip
         return float(native.composite_means(given, total))
     return score
 
@@ -156,7 +167,7 @@ def _signals(
     factors |= {
         "general": general, "topical": float(topical[0]), "session": float(session[0]),
         "general_weight": phase.general, "topical_weight": phase.topical,
-        "session_weight": phase.session,
+        "session_weight": phase.session, "best": best,
     }  # fmt: skip
     return float(signal_sums([phase], [1], signals)[0])
 
@@ -180,5 +191,8 @@ def _mmr(
         similarity = _core.shaping.row_cosine(
             execution, column, 0, nearest, (place.segment, place.row)
         )
-    factors |= {"relevance": relevance, "similarity": similarity}
+    factors |= {"relevance_weight": stage.relevance_weight, "relevance": relevance}
+    factors |= {} if stage.relevance == "raw" else {"high": high}
+    factors |= {"low": low} if stage.relevance == "minmax" else {}
+    factors["similarity"] = similarity
     return _core.shaping.mmr_value(stage.relevance_weight, relevance, similarity)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 from hyrecall import rich_tables
 from hyrecall.arguments import place_in
-from hyrecall.explain import Explanation, explain
+from hyrecall.explain import explain
+from hyrecall.explanation import Explanation
 
 if TYPE_CHECKING:
     from hyrecall.arms.tags import Related

@@ -152,13 +152,16 @@ def _fitting(text: str, begin: int, width: int) -> int:
     return end
 
 
-def wrap(line: Line, width: int) -> list[Line]:
-    """Break a text into lines, at blanks where there are any; a longer word is split."""
-    breaks = _breaks(line.text, max(width, 2))
+def wrap(line: Line, width: int, *, hang: int = 0) -> list[Line]:
+    """Break a text into lines, at blanks where there are any; a longer word is split.
+
+    Lines after the first leave room for ``hang`` blanks before them.
+    """
+    breaks = _breaks(line.text, max(width, 2), max(width - hang, 2))
     return [line.part(begin, begin + len(line.text[begin:end].rstrip())) for begin, end in breaks]
 
 
-def _breaks(text: str, width: int) -> Iterator[tuple[int, int]]:
+def _breaks(text: str, width: int, later: int) -> Iterator[tuple[int, int]]:
     begin = 0
     while begin < len(text):
         end = _fitting(text, begin, width)
@@ -171,7 +174,7 @@ def _breaks(text: str, width: int) -> Iterator[tuple[int, int]]:
             elif text[end] == " ":
                 following = end + 1
         yield begin, end
-        begin = following
+        begin, width = following, later
 
 
 def table(columns: Sequence[Column], rows: Sequence[Row], *, width: int) -> list[Line]:

@@ -1,6 +1,7 @@
 """explain() recomputes a hit's score, to the last bit, from parts that add up by themselves."""
 
 import math
+import re
 import struct
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from explained import check_equations
 from laws.checks import apply, draw_change, live_after
 from laws.effort import Effort
 from laws.engine import EngineSubject, arguments
@@ -38,8 +40,12 @@ def check_hit(hits: hr.Hits, hit: hr.Hit, fusion: object, normalize: bool) -> hr
     if not normalize:
         check_sum(made, fusion)
     shown = str(made)
-    assert shown.splitlines()[0].startswith(f"score {hit.score!r} = ")
-    assert all(f"  {c.arm}: score {c.score!r}, " in shown for c in made.components)
+    assert shown.splitlines()[0].startswith(f"score {hit.score:.6g}")
+    assert all(len(line) <= 80 for line in shown.splitlines())
+    for component in made.components:
+        score = "no score" if component.score is None else f"score {component.score:.6g}"
+        assert re.search(rf"^  {component.arm}: (BM25 |cosine )?{score}", shown, re.MULTILINE)
+    check_equations(made)
     return made
 
 
@@ -142,7 +148,47 @@ def test_numbers_of_a_bag_of_words_are_those_of_the_formula(index: hr.Index) -> 
         assert term.weight == pytest.approx(idf * term.multiplicity, rel=1e-6)
         impact = term.weight * term.term_freq / (term.term_freq + norm)
         assert term.impact == pytest.approx(impact, rel=1e-6)
-    assert "hot: tf 2, df 1 of 2" in str(hit.explain())
+    assert "idf 0.693147 = ln(1 + (2 - 1 + 0.5) / (1 + 0.5)): in 1 of 2 docu" in str(hit.explain())
+
+
+def test_the_text_has_every_number_of_a_sum_and_no_python(index: hr.Index) -> None:
+    fusion = hr.WeightedSum({"text": 0.7, "v": 0.3}, normalize={"v": "unit"})
+    asked: dict[str, Any] = {"text": "hot tea", "vector": [3, 1], "scope": "ana"}
+    hit = index.recall_one(**asked, fusion=fusion, bm25=hr.BM25("bm25+", k1=1.5, b=0.5))[0]
+    assert str(hit.explain()).splitlines() == [
+        "score 0.973329 = 0.7 + 0.273329: weighted sum",
+        "  text: BM25 score 3.21523, rank 1, adds 0.7 = 0.7 x 1",
+        "    scaled 1 = (3.21523 - 0.912297) / (3.21523 - 0.912297): min-max of the",
+        "      candidates",
+        "    BM25 bm25+, k1 1.5, b 0.5, delta 1; mean length 3 = 6 / 2 documents, this",
+        "      one 5",
+        "    length norm 2 = 1.5 x (1 - 0.5 + 0.5 x 5 / 3)",
+        "    each term adds idf x boost x (k1 + 1) x tf / (tf + length norm) + idf x",
+        "      boost x delta",
+        "    sum 3.21523 = 2.47188 + 0.743353",
+        "    hot: adds 2.47188 = 1.09861 x 1 x (1.5 + 1) x 2 / (2 + 2) + 1.09861 x 1 x 1",
+        "      idf 1.09861 = ln((2 + 1) / 1): in 1 of 2 documents",
+        "    tea: adds 0.743353 = 0.405465 x 1 x (1.5 + 1) x 1 / (1 + 2) + 0.405465 x 1 x",
+        "      1",
+        "      idf 0.405465 = ln((2 + 1) / 2): in 2 of 2 documents",
+        "  v: cosine score 0.822192, rank 2, adds 0.273329 = 0.3 x 0.911096",
+        "    scaled 0.911096 = (1 + 0.822192) / 2",
+        "    cosine 0.822192 = 13 x 0.2 x 0.316228: dot x 1 / |row| x 1 / |query|",
+    ]
+
+
+def test_the_calculator_of_these_tests_finds_a_wrong_number(index: hr.Index) -> None:
+    made = index.recall_one(text="hot tea", vector=[1, 0], scope="ana", fusion=hr.DBSF())[0]
+    right = made.explain()
+    assert check_equations(right) >= 10
+    (first, *rest) = right.components
+    for wrong in (
+        replace(first, length_norm=first.length_norm * 1.0001),
+        replace(first, contribution=first.contribution + 1e-4),
+        replace(first, terms=(replace(first.terms[0], idf=0.5), *first.terms[1:])),
+    ):
+        with pytest.raises(AssertionError, match=" = "):
+            check_equations(replace(right, components=(wrong, *rest)))
 
 
 def test_typed_queries_name_their_leaves(index: hr.Index) -> None:

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 import hyrecall as hr
+from explained import check_equations
 from shaped_corpus import WEIGHTS, corpus
 
 
@@ -41,7 +42,8 @@ def test_explain_recomputes_every_stage_to_the_last_bit(*, normalize: bool) -> N
             made = hit.explain()
             assert made.score == hit.score, (stage, hit, str(made))
             assert [step.stage for step in made.steps] == [t.stage for t in hits.trace.stages]
-            assert f"{made.steps[-1].stage}: score {hit.score!r}" in str(made)
+            assert f"{made.steps[-1].stage}: score {hit.score:.6g}" in str(made)
+            check_equations(made)
             explained += 1
     assert explained > 150
 

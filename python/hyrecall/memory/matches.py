@@ -13,7 +13,7 @@ from hyrecall.memory.degradation import Degradation
 from hyrecall.memory.types import Edge, Episode, EpisodeMatch, Fact
 
 if TYPE_CHECKING:
-    from hyrecall.explain import Explanation
+    from hyrecall.explanation import Explanation
     from hyrecall.hit import QueryHits
     from hyrecall.shaping import Phase
     from hyrecall.trace import Trace
