@@ -59,8 +59,8 @@ PYTHON_ONLY_IN = {
 # Modules that have nothing to do with Arrow, so that they can be read without it.
 WITHOUT_PYARROW = {
     "__init__", "_text_functions", "analyzer", "arguments", "errors", "explain", "explain_text",
-    "explanation", "filters", "matrices", "plot", "queries", "rich_tables", "runtime", "scoring",
-    "tensors", "text_tables", "vectors",
+    "explanation", "filters", "matrices", "plot", "predicates", "queries", "rich_tables",
+    "runtime", "scoring", "tensors", "text_tables", "vectors",
 }  # fmt: skip
 # The modules of hyrecall.memory, lowest first: one imports only those of the lines above its own.
 MEMORY_RANKS = (
@@ -105,7 +105,8 @@ FORBIDDEN_CALLS = re.compile(
 # ships them to a worker, through __reduce__, which here names that constructor.
 # An Arrow expression shows its tree there only; it is read as data, the callable in it never runs.
 ALLOWED_CALLS = {
-    (name, "__reduce__") for name in ("filters.py", "analyzer.py", "filter_expression.py")
+    (name, "__reduce__")
+    for name in ("predicates.py", "filters.py", "analyzer.py", "filter_expression.py")
 }
 # A daemon thread in native code when the interpreter finalises aborts the process: threads.start()
 # starts those that end before. No file of the package needs another way.

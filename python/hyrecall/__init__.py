@@ -29,7 +29,7 @@ from hyrecall.errors import (
 )
 from hyrecall.expansion import Context, SharedTags
 from hyrecall.explanation import Explanation
-from hyrecall.filters import AllOf, Filter, IsNull, NoneOf, NotNull
+from hyrecall.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
 from hyrecall.graph import Graph, GraphSchema, Neighbour
 from hyrecall.hit import Hit, QueryHits
 from hyrecall.hits import Hits
@@ -71,6 +71,7 @@ __all__ = [
     "AllOf",
     "Analyzer",
     "Any",
+    "Between",
     "Boost",
     "Budget",
     "Composite",

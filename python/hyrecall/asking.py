@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hyrecall.arms.run import Arm
 from hyrecall.expansion import Expansion
-from hyrecall.filters import Filter
+from hyrecall.filter_expression import FilterLike
 from hyrecall.hit import QueryHits
 from hyrecall.hits import Hits
 from hyrecall.plan import Floors, IndexFacts, Options, Texts
@@ -41,7 +41,7 @@ class Asking:
         text: Texts = None,
         vectors: object = None,
         scope: ScopeLike | list[Any] | None = None,
-        filter: Filter | list[Filter | None] | None = None,  # noqa: A002
+        filter: FilterLike | list[FilterLike | None] | None = None,  # noqa: A002
         limit: int = 10,
         offset: int = 0,
         depth: int = 100,
@@ -71,8 +71,8 @@ class Asking:
         scope : cell or Scope or list
             What each query may see: a list has one entry per query, anything else holds for all.
             There is no default; an index built with ``cell=None`` takes none.
-        filter : Filter or list of Filter or None, optional
-            Narrows the reply; statistics stay those of the scope.
+        filter : Filter or pyarrow.compute.Expression, or list of those or None, optional
+            Narrows the reply; statistics stay those of the scope. A list has one per query.
         limit, offset, depth : int, default 10, 0, 100
             Which part of the list to give, and how many documents each arm hands on (100 stands for
             the recipe's, if there is one); with several arms, limit + offset <= depth.
@@ -111,7 +111,8 @@ class Asking:
         Raises
         ------
         ScopeError, OptionError, ShapeError, DTypeError
-            The argument is named; no scope is a ScopeError.
+            The argument is named; no scope is a ScopeError, a filter that the attribute columns
+            cannot answer an OptionError.
         DeviceMemoryError
             A single query does not fit beside the index on its device; the next call works.
 

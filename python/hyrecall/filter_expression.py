@@ -1,4 +1,4 @@
-"""Arrow compute expressions as filters.
+"""What ``filter=`` takes becomes a filter: Arrow compute expressions too.
 
 Arrow has no public view of an expression's tree. What it pickles is one: a record batch whose
 metadata are the tree in prefix order and whose columns are the constants, with their types. It is
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,10 @@ from hyrecall import _core
 from hyrecall.errors import OptionError, error
 from hyrecall.filters import Filter, IsNull, NotNull
 
-__all__ = ["to_filter"]
+__all__ = ["FilterLike", "read_filter", "to_filter"]
+
+FilterLike: TypeAlias = "Filter | pc.Expression"
+"""What ``filter=`` takes."""
 
 _EVERY_ROW = Filter()
 _NO_ROW = ~_EVERY_ROW
@@ -73,16 +76,43 @@ class _Call:
         return f"{self.name}({', '.join(shown)})"
 
 
-def to_filter(expression: Any) -> Filter:
+class _RefusedError(Exception):
+    """What an expression may hold, and the piece of it that is something else."""
+
+
+def read_filter(argument: str, given: object) -> Filter | None:
+    """Take ``filter=``: a filter or an Arrow compute expression; None: there is none.
+
+    Raises
+    ------
+    OptionError
+        It is none of these, or an expression that no filter can stand for.
+    """
+    if given is None or isinstance(given, Filter):
+        return given
+    if isinstance(given, pc.Expression):
+        return to_filter(given, argument)
+    wish = "an hr.Filter, a pyarrow.compute.Expression or None"
+    remedy = f"hr.Filter(**{given!r})" if isinstance(given, dict) else ""
+    raise error(OptionError, argument, wish, repr(given), remedy)
+
+
+def to_filter(expression: Any, argument: str = "expression") -> Filter:
     """Translate; see :meth:`hyrecall.Filter.expression`."""
     if not isinstance(expression, pc.Expression):
         wish = "a pyarrow.compute.Expression"
-        raise error(OptionError, "expression", wish, type(expression).__name__)
+        raise error(OptionError, argument, wish, type(expression).__name__)
+    try:
+        return _translated(expression)
+    except _RefusedError as refused:
+        raise error(OptionError, argument, *refused.args) from None
+
+
+def _translated(expression: Any) -> Filter:
     try:
         _, (serialised,) = expression.__reduce__()
     except pa.ArrowNotImplementedError:
-        wish = "columns by name"
-        raise error(OptionError, "expression", wish, str(expression)) from None
+        raise _RefusedError("columns by name", str(expression)) from None
     batch = pa.ipc.open_file(serialised).get_batch(0)
     reading = [_Call("")]  # outermost first; the last one takes what comes next
     for key, value in _core.schema_metadata(batch.schema):
@@ -100,7 +130,7 @@ def to_filter(expression: Any) -> Filter:
             done = reading.pop()
             reading[-1].arguments.append(_evaluate(done))
         else:  # a field inside a struct, or what a later Arrow may write
-            raise error(OptionError, "expression", _WISH, str(expression))
+            raise _RefusedError(_WISH, str(expression))
     return _condition(reading[0].arguments[0])[0]
 
 
@@ -131,7 +161,7 @@ def _condition(node: _Node) -> tuple[Filter, Filter]:
     if value is None:
         return _NO_ROW, _NO_ROW
     if not isinstance(value, bool):
-        raise error(OptionError, "expression", "a condition", node.text)
+        raise _RefusedError("a condition", node.text)
     return (_EVERY_ROW, _NO_ROW) if value else (_NO_ROW, _EVERY_ROW)
 
 
@@ -163,7 +193,7 @@ def _is_in(call: _Call, column: str) -> tuple[Filter, Filter]:
         raise _refused(call)
     constants = [_constant(one, call) for one in call.options["value_set"].values]
     if any(isinstance(one, float) and math.isnan(one) for one in constants):
-        raise error(OptionError, "expression", "isin without NaN (or is_nan)", call.text)
+        raise _RefusedError("isin without NaN (or is_nan)", call.text)
     true = Filter(**{column: [one for one in constants if one is not None]})
     if nulls == _NULLS_MATCH and None in constants:
         true = true | Filter(**{column: IsNull()})
@@ -206,7 +236,7 @@ def _constant(scalar: pa.Scalar, call: _Call) -> Any:
     if pa.types.is_duration(kind):
         return np.timedelta64(scalar.value, kind.unit)
     if kind == pa.time64("ns") and scalar.value % 1000:
-        raise error(OptionError, "expression", "a time of day in whole microseconds", call.text)
+        raise _RefusedError("a time of day in whole microseconds", call.text)
     value = scalar.as_py()
     if isinstance(value, (bytes, list, dict)):
         raise _refused(call)
@@ -217,5 +247,5 @@ def _shown(constant: pa.Scalar) -> str:
     return repr(constant.as_py()) if pa.types.is_string(constant.type) else str(constant)
 
 
-def _refused(call: _Call) -> OptionError:
-    return error(OptionError, "expression", _WISH, call.text)
+def _refused(call: _Call) -> _RefusedError:
+    return _RefusedError(_WISH, call.text)

@@ -9,8 +9,10 @@ import pyarrow as pa
 
 from hyrecall._core import FilterProgram
 from hyrecall.attributes import MAX_CODE, MIN_CODE, AttributeType, Place, attribute_type
-from hyrecall.errors import OptionError, ScopeError, ShapeError, error
-from hyrecall.filters import AllOf, Filter, IsNull, NoneOf, NotNull, Predicate, Range
+from hyrecall.errors import OptionError, ShapeError, error
+from hyrecall.filter_expression import read_filter
+from hyrecall.filters import Filter
+from hyrecall.predicates import AllOf, Between, IsNull, NoneOf, NotNull, Predicate
 
 __all__ = ["compile_filter", "read_filters"]
 
@@ -35,7 +37,7 @@ def compile_filter(filter: Filter, types: Mapping[str, pa.DataType]) -> FilterPr
 
     Raises
     ------
-    ScopeError
+    OptionError
         A column that is not there, or a predicate that its type cannot answer.
 
     Examples
@@ -66,22 +68,22 @@ def _compile(node: Filter, columns: _Columns) -> FilterProgram:
 def _compile_test(name: str, test: Predicate, columns: _Columns) -> FilterProgram:
     if name not in columns:
         known = ", ".join(columns) or "there are none"
-        raise error(ScopeError, name, f"an attribute column ({known})", "an unknown column")
+        raise error(OptionError, name, f"an attribute column ({known})", "an unknown column")
     index, arrow = columns[name]
     kind = attribute_type(arrow)
     if kind is None:
-        raise error(ScopeError, name, "a column of a filterable type", f"a column of type {arrow}")
+        raise error(OptionError, name, "a column of a filterable type", f"a column of type {arrow}")
     if isinstance(test, IsNull):
         return FilterProgram.is_null(index)
     if isinstance(test, NotNull):
         return FilterProgram.complement(FilterProgram.is_null(index))
-    if isinstance(test, Range):
+    if isinstance(test, Between):
         return _compile_range(name, index, kind, *test.values)
     if isinstance(test, NoneOf):
         return FilterProgram.complement(_compile_any_of(name, index, kind, test.values))
     if isinstance(test, AllOf):
         if not kind.is_list:
-            raise error(ScopeError, name, "a list column for AllOf", f"a column of type {arrow}")
+            raise error(OptionError, name, "a list column for AllOf", f"a column of type {arrow}")
         each = [_compile_any_of(name, index, kind, (value,)) for value in test.values]
         return FilterProgram.all_of(
             each or [FilterProgram.complement(FilterProgram.is_null(index))]
@@ -103,7 +105,7 @@ def _compile_range(
     name: str, index: int, kind: AttributeType, start: Any, end: Any
 ) -> FilterProgram:
     if not kind.has_order:
-        raise error(ScopeError, name, f"{kind.expected} (column type {kind.arrow})", "a range")
+        raise error(OptionError, name, f"{kind.expected} (column type {kind.arrow})", "a range")
     if kind.place is None:
         first = None if start is None else _utf8(name, kind, start)
         last = None if end is None else _utf8(name, kind, end)
@@ -132,18 +134,18 @@ def _utf8(name: str, kind: AttributeType, value: Any) -> bytes:
         return value.encode()
     except UnicodeEncodeError:
         expected, got = "a str of Unicode characters", f"{value!r}, with a lone surrogate"
-        raise error(ScopeError, name, expected, got) from None
+        raise error(OptionError, name, expected, got) from None
 
 
-def _refused(name: str, kind: AttributeType, value: object) -> ScopeError:
+def _refused(name: str, kind: AttributeType, value: object) -> OptionError:
     expected = f"{kind.expected} (column type {kind.arrow})"
-    return error(ScopeError, name, expected, f"{value!r} ({type(value).__name__})")
+    return error(OptionError, name, expected, f"{value!r} ({type(value).__name__})")
 
 
 def read_filters(
     types: Mapping[str, pa.DataType], given: object, n: int
 ) -> tuple[list[FilterProgram], npt.NDArray[np.uint32] | None]:
-    """Take ``filter=``: one for all n queries, or a list with one for each.
+    """Take ``filter=``: a filter or an Arrow expression for all n queries, or a list of these.
 
     Returns
     -------
@@ -159,18 +161,18 @@ def read_filters(
     met: dict[int, int] = {}  # the same by identity, which costs less than a hash of values
     programs: list[FilterProgram] = []
     index = []
-    for one in each:
+    for place, one in enumerate(each):
         if one is None:
             index.append(_NO_FILTER)
             continue
         if id(one) in met:
             index.append(met[id(one)])
             continue
-        if not isinstance(one, Filter):
-            raise error(OptionError, "filter", "an hr.Filter, None, or a list of them", repr(one))
-        number = numbers.setdefault(one, len(programs))
+        asked = read_filter(f"filter[{place}]" if each is given else "filter", one)
+        assert asked is not None
+        number = numbers.setdefault(asked, len(programs))
         if number == len(programs):
-            programs.append(compile_filter(one, types))
+            programs.append(compile_filter(asked, types))
         met[id(one)] = number
         index.append(number)
     return programs, np.array(index, np.uint32)

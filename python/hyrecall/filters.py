@@ -4,151 +4,23 @@ A filter never changes statistics and never widens a scope. Logic is two-valued:
 value to match, and ``~`` and :class:`NoneOf` are plain complements, so they *do* match nulls.
 """
 
-import datetime as dt
 from typing import Any, Final, Literal, NoReturn
 
-import numpy as np
-
-from hyrecall.arguments import listed
 from hyrecall.errors import OptionError, error
+from hyrecall.predicates import (
+    AllOf,
+    Between,
+    IsNull,
+    NoneOf,
+    NotNull,
+    Predicate,
+    read_predicate,
+)
 
-__all__ = ["AllOf", "Filter", "IsNull", "NoneOf", "NotNull"]
+__all__ = ["AllOf", "Between", "Filter", "IsNull", "NoneOf", "NotNull"]
 
 # Filters are walked by recursion, here and in the engine.
 _MAX_DEPTH: Final = 100
-
-_SCALARS = (str, bool, int, float, dt.date, dt.time, dt.timedelta, np.generic)
-
-
-class Predicate:
-    """What one column is asked. Frozen; equal to another only when the constants agree in type."""
-
-    __slots__ = ("values",)
-    values: tuple[Any, ...]
-
-    def __init__(self, *values: object) -> None:
-        """Take the constants; they are checked when a filter takes the predicate."""
-        object.__setattr__(self, "values", values)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        """Refuse: predicates are frozen."""
-        raise AttributeError(f"{type(self).__name__} is frozen")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        """Refuse: predicates are frozen."""
-        raise AttributeError(f"{type(self).__name__} is frozen")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickle as what it was made of."""
-        return (type(self), self.values)
-
-    def _identity(self) -> tuple[object, ...]:
-        # 1, 1.0 and True are equal to Python, but ask different things of a column.
-        return (type(self), tuple((type(value), value) for value in self.values))
-
-    def __eq__(self, other: object) -> bool:
-        """Compare what was written, not what it means."""
-        return isinstance(other, Predicate) and self._identity() == other._identity()
-
-    def __hash__(self) -> int:
-        """Agree with equality."""
-        return hash(self._identity())
-
-    def __repr__(self) -> str:
-        """Show the predicate as it is written."""
-        return f"{type(self).__name__}({', '.join(map(repr, self.values))})"
-
-
-class Equal(Predicate):
-    """One value: written as it is."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        """Show the value."""
-        return repr(self.values[0])
-
-
-class AnyOf(Predicate):
-    """One of the values: written as a list."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        """Show a list."""
-        return repr(list(self.values))
-
-
-class Range(Predicate):
-    """From a first to a last value, both included, None for an open end: written as a pair."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        """Show a pair."""
-        return repr(self.values)
-
-
-class NoneOf(Predicate):
-    """Match rows that hold none of the values: ``lang=NoneOf("de", "fr")``.
-
-    The complement of any-of: it matches null rows too, and ``NoneOf()`` matches every row. On a
-    list column no element may be one of the values.
-
-    Examples
-    --------
-    >>> Filter(lang=NoneOf("de", "fr"))
-    Filter(lang=NoneOf('de', 'fr'))
-    """
-
-    __slots__ = ()
-
-
-class AllOf(Predicate):
-    """Match rows of a list column that hold each of the values: ``labels=AllOf("x", "y")``.
-
-    ``AllOf()`` matches every list, also an empty one, and no null.
-
-    Examples
-    --------
-    >>> Filter(labels=AllOf("x", "y"))
-    Filter(labels=AllOf('x', 'y'))
-    """
-
-    __slots__ = ()
-
-
-class IsNull(Predicate):
-    """Match rows without a value. An empty list and a NaN are values.
-
-    Examples
-    --------
-    >>> Filter(kind=IsNull())
-    Filter(kind=IsNull())
-    """
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        """Take nothing."""
-        super().__init__()
-
-
-class NotNull(Predicate):
-    """Match rows with a value. An empty list and a NaN are values.
-
-    Examples
-    --------
-    >>> Filter(kind=NotNull())
-    Filter(kind=NotNull())
-    """
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        """Take nothing."""
-        super().__init__()
-
 
 _Op = Literal["test", "and", "or", "not"]
 
@@ -165,15 +37,17 @@ class Filter:
           :class:`IsNull`.
         - ``x=(a, b)``: ``a <= x <= b``, both ends inclusive, None for an open end; on a list
           column, an element lies in the range. ``a > b`` matches nothing, ``(None, None)`` every
-          value.
+          value. Two strings in a tuple are refused: write ``[a, b]`` or :class:`Between`.
         - ``x=[a, b]`` (list, set, frozenset, series, NumPy or Arrow array): any of them; an empty
           one matches nothing.
-        - :class:`NoneOf`, :class:`AllOf` (list columns), :class:`IsNull`, :class:`NotNull`.
+        - :class:`Between`, :class:`NoneOf`, :class:`AllOf` (list columns), :class:`IsNull`,
+          :class:`NotNull`.
 
     Raises
     ------
     OptionError
-        A predicate that no column could answer, such as None or a tuple of three.
+        A predicate that no column could answer, such as None or a tuple of three. By recall: a
+        column that is not there, or one whose type cannot answer the predicate.
 
     Notes
     -----
@@ -197,12 +71,16 @@ class Filter:
 
     def __init__(self, /, **predicates: object) -> None:
         """Take the predicates; whether a column can answer them shows when it is known."""
-        tests = tuple((column, _predicate(column, value)) for column, value in predicates.items())
+        tests = tuple(
+            (column, read_predicate(column, value)) for column, value in predicates.items()
+        )
         self._set("test", tests, ())
 
     @staticmethod
     def expression(expression: Any) -> "Filter":
         """Make a filter of an Arrow compute expression over attribute columns.
+
+        ``filter=`` takes an expression as it is; this makes one that joins with other filters.
 
         Parameters
         ----------
@@ -320,41 +198,3 @@ def _restore_filter(
     made = Filter.__new__(Filter)
     made._set(op, predicates, parts)
     return made
-
-
-# --- From what the caller wrote to predicates -----------------------------------------------------
-
-
-def _predicate(column: str, value: Any) -> Predicate:
-    if isinstance(value, Predicate):
-        for constant in value.values:
-            _check_scalar(column, constant)
-        return value
-    if isinstance(value, tuple):
-        if len(value) != 2:
-            expected = "a range (start, end), or a list for any of its values"
-            raise error(OptionError, column, expected, f"a tuple of {len(value)}")
-        for end in value:
-            if end is not None:
-                _check_scalar(column, end)
-        return Range(*value)
-    value = listed(value)
-    if isinstance(value, (set, frozenset)):
-        # An order of its own, so that repr and equality do not hang on the hash seed.
-        value = sorted(value, key=lambda one: (type(one).__name__, repr(one)))
-    if isinstance(value, list) or (isinstance(value, np.ndarray) and value.ndim == 1):
-        constants = tuple(value)
-        for constant in constants:
-            _check_scalar(column, constant)
-        return AnyOf(*constants)
-    _check_scalar(column, value)
-    return Equal(value)
-
-
-def _check_scalar(column: str, value: object) -> None:
-    if value is None:
-        remedy = "for rows without a value use hr.IsNull()"
-        raise error(OptionError, column, "a value", None, remedy)
-    if not isinstance(value, _SCALARS):
-        expected = "a str, bool, int, float, date, datetime, time or timedelta"
-        raise error(OptionError, column, expected, type(value).__name__)

@@ -157,9 +157,14 @@ class _CellReader:
         if isinstance(scope, str | int | tuple):
             return [self._encode(scope if isinstance(scope, tuple) else (scope,), argument)]
         got = "None (the null cell is hr.Scope([None]))" if scope is None else repr(scope)
-        raise error(ScopeError, argument, "a cell (str, int, bool or tuple) or hr.Scope", got)
+        wish = "a cell (str, int, bool or tuple) or hr.Scope"
+        remedy = self._matching([ANY] * len(self._types)) if scope is ANY else ""
+        raise error(ScopeError, argument, wish, got, remedy)
 
     def _encode(self, cell: Sequence[object], argument: str) -> bytes:
+        if any(part is ANY for part in cell):
+            wish = "values of cell columns: hr.ANY is for hr.Scope.matching"
+            raise error(ScopeError, argument, wish, repr(tuple(cell)), self._matching(cell))
         if len(cell) != len(self._types):
             wish = f"a value for each of ({', '.join(self._types)})"
             raise error(ScopeError, argument, wish, repr(tuple(cell)))
@@ -167,6 +172,17 @@ class _CellReader:
             encode_part(value, name, kind, argument)
             for value, (name, kind) in zip(cell, self._types.items(), strict=True)
         )
+
+    def _matching(self, cell: Sequence[object]) -> str:
+        """Write the pattern that a cell with ANY was meant for; of another width, of all cells."""
+        parts = cell if len(cell) == len(self._types) else [ANY] * len(self._types)
+        given = {
+            name: "hr.ANY" if part is ANY else repr(plain(part))
+            for name, part in zip(self._types, parts, strict=True)
+        }
+        if all(name.isidentifier() for name in given):
+            return f"hr.Scope.matching({', '.join(f'{k}={v}' for k, v in given.items())})"
+        return f"hr.Scope.matching(**{{{', '.join(f'{k!r}: {v}' for k, v in given.items())}}})"
 
     def _match(self, pattern: ScopePattern, argument: str) -> list[bytes]:
         named = dict(pattern.parts)

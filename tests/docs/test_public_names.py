@@ -56,6 +56,7 @@ CLASSES = {
     "Above": ("value",),
     "Scope": ("cells",),
     "Filter": ("**predicates",),
+    "Between": ("start", "end"),
     "NoneOf": ("*values",),
     "AllOf": ("*values",),
     "IsNull": (),

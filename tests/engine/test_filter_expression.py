@@ -238,3 +238,23 @@ def test_recall_takes_an_expression() -> None:
         assert hits.keys == keys
     joined = hr.Filter.expression(year > 2000) & ~hr.Filter(year=2021)
     assert index.recall_one(text="tea", filter=joined).keys == [2]
+
+
+def test_recall_takes_an_expression_as_its_filter_alone_or_one_per_query() -> None:
+    table = pa.table({"id": [1, 2, 3], "text": ["tea"] * 3, "n": [1, 2, 3]})
+    schema = hr.Schema(key="id", cell=None, text="text", attributes="n")
+    index = hr.Index.build(table, schema)
+    above = pc.field("n") > 1
+    assert index.recall_one(text="tea", filter=above).keys == [2, 3]
+    hits = index.recall(text=["tea"] * 4, filter=[above, None, hr.Filter(n=1), above])
+    assert [one.keys for one in hits] == [[2, 3], [1, 2, 3], [1], [2, 3]]
+    with pytest.raises(hr.OptionError, match=r"^filter: expected a column against a constant"):
+        index.recall(text=["tea"], filter=pc.field("n") + 1 > 2)
+    with pytest.raises(hr.OptionError, match=r"^filter\[1\]: expected a column against a constant"):
+        index.recall(text=["tea"] * 2, filter=[above, pc.field("n") + 1 > 2])
+    with pytest.raises(hr.OptionError, match=r"^m: expected an attribute column \(n\), got an unk"):
+        index.recall(text=["tea"], filter=pc.field("m") > 1)
+    with pytest.raises(
+        hr.OptionError, match=r"^filter: .* got \{'n': 1\}; hr.Filter\(\*\*\{'n': 1"
+    ):
+        index.recall(text=["tea"], filter={"n": 1})  # type: ignore[arg-type]

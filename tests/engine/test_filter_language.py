@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from hyrecall.attributes import attribute_column
-from hyrecall.errors import DTypeError, OptionError, ScopeError
+from hyrecall.errors import DTypeError, OptionError
 from hyrecall.filter_program import compile_filter
-from hyrecall.filters import AllOf, Filter, IsNull, NoneOf, NotNull
+from hyrecall.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
 
 
 def matched(test: Any, values: list[Any], arrow: pa.DataType) -> list[int]:
@@ -84,10 +84,10 @@ LISTS = [["x", "y"], ["x", None], [], [None], None, ["y", "z", "z"]]
         # Strings: byte order, in which U+FFFF comes before an emoji; empty is a string.
         ("", WORDS, TEXT, [0]),
         ("absent", WORDS, TEXT, []),
-        (("a", "b"), WORDS, TEXT, [1, 2, 3]),
+        (Between("a", "b"), WORDS, TEXT, [1, 2, 3]),
         (("aa", None), WORDS, TEXT, [2, 3, 4, 5, 6]),
         ((None, "\uffff"), WORDS, TEXT, [0, 1, 2, 3, 4, 6]),
-        (("b", "a"), WORDS, TEXT, []),
+        (Between("b", "a"), WORDS, TEXT, []),
         (["é", "absent", "a", "a"], WORDS, TEXT, [1, 4]),
         ("e\u0301", WORDS, TEXT, []),
         (NoneOf("a", "b"), WORDS, TEXT, [0, 2, 4, 5, 6, 7]),
@@ -198,7 +198,7 @@ MOMENT = "a datetime.datetime (column type timestamp[us])"
 def test_a_predicate_that_the_column_cannot_answer_is_refused(
     column: str, test: Any, expected: str, got: str
 ) -> None:
-    with pytest.raises(ScopeError) as refused:
+    with pytest.raises(OptionError) as refused:
         compile_filter(Filter(**{column: test}), TYPES)
     assert str(refused.value) == f"{column}: expected {expected}, got {got}"
     assert refused.value.argument == column
@@ -231,6 +231,41 @@ def test_a_predicate_that_no_column_could_answer_is_refused_at_once(
     with pytest.raises(OptionError) as refused:
         Filter(x=test)
     assert str(refused.value) == f"x: expected {expected}"
+
+
+def test_a_pair_of_strings_is_refused_with_the_list_and_the_range_that_may_be_meant() -> None:
+    for pair in (("note", "doc"), (np.str_("note"), "doc")):
+        with pytest.raises(
+            OptionError, match=r"^kind: expected a list \['note', 'doc'\]"
+        ) as refused:
+            Filter(kind=pair)
+        assert "or hr.Between('note', 'doc') for a range, got the pair of" in str(refused.value)
+    assert Filter(kind=("note", None)) == Filter(kind=Between("note", None))
+    assert Filter(kind=(None, "note")) == Filter(kind=Between(None, "note"))
+
+
+def test_between_is_the_range_of_a_pair_and_of_two_strings() -> None:
+    names = attribute_column(pa.array(["a", "b", "bb", "c", None], pa.large_string()))
+
+    def kept(test: Any) -> list[bool]:
+        program = compile_filter(Filter(name=test), {"name": pa.large_string()})
+        return program.evaluate([names]).tolist()
+
+    assert kept(Between("b", "c")) == [False, True, True, True, False]
+    assert kept(Between("c", "b")) == [False] * 5
+    assert kept(Between(None, None)) == [True, True, True, True, False]
+    assert Filter(n=Between(1, 2)) == Filter(n=(1, 2))
+    assert repr(Filter(n=Between(1, None), s=Between("a", "f"))) == (
+        "Filter(n=(1, None), s=Between('a', 'f'))"
+    )
+    assert pickle.loads(pickle.dumps(Filter(s=Between("a", "f")))) == Filter(s=Between("a", "f"))
+    with pytest.raises(OptionError, match=r"^n: expected a str, bool, int"):
+        Filter(n=Between([1], 2))
+
+
+def test_a_column_that_is_not_there_is_refused_with_the_columns_that_are() -> None:
+    with pytest.raises(OptionError, match=r"^yeer: expected an attribute column \(year, lang\)"):
+        compile_filter(Filter(yeer=1), {"year": pa.int64(), "lang": pa.large_string()})
 
 
 def test_what_is_no_filter_and_what_looks_like_logic_are_refused() -> None:

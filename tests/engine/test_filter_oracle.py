@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from hyrecall.attributes import attribute_column
 from hyrecall.filter_program import compile_filter
-from hyrecall.filters import AllOf, Filter, IsNull, NoneOf, NotNull
+from hyrecall.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
 from laws.effort import Effort
 
 NONE, SOME, ALL = 0, 1, 2
@@ -83,8 +83,11 @@ def matches(
 def written_test(kind: str, *constants: Any) -> Any:
     if kind == "eq":
         return constants[0]
-    if kind in {"range", "any"}:
-        return constants if kind == "range" else list(constants[0])
+    if kind == "range":  # a pair of strings would be refused
+        both_texts = all(isinstance(one, str) for one in constants)
+        return Between(*constants) if both_texts else constants
+    if kind == "any":
+        return list(constants[0])
     if kind in {"none", "all"}:
         return NoneOf(*constants[0]) if kind == "none" else AllOf(*constants[0])
     return IsNull() if kind == "null" else NotNull()

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from hyrecall.attributes import attribute_column
 from hyrecall.filter_program import compile_filter
-from hyrecall.filters import AllOf, Filter, IsNull, NoneOf, NotNull
+from hyrecall.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
 
 NONE, SOME, ALL = 0, 1, 2
 TILE = 128
@@ -31,7 +31,7 @@ def test_zone_maps_settle_texts_lists_nulls_and_nan() -> None:
     texts = pa.array([f"{i // TILE:03d}" for i in range(8 * TILE)], pa.large_string())
     assert tile_answers("003", texts) == [NONE] * 3 + [ALL] + [NONE] * 4
     assert tile_answers(["001", "002", "absent"], texts) == [NONE] + [ALL] * 2 + [NONE] * 5
-    assert tile_answers(("0021", "005"), texts) == [NONE] * 3 + [ALL] * 3 + [NONE] * 2
+    assert tile_answers(Between("0021", "005"), texts) == [NONE] * 3 + [ALL] * 3 + [NONE] * 2
     lists = pa.array([[i // TILE, i // TILE] for i in range(4 * TILE)], pa.large_list(pa.int8()))
     assert tile_answers(AllOf(2), lists) == [NONE, NONE, ALL, NONE]
     assert tile_answers((1, 2), lists) == [NONE, ALL, ALL, NONE]

@@ -194,7 +194,7 @@ def engine_filter(predicate: scope.Predicate) -> "hr.Filter":  # noqa: PLR0911 -
         case scope.Equal(column, value):
             return hr.Filter(**{column: value})
         case scope.Range(column, low, high):
-            return hr.Filter(**{column: (low, high)})
+            return hr.Filter(**{column: hr.Between(low, high)})
         case scope.AnyOf(column, values):
             return hr.Filter(**{column: list(values)})
         case scope.NoneOf(column, values):

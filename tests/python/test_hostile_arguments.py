@@ -104,7 +104,7 @@ def test_an_error_shows_the_bytes_of_a_lone_surrogate() -> None:
 
 
 def test_an_error_of_a_name_with_a_lone_surrogate_can_be_printed() -> None:
-    with pytest.raises(hr.ScopeError) as caught:
+    with pytest.raises(hr.OptionError) as caught:
         index().recall(text=["tea"], scope="a", filter=hr.Filter(**{f"é{LONE}": 1}))
     message, argument = str(caught.value), caught.value.argument  # type: ignore[attr-defined]
     assert argument == "é\\ud800"

@@ -94,7 +94,7 @@ RECALL: list[tuple[dict[str, Any], type[hr.HyrecallError], str]] = [
     (
         {**TEXT, "filter": "kind"},
         hr.OptionError,
-        "filter: expected an hr.Filter, None, or a list of them, got 'kind'",
+        "filter: expected an hr.Filter, a pyarrow.compute.Expression or None, got 'kind'",
     ),
     (
         {**TEXT, "filter": [None, None]},

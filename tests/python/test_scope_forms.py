@@ -222,12 +222,29 @@ def test_matching_names_every_cell_column_and_no_other(pairs: hr.Index) -> None:
             seen(pairs, hr.Scope.matching(**parts))
 
 
-def test_any_is_no_value_of_a_cell(strings: hr.Index, pairs: hr.Index) -> None:
-    for scope in (hr.ANY, (hr.ANY,), hr.Scope([hr.ANY])):
-        with pytest.raises(hr.ScopeError):
-            seen(strings, scope)
-    with pytest.raises(hr.ScopeError):
-        seen(pairs, ("acme", hr.ANY, hr.ANY))
+def test_any_in_place_of_a_cell_is_refused_with_the_pattern_that_is_meant(
+    strings: hr.Index, pairs: hr.Index
+) -> None:
+    every = "hr.Scope.matching(tenant=hr.ANY, agent=hr.ANY, shared=hr.ANY)"
+    cases: list[tuple[hr.Index, Any, str]] = [
+        (strings, hr.ANY, "hr.Scope.matching(user=hr.ANY)"),
+        (strings, (hr.ANY,), "hr.Scope.matching(user=hr.ANY)"),
+        (strings, hr.Scope([hr.ANY]), "hr.Scope.matching(user=hr.ANY)"),
+        (pairs, hr.ANY, every),
+        (pairs, ("acme", hr.ANY), every),
+        (
+            pairs,
+            ("acme", hr.ANY, np.bool_(True)),
+            "hr.Scope.matching(tenant='acme', agent=hr.ANY, shared=True)",
+        ),
+    ]
+    for index, scope, remedy in cases:
+        with pytest.raises(hr.ScopeError, match=r"got .*hyrecall\.ANY") as caught:
+            seen(index, scope)
+        assert caught.value.remedy == remedy  # type: ignore[attr-defined]
+        assert seen(index, eval(remedy, {"hr": hr})) is not None
+        with pytest.raises(hr.ScopeError, match=r"^scope\[0\]: "):
+            index.recall(text=["tea"], scope=[scope])
 
 
 def test_matching_sees_the_cells_of_the_call_and_statistics_follow(pairs: hr.Index) -> None:

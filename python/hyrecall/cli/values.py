@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hyrecall.analyzer import Analyzer
 from hyrecall.errors import HyrecallError, OptionError, ScopeError, error
-from hyrecall.filters import AllOf, Filter, IsNull, NoneOf, NotNull
+from hyrecall.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
 from hyrecall.scope import CellTypes, Scope
 from hyrecall.scoring import BM25, DBSF, RRF, Fusion, Max, WeightedSum
 
@@ -209,7 +209,7 @@ def _predicate(column: str, asked: Any, kind: pa.DataType | None) -> object:
         return _constant(column, asked, kind)
     if asked and set(asked) <= _RANGE:
         ends = (asked.get("from"), asked.get("to"))
-        return tuple(None if end is None else _constant(column, end, kind) for end in ends)
+        return Between(*(None if end is None else _constant(column, end, kind) for end in ends))
     if len(asked) == 1:
         (word, given), *_ = asked.items()
         if word in ("not", "all") and isinstance(given, list):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ParamSpec, Protocol, TypeVar
 
-from hyrecall.filters import Filter
+from hyrecall.filter_expression import FilterLike
 from hyrecall.memory.adapting import Reranker
 from hyrecall.memory.agent_view import AgentMemorySync
 from hyrecall.memory.asking import Hints, TimeRange
@@ -54,7 +54,7 @@ class AgentMemory:
         offset: int = 0,
         time_range: TimeRange | None = None,
         tags: Sequence[str] | None = None,
-        filter: Filter | None = None,  # noqa: A002
+        filter: FilterLike | None = None,  # noqa: A002
         alpha: float | None = None,
         recipe: Recipe | None = None,
         vector: object = None,

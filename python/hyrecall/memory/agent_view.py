@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from hyrecall.filters import Filter
+from hyrecall.filter_expression import FilterLike
 from hyrecall.memory import changing
 from hyrecall.memory.adapting import Reranker
 from hyrecall.memory.asking import Hints, TimeRange
@@ -68,7 +68,7 @@ class AgentMemorySync:
         offset: int = 0,
         time_range: TimeRange | None = None,
         tags: Sequence[str] | None = None,
-        filter: Filter | None = None,  # noqa: A002
+        filter: FilterLike | None = None,  # noqa: A002
         alpha: float | None = None,
         recipe: Recipe | None = None,
         vector: object = None,

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from hyrecall.arguments import number, plain, whole
 from hyrecall.embed.protocol import NORMS, norms
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.filter_expression import FilterLike, read_filter
 from hyrecall.filters import Filter
 from hyrecall.memory.adapting import Reranker, adapted, balanced, with_hints
 from hyrecall.memory.audience import EVERYONE, AskedBy
@@ -130,7 +131,7 @@ def read_ask(
     time_range: TimeRange | None = None,
     tags: Sequence[str] | None = None,
     valid_at: datetime | None = None,
-    filter: Filter | None = None,  # noqa: A002
+    filter: FilterLike | None = None,  # noqa: A002
     alpha: float | None = None,
     vector: object = None,
     session_id: str | None = None,
@@ -182,7 +183,7 @@ def read_ask(
         time_range=read_times(time_range),
         tags=read_tags(tags),
         valid_at=None if valid_at is None else in_utc(_time("valid_at", valid_at)),
-        own_filter=_filter(filter),
+        own_filter=read_filter("filter", filter),
         limit=n,
         offset=skipped,
         vector=_vector(vector),
@@ -277,9 +278,3 @@ def read_times(time_range: object) -> TimeRange | None:
         raise error(DTypeError, "time_range", "(first, last)", repr(time_range))
     first, last = (None if one is None else in_utc(_time("time_range", one)) for one in time_range)
     return first, last
-
-
-def _filter(given: object) -> Filter | None:
-    if given is not None and not isinstance(given, Filter):
-        raise error(DTypeError, "filter", "an hr.Filter", repr(given))
-    return given

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from hyrecall.errors import OptionError, error
-from hyrecall.filters import Filter
+from hyrecall.filter_expression import FilterLike
 from hyrecall.memory.adapting import Reranker
 from hyrecall.memory.asking import Hints, TimeRange
 from hyrecall.memory.audience import Partition, read_partition, read_partitions
@@ -170,7 +170,7 @@ class SyncRecall:
         offset: int = 0,
         time_range: TimeRange | None = None,
         tags: Sequence[str] | None = None,
-        filter: Filter | None = None,  # noqa: A002
+        filter: FilterLike | None = None,  # noqa: A002
         alpha: float | None = None,
         recipe: Recipe | None = None,
         vector: object = None,
@@ -202,7 +202,7 @@ class SyncRecall:
             Together at most the recipe's depth: 100 in ``recipes.loom``.
         tags : sequence of str, optional
             One of them is enough.
-        filter : Filter, optional
+        filter : Filter or pyarrow.compute.Expression, optional
             On kind, source, session_id, occurred_at, updated_at, last_accessed, importance,
             pinned, tags, valid_from, valid_to, version.
         alpha : float, optional

@@ -146,7 +146,7 @@ def test_E33_no_filter_crosses_the_partition(memory: MemorySync) -> None:
 
     view = memory.agent("ann", **PLACE)
     for name in ("org", "workspace", "user", "visibility"):
-        with pytest.raises(ScopeError, match=name):
+        with pytest.raises(OptionError, match=name):
             view.search("note", filter=hr.Filter(**{name: hr.NotNull()}))
     wide = hr.Filter(kind="note") | ~hr.Filter(kind="note")
     assert {m.episode.id for m in view.search("note", kind="note", filter=wide)} == OWN
