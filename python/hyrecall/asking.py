@@ -15,7 +15,7 @@ from hyrecall.plan import Floors, IndexFacts, Options, Texts
 from hyrecall.recall import batch_of_one, run_recall
 from hyrecall.recipe import Recipe
 from hyrecall.recipe_recall import recall_by_recipe
-from hyrecall.scope import ScopeLike
+from hyrecall.scope import scope_entries
 from hyrecall.scoring import BM25, Above, Fusion
 from hyrecall.segments import State
 from hyrecall.session import Session
@@ -40,7 +40,7 @@ class Asking:
         *,
         text: Texts = None,
         vectors: object = None,
-        scope: ScopeLike | list[Any] | None = None,
+        scope: object = None,
         filter: FilterLike | list[FilterLike | None] | None = None,  # noqa: A002
         limit: int = 10,
         offset: int = 0,
@@ -68,9 +68,10 @@ class Asking:
             A str, typed query or None per query, for every text arm, or ``{arm: ...}``.
         vectors : array or mapping of str to array, shape (n_queries, dim), optional
             NumPy, torch (CPU or CUDA), DLPack, Arrow, or a list with None for a missing one.
-        scope : cell or Scope or list
-            What each query may see: a list has one entry per query, anything else holds for all.
-            There is no default; an index built with ``cell=None`` takes none.
+        scope : cell or Scope, or list, array or series of those
+            What each query may see: a list or column has one entry per query, anything else holds
+            for all. With several cell columns the column is of structs, a field for each. A null
+            entry is refused. There is no default; an index built with ``cell=None`` takes none.
         filter : Filter or pyarrow.compute.Expression, or list of those or None, optional
             Narrows the reply; statistics stay those of the scope. A list has one per query.
         limit, offset, depth : int, default 10, 0, 100
@@ -122,6 +123,7 @@ class Asking:
         block of 16 queries, and each query's posting ranges. Formulas, sources: docs/scoring.md.
         """
         state = self._state
+        scope = scope_entries(self._facts.cell_types, scope)
         options = Options(
             text=text, vectors=vectors, scope=scope, filter=filter, limit=limit, offset=offset,
             depth=depth, fusion=fusion, min_score=min_score, min_fused=min_fused, bm25=bm25,

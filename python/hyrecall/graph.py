@@ -20,6 +20,7 @@ from hyrecall.graph_schema import GraphSchema
 from hyrecall.graph_states import BoundGraph
 from hyrecall.index import Index
 from hyrecall.plan import IndexFacts
+from hyrecall.scope import scope_entries
 from hyrecall.scoring import BM25
 from hyrecall.segments import State
 
@@ -227,7 +228,7 @@ class Graph(GraphReads):
             without an edge is not there.
         """
         read_hops(hops)
-        adjacency = self._bound().adjacency(scope, len(hot))
+        adjacency = self._bound().adjacency(self._entries(scope), len(hot))
         offsets, keys = self.flat_keys("hot", hot)
         return [
             dict(zip(near, far, strict=True))
@@ -262,7 +263,7 @@ class Graph(GraphReads):
         read_hops(hops)
         if len(hot) != len(among):
             raise error(ShapeError, "among", f"{len(hot)} queries as hot has", len(among))
-        adjacency = self._bound().adjacency(scope, len(hot))
+        adjacency = self._bound().adjacency(self._entries(scope), len(hot))
         offsets, keys = self.flat_keys("hot", [list(one) for one in hot])
         scores = np.array([score for one in hot for score in one.values()], np.float64)
         if not (np.isfinite(scores) & (scores >= 0)).all():
@@ -303,8 +304,12 @@ class Graph(GraphReads):
         from hyrecall.graph_context import check_surroundings, find_neighbours
 
         check_surroundings(len(keys), text, exclude, n)
+        scope = self._entries(scope)
         reach = Reach.of(self._bound(), scope, len(keys))
         return find_neighbours(reach, keys, scope, text, exclude, n)
+
+    def _entries(self, scope: object) -> object:
+        return scope_entries(self._nodes._facts.cell_types, scope)
 
     def _bound(self, nodes: State | None = None) -> BoundGraph:
         """Hold its edges as they are now, over a state of the nodes; default: today's."""

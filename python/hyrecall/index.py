@@ -205,7 +205,7 @@ class Index(Asking):
         keys : sequence of str or int
             A key that its scope does not hold is no error.
         scope
-            As in :meth:`recall`, errors too; a list has one entry per key.
+            As in :meth:`recall`, errors too; a list or column has one entry per key.
         """
         with self._writer() as state:
             self._state, n_deleted = writer.delete(self._facts, state, keys, scope)

@@ -8,13 +8,22 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.arguments import items_of, plain
+from hyrecall.arguments import items_of, listed, plain
 from hyrecall.errors import OptionError, ScopeError, ShapeError, error
 
-__all__ = ["ANY", "CellTypes", "Scope", "ScopeLike", "encode_part", "read_scopes", "scope_of"]
+__all__ = [
+    "ANY",
+    "CellTypes",
+    "Scope",
+    "encode_part",
+    "read_scopes",
+    "scope_entries",
+    "scope_of",
+]
 
 
 class _Any(Enum):
@@ -28,7 +37,6 @@ ANY: Final = _Any.ANY
 """In :meth:`Scope.matching`: every value of this cell column."""
 
 CellTypes: TypeAlias = "dict[str, pa.DataType]"
-ScopeLike: TypeAlias = "str | int | bool | tuple[Any, ...] | Scope | ScopePattern"
 
 
 def encode_part(value: object, name: str, kind: pa.DataType, argument: str = "scope") -> bytes:
@@ -115,13 +123,59 @@ class ScopePattern:
     parts: tuple[tuple[str, object], ...]
 
 
+def scope_entries(types: CellTypes, scope: object, per: str = "query") -> Any:
+    """Return the entries of a column as a list, one per query; any other scope as it is.
+
+    A column is a NumPy array, an Arrow array or a series. The value of a struct is a cell, with a
+    field for each cell column, in any order.
+
+    Raises
+    ------
+    ShapeError
+        The array has several axes, or it is a table.
+    ScopeError
+        A struct has other fields than the cell columns.
+    """
+    values = _column_values(scope, per)
+    if values is None:
+        return scope
+    return [
+        _cell_of_struct(types, value, place) if isinstance(value, dict) else value
+        for place, value in enumerate(values)
+    ]
+
+
+def _column_values(scope: Any, per: str) -> list[Any] | None:
+    """Return the values of a column; None: it is none."""
+    if isinstance(scope, list | tuple | str | Scope):
+        return None
+    if isinstance(scope, pa.Table | pa.RecordBatch):
+        remedy = "scope=table.to_struct_array()"
+        raise error(ShapeError, "scope", f"one column, an entry per {per}", "a table", remedy)
+    values = listed(scope)
+    if isinstance(values, np.ndarray) and values.ndim:
+        if values.ndim > 1:
+            wish = f"one dimension, an entry per {per}"
+            raise error(ShapeError, "scope", wish, f"shape {values.shape}")
+        values = values.tolist()
+    return values if isinstance(values, list) else None
+
+
+def _cell_of_struct(types: CellTypes, value: dict[str, object], place: int) -> tuple[object, ...]:
+    if value.keys() != types.keys():
+        wish = f"a struct with the fields ({', '.join(types)})"
+        raise error(ScopeError, f"scope[{place}]", wish, f"({', '.join(value)})")
+    return tuple(value[name] for name in types)
+
+
 def read_scopes(
     types: CellTypes, snapshot: _core.Snapshot, scope: object, n: int, per: str = "query"
 ) -> _core.Scopes:
-    """Take ``scope=``: one for all n queries (or keys), or a list with one for each.
+    """Take ``scope=``: one for all n queries (or keys), or a list or column with one for each.
 
     Of an index with these cell columns, resolved on one snapshot.
     """
+    scope = scope_entries(types, scope, per)
     kinds = [str(kind) for kind in types.values()]
     scopes = _core.Scopes(kinds, Scope, _CellReader(types, snapshot))
     if not types:
@@ -202,6 +256,7 @@ def scope_of(scope: object, begin: int, end: int) -> object:
 
 
 def check_no_list(scope: object) -> None:
-    """Refuse a list where one query is asked."""
-    if isinstance(scope, list):
-        raise error(OptionError, "scope", "one scope (several cells are hr.Scope([...]))", "a list")
+    """Refuse a list or a column where one query is asked."""
+    if isinstance(scope, list) or _column_values(scope, "query") is not None:
+        got = "a list" if isinstance(scope, list) else f"a column ({type(scope).__name__})"
+        raise error(OptionError, "scope", "one scope (several cells are hr.Scope([...]))", got)

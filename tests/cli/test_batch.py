@@ -40,13 +40,12 @@ ALL = ["--query-text", "words", "--query-vector", "vec", "--query-key", "qid"]
 
 
 def in_one_go(folder, queries, scope, **options):
-    """Give what the command should: hits.to_arrow() with an int64 query and the query's key."""
+    """Give what the command should: hits.to_arrow() with the query's key."""
     index = hr.Index.open(folder)
     hits = index.recall(
         text=queries.column("words"), vectors=queries.column("vec"), scope=scope, **options
     ).to_arrow()
     numbers = hits.column("query")
-    hits = hits.set_column(0, "query", numbers.cast(pa.int64()))
     return hits.add_column(1, "query_key", pc.take(queries.column("qid"), numbers))
 
 
@@ -75,6 +74,48 @@ def test_a_file_in_batches_gives_the_reply_of_one_call(
     assert made.equals(expected)
     assert made.num_rows > N_QUERIES
     assert [file.name for file in tmp_path.glob("h.*")] == ["h.parquet"]
+
+
+def test_query_and_rank_have_the_types_that_to_arrow_gives(run, folder, queries, tmp_path):
+    pq.write_table(queries, tmp_path / "q.parquet")
+    run(
+        "batch",
+        folder,
+        tmp_path / "q.parquet",
+        "-o",
+        tmp_path / "h.parquet",
+        *ALL,
+        "--scope",
+        "acme",
+    )
+    made = pq.read_schema(tmp_path / "h.parquet")
+    hits = hr.Index.open(folder).recall(text=["delta"], scope="acme").to_arrow()
+    for name in ("query", "rank"):
+        assert made.field(name).type == hits.schema.field(name).type == pa.int32()
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl"])
+def test_a_file_of_more_queries_than_a_query_number_can_tell_is_refused(
+    run, folder, queries, tmp_path, monkeypatch, suffix
+):
+    from hyrecall.cli import batch
+
+    monkeypatch.setattr(batch, "_MOST_QUERIES", N_QUERIES - 1)
+    monkeypatch.setattr(batch, "_MAX_QUERIES", 4)
+    file, output = tmp_path / f"q.{suffix}", tmp_path / "h.parquet"
+    if suffix == "parquet":
+        pq.write_table(queries, file)
+    else:
+        file.write_text("".join(json.dumps(row) + "\n" for row in queries.to_pylist()))
+    asked = ["batch", folder, file, "-o", output, *ALL, "--scope", "acme"]
+    reply = run(*asked)
+    assert reply.code != 0
+    assert (
+        f"expected at most {N_QUERIES - 1} queries in a file, got {N_QUERIES} or more" in reply.err
+    )
+    assert not output.exists()
+    monkeypatch.setattr(batch, "_MOST_QUERIES", N_QUERIES)
+    assert run(*asked).code == 0
 
 
 def test_json_lines_give_what_parquet_gives(run, folder, queries, tmp_path):

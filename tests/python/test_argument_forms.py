@@ -104,6 +104,112 @@ def test_typed_queries_come_as_a_series_and_a_frame_is_refused() -> None:
             index.recall(text=frame, scope="ana")
 
 
+# ---- scopes ----
+
+USERS = ["ana", "bob", "ana"]
+SCOPES = {
+    "arrow": pa.array(USERS),
+    "arrow in chunks": pa.chunked_array([USERS[:1], USERS[1:]]),
+    "arrow dictionary": pa.array(USERS).dictionary_encode(),
+    "numpy": np.array(USERS),
+    "numpy of objects": np.array(USERS, object),
+    "polars": pl.Series(USERS),
+    "pandas": pd.Series(USERS),
+    "pandas of arrow": pd.Series(USERS, dtype=pd.ArrowDtype(pa.string())),
+    "pandas category": pd.Series(USERS, dtype="category"),
+    "pandas index": pd.Index(USERS),
+}
+
+
+@pytest.mark.parametrize("column", SCOPES.values(), ids=SCOPES.keys())
+def test_scopes_come_as_a_column_with_one_entry_per_query(column: Any) -> None:
+    index = built()
+    wanted = index.recall(text=["tea"] * 3, scope=USERS).to_arrow()
+    assert wanted.num_rows > 3
+    assert index.recall(text=["tea"] * 3, scope=column).to_arrow().equals(wanted)
+    with pytest.raises(hr.ShapeError, match=r"^scope: expected 2 entries, one per query, got 3"):
+        index.recall(text=["tea"] * 2, scope=column)
+    with pytest.raises(hr.OptionError, match=r"^scope: expected one scope .*, got a column \("):
+        index.recall_one(text="tea", scope=column)
+    assert index.delete(["k0", "k0", "none"], scope=column) == 1
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([*USERS[:2], None]),
+        np.array([*USERS[:2], None], object),
+        pl.Series([*USERS[:2], None]),
+        pd.Series([*USERS[:2], None]),
+    ],
+    ids=["arrow", "numpy", "polars", "pandas"],
+)
+def test_a_null_in_a_column_of_scopes_is_refused_with_its_row(column: Any) -> None:
+    with pytest.raises(
+        hr.ScopeError, match=r"^scope\[2\]: .*got None \(the null cell is hr\.Scope"
+    ):
+        built().recall(text=["tea"] * 3, scope=column)
+
+
+def test_cells_of_several_columns_come_as_a_column_of_structs() -> None:
+    cells = {"org": ["x", "x", None], "team": [1, 2, 1]}
+    index = hr.Index.build(table(**cells), hr.Schema(key="id", cell=("org", "team"), text="text"))
+    wanted = [[one.key for one in hits] for hits in index.recall(
+        text=["tea"] * 3, scope=[("x", 1), ("x", 2), (None, 1)]
+    )]  # fmt: skip
+    assert wanted == [[0], [1], [2]]
+    asked = pa.table(cells)
+    for column in (
+        asked.to_struct_array(),
+        asked.select(["team", "org"]).to_struct_array(),
+        pl.from_arrow(asked).to_struct("cell"),  # type: ignore[union-attr]
+    ):
+        hits = index.recall(text=["tea"] * 3, scope=column)
+        assert [one.keys for one in hits] == wanted
+    with pytest.raises(
+        hr.ScopeError, match=r"^scope\[0\]: expected a struct with the fields \(org, t"
+    ):
+        index.recall(text=["tea"] * 3, scope=asked.select(["org"]).to_struct_array())
+    with pytest.raises(hr.ShapeError, match=r"got a table; scope=table.to_struct_array\(\)$"):
+        index.recall(text=["tea"] * 3, scope=asked)
+
+
+def test_a_graph_takes_a_column_of_scopes() -> None:
+    index = built()
+    schema = hr.GraphSchema(key="id", cell="user", text="text", participants="ends")
+    ends = [["k0", "k1"], ["k3", "k4"]]
+    users = ["ana", "bob"]
+    edges = pa.table({"id": ["e", "f"], "user": users, "text": ["tea"] * 2, "ends": ends})
+    graph = hr.Graph.build(edges, schema, nodes=index)
+    for scope in (users, pa.array(users), np.array(users), pd.Series(users), pl.Series(users)):
+        found = graph.distances([["k0"], ["k4"]], scope=scope)
+        assert found == [{"k0": 0, "k1": 1}, {"k3": 1, "k4": 0}]
+        near = graph.neighbours([["k0"], ["k4"]], scope=scope, text=["tea"] * 2)
+        assert [[one.key for (one,) in query] for query in near] == [["k1"], ["k3"]]
+        around: dict[str, Any] = {
+            "expansion": hr.Context("graph"),
+            "graphs": {"graph": graph},
+            "limit": 1,
+        }
+        hits = index.recall(text=["tea"] * 2, scope=scope, **around)
+        assert [[one.key for one in hit.context] for query in hits for hit in query] == [
+            ["k1"],
+            ["k4"],
+        ]
+
+
+def test_an_array_of_several_axes_or_another_type_is_no_column_of_scopes() -> None:
+    index = built()
+    with pytest.raises(
+        hr.ShapeError, match=r"^scope: expected one dimension, .* got shape \(1, 3\)"
+    ):
+        index.recall(text=["tea"], scope=np.array([USERS]))
+    with pytest.raises(
+        hr.ScopeError, match=r"^scope\[0\]: expected a str or None for user, got int 1"
+    ):
+        index.recall(text=["tea"], scope=np.array([1]))
+
+
 DAY = dt.date(2024, 2, 29)
 ANY_OF = [
     ("n", [2, 3]),

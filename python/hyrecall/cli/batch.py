@@ -21,6 +21,7 @@ from hyrecall.scope import Scope
 
 __all__ = ["Batch", "QueryColumns", "run"]
 
+_MOST_QUERIES = 2**31  # of a file: the number of a hit's query is an int32
 _MAX_QUERIES = 4096  # at once: enough to keep every thread busy
 _ARM_BYTES = 256  # of a document in an arm's list while a batch runs, generously
 _WORK_BYTES = 96 << 20  # of the lists of a batch
@@ -73,7 +74,7 @@ class Batch:
             **self._texts(queries), scope=self._scopes(queries), **self.options
         ).to_arrow()
         local = hits.column("query")
-        hits = hits.set_column(0, "query", pa.array(local.to_numpy().astype(np.int64) + first))
+        hits = hits.set_column(0, "query", pa.array(local.to_numpy() + np.int32(first)))
         if self.asked.key is not None:
             if "query_key" in hits.column_names:
                 raise error(OptionError, "--columns", "no column named query_key", "one")
@@ -146,6 +147,7 @@ def run(
     name : str
         Of the query file, for messages.
     """
+    _check_count(source.n_rows or 0, name)  # of Parquet known before the first query
     writer: pq.ParquetWriter | None = None
     step = job.n_queries()
     first = 0
@@ -158,6 +160,7 @@ def run(
             begin = 0
             while begin < batch.num_rows:
                 some = batch.slice(begin, step)
+                _check_count(first + some.num_rows, name)
                 hits = _answer(job, some, first, name)
                 if writer is None:
                     writer = begin_file(hits.schema)
@@ -171,6 +174,12 @@ def run(
         if writer is None:  # no query: the columns without a row
             hits = _answer(job, source.empty(), 0, name)
             begin_file(hits.schema).write_table(hits)
+
+
+def _check_count(n_rows: int, name: str) -> None:
+    if n_rows > _MOST_QUERIES:
+        wish = f"at most {_MOST_QUERIES:,} queries in a file"
+        raise error(OptionError, name, wish, f"{n_rows:,} or more")
 
 
 def _check_same(first: pa.Schema, now: pa.Schema, name: str) -> None:
