@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 import apsw
 
-from hyrecall.memory.faults import LARGEST_VALUE
-from hyrecall.memory.lock import ReaderLock
+from hyrecall.memory.faults import LARGEST_VALUE, disk_named
+from hyrecall.memory.lock import LOCK, ReaderLock
 from hyrecall.memory.schema import show_newest
 
 __all__ = [
@@ -25,13 +26,24 @@ __all__ = [
 
 DATABASE = "memory.db"
 LOG = f"{DATABASE}-wal"
+_SHARED_MEMORY = f"{DATABASE}-shm"
 
 BUSY_MILLISECONDS = 5_000
+
+SECONDS_FOR_A_WRITER = 1.0
+"""So long a reader that cannot read beside a writer waits for it to open or close the store."""
+
+_PAUSE = 0.01  # seconds between two tries
 
 MOST_IN_MEMORY = 2**40
 """Bytes of a database in memory; SQLite's own limit is 2**30."""
 
-_WITHOUT_ROOM = (apsw.FullError, apsw.IOError, apsw.CantOpenError)
+_WITHOUT_SHARED_MEMORY = (
+    apsw.FullError,
+    apsw.IOError,
+    apsw.CantOpenError,
+    apsw.ReadOnlyError,  # in a folder that may not be written
+)
 
 _ALWAYS = {
     "synchronous": "FULL",
@@ -72,10 +84,23 @@ def connect(
     """
     flags = apsw.SQLITE_OPEN_READWRITE if writing else apsw.SQLITE_OPEN_READONLY
     path = str(folder / DATABASE)
-    if is_fixed:
-        flags |= apsw.SQLITE_OPEN_URI
-        path = f"file:{quote(str((folder / DATABASE).absolute()))}?immutable=1"
+    if not is_fixed:
+        return _set_up(apsw.Connection(path, flags=flags, vfs=vfs), writing=writing)
+    if _has_log(folder):
+        # An exclusive connection keeps the index of the log in its own memory. The lock that
+        # SQLite would take for it cannot be taken on a file that may not be written.
+        alone = apsw.Connection(path, flags=flags, vfs="unix-none")
+        alone.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        alone.pragma("locking_mode", "EXCLUSIVE")
+        return _set_up(alone, writing=writing)
+    path = f"file:{quote(str((folder / DATABASE).absolute()))}?immutable=1"  # passes over a log
+    flags |= apsw.SQLITE_OPEN_URI
     return _set_up(apsw.Connection(path, flags=flags, vfs=vfs), writing=writing)
+
+
+def _has_log(folder: Path) -> bool:
+    log = folder / LOG
+    return log.exists() and log.stat().st_size > 0
 
 
 def connect_in_memory(name: str, *, writing: bool) -> apsw.Connection:
@@ -119,10 +144,11 @@ def _set_up(connection: apsw.Connection, *, writing: bool) -> apsw.Connection:
 def connect_to_read(
     folder: Path, *, vfs: str | None, may_lock: bool
 ) -> tuple[apsw.Connection, Shared | None]:
-    """Connect to read, also where the disk has no room for the memory that SQLite shares.
+    """Connect to read, also where SQLite cannot make the file for the memory that it shares.
 
-    Where there is no log and no writer, the file is all there is: it is read as it is, and writers
-    are kept out until what is given beside the connection is closed.
+    That is so on a full disk, on a file system that is mounted read-only, and in a folder that may
+    not be written. While there is no writer, the database and its log do not change: they are read
+    as they are, and writers are kept out until what is given beside the connection is closed.
 
     Parameters
     ----------
@@ -131,24 +157,43 @@ def connect_to_read(
     may_lock : bool
         Whether writers may be kept out.
     """
+    until = time.monotonic() + SECONDS_FOR_A_WRITER
+    while True:
+        try:
+            return _connect_beside_writers(folder, vfs), None
+        except _WITHOUT_SHARED_MEMORY:
+            shared = _connect_without_writers(folder, vfs) if may_lock else None
+            if shared is not None:
+                return shared.connection, shared
+            # A writer that opens or closes the store now makes the file, or leaves.
+            if not may_lock or time.monotonic() >= until:
+                raise
+        time.sleep(_PAUSE)
+
+
+def _connect_beside_writers(folder: Path, vfs: str | None) -> apsw.Connection:
+    connection = connect(folder, writing=False, vfs=vfs)
     try:
-        connection = connect(folder, writing=False, vfs=vfs)
-        try:
-            list(connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1"))
-        except BaseException:
-            connection.close()
-            raise
-    except _WITHOUT_ROOM:
-        log = folder / LOG
-        if not may_lock or (log.exists() and log.stat().st_size):
-            raise
+        list(connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1"))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _connect_without_writers(folder: Path, vfs: str | None) -> Shared | None:
+    """Connect to files that do not change; None: a writer is at work, or one was killed."""
+    with disk_named(str(folder / LOCK)):
         lock = ReaderLock.take(folder)
-        if lock is None:
-            raise
-        try:
-            connection = connect(folder, writing=False, vfs=vfs, is_fixed=True)
-        except BaseException:
-            lock.release()
-            raise
-        return connection, Shared(connection, lock)
-    return connection, None
+    if lock is None:
+        return None
+    try:
+        # Beside the file of shared memory there may be another connection of this process: closing
+        # one that goes without it would drop the other's locks.
+        if not _has_log(folder) or not (folder / _SHARED_MEMORY).exists():
+            return Shared(connect(folder, writing=False, vfs=vfs, is_fixed=True), lock)
+    except BaseException:
+        lock.release()
+        raise
+    lock.release()
+    return None

@@ -26,9 +26,9 @@ class _Lock:
     A forked child does not hold its parent's lock, and cannot free it.
     """
 
-    def __init__(self, handle: int) -> None:
-        """Keep the file on which the lock was taken."""
-        self._handle: int | None = handle
+    def __init__(self, handle: int | None) -> None:
+        """Keep the file on which the lock was taken; None: there is none that could be locked."""
+        self._handle = handle
         _held.add(self)
 
     def release(self) -> None:
@@ -105,12 +105,20 @@ class ReaderLock(_Lock):
     def take(cls, folder: Path) -> ReaderLock | None:
         """Take the lock of a folder; None: a writer is at work.
 
+        A folder without LOCK has had no writer: a copy of some files of a store. If it may not be
+        written, it will have none, and nothing is locked.
+
         Raises
         ------
         OSError
-            From the disk; the folder has had no writer.
+            From the disk; the folder has had no writer, and may have one.
         """
-        handle = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            handle = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            if os.access(folder, os.W_OK):
+                raise
+            return cls(None)
         if _try(handle, fcntl.LOCK_SH):
             return cls(handle)
         os.close(handle)

@@ -111,7 +111,7 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
             Length of vectors, in [1, 65536]. Default: the embedder's, else that of what is stored,
             else 768 until the embedder has replied.
         read_only : bool, default False
-            Be one of many readers.
+            Be one of many readers; nothing in the folder is changed, and it need not be writable.
         wait : float, default 0
             Seconds to wait for another writer to leave, in [0, 86400].
         accept_loss : bool, default False
