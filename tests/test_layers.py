@@ -64,7 +64,7 @@ WITHOUT_PYARROW = {
 }  # fmt: skip
 # The modules of hyrecall.memory, lowest first: one imports only those of the lines above its own.
 MEMORY_RANKS = (
-    {"fields"},
+    {"fields", "origin"},
     {"types", "degradation", "faults", "lock", "schema", "sound", "header"},
     {"losses", "connecting"},
     {"database"},

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from hyrecall.arguments import place_in
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.degradation import Degradation
+from hyrecall.memory.origin import WITHOUT_INDEX, Origin
 from hyrecall.memory.types import Edge, Episode, EpisodeMatch, Fact
 
 if TYPE_CHECKING:
@@ -143,6 +144,12 @@ class Matches(list[EpisodeMatch]):
         super().__init__(matches)
         self._found = found = Found() if found is None else found
         self._hits, self._places = hits, places
+        if hits is not None:
+            for match, place in zip(self, places, strict=True):
+                match._origin = Origin(hits, place)
+        elif found.lexical_mode == "substring":
+            for match in self:
+                match._origin = Origin(missing=WITHOUT_INDEX)
         self.reasons, self.lexical_mode = found.reasons, found.lexical_mode
         self.now, self.origins, self.trace = found.now, found.origins, found.trace
         self.related, self.context, self.edges = found.related, found.context, found.edges

@@ -5,12 +5,16 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.fields import JsonObject, Label, Name, TagList, Text, Time, User, in_utc
+from hyrecall.memory.origin import Origin
+
+if TYPE_CHECKING:
+    from hyrecall.explanation import Explanation
 
 __all__ = [
     "Edge",
@@ -355,3 +359,31 @@ class EpisodeMatch(BaseModel):
     bm25_score: float | None = None
     rerank_score: float | None = None
     parts: MatchParts | None = None
+    _origin: Origin = PrivateAttr(default_factory=Origin)
+
+    def explain(self) -> Explanation:
+        """Recompute the score from what it was made of, as the index was at the search.
+
+        A match keeps that state of the index in memory for as long as it lives.
+
+        Returns
+        -------
+        Explanation
+            Its ``score`` equals ``match.score`` to the last bit.
+
+        Raises
+        ------
+        OptionError
+            The match was made by hand, unpickled, read from JSON, or found without an index.
+
+        Examples
+        --------
+        >>> from hyrecall.memory import MemorySync
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+        ...     kept = memory.remember("Tea at four", user_id="ann")
+        ...     match = memory.search("tea", user_id="ann")[0]
+        ...     match.explain().score == match.score
+        True
+        """
+        return self._origin.explain()
