@@ -59,8 +59,8 @@ PYTHON_ONLY_IN = {
 # Modules that have nothing to do with Arrow, so that they can be read without it.
 WITHOUT_PYARROW = {
     "__init__", "_text_functions", "analyzer", "arguments", "errors", "explain", "explain_text",
-    "explanation", "filters", "matrices", "plot", "predicates", "queries", "rich_tables",
-    "runtime", "scoring", "tensors", "text_tables", "vectors",
+    "explanation", "filters", "hit_tables", "matrices", "plot", "predicates", "queries",
+    "rich_tables", "runtime", "scoring", "tensors", "text_tables", "vectors",
 }  # fmt: skip
 # The modules of hyrecall.memory, lowest first: one imports only those of the lines above its own.
 MEMORY_RANKS = (

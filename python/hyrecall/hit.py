@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
-from hyrecall import rich_tables
+from hyrecall import hit_tables, rich_tables
 from hyrecall.arguments import place_in
 from hyrecall.explain import explain
 from hyrecall.explanation import Explanation
@@ -78,8 +78,8 @@ class QueryHits(Sequence["Hit"]):
         return [] if around is None else list(around.related[self.query])
 
     def __repr__(self) -> str:
-        """Show the hits, a line each."""
-        return "\n".join(repr(hit) for hit in self[:10]) or "no hits"
+        """Show the first hits as a table, at most 80 columns wide."""
+        return "\n".join(line.text for line in hit_tables.query_lines(self))
 
     def __rich__(self) -> Any:
         """Show the hits as a table, where rich is installed."""

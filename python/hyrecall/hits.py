@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hyrecall import rich_tables
+from hyrecall import hit_tables, rich_tables
 from hyrecall.arguments import place_in
 from hyrecall.arm_texts import join_texts
 from hyrecall.arrow_values import python_values
@@ -295,11 +295,8 @@ class Hits:
         return self._lists[kind, name]
 
     def __repr__(self) -> str:
-        """Show the first hits of the first queries."""
-        arms = ", ".join(self.trace.arms)
-        lines = [f"<Hits: {len(self)} queries, {self.n_hits} hits, arms {arms}>"]
-        lines += [f"[{q}] {self[q]!r}" for q in range(min(len(self), 3))]
-        return "\n".join(lines + (["..."] if len(self) > 3 else []))
+        """Show the first hits as a table, at most 80 columns wide."""
+        return "\n".join(line.text for line in hit_tables.batch_lines(self))
 
     def __rich__(self) -> Any:
         """Show the hits of the first queries as tables, where rich is installed."""

@@ -1,48 +1,55 @@
-"""Hits as tables of rich: what a notebook or a terminal shows of them.
+"""Hits as rich shows them, in a terminal or a notebook: the tables of ``print``, in full width.
 
-Stored text is data, so every cell is a Text: a str would be read as markup.
+Stored text is data, so every line is a Text: a str would be read as markup.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from hyrecall import hit_tables
+
 if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
+    from rich.text import Text
+
     from hyrecall.hits import Hits, QueryHits
+    from hyrecall.text_tables import Line
 
-__all__ = ["of_batch", "of_query"]
+__all__ = ["Lines", "of_batch", "of_query", "styled"]
 
-_SHOWN_QUERIES = 3
-_SHOWN_TEXT = 160  # characters
+_STYLES = {"heading": "bold", "key": "cyan", "mark": "bold yellow", "faint": "dim"}
+
+
+class Lines:
+    """Lines that are laid out when rich says how wide they may be."""
+
+    def __init__(self, lay_out: Callable[[int], Iterable[Line]]) -> None:
+        """Take what gives the lines for a width."""
+        self._lay_out = lay_out
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        """Give the lines as texts."""
+        for line in self._lay_out(options.max_width):
+            yield styled(line)
+
+
+def styled(line: Line) -> Text:
+    """Return a line with its styles as rich has them."""
+    from rich.text import Text
+
+    shown = Text(line.text, no_wrap=True, overflow="ignore")
+    for begin, end, style in line.spans:
+        shown.stylize(_STYLES[style], begin, end)
+    return shown
 
 
 def of_batch(hits: Hits) -> Any:
-    """Show the first queries of a batch, and how many there are."""
-    from rich.console import Group
-    from rich.text import Text
-
-    shown = [of_query(one) for one in hits[:_SHOWN_QUERIES]]
-    rest = [Text("...")] if len(hits) > _SHOWN_QUERIES else []
-    return Group(Text(f"{len(hits)} queries, {hits.n_hits} hits"), *shown, *rest)
+    """Show the first hits of a batch, and how many there are."""
+    return Lines(lambda width: hit_tables.batch_lines(hits, width=width))
 
 
 def of_query(hits: QueryHits) -> Any:
-    """Show the hits of a query: rank, key, scores, and the first text where it is stored."""
-    from rich.table import Table
-    from rich.text import Text
-
-    arms, schema = hits._hits.trace.arms, hits._hits._facts.schema
-    text = next(iter(schema.text_columns), None)
-    table = Table(title=Text(f"query {hits.query}"))
-    for name in ("rank", "key", "score", *(f"{arm}_score" for arm in arms)):
-        table.add_column(Text(name), justify="left" if name == "key" else "right")
-    if text in schema.row_columns:
-        table.add_column(Text("text"), overflow="fold")
-    for hit in hits:
-        parts = [hit.arm_score(arm) for arm in arms]
-        shown = ["" if part is None else f"{part:.4f}" for part in parts]
-        cells = [str(hit.rank), str(hit.key), f"{hit.score:.6f}", *shown]
-        if text in schema.row_columns:
-            cells.append("" if hit[text] is None else hit[text][:_SHOWN_TEXT])
-        table.add_row(*map(Text, cells))
-    return table
+    """Show the first hits of a query."""
+    return Lines(lambda width: hit_tables.query_lines(hits, width=width))

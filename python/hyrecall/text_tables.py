@@ -177,7 +177,9 @@ def _breaks(text: str, width: int, later: int) -> Iterator[tuple[int, int]]:
         begin, width = following, later
 
 
-def table(columns: Sequence[Column], rows: Sequence[Row], *, width: int) -> list[Line]:
+def table(
+    columns: Sequence[Column], rows: Sequence[Row], *, width: int, keep: int = 2
+) -> list[Line]:
     """Lay out rows in columns.
 
     Parameters
@@ -185,7 +187,9 @@ def table(columns: Sequence[Column], rows: Sequence[Row], *, width: int) -> list
     columns : sequence of Column
     rows : sequence of Row
     width : int
-        Columns of the terminal. Only a cell of the first two columns may make a line longer: names
+        Columns of the terminal.
+    keep : int, default 2
+        Columns that never go beneath their row, so that only they may make a line too long: names
         and ids are never cut.
 
     Returns
@@ -197,7 +201,7 @@ def table(columns: Sequence[Column], rows: Sequence[Row], *, width: int) -> list
         max(width_of(one) for one in (column.name, *(row.cells[at] for row in rows)))
         for at, column in enumerate(columns)
     ]
-    n_shown = min(2, len(columns))
+    n_shown = min(keep, len(columns))
     while n_shown < len(columns) and _total(widths[: n_shown + 1]) <= width:
         n_shown += 1
     if columns[-1].wraps and len(columns) - n_shown <= (1 if len(columns) > 2 else 0):

@@ -1,5 +1,6 @@
 """A list of recipes, one per query: each query is answered as if it were alone."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -153,9 +154,8 @@ def test_it_is_a_sequence_of_the_queries_hits(hits: hr.Hits) -> None:
     assert [hit.rank for hit in one[1:3]] == [2, 3]
     assert one[-1].key == one.keys[-1]
     lines = repr(hits).splitlines()
-    assert lines[0].startswith(f"<Hits: 24 queries, {hits.n_hits} hits, arms ")
-    assert lines[-1] == "..."
-    assert repr(hits[2]) in repr(hits)
+    assert lines[0] == f"24 queries, {hits.n_hits} hits"
+    assert lines[-1] == f"... {hits.n_hits - 20} more hits"
 
 
 def test_the_trace_covers_all_parts(hits: hr.Hits) -> None:
@@ -213,8 +213,11 @@ def test_rich_shows_each_query_with_its_arms(here: World) -> None:
         console.print(hits)
     shown = console.export_text()
     assert f"4 queries, {hits.n_hits} hits" in shown
-    for query, column in enumerate(("v_score", "text_score", "hints_score")):
-        table = shown.split(f"query {query}")[1].split("query")[0]
-        assert column in table
-    assert "hints_score" not in shown.split("query 1")[1].split("query 2")[0]
-    assert shown.rstrip().endswith("...")
+    lines = shown.splitlines()
+    assert lines[1].split() == ["query", "rank", "key", "score", "BM25", "cosine", "hints", "user"]
+    rows = [line.split() for line in lines if re.match(r" +\d+ +\d+ ", line)]
+    for query, computed in ((0, {"BM25", "cosine"}), (1, {"BM25"}), (2, {"hints"})):
+        for row in (row for row in rows if row[0] == str(query)):
+            parts = re.findall(r"(-?\d+\.\d+ (?:#\d+|-)|-)(?= |$)", " ".join(row[4:-1]))
+            given = zip(("BM25", "cosine", "hints"), parts, strict=True)
+            assert {arm for arm, part in given if part != "-"} <= computed
