@@ -59,14 +59,14 @@ PYTHON_ONLY_IN = {
 # Modules that have nothing to do with Arrow, so that they can be read without it.
 WITHOUT_PYARROW = {
     "__init__", "_text_functions", "analyzer", "arguments", "errors", "explain", "explain_text",
-    "explanation", "filters", "hit_tables", "matrices", "plot", "predicates", "queries",
+    "explanation", "filters", "hit_tables", "keywords", "matrices", "plot", "predicates", "queries",
     "rich_tables", "runtime", "scoring", "tensors", "text_tables", "vectors",
 }  # fmt: skip
 # The modules of hyrecall.memory, lowest first: one imports only those of the lines above its own.
 MEMORY_RANKS = (
     {"fields", "origin"},
     {"types", "degradation", "faults", "lock", "schema", "sound", "header"},
-    {"losses", "connecting"},
+    {"losses", "connecting", "given_fields"},
     {"database"},
     {"in_memory"},
     {"cells"},
@@ -97,7 +97,7 @@ MEMORY_RANKS = (
 # What knows the durable store: itself, the faces, and the root, which gives its names when asked.
 MAY_IMPORT_MEMORY = {"memory", "cli", "__init__"}
 # What an embedder may know of the rest of the package.
-EMBED_MAY_IMPORT = {"embed", "errors", "arguments", "threads"}
+EMBED_MAY_IMPORT = {"embed", "errors", "arguments", "keywords", "threads"}
 FORBIDDEN_CALLS = re.compile(
     r"\b(eval|exec)\(|torch\.load|allow_pickle=True|np\.load\((?![^)]*allow_pickle=False)|__reduce__|__setstate__"
 )

@@ -25,6 +25,7 @@ from hyrecall.errors import (
     StoreError,
     StoreFormatError,
     StoreNotFoundError,
+    UnknownOptionError,
     WriterBusyError,
 )
 from hyrecall.expansion import Context, SharedTags
@@ -127,6 +128,7 @@ __all__ = [
     "Token",
     "TokenFunction",
     "Trace",
+    "UnknownOptionError",
     "Vector",
     "WeightedSum",
     "WriterBusyError",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hyrecall.arguments import check_unicode
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.keywords import check_keywords
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -18,6 +19,7 @@ SNOWBALL = "snowball:"
 Batch = Callable[[list[str]], Sequence[Sequence[str]]]
 
 
+@check_keywords
 @dataclass(frozen=True)
 class TokenFunction:
     """A callable from one token to the terms that stand for it, on top of a preset.

@@ -21,6 +21,7 @@ from hyrecall._text_functions import (
     take_stopwords,
 )
 from hyrecall.errors import OptionError, error
+from hyrecall.keywords import check_keywords
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -55,6 +56,7 @@ class Token:
         return f"{self.term!r}@{self.position}"
 
 
+@check_keywords
 class Analyzer:
     """How text becomes terms; frozen, hashable, and equal to another with the same ``hash``.
 

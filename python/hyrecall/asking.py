@@ -11,11 +11,13 @@ from hyrecall.expansion import Expansion
 from hyrecall.filter_expression import FilterLike
 from hyrecall.hit import QueryHits
 from hyrecall.hits import Hits
+from hyrecall.keywords import check_keywords, same_arguments
 from hyrecall.plan import Floors, IndexFacts, Options, Texts
+from hyrecall.queries import TextQuery
 from hyrecall.recall import batch_of_one, run_recall
 from hyrecall.recipe import Recipe
 from hyrecall.recipe_recall import recall_by_recipe
-from hyrecall.scope import scope_entries
+from hyrecall.scope import check_no_list, scope_entries
 from hyrecall.scoring import BM25, Above, Fusion
 from hyrecall.segments import State
 from hyrecall.session import Session
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Asking"]
 
 
+@check_keywords
 class Asking:
     """The reading side of :class:`hyrecall.Index`."""
 
@@ -137,7 +140,29 @@ class Asking:
         return run_recall(self._facts, state, self._device, options, columns=columns, now=now)
 
     def recall_one(
-        self, *, text: object = None, vector: object = None, **options: Any
+        self,
+        *,
+        text: TextQuery | Mapping[str, TextQuery | None] | None = None,
+        vector: object = None,
+        scope: object = None,
+        filter: FilterLike | None = None,  # noqa: A002
+        limit: int = 10,
+        offset: int = 0,
+        depth: int = 100,
+        fusion: Fusion | None = None,
+        min_score: Floors = None,
+        min_fused: float | Above | None = None,
+        bm25: BM25 | Mapping[str, BM25] | None = None,
+        normalize: bool = False,
+        arms: Sequence[Arm] | Arm = (),
+        candidates: Mapping[str, Any] | None = None,
+        shaping: Sequence[Stage] | Stage = (),
+        session: Session | None = None,
+        expansion: Sequence[Expansion] | Expansion = (),
+        graphs: Mapping[str, Graph] | None = None,
+        recipe: Recipe | None = None,
+        columns: Sequence[str] = (),
+        now: datetime | None = None,
     ) -> QueryHits:
         """Answer one query.
 
@@ -145,15 +170,32 @@ class Asking:
         ----------
         text : str or typed query or mapping of str to those, optional
         vector : array or mapping of str to array, shape (dim,), optional
-        **options
-            As in :meth:`recall`, errors too; ``scope`` is one scope, never a list.
+        scope : cell or Scope, optional
+            One scope, never a list.
+        candidates : mapping of str to object, optional
+            What each :class:`hyrecall.arms.Listed` lists for the query.
+        filter, limit, offset, depth, fusion, min_score, min_fused, bm25, normalize, arms, shaping
+            As in :meth:`recall`, errors too.
+        session, expansion, graphs, recipe, columns, now
+            As in :meth:`recall`, errors too.
         """
-        return self.recall(**batch_of_one(text, vector, options))[0]
+        check_no_list(scope)
+        # Candidates of another type are refused by recall.
+        lists = batch_of_one(candidates) if isinstance(candidates, Mapping) else candidates
+        return self.recall(
+            text=batch_of_one(text), vectors=batch_of_one(vector), scope=scope, filter=filter,
+            limit=limit, offset=offset, depth=depth, fusion=fusion, min_score=min_score,
+            min_fused=min_fused, bm25=bm25, normalize=normalize, arms=arms, candidates=lists,
+            shaping=shaping, session=session, expansion=expansion, graphs=graphs, recipe=recipe,
+            columns=columns, now=now,
+        )[0]  # fmt: skip
 
+    @same_arguments(recall)
     async def arecall(self, **options: Any) -> Hits:
         """Answer as :meth:`recall` does, off the event loop."""
         return await off_loop(self.recall, options)
 
+    @same_arguments(recall_one)
     async def arecall_one(self, **options: Any) -> QueryHits:
         """Answer as :meth:`recall_one` does, off the event loop."""
         return await off_loop(self.recall_one, options)

@@ -40,9 +40,17 @@ __all__ = [
     "StoreError",
     "StoreFormatError",
     "StoreNotFoundError",
+    "UnknownOptionError",
     "WriterBusyError",
     "error",
 ]
+
+
+class UnknownOptionError(OptionError, TypeError):
+    """A call has no option of this name; the message says which one is meant.
+
+    A TypeError too, as Python raises it for an unexpected keyword.
+    """
 
 
 class WriterBusyError(HyrecallError, RuntimeError):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from hyrecall.errors import DTypeError, error
+from hyrecall.keywords import check_keywords
 from hyrecall.shaping.checks import column_name, integer
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ __all__ = ["Around", "Context", "Expansion", "SharedTags", "expand", "read_expan
 MOST_BESIDE = 1000
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Context:
     """The neighbours of the first hits, none of them a hit: ``hit.context``.
@@ -54,6 +56,7 @@ class Context:
         object.__setattr__(self, "n", integer("n", self.n, 1, MOST_BESIDE))
 
 
+@check_keywords
 @dataclass(frozen=True)
 class SharedTags:
     """Documents that share tags with the hits, none of them a hit: ``hits[q].related``.

@@ -7,6 +7,7 @@ value to match, and ``~`` and :class:`NoneOf` are plain complements, so they *do
 from typing import Any, Final, Literal, NoReturn
 
 from hyrecall.errors import OptionError, error
+from hyrecall.keywords import check_keywords
 from hyrecall.predicates import (
     AllOf,
     Between,
@@ -25,6 +26,7 @@ _MAX_DEPTH: Final = 100
 _Op = Literal["test", "and", "or", "not"]
 
 
+@check_keywords
 class Filter:
     """Predicates on attribute columns, all of which must hold; none at all matches every row.
 

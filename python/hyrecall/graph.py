@@ -19,6 +19,7 @@ from hyrecall.graph_reads import GraphReads
 from hyrecall.graph_schema import GraphSchema
 from hyrecall.graph_states import BoundGraph
 from hyrecall.index import Index
+from hyrecall.keywords import check_keywords
 from hyrecall.plan import IndexFacts
 from hyrecall.scope import scope_entries
 from hyrecall.scoring import BM25
@@ -49,6 +50,7 @@ class Neighbour:
     score: float
 
 
+@check_keywords
 class Graph(GraphReads):
     """Edges and hyperedges between the documents of an index.
 

@@ -11,10 +11,12 @@ import pyarrow.compute as pc
 
 from hyrecall.arms.listed import read_keys
 from hyrecall.index import Index
+from hyrecall.keywords import check_keywords
 
 __all__ = ["GraphReads"]
 
 
+@check_keywords
 class GraphReads:
     """An index of edges over an index of nodes."""
 

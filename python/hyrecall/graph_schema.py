@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from hyrecall.arrow_checks import check_column
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.keywords import check_keywords
 from hyrecall.schema import Schema, Text
 
 __all__ = ["GraphSchema"]
@@ -18,6 +19,7 @@ MADE_COLUMN = "participants"
 """The list column that two columns of ends become."""
 
 
+@check_keywords
 @dataclass(frozen=True, kw_only=True)
 class GraphSchema:
     """Say what the columns of a table of edges are for.

@@ -10,6 +10,7 @@ from hyrecall import hit_tables, rich_tables
 from hyrecall.arguments import place_in
 from hyrecall.explain import explain
 from hyrecall.explanation import Explanation
+from hyrecall.keywords import check_keywords
 
 if TYPE_CHECKING:
     from hyrecall.arms.tags import Related
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Hit", "QueryHits"]
 
 
+@check_keywords
 class QueryHits(Sequence["Hit"]):
     """The hits of one query, best first: a sequence of :class:`Hit`.
 

@@ -19,6 +19,7 @@ from hyrecall.arrow_values import python_values
 from hyrecall.errors import OptionError, error
 from hyrecall.expansion import Around
 from hyrecall.hit import Hit, QueryHits
+from hyrecall.keywords import check_keywords
 from hyrecall.plan import IndexFacts, Plan
 from hyrecall.reply_arrays import only_queries
 from hyrecall.schema import STAGE_COLUMNS
@@ -33,6 +34,7 @@ def _stage_array(values: npt.NDArray[Any]) -> pa.Array:
     return pa.array(values, from_pandas=True)
 
 
+@check_keywords
 class Hits:
     """The hits of a batch, ordered by (query, rank); ``hits[i]`` are those of query i.
 

@@ -14,6 +14,7 @@ from hyrecall.arguments import read_path, whole
 from hyrecall.asking import Asking
 from hyrecall.errors import DTypeError, OptionError, WriterBusyError, error
 from hyrecall.files import Opening, is_current, open_index
+from hyrecall.keywords import check_keywords
 from hyrecall.lineage import Lineage
 from hyrecall.placing import place, settle_on
 from hyrecall.plan import IndexFacts
@@ -26,6 +27,7 @@ from hyrecall.segments import State, describe
 __all__ = ["Index"]
 
 
+@check_keywords
 class Index(Asking):
     """A scoped hybrid index: BM25 and cosine over one table, fused.
 

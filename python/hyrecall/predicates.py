@@ -7,6 +7,7 @@ import numpy as np
 
 from hyrecall.arguments import listed, plain
 from hyrecall.errors import OptionError, error
+from hyrecall.keywords import check_keywords
 
 __all__ = [
     "AllOf",
@@ -82,6 +83,7 @@ class AnyOf(Predicate):
         return repr(list(self.values))
 
 
+@check_keywords
 class Between(Predicate):
     """Match values from a first to a last one, both included: ``name=Between("a", "f")``.
 
@@ -112,6 +114,7 @@ class Between(Predicate):
         return super().__repr__() if _are_texts(self.values) else repr(self.values)
 
 
+@check_keywords
 class NoneOf(Predicate):
     """Match rows that hold none of the values: ``lang=NoneOf("de", "fr")``.
 
@@ -128,6 +131,7 @@ class NoneOf(Predicate):
     __slots__ = ()
 
 
+@check_keywords
 class AllOf(Predicate):
     """Match rows of a list column that hold each of the values: ``labels=AllOf("x", "y")``.
 
@@ -143,6 +147,7 @@ class AllOf(Predicate):
     __slots__ = ()
 
 
+@check_keywords
 class IsNull(Predicate):
     """Match rows without a value. An empty list and a NaN are values.
 
@@ -160,6 +165,7 @@ class IsNull(Predicate):
         super().__init__()
 
 
+@check_keywords
 class NotNull(Predicate):
     """Match rows with a value. An empty list and a NaN are values.
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from hyrecall.arguments import plain, whole
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.keywords import check_keywords
 
 __all__ = ["All", "Any", "Boost", "Phrase", "Prefix", "TextQuery", "lower", "words_of"]
 
@@ -16,6 +17,7 @@ _MAX_BOOST = 2.0**20
 _MAX_NESTING = 32  # queries are lowered, compiled and matched by recursion
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Phrase:
     """Documents that hold the tokens of a text at consecutive positions.
@@ -58,6 +60,7 @@ class Phrase:
         object.__setattr__(self, "slop", slop)
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Prefix:
     """Documents with a term that starts with the (one) token of a text.
@@ -105,6 +108,7 @@ class _Group:
         return f"{type(self).__name__}({', '.join(map(repr, self.queries))})"
 
 
+@check_keywords
 class All(_Group):
     """Documents that match every part; each word of a str is a part.
 
@@ -125,6 +129,7 @@ class All(_Group):
     """
 
 
+@check_keywords
 class Any(_Group):
     """Documents that match at least one part; a plain str means the same for its words.
 
@@ -140,6 +145,7 @@ class Any(_Group):
     """
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Boost:
     """A query whose terms count ``factor`` times.

@@ -24,7 +24,6 @@ from hyrecall.pools import Piece
 from hyrecall.queries import words_of
 from hyrecall.reply_arrays import Arrays, join_pieces, only_queries
 from hyrecall.request import make_plan
-from hyrecall.scope import check_no_list
 from hyrecall.segments import State
 from hyrecall.shaping import RerankBy
 from hyrecall.trace import Trace
@@ -38,20 +37,11 @@ SHAPED_QUERIES = 512
 """The same where stages run: they hold the whole pools, with the columns they read."""
 
 
-def batch_of_one(text: object, vector: object, options: dict[str, Any]) -> dict[str, Any]:
-    """Turn recall_one()'s arguments into recall()'s."""
-    check_no_list(options.get("scope"))
-    if "vectors" in options:
-        raise TypeError("recall_one() got an unexpected keyword argument 'vectors'; use vector=")
-    batch = dict(options)
-    if isinstance(options.get("candidates"), Mapping):  # anything else is refused by its type
-        batch["candidates"] = {name: [one] for name, one in options["candidates"].items()}
-    if text is not None:
-        batch["text"] = {a: [t] for a, t in text.items()} if isinstance(text, Mapping) else [text]
-    if vector is not None:
-        one = {a: [v] for a, v in vector.items()} if isinstance(vector, Mapping) else [vector]
-        batch["vectors"] = one
-    return batch
+def batch_of_one(one: Any) -> Any:
+    """Return what is given for one query as a batch takes it: a list of one, by name if named."""
+    if isinstance(one, Mapping):
+        return {name: [value] for name, value in one.items()}
+    return None if one is None else [one]
 
 
 def run_recall(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 from hyrecall.arguments import one_of
 from hyrecall.arms.edges import EdgeLexical
@@ -14,6 +14,7 @@ from hyrecall.arms.regex import Edges, Regex, without_edges
 from hyrecall.arms.tags import Tags
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 from hyrecall.expansion import Context, Expansion, SharedTags, read_expansion
+from hyrecall.keywords import check_keywords
 from hyrecall.recipe_parts import Dense, Fill, Lexical, Tables, TieBreak, plain_floor
 from hyrecall.scoring import BM25, DBSF, RRF, Above, Fusion, Max, WeightedSum
 from hyrecall.shaping import MMR, Budget, Stage, check_stages
@@ -29,6 +30,31 @@ More: TypeAlias = Regex | EdgeLexical | Tags | Newest | Listed
 _MORE = "Regex, EdgeLexical, Tags, Newest and Listed"
 
 
+class RecipeSettings(TypedDict, total=False):
+    """The settings of a :class:`Recipe`, each of which may be left out."""
+
+    name: str
+    arms: tuple[Arm, ...]
+    fusion: Fusion
+    more: tuple[More, ...]
+    on_no_match: tuple[More, ...]
+    shaping: tuple[Stage, ...]
+    expansion: tuple[Expansion, ...]
+    fill: Fill | None
+    tie_break: tuple[TieBreak, ...]
+    depth: int
+    on_empty: OnEmpty
+    normalize: bool
+    min_fused: float | Above | None
+    analyzer: str | None
+    fuse_one_arm: bool
+    semantic: Literal["default", "opt-in"]
+    budget_mmr: MMR | None
+    tables: Tables | None
+    exact: bool
+
+
+@check_keywords
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """How to recall, as plain data.
@@ -184,8 +210,14 @@ class Recipe:
         """Whether a token budget bounds its lists; nothing fills them then."""
         return any(isinstance(stage, Budget) and stage.bounds for stage in self.shaping)
 
-    def replace(self, **changes: Any) -> Recipe:
-        """Give the recipe with some settings changed."""
+    def replace(self, **changes: Unpack[RecipeSettings]) -> Recipe:
+        """Return the recipe with some settings changed.
+
+        Parameters
+        ----------
+        **changes
+            Settings of :class:`Recipe`.
+        """
         return replace(self, **changes)
 
     def without_graphs(self) -> Recipe:

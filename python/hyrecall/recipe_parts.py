@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias, get_args
 
 from hyrecall.arguments import number, one_of
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.keywords import check_keywords
 from hyrecall.scoring import BM25, Above, Scale
 from hyrecall.shaping.checks import boolean, column_name, integer, names, plain_values
 
@@ -27,6 +28,7 @@ def plain_floor(argument: str, floor: object) -> float | Above | None:
     return number(argument, floor, -math.inf, math.inf, wish)
 
 
+@check_keywords
 @dataclass(frozen=True, kw_only=True)
 class Lexical:
     """The text arms of an index in a recipe.
@@ -77,6 +79,7 @@ class Lexical:
             raise error(DTypeError, "bm25", "an hr.BM25", repr(self.bm25))
 
 
+@check_keywords
 @dataclass(frozen=True, kw_only=True)
 class Dense:
     """The vector arms of an index in a recipe.
@@ -112,6 +115,7 @@ def _check_arm(arm: Lexical | Dense) -> None:
     object.__setattr__(arm, "min_score", plain_floor("min_score", arm.min_score))
 
 
+@check_keywords
 @dataclass(frozen=True)
 class TieBreak:
     """A column that decides between equal fused scores.
@@ -145,6 +149,7 @@ class TieBreak:
             raise error(OptionError, "prefer", "prefer or descending, not both", "both")
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Tables:
     """Arms for each table: every arm runs once over the rows of each, with ranks of its own.
@@ -191,6 +196,7 @@ class Tables:
         return (*self.names, OTHER_TABLE)
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Fill:
     """What fills a list below offset + limit: the newest documents of the query's scope.

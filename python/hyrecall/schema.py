@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 from hyrecall.arguments import check_unicode, is_one_of
 from hyrecall.errors import OptionError, error
+from hyrecall.keywords import check_keywords
 
 if TYPE_CHECKING:
     from hyrecall.analyzer import Analyzer
@@ -29,6 +30,7 @@ RESULT_COLUMNS = ("query", "rank", "key", "score", "origin", *STAGE_COLUMNS)
 """Names reserved in result tables; `<arm>_score` and `<arm>_rank` join them for each arm."""
 
 
+@check_keywords
 @dataclass(frozen=True, init=False, repr=False)
 class Text:
     """A lexical arm over one or several text columns.
@@ -76,6 +78,7 @@ class Text:
         return f"Text({', '.join([*map(repr, self.columns), *shown])})"
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Vector:
     """A dense arm over one vector column.
@@ -115,6 +118,7 @@ TextArms: TypeAlias = "str | Text | Mapping[str, str | Text] | Sequence[Any] | N
 VectorArms: TypeAlias = "str | Vector | Mapping[str, str | Vector] | Sequence[Any] | None"
 
 
+@check_keywords
 @dataclass(frozen=True, kw_only=True)
 class Schema:
     """Say what the columns of a table are for.

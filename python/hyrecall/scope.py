@@ -14,6 +14,7 @@ import pyarrow as pa
 from hyrecall import _core
 from hyrecall.arguments import items_of, listed, plain
 from hyrecall.errors import OptionError, ScopeError, ShapeError, error
+from hyrecall.keywords import check_keywords
 
 __all__ = [
     "ANY",
@@ -58,6 +59,7 @@ def encode_part(value: object, name: str, kind: pa.DataType, argument: str = "sc
     raise error(ScopeError, argument, f"{wish} or None for {name}", got)
 
 
+@check_keywords
 @dataclass(frozen=True, init=False)
 class Scope:
     """The set of cells one query may see.

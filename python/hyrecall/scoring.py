@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from hyrecall.arguments import is_one_of, number, one_of
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.keywords import check_keywords
 
 __all__ = ["BM25", "DBSF", "RRF", "Above", "Fusion", "Max", "WeightedSum", "read_floor"]
 
@@ -17,6 +18,7 @@ _DEFAULT_K1 = dict.fromkeys(get_args(Variant), 1.2) | {"okapi": 1.5}
 _DEFAULT_DELTA = {"bm25+": 1.0, "bm25l": 0.5}
 
 
+@check_keywords
 @dataclass(frozen=True)
 class BM25:
     """A BM25 variant and its constants.
@@ -94,6 +96,7 @@ class BM25:
         return self.variant, self.k1, self.b, self.delta or 0.0
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Above:
     """A floor that a score must exceed, not just reach.
@@ -147,6 +150,7 @@ def _complete(complete: object) -> bool:
     return complete
 
 
+@check_keywords
 @dataclass(frozen=True, init=False)
 class RRF:
     """Reciprocal rank fusion: each arm adds weight / (rank_constant + rank), rank from 1.
@@ -241,6 +245,7 @@ def _scales(normalize: object) -> Scale | tuple[tuple[str, Scale], ...]:
     return only
 
 
+@check_keywords
 @dataclass(frozen=True, init=False)
 class _ScoreFusion:
     weights: tuple[tuple[str, float], ...] | None
@@ -266,6 +271,7 @@ class _ScoreFusion:
         return self.normalize
 
 
+@check_keywords
 @dataclass(frozen=True, init=False)
 class WeightedSum(_ScoreFusion):
     """Fusion by the weighted sum of the arms' scores.
@@ -327,6 +333,7 @@ class WeightedSum(_ScoreFusion):
         object.__setattr__(self, "balance", balance)
 
 
+@check_keywords
 class Max(_ScoreFusion):
     """Fusion by the largest weighted score of an arm; options, errors as :class:`WeightedSum`.
 
@@ -339,6 +346,7 @@ class Max(_ScoreFusion):
     """
 
 
+@check_keywords
 @dataclass(frozen=True, init=False)
 class DBSF:
     """Distribution-based score fusion: the weighted sum of scores in standard deviations.
@@ -385,11 +393,3 @@ class DBSF:
 
 
 Fusion: TypeAlias = RRF | WeightedSum | Max | DBSF
-
-
-def fusion_to_dict(fusion: Fusion) -> dict[str, Any]:
-    """Give a fusion as plain data, for traces."""
-    fields = {name: getattr(fusion, name) for name in type(fusion).__dataclass_fields__}
-    if fields["weights"] is not None:
-        fields["weights"] = dict(fields["weights"])
-    return {"kind": type(fusion).__name__, **fields}

@@ -10,6 +10,7 @@ from typing import Any
 from hyrecall.ages import utc
 from hyrecall.arguments import listed, plain, whole
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.keywords import check_keywords
 
 __all__ = ["Session"]
 
@@ -18,6 +19,7 @@ LONGEST = timedelta(hours=24)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Session:
     """The documents that a conversation got, for :class:`hyrecall.SessionSignals`.

@@ -133,7 +133,8 @@ def faults_of_construction(kind: type) -> Iterator[str]:
     yield from (f"no {name}" for name in sorted(wanted - either))
     yield from (f"{name} is none" for name in sorted(parameters - wanted))
     made_by = (vars(kind).get(name) for name in ("__init__", "__post_init__"))
-    written = (one for one in made_by if one and one.__code__.co_filename != "<string>")
+    plain = [inspect.unwrap(one) for one in made_by if one]
+    written = (one for one in plain if one.__code__.co_filename != "<string>")
     if any(map(raises_itself, written)) and "Raises" not in said:
         yield "no Raises"
     if not are_errors(names(said.get("Raises", ""))):

@@ -12,6 +12,12 @@ import hyrecall as hr
 from docs.docstrings import faults
 from hyrecall import evaluate
 
+RECALL = (
+    *("self", "*", "text", "vectors", "scope", "filter", "limit", "offset", "depth", "fusion"),
+    *("min_score", "min_fused", "bm25", "normalize", "arms", "candidates"),
+    *("shaping", "session", "expansion", "graphs", "recipe", "columns", "now"),
+)
+RECALL_ONE = tuple("vector" if name == "vectors" else name for name in RECALL)
 INDEX = {
     "build": (
         "table",
@@ -25,14 +31,10 @@ INDEX = {
         "first_seq",
         "progress",
     ),
-    "recall": (
-        *("self", "*", "text", "vectors", "scope", "filter", "limit", "offset", "depth", "fusion"),
-        *("min_score", "min_fused", "bm25", "normalize", "arms", "candidates"),
-        *("shaping", "session", "expansion", "graphs", "recipe", "columns", "now"),
-    ),
-    "recall_one": ("self", "*", "text", "vector", "**options"),
-    "arecall": ("self", "**options"),
-    "arecall_one": ("self", "**options"),
+    "recall": RECALL,
+    "recall_one": RECALL_ONE,
+    "arecall": RECALL,
+    "arecall_one": RECALL_ONE,
     "add": ("self", "table", "*", "vectors", "progress"),
     "upsert": ("self", "table", "*", "vectors", "progress"),
     "delete": ("self", "keys", "*", "scope"),
@@ -246,6 +248,7 @@ def test_every_error_is_also_the_builtin_that_a_caller_expects() -> None:
         "ShapeError": ValueError,
         "DTypeError": TypeError,
         "OptionError": ValueError,
+        "UnknownOptionError": TypeError,
         "ScopeError": LookupError,
         "KeyConflictError": ValueError,
         "WriterBusyError": RuntimeError,

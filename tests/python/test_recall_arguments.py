@@ -363,10 +363,10 @@ def test_recall_one_refuses_by_name(
 
 
 def test_recall_one_takes_no_vectors_and_no_unknown_option(index: hr.Index) -> None:
-    with pytest.raises(TypeError, match=r"vectors.*use vector="):
-        index.recall_one(vectors=ONE, scope="ana")
-    with pytest.raises(TypeError, match="top_k"):
-        index.recall_one(text="tea", scope="ana", top_k=3)
+    with pytest.raises(TypeError, match=r"did you mean vector=\?\), got 'vectors'"):
+        index.recall_one(vectors=ONE, scope="ana")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"did you mean limit=\?\), got 'top_k'"):
+        index.recall_one(text="tea", scope="ana", top_k=3)  # type: ignore[call-arg]
 
 
 def test_recall_one_is_the_batch_of_one(index: hr.Index, many: hr.Index) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from hyrecall.arms.batch import Batch, Candidates, from_entries, read_arm_name
+from hyrecall.keywords import check_keywords
 from hyrecall.segments import document_numbers
 from hyrecall.shaping.checks import integer
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["EdgeLexical"]
 
 
+@check_keywords
 @dataclass(frozen=True)
 class EdgeLexical:
     """BM25 over the texts of a graph's edges, credited to the documents that take part in them.

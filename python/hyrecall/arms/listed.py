@@ -13,6 +13,7 @@ import pyarrow as pa
 from hyrecall import _core
 from hyrecall.arms.batch import Batch, Candidates, from_entries, read_arm_name
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
+from hyrecall.keywords import check_keywords
 
 if TYPE_CHECKING:
     from hyrecall.plan import IndexFacts
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Listed", "Newest", "newest_rows", "read_keys"]
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Listed:
     """An arm whose candidates the caller gives with each call, as ``candidates={name: ...}``.
@@ -103,6 +105,7 @@ def read_keys(argument: str, keys: Sequence[Any], of: Batch | IndexFacts) -> pa.
         raise error(OptionError, argument, "keys that the index can hold", fault) from None
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Newest:
     """The documents with the largest value of an attribute: the newest by a time column.

@@ -24,6 +24,7 @@ from hyrecall.arms.batch import (
     read_columns,
 )
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.keywords import check_keywords
 from hyrecall.segments import gather
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ Found = tuple[npt.NDArray[Any], ...]  # segment, row, place of the column
 Matcher = Callable[[Any], Any]  # an Arrow column of strings -> which match
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Edges:
     """In :class:`Regex`'s columns: the texts of the edges that a document takes part in.
@@ -56,6 +58,7 @@ class Edges:
     graph: Graph | str
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Regex:
     """Documents with a column in which a pattern is found.

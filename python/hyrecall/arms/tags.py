@@ -14,6 +14,7 @@ from hyrecall.analyzer import Analyzer
 from hyrecall.arguments import one_of
 from hyrecall.arms.batch import Batch, Candidates, plain_texts, read_arm_name
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.keywords import check_keywords
 from hyrecall.segments import gather_column
 from hyrecall.shaping.checks import integer
 
@@ -27,6 +28,7 @@ _PRESETS = ("unicode", "word", "unicode61", "porter")
 MOST_HOPS = 5
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Tags:
     """Documents by the tags that a query names, and by the tags near those.
@@ -113,6 +115,7 @@ class Related:
     values: dict[str, Any]
 
 
+@check_keywords
 def related(
     hits: Hits, column: str, *, n: int = 5, columns: Sequence[str] = ()
 ) -> list[list[Related]]:

@@ -10,6 +10,7 @@ from functools import partial
 
 from hyrecall import threads
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.keywords import check_keywords
 
 __all__ = ["AsyncEmbedder", "from_async"]
 
@@ -111,6 +112,7 @@ class AsyncEmbedder:
         return f"AsyncEmbedder({self.model!r})"
 
 
+@check_keywords
 def from_async(function: _Function, *, model: str, dim: int | None = None) -> AsyncEmbedder:
     """Make an embedder of an async function, such as a method of an async client.
 

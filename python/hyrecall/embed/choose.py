@@ -16,6 +16,7 @@ from hyrecall.embed.http import HttpEmbedder
 from hyrecall.embed.protocol import Embedder
 from hyrecall.embed.static import StaticEmbedder
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
+from hyrecall.keywords import check_keywords
 
 __all__ = ["AUTO", "Auto", "Given", "embedder"]
 
@@ -47,6 +48,7 @@ _LONGEST_TIMEOUT = 3_600.0
 _SHORTEST_TIMEOUT = 0.001
 
 
+@check_keywords
 def embedder(
     given: Given = AUTO,
     environ: Mapping[str, str] | None = None,

@@ -20,6 +20,7 @@ from hyrecall.embed.breaker import Breaker
 from hyrecall.embed.pool import AllHungError, LateError, Pool, PoolClosedError
 from hyrecall.embed.protocol import Embedder, EmbedError, EmbedFault, NoVectors, check_vectors
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.keywords import check_keywords
 
 __all__ = ["Guard", "Off"]
 
@@ -47,6 +48,7 @@ class Off:
     is_choice: bool = False
 
 
+@check_keywords
 class Guard:
     """Ask an embedder so that nothing it does can hurt the one who asks.
 

@@ -10,12 +10,14 @@ import xxhash
 
 from hyrecall.arguments import whole
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.keywords import check_keywords
 
 __all__ = ["HashEmbedder"]
 
 _MOST_DIMS = 65_536
 
 
+@check_keywords
 class HashEmbedder:
     """Give each word a direction drawn from its hash; a text is the sum of its words.
 

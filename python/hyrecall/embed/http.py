@@ -18,6 +18,7 @@ from hyrecall.embed.bounded import BoundedConnection
 from hyrecall.embed.openai_wire import Endpoint, read_reply, request_body
 from hyrecall.embed.protocol import EmbedError, EmbedFault
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.keywords import check_keywords
 
 __all__ = ["HttpEmbedder"]
 
@@ -29,6 +30,7 @@ _MOST_IDLE = 4
 _LONGEST = 3_600.0
 
 
+@check_keywords
 class HttpEmbedder:
     """Embed texts by an endpoint that speaks as OpenAI's does: vLLM, Ollama, llama.cpp, OpenAI.
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.errors import DTypeError, MissingExtraError, error
+from hyrecall.keywords import check_keywords
 
 __all__ = ["StaticEmbedder"]
 
@@ -21,6 +22,7 @@ _PACKAGE = "wordllama"
 _TEXTS_AT_ONCE = 1024  # tokenizer output is large; this keeps it to a few MB
 
 
+@check_keywords
 class StaticEmbedder:
     """Embed texts with the static token vectors that the extra ``[local]`` brings.
 

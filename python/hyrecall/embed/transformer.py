@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from hyrecall.arguments import read_path, whole
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
+from hyrecall.keywords import check_keywords
 
 __all__ = ["TransformerEmbedder"]
 
@@ -22,6 +23,7 @@ Pooling = Literal["mean", "cls", "last"]
 _CONFIG = "config.json"
 
 
+@check_keywords
 class TransformerEmbedder:
     """Embed texts with a transformer whose files lie in a folder.
 

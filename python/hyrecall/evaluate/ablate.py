@@ -12,6 +12,7 @@ from hyrecall.evaluate.data import Dataset
 from hyrecall.evaluate.metrics import MEASURES, Scores
 from hyrecall.evaluate.run import Indexes, score_setting
 from hyrecall.evaluate.settings import Setting, grid, read_setting
+from hyrecall.keywords import check_keywords
 from hyrecall.scoring import RRF, Max, WeightedSum
 
 __all__ = [
@@ -46,6 +47,7 @@ class Study:
     comparisons: tuple[tuple[Comparison, ...], ...]
 
 
+@check_keywords
 def ablate(
     indexes: Indexes,
     dataset: Dataset,

@@ -14,6 +14,7 @@ from hyrecall.arguments import read_path
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.evaluate.compare import Comparison, compare
 from hyrecall.evaluate.metrics import Scores, read_measure
+from hyrecall.keywords import check_keywords
 from hyrecall.output import replaced
 
 __all__ = ["GATE", "Check", "check", "read_baseline", "write_baseline"]
@@ -49,6 +50,7 @@ class Check:
         return fall > _FAR or (fall > _FALL and self.comparison.p_value < _P)
 
 
+@check_keywords
 def write_baseline(path: str | Path, dataset: str, scores: Sequence[Scores]) -> None:
     """Write what settings scored, per query.
 
@@ -90,6 +92,7 @@ def _entry(scores: Scores, measure: str) -> dict[str, Any]:
     return {"mean": round(scores.means[measure], _DIGITS), "values": values}
 
 
+@check_keywords
 def read_baseline(path: str | Path) -> dict[str, Scores]:
     """Read a baseline: setting to its scores.
 
@@ -119,6 +122,7 @@ def _values(given: Mapping[str, Any]) -> Any:
     return values
 
 
+@check_keywords
 def check(scores: Scores, baseline: Mapping[str, Scores]) -> tuple[Check, ...]:
     """Hold a run to the baseline of its name.
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from hyrecall.errors import OptionError, error
 from hyrecall.evaluate.extras import needs_extra
 from hyrecall.evaluate.metrics import Scores
+from hyrecall.keywords import check_keywords
 
 __all__ = [
     "Comparison",
@@ -62,6 +63,7 @@ class Comparison:
     n_queries: int
 
 
+@check_keywords
 def compare(
     before: Scores, after: Scores, *, measures: Sequence[str] | None = None, seed: int = SEED
 ) -> tuple[Comparison, ...]:
@@ -201,6 +203,7 @@ def student_p(differences: Values) -> float | None:
     return float(stats.ttest_1samp(differences, 0.0).pvalue)
 
 
+@check_keywords
 def difference_table(
     before: Scores, after: Scores, measure: str, queries: pa.Table | None = None
 ) -> pa.Table:

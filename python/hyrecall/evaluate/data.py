@@ -14,6 +14,7 @@ import xxhash
 
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.evaluate.files import read_pairs, read_rows
+from hyrecall.keywords import check_keywords
 
 __all__ = ["CELL", "VECTOR", "Dataset", "Judgements", "Part", "load_dataset"]
 
@@ -29,6 +30,7 @@ VECTOR = "embedding"
 _GRADES = range(-100, 1001)  # the measuring library takes memory by the largest one
 
 
+@check_keywords
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """A retrieval set.
@@ -124,6 +126,7 @@ class Dataset:
         return replace(self, name=name, queries=queries, judgements=judgements)
 
 
+@check_keywords
 def load_dataset(folder: str | Path, *, qrels: str | Path | None = None) -> Dataset:
     """Read a retrieval set from a folder.
 

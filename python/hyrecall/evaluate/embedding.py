@@ -13,6 +13,7 @@ import pyarrow as pa
 from hyrecall.embed import Embedder, EmbedError, Guard, NoVectors
 from hyrecall.errors import OptionError, error
 from hyrecall.evaluate.data import VECTOR, Dataset
+from hyrecall.keywords import check_keywords
 from hyrecall.progress import ProgressFunction, read_progress
 
 __all__ = ["embed_dataset"]
@@ -21,6 +22,7 @@ _TEXTS_AT_ONCE = 64
 _SECONDS_PER_CALL = 60.0  # as for the memories of a store
 
 
+@check_keywords
 def embed_dataset(
     dataset: Dataset, embedder: Embedder, *, progress: ProgressFunction | None = None
 ) -> Dataset:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.evaluate.data import Judgements
 from hyrecall.evaluate.extras import needs_extra
+from hyrecall.keywords import check_keywords
 
 __all__ = ["MEASURES", "Scores", "cutoff_of", "read_measure", "read_measures", "score_run"]
 
@@ -104,6 +105,7 @@ class Scores:
         }
 
 
+@check_keywords
 def score_run(
     run: Mapping[str, Sequence[str]],
     judgements: Judgements,

@@ -8,10 +8,12 @@ from hyrecall.errors import OptionError, error
 from hyrecall.evaluate.ablate import Study
 from hyrecall.evaluate.compare import bootstrap_interval
 from hyrecall.evaluate.extras import needs_extra
+from hyrecall.keywords import check_keywords
 
 __all__ = ["plot_study"]
 
 
+@check_keywords
 def plot_study(study: Study, path: str | Path) -> None:
     """Draw each setting's means, with bootstrap 95 % intervals over the queries.
 

@@ -13,6 +13,7 @@ from hyrecall.evaluate.data import CELL, Dataset
 from hyrecall.evaluate.metrics import MEASURES, Scores, cutoff_of, read_measures, score_run
 from hyrecall.evaluate.settings import Setting
 from hyrecall.index import Index
+from hyrecall.keywords import check_keywords
 from hyrecall.schema import Schema, Text
 
 __all__ = ["DEPTH", "LIMIT", "Indexes", "Run", "run_setting", "score_setting"]
@@ -43,6 +44,7 @@ class Run:
     scores: Mapping[str, tuple[float, ...]]
 
 
+@check_keywords
 class Indexes:
     """A set's indexes: one for each analyzer and choice of attributes, built when first asked for.
 
@@ -83,6 +85,7 @@ class Indexes:
         return self._built[which]
 
 
+@check_keywords
 def run_setting(indexes: Indexes, dataset: Dataset, setting: Setting, *, limit: int = LIMIT) -> Run:
     """Ask a set's judged queries in one batch.
 
@@ -141,6 +144,7 @@ def run_setting(indexes: Indexes, dataset: Dataset, setting: Setting, *, limit: 
     )
 
 
+@check_keywords
 def score_setting(
     indexes: Indexes,
     dataset: Dataset,

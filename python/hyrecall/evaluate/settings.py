@@ -2,21 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
-from typing import Any
+from datetime import datetime
+from typing import Any, TypedDict, Unpack
 
 from hyrecall import recipes
 from hyrecall.analyzer import Analyzer
+from hyrecall.arms.run import Arm
 from hyrecall.errors import OptionError, error
+from hyrecall.expansion import Expansion
+from hyrecall.filter_expression import FilterLike
+from hyrecall.graph import Graph
+from hyrecall.keywords import check_keywords, unknown_option
+from hyrecall.plan import Floors
 from hyrecall.recipe import Recipe
-from hyrecall.scoring import RRF, WeightedSum
+from hyrecall.scoring import BM25, RRF, Above, Fusion, WeightedSum
+from hyrecall.session import Session
+from hyrecall.shaping import Stage
 
 __all__ = ["BUILT_IN", "Setting", "grid", "plain", "read_setting", "with_each", "without_each"]
 
 ARMS = ("text", "vectors")
 
 
+class RecallOptions(TypedDict, total=False):
+    """Arguments of :meth:`hyrecall.Index.recall` beside the queries and their scope."""
+
+    filter: FilterLike | list[FilterLike | None] | None
+    limit: int
+    offset: int
+    depth: int
+    fusion: Fusion | None
+    min_score: Floors
+    min_fused: float | Above | None
+    bm25: BM25 | Mapping[str, BM25] | None
+    normalize: bool
+    arms: Sequence[Arm] | Arm
+    candidates: Mapping[str, Sequence[Any]] | None
+    shaping: Sequence[Stage] | Stage
+    session: Session | list[Session | None] | None
+    expansion: Sequence[Expansion] | Expansion
+    graphs: Mapping[str, Graph] | None
+    recipe: Recipe | list[Recipe] | None
+    now: datetime | None
+
+
+@check_keywords
 @dataclass(frozen=True)
 class Setting:
     """A way to ask.
@@ -37,7 +69,7 @@ class Setting:
     Raises
     ------
     OptionError
-        No arms or unknown ones, or an option that the set gives.
+        No arms or unknown ones, or an option that the set gives or that recall does not take.
 
     Examples
     --------
@@ -59,9 +91,15 @@ class Setting:
         given = sorted({"text", "vectors", "scope", "columns"} & set(self.options))
         if given:
             raise error(OptionError, "options", "none that the data set gives", ", ".join(given))
+        known = RecallOptions.__annotations__
+        if not self.options.keys() <= known.keys():
+            raise unknown_option("options", self.options, list(known))
 
-    def but(self, name: str, **options: Any) -> Setting:
-        """Give the same setting with other options, under another name."""
+    def but(self, name: str, **options: Unpack[RecallOptions]) -> Setting:
+        """Return the same setting with other options of recall, under another name."""
+        return self._but(name, options)
+
+    def _but(self, name: str, options: Mapping[str, Any]) -> Setting:
         return replace(self, name=name, options={**self.options, **options})
 
     def to_dict(self) -> dict[str, Any]:
@@ -86,6 +124,7 @@ BUILT_IN = {
 """The settings that have names."""
 
 
+@check_keywords
 def read_setting(name: str) -> Setting:
     """Give the setting of a name.
 
@@ -137,13 +176,14 @@ def grid(base: Setting, **options: Mapping[str, Any]) -> tuple[Setting, ...]:
     made = [base]
     for option, values in options.items():
         made = [
-            one.but(f"{one.name} {option}={label}", **{option: value})
+            one._but(f"{one.name} {option}={label}", {option: value})
             for one in made
             for label, value in values.items()
         ]
     return tuple(made)
 
 
+@check_keywords
 def without_each(base: Setting, option: str) -> tuple[Setting, ...]:
     """Give the base, and the base without each entry of an option that is a sequence.
 
@@ -151,28 +191,29 @@ def without_each(base: Setting, option: str) -> tuple[Setting, ...]:
 
     Examples
     --------
-    >>> base = Setting("all", {"stages": ("dedup", "recency")})
-    >>> [one.name for one in without_each(base, "stages")]
+    >>> base = Setting("all", {"shaping": ("dedup", "recency")})
+    >>> [one.name for one in without_each(base, "shaping")]
     ['all', "all without 'dedup'", "all without 'recency'"]
     """
     entries = _entries(base, option)
     return (base, *(_less(base, option, at) for at in range(len(entries))))
 
 
+@check_keywords
 def with_each(base: Setting, option: str) -> tuple[Setting, ...]:
     """Give the base without the entries of an option, and with each of them alone.
 
     Examples
     --------
-    >>> base = Setting("all", {"stages": ("dedup", "recency")})
-    >>> [one.options["stages"] for one in with_each(base, "stages")]
+    >>> base = Setting("all", {"shaping": ("dedup", "recency")})
+    >>> [one.options["shaping"] for one in with_each(base, "shaping")]
     [(), ('dedup',), ('recency',)]
     """
     entries = _entries(base, option)
-    bare = base.but(f"{base.name} without {option}", **{option: ()})
+    bare = base._but(f"{base.name} without {option}", {option: ()})
     return (
         bare,
-        *(base.but(f"{base.name} with only {one!r}", **{option: (one,)}) for one in entries),
+        *(base._but(f"{base.name} with only {one!r}", {option: (one,)}) for one in entries),
     )
 
 
@@ -186,7 +227,7 @@ def _entries(base: Setting, option: str) -> tuple[Any, ...]:
 def _less(base: Setting, option: str, at: int) -> Setting:
     entries = _entries(base, option)
     rest = entries[:at] + entries[at + 1 :]
-    return base.but(f"{base.name} without {entries[at]!r}", **{option: rest})
+    return base._but(f"{base.name} without {entries[at]!r}", {option: rest})
 
 
 def plain(value: Any) -> Any:

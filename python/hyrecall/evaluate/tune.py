@@ -13,6 +13,7 @@ from hyrecall.evaluate.data import Dataset
 from hyrecall.evaluate.metrics import read_measure
 from hyrecall.evaluate.run import Indexes, score_setting
 from hyrecall.evaluate.settings import Setting, read_setting
+from hyrecall.keywords import check_keywords
 from hyrecall.scoring import BM25, Max
 
 __all__ = ["Tuned", "tune"]
@@ -48,6 +49,7 @@ class Tuned:
     best_arm: str
 
 
+@check_keywords
 def tune(
     indexes: Indexes,
     dataset: Dataset,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import ParamSpec, Protocol, TypeVar, Unpack
 
 from hyrecall.filter_expression import FilterLike
+from hyrecall.keywords import check_keywords
 from hyrecall.memory.adapting import Reranker
 from hyrecall.memory.agent_view import AgentMemorySync
 from hyrecall.memory.asking import Hints, TimeRange
 from hyrecall.memory.browse import Browse
 from hyrecall.memory.changing import Remembered
+from hyrecall.memory.given_fields import Changes, OwnFields
 from hyrecall.memory.matches import Matches
 from hyrecall.memory.reads import Edges, Episodes, Facts, Versions
 from hyrecall.memory.types import Episode, Visibility
@@ -32,6 +34,7 @@ class Runner(Protocol):
         """Give what the function gives."""
 
 
+@check_keywords
 class AgentMemory:
     """What :meth:`hyrecall.memory.Memory.agent` gives; methods are those of the sync one."""
 
@@ -121,7 +124,7 @@ class AgentMemory:
         *,
         visibility: Visibility = "private",
         embed_timeout: float | None = None,
-        **fields: Any,
+        **fields: Unpack[OwnFields],
     ) -> Remembered:
         """Keep a memory of this agent, as :meth:`hyrecall.memory.AgentMemorySync.remember`."""
         return await self._run(
@@ -134,7 +137,7 @@ class AgentMemory:
         *,
         reason: str,
         embed_timeout: float | None = None,
-        **changes: Any,
+        **changes: Unpack[Changes],
     ) -> Remembered:
         """Change a memory of its own, as :meth:`hyrecall.memory.AgentMemorySync.update`."""
         return await self._run(

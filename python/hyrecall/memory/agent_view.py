@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Unpack
 
 from hyrecall.filter_expression import FilterLike
+from hyrecall.keywords import check_keywords
 from hyrecall.memory import changing
 from hyrecall.memory.adapting import Reranker
 from hyrecall.memory.asking import Hints, TimeRange
@@ -14,6 +15,7 @@ from hyrecall.memory.audience import AskedBy
 from hyrecall.memory.browse import Browse
 from hyrecall.memory.changing import Remembered
 from hyrecall.memory.fields import check_id
+from hyrecall.memory.given_fields import Changes, OwnFields, checked
 from hyrecall.memory.matches import Matches
 from hyrecall.memory.reads import Edges, Episodes, Facts, Reads, Versions
 from hyrecall.memory.store import Store
@@ -23,6 +25,7 @@ from hyrecall.recipe import Recipe
 __all__ = ["AgentMemorySync"]
 
 
+@check_keywords
 class AgentMemorySync:
     """What :meth:`hyrecall.memory.MemorySync.agent` gives.
 
@@ -150,7 +153,7 @@ class AgentMemorySync:
         *,
         visibility: Visibility = "private",
         embed_timeout: float | None = None,
-        **fields: Any,
+        **fields: Unpack[OwnFields],
     ) -> Remembered:
         """Keep a memory of this agent.
 
@@ -162,8 +165,10 @@ class AgentMemorySync:
             "global" lets others of the workspace read it whose policy says so.
         embed_timeout : float, optional
             As in :meth:`hyrecall.memory.MemorySync.remember`, and so are cost and errors.
-        **fields
-            Of :class:`Episode`, but for those that say whose it is.
+        id, input, kind, source, session_id, occurred_at, created_at : optional
+            Fields of :class:`Episode`.
+        importance, pinned, tags, metadata : optional
+            Fields of :class:`Episode`.
 
         Returns
         -------
@@ -175,19 +180,13 @@ class AgentMemorySync:
             The agent has no name.
         KeyConflictError
             It has a memory of this id that is not deleted.
-        OptionError, DTypeError, ValueError
-            What cannot be kept; nothing is then.
+        OptionError, DTypeError
+            What cannot be kept; the field is named, and nothing is kept.
         StoreError
             The disk refuses; nothing is kept.
         """
-        one = Episode(
-            output=text,
-            user_id=self._name(),
-            org=self._by.org,
-            workspace=self._by.workspace,
-            visibility=visibility,
-            **fields,
-        )
+        own = {"user_id": self._name(), "org": self._by.org, "workspace": self._by.workspace}
+        one = checked(Episode, {**fields, "output": text, "visibility": visibility, **own})
         return changing.remember(self._store, [one], embed_timeout=embed_timeout)[0]
 
     def update(
@@ -196,7 +195,7 @@ class AgentMemorySync:
         *,
         reason: str,
         embed_timeout: float | None = None,
-        **changes: Any,
+        **changes: Unpack[Changes],
     ) -> Remembered:
         """Change fields of a memory of its own, as :meth:`hyrecall.memory.MemorySync.update`.
 
@@ -208,7 +207,7 @@ class AgentMemorySync:
             The agent has no name.
         NotFoundError
             It has no such memory; another's, which it may read, is none.
-        KeyConflictError, OptionError, DTypeError, ValueError, StoreError
+        KeyConflictError, OptionError, DTypeError, StoreError
             As there.
         """
         self._name()

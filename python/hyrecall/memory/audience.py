@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 import apsw
 
 from hyrecall.errors import DTypeError, OptionError, ScopeError, error
+from hyrecall.keywords import check_keywords
 from hyrecall.memory.cells import Cell, cells_of, find_cells, has_named_users
 from hyrecall.memory.fields import check_user
 from hyrecall.memory.matches import Reading, ReadPolicyFault
@@ -38,6 +39,7 @@ Recall never does. It must not come from a request.
 Policy: TypeAlias = Literal["isolated", "shared", "group"]
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Partition:
     """A user of an org and workspace: one of those that a search goes through.

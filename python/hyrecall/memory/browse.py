@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from hyrecall.arguments import whole
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.keywords import check_keywords
 from hyrecall.memory import folders, pages
 from hyrecall.memory.audience import AskedBy, audience
 from hyrecall.memory.database import Database
@@ -65,6 +66,7 @@ class Line:
     text: str
 
 
+@check_keywords
 class Browse:
     """The memories that a user or an agent may see, as files to read.
 

@@ -20,6 +20,7 @@ from hyrecall.memory.degradation import Degradation
 from hyrecall.memory.erasing import erase
 from hyrecall.memory.fact_rows import as_episode, assert_fact
 from hyrecall.memory.fields import check_id, flag, in_utc
+from hyrecall.memory.given_fields import checked
 from hyrecall.memory.reading import episode_by_id
 from hyrecall.memory.selection import Selection, check_which
 from hyrecall.memory.store import Store
@@ -57,7 +58,7 @@ class Remembered:
     reasons: tuple[Degradation, ...] = ()
 
 
-def episode_of(given: object, fields: dict[str, Any]) -> Episode:
+def episode_of(given: object, fields: Mapping[str, Any]) -> Episode:
     """Take an episode, or a text with the fields of one.
 
     Raises
@@ -66,13 +67,13 @@ def episode_of(given: object, fields: dict[str, Any]) -> Episode:
         Neither; or fields beside an episode.
     """
     if isinstance(given, str):
-        return Episode(output=given, **fields)
+        return checked(Episode, {"output": given, **fields})
     if not isinstance(given, Episode):
         raise error(DTypeError, "episode", "an Episode or a str", type(given).__name__)
     if fields:
         wish = "no fields beside an Episode"
         raise error(OptionError, next(iter(fields)), wish, "one", "episode.model_copy(update=...)")
-    return Episode.model_validate(_fields_of(given))
+    return checked(Episode, _fields_of(given))
 
 
 def _fields_of(given: Episode | Fact) -> dict[str, Any]:
@@ -111,7 +112,7 @@ def remember_fact(store: Store, fact: Fact, *, embed_timeout: float | None = Non
     """Keep a fact, and end the one it follows."""
     if not isinstance(fact, Fact):
         raise error(DTypeError, "fact", "a Fact", type(fact).__name__)
-    fact = Fact.model_validate(_fields_of(fact))
+    fact = checked(Fact, _fields_of(fact))
     (row,), (why,) = _vectors(store, [as_episode(fact).text], None, embed_timeout, None)
     model = None if row is None else store.model
     with store.transaction() as connection:
@@ -123,7 +124,7 @@ def update(
     store: Store,
     by: AskedBy,
     key: str,
-    changes: dict[str, Any],
+    changes: Mapping[str, Any],
     *,
     reason: str | None = None,
     embed_timeout: float | None = None,
@@ -258,19 +259,20 @@ def edge_of(
     """Take what :meth:`Memory.link` is given."""
     if isinstance(nodes, str) or not isinstance(nodes, Sequence):
         raise error(DTypeError, "nodes", "a sequence of ids or Participants", type(nodes).__name__)
-    ends = tuple(n if isinstance(n, Participant) else Participant(id=n) for n in nodes)
-    fields: dict[str, Any] = {} if key is None else {"id": key}
-    return Edge(
-        **fields,
-        participants=ends,
-        relationship=relationship,
-        description=description,
-        metadata={} if metadata is None else metadata,
-        user_id=None if by.user is EVERYONE else by.user,
-        org=by.org,
-        workspace=by.workspace,
-        visibility=visibility,
+    ends = tuple(
+        n if isinstance(n, Participant) else checked(Participant, {"id": n}) for n in nodes
     )
+    fields = {
+        "participants": ends,
+        "relationship": relationship,
+        "description": description,
+        "metadata": {} if metadata is None else metadata,
+        "user_id": None if by.user is EVERYONE else by.user,
+        "org": by.org,
+        "workspace": by.workspace,
+        "visibility": visibility,
+    }
+    return checked(Edge, fields if key is None else {"id": key, **fields})
 
 
 def unlink(store: Store, by: AskedBy, key: str, reason: str | None) -> bool:
@@ -327,8 +329,9 @@ def writer(by: AskedBy) -> str:
     return by.user
 
 
-def _changed_text(old: Episode, changes: dict[str, Any]) -> str:
-    return Episode(**{name: changes.get(name, getattr(old, name)) for name in _TEXT_FIELDS}).text
+def _changed_text(old: Episode, changes: Mapping[str, Any]) -> str:
+    texts = {name: changes.get(name, getattr(old, name)) for name in _TEXT_FIELDS}
+    return checked(Episode, texts).text
 
 
 def _vectors(

@@ -87,7 +87,7 @@ def check_user(argument: str, value: object) -> str | None:
     return user
 
 
-def in_utc(time: datetime) -> datetime:
+def in_utc(time: datetime, argument: str = "time") -> datetime:
     """Give a time in UTC; one without a zone is UTC.
 
     Raises
@@ -98,7 +98,7 @@ def in_utc(time: datetime) -> datetime:
     try:
         return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except OverflowError:
-        raise error(OptionError, "time", "one that UTC has too", time.isoformat()) from None
+        raise error(OptionError, argument, "one that UTC has too", time.isoformat()) from None
 
 
 def _check_unicode(argument: str, value: str) -> str:
@@ -127,6 +127,10 @@ def _user(value: object, info: ValidationInfo) -> str | None:
 
 def _text(value: str, info: ValidationInfo) -> str:
     return _check_unicode(_field(info), value)
+
+
+def _time(value: datetime, info: ValidationInfo) -> datetime:
+    return in_utc(value, _field(info))
 
 
 def _tags(tags: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
@@ -171,7 +175,7 @@ User: TypeAlias = Annotated[str | None, BeforeValidator(_user)]
 Text: TypeAlias = Annotated[str, AfterValidator(_text)]
 """Any text that UTF-8 can hold."""
 
-Time: TypeAlias = Annotated[datetime, AfterValidator(in_utc)]
+Time: TypeAlias = Annotated[datetime, AfterValidator(_time)]
 """A time in UTC; naive ones are."""
 
 TagList: TypeAlias = Annotated[tuple[str, ...], AfterValidator(_tags)]

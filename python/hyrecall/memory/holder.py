@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from hyrecall.keywords import check_keywords
+
 __all__ = ["Agent"]
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Agent:
     """Holds what examples pass around; it calls no model and needs no key.

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from hyrecall.arguments import whole
 from hyrecall.errors import OptionError, error
+from hyrecall.keywords import check_keywords
 from hyrecall.memory.fields import flag
 from hyrecall.memory.matches import Matches
 from hyrecall.memory.memory import Memory
@@ -20,6 +21,7 @@ __all__ = ["ahm_recall", "hm_recall"]
 MOST_RESULTS: Final = 50
 
 
+@check_keywords
 def hm_recall(
     memory: MemorySync,
     query: str,
@@ -92,6 +94,7 @@ def hm_recall(
     return call.answer(matches)
 
 
+@check_keywords
 async def ahm_recall(
     memory: Memory,
     query: str,

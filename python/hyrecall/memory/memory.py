@@ -10,14 +10,16 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, Unpack
 
 from hyrecall.errors import OptionError, error
+from hyrecall.keywords import check_keywords
 from hyrecall.memory.agent_memory import AgentMemory
 from hyrecall.memory.audience import EVERYONE
 from hyrecall.memory.backfill import Reembedded
 from hyrecall.memory.changing import Remembered
 from hyrecall.memory.doctor import Report
+from hyrecall.memory.given_fields import Changes, EpisodeFields
 from hyrecall.memory.in_memory import IN_MEMORY
 from hyrecall.memory.memory_reads import AsyncReads
 from hyrecall.memory.reads import User
@@ -80,6 +82,7 @@ def _close_unclaimed(job: Future[MemorySync]) -> None:
         job.result().close()
 
 
+@check_keywords
 class Memory(AsyncReads):
     """A durable store that recalls.
 
@@ -187,7 +190,7 @@ class Memory(AsyncReads):
         *,
         vector: object = None,
         embed_timeout: float | None = None,
-        **fields: Any,
+        **fields: Unpack[EpisodeFields],
     ) -> Remembered:
         """Keep an episode, as :meth:`hyrecall.memory.MemorySync.remember`."""
         return await self._run(
@@ -221,7 +224,7 @@ class Memory(AsyncReads):
         workspace: str | None = None,
         reason: str | None = None,
         embed_timeout: float | None = None,
-        **changes: Any,
+        **changes: Unpack[Changes],
     ) -> Remembered:
         """Change fields of an episode, as :meth:`hyrecall.memory.MemorySync.update`."""
         return await self._run(

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import ParamSpec, Protocol, TypeVar
 
 from hyrecall.filter_expression import FilterLike
+from hyrecall.keywords import check_keywords
 from hyrecall.memory.adapting import Reranker
 from hyrecall.memory.asking import Hints, TimeRange
 from hyrecall.memory.audience import Partition
@@ -34,6 +35,7 @@ class _Twin(Protocol):
     ) -> T_: ...
 
 
+@check_keywords
 class AsyncReads:
     """Each as in :class:`hyrecall.memory.MemorySync`, off the event loop."""
 

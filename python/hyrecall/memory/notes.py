@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hyrecall.errors import NotFoundError, OptionError, error
+from hyrecall.keywords import check_keywords
 from hyrecall.memory.audience import EVERYONE, Partition
 from hyrecall.memory.fields import check_id
+from hyrecall.memory.given_fields import checked
 from hyrecall.memory.sync import MemorySync
 from hyrecall.memory.types import Episode, EpisodeMatch
 from hyrecall.recipes import l0
@@ -25,6 +27,7 @@ SNIPPET_WORDS: Final = 12
 _WORD = re.compile(r"\w+")
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Note:
     """What is kept under a key in a scope.
@@ -67,6 +70,7 @@ _Found = list[Note]
 _Hits = list[NoteHit]
 
 
+@check_keywords
 class Notes:
     """Notes in a store: a scope is a user of it.
 
@@ -122,7 +126,7 @@ class Notes:
         ------
         KeyConflictError
             The scope has another memory of this id: one that is no note, or is superseded.
-        OptionError, DTypeError, ValueError
+        OptionError, DTypeError
             What cannot be kept.
         StoreError
             The disk refuses; nothing is changed.
@@ -138,11 +142,9 @@ class Notes:
         """
         user = check_id("scope", scope)
         if self.get(key, scope=user) is None:
-            self._memory.remember(
-                Episode(id=key, user_id=user, output=value, kind=KIND, tags=tuple(tags))
-            )
+            self._memory.remember(value, id=key, user_id=user, kind=KIND, tags=tags)
         else:
-            self._memory.update(key, user_id=user, output=value, tags=tuple(tags))
+            self._memory.update(key, user_id=user, output=value, tags=tags)
 
     def get(self, key: str, *, scope: str = "user") -> Note | None:
         """Give a note; None if the scope has none of the key.
@@ -186,13 +188,13 @@ class Notes:
             The scope has no such note.
         KeyConflictError
             The new key is not free.
-        OptionError, DTypeError, ValueError, StoreError
+        OptionError, DTypeError, StoreError
             As in :meth:`save`; nothing is changed.
         """
         user = check_id("scope", scope)
         if self.get(key, scope=user) is None:
             raise error(NotFoundError, "key", "a note that is there", repr(key))
-        new = Episode(id=new_key, user_id=user, output=value, kind=KIND)
+        new = checked(Episode, {"id": new_key, "user_id": user, "output": value, "kind": KIND})
         self._memory.supersede(key, new, user_id=user, reason=reason)
 
     def delete(self, key: str, *, scope: str = "user", reason: str | None = None) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from hyrecall.keywords import check_keywords
 from hyrecall.memory.codec import from_micros, to_micros
 from hyrecall.memory.sessions import SessionName, still_known
 from hyrecall.session import LONGEST, Session
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["RedisSessions"]
 
 
+@check_keywords
 class RedisSessions:
     """As :class:`InProcessSessions`, in a Redis server; a conversation is one value there.
 

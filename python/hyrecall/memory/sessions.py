@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from hyrecall.keywords import check_keywords
 from hyrecall.session import LONGEST, Session
 
 __all__ = ["InProcessSessions", "SessionName", "SessionTracker"]
@@ -66,6 +67,7 @@ class SessionTracker(Protocol):
         """
 
 
+@check_keywords
 class InProcessSessions:
     """Conversations in this process' memory.
 

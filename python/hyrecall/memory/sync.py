@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from hyrecall.keywords import check_keywords
 from hyrecall.memory import changing
 from hyrecall.memory.agent_view import AgentMemorySync
 from hyrecall.memory.audience import read_agent, read_partition
@@ -27,6 +28,7 @@ from hyrecall.recipes import loom
 __all__ = ["Kept", "MemorySync"]
 
 
+@check_keywords
 class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
     """A durable store that recalls, called as plain functions.
 
@@ -270,7 +272,7 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
         ------
         KeyConflictError
             The user has an edge of this id.
-        OptionError, DTypeError, ValueError
+        OptionError, DTypeError
             Fewer than two nodes, or fields that cannot be kept.
         StoreError
             The disk refuses; nothing is kept.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hyrecall.keywords import check_keywords
 from hyrecall.memory.audience import read_partition
 from hyrecall.memory.reads import Edges, Episodes, Reads, User, Versions
 from hyrecall.memory.types import Episode, Visibility
@@ -11,6 +12,7 @@ from hyrecall.memory.types import Episode, Visibility
 __all__ = ["SyncReads"]
 
 
+@check_keywords
 class SyncReads:
     """Reads on behalf of the user that each call names; how, says :class:`MemorySync`."""
 

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from hyrecall.errors import OptionError, error
 from hyrecall.filter_expression import FilterLike
+from hyrecall.keywords import check_keywords
 from hyrecall.memory.adapting import Reranker
 from hyrecall.memory.asking import Hints, TimeRange
 from hyrecall.memory.audience import Partition, read_partition, read_partitions
@@ -17,6 +18,7 @@ from hyrecall.recipe import Recipe
 __all__ = ["SyncRecall"]
 
 
+@check_keywords
 class SyncRecall:
     """Recalls on behalf of the user that each call names; how, says :class:`MemorySync`."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hyrecall.keywords import check_keywords
 from hyrecall.memory.audience import EVERYONE
 from hyrecall.memory.backfill import Reembedded
 from hyrecall.memory.doctor import Report
@@ -23,6 +24,7 @@ from hyrecall.progress import ProgressFunction
 __all__ = ["SyncUpkeep"]
 
 
+@check_keywords
 class SyncUpkeep:
     """Moves a store out and in, mends its vectors, looks it over."""
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import TypeAlias, Unpack
 
+from hyrecall.keywords import check_keywords
 from hyrecall.memory import changing
 from hyrecall.memory.audience import read_partition
 from hyrecall.memory.changing import Remembered
+from hyrecall.memory.given_fields import Changes, EpisodeFields
 from hyrecall.memory.store import Store
 from hyrecall.memory.types import Episode, Fact
 from hyrecall.progress import ProgressFunction
@@ -18,6 +20,7 @@ __all__ = ["Kept", "SyncWrites"]
 Kept: TypeAlias = list[Remembered]
 
 
+@check_keywords
 class SyncWrites:
     """Changes what is of the user that each call names; whose that is, says :class:`MemorySync`."""
 
@@ -29,14 +32,14 @@ class SyncWrites:
         *,
         vector: object = None,
         embed_timeout: float | None = None,
-        **fields: Any,
+        **fields: Unpack[EpisodeFields],
     ) -> Remembered:
         """Keep an episode; when this returns it outlives a power cut.
 
         Parameters
         ----------
         episode : Episode or str
-            A str is the output of one, with ``fields`` beside it: ``user_id="alice"``.
+            A str is the output of one, with fields beside it: ``user_id="alice"``.
         vector : array, shape (dim,), float32 or what becomes it, optional
             In place of an embedding, by the embedder's model; finite, of norm 0 or in
             [2^-60, 2^60].
@@ -44,8 +47,10 @@ class SyncWrites:
             Seconds for the embedder, in [0, 3600]; default: ``write_timeout`` of the store, or what
             the embedder gives itself if that is less. Without a vector the episode is kept too, and
             found by words.
-        **fields
-            Of :class:`Episode`, beside a str.
+        id, user_id, org, workspace, visibility, input, kind, source, session_id : optional
+            Fields of :class:`Episode`, beside a str.
+        occurred_at, created_at, importance, pinned, tags, metadata : optional
+            Fields of :class:`Episode`, beside a str.
 
         Returns
         -------
@@ -58,8 +63,8 @@ class SyncWrites:
             The user has a memory of this id that is not deleted.
         ShapeError
             A vector of another length than the store's.
-        OptionError, DTypeError, ValueError
-            What cannot be kept; nothing is then.
+        OptionError, DTypeError
+            What cannot be kept; the field is named, and nothing is kept.
         StoreError
             The disk refuses; nothing is kept.
 
@@ -171,7 +176,7 @@ class SyncWrites:
         workspace: str | None = None,
         reason: str | None = None,
         embed_timeout: float | None = None,
-        **changes: Any,
+        **changes: Unpack[Changes],
     ) -> Remembered:
         """Change fields of an episode: a version is appended, and the highest counts.
 
@@ -184,9 +189,12 @@ class SyncWrites:
             Kept with the version; at most 512 bytes.
         embed_timeout : float, optional
             As in :meth:`remember`.
-        **changes
-            Fields of :class:`Episode`, but for id, user_id, org and workspace. Another
-            ``visibility`` moves it: it is deleted where it was and new where it goes, without its
+        input, output, kind, source, session_id, occurred_at, created_at : optional
+            Fields of :class:`Episode`.
+        importance, pinned, tags, metadata : optional
+            Fields of :class:`Episode`.
+        visibility : {"private", "global"}, optional
+            Another one moves it: it is deleted where it was and new where it goes, without its
             edges and its history, and the version that is given counts there.
 
         Returns
@@ -200,8 +208,10 @@ class SyncWrites:
             The user has no such memory, whether or not somebody else has.
         KeyConflictError
             There is one of this id in the visibility that it should move to.
-        OptionError, DTypeError, ValueError
-            No change, an unknown or a fixed field, a fact, or what no episode may hold.
+        UnknownOptionError
+            A field that no episode has, or that cannot be changed.
+        OptionError, DTypeError
+            No change, a fact, or what no episode may hold.
         StoreError
             The disk refuses; nothing is changed.
 

@@ -12,7 +12,9 @@ import numpy as np
 from hyrecall.arguments import whole
 from hyrecall.embed.protocol import Embedder, check_vectors
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
+from hyrecall.keywords import check_keywords
 from hyrecall.memory.backends.ranked import Rows, check_recall, ranked
+from hyrecall.memory.given_fields import checked
 from hyrecall.memory.types import Episode
 
 __all__ = ["Found", "VectorStore"]
@@ -44,6 +46,7 @@ class Found(NamedTuple):
     bm25_score: float | None
 
 
+@check_keywords
 class VectorStore:
     """Texts of one audience, with a vector each; nothing is kept on a disk.
 
@@ -102,7 +105,7 @@ class VectorStore:
         ------
         ShapeError
             Lists of other lengths, or vectors of another length than those there.
-        OptionError, DTypeError, ValueError
+        OptionError, DTypeError
             An id twice, no vectors and no embedder, a text or metadata that cannot be kept.
         EmbedError
             The embedder or ``vectors`` gave no such rows.
@@ -118,11 +121,14 @@ class VectorStore:
                 raise error(ShapeError, name, f"{len(texts)}, one per text", len(given))
         names = [Episode().id for _ in texts] if ids is None else ids
         new = tuple(
-            Episode(
-                id=names[at],
-                output=text,
-                occurred_at=_EPOCH,  # equal scores are ordered by id alone
-                metadata=dict(metadatas[at]) if metadatas is not None else {},
+            checked(
+                Episode,
+                {
+                    "id": names[at],
+                    "output": text,
+                    "occurred_at": _EPOCH,  # equal scores are ordered by id alone
+                    "metadata": {} if metadatas is None else metadatas[at],
+                },
             )
             for at, text in enumerate(texts)
         )

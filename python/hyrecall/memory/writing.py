@@ -27,6 +27,7 @@ from hyrecall.memory.codec import (
 )
 from hyrecall.memory.edge_rows import unlink_all, unlink_incident
 from hyrecall.memory.fields import AS_KEPT
+from hyrecall.memory.given_fields import checked
 from hyrecall.memory.reading import episode_by_id, head_row
 from hyrecall.memory.schema import take_sequence
 from hyrecall.memory.selection import Selection, selected
@@ -360,4 +361,4 @@ def _changed(old: Episode, changes: Mapping[str, Any]) -> Episode:
     if {"occurred_at", "created_at"} & set(changes):  # two names of one time
         del fields["occurred_at"], fields["created_at"]
     context = None if "metadata" in changes else AS_KEPT
-    return Episode.model_validate({**fields, **changes}, context=context)
+    return checked(Episode, {**fields, **changes}, context)

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from hyrecall.arguments import number
 from hyrecall.errors import OptionError, error
+from hyrecall.keywords import check_keywords
 from hyrecall.shaping.checks import (
     Duration,
     column_name,
@@ -19,6 +20,7 @@ from hyrecall.shaping.checks import (
 __all__ = ["Composite", "Recency"]
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Recency:
     """Multiply the score by what age leaves of it: 0.5 ^ (exponent x age / half_life).
@@ -78,6 +80,7 @@ class Recency:
         return tuple((v, read_duration("half_lives", d)) for v, d in dict(self.half_lives).items())
 
 
+@check_keywords
 @dataclass(frozen=True, kw_only=True)
 class Composite:
     """Score by a weighted mean of recency, importance and relevance.

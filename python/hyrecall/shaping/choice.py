@@ -10,6 +10,7 @@ import numpy as np
 
 from hyrecall.arguments import number, one_of
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.keywords import check_keywords
 from hyrecall.shaping.checks import arm_name, column_name, integer, plain_values
 
 __all__ = ["MMR", "Budget", "Dedup"]
@@ -17,6 +18,7 @@ __all__ = ["MMR", "Budget", "Dedup"]
 Estimate: TypeAlias = "Callable[[list[str]], Sequence[int]]"
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Dedup:
     """Collapse near-duplicates: of a cluster one document stays.
@@ -79,6 +81,7 @@ class Dedup:
         return (1.0 + float(np.float32(2.0 * self.threshold - 1.0))) / 2.0
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Budget:
     """Take documents while their tokens fit: the first always, then the next that fits, and so on.
@@ -124,6 +127,7 @@ class Budget:
         return self.tokens is not None and self.tokens > 0
 
 
+@check_keywords
 @dataclass(frozen=True)
 class MMR:
     """Choose by maximal marginal relevance: w x relevance - (1 - w) x similarity to the chosen.

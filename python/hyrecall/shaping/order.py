@@ -9,6 +9,7 @@ from typing import ClassVar, TypeAlias
 
 from hyrecall.arguments import number
 from hyrecall.errors import DTypeError, error
+from hyrecall.keywords import check_keywords
 from hyrecall.shaping.checks import (
     Duration,
     arm_name,
@@ -23,6 +24,7 @@ __all__ = ["Gate", "Provenance", "Rerank", "RerankBy"]
 Reranker: TypeAlias = "Callable[[str, list[str]], Sequence[float] | Awaitable[Sequence[float]]]"
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Provenance:
     """Multiply the score by what a document's source is worth.
@@ -63,6 +65,7 @@ class Provenance:
         return tuple(dict(self.weights).items())
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Rerank:
     """Put the first ``window`` documents in order of their raw cosine to the query.
@@ -93,6 +96,7 @@ class Rerank:
         arm_name(self.vector)
 
 
+@check_keywords
 @dataclass(frozen=True)
 class RerankBy:
     """Put the first ``window`` documents in the order of a function's scores.
@@ -133,6 +137,7 @@ class RerankBy:
         object.__setattr__(self, "timeout", plain_duration("timeout", self.timeout))
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Gate:
     """Drop hits whose score is below a floor, after all other stages.

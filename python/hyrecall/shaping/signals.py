@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hyrecall.arguments import number
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.keywords import check_keywords
 from hyrecall.shaping.checks import Duration, integer, plain_duration, text
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ __all__ = ["Phase", "SessionSignals"]
 MOST_HOPS = 16
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Phase:
     """How much each signal weighs from some recall of a conversation on.
@@ -64,6 +66,7 @@ PHASES = (
 )
 
 
+@check_keywords
 @dataclass(frozen=True)
 class SessionSignals:
     """Weigh what a conversation met before, and what is near that in a graph.

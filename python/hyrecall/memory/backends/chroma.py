@@ -7,6 +7,7 @@ import json
 from datetime import datetime
 from typing import Any
 
+from hyrecall.keywords import check_keywords, same_arguments
 from hyrecall.memory.asking import Ask, TimeRange
 from hyrecall.memory.backends.ranked import check_recall
 from hyrecall.memory.backends.shim import default_recall_scored
@@ -18,6 +19,7 @@ from hyrecall.memory.types import Episode, EpisodeMatch
 __all__ = ["ChromaMemory"]
 
 
+@check_keywords
 class ChromaMemory:
     """Episodes in a Chroma collection; each recall asks it within the user's own.
 
@@ -132,13 +134,13 @@ class ChromaMemory:
             kept = found["metadatas"][0]
         return [_episode(one, user) for one in kept[: ask.limit]]
 
+    @same_arguments(recall)
     async def recall_scored(self, query: str, **options: Any) -> list[EpisodeMatch]:
         """Give what :meth:`recall` gives, with score 1 each.
 
         Parameters
         ----------
-        query : str
-        **options
+        query, kind, limit, time_range, user_id, alpha
             As of :meth:`recall`, and so are the errors.
 
         Returns

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hyrecall.errors import OptionError, error
+from hyrecall.keywords import check_keywords, same_arguments
 from hyrecall.memory.asking import TimeRange
 from hyrecall.memory.backends.ranked import check_recall, ranked
 from hyrecall.memory.backends.shim import default_recall_scored
@@ -22,6 +23,7 @@ __all__ = ["PostgresMemory"]
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?")
 
 
+@check_keywords
 class PostgresMemory:
     """Episodes in a PostgreSQL table; each recall reads the user's own and ranks them by words.
 
@@ -126,13 +128,13 @@ class PostgresMemory:
         ask = check_recall(query, kind=kind, limit=limit, time_range=time_range, alpha=alpha)
         return [match.episode for match in ranked(await self.export(user_id=user_id), ask)]
 
+    @same_arguments(recall)
     async def recall_scored(self, query: str, **options: Any) -> list[EpisodeMatch]:
         """Give what :meth:`recall` gives, with score 1 each.
 
         Parameters
         ----------
-        query : str
-        **options
+        query, kind, limit, time_range, user_id, alpha
             As of :meth:`recall`, and so are the errors.
 
         Returns

@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
+from hyrecall.keywords import check_keywords, same_arguments
 from hyrecall.memory.asking import TimeRange
 from hyrecall.memory.backends.ranked import check_recall, ranked
 from hyrecall.memory.backends.shim import default_recall_scored
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["RedisMemory"]
 
 
+@check_keywords
 class RedisMemory:
     """Episodes in a Redis server; each recall reads the user's own and ranks them by words.
 
@@ -109,13 +111,13 @@ class RedisMemory:
         episodes = sorted(map(Episode.model_validate_json, kept), key=lambda one: one.id)
         return [match.episode for match in ranked(episodes, ask)]
 
+    @same_arguments(recall)
     async def recall_scored(self, query: str, **options: Any) -> list[EpisodeMatch]:
         """Give what :meth:`recall` gives, with score 1 each.
 
         Parameters
         ----------
-        query : str
-        **options
+        query, kind, limit, time_range, user_id, alpha
             As of :meth:`recall`, and so are the errors.
 
         Returns

@@ -1,0 +1,182 @@
+"""A keyword that a public call does not take is refused by name, with the one that is meant."""
+
+import asyncio
+import dataclasses
+import importlib
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+import hyrecall as hr
+from hyrecall.embed import HashEmbedder
+from hyrecall.evaluate.settings import RecallOptions, Setting
+from hyrecall.keywords import check_keywords
+from hyrecall.memory import Episode, Memory, MemorySync, VectorStore
+from hyrecall.memory.given_fields import Changes, EpisodeFields, OwnFields
+from hyrecall.memory.writing import FIXED_FIELDS
+from hyrecall.recipe import RecipeSettings
+from refused_keywords import awaited, of_a_store, of_an_index, of_options
+
+MODULES = (
+    *("hyrecall", "hyrecall.arms", "hyrecall.shaping", "hyrecall.recipe", "hyrecall.embed"),
+    *("hyrecall.evaluate", "hyrecall.memory", "hyrecall.memory.backends", "hyrecall.memory.notes"),
+    "hyrecall.memory.hypergraph",
+)
+# What nobody calls with options: replies, and functions of one or two plain values.
+REPLIES = {
+    *("Hit", "Explanation", "Neighbour", "Related", "StageTrace", "Trace", "Token", "Batch"),
+    *("Candidates", "Around", "EmbedFault", "NoVectors", "Off", "Check", "Comparison", "Run"),
+    *("Scores", "Study", "Tuned", "Degradation", "DegradedReason", "Facts", "Matches", "Reading"),
+    *("NoteHit", "ReadPolicyFault", "Remembered", "Version"),
+}
+PLAIN_FUNCTIONS = {
+    *("alpha_grid", "bootstrap_interval", "depth_grid", "rank_constant_grid", "weight_grid"),
+    *("randomisation_p", "student_p", "read_measure", "study_text", "study_to_dict", "tuned_text"),
+    *("tuned_to_dict", "check_vectors", "is_pattern", "newest_rows", "check_stages"),
+}
+# What hands its options to a memory of any kind, or takes names that the caller chose.
+OPEN = {
+    *("AutoExtract", "Lazy", "RecallOnly", "default_recall_scored", "grid"),
+    *("Filter.__init__", "Scope.matching"),
+}
+
+
+def public_callables() -> Iterator[tuple[str, Any]]:
+    """Functions, constructors and public methods of what the modules export."""
+    for module in map(importlib.import_module, MODULES):
+        for name in module.__all__:
+            thing = getattr(module, name)
+            is_model = hasattr(thing, "model_fields")  # pydantic has its own errors
+            if not callable(thing) or is_model or name in REPLIES | PLAIN_FUNCTIONS | OPEN:
+                continue
+            if not isinstance(thing, type):
+                yield name, thing
+            elif not issubclass(thing, BaseException) and not getattr(thing, "_is_protocol", False):
+                yield from methods_of(name, thing)
+
+
+def methods_of(name: str, kind: type) -> Iterator[tuple[str, Any]]:
+    for method in ("__init__", *(one for one in dir(kind) if not one.startswith("_"))):
+        static = inspect.getattr_static(kind, method)
+        function = getattr(static, "__func__", static)
+        is_ours = inspect.isfunction(function) and function.__module__.startswith("hyrecall")
+        if is_ours and f"{name}.{method}" not in OPEN:
+            yield f"{name}.{method}", function
+
+
+CALLABLES = dict(public_callables())
+
+
+@pytest.mark.parametrize("name", CALLABLES)
+def test_every_public_call_refuses_an_unknown_keyword_before_it_runs(name: str) -> None:
+    function = CALLABLES[name]
+    is_awaited = inspect.iscoroutinefunction(function)
+    with pytest.raises(hr.UnknownOptionError, match="got 'no_such_option'") as raised:
+        asyncio.run(function(no_such_option=1)) if is_awaited else function(no_such_option=1)
+    assert isinstance(raised.value, TypeError)
+    assert isinstance(raised.value, hr.OptionError)
+    assert raised.value.argument
+
+
+@pytest.mark.parametrize("name", CALLABLES)
+def test_no_public_call_takes_options_that_a_type_checker_cannot_see(name: str) -> None:
+    kinds = {one.kind for one in inspect.signature(CALLABLES[name]).parameters.values()}
+    assert inspect.Parameter.VAR_KEYWORD not in kinds
+
+
+@pytest.fixture(scope="module")
+def index() -> hr.Index:
+    import pyarrow as pa
+
+    table = pa.table({"id": ["a"], "user": ["ana"], "text": ["tea"]})
+    return hr.Index.build(table, hr.Schema(key="id", cell="user", text="text"))
+
+
+def meant(call: Any) -> str:
+    with pytest.raises(hr.UnknownOptionError) as raised:
+        call()
+    head, _, rest = str(raised.value).partition(": expected one of its options (did you mean ")
+    return f"{head}: {rest.partition('=?')[0]}"
+
+
+def test_the_option_that_is_meant_is_named(index: hr.Index) -> None:
+    with MemorySync.in_memory(recipe=hr.recipes.loom, embedder=None) as memory:
+        view = memory.agent("ann", org="o", workspace="w")
+        calls = [
+            *of_an_index(index),
+            *of_options(hr.recipes.default),
+            *of_a_store(memory, view, VectorStore(HashEmbedder(dim=4))),
+        ]
+        assert [meant(call) for _, call in calls] == [told for told, _ in calls]
+        assert memory.list() == []
+
+
+def test_awaited_calls_name_it_too(index: hr.Index) -> None:
+    async def main() -> list[tuple[str, str]]:
+        found = []
+        async with Memory.in_memory(recipe=hr.recipes.loom, embedder=None) as memory:
+            for told, call in awaited(index, memory):
+                with pytest.raises(hr.UnknownOptionError) as raised:
+                    await call()
+                assert f"did you mean {told.split(': ')[1]}=?" in str(raised.value)
+                found.append((told.split(": ")[0], str(raised.value).split(":")[0]))
+        return found
+
+    assert all(told == said for told, said in asyncio.run(main()))
+
+
+def test_where_nothing_is_near_the_options_are_listed() -> None:
+    with pytest.raises(hr.UnknownOptionError) as raised:
+        hr.Dedup(0.9, zzz=1)  # type: ignore[call-arg]
+    wish = "one of its options (threshold, scale, vector, keep, prefer)"
+    assert str(raised.value) == f"Dedup: expected {wish}, got 'zzz'"
+    assert raised.value.argument == "Dedup"
+
+
+def test_a_call_without_options_says_so(index: hr.Index) -> None:
+    with pytest.raises(hr.UnknownOptionError, match=r"^compact: expected no options, got 'force'$"):
+        index.compact(force=True)  # type: ignore[call-arg]
+
+
+def test_other_mistakes_stay_python_s_own() -> None:
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        hr.Dedup()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="multiple values for argument 'threshold'"):
+        hr.Dedup(0.9, threshold=0.9)  # type: ignore[misc]
+
+
+def test_signatures_are_those_of_the_functions_themselves() -> None:
+    assert inspect.signature(hr.Index.arecall) == inspect.signature(hr.Index.recall).replace(
+        return_annotation="Hits"
+    )
+    assert inspect.iscoroutinefunction(hr.Index.arecall)
+    assert list(inspect.signature(hr.RRF).parameters) == [
+        *("weights", "rank_constant", "alpha", "alpha_mode")
+    ]
+    shown = inspect.signature(MemorySync.remember).parameters["user_id"]
+    assert (shown.kind, shown.default) == (inspect.Parameter.KEYWORD_ONLY, ...)
+
+
+def test_a_function_with_open_options_is_left_as_it_is() -> None:
+    def open_ended(**options: object) -> Mapping[str, object]:
+        return options
+
+    assert check_keywords(open_ended) is open_ended
+
+
+def names(kind: Any) -> set[str]:
+    return set(kind.__annotations__)
+
+
+def test_typed_options_are_those_of_what_they_stand_for() -> None:
+    fields = set(Episode.model_fields)
+    assert names(RecipeSettings) == {one.name for one in dataclasses.fields(hr.Recipe)}
+    assert names(EpisodeFields) == fields - {"output"}
+    assert names(Changes) == fields - set(FIXED_FIELDS)
+    assert names(OwnFields) == fields - {"output", "user_id", "org", "workspace", "visibility"}
+    given = {"self", "text", "vectors", "scope", "columns", "query_keys"}
+    assert names(RecallOptions) == set(inspect.signature(hr.Index.recall).parameters) - given
+    with pytest.raises(hr.UnknownOptionError, match=r"^options: .*did you mean limit="):
+        Setting("other", {"top_k": 3})

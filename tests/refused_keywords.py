@@ -1,0 +1,71 @@
+"""Calls with a keyword that they do not take, each beside the one that is meant.
+
+mypy checks this file: a call that it let pass would leave its ``type: ignore`` unused, which strict
+mode reports. tests/python/test_keywords.py makes the calls.
+"""
+
+# mypy: allow-untyped-calls
+
+from collections.abc import Awaitable, Callable
+
+import hyrecall as hr
+from hyrecall.evaluate import read_setting
+from hyrecall.memory import AgentMemorySync, Memory, MemorySync, VectorStore
+
+Call = Callable[[], object]
+
+
+SCHEMA = hr.Schema(key="a", cell=None, text="text")
+
+
+def of_an_index(index: hr.Index) -> list[tuple[str, Call]]:
+    return [
+        ("recall_one: limit", lambda: index.recall_one(text="tea", k=3)),  # type: ignore[call-arg]
+        ("recall_one: limit", lambda: index.recall_one(text="tea", top_k=3)),  # type: ignore[call-arg]
+        ("recall_one: vector", lambda: index.recall_one(vectors=[1.0])),  # type: ignore[call-arg]
+        ("recall: limit", lambda: index.recall(text=["tea"], n_results=3)),  # type: ignore[call-arg]
+        ("recall: filter", lambda: index.recall(text=["tea"], where={})),  # type: ignore[call-arg]
+        ("recall: text", lambda: index.recall(query=["tea"])),  # type: ignore[call-arg]
+        ("recall: vectors", lambda: index.recall(embeddings=[])),  # type: ignore[call-arg]
+        ("recall: scope", lambda: index.recall(text=["tea"], namespace="ana")),  # type: ignore[call-arg]
+        ("recall: columns", lambda: index.recall(text=["tea"], column=["id"])),  # type: ignore[call-arg]
+        ("delete: scope", lambda: index.delete(["a"], tenant="ana")),  # type: ignore[call-arg]
+        ("build: vectors", lambda: hr.Index.build(1, SCHEMA, embeddings=1)),  # type: ignore[call-arg]
+        ("save: overwrite", lambda: index.save("a", exist_ok=True)),  # type: ignore[call-arg]
+    ]
+
+
+def of_options(recipe: hr.Recipe) -> list[tuple[str, Call]]:
+    return [
+        ("RRF: rank_constant", lambda: hr.RRF(k=60)),  # type: ignore[call-arg]
+        ("BM25: k1", lambda: hr.BM25(K1=1.2)),  # type: ignore[call-arg]
+        ("Max: weights", lambda: hr.Max(weight={})),  # type: ignore[call-arg]
+        ("MMR: relevance_weight", lambda: hr.MMR(lambda_mult=0.7)),  # type: ignore[call-arg]
+        ("Schema: vector", lambda: hr.Schema(key="a", cell=None, embedding="e")),  # type: ignore[call-arg]
+        ("Analyzer: stopwords", lambda: hr.Analyzer("unicode", stop_words="english")),  # type: ignore[call-arg]
+        ("replace: depth", lambda: recipe.replace(num_candidates=10)),  # type: ignore[call-arg]
+        ("but: limit", lambda: read_setting("rrf").but("other", top_k=3)),  # type: ignore[call-arg]
+    ]
+
+
+def of_a_store(
+    memory: MemorySync, view: AgentMemorySync, store: VectorStore
+) -> list[tuple[str, Call]]:
+    return [
+        ("remember: user_id", lambda: memory.remember("tea", user="ann")),  # type: ignore[call-arg]
+        ("remember: metadata", lambda: memory.remember("tea", meta={})),  # type: ignore[call-arg]
+        ("update: tags", lambda: memory.update("id", user_id="ann", tag=["a"])),  # type: ignore[call-arg]
+        ("search: limit", lambda: memory.search("tea", k=3)),  # type: ignore[call-arg]
+        ("recall: user_id", lambda: memory.recall("tea", scope="ann")),  # type: ignore[call-arg]
+        ("remember: kind", lambda: view.remember("tea", kinds="a")),  # type: ignore[call-arg]
+        ("search_hybrid: k", lambda: store.search_hybrid("tea", limit=3)),  # type: ignore[call-arg]
+    ]
+
+
+def awaited(index: hr.Index, memory: Memory) -> list[tuple[str, Callable[[], Awaitable[object]]]]:
+    return [
+        ("arecall: limit", lambda: index.arecall(text=["tea"], k=3)),  # type: ignore[call-arg]
+        ("arecall_one: vector", lambda: index.arecall_one(vectors=[1.0])),  # type: ignore[call-arg]
+        ("remember: user_id", lambda: memory.remember("tea", user="ann")),  # type: ignore[call-arg]
+        ("search: limit", lambda: memory.search("tea", n=3)),  # type: ignore[call-arg]
+    ]
