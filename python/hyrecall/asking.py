@@ -80,11 +80,14 @@ class Asking:
         limit, offset, depth : int, default 10, 0, 100
             Which part of the list to give, and how many documents each arm hands on (100 stands for
             the recipe's, if there is one); with several arms, limit + offset <= depth.
-        fusion : RRF or WeightedSum or Max or DBSF, default none with one arm, else RRF()
+        fusion : RRF or WeightedSum or Max or DBSF, optional
+            How two or more arms are joined. Default: as ``recipes.default`` does, by
+            ``WeightedSum(balance=0.85)``, with its ``BM25(k1=0.75, b=0.25)`` for text arms whose
+            constants neither this call nor the index names. One arm alone is not joined.
         min_score, min_fused : float or Above, or (the first) mapping of str to those, optional
             Least score, inclusive, of an arm in its unit and of the fusion before ``normalize``.
         bm25 : BM25 or mapping of str to BM25, optional
-            In place of the index's defaults.
+            In place of the constants of the index or of the default ``fusion``.
         normalize : bool, default False
             Divide by the best score possible (with one arm, by the list's best): scores in [0, 1],
             the order unchanged.

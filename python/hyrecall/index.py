@@ -88,7 +88,9 @@ class Index(Asking):
         analyzer : Analyzer, default Analyzer("unicode")
             For text arms that name none.
         bm25 : BM25, default BM25("lucene")
-            For text arms that name none; a default only, since the index holds integers.
+            For text arms that name none; a default only, since the index holds integers. Naming
+            the default itself says no more than naming none: arms that are joined by the default
+            ``fusion`` of :meth:`recall` then have its constants.
         device : {"auto", "cpu", "cuda:N"}, default "auto"
             Where vectors are searched; texts are on the CPU. Only "auto" may choose: cuda:0 where
             there is one and the vectors are large enough to gain by it and fit, else the CPU. The

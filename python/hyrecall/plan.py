@@ -64,6 +64,14 @@ class IndexFacts:
         """Every arm, lexical first, as declared."""
         return (*self.text_arms, *self.vector_arms)
 
+    def named_bm25(self, arm: str) -> BM25 | None:
+        """Return the BM25 that schema or build names for a text arm; None: neither does.
+
+        A build that names the default, ``BM25()``, says no more than one that names nothing.
+        """
+        own = self.schema.text_arms[arm].bm25
+        return self.bm25[arm] if own is not None or self.bm25[arm] != BM25() else None
+
     @cached_property
     def attribute_types(self) -> dict[str, pa.DataType]:
         """The type of each attribute column, in the order in which every segment holds them."""
@@ -116,7 +124,7 @@ class Plan(NamedTuple):
     arms: tuple[str, ...]  # that run, in the request's order
     n_lexical: int
     bm25: dict[str, BM25]
-    fusion: Fusion | None  # None: one arm, no fusion
+    fusion: Fusion | None  # None: one arm, no fusion; else also the default where none was named
     weights: tuple[float, ...]
     normalize: bool
     depth: int

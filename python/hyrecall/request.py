@@ -12,6 +12,7 @@ from hyrecall import _core
 from hyrecall.arguments import listed, whole
 from hyrecall.arms.batch import Batch, Candidates
 from hyrecall.arms.run import Arm, add_arms, read_arms, runs, text_readers
+from hyrecall.defaults import DEFAULT_BM25, DEFAULT_FUSION
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.exact import Exact, find_exact
 from hyrecall.filter_program import read_filters
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["make_plan"]
 
-_PLAIN_RRF = RRF()
 _KINDS = {RRF: "rrf", WeightedSum: "weighted_sum", Max: "max", DBSF: "weighted_sum"}
 
 
@@ -80,14 +80,15 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     arms, weights, left_out = _choose_arms(facts, options.fusion, (*arms, *ready), tuple(extra))
     on_host(facts, given, [arm for arm in guests if arm not in arms])  # no search will check them
     lexical = [arm for arm in arms if arm in facts.text_arms]
-    bm25 = _read_bm25(facts, options.bm25, lexical)
+    uses_default = options.fusion is None and len(arms) > 1
+    fusion = DEFAULT_FUSION if uses_default else options.fusion
+    bm25 = _read_bm25(facts, options.bm25, lexical, DEFAULT_BM25 if uses_default else None)
     stages = check_stages(options.shaping)
     shaped = is_shaped(stages, options.tie_break, options.fill)
     # Ranks that a fusion weighs end at the depth, which then must not follow the limit.
     ranks_lead = options.exact is not None and options.fusion is not None
     is_free = len(arms) == 1 and not (shaped or ranks_lead)
     depth = _depth(given_depth, limit, offset, is_free=is_free)
-    fusion = options.fusion if options.fusion is not None or len(arms) == 1 else _PLAIN_RRF
     floors = _read_floors(options.min_score, arms)
     if options.min_fused is not None and fusion is None:
         raise error(
@@ -123,7 +124,8 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     _set_fusion(request, options, fusion, list(zip(bases, weights, strict=True)), exact)
     n_lexical, normalize = len(lexical) * len(tables), options.normalize
     notes += (*left_out, *(note for found in listed.values() for note in found.notes))
-    notes += (*options.notes, *_balance_notes(fusion, n_lexical, len(given.keys() & set(bases))))
+    n_dense = len(given.keys() & set(bases))
+    notes += (*options.notes, *_balance_notes(options.fusion, n_lexical, n_dense))
     return Plan(
         request, n_queries, arms, n_lexical, bm25, fusion, weights, normalize, depth, notes,
         limit, offset, stages, options.tie_break, extra=tuple(extra), listed=listed,
@@ -157,6 +159,7 @@ def _set_fusion(
 
 
 def _balance_notes(fusion: Fusion | None, n_lexical: int, n_dense: int) -> tuple[str, ...]:
+    """Say that a balance that the call names has no effect."""
     if getattr(fusion, "balance", None) is None or (n_lexical and n_dense):
         return ()
     return ("balance has no effect: arms of one kind run",)
@@ -314,8 +317,14 @@ def _query_count(
     return n_queries
 
 
-def _read_bm25(facts: IndexFacts, bm25: object, texts: Sequence[str]) -> dict[str, BM25]:
-    chosen = {arm: facts.bm25[arm] for arm in texts}
+def _read_bm25(
+    facts: IndexFacts, bm25: object, texts: Sequence[str], default: BM25 | None
+) -> dict[str, BM25]:
+    """Give each arm the call's BM25, else the index's; ``default`` where neither names one."""
+    chosen = {
+        arm: facts.bm25[arm] if default is None else facts.named_bm25(arm) or default
+        for arm in texts
+    }
     if bm25 is None:
         return chosen
     if not texts:

@@ -44,7 +44,8 @@ class Text:
     analyzer : Analyzer, optional
         How this arm's documents and queries become tokens; default: the index's.
     bm25 : BM25, optional
-        The variant and constants of this arm; default: the index's.
+        The variant and constants of this arm; default: the index's, or beside other arms those
+        of the default ``fusion`` (see :meth:`hyrecall.Index.recall`).
 
     Raises
     ------

@@ -24,7 +24,10 @@ def recall(**options: object) -> hr.Hits:
 
 
 def test_an_arm_joins_the_fusion_as_others_do() -> None:
-    hits = recall(text=["tea"], vectors=ONE, arms=HINTS, candidates={"hints": [["k1", "k4", "k0"]]})
+    hits = recall(
+        text=["tea"], vectors=ONE, arms=HINTS, candidates={"hints": [["k1", "k4", "k0"]]},
+        fusion=hr.RRF(),
+    )  # fmt: skip
     table = hits.to_arrow()
     assert table.column_names[-6:] == [
         *("text_score", "text_rank", "embedding_score", "embedding_rank"),

@@ -35,9 +35,11 @@ def recipe_of(call: Call, shape: Shape, *, exact: bool = True) -> Recipe:
         }
 
     bm25 = None if call.bm25 is None else engine_bm25(call.bm25)
-    fusion = hr.RRF()
+    fusion = hr.recipes.default.fusion
     if call.fusion is not None:
         fusion = engine_fusion(replace(call.fusion, weights=None))
+    elif bm25 is None and len(call.arms) > 1:
+        bm25 = hr.BM25("lucene", k1=0.75, b=0.25)
     return Recipe(
         name="exact",
         arms=(

@@ -1,4 +1,4 @@
-"""Planted bugs of BM25's variants and of distribution-based fusion: what others compute instead."""
+"""Planted bugs of BM25's variants, of fusions and of their default: what others compute instead."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,8 +8,9 @@ import numpy as np
 
 from oracle.arithmetic import F32
 from oracle.bm25 import Bm25, shift
-from oracle.fusion import Dbsf, Fusion, Ranks, Scores, Weighted, moments
-from oracle.recall import Oracle
+from oracle.documents import Call
+from oracle.fusion import Dbsf, Fusion, Ranks, Rrf, Scores, Weighted, moments
+from oracle.recall import DEFAULT_BM25, Oracle
 from oracle.words import Mask, Query
 
 
@@ -159,6 +160,27 @@ class BalanceUncut(_OtherWeighted):
             return (self.balance + means[0]) - means[1]
 
 
+class RanksJoinByDefault(Oracle):
+    """Several arms are joined by their ranks where the call names no fusion."""
+
+    def fusion(self, call: Call) -> Fusion | None:
+        return call.fusion or (Rrf() if len(call.arms) > 1 else None)
+
+
+class OneSetOfConstants(Oracle):
+    """Arms that are joined by default keep the BM25 constants of an arm alone."""
+
+    def constants(self, call: Call) -> Bm25:
+        return call.bm25 or self.bm25
+
+
+class ConstantsForAnArmAlone(Oracle):
+    """An arm alone has the BM25 constants of arms that are joined by default."""
+
+    def constants(self, call: Call) -> Bm25:
+        return call.bm25 or (DEFAULT_BM25 if call.fusion is None else self.bm25)
+
+
 BUGS: tuple[type[Oracle], ...] = (
     MatchIsPositive,
     FlooredRobertson,
@@ -171,4 +193,7 @@ BUGS: tuple[type[Oracle], ...] = (
     BalanceTurnedRound,
     BalanceOfLists,
     BalanceUncut,
+    RanksJoinByDefault,
+    OneSetOfConstants,
+    ConstantsForAnArmAlone,
 )

@@ -59,7 +59,7 @@ class ExactOracle(Oracle):
         """The best documents that hold it, by the phrase's BM25."""
         allowed, visible = seen
         counted = self.counted(arm, allowed, visible)
-        scores, matched = self.lexical(arm, phrase, counted, call.bm25 or self.bm25)
+        scores, matched = self.lexical(arm, phrase, counted, self.constants(call))
         return self.cut(scores, matched & visible, self.looked_up(call))
 
     def leading(

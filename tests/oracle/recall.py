@@ -19,6 +19,10 @@ from oracle.words import Leaf, Mask, Query, Text, leaves, matched, word_tokens
 Docs = NDArray[np.intp]
 
 DEFAULT_DEPTH = 100
+DEFAULT_FUSION = Weighted(balance=0.85)
+"""Of two or more arms."""
+DEFAULT_BM25 = Bm25("lucene", 0.75, 0.25)
+"""Beside the default fusion, where neither call nor index names another."""
 
 
 class Oracle:
@@ -166,7 +170,17 @@ class Oracle:
         """The rank in an arm's list that a hit shows."""
         return rank
 
+    def constants(self, call: Call) -> Bm25:
+        """The BM25 of a call: its own, else the index's, else the default of what joins arms."""
+        named = call.bm25 or (self.bm25 if self.bm25 != LUCENE else None)
+        joins = call.fusion is None and len(call.arms) > 1
+        return named or (DEFAULT_BM25 if joins else LUCENE)
+
     # Fusion
+
+    def fusion(self, call: Call) -> Fusion | None:
+        """How the arms of a call are joined; one arm alone is not."""
+        return call.fusion or (DEFAULT_FUSION if len(call.arms) > 1 else None)
 
     def weights(self, fusion: Fusion, call: Call) -> dict[str, float]:
         """Weight of every arm that the call runs; an arm of weight 0 is left out."""
@@ -195,7 +209,7 @@ class Oracle:
         for arm, texts in call.texts.items():
             if texts[query] is not None:
                 counted = self.counted(arm, allowed, visible)
-                scores, matched = self.lexical(arm, texts[query], counted, call.bm25 or self.bm25)
+                scores, matched = self.lexical(arm, texts[query], counted, self.constants(call))
                 found[arm] = scores, matched & visible
         for arm, vectors in call.vectors.items():
             vector = vectors[query]
@@ -209,7 +223,7 @@ class Oracle:
         allowed = self.authorised(call.scopes[query])
         visible = self.visible(allowed, call.filter(query))
         found = self.arm_scores(call, query, allowed, visible)
-        fusion = call.fusion or (Rrf() if len(call.arms) > 1 else None)
+        fusion = self.fusion(call)
         weights = dict.fromkeys(call.arms, 1.0) if fusion is None else self.weights(fusion, call)
         lists: dict[str, Docs] = {}
         for arm in weights.keys() & found.keys():

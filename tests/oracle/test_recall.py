@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from oracle.bm25 import LUCENE
+from oracle.bm25 import LUCENE, Bm25
 from oracle.corpus import Draw, Mix, draw_mix, draw_rows, draw_scope, draw_shape
 from oracle.documents import Above, Call, Reply, Row, Shape
-from oracle.fusion import Rrf
+from oracle.fusion import Rrf, Weighted
 from oracle.life import ConflictError, Life
 from oracle.recall import Oracle
 from oracle.scope import And, AnyOf, Equal, IsNull, NoneOf, Not, NotNull, Or, Range, passes
@@ -81,7 +81,7 @@ def test_filters_narrow_the_reply_and_leave_the_scores_alone() -> None:
 
 
 def test_completion_scores_the_union_in_every_arm() -> None:
-    first, second, third = ask(both("bay", depth=10))
+    first, second, third = ask(both("bay", depth=10, fusion=Rrf()))
     assert (first.key, second.key, third.key) == ("1", "3", "4")
     assert first.score == 1 / 61 + 1 / 61
     assert second.arm_ranks == (2, 3)
@@ -90,7 +90,7 @@ def test_completion_scores_the_union_in_every_arm() -> None:
 
 
 def test_depth_cuts_an_arm_and_completion_still_scores() -> None:
-    first, second = ask(both("fog", depth=1, limit=1)), ask(both("fog", depth=3, limit=3))
+    first, second = (ask(both("fog", depth=n, limit=n, fusion=Rrf())) for n in (1, 3))
     assert [hit.key for hit in first] == ["1"]  # 1/61 each for documents 1 and 6: the earlier one
     assert first[0].arm_scores == (0.0, 1.0)
     assert first[0].arm_ranks == (None, 1)
@@ -124,6 +124,21 @@ def test_a_query_without_its_vector_uses_the_other_arm() -> None:
     assert [hit.arm_ranks for hit in hits] == [(1, None), (2, None)]
     assert [hit.arm_scores[1] for hit in hits] == [None, None]
     assert ask(Call((ANA,), texts={"text": (None,)})) == ()
+
+
+def test_several_arms_are_joined_by_a_balanced_sum_with_bm25_constants_of_its_own() -> None:
+    plain = ask(both("bay"))
+    named = both("bay", fusion=Weighted(balance=0.85), bm25=Bm25("lucene", 0.75, 0.25))
+    assert plain == ask(named) != ask(both("bay", fusion=Rrf()))
+    # Words: 1 and 3 hold it alike and 4 has no text, so all that scored are at 1. Cosines: 1, 1, 0.
+    share = 0.85 + 1.0 - 2 / 3
+    assert share > 1
+    assert [(hit.key, hit.score) for hit in plain] == [("1", 1.0), ("4", 1.0), ("3", 0.0)]
+    flat = replace(LUCENE, b=0.0)
+    assert ask(both("bay", bm25=flat))[0].arm_scores[0] == ask(text("bay", bm25=flat))[0].score
+    named_by_index = Oracle(SHAPE, ROWS, bm25=flat).recall(both("bay"), 0)
+    assert named_by_index == ask(both("bay", bm25=flat))
+    assert ask(both("bay", fusion=Rrf()))[0].arm_scores[0] == ask(text("bay"))[0].score
 
 
 def test_bm25_of_the_call_replaces_that_of_the_index() -> None:

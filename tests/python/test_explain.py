@@ -108,7 +108,8 @@ def test_every_explanation_has_the_bits_of_its_hit(effort: Effort) -> None:
                 apply(subject, change)
             except hr.KeyConflictError:
                 assert change[0] == "add"
-            fusion = asked.get("fusion", hr.RRF() if len(hits.trace.arms) > 1 else None)
+            several = hr.recipes.default.fusion if len(hits.trace.arms) > 1 else None
+            fusion = asked.get("fusion", several)
             for one in hits:
                 for hit in one:
                     check_hit(hits, hit, fusion, asked["normalize"])

@@ -114,7 +114,7 @@ def test_ranks_count_in_the_whole_list(index: hr.Index) -> None:
 
 
 def test_a_hit_has_its_values_as_attributes(index: hr.Index) -> None:
-    hit = index.recall_one(text="hot tea", vector=[1, 0], scope=ACME)[0]
+    hit = index.recall_one(text="hot tea", vector=[1, 0], scope=ACME, fusion=hr.RRF())[0]
     assert (hit.query, hit.rank, hit.key, hit.cell) == (0, 1, "a", ("acme", True))
     assert (hit.text, hit["note"], hit["kind"], hit["id"]) == ("hot tea", "one", 1, "a")
     assert (hit.bm25_score, hit.vector_score) == (hit.arm_score("text"), hit.arm_score("v"))

@@ -81,7 +81,7 @@ def test_bars_are_stacked_away_from_0(index: hr.Index) -> None:
 
 
 def test_labels_name_ranks_keys_arms_and_fusion(index: hr.Index) -> None:
-    hits = index.recall(**ASKED, limit=2, offset=1)
+    hits = index.recall(**ASKED, limit=2, offset=1, fusion=hr.RRF())
     ax = hits.plot(1)
     labels = [label.get_text() for label in ax.get_yticklabels()]
     assert labels == [f"{hit.rank}  {hit.key}" for hit in hits[1]]

@@ -281,10 +281,11 @@ def test_complete_scores_what_the_list_left_out() -> None:
 def test_a_floor_acts_before_ranks_and_completion_still_scores() -> None:
     index = index_of(["tea", "tea tea tea", "milk tea pot cup"], [[1, 0], [1, 1], [0, 1]])
     scores = {hit.key: hit.bm25_score for hit in index.recall_one(text="tea")}
-    cut = index.recall_one(text="tea", vector=[0, 1], min_score={"text": hr.Above(scores[0])})
+    both: dict[str, Any] = {"text": "tea", "vector": [0, 1], "fusion": hr.RRF()}
+    cut = index.recall_one(**both, min_score={"text": hr.Above(scores[0])})
     ranks = {hit.key: (hit.arm_rank("text"), hit.bm25_score) for hit in cut}
     assert ranks == {1: (1, scores[1]), 0: (None, scores[0]), 2: (None, scores[2])}
-    kept = index.recall_one(text="tea", vector=[0, 1], min_score={"text": scores[0]})
+    kept = index.recall_one(**both, min_score={"text": scores[0]})
     assert {hit.key: hit.arm_rank("text") for hit in kept} == {1: 1, 0: 2, 2: None}
 
 
@@ -309,8 +310,8 @@ def test_alpha_weighs_the_arms() -> None:
         by_hand = index.recall_one(text="tea", vector=[1, 0], fusion=weights)
         assert [(hit.key, hit.score) for hit in hits] == [(hit.key, hit.score) for hit in by_hand]
     even = index.recall_one(text="tea", vector=[1, 0], fusion=hr.RRF(alpha=0.5))
-    default = index.recall_one(text="tea", vector=[1, 0])
-    assert [hit.score for hit in even] == [hit.score for hit in default]
+    plain = index.recall_one(text="tea", vector=[1, 0], fusion=hr.RRF())
+    assert [hit.score for hit in even] == [hit.score for hit in plain]
 
 
 def test_bm25_options_come_from_the_call_the_arm_or_the_index() -> None:

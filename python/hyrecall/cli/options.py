@@ -55,7 +55,7 @@ FusionName: TypeAlias = Annotated[
         "--fusion",
         metavar="HOW",
         help="rrf, rrf:60, rrf:alpha=0.5, rrf:text=2,embedding=1, sum:text=0.7,embedding=0.3, "
-        "sum:none, max, dbsf. Default with several arms: rrf.",
+        "sum:none, max, dbsf. Default with several arms: the fusion of the recipe default.",
     ),
 ]
 Bm25: TypeAlias = Annotated[

@@ -5,13 +5,13 @@ candidates apart counts more. Measured in docs/evaluation.md; the depth
 is part of what was measured.
 """
 
+from hyrecall.defaults import DEFAULT_BM25, DEFAULT_FUSION
 from hyrecall.recipe import Dense, Lexical, Recipe
-from hyrecall.scoring import BM25, WeightedSum
 
 default = Recipe(
     name="default",
-    arms=(Lexical(bm25=BM25("lucene", k1=0.75, b=0.25)), Dense()),
-    fusion=WeightedSum(normalize="minmax", balance=0.85),
+    arms=(Lexical(bm25=DEFAULT_BM25), Dense()),
+    fusion=DEFAULT_FUSION,
     depth=100,
     exact=True,
 )
