@@ -138,10 +138,11 @@ def test_hybrid_in_the_own_tenant(case: Case, who: str, size: Size, measure: Mea
         scope = [int(t) for t in asking]
 
         def run() -> ours.Reply:
-            return ours.arrays(
-                index.recall(text=strings, vectors=case.queries, scope=scope, limit=K, depth=DEPTH),
-                K,
-            )
+            hits = index.recall(
+                text=strings, vectors=case.queries, scope=scope, limit=K, depth=DEPTH,
+                fusion=hr.RRF(),
+            )  # fmt: skip
+            return ours.arrays(hits, K)
     else:
         held = rivals_dense.SortedRows(case.rows, owner, np.zeros(n, np.int64))
         near = rivals_dense.faiss_selected(rivals_dense.faiss_index(held.rows), held, "range")

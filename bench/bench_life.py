@@ -117,9 +117,10 @@ class Life:
         everywhere = hr.Scope(list(range(N_CELLS)))
 
         def ask(n: int, scope: Any) -> ours.Reply:
-            return ours.arrays(
-                self.index.recall(text=texts[:n], vectors=queries[:n], scope=scope), 10
+            hits = self.index.recall(
+                text=texts[:n], vectors=queries[:n], scope=scope, fusion=hr.RRF()
             )
+            return ours.arrays(hits, 10)
 
         return {"own_cell": lambda: ask(256, own), "everywhere": lambda: ask(32, everywhere)}
 

@@ -175,6 +175,7 @@ def test_many_small_cells(arms: str, size: Size, measure: Measure) -> None:
     asked: dict[str, Any] = {"vectors": queries}
     if arms == "hybrid":
         asked["text"] = [corpus.spell(q) for q in corpus.text_queries(n_queries)]
+        asked["fusion"] = hr.RRF()
 
     def check(reply: ours.Reply) -> None:
         """Every query sees its cell whole: ten rows, by cosine where that is the only arm."""

@@ -77,12 +77,12 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     arms = tuple(arm for arm in facts.arms if arm in texts or arm in given)
     ready = [arm for arm in extra if runs(extra[arm], texts, options.candidates)]
     notes = tuple(f"{arm} did not run: nothing was asked" for arm in extra if arm not in ready)
-    arms, weights, left_out = _choose_arms(facts, options.fusion, (*arms, *ready), tuple(extra))
+    arms, weights, fusion, left_out = _choose_arms(
+        facts, options.fusion, (*arms, *ready), tuple(extra)
+    )
     on_host(facts, given, [arm for arm in guests if arm not in arms])  # no search will check them
     lexical = [arm for arm in arms if arm in facts.text_arms]
-    uses_default = options.fusion is None and len(arms) > 1
-    fusion = DEFAULT_FUSION if uses_default else options.fusion
-    bm25 = _read_bm25(facts, options.bm25, lexical, DEFAULT_BM25 if uses_default else None)
+    bm25 = _read_bm25(facts, options, lexical, joins_by_default=fusion is not options.fusion)
     stages = check_stages(options.shaping)
     shaped = is_shaped(stages, options.tie_break, options.fill)
     # Ranks that a fusion weighs end at the depth, which then must not follow the limit.
@@ -318,13 +318,12 @@ def _query_count(
 
 
 def _read_bm25(
-    facts: IndexFacts, bm25: object, texts: Sequence[str], default: BM25 | None
+    facts: IndexFacts, options: Options, texts: Sequence[str], *, joins_by_default: bool
 ) -> dict[str, BM25]:
-    """Give each arm the call's BM25, else the index's; ``default`` where neither names one."""
-    chosen = {
-        arm: facts.bm25[arm] if default is None else facts.named_bm25(arm) or default
-        for arm in texts
-    }
+    """Give each arm the BM25 of the call, else of the index, else of the default fusion."""
+    unnamed = dict.fromkeys(texts, DEFAULT_BM25) if joins_by_default else facts.bm25
+    chosen = {arm: facts.named_bm25(arm) or unnamed[arm] for arm in texts}
+    bm25 = options.bm25
     if bm25 is None:
         return chosen
     if not texts:
@@ -340,10 +339,10 @@ def _read_bm25(
 
 def _choose_arms(
     facts: IndexFacts, fusion: object, arms: tuple[str, ...], extra: tuple[str, ...]
-) -> tuple[tuple[str, ...], tuple[float, ...], tuple[str, ...]]:
-    """Give the arms that run, their weights, and what the trace should say of it."""
+) -> tuple[tuple[str, ...], tuple[float, ...], Fusion | None, tuple[str, ...]]:
+    """Give the arms that run, their weights, what joins them, and what the trace should say."""
     if fusion is None:
-        return arms, (1.0,) * len(arms), ()
+        return arms, (1.0,) * len(arms), DEFAULT_FUSION if len(arms) > 1 else None, ()
     if not isinstance(fusion, RRF | WeightedSum | Max | DBSF):
         wish = "hr.RRF, hr.WeightedSum, hr.Max or hr.DBSF"
         raise error(OptionError, "fusion", wish, repr(fusion))
@@ -359,13 +358,13 @@ def _choose_arms(
             wish = "an index with one text and one vector arm (else weights=)"
             raise error(OptionError, "alpha", wish, f"{len(texts)} and {len(vectors)}")
         if len(arms) == 1:
-            return arms, (1.0,), (f"alpha has no effect: only {arms[0]} runs",)
+            return arms, (1.0,), fusion, (f"alpha has no effect: only {arms[0]} runs",)
         weights = dict(zip((texts[0], vectors[0]), fusion.shares, strict=True))
     kept = tuple(arm for arm in arms if weights.get(arm, 1.0) > 0)
     if not kept:
         raise error(OptionError, "weights", f"a weight above 0 for one of {list(arms)}", weights)
     notes = tuple(f"{arm} left out: weight 0" for arm in arms if arm not in kept)
-    return kept, tuple(weights.get(arm, 1.0) for arm in kept), notes
+    return kept, tuple(weights.get(arm, 1.0) for arm in kept), fusion, notes
 
 
 def _read_floors(min_score: object, arms: tuple[str, ...]) -> dict[str, tuple[float, bool] | None]:

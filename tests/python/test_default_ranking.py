@@ -59,7 +59,7 @@ def test_the_default_has_the_bits_of_the_default_recipe(
     more = () if beside == () else (beside,)
     if n_arms == 1:  # an arm alone has the constants of the index, in the recipe those it names
         assert table(plain).equals(table(index.recall(**asked, bm25=hr.BM25())))
-        assert plain[0][0].explain().fusion == "the arm's score"
+        assert plain[0][0].explain().fusion == "the score of the only arm"
         return
     assert table(plain).equals(table(index.recall(**asked, recipe=DEFAULT.replace(more=more))))
     named = index.recall(**asked, arms=beside, fusion=FUSION, bm25=BM25)
@@ -68,7 +68,7 @@ def test_the_default_has_the_bits_of_the_default_recipe(
     for one in plain:
         for hit in one:
             assert hit.explain().score == hit.score
-            assert hit.explain().fusion == repr(FUSION)
+            assert hit.explain().fusion == "weighted sum, balance 0.85"
 
 
 def test_a_default_that_nobody_named_leaves_no_note() -> None:
@@ -107,7 +107,7 @@ def test_each_text_arm_has_its_own_constants_or_the_default() -> None:
 def test_what_was_named_is_known_after_save_and_open(named: str, tmp_path: Path) -> None:
     own = hr.BM25(k1=0.9) if named == "build" else hr.BM25()
     index = {
-        "nowhere": lambda: built(),
+        "nowhere": built,
         "schema": lambda: built(hr.Text("text", bm25=own)),
         "build": lambda: built(bm25=own),
     }[named]()
