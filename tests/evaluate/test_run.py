@@ -28,8 +28,9 @@ def test_a_run_holds_what_recall_gives_within_each_querys_tenant(data, indexes):
     index = indexes.get(read_setting("rrf"))
     for row in data.judged.to_pylist()[:10]:
         hits = index.recall_one(
-            text=row["text"], vector=row["embedding"], scope=row["tenant"], limit=100, depth=1000
-        )
+            text=row["text"], vector=row["embedding"], scope=row["tenant"], limit=100, depth=1000,
+            fusion=hr.RRF(),
+        )  # fmt: skip
         assert run.documents[row["id"]] == tuple(hits.keys)
         assert run.scores[row["id"]] == tuple(hit.score for hit in hits)
     for query, documents in run.documents.items():
