@@ -54,10 +54,15 @@ class Line:
         )
         return Line(self.text[begin:end], tuple(kept))
 
+    def after(self, first: Line) -> Line:
+        """Return the line with another before it."""
+        n = len(first.text)
+        moved = tuple((start + n, stop + n, style) for start, stop, style in self.spans)
+        return Line(first.text + self.text, first.spans + moved)
+
     def indented(self, n_columns: int) -> Line:
         """Return the line with blanks before it."""
-        moved = tuple((start + n_columns, stop + n_columns, how) for start, stop, how in self.spans)
-        return Line(" " * n_columns + self.text, moved)
+        return self.after(Line(" " * n_columns))
 
 
 @dataclass(frozen=True)

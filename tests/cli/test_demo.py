@@ -52,7 +52,7 @@ def test_the_demo_shows_tables_on_stdout_and_talks_on_stderr(run, monkeypatch):
     without_model(monkeypatch)
     reply = run("demo", "--limit", 2)
     assert "alice: INV-2026-0042" in reply.out
-    assert "BM25 (text)" in reply.out
+    assert "score       BM25  user" in reply.out
     assert "pip install 'hyrecall[local]'" in reply.err
     assert "note" not in reply.out
 

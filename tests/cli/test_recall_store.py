@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 from hyrecall import recipes
+from hyrecall.explain_text import wrapped_text
 from hyrecall.memory import Episode, MemorySync
 
 Run = Callable[..., SimpleNamespace]
@@ -99,6 +100,49 @@ def test_an_agent_sees_by_its_policy(run: Run, store: Path) -> None:
     both = run(*asked, "--agent", "ada", "--user", "ben")
     assert (both.code, "--agent: expected an agent, or --user, got both" in both.err) == (1, True)
     assert run("recall", "deploy", "--agent", "ada").code == 1
+
+
+def test_a_store_explains_each_score_as_an_index_does(run: Run, store: Path) -> None:
+    filled(store, recipes.loom)
+    asked = ("recall", "deploy", "--user", "ann", "--explain")
+    shown = run(*asked)
+    assert shown.code == 0, shown.err
+    with MemorySync.open(store, read_only=True, embedder=None) as memory:
+        matches = memory.search("deploy", user_id="ann")
+    for rank, match in enumerate(matches, 1):
+        lines = wrapped_text(match.explain(), 158).splitlines()
+        told = "\n".join(f"  {line}" for line in lines)
+        assert f"\n{rank}  {match.episode.id}\n{told}\n" in shown.out
+    explained = run(*asked, "--json").data["matches"]
+    assert [one["explain"]["score"] for one in explained] == [one["score"] for one in explained]
+
+
+def test_rows_that_fill_the_list_are_marked_and_ranks_count_from_the_offset(
+    run: Run, store: Path
+) -> None:
+    filled(store, recipes.loom)
+    reply = run("recall", "low", "--user", "ann", "--recipe", "loom")
+    hit, fill = (line.split() for line in reply.out.splitlines()[2::2])
+    assert hit[:2] == ["1", "low"]
+    assert fill[:3] == ["2", "high", "fill"]
+    reply = run("recall", "deploy", "--user", "ann", "--offset", 1)
+    assert [line.split()[0] for line in reply.out.splitlines()[2::2]] == ["2"]
+
+
+@pytest.mark.parametrize("width", ["40", "80", "120"])
+def test_a_table_of_a_store_has_whole_ids_and_its_texts_beneath(
+    run: Run, store: Path, monkeypatch: pytest.MonkeyPatch, width: str
+) -> None:
+    with MemorySync.open(store, embedder=None) as memory:
+        kept = [memory.remember("tea and milk " * 40, user_id="ann").id for _ in range(2)]
+    monkeypatch.setenv("COLUMNS", width)
+    reply = run("recall", "milk", "--user", "ann")
+    lines = reply.out.splitlines()
+    assert sorted(word for word in reply.out.split() if word.startswith("ep_")) == sorted(kept)
+    assert max(map(len, lines)) <= max(int(width), 41)
+    assert sum("milk tea and milk" in line for line in lines) >= 4
+    for key in kept:
+        assert run("forget", key, "--user", "ann").out == "1\n"
 
 
 def test_an_index_takes_none_of_these(run: Run, tmp_path: Path) -> None:

@@ -10,11 +10,19 @@ import pyarrow as pa
 import typer
 
 from hyrecall.analyzer import Analyzer
-from hyrecall.cli.show import hits_table, hits_to_dict, print_json, print_table, say
+from hyrecall.cli.show import (
+    hits_to_dict,
+    print_explanation,
+    print_hits,
+    print_json,
+    print_lines,
+    say,
+)
 from hyrecall.embed import StaticEmbedder
 from hyrecall.hits import Hits
 from hyrecall.index import Index
 from hyrecall.schema import Schema
+from hyrecall.text_tables import Line
 
 __all__ = ["demo"]
 
@@ -52,10 +60,17 @@ def demo(
         print_json({"arms": list(hits.trace.arms), "replies": replies})
         return
     for at, (user, query) in enumerate(_QUESTIONS):
-        print_table(hits_table(hits[at], hits.trace.arms, index.schema, title=f"{user}: {query}"))
+        title = f"{user}: {query}"
+        print_lines([Line(title, ((0, len(title), "heading"),))])
+        if len(hits[at]):
+            print_hits(hits[at], query)
+        else:
+            print("no hits")
+        print()
     if hits.n_hits:
         first = next(reply for reply in hits if len(reply))[0]
-        print(f"How {first.key} got its score: {first.explain()}")
+        print("How the first hit of the first question got its score:")
+        print_explanation(first.rank, str(first.key), first.explain())
     milliseconds = sum(hits.trace.milliseconds.values())
     say(f"The batch took {milliseconds:.1f} ms on the {index.device}.")
 

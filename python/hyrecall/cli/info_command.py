@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
-from hyrecall.cli.show import print_json, print_table
+from hyrecall.cli.show import print_json, print_lines, print_table, screen_width
 from hyrecall.index import Index
 from hyrecall.runtime import CudaReport, cuda_report
+from hyrecall.text_tables import Column, Row, fields
 
 __all__ = ["info"]
 
@@ -34,14 +34,9 @@ def info(
         raise typer.BadParameter("expected either DIR or --devices")
 
 
-def _table(title: str, lines: list[tuple[str, str]]) -> Table:
-    """Make a table of names and values."""
-    table = Table(title=title, title_justify="left", show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in lines:
-        table.add_row(name, value)
-    return table
+def _show(lines: list[tuple[str, str]]) -> None:
+    """Write names and values."""
+    print_lines(fields(lines, width=screen_width()))
 
 
 def _show_devices(report: CudaReport, as_json: bool) -> None:
@@ -57,24 +52,27 @@ def _show_devices(report: CudaReport, as_json: bool) -> None:
     ]
     if not report.devices:
         lines.append(("devices", f"none: {report.problem}"))
-    print_table(_table("CUDA", lines))
+    _show(lines)
     if not report.devices:
         return
-    table = Table()
-    table.add_column("device", no_wrap=True)
-    table.add_column("name", overflow="fold")
-    table.add_column("memory", justify="right", no_wrap=True)
-    table.add_column("compute capability", justify="right")
-    table.add_column("usable", overflow="fold")
-    for device in report.devices:
-        table.add_row(
-            device.device,
-            device.name,
-            f"{device.memory_bytes / 2**30:.1f} GiB",
-            ".".join(map(str, device.compute_capability)),
-            f"no: {device.problem}" if device.problem else "yes",
+    columns = (
+        Column("device"), Column("name"), Column("memory", "right"),
+        Column("compute capability", "right"), Column("usable", wraps=True),
+    )  # fmt: skip
+    rows = [
+        Row(
+            [
+                device.device,
+                device.name,
+                f"{device.memory_bytes / 2**30:.1f} GiB",
+                ".".join(map(str, device.compute_capability)),
+                f"no: {device.problem}" if device.problem else "yes",
+            ]
         )
-    print_table(table)
+        for device in report.devices
+    ]
+    print()
+    print_table(columns, rows)
 
 
 def _show_index(folder: Path, as_json: bool) -> None:
@@ -82,7 +80,7 @@ def _show_index(folder: Path, as_json: bool) -> None:
     if as_json:
         print_json(facts)
     else:
-        print_table(_table(str(folder), _lines(facts)))
+        _show(_lines(facts))
 
 
 def _facts(index: Index) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from hyrecall.cli.memory_options import (
     AsJson,
@@ -26,8 +25,9 @@ from hyrecall.cli.memory_options import (
     tell_reasons,
 )
 from hyrecall.cli.settings import read_settings
-from hyrecall.cli.show import print_json, print_table, say
+from hyrecall.cli.show import print_json, print_lines, print_table, say, screen_width
 from hyrecall.errors import OptionError, error
+from hyrecall.text_tables import Column, Line, Row, wrap
 
 __all__ = ["compact", "doctor", "forget", "reembed", "remember"]
 
@@ -206,15 +206,44 @@ def doctor(
     if as_json:
         print_json({"ok": report.ok, **asdict(report)})
     else:
-        table = Table()
-        for name in ("check", "ok", "detail"):
-            table.add_column(name, overflow="fold", no_wrap=name != "detail")
-        for check in report.checks:
-            table.add_row(check.name, "yes" if check.ok else "NO", check.detail)
-        print_table(table)
-        print(", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in report.counts.items()))
+        columns = Column("check"), Column("ok"), Column("detail", wraps=True)
+        print_table(
+            columns,
+            [
+                Row([one.name, "yes" if one.ok else "NO", _detail(one.detail)])
+                for one in report.checks
+            ],
+        )
+        print()
+        print_lines(wrap(Line(_pairs(report.counts)), screen_width()))
     if not report.ok:
         raise typer.Exit(1)
+
+
+def _detail(told: str) -> str:
+    """Return what a check tells; facts that it gives as JSON as words."""
+    try:
+        facts = json.loads(told)
+    except ValueError:
+        return told
+    return _pairs(facts) if isinstance(facts, dict) else told
+
+
+def _pairs(facts: dict[str, Any]) -> str:
+    """Write names and values in a line."""
+    return ", ".join(f"{name.replace('_', ' ')} {_value(value)}" for name, value in facts.items())
+
+
+def _value(value: Any) -> str:
+    if value is None or value in ([], {}):
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return f"({_pairs(value)})"
+    if isinstance(value, list):
+        return f"({', '.join(map(_value, value))})"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _rescue(path: Path | None, file: Path, *, as_json: bool) -> None:

@@ -8,13 +8,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-
+from hyrecall.analyzer import Analyzer
 from hyrecall.cli.memory_options import now_ready, opened, read_time, tell_reasons
 from hyrecall.cli.settings import read_settings
-from hyrecall.cli.show import print_json, print_table, say, short
+from hyrecall.cli.show import print_explanation, print_json, print_table, say
+from hyrecall.cli.snippets import Snippets
 from hyrecall.errors import OptionError, WriterBusyError, error
 from hyrecall.filters import Filter
+from hyrecall.text_tables import Column, Line, Row, clean
 
 if TYPE_CHECKING:
     from hyrecall.memory import Matches, MemorySync
@@ -49,7 +50,7 @@ class Asked:
     force_regex: bool
 
 
-def recall_from_store(asked: Asked, *, as_json: bool) -> None:
+def recall_from_store(asked: Asked, *, as_json: bool, explain: bool) -> None:
     """Answer, and show it."""
     begin, end = read_time("--since", asked.since), read_time("--until", asked.until)
     options: dict[str, Any] = {
@@ -71,9 +72,9 @@ def recall_from_store(asked: Asked, *, as_json: bool) -> None:
             matches = ready.agent(asked.agent, **place).search(asked.query, **options)
     tell_reasons(matches.reasons)
     if as_json:
-        print_json(_as_dict(asked.query, matches))
+        print_json(_as_dict(asked.query, matches, explain=explain))
     elif matches:
-        print_table(_table(matches))
+        _print(asked, matches, explain=explain)
     else:
         say("note: no memories")
 
@@ -120,11 +121,15 @@ def _weights(given: str | None) -> dict[str, float] | None:
     return out
 
 
-def _as_dict(query: str, matches: Matches) -> dict[str, Any]:
+def _as_dict(query: str, matches: Matches, *, explain: bool) -> dict[str, Any]:
     scope, phase = matches.scope, matches.phase
+    shown = [match.model_dump(mode="json") for match in matches]
+    if explain:
+        for one, match in zip(shown, matches, strict=True):
+            one["explain"] = None if matches._hits is None else asdict(match.explain())
     return {
         "query": query,
-        "matches": [match.model_dump(mode="json") for match in matches],
+        "matches": shown,
         "origins": list(matches.origins),
         "related": [one.model_dump(mode="json") for one in matches.related],
         "context": [[one.model_dump(mode="json") for one in near] for near in matches.context],
@@ -138,18 +143,32 @@ def _as_dict(query: str, matches: Matches) -> dict[str, Any]:
     }
 
 
-def _table(matches: Matches) -> Table:
-    table = Table()
-    for name in ("rank", "id", "score", "BM25", "cosine", "when"):
-        table.add_column(name, justify="left" if name == "id" else "right", no_wrap=name != "id")
-    table.add_column("memory", overflow="fold")
-    for rank, match in enumerate(matches, 1):
+_COLUMNS = (
+    Column("rank", "right"), Column("id", style="key"), Column("score", "right"),
+    Column("BM25", "right"), Column("cosine", "right"),
+)  # fmt: skip
+
+
+def _print(asked: Asked, matches: Matches, *, explain: bool) -> None:
+    """Write the matches to stdout: the time and the text of each beneath its row."""
+    ranked = matches._hits
+    facts = None if ranked is None else ranked._hits._facts
+    analyzer = Analyzer() if facts is None else next(iter(facts.analyzers.values()))
+    snippets = Snippets(None if asked.force_regex else asked.query, analyzer)
+    rows = []
+    for rank, (match, origin) in enumerate(zip(matches, matches.origins, strict=True), 1):
+        score = "fill" if origin == "fill" else f"{match.score:.6f}"
         parts = [_part(one) for one in (match.bm25_score, match.vector_score)]
-        when = match.episode.occurred_at.isoformat(" ", "minutes")
-        score = f"{match.score:.6f}"
-        text = short(match.episode.text)
-        table.add_row(str(rank), match.episode.id, score, *parts, when[:16], text)
-    return table
+        cells = [str(asked.offset + rank), clean(match.episode.id), score, *parts]
+        when = match.episode.occurred_at.isoformat(" ", "minutes")[:16]
+        text = snippets.show(match.episode.text).after(Line(f"{when}  ", ((0, 16, "faint"),)))
+        rows.append(Row(cells, [text]))
+    print_table(_COLUMNS, rows)
+    if explain and ranked is None:
+        say("note: --explain: the memories were found without an index, so no score is explained")
+    elif explain:
+        for rank, match in enumerate(matches, asked.offset + 1):
+            print_explanation(rank, match.episode.id, match.explain())
 
 
 def _part(score: float | None) -> str:

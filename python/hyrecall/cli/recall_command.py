@@ -25,7 +25,7 @@ from hyrecall.cli.options import (
     embedded_arm,
     recall_options,
 )
-from hyrecall.cli.show import hits_table, hits_to_dict, print_json, print_table, say, shown_texts
+from hyrecall.cli.show import hits_to_dict, print_hits, print_json, say, shown_texts
 from hyrecall.cli.values import by_arm, names, read_scope, read_vector
 from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import OptionError, error
@@ -37,7 +37,7 @@ __all__ = ["recall"]
 # What has a meaning for one of the two alone; given for the other it is refused.
 _OF_AN_INDEX = {
     "scope", "vector", "embed", "filters", "depth", "fusion", "bm25", "min_score", "min_fused",
-    "columns", "explain", "threads",
+    "columns", "threads",
 }  # fmt: skip
 _OF_A_STORE = {
     "path", "user", "org", "workspace", "kind", "since", "until", "tags", "alpha", "recipe",
@@ -140,7 +140,7 @@ def recall(
                 recipe, limit, offset, agent, conversation, weights, token_budget, touch=touch,
                 normalize=normalize, force_regex=force_regex,
             ),
-            as_json=as_json,
+            as_json=as_json, explain=explain,
         )  # fmt: skip
         return
     _refuse(ctx, _OF_A_STORE, "none with an index")
@@ -165,10 +165,8 @@ def recall(
         return
     if not len(hits[0]):
         say("note: no hits")
-    print_table(hits_table(hits[0], hits.trace.arms, index.schema))
-    if explain:
-        for hit in hits[0]:
-            print(f"\n{hit.rank}. {hit.key}: {hit.explain()}")
+        return
+    print_hits(hits[0], query, explain=explain)
 
 
 def _target(

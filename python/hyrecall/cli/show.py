@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -13,28 +12,27 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from hyrecall.hits import Hit, QueryHits
+from hyrecall.cli.snippets import Snippets
+from hyrecall.explain_text import wrapped_text
+from hyrecall.explanation import Explanation
+from hyrecall.hit_tables import hit_lines
+from hyrecall.hits import QueryHits
+from hyrecall.rich_tables import styled
 from hyrecall.schema import Schema
-from hyrecall.text_tables import Line
+from hyrecall.text_tables import Column, Line, Row, clean, table
 
 __all__ = [
-    "hits_table",
     "hits_to_dict",
+    "print_explanation",
+    "print_hits",
     "print_json",
     "print_lines",
     "print_table",
     "say",
     "screen_width",
-    "short",
     "shown_texts",
 ]
-
-_WIDTH_IN_A_FILE = 120  # columns, where stdout is no terminal
-_SHOWN_TEXT = 300  # characters of a text in a table
-_STYLES = {"heading": "bold", "key": "cyan", "mark": "bold yellow", "faint": "dim"}
 
 
 def say(message: str) -> None:
@@ -54,16 +52,7 @@ def print_lines(lines: Iterable[Line]) -> None:
         sys.stdout.writelines(f"{line.text}\n" for line in lines)
         return
     for line in lines:
-        shown = Text(line.text)
-        for begin, end, style in line.spans:
-            shown.stylize(_STYLES[style], begin, end)
-        console.print(shown, soft_wrap=True)
-
-
-def print_table(table: Table) -> None:
-    """Write a table to stdout."""
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDTH_IN_A_FILE
-    Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False).print(table)
+        console.print(styled(line), soft_wrap=True)
 
 
 def print_json(data: object) -> None:
@@ -84,41 +73,37 @@ def _finite(data: Any) -> Any:
     return None if is_float and not math.isfinite(data) else data
 
 
-def hits_table(
-    hits: QueryHits, arms: Sequence[str], schema: Schema, *, title: str | None = None
-) -> Table:
-    """Make a table of a query's hits: rank, key, score, each arm's score and rank, the texts."""
-    table = Table(title=title, title_justify="left")
-    kinds = dict.fromkeys(schema.text_arms, "BM25") | dict.fromkeys(schema.vector_arms, "cosine")
-    for name in ("rank", "key", "score", *(f"{kinds[arm]} ({arm})" for arm in arms)):
-        table.add_column(name, justify="left" if name == "key" else "right", no_wrap=name != "key")
-    texts = shown_texts(schema)
-    if texts:
-        table.add_column(" | ".join(texts), overflow="fold")
-    for hit in hits:
-        row = [str(hit.rank), str(hit.key), f"{hit.score:.6f}", *(_part(hit, arm) for arm in arms)]
-        if texts:
-            row.append(short(" | ".join(str(hit[name]) for name in texts if hit[name])))
-        table.add_row(*row)
-    return table
+def print_table(columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    """Write a table to stdout."""
+    print_lines(table(columns, rows, width=screen_width()))
+
+
+def print_hits(hits: QueryHits, query: str | None, *, explain: bool = False) -> None:
+    """Write a query's hits to stdout as a table, with the query's words marked.
+
+    With ``explain`` all that each score was made of follows.
+    """
+    facts, width = hits._hits._facts, screen_width()
+    first = next(iter(facts.text_arms), None)
+    show = None if first is None else Snippets(query, facts.analyzers[first]).show
+    print_lines(hit_lines(hits, hits._hits.trace.arms, width=width, show=show))
+    if explain:
+        for hit in hits:
+            print_explanation(hit.rank, str(hit.key), hit.explain())
+
+
+def print_explanation(rank: int, key: str, made: Explanation) -> None:
+    """Write what a score was made of to stdout, under the rank and key of its hit."""
+    title = f"{rank}  {clean(key)}"
+    print_lines([Line(""), Line(title, ((0, len(title), "heading"),))])
+    for line in wrapped_text(made, screen_width() - 2).splitlines():
+        print(f"  {line}")
 
 
 def shown_texts(schema: Schema) -> tuple[str, ...]:
     """Name the columns of the first text arm that hits can return."""
     first = next(iter(schema.text_arms.values()), None)
     return () if first is None else tuple(c for c in first.columns if c in schema.row_columns)
-
-
-def _part(hit: Hit, arm: str) -> str:
-    """Show an arm's score and its rank; a dash where it was not computed or not in the list."""
-    score, rank = hit.arm_score(arm), hit.arm_rank(arm)
-    shown = "-" if score is None else f"{score:.4f}"
-    return f"{shown} {'-' if rank is None else f'#{rank}':>4}"
-
-
-def short(shown: str) -> str:
-    """Cut a text that is too long for a table."""
-    return shown if len(shown) <= _SHOWN_TEXT else shown[:_SHOWN_TEXT] + "..."
 
 
 def hits_to_dict(
