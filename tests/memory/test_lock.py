@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hyrecall.errors import WriterBusyError
-from hyrecall.memory.lock import LOCK, ReaderLock, WriterLock
+from hyrecall.memory.lock import LOCK, SECONDS_FOR_READERS, ReaderLock, WriterLock
 from memory.children import fork, in_child
 
 
@@ -88,6 +88,24 @@ def test_readers_keep_writers_out_and_a_writer_keeps_readers_out(tmp_path: Path)
         one.release()
         one.release()
     assert in_child(lambda: try_to_take(tmp_path)) == 0
+
+
+def test_a_writer_waits_a_little_for_readings_to_end_and_says_so_if_they_do_not(
+    tmp_path: Path,
+) -> None:
+    WriterLock.take(tmp_path).release()
+    reader = shared(tmp_path)
+    began = time.monotonic()
+    with pytest.raises(WriterBusyError, match="no reading that keeps writers out, got one that"):
+        WriterLock.take(tmp_path)
+    assert time.monotonic() - began >= SECONDS_FOR_READERS
+    threading.Timer(0.1, reader.release).start()
+    writer = WriterLock.take(tmp_path)
+    began = time.monotonic()
+    with pytest.raises(WriterBusyError, match="no other writer"):  # for which nobody waits unasked
+        WriterLock.take(tmp_path)
+    assert time.monotonic() - began < SECONDS_FOR_READERS
+    writer.release()
 
 
 @pytest.mark.parametrize("take", [WriterLock.take, shared])

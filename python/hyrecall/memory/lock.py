@@ -16,6 +16,9 @@ from hyrecall.errors import OptionError, WriterBusyError, error
 __all__ = ["LOCK", "ReaderLock", "WriterLock", "make_folder", "read_note"]
 
 LOCK = "LOCK"
+SECONDS_FOR_READERS = 1.0
+"""So long a writer waits at least for the end of readings that keep it out."""
+
 _PAUSE = 0.02  # seconds between two tries
 _MOST = 1000  # bytes of the file that are read
 
@@ -59,22 +62,24 @@ class WriterLock(_Lock):
         ----------
         folder : Path
         wait : float, default 0
-            Seconds to wait for another writer to leave.
+            Seconds to wait for another writer to leave. For readings to end, which keep writers
+            out, it waits for a second at least.
 
         Raises
         ------
         WriterBusyError
-            Another writer holds it.
+            Another writer or a reader holds it.
         OSError
             From the disk.
         """
         # Never removed: a lock on a file without a name excludes nobody.
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            until = time.monotonic() + wait
+            begun = time.monotonic()
             while not _try(handle):
-                if time.monotonic() >= until:
-                    raise _busy(folder, handle)
+                is_read = _is_read(handle)
+                if time.monotonic() - begun >= max(wait, SECONDS_FOR_READERS if is_read else 0.0):
+                    raise _busy(folder, handle, is_read=is_read)
                 time.sleep(_PAUSE)
             told = f"pid {os.getpid()}, since {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n".encode()
             content = told + _note_of(os.pread(handle, _MOST, 0))
@@ -176,7 +181,18 @@ def _try(handle: int, kind: int = fcntl.LOCK_EX) -> bool:
     return True
 
 
-def _busy(folder: Path, handle: int) -> WriterBusyError:
+def _is_read(handle: int) -> bool:
+    """Return whether readers hold the lock, and not a writer."""
+    if not _try(handle, fcntl.LOCK_SH):
+        return False
+    fcntl.flock(handle, fcntl.LOCK_UN)
+    return True
+
+
+def _busy(folder: Path, handle: int, *, is_read: bool) -> WriterBusyError:
+    if is_read:
+        wish, got = "no reading that keeps writers out", "one that takes long"
+        return error(WriterBusyError, str(folder), wish, got, "wait= so many seconds")
     who = b""
     with contextlib.suppress(OSError):
         who = os.pread(handle, 200, 0).partition(b"\n")[0]
