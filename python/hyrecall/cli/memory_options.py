@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import sys
-import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -211,10 +210,8 @@ def now_ready(memory: MemorySync) -> MemorySync:
     """Wait for embedder and index: a command has one answer, which should not be degraded."""
     from hyrecall.memory.ready import IndexNotReadyError
 
-    guard, until = memory._store.guard, time.monotonic() + _SECONDS_TO_WARM
-    guard.start_warming()
-    while guard.off is None and not guard.is_ready and time.monotonic() < until:
-        time.sleep(0.005)
+    memory.wait_until_ready(_SECONDS_TO_WARM)
+    # A large index may take longer.
     with contextlib.suppress(IndexNotReadyError):  # the answer says so
         memory._store.follower.catch_up()
     return memory

@@ -116,6 +116,7 @@ class Guard:
         )
         self._warmed = threading.Event()
         self._warmed.set()  # nothing is being loaded
+        self._has_warmed = False
         self._warming_since = 0.0
         self._answered = False  # by the last call that said anything of the embedder
         self._pid = os.getpid()
@@ -205,10 +206,14 @@ class Guard:
             self._breaker.succeeded()
 
     def start_warming(self) -> None:
-        """Let the embedder load what it needs, on a thread; until it has, calls are not made."""
+        """Let the embedder load what it needs, on a thread; until it has, calls are not made.
+
+        It is done once: later calls do nothing.
+        """
         warm = getattr(self._embedder, "warm", None)
-        if warm is None or not self._warmed.is_set():
+        if warm is None or self._has_warmed:
             return
+        self._has_warmed = True
         self._warming_since = time.monotonic()
         self._warmed.clear()
 
@@ -220,6 +225,23 @@ class Guard:
             threads.start(run, name="hyrecall-warm")
         except RuntimeError:  # the system has no more threads: the first call loads it
             self._warmed.set()
+
+    def wait_until_loaded(self, timeout: float) -> bool:
+        """Let the embedder load what it needs, and wait for that.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds at most.
+
+        Returns
+        -------
+        bool
+            Whether nothing is being loaded. What could not be loaded counts as loaded: calls say
+            what is wrong.
+        """
+        self.start_warming()
+        return self._is_loaded(time.monotonic() + timeout)
 
     @property
     def is_ready(self) -> bool:

@@ -371,6 +371,10 @@ class Memory(AsyncReads):
         """Look the store over, as :meth:`hyrecall.memory.MemorySync.doctor`."""
         return await self._run(self._sync.doctor, full=full)
 
+    async def wait_until_ready(self, timeout: float = 60.0) -> bool:
+        """Wait for all, as :meth:`hyrecall.memory.MemorySync.wait_until_ready`."""
+        return await self._run(self._sync.wait_until_ready, timeout)
+
     async def compact(self) -> Compacted:
         """Give back room on the disk, as :meth:`hyrecall.memory.MemorySync.compact`."""
         return await self._run(self._sync.compact)

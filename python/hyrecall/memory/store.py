@@ -7,6 +7,7 @@ import logging
 import math
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError, 
 from hyrecall.memory.background import Background
 from hyrecall.memory.bounded import Bounded
 from hyrecall.memory.database import Database
-from hyrecall.memory.degradation import Degradation
+from hyrecall.memory.degradation import Degradation, DegradedReason
 from hyrecall.memory.fields import flag, in_utc
 from hyrecall.memory.follower import INDEX, Follower
 from hyrecall.memory.in_memory import IN_MEMORY, MemoryDatabase
@@ -51,6 +52,9 @@ DIM = 768
 """Length of vectors where neither embedder, ``dim=`` nor the store says another."""
 
 MOST_DIM = 65_536
+
+_SECONDS = "seconds in [0, 86400]"
+_PAUSE = 0.01  # seconds between two looks at an index that is being built
 
 GIVEN = "given"
 """Model of vectors that a caller gives where no embedder has a name."""
@@ -91,7 +95,7 @@ class StoreOptions:
             raise error(DTypeError, "clock", wish, type(self.clock).__name__)
         flag("warm", self.warm)
         for name in ("wait", "recall_timeout", "write_timeout"):
-            number(name, getattr(self, name), 0.0, 86_400.0, "seconds in [0, 86400]")
+            number(name, getattr(self, name), 0.0, 86_400.0, _SECONDS)
         dim = whole(self.dim)
         if self.dim is not None and (dim is None or not 1 <= dim <= MOST_DIM):
             raise error(OptionError, "dim", f"an int from 1 to {MOST_DIM}", repr(self.dim))
@@ -295,6 +299,26 @@ class Store:
     def model(self) -> str:
         """Name the model of the vectors that are written."""
         return self.guard.model or GIVEN
+
+    def wait_until_ready(self, timeout: float) -> bool:
+        """Wait until the embedder is loaded and the index has every change; say whether it is so.
+
+        Raises
+        ------
+        OptionError, DTypeError
+            The timeout is no number of seconds.
+        """
+        until = time.monotonic() + number("timeout", timeout, 0.0, 86_400.0, _SECONDS)
+        is_loaded = self.guard.wait_until_loaded(timeout)
+        self.settle()
+        while True:
+            left = max(until - time.monotonic(), 0.0)
+            try:
+                return not self.follower.ready(budget=left).behind and is_loaded
+            except IndexNotReadyError as fault:
+                if fault.reason == DegradedReason.INDEX_UNAVAILABLE or not left:
+                    return False
+            time.sleep(min(_PAUSE, left))
 
     # ---- keeping, closing ----
 

@@ -205,6 +205,47 @@ class SyncUpkeep:
         """
         return look_over(self._store, full=full)
 
+    def wait_until_ready(self, timeout: float = 60.0) -> bool:
+        """Wait until recalls can use the index and the embedder.
+
+        The index of a large store may be built on a thread after the store was opened, and the
+        model of an embedder is loaded on one; answers are degraded until then.
+
+        Parameters
+        ----------
+        timeout : float, default 60
+            Seconds to wait at most, in [0, 86400]; 0 only asks.
+
+        Returns
+        -------
+        bool
+            True: the index has every change that was committed before the call, and the embedder
+            is loaded, or there is none. False: not so within ``timeout``, or the index cannot be
+            made; recalls then say why they are degraded.
+
+        Raises
+        ------
+        OptionError, DTypeError
+            A timeout that is no number of seconds; a closed store.
+        StoreError
+            The disk refuses.
+
+        Notes
+        -----
+        An embedder that was not to be loaded at once (``warm=False``) is loaded now. No endpoint is
+        asked: whether one answers is seen by the first recall. Changes that are not in the index
+        yet are applied, as a recall does; that is finished once it is begun.
+
+        Examples
+        --------
+        >>> from hyrecall.memory import MemorySync
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+        ...     memory.wait_until_ready(timeout=10)
+        True
+        """
+        return self._store.wait_until_ready(timeout)
+
     def compact(self) -> Compacted:
         """Give back the room on the disk that nothing uses any more, as after a large erase.
 

@@ -184,6 +184,7 @@ READING: dict[str, Case] = {
     "export": _export,
     "doctor": lambda f, w, v, r: f.doctor(full=True),
     "snapshot": lambda f, w, v, r: f.snapshot(),
+    "wait_until_ready": lambda f, w, v, r: f.wait_until_ready(30.0),
     "reembed": lambda f, w, v, r: f.reembed(force=True, **_place(f, v)),
 }
 WRITING: dict[str, Case] = {
