@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from hyrecall.arms.run import Arm
 from hyrecall.expansion import Expansion
 from hyrecall.filter_expression import FilterLike
@@ -20,6 +22,7 @@ from hyrecall.recipe_recall import recall_by_recipe
 from hyrecall.scope import check_no_list, scope_entries
 from hyrecall.scoring import BM25, Above, Fusion
 from hyrecall.segments import State
+from hyrecall.selecting import count_where, table_of_keys
 from hyrecall.session import Session
 from hyrecall.shaping import Stage
 from hyrecall.workers import off_loop
@@ -192,6 +195,68 @@ class Asking:
             shaping=shaping, session=session, expansion=expansion, graphs=graphs, recipe=recipe,
             columns=columns, now=now,
         )[0]  # fmt: skip
+
+    def get(
+        self, keys: Sequence[object], *, scope: object = None, columns: Sequence[str] = ()
+    ) -> pa.Table:
+        """Return the rows of some keys, as far as their scope holds them.
+
+        Parameters
+        ----------
+        keys : sequence of str or int
+            A key that its scope does not hold has no row, whether or not another cell has it.
+        scope
+            As in :meth:`recall`, errors too; a list has one entry per key.
+        columns : sequence of str, default ()
+            Row columns to return beside them: attribute and stored ones.
+
+        Returns
+        -------
+        pyarrow.Table
+            ``key``, the cell columns, then the columns asked for; a row per document in the order
+            of the keys. A key that is asked twice comes twice, and one that several cells of its
+            scope hold has a row for each, by insertion number.
+
+        Raises
+        ------
+        ScopeError, OptionError, ShapeError, DTypeError, KeyConflictError
+            The argument is named; no scope is a ScopeError.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import hyrecall as hr
+        >>> rows = {"id": [1, 2], "user": ["ann", "bob"], "text": ["hot tea", "coffee"]}
+        >>> index = hr.Index.build(pa.table(rows), hr.Schema(key="id", cell="user", text="text"))
+        >>> index.get([2, 1], scope="ann", columns=["text"]).to_pylist()
+        [{'key': 1, 'user': 'ann', 'text': 'hot tea'}]
+        """
+        return table_of_keys(self._facts, self._state, keys, scope, columns)
+
+    def count(self, *, scope: object = None, filter: FilterLike | None = None) -> int:  # noqa: A002
+        """Return how many documents a scope holds, or how many of them pass a filter.
+
+        Parameters
+        ----------
+        scope
+            One scope, as in :meth:`recall`; never a list.
+        filter : Filter or pyarrow.compute.Expression, optional
+
+        Returns
+        -------
+        int
+            Live documents. One that several queries may see counts once.
+
+        Raises
+        ------
+        ScopeError, OptionError, DTypeError
+            The argument is named; no scope is a ScopeError.
+
+        Notes
+        -----
+        Reads a bit per row in scope, and the columns that the filter names.
+        """
+        return count_where(self._facts, self._state, scope, filter)
 
     @same_arguments(recall)
     async def arecall(self, **options: Any) -> Hits:

@@ -14,6 +14,7 @@ from hyrecall.arguments import read_path, whole
 from hyrecall.asking import Asking
 from hyrecall.errors import DTypeError, OptionError, WriterBusyError, error
 from hyrecall.files import Opening, is_current, open_index
+from hyrecall.filter_expression import FilterLike
 from hyrecall.keywords import check_keywords
 from hyrecall.lineage import Lineage
 from hyrecall.placing import place, settle_on
@@ -201,18 +202,62 @@ class Index(Asking):
                 self._facts, state, table, vectors, replace_existing=True, progress=tell
             )
 
-    def delete(self, keys: Sequence[object], *, scope: object = None) -> int:
-        """Delete documents by key, within a scope; give how many there were.
+    def delete(
+        self,
+        keys: Sequence[object] | None = None,
+        *,
+        scope: object = None,
+        filter: FilterLike | None = None,  # noqa: A002
+        everything: bool = False,
+    ) -> int:
+        """Delete documents by key or by filter, within a scope; return how many there were.
+
+        Keys, a filter or ``everything`` has to say which.
 
         Parameters
         ----------
-        keys : sequence of str or int
+        keys : sequence of str or int, optional
             A key that its scope does not hold is no error.
         scope
-            As in :meth:`recall`, errors too; a list or column has one entry per key.
+            As in :meth:`recall`, errors too. With keys, a list has one entry per key; without,
+            it is one scope.
+        filter : Filter or pyarrow.compute.Expression, optional
+            Delete what passes it; with keys: what has one of them and passes.
+        everything : bool, default False
+            All that the scope holds; not beside keys or a filter. With it, an index that was built
+            with ``cell=None`` is emptied.
+
+        Returns
+        -------
+        int
+            How many documents were deleted.
+
+        Raises
+        ------
+        OptionError
+            Nothing says which documents are meant, or a filter that the attribute columns cannot
+            answer.
+        ScopeError, ShapeError, DTypeError, KeyConflictError
+            A scope or keys that cannot be one; nothing is deleted.
+        WriterBusyError
+            Another thread is writing.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import hyrecall as hr
+        >>> rows = {"id": [1, 2, 3], "user": ["ann", "ann", "bob"], "text": ["tea"] * 3}
+        >>> schema = hr.Schema(key="id", cell="user", text="text", attributes="year")
+        >>> index = hr.Index.build(pa.table(rows | {"year": [2024, 2026, 2024]}), schema)
+        >>> index.delete(filter=hr.Filter(year=hr.Between(None, 2025)), scope="ann")
+        1
+        >>> index.delete(scope="ann", everything=True), len(index)
+        (1, 1)
         """
         with self._writer() as state:
-            self._state, n_deleted = writer.delete(self._facts, state, keys, scope)
+            self._state, n_deleted = writer.delete(
+                self._facts, state, keys, scope, filter, everything=everything
+            )
             return n_deleted
 
     def compact(self) -> None:

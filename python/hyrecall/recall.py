@@ -11,8 +11,7 @@ import numpy as np
 
 from hyrecall import _core
 from hyrecall.ages import utc
-from hyrecall.arguments import is_one_of, items_of, listed
-from hyrecall.errors import OptionError, error
+from hyrecall.arguments import listed
 from hyrecall.expansion import expand, read_expansion
 from hyrecall.graph_names import bind_graphs
 from hyrecall.graph_reach import Reaches
@@ -25,6 +24,7 @@ from hyrecall.queries import words_of
 from hyrecall.reply_arrays import Arrays, join_pieces, only_queries
 from hyrecall.request import make_plan
 from hyrecall.segments import State
+from hyrecall.selecting import read_columns
 from hyrecall.shaping import RerankBy
 from hyrecall.trace import Trace
 
@@ -55,12 +55,7 @@ def run_recall(
 ) -> Hits:
     """Answer a batch on one state; what is read later is read from that state too."""
     started = time.perf_counter()
-    known = facts.schema.row_columns
-    named = () if isinstance(columns, str) else items_of(columns)
-    if named is None or isinstance(columns, str) or not all(is_one_of(n, known) for n in named):
-        raise error(
-            OptionError, "columns", f"a sequence of columns of {list(known)}", repr(columns)
-        )
+    named = read_columns(facts, columns)
     asked_at = _utc(now)
     options = bind_graphs(facts, state, options)
     expansion = read_expansion(options.expansion)

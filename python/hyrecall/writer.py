@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.analyzer import Analyzer
-from hyrecall.arguments import items_of
 from hyrecall.columns import read_table
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
 from hyrecall.plan import IndexFacts
@@ -24,6 +22,7 @@ from hyrecall.schema import Schema, Vector
 from hyrecall.scope import read_scopes
 from hyrecall.scoring import BM25
 from hyrecall.segments import Segment, State, build_segment, merge_segments, one_array
+from hyrecall.selecting import read_keys, rows_of_keys, rows_where
 
 __all__ = ["append", "build", "compact", "delete", "settle"]
 
@@ -167,40 +166,51 @@ def append(
 
 
 def delete(
-    facts: IndexFacts, state: State, keys: Sequence[object], scope: object
+    facts: IndexFacts,
+    state: State,
+    keys: object,
+    scope: object,
+    where: object = None,
+    *,
+    everything: object = False,
 ) -> tuple[State, int]:
-    """Delete documents by key within a scope; give the new state and how many died."""
-    wanted = _read_keys(keys, facts.row_types[facts.schema.key])
-    scopes = read_scopes(facts.cell_types, state.snapshot, scope, len(wanted), per="key")
-    segments, rows = state.snapshot.locate_keys(wanted, scopes)
+    """Delete documents by key, filter or both within a scope; return the new state and how many.
+
+    Raises
+    ------
+    OptionError
+        Nothing says which and ``everything`` is False, or something does and it is True.
+    """
+    _check_which(keys, where, everything)
+    if keys is None:
+        segments, rows = rows_where(facts, state, scope, where)
+    elif where is None:
+        wanted = read_keys(keys, facts.row_types[facts.schema.key])
+        scopes = read_scopes(facts.cell_types, state.snapshot, scope, len(wanted), per="key")
+        found, rows = state.snapshot.locate_keys(wanted, scopes)
+        segments = found.astype(np.uint32)
+    else:
+        _, segments, rows = rows_of_keys(facts, state, keys, scope, where)
     if not len(rows):
         return state, 0
     made = _state_of(_without(state, segments, rows), facts.schema, state.next_seq)
     return made, state.n_docs - made.n_docs
 
 
-def _read_keys(keys: object, kind: pa.DataType) -> pa.Array:
-    """Take keys of exactly the index's kind: a str is not its letters, 1.5 and True are not 1."""
-    is_text = pa.types.is_large_string(kind)
-    wish = f"a sequence of {'str' if is_text else 'int64'} keys"
-    items = None if isinstance(keys, str | bytes | Mapping) else items_of(keys)
-    if items is None:
-        raise error(DTypeError, "keys", wish, f"{type(keys).__name__} {keys!r}")
-    given = list(items)
-    if given and isinstance(given[0], pa.Scalar):
-        given = [key.as_py() for key in given]
-    for at, key in enumerate(given):
-        if key is None:
-            raise error(KeyConflictError, "keys", "no null key", f"None at {at}")
-        fits = isinstance(key, str) if is_text else isinstance(key, int | np.integer)
-        if not fits or isinstance(key, bool):
-            raise error(DTypeError, "keys", wish, f"{type(key).__name__} {key!r} at {at}")
-    try:
-        return pa.array(given, kind)
-    except (OverflowError, pa.ArrowInvalid) as fault:
-        raise error(OptionError, "keys", wish, fault) from None
-    except UnicodeEncodeError as fault:  # no key of the index holds a lone surrogate
-        raise error(OptionError, "keys", "keys of valid Unicode", fault) from None
+def _check_which(keys: object, where: object, everything: object) -> None:
+    """Refuse a delete that nothing but its scope narrows, unless the caller says ``everything``.
+
+    Keys or a filter that are None by mistake must not remove all that a scope holds.
+    """
+    if not isinstance(everything, bool):
+        raise error(DTypeError, "everything", "True or False", repr(everything))
+    is_narrow = keys is not None or where is not None
+    if everything and is_narrow:
+        wish = "it without keys and a filter"
+        raise error(OptionError, "everything", wish, "one of them beside it")
+    if not everything and not is_narrow:
+        wish = "keys, a filter, or everything=True for all of the scope"
+        raise error(OptionError, "keys", wish, "none of them")
 
 
 def compact(facts: IndexFacts, state: State) -> State:
@@ -211,9 +221,7 @@ def compact(facts: IndexFacts, state: State) -> State:
     return State.of([merged], [_core.SegmentView(merged.core)], state.next_seq)
 
 
-def _without(
-    state: State, segments: npt.NDArray[np.int32], rows: npt.NDArray[np.uint32]
-) -> list[Pair]:
+def _without(state: State, segments: npt.NDArray[Any], rows: npt.NDArray[np.uint32]) -> list[Pair]:
     """Give the state's segments after the death of the named rows."""
     pairs = list(zip(state.segments, state.views, strict=True))
     for number in np.unique(segments) if len(segments) else ():

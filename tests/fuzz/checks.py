@@ -114,7 +114,17 @@ def _change(draw: Draw, world: World, life: Life, index: hr.Index, folder: Path)
         index.save(folder)
         index = hr.Index.open(folder, device="cpu", memory=draw.choice(("mmap", "ram")))
     assert len(index) == len(life.rows)
+    _hold(world, life.rows, index)
     return index
+
+
+def _hold(world: World, rows: Sequence[Row], index: hr.Index) -> None:
+    """Each cell counts and returns its own documents."""
+    for cell in {row.cell: None for row in rows}:
+        said = {"scope": world.scope([cell])} if world.shape.cell else {}
+        keys = [world.key(row.key) for row in rows if row.cell == cell]
+        assert index.count(**said) == len(keys)
+        assert index.get(keys, **said)["key"].to_pylist() == keys
 
 
 def _refuse(draw: Draw, world: World, life: Life, index: hr.Index) -> int:

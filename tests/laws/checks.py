@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from laws.subject import Make, Subject
-from oracle.corpus import Draw, Mix, draw_call, draw_mix, draw_rows, draw_shape
+from oracle.corpus import Draw, Mix, draw_call, draw_mix, draw_predicate, draw_rows, draw_shape
 from oracle.documents import Call, Reply, Row, Scope, Shape
 from oracle.life import Life
 from oracle.recall import Oracle
@@ -164,6 +164,9 @@ def draw_change(
     if kind < 0.9:
         keys = [row.key for row in known] + [-99 if shape.integer_keys else "absent"]
         return "delete", (keys, draw_delete_scopes(draw, shape, known, keys, cells))
+    if kind < 0.95:
+        own = frozenset(row.cell for row in known) if shape.cell else frozenset({()})
+        return "delete_where", (own, draw_predicate(draw) if draw.chance(0.7) else None)
     return "compact", ()
 
 
@@ -235,7 +238,7 @@ def follow(where: str, subject: Subject, life: Life, change: Change) -> None:
         subject.compact()
         return
     expected, got = outcome(lambda: apply(life, change)), outcome(lambda: apply(subject, change))
-    if change[0] == "delete":
+    if change[0] in ("delete", "delete_where"):
         if expected != got:
             raise LawBroken(f"{where}: expected {expected} deleted, got {got}")
     elif isinstance(expected, str) != isinstance(got, str):

@@ -48,6 +48,11 @@ class EngineSubject:
             return self.index.delete(list(keys))
         return self.index.delete(list(keys), scope=[engine_scope(cells) for cells in scopes])
 
+    def delete_where(self, cells: Scope, predicate: scope.Predicate | None) -> int:
+        said: dict[str, object] = {"scope": engine_scope(cells)} if self.shape.cell else {}
+        said |= {"everything": True} if predicate is None else {"filter": engine_filter(predicate)}
+        return self.index.delete(**said)
+
     def compact(self) -> None:
         self.index.compact()
 

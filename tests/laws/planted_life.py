@@ -34,6 +34,13 @@ class DeleteEverywhere(Life):
         return len(doomed)
 
 
+class FilterEverywhere(Life):
+    """A filter deletes what passes it in every cell."""
+
+    def delete_where(self, cells: Scope, predicate: Predicate | None) -> int:
+        return super().delete_where(frozenset(row.cell for row in self.rows), predicate)
+
+
 class GhostLife(Life):
     """Remembers the documents that went."""
 
@@ -48,6 +55,12 @@ class GhostLife(Life):
     def delete(self, keys: Sequence[Key], scopes: Sequence[Scope]) -> int:
         before = self.rows
         gone = super().delete(keys, scopes)
+        self.ghosts += [row for row in before if row.identity not in self._live]
+        return gone
+
+    def delete_where(self, cells: Scope, predicate: Predicate | None) -> int:
+        before = self.rows
+        gone = super().delete_where(cells, predicate)
         self.ghosts += [row for row in before if row.identity not in self._live]
         return gone
 

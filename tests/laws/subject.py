@@ -8,6 +8,7 @@ from typing import Protocol
 from oracle.documents import Call, Key, Reply, Row, Scope, Shape
 from oracle.life import Life
 from oracle.recall import Oracle
+from oracle.scope import Predicate
 
 
 class Subject(Protocol):
@@ -16,6 +17,7 @@ class Subject(Protocol):
     def add(self, rows: Sequence[Row]) -> None: ...
     def upsert(self, rows: Sequence[Row]) -> None: ...
     def delete(self, keys: Sequence[Key], scopes: Sequence[Scope]) -> int: ...
+    def delete_where(self, cells: Scope, predicate: Predicate | None) -> int: ...
     def compact(self) -> None: ...
     def reopen(self) -> "Subject": ...
     def recall(self, call: Call) -> list[Reply]: ...
@@ -46,6 +48,9 @@ class OracleSubject:
 
     def delete(self, keys: Sequence[Key], scopes: Sequence[Scope]) -> int:
         return self.life.delete(keys, scopes)
+
+    def delete_where(self, cells: Scope, predicate: Predicate | None) -> int:
+        return self.life.delete_where(cells, predicate)
 
     def compact(self) -> None:
         pass

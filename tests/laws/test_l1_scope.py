@@ -22,7 +22,7 @@ from oracle.recall import Oracle
 
 # Every public callable of an index, by how it keeps the law. A new one fails the walk until it is
 # entered here, and in `without_scope` if it takes a scope.
-TAKES_A_SCOPE = {"recall", "recall_one", "arecall", "arecall_one", "delete"}
+TAKES_A_SCOPE = {"recall", "recall_one", "arecall", "arecall_one", "get", "count", "delete"}
 ROWS_NAME_THEIR_CELLS = {"build", "add", "upsert"}
 GIVES_NO_DOCUMENT = {"compact", "save", "open", "reload", "stats", "close"}
 
@@ -68,6 +68,8 @@ def without_scope(index: hr.Index) -> dict[str, Callable[[], object]]:
         "recall_one": lambda: index.recall_one(text="ash"),
         "arecall": lambda: asyncio.run(index.arecall(text=["ash"])),
         "arecall_one": lambda: asyncio.run(index.arecall_one(text="ash")),
+        "get": lambda: index.get(["k"]),
+        "count": index.count,
         "delete": lambda: index.delete(["k"]),
     }
 
@@ -217,14 +219,36 @@ def test_no_scope_is_an_error(name: str, one_column: hr.Index) -> None:
 def test_none_is_no_scope(scope: object, one_column: hr.Index) -> None:
     with pytest.raises(HyrecallError, match="scope"):
         one_column.recall(text=["ash"], scope=scope)
-    with pytest.raises(HyrecallError, match="scope"):
-        one_column.delete(["k0"], scope=scope)
+    for call in (
+        lambda: one_column.delete(["k0"], scope=scope),
+        lambda: one_column.delete(filter=hr.Filter(), scope=scope),
+        lambda: one_column.delete(everything=True, scope=scope),
+        lambda: one_column.get(["k0"], scope=scope),
+        lambda: one_column.count(scope=scope),
+    ):
+        with pytest.raises(HyrecallError, match="scope"):
+            call()
+    assert len(one_column) == 5
 
 
 def test_the_empty_scope_sees_and_deletes_nothing(one_column: hr.Index) -> None:
     assert keys(one_column, hr.Scope([])) == []
     assert one_column.delete(["k0"], scope=hr.Scope([])) == 0
     assert keys(one_column, "ana") == ["k0", "k4"]
+
+
+@pytest.mark.parametrize("scope", [hr.Scope([]), "nobody"], ids=repr)
+def test_what_a_scope_does_not_hold_is_not_read_counted_or_deleted(
+    scope: object, one_column: hr.Index
+) -> None:
+    assert one_column.get(["k0", "k1"], scope=scope).num_rows == 0
+    assert one_column.count(scope=scope) == 0
+    assert one_column.delete(everything=True, scope=scope) == 0
+    assert one_column.delete(filter=hr.Filter(kind=hr.IsNull()), scope=scope) == 0
+    assert one_column.get(["k1", "k0"], scope="ana")["key"].to_pylist() == ["k0"]
+    assert one_column.count(scope="ana") == 2
+    assert one_column.delete(everything=True, scope="ana") == 2
+    assert keys(one_column, hr.Scope(["ana", "bob", None, ""])) == ["k1", "k2", "k3"]
 
 
 def test_an_unknown_cell_is_an_empty_cell(one_column: hr.Index) -> None:

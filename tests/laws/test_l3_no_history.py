@@ -4,7 +4,13 @@ import pytest
 
 from laws.checks import LawBroken, no_history
 from laws.effort import Effort
-from laws.planted_life import DeleteEverywhere, GhostStatistics, HalfAdd, OldPlace
+from laws.planted_life import (
+    DeleteEverywhere,
+    FilterEverywhere,
+    GhostStatistics,
+    HalfAdd,
+    OldPlace,
+)
 from laws.subject import Make, planted
 from oracle.life import Life
 
@@ -20,7 +26,7 @@ def test_long_histories_leave_no_trace(make: Make, effort: Effort) -> None:
 
 
 @pytest.mark.parametrize(
-    "life", [OldPlace, DeleteEverywhere, HalfAdd], ids=lambda life: life.__name__
+    "life", [OldPlace, DeleteEverywhere, FilterEverywhere, HalfAdd], ids=lambda life: life.__name__
 )
 def test_a_faulty_life_is_caught(life: type[Life]) -> None:
     with pytest.raises(LawBroken):

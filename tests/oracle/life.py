@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from oracle.documents import Key, Row, Scope
+from oracle.scope import Predicate, passes
 
 
 class ConflictError(Exception):
@@ -42,3 +43,10 @@ class Life:
             for cell in cells:
                 gone += self._live.pop((cell, key), None) is not None
         return gone
+
+    def delete_where(self, cells: Scope, predicate: Predicate | None) -> int:
+        """Delete what the cells hold and the predicate passes; returns how many documents went."""
+        gone = [r for r in self.rows if r.cell in cells and passes(predicate, r.attributes)]
+        for row in gone:
+            del self._live[row.identity]
+        return len(gone)

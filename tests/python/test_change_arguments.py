@@ -116,7 +116,12 @@ def test_add_names_the_key_that_its_cell_holds(index: hr.Index) -> None:
 DELETE: list[tuple[Any, Any, type[hr.HyrecallError], str]] = [
     ("k1", "ana", hr.DTypeError, "keys: expected a sequence of str keys, got str 'k1'"),
     (b"k1", "ana", hr.DTypeError, "keys: expected a sequence of str keys, got bytes b'k1'"),
-    (None, "ana", hr.DTypeError, "keys: expected a sequence of str keys, got NoneType None"),
+    (
+        None,
+        "ana",
+        hr.OptionError,
+        "keys: expected keys, a filter, or everything=True for all of the scope, got none of them",
+    ),
     (["k1", 1], "ana", hr.DTypeError, "keys: expected a sequence of str keys, got int 1 at 1"),
     ([b"k1"], "ana", hr.DTypeError, "keys: expected a sequence of str keys, got bytes b'k1' at 0"),
     (["k1", None], "ana", hr.KeyConflictError, "keys: expected no null key, got None at 1"),
@@ -163,6 +168,8 @@ def test_a_closed_index_refuses_every_call(tmp_path: Path) -> None:
         lambda: index.add(documents()),
         lambda: index.upsert(documents()),
         lambda: index.delete(["k1"], scope="ana"),
+        lambda: index.get(["k1"], scope="ana"),
+        lambda: index.count(scope="ana"),
         index.compact,
         lambda: index.save(tmp_path / "i"),
         lambda: len(index),
