@@ -27,6 +27,11 @@ class Lineage:
         self.home: Path | None = None
         self._seals: dict[Path, set[str]] = {}
 
+    @property
+    def seals(self) -> tuple[str, ...]:
+        """Return the seals of the versions that the home folder may hold; () without a home."""
+        return () if self.home is None else tuple(sorted(self._seals[self.home]))
+
     def holds(self, seal: str) -> bool:
         """Return whether the index holds all that a version holds, whichever folder it is in."""
         return any(seal in seals for seals in self._seals.values())

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from hyrecall import disk
 from hyrecall.errors import OptionError, error
 
-__all__ = ["check_outside", "replaced"]
+__all__ = ["check_outside", "moved", "replaced", "resolved"]
 
 
 @contextmanager
@@ -40,9 +40,7 @@ def replaced(argument: str, path: Path, *, mode: int = 0o666) -> Iterator[Binary
     OSError
         The file cannot be written; the old one is as it was.
     """
-    target = _resolved(argument, path)
-    if target.is_dir():
-        raise error(OptionError, argument, "a file", f"the folder {path}")
+    target = resolved(argument, path)
     if path.exists() and not path.is_file():  # a pipe or a device: its name must stay
         with path.open("wb") as out:
             yield out
@@ -73,13 +71,40 @@ def check_outside(argument: str, path: Path, folder: Path) -> None:
     OptionError
         The target belongs to the folder.
     """
-    target = _resolved(argument, path)
+    target = _followed(argument, path)
     own = [_identity(one) for one in (folder, *folder.rglob("*"))]
     if any(_identity(one) in own for one in (target, *target.parents)):
         raise error(OptionError, argument, f"a file outside {folder}", repr(str(path)))
 
 
-def _resolved(argument: str, path: Path) -> Path:
+def moved(source: Path, target: Path) -> None:
+    """Give a whole file, already on the disk, another name in the same file system.
+
+    Parameters
+    ----------
+    source : Path
+    target : Path
+        As :func:`resolved` returns it; a file of this name is replaced.
+    """
+    os.replace(source, target)
+    disk.sync_folder(target.parent)
+
+
+def resolved(argument: str, path: Path) -> Path:
+    """Return the file that a path names, behind all symbolic links.
+
+    Raises
+    ------
+    OptionError
+        The path is a folder's, or a loop of symbolic links.
+    """
+    target = _followed(argument, path)
+    if target.is_dir():
+        raise error(OptionError, argument, "a file", f"the folder {path}")
+    return target
+
+
+def _followed(argument: str, path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, RuntimeError):  # a loop, as different versions of Python say it

@@ -90,8 +90,9 @@ def test_a_key_whose_type_changes_on_the_way_is_refused_by_name(ask, monkeypatch
     content = lines({"q": "tea", "k": ["1"]}, {"q": "tea", "k": "1"})
     options = (*TEXT, "--query-key", "k", "--query-scope", "k")
     reply, _ = ask("q.jsonl", content, *options, cells=[["1", "1", "2"]], code=1)
-    assert reply.err.startswith("error: --query-key: expected keys of one type in ")
-    assert reply.err.endswith("q.jsonl, got string after list<item: string>\n")
+    assert reply.err.splitlines()[-1].startswith(
+        "error: --query-key: expected keys of one type, got string after list<item: string> ("
+    )
 
 
 # ---- what a column holds ----
@@ -103,15 +104,15 @@ def test_a_text_that_is_none_is_refused_with_its_line(ask, tmp_path):
         reply, _ = ask("q.jsonl", content, *TEXT, code=1)
         where = f"{tmp_path / 'q.jsonl'} line 4"
         wish = "error: --query-text: expected a string or null in column 'q'"
-        assert reply.err == f"{wish}, got {shown} in {where}\n"
+        assert reply.err.splitlines()[-1].startswith(f"{wish}, got {shown} in {where} (query 2 of")
 
 
-def test_a_column_of_mixed_values_is_refused_by_name(ask):
-    content = lines({"q": "tea", "s": 1}, {"q": "tea", "s": "x"})
+def test_of_a_column_of_mixed_values_the_row_that_does_not_fit_is_refused(ask):
+    content = lines({"q": "tea", "s": "x"}, {"q": "tea", "s": 1})
     options = (*TEXT, "--query-scope", "s")
     reply, _ = ask("q.jsonl", content, *options, cells=[["1", "x", "x"]], code=1)
-    assert reply.err.startswith(
-        "error: --query-scope: expected values of one type in column 's', got others in lines 1 to"
+    assert reply.err.splitlines()[-1].startswith(
+        "error: scope[1]: expected a str or None for c0, got int 1 (query 1 of "
     )
     content = lines({"q": "tea", "s": 2**70})
     assert "column 's'" in ask("q.jsonl", content, *options, cells=[[1, 2, 3]], code=1)[0].err
@@ -140,8 +141,8 @@ def test_csv_scopes_have_the_types_of_the_cells(ask):
     _, hits = ask("q.csv", content, *options, cells=cells)
     assert pairs(hits, "query", "key") == [(0, "a"), (1, "b"), (2, "c")]
     reply, _ = ask("q.csv", "q,s,t,u\ntea,x,true,1\n", *options, cells=cells, code=1)
-    assert "q.csv: expected a csv file with int64 in 's', bool in 't', large_string" in reply.err
-    assert "invalid value 'x'" in reply.err
+    assert "--query-scope: expected int64 in column 's', got others in line 2 of " in reply.err
+    assert "string: 'x'" in reply.err
     one = ("--query-text", "q", "--query-scope", "s")
     for cell, written in (([1, 0, 0], "1"), ([True, False, None], "true")):
         _, hits = ask("q.csv", f"q,s\ntea,{written}\n", *one, cells=[cell])

@@ -1,22 +1,27 @@
-"""Answer queries batch by batch, in bounded memory."""
+"""Answer queries slice by slice, in bounded memory; a query that is refused costs no other one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from hyrecall.cli.query_files import QueryFile
+from hyrecall.cli.batch_output import Output, Refused
+from hyrecall.cli.query_files import QueryFile, QueryRows
 from hyrecall.embed import StaticEmbedder
-from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
+from hyrecall.errors import (
+    DTypeError,
+    HyrecallError,
+    OptionError,
+    ScopeError,
+    ShapeError,
+    error,
+)
 from hyrecall.index import Index
-from hyrecall.output import replaced
 from hyrecall.scope import Scope
 
 __all__ = ["Batch", "QueryColumns", "run"]
@@ -26,6 +31,7 @@ _MAX_QUERIES = 4096  # at once: enough to keep every thread busy
 _ARM_BYTES = 256  # of a document in an arm's list while a batch runs, generously
 _WORK_BYTES = 96 << 20  # of the lists of a batch
 _REPLY_BYTES = 64 << 20  # of a batch's hits; long stored texts make the next batch smaller
+_OF_A_QUERY = (DTypeError, OptionError, ScopeError, ShapeError)  # a fault of what is asked
 
 
 @dataclass(frozen=True)
@@ -62,14 +68,14 @@ class Batch:
     embed: tuple[str, StaticEmbedder] | None  # the arm whose vectors are made from the texts
 
     def n_queries(self) -> int:
-        """Give the number of queries whose lists fit into the memory allowed."""
+        """Return the number of queries whose lists fit into the memory allowed."""
         facts = self.index._facts
         held = max(self.options["depth"], self.options["offset"] + self.options["limit"])
         lists = held * _ARM_BYTES * len(facts.arms)
         return max(1, min(_MAX_QUERIES, int(_WORK_BYTES // (lists + 4 * sum(facts.dims.values())))))
 
     def answer(self, queries: pa.Table, first: int) -> pa.Table:
-        """Give the hits of some queries, the first of which has this number in the file."""
+        """Return the hits of some queries, the first of which has this number in the file."""
         hits = self.index.recall(
             **self._texts(queries), scope=self._scopes(queries), **self.options
         ).to_arrow()
@@ -80,6 +86,11 @@ class Batch:
                 raise error(OptionError, "--columns", "no column named query_key", "one")
             keys = queries.column(self.asked.key).combine_chunks()
             keys = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
+            try:
+                keys.validate(full=True)
+            except pa.ArrowInvalid as fault:
+                wish = f"UTF-8 in column {self.asked.key!r}"
+                raise error(DTypeError, "--query-key", wish, fault) from None
             hits = hits.add_column(1, "query_key", keys.take(local.combine_chunks()))
         return hits
 
@@ -102,7 +113,7 @@ class Batch:
     def _scopes(self, queries: pa.Table) -> Scope | list[Any] | None:
         if not self.asked.scope:
             return self.scope
-        columns = [queries.column(name).to_pylist() for name in self.asked.scope]
+        columns = [_values(queries, name, "--query-scope") for name in self.asked.scope]
         if len(columns) > 1:
             return [tuple(parts) for parts in zip(*columns, strict=True)]
         return [_scope(value) for value in columns[0]]
@@ -131,49 +142,70 @@ def _strings(queries: pa.Table, name: str) -> list[str | None]:
         or pa.types.is_null(kind)
     ):
         raise error(DTypeError, "--query-text", f"strings in column {name!r}", column.type)
-    texts: list[str | None] = column.to_pylist()
-    return texts
+    return _values(queries, name, "--query-text")
+
+
+def _values(queries: pa.Table, name: str, option: str) -> list[Any]:
+    try:
+        values: list[Any] = queries.column(name).to_pylist()
+    except UnicodeDecodeError as fault:
+        raise error(DTypeError, option, f"UTF-8 in column {name!r}", fault) from None
+    return values
 
 
 def run(
-    job: Batch, source: QueryFile, output: Path, advance: Callable[[int, int], None], *, name: str
+    job: Batch,
+    source: QueryFile,
+    output: Output,
+    advance: Callable[[int, int], None],
+    *,
+    empty: pa.Table,
+    skips: bool,
 ) -> None:
-    """Answer every query of a file; the output appears under its name only when it is whole.
+    """Answer the queries of a file that are not done yet, in their order.
 
     Parameters
     ----------
     advance : callable
-        Told (queries, hits) after each batch.
-    name : str
-        Of the query file, for messages.
+        Told (queries, hits) after each slice.
+    empty : pyarrow.Table
+        The columns of the hits, for a file without any query that is answered.
+    skips : bool
+        Go on where a query is refused, and hand it to the output. Otherwise its error is raised,
+        when all queries before it are written.
     """
-    _check_count(source.n_rows or 0, name)  # of Parquet known before the first query
-    writer: pq.ParquetWriter | None = None
+    _check_count(source.n_rows or 0, source.name)  # of Parquet known before the first query
     step = job.n_queries()
-    first = 0
-    with replaced("--output", output) as file, ExitStack() as opened:
-
-        def begin_file(schema: pa.Schema) -> pq.ParquetWriter:
-            return opened.enter_context(pq.ParquetWriter(file, schema, compression="zstd"))
-
-        for batch in source.batches(step):
-            begin = 0
-            while begin < batch.num_rows:
-                some = batch.slice(begin, step)
-                _check_count(first + some.num_rows, name)
-                hits = _answer(job, some, first, name)
-                if writer is None:
-                    writer = begin_file(hits.schema)
-                _check_same(writer.schema, hits.schema, name)
-                writer.write_table(hits)
-                begin += some.num_rows
-                first += some.num_rows
-                advance(some.num_rows, hits.num_rows)
-                if hits.nbytes > _REPLY_BYTES:
-                    step = max(1, step // 2)
-        if writer is None:  # no query: the columns without a row
-            hits = _answer(job, source.empty(), 0, name)
-            begin_file(hits.schema).write_table(hits)
+    first = output.n_queries
+    for rows in source.slices(step, first=first):
+        begin = 0
+        while begin < rows.n_rows:
+            some = rows.slice(begin, step)
+            _check_count(first + some.n_rows, source.name)
+            made: list[pa.Table] = []
+            refused: list[Refused] = []
+            fault: Refused | None = None
+            for one in _answered(job, some, first, output.schema):
+                if isinstance(one, pa.Table):
+                    made.append(one)
+                elif skips:
+                    refused.append(one)
+                else:
+                    fault = one
+                    break
+            n_done = some.n_rows if fault is None else fault.query - first
+            hits = pa.concat_tables(made) if made else None
+            if n_done:
+                output.write(hits, refused, n_done)
+            if fault is not None:
+                raise _named(fault, source.name)
+            begin += n_done
+            first += n_done
+            advance(n_done, 0 if hits is None else hits.num_rows)
+            if hits is not None and hits.nbytes > _REPLY_BYTES:
+                step = max(1, step // 2)
+    if output.schema is None:  # no query was answered: the columns without a row
+        output.write(empty, (), 0)
 
 
 def _check_count(n_rows: int, name: str) -> None:
@@ -182,18 +214,51 @@ def _check_count(n_rows: int, name: str) -> None:
         raise error(OptionError, name, wish, f"{n_rows:,} or more")
 
 
-def _check_same(first: pa.Schema, now: pa.Schema, name: str) -> None:
+def _answered(
+    job: Batch, rows: QueryRows, first: int, schema: pa.Schema | None
+) -> Iterator[pa.Table | Refused]:
+    """Answer a slice at once if it can be; halves of one that is refused, down to single queries.
+
+    Replies do not depend on what else is in the slice, so neither do they on where it is cut.
+    """
+    try:
+        hits = job.answer(rows.table(), first)
+        _check_same(schema, hits.schema)
+    except _OF_A_QUERY as fault:
+        if rows.n_rows == 1:
+            key = None if job.asked.key is None else rows.key(job.asked.key)
+            _renumber(fault, first)
+            yield Refused(first, key, fault)
+            return
+    else:
+        yield hits
+        return
+    half = rows.n_rows // 2
+    for one in _answered(job, rows.slice(0, half), first, schema):
+        if schema is None and isinstance(one, pa.Table):
+            schema = one.schema
+        yield one
+    yield from _answered(job, rows.slice(half, rows.n_rows - half), first + half, schema)
+
+
+def _check_same(first: pa.Schema | None, now: pa.Schema) -> None:
     """Refuse keys whose type changes on the way; all other columns have theirs from the index."""
-    for old, new in zip(first, now, strict=True):
+    for old, new in zip(first or (), now, strict=first is not None):
         if old.type != new.type:
             got = f"{new.type} after {old.type}"
-            raise error(DTypeError, "--query-key", f"keys of one type in {name}", got)
+            raise error(DTypeError, "--query-key", "keys of one type", got)
 
 
-def _answer(job: Batch, queries: pa.Table, first: int, name: str) -> pa.Table:
-    try:
-        return job.answer(queries, first)
-    except HyrecallError as fault:
-        last = first + queries.num_rows - 1
-        fault.args = (f"{fault} (rows count from {first}, of rows {first} to {last} in {name})",)
-        raise
+def _renumber(fault: HyrecallError, query: int) -> None:
+    """Let an error about the only query of a call name it by its number in the file."""
+    text = re.sub(r"\bquery 0\b", f"query {query}", str(fault), count=1)
+    fault.args = (re.sub(r"^(\w+)\[0\]", rf"\1[{query}]", text),)
+
+
+def _named(refused: Refused, name: str) -> Exception:
+    """Return the error of a query with the query's number, its key and its file."""
+    key = "" if refused.key is None else f", key {refused.key!r},"
+    fault = refused.fault
+    fault.args = (f"{fault} (query {refused.query}{key} of {name}; the first is 0)",)
+    vars(fault)["query"] = refused.query
+    return fault

@@ -1,13 +1,20 @@
-"""``hyrecall batch``: a file of queries of any size to a Parquet file of hits."""
+"""``hyrecall batch``: a file of queries of any size to a file of hits."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
+import xxhash
 
+import hyrecall
 from hyrecall.cli.batch import Batch, QueryColumns, run
+from hyrecall.cli.batch_formats import OUTPUT_KINDS, STDOUT, check_types, output_kind
+from hyrecall.cli.batch_output import Output, Stream, Unfinished, folder_of
 from hyrecall.cli.options import (
     Bm25,
     Depth,
@@ -26,24 +33,69 @@ from hyrecall.cli.options import (
     recall_options,
 )
 from hyrecall.cli.progress import Progress
-from hyrecall.cli.query_files import QueryFile
+from hyrecall.cli.query_files import INPUT_KINDS, STDIN, QueryFile
 from hyrecall.cli.show import say
 from hyrecall.cli.values import by_arm, names, read_scope
 from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import OptionError, error
 from hyrecall.index import Index
-from hyrecall.output import check_outside
+from hyrecall.output import check_outside, replaced, resolved
 from hyrecall.scope import CellTypes, Scope
 
 __all__ = ["batch"]
 
+_END_BYTES = 1 << 20  # of each end of a query file, by which it is known again
+
 
 def batch(
     folder: Folder,
-    queries: Annotated[Path, typer.Argument(help="Queries: .parquet, .jsonl or .csv.")],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Parquet file to write.")
+    queries: Annotated[
+        Path, typer.Argument(help="Queries: .parquet, .jsonl, .ndjson or .csv; - is stdin.")
     ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Hits: .parquet, .csv, .jsonl, .ndjson or .json (lines); - is stdout.",
+        ),
+    ],
+    input_format: Annotated[
+        str | None,
+        typer.Option(
+            "--input-format",
+            metavar="|".join(INPUT_KINDS),
+            help="Default: by the name; jsonl of stdin.",
+        ),
+    ] = None,
+    output_format: Annotated[
+        str | None,
+        typer.Option(
+            "--output-format",
+            metavar="|".join(OUTPUT_KINDS),
+            help="Default: by the name; jsonl to stdout.",
+        ),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on where an interrupted run with these options stopped."),
+    ] = False,
+    on_error: Annotated[
+        Literal["fail", "skip"],
+        typer.Option(
+            "--on-error", help="What a query does that is refused: end the run, or get no row."
+        ),
+    ] = "fail",
+    rejects: Annotated[
+        Path | None,
+        typer.Option(
+            "--rejects",
+            metavar="FILE",
+            help="With --on-error skip: the refused queries, as JSON lines of query, key and "
+            "error. Default: the output's name and .rejects.jsonl.",
+        ),
+    ] = None,
     query_text: Annotated[
         list[str] | None,
         typer.Option("--query-text", metavar="[ARM=]COLUMN", help="Texts; for all text arms."),
@@ -84,14 +136,20 @@ def batch(
 ) -> None:
     """Answer a file of queries, each within its own scope.
 
-    The file is read, answered and written in batches. The output has the columns of
-    hits.to_arrow(), ordered by (query, rank); query counts from 0 over the whole file, as int64,
-    and query_key stands beside it. A query without hits has no row. In CSV and JSON lines keys
+    The file is read, answered and written in slices. The output has the columns of
+    hits.to_arrow(), ordered by (query, rank); query counts from 0 over the whole file, and
+    query_key stands beside it. A query without hits has no row. In CSV and JSON lines keys
     are text; in CSV a scope column has the type of the index's cells.
+
+    What is answered is kept beside the output, in FILE.unfinished, until the output is whole:
+    after an interrupt, the same command with --resume goes on from there.
     """
-    if output.resolve() == queries.resolve():
-        raise error(OptionError, "--output", "another file than the queries'", repr(str(output)))
-    check_outside("--output", output, folder)
+    given = dict(locals())
+    _check_files(folder, queries, output)
+    kind = output_kind(output, output_format)
+    refusals = _rejects_path(folder, queries, output, rejects, skips=on_error == "skip")
+    if resume and STDIN in (queries, output):
+        raise error(OptionError, "--resume", "a file of queries and a file as output", "-")
     index = Index.open(folder, threads=threads)
     options = recall_options(
         index, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25, filters=filters,
@@ -111,7 +169,7 @@ def batch(
             wish = "--query-text COLUMN, and no --query-vector"
             raise error(OptionError, "--embed", wish, f"{asked.text!r} and {asked.vector!r}")
         say(f"note: {arm!r}: the queries' vectors are the packaged static model's")
-    source = QueryFile(queries, asked.wanted(), _cell_types(index, asked))
+    source = QueryFile(queries, asked.wanted(), _cell_types(index, asked), input_format)
     job = Batch(
         index=index,
         asked=asked,
@@ -119,13 +177,102 @@ def batch(
         options={**options, "columns": names(columns)},
         embed=None if embedder is None or arm is None else (arm, embedder),
     )
-    with Progress(source.n_rows) as progress:
-        run(job, source, output, progress.advance, name=str(queries))
-    say(f"{progress.summary()}; written to {output}")
+    empty = job.answer(source.empty(), 0)  # refuses what does not fit, before any work
+    check_types(kind, empty.schema)
+    what = None if queries == STDIN else _identity(given, index, queries)
+    with _opened(kind, output, refusals, what, resume=resume) as out:
+        with Progress(source.n_rows, done=out.n_queries) as progress:
+            run(job, source, out, progress.advance, empty=empty, skips=on_error == "skip")
+        n_refused = out.n_refused
+    told = "stdout" if output == STDOUT else output
+    say(f"{progress.summary()}; written to {told}")
+    if on_error == "skip":
+        say(f"{n_refused:,} queries were refused; they are listed in {refusals}")
+
+
+@contextmanager
+def _opened(
+    kind: str, path: Path, rejects: Path | None, job: dict[str, Any] | None, *, resume: bool
+) -> Iterator[Output]:
+    """Open the output: one that a later run can take up, where the queries come from a file."""
+    is_stream = path == STDOUT or (path.exists() and not path.is_file() and not path.is_dir())
+    if job is not None and not is_stream:
+        unfinished = Unfinished(path, kind, job, resume=resume)
+        try:
+            yield unfinished
+        except BaseException as fault:
+            n_done = unfinished.n_queries
+            if unfinished.leave():
+                how = "--resume --on-error skip" if hasattr(fault, "query") else "--resume"
+                say(f"note: {n_done:,} queries are done and kept in {folder_of(path)};")
+                say(f"      the same command with {how} goes on from there")
+            raise
+        unfinished.close(rejects)
+        return
+    with ExitStack() as files:
+        refused = None
+        if rejects is not None:
+            refused = files.enter_context(replaced("--rejects", rejects))
+        if path == STDOUT:
+            file = sys.stdout.buffer
+        else:
+            file = files.enter_context(replaced("--output", path))
+        stream = Stream(kind, file, refused)
+        yield stream
+        stream.close()
+
+
+def _check_files(folder: Path, queries: Path, output: Path) -> None:
+    """Refuse an output that would replace the queries or a file of the index."""
+    if output == STDOUT:
+        return
+    if queries != STDIN and output.resolve() == queries.resolve():
+        raise error(OptionError, "--output", "another file than the queries'", repr(str(output)))
+    check_outside("--output", output, folder)
+    resolved("--output", output)
+
+
+def _rejects_path(
+    folder: Path, queries: Path, output: Path, given: Path | None, *, skips: bool
+) -> Path | None:
+    """Return the file for refused queries; None where a refused query ends the run."""
+    if not skips:
+        if given is not None:
+            raise error(OptionError, "--rejects", "--on-error skip beside it", "--on-error fail")
+        return None
+    if given is None:
+        if output == STDOUT:
+            raise error(OptionError, "--rejects", "a file, where the hits go to stdout", "none")
+        given = output.with_name(f"{output.name}.rejects.jsonl")
+    if given.resolve() in (output.resolve(), queries.resolve()):
+        wish = "another file than the output's and the queries'"
+        raise error(OptionError, "--rejects", wish, repr(str(given)))
+    check_outside("--rejects", given, folder)
+    resolved("--rejects", given)
+    return given
+
+
+def _identity(given: dict[str, Any], index: Index, queries: Path) -> dict[str, Any]:
+    """Say, as JSON, all that a run's output follows from."""
+    free = {"folder", "queries", "output", "resume", "on_error", "rejects", "threads"}
+    named = {name.replace("filters", "filter").replace("_", "-"): name for name in given}
+    options = {f"--{shown}": given[name] for shown, name in named.items() if name not in free}
+    found = queries.stat()
+    with queries.open("rb") as file:
+        ends = xxhash.xxh3_64(file.read(_END_BYTES))
+        file.seek(max(found.st_size - _END_BYTES, 0))
+        ends.update(file.read(_END_BYTES))
+    return {
+        **options,
+        "the queries": f"{found.st_size} bytes, changed {found.st_mtime_ns}, {ends.hexdigest()}",
+        "the index": ", ".join(index._lineage.seals),
+        "hyrecall": hyrecall.__version__,
+        "the output's format": output_kind(given["output"], given["output_format"]),
+    }
 
 
 def _cell_types(index: Index, asked: QueryColumns) -> CellTypes:
-    """Give the types of the columns that have a cell's values, one column for each."""
+    """Return the types of the columns that have a cell's values, one column for each."""
     names_of_cells = index.schema.cell_columns
     if len(asked.scope) != len(names_of_cells):
         return {}
@@ -134,7 +281,7 @@ def _cell_types(index: Index, asked: QueryColumns) -> CellTypes:
 
 
 def _check_scope(index: Index, asked: QueryColumns, scope: list[str] | None) -> Scope | None:
-    """Give the scope of all queries, or None where a column has each one's."""
+    """Return the scope of all queries, or None where a column has each one's."""
     cells = index.schema.cell_columns
     if asked.scope and scope:
         raise error(OptionError, "--query-scope", "--query-scope or --scope", "both")

@@ -24,11 +24,14 @@ class Progress:
     ----------
     total : int or None
         Queries in the file; None: not known, so there is no ETA.
+    done : int, default 0
+        Queries that an earlier run answered: they count for how far it is, not for the rate.
     """
 
-    def __init__(self, total: int | None) -> None:
+    def __init__(self, total: int | None, *, done: int = 0) -> None:
         """Start the clock."""
         self._total = total
+        self._done = done
         self._n_queries = 0
         self._n_hits = 0
         self._started = self._told = time.perf_counter()
@@ -43,7 +46,7 @@ class Progress:
                 console=Console(file=sys.stderr),
                 transient=True,
             )
-            self._task = self._bar.add_task("", total=total)
+            self._task = self._bar.add_task("", total=total, completed=done)
 
     def __enter__(self) -> Progress:
         """Show the bar."""
@@ -67,21 +70,21 @@ class Progress:
         self._n_hits += n_hits
         now = time.perf_counter()
         rate = self._n_queries / max(now - self._started, 1e-9)
+        at = self._done + self._n_queries
         if self._bar is not None:
-            self._bar.update(
-                self._task, completed=self._n_queries, description=f"{rate:,.0f} queries/s"
-            )
+            self._bar.update(self._task, completed=at, description=f"{rate:,.0f} queries/s")
         elif now - self._told >= _SECONDS_BETWEEN_LINES:
             self._told = now
-            eta = "?" if self._total is None else f"{(self._total - self._n_queries) / rate:,.0f} s"
+            eta = "?" if self._total is None else f"{(self._total - at) / rate:,.0f} s"
             of = "" if self._total is None else f" of {self._total:,}"
-            say(f"{self._n_queries:,}{of} queries, {rate:,.0f} queries/s, ETA {eta}")
+            say(f"{at:,}{of} queries, {rate:,.0f} queries/s, ETA {eta}")
 
     def summary(self) -> str:
         """Give the whole in a line."""
         seconds = max(time.perf_counter() - self._started, 1e-9)
         rate = self._n_queries / seconds
+        before = f" after {self._done:,} of an earlier run" if self._done else ""
         return (
-            f"{self._n_queries:,} queries, {self._n_hits:,} hits in {seconds:.1f} s "
+            f"{self._n_queries:,} queries{before}, {self._n_hits:,} hits in {seconds:.1f} s "
             f"({rate:,.0f} queries/s)"
         )

@@ -1,146 +1,348 @@
-"""Files of queries, read in batches of rows: Parquet, JSON lines, CSV."""
+"""Files of queries, read in slices of rows: Parquet, JSON lines, CSV; also from stdin.
+
+A slice of the text formats is parsed when its table is asked for, so that a row that cannot be
+read is refused by itself, and its neighbours are not lost.
+"""
 
 from __future__ import annotations
 
+import csv
 import json
+import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from shutil import copyfileobj
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 import pyarrow as pa
-import pyarrow.csv as pa_csv
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hyrecall.cli.tables import check_columns, float_vectors, kind_of, reading
-from hyrecall.errors import DTypeError, error
+from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = ["QueryFile"]
+__all__ = ["INPUT_KINDS", "STDIN", "QueryFile", "QueryRows"]
+
+INPUT_KINDS = ("parquet", "jsonl", "csv")
+STDIN = Path("-")
 
 _BATCH_BYTES = 64 << 20  # of query columns in memory at once
+_FIELD_BYTES = 1 << 30  # of one value in CSV
 _TEXT, _VECTOR, _KEY = "--query-text", "--query-vector", "--query-key"
+# What stands for null in a typed column of CSV, as in pyarrow's reader of CSV.
+_NULLS = ["", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND",
+          "1.#QNAN", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"]  # fmt: skip
 
-Rows = Sequence[tuple[int, dict[str, Any]]]  # line number and object
+Line = tuple[int, Any]  # a line's number, and the line as it was read
+L_ = TypeVar("L_", bytes, list[str])
+
+
+class QueryRows(Protocol):
+    """Some rows of a query file, in file order."""
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+
+    def slice(self, first: int, n_rows: int) -> QueryRows:
+        """Return at most so many rows from a place on."""
+
+    def key(self, column: str) -> Any:
+        """Return the first row's value in a column; None where it cannot be read."""
+
+    def table(self) -> pa.Table:
+        """Return the columns that are asked for.
+
+        Raises
+        ------
+        DTypeError
+            A row cannot be read.
+        """
 
 
 class QueryFile:
-    """A file of queries, read in batches of rows.
+    """A file of queries, read in slices of rows.
 
     Parquet says what its columns are. In CSV all are text but the scope's, in JSON lines each value
-    says what it is; keys are text in both, so that every batch has the same columns.
+    says what it is; keys are text in both, so that every slice has the same columns.
 
     Parameters
     ----------
     path : Path
+        ``STDIN`` reads stdin.
     wanted : mapping of str to str
         Column to the option that names it.
     cells : mapping of str to pyarrow.DataType
         Types of the columns that have each query's cell, for CSV.
+    kind : {"parquet", "jsonl", "csv"}, optional
+        The format. Default: what the file's name says; JSON lines of stdin.
 
     Attributes
     ----------
+    name : str
+        What messages call the file.
+    wanted : dict of str to str
+    types : dict of str to pyarrow.DataType
     n_rows : int or None
         None where only reading the file would tell.
     """
 
     def __init__(
-        self, path: Path, wanted: Mapping[str, str], cells: Mapping[str, pa.DataType]
+        self,
+        path: Path,
+        wanted: Mapping[str, str],
+        cells: Mapping[str, pa.DataType],
+        kind: str | None = None,
     ) -> None:
         """Open the file and check its columns, where the file lists them."""
+        if kind is not None and kind not in INPUT_KINDS:
+            raise error(OptionError, "--input-format", f"one of {', '.join(INPUT_KINDS)}", kind)
         self._path = path
-        self._kind = kind_of(path)
-        self._wanted = dict(wanted)
-        self._types = {
+        self._kind = kind or ("jsonl" if path == STDIN else kind_of(path))
+        self.name = "stdin" if path == STDIN else str(path)
+        self.wanted = dict(wanted)
+        self.types = {
             name: cells.get(name, pa.string()) if option == "--query-scope" else pa.string()
             for name, option in wanted.items()
         }
         self.n_rows: int | None = None
         self._row_bytes = 0.0
-        with path.open("rb"):
-            pass
+        self._source = self._open()
         if self._kind == "parquet":
-            with reading(path, self._kind):
-                metadata = pq.read_metadata(path)
+            with reading(Path(self.name), self._kind):
+                metadata = pq.read_metadata(self._source)
                 schema = metadata.schema.to_arrow_schema()
-                check_columns(path, schema.names, wanted)
-            self._types = {name: schema.field(name).type for name in wanted}
+                check_columns(Path(self.name), schema.names, wanted)
+            self.types = {name: schema.field(name).type for name in wanted}
             self.n_rows = metadata.num_rows
             groups = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
             self._row_bytes = sum(groups) / max(metadata.num_rows, 1)
 
-    def batches(self, n_rows: int) -> Iterator[pa.Table]:
-        """Give tables of at most `n_rows` rows (fewer where rows are long), in file order."""
+    def slices(self, n_rows: int, *, first: int = 0) -> Iterator[QueryRows]:
+        """Return slices of at most `n_rows` rows (fewer where rows are long) from a row on.
+
+        A file is read once.
+        """
         n_rows = max(1, min(n_rows, int(_BATCH_BYTES / max(self._row_bytes, 1.0))))
         read = {"parquet": self._parquet, "jsonl": self._jsonl, "csv": self._csv}[self._kind]
-        typed = [f"{kind} in {name!r}" for name, kind in self._types.items() if kind != pa.string()]
-        note = f" with {', '.join(typed)}" if typed and self._kind == "csv" else ""
-        with reading(self._path, self._kind, note):
-            for batch in read(n_rows):
-                for first in range(0, batch.num_rows, n_rows):
-                    yield batch.slice(first, n_rows)
+        with reading(Path(self.name), self._kind):
+            yield from read(n_rows, first)
 
     def empty(self) -> pa.Table:
-        """Give the columns without a row."""
-        vectors = [name for name, option in self._wanted.items() if option == _VECTOR]
-        types = dict(self._types)
+        """Return the columns without a row."""
+        vectors = [name for name, option in self.wanted.items() if option == _VECTOR]
+        types = dict(self.types)
         if self._kind != "parquet":
             types |= dict.fromkeys(vectors, pa.list_(pa.float64()))
         return pa.table({name: pa.array([], kind) for name, kind in types.items()})
 
-    def _parquet(self, n_rows: int) -> Iterator[pa.Table]:
+    def _open(self) -> Path | BinaryIO:
+        """Return what is read; a missing file is refused by its name."""
+        if self._path != STDIN:
+            with self._path.open("rb"):
+                return self._path
+        if self._kind != "parquet":
+            return sys.stdin.buffer
+        kept = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this object
+        copyfileobj(sys.stdin.buffer, kept)  # a Parquet file is read from its end
+        return kept
+
+    @contextmanager
+    def _bytes(self) -> Iterator[BinaryIO]:
+        if isinstance(self._source, Path):
+            with self._source.open("rb") as file:
+                yield file
+        else:
+            yield self._source
+
+    def _parquet(self, n_rows: int, first: int) -> Iterator[QueryRows]:
         # Buffered and without prefetch: a file may be one row group as large as itself.
-        with pq.ParquetFile(self._path, pre_buffer=False, buffer_size=1 << 20) as file:
-            for batch in file.iter_batches(n_rows, columns=list(self._wanted)):
-                yield pa.Table.from_batches([batch])
+        with pq.ParquetFile(self._source, pre_buffer=False, buffer_size=1 << 20) as file:
+            groups = list(range(file.metadata.num_row_groups))
+            while groups and file.metadata.row_group(groups[0]).num_rows <= first:
+                first -= file.metadata.row_group(groups.pop(0)).num_rows
+            batches = file.iter_batches(n_rows, row_groups=groups, columns=list(self.wanted))
+            for batch in batches:
+                passed = min(first, batch.num_rows)
+                first -= passed
+                if passed < batch.num_rows:
+                    yield _TableRows(pa.Table.from_batches([batch]).slice(passed))
 
-    def _jsonl(self, n_rows: int) -> Iterator[pa.Table]:
-        first, checked = 1, False
-        with self._path.open("rb") as file:
-            while lines := list(islice(file, n_rows)):
-                numbered = enumerate(lines, start=first)
-                rows = [(at, self._object(line, at)) for at, line in numbered if line.strip()]
-                first += len(lines)
-                if not rows:
-                    continue
+    def _jsonl(self, n_rows: int, first: int) -> Iterator[QueryRows]:
+        checked = first > 0
+        with self._bytes() as file:
+            lines = ((at, line) for at, line in enumerate(file, start=1) if line.strip())
+            for some in _in_slices(islice(lines, first, None), n_rows):
                 if not checked:
-                    check_columns(self._path, list(rows[0][1]), self._wanted)
-                    checked = True
-                yield pa.table({name: self._column(name, rows) for name in self._wanted})
+                    checked = self._check_first(some)
+                yield _JsonRows(self, some)
 
-    def _object(self, line: bytes, number: int) -> dict[str, Any]:
-        where = f"{self._path} line {number}"
+    def _check_first(self, lines: Sequence[Line]) -> bool:
+        """Refuse columns that the first object lacks; False: there is no object."""
+        for at, line in lines:
+            try:
+                given = list(_object(line, self.name, at))
+            except DTypeError:
+                continue  # refused with its row
+            check_columns(Path(self.name), given, self.wanted)
+            return True
+        return False
+
+    def _csv(self, n_rows: int, first: int) -> Iterator[QueryRows]:
+        csv.field_size_limit(_FIELD_BYTES)
+        with self._bytes() as file:
+            # Bytes that are no UTF-8 become lone surrogates, which the row's own table refuses.
+            text = TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
+            reader = csv.reader(text)
+            try:
+                header = next((row for row in reader if row), None)
+                if header is None:
+                    raise error(DTypeError, self.name, "a csv file with a header", "an empty file")
+                check_columns(Path(self.name), header, self.wanted)
+                rows = ((reader.line_num, row) for row in reader if row)
+                for some in _in_slices(islice(rows, first, None), n_rows):
+                    yield _CsvRows(self, some, header)
+            except csv.Error as fault:
+                where = f"{self.name} line {reader.line_num}"
+                raise error(DTypeError, where, "a row of csv", fault) from None
+            finally:
+                text.detach()  # stdin stays open
+
+
+def _in_slices(rows: Iterator[tuple[int, L_]], n_rows: int) -> Iterator[list[tuple[int, L_]]]:
+    """Return lists of rows, bounded in number and in bytes."""
+    some: list[tuple[int, L_]] = []
+    n_bytes = 0
+    for number, row in rows:
+        some.append((number, row))
+        n_bytes += len(row) if isinstance(row, bytes) else sum(map(len, row))
+        if len(some) == n_rows or n_bytes > _BATCH_BYTES:
+            yield some
+            some, n_bytes = [], 0
+    if some:
+        yield some
+
+
+class _TableRows:
+    """Rows of a Parquet file."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._rows = rows
+        self.n_rows: int = rows.num_rows
+
+    def slice(self, first: int, n_rows: int) -> QueryRows:
+        return _TableRows(self._rows.slice(first, n_rows))
+
+    def key(self, column: str) -> Any:
         try:
-            row = json.loads(line)
-        except ValueError as fault:
-            raise error(DTypeError, where, "a JSON object", fault) from None
-        if not isinstance(row, dict):
-            raise error(DTypeError, where, "a JSON object", type(row).__name__)
-        return row
+            return self._rows.column(column)[0].as_py()
+        except ValueError:
+            return None  # no UTF-8, or a time that Python lacks
 
-    def _column(self, name: str, rows: Rows) -> pa.Array:
-        option = self._wanted[name]
+    def table(self) -> pa.Table:
+        return self._rows
+
+
+class _Lines:
+    """Rows of a text file, not parsed yet."""
+
+    def __init__(self, file: QueryFile, lines: Sequence[Line]) -> None:
+        self._file = file
+        self._lines = lines
+        self.n_rows = len(lines)
+
+    def _where(self) -> str:
+        first, last = self._lines[0][0], self._lines[-1][0]
+        return f"line {first}" if first == last else f"lines {first} to {last}"
+
+
+class _JsonRows(_Lines):
+    def slice(self, first: int, n_rows: int) -> QueryRows:
+        return _JsonRows(self._file, self._lines[first : first + n_rows])
+
+    def key(self, column: str) -> Any:
+        try:
+            return _object(self._lines[0][1], "", 0).get(column)
+        except DTypeError:
+            return None
+
+    def table(self) -> pa.Table:
+        rows = [(at, _object(line, self._file.name, at)) for at, line in self._lines]
+        return pa.table({name: self._column(name, rows) for name in self._file.wanted})
+
+    def _column(self, name: str, rows: Sequence[tuple[int, dict[str, Any]]]) -> pa.Array:
+        option = self._file.wanted[name]
         values = [row.get(name) for _, row in rows]
         if option == _KEY:
             values = [v if v is None or isinstance(v, str) else json.dumps(v) for v in values]
         if option == _TEXT:
             for value, (number, _) in zip(values, rows, strict=True):
                 if value is not None and not isinstance(value, str):
-                    where = f"{self._path} line {number}"
+                    where = f"{self._file.name} line {number}"
                     wish = f"a string or null in column {name!r}"
                     raise error(DTypeError, option, wish, f"{value!r} in {where}")
         try:
             array = pa.array(values, pa.string() if option in (_TEXT, _KEY) else None)
+        except UnicodeEncodeError as fault:
+            where = f"{self._where()} of {self._file.name}"
+            wish = f"text without lone surrogates in column {name!r}"
+            raise error(DTypeError, option, wish, f"others in {where} ({fault.reason})") from None
         except (ValueError, TypeError, OverflowError) as fault:  # pyarrow's own are among them
-            lines = f"lines {rows[0][0]} to {rows[-1][0]} of {self._path}"
+            where = f"{self._where()} of {self._file.name}"
             wish = f"values of one type in column {name!r}"
-            raise error(DTypeError, option, wish, f"others in {lines} ({fault})") from None
+            raise error(DTypeError, option, wish, f"others in {where} ({fault})") from None
         return float_vectors(array) if option == _VECTOR else array
 
-    def _csv(self, n_rows: int) -> Iterator[pa.Table]:
-        del n_rows  # pyarrow reads blocks
-        convert = pa_csv.ConvertOptions(column_types=self._types, strings_can_be_null=False)
-        parse = pa_csv.ParseOptions(newlines_in_values=True)
-        with pa_csv.open_csv(self._path, parse_options=parse, convert_options=convert) as reader:
-            check_columns(self._path, reader.schema.names, self._wanted)
-            for batch in reader:
-                yield pa.Table.from_batches([batch]).select(list(self._wanted))
+
+class _CsvRows(_Lines):
+    def __init__(self, file: QueryFile, lines: Sequence[Line], header: list[str]) -> None:
+        super().__init__(file, lines)
+        self._header = header
+
+    def slice(self, first: int, n_rows: int) -> QueryRows:
+        return _CsvRows(self._file, self._lines[first : first + n_rows], self._header)
+
+    def key(self, column: str) -> Any:
+        return dict(zip(self._header, self._lines[0][1], strict=False)).get(column)
+
+    def table(self) -> pa.Table:
+        for number, row in self._lines:
+            if len(row) != len(self._header):
+                where = f"{self._file.name} line {number}"
+                raise error(DTypeError, where, f"{len(self._header)} values", len(row))
+        return pa.table({name: self._column(name) for name in self._file.wanted})
+
+    def _column(self, name: str) -> pa.Array:
+        at = self._header.index(name)
+        kind = self._file.types[name]
+        where = f"in {self._where()} of {self._file.name}"
+        option = self._file.wanted[name]
+        try:
+            texts = pa.array([row[at] for _, row in self._lines], pa.string())
+        except UnicodeEncodeError:
+            wish = f"UTF-8 in column {name!r}"
+            raise error(DTypeError, option, wish, f"other bytes {where}") from None
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            return texts.cast(kind)
+        trimmed = pc.utf8_trim_whitespace(texts)
+        is_null = pc.is_in(trimmed, pa.array(_NULLS))
+        try:
+            return pc.if_else(is_null, pa.scalar(None, pa.string()), trimmed).cast(kind)
+        except pa.ArrowInvalid as fault:
+            wish = f"{kind} in column {name!r}"
+            raise error(DTypeError, option, wish, f"others {where} ({fault})") from None
+
+
+def _object(line: bytes, name: str, number: int) -> dict[str, Any]:
+    where = f"{name} line {number}"
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as fault:
+        raise error(DTypeError, where, "a JSON object", fault) from None
+    if not isinstance(row, dict):
+        raise error(DTypeError, where, "a JSON object", type(row).__name__)
+    return row

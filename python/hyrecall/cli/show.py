@@ -23,6 +23,7 @@ from hyrecall.schema import Schema
 from hyrecall.text_tables import Column, Line, Row, clean, table
 
 __all__ = [
+    "finite",
     "hits_to_dict",
     "print_explanation",
     "print_hits",
@@ -60,15 +61,16 @@ def print_json(data: object) -> None:
 
     JSON has no NaN and no infinity: they become null.
     """
-    shown = _finite(data)
+    shown = finite(data)
     print(json.dumps(shown, ensure_ascii=False, indent=2, default=str, allow_nan=False))
 
 
-def _finite(data: Any) -> Any:
+def finite(data: Any) -> Any:
+    """Return plain data with null for every float that JSON lacks."""
     if isinstance(data, dict):
-        return {name: _finite(value) for name, value in data.items()}
+        return {name: finite(value) for name, value in data.items()}
     if isinstance(data, list | tuple):
-        return [_finite(value) for value in data]
+        return [finite(value) for value in data]
     is_float = isinstance(data, float | np.floating)
     return None if is_float and not math.isfinite(data) else data
 

@@ -1,0 +1,314 @@
+"""An interrupted batch goes on where it stopped; no query is answered twice, no row lost."""
+
+import json
+import os
+import signal
+import threading
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hyrecall as hr
+
+pytest.importorskip("typer", reason="the extra [cli] is not installed")
+
+from hyrecall.cli import batch, batch_output
+
+N_QUERIES = 23
+DIM = 8
+WORDS = ["amber", "basin", "cedar", "delta", "ember", "fjord", "kelp", "ledge"]
+ALL = (
+    "--query-text", "words", "--query-vector", "vec", "--query-key", "qid", "--query-scope", "who",
+)  # fmt: skip
+
+
+def rows_of(path):
+    """Give the rows of an output of any format."""
+    if path.suffix == ".parquet":
+        return pq.read_table(path).to_pylist()
+    lines = path.read_text().splitlines()
+    return [json.loads(line) for line in lines] if path.suffix == ".jsonl" else lines
+
+
+@pytest.fixture
+def queries(tmp_path, monkeypatch):
+    """A file in row groups of 5, asked 4 at once, each slice a segment of its own."""
+    monkeypatch.setattr(batch, "_MAX_QUERIES", 4)
+    monkeypatch.setattr(batch_output, "_SEGMENT_SECONDS", 0.0)
+    rng = np.random.default_rng(5)
+    table = pa.table(
+        {
+            "qid": [f"q{row}" for row in range(N_QUERIES)],
+            "words": [" ".join(rng.choice(WORDS, 2)) for _ in range(N_QUERIES)],
+            "vec": pa.array(
+                rng.standard_normal((N_QUERIES, DIM)).tolist(), pa.list_(pa.float32(), DIM)
+            ),
+            "who": [("acme", "bolt", "corp")[row % 3] for row in range(N_QUERIES)],
+        }
+    )
+    pq.write_table(table, tmp_path / "q.parquet", row_group_size=5)
+    lines = "\n".join(json.dumps(row) + "\n" for row in table.to_pylist())  # blank ones between
+    (tmp_path / "q.jsonl").write_text(lines)
+    cells = zip(*(table.column(name).to_pylist() for name in ("qid", "words", "who")), strict=True)
+    (tmp_path / "q.csv").write_text("qid,words,who\n" + "".join(",".join(c) + "\n" for c in cells))
+    return tmp_path / "q.parquet"
+
+
+@pytest.fixture
+def answered(monkeypatch):
+    """Count the queries that were answered; `stop` is called with each slice's first one."""
+    seen = []
+    answer = batch.Batch.answer
+
+    def counted(job, some, first):
+        if some.num_rows:
+            counted.stop(first)
+        hits = answer(job, some, first)
+        seen.extend(range(first, first + some.num_rows))
+        return hits
+
+    counted.stop = lambda first: None
+    counted.seen = seen
+    monkeypatch.setattr(batch.Batch, "answer", counted)
+    return counted
+
+
+def interrupt_at(query):
+    def stop(first):
+        if first >= query:
+            before = signal.signal(signal.SIGINT, signal.default_int_handler)
+            try:
+                signal.raise_signal(signal.SIGINT)
+            finally:
+                signal.signal(signal.SIGINT, before)
+
+    return stop
+
+
+@pytest.mark.parametrize("given", ["q.parquet", "q.jsonl", "q.csv"])
+@pytest.mark.parametrize("made", ["h.parquet", "h.csv", "h.jsonl"])
+def test_an_interrupted_run_goes_on_and_gives_the_same_file(
+    run, folder, queries, answered, tmp_path, given, made
+):
+    asked = ["batch", folder, tmp_path / given, *ALL]
+    if given == "q.csv":
+        asked = [one for one in asked if one not in ("--query-vector", "vec")]
+    whole, output = tmp_path / f"whole-{made}", tmp_path / made
+    assert run(*asked, "-o", whole).code == 0
+    answered.seen.clear()
+    for query in (8, 9, 16):  # at 9 nothing is done before the next interrupt
+        answered.stop = interrupt_at(query)
+        resume = ["--resume"] if answered.seen else []
+        reply = run(*asked, "-o", output, *resume)
+        assert reply.code == 130, reply.err
+        assert reply.err.splitlines()[-1] == "interrupted"
+        assert "queries are done and kept in" in reply.err
+        assert "the same command with --resume goes on from there" in reply.err
+        assert not output.exists()
+    answered.stop = lambda first: None
+    reply = run(*asked, "-o", output, "--resume")
+    assert reply.code == 0, reply.err
+    assert answered.seen == list(range(N_QUERIES))
+    assert rows_of(output) == rows_of(whole)
+    assert len(rows_of(output)) > N_QUERIES
+    assert not list(tmp_path.glob("*.unfinished"))
+
+
+def test_a_file_of_many_segments_has_the_rows_of_one(run, folder, queries, tmp_path, monkeypatch):
+    monkeypatch.setattr(batch, "_MAX_QUERIES", 1)
+    assert run("batch", folder, queries, *ALL, "-o", tmp_path / "many.parquet").code == 0
+    monkeypatch.setattr(batch, "_MAX_QUERIES", 4096)
+    assert run("batch", folder, queries, *ALL, "-o", tmp_path / "one.parquet").code == 0
+    many, one = (pq.ParquetFile(tmp_path / f"{name}.parquet") for name in ("many", "one"))
+    assert (many.num_row_groups, one.num_row_groups) == (N_QUERIES, 1)
+    assert many.read().equals(one.read())
+    assert many.schema_arrow == one.schema_arrow
+    assert [many.read_row_group(at)["query"][0].as_py() for at in range(N_QUERIES)] == list(
+        range(N_QUERIES)
+    )
+
+
+def test_a_run_that_is_killed_loses_no_more_than_its_last_segment(
+    process, run, folder, queries, answered, tmp_path
+):
+    code = (
+        "import os, sys\n"
+        "from hyrecall.cli import batch, batch_output, main\n"
+        "batch._MAX_QUERIES, batch_output._SEGMENT_SECONDS = 4, 0.0\n"
+        "write = batch_output.Unfinished._write_hits\n"
+        "def killed(self, hits):\n"
+        "    write(self, hits)\n"
+        "    if self.n_queries == 12: self._hits.flush(); os._exit(9)\n"
+        "batch_output.Unfinished._write_hits = killed\n"
+        "main()\n"
+    )
+    asked = ("batch", folder, queries, *ALL, "-o", tmp_path / "h.parquet")
+    assert process(*asked, code=code).returncode == 9
+    kept = json.loads((tmp_path / "h.parquet.unfinished" / "state.json").read_text())
+    assert kept["queries"] == 12
+    assert (tmp_path / "h.parquet.unfinished" / "hits").stat().st_size > kept["ends"][-1]
+    assert run(*asked, "--resume").code == 0
+    assert answered.seen == list(range(12, N_QUERIES))
+    assert run(*asked[:-1], tmp_path / "whole.parquet").code == 0
+    assert rows_of(tmp_path / "h.parquet") == rows_of(tmp_path / "whole.parquet")
+
+
+def test_an_interrupt_while_hits_are_written_waits_until_they_are(
+    run, folder, queries, answered, tmp_path, monkeypatch
+):
+    write = batch_output.Unfinished._write_hits
+
+    def interrupted(self, hits):
+        write(self, hits)
+        if self.n_queries == 8:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(batch_output.Unfinished, "_write_hits", interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        reply = run("batch", folder, queries, *ALL, "-o", tmp_path / "h.jsonl")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert reply.code == 130
+    assert "note: 12 queries are done" in reply.err
+    monkeypatch.setattr(batch_output.Unfinished, "_write_hits", write)
+    assert run("batch", folder, queries, *ALL, "-o", tmp_path / "h.jsonl", "--resume").code == 0
+    assert answered.seen == list(range(N_QUERIES))
+
+
+def test_a_full_disk_leaves_the_last_whole_segment_to_go_on_from(
+    run, folder, queries, answered, tmp_path, monkeypatch
+):
+    write = batch_output.Unfinished._write_hits
+
+    def full(self, hits):
+        write(self, hits)
+        if self.n_queries == 8:
+            raise OSError(28, "No space left on device", "h.parquet")
+
+    monkeypatch.setattr(batch_output.Unfinished, "_write_hits", full)
+    asked = ("batch", folder, queries, *ALL, "-o", tmp_path / "h.parquet")
+    reply = run(*asked)
+    assert reply.code == 1
+    assert reply.err.splitlines()[-1] == "error: h.parquet: No space left on device"
+    monkeypatch.setattr(batch_output.Unfinished, "_write_hits", write)
+    answered.seen.clear()
+    assert run(*asked, "--resume").code == 0
+    assert answered.seen == list(range(8, N_QUERIES))
+    numbers = pq.read_table(tmp_path / "h.parquet")["query"].to_pylist()
+    assert sorted(set(numbers)) == list(range(N_QUERIES))
+
+
+@pytest.fixture
+def stopped(run, folder, queries, answered, tmp_path):
+    """A run that was interrupted after 8 queries; its arguments."""
+    answered.stop = interrupt_at(8)
+    asked = ["batch", folder, queries, *ALL, "-o", tmp_path / "h.parquet", "--limit", 5]
+    assert run(*asked).code == 130
+    answered.stop = lambda first: None
+    answered.seen.clear()
+    return asked
+
+
+def test_a_run_of_other_options_queries_or_index_does_not_go_on(
+    run, folder, queries, stopped, answered, tmp_path
+):
+    reply = run(*stopped[:-1], 6, "--resume")
+    assert reply.code == 1
+    assert reply.err == "error: --resume: expected --limit as before (5), got 6\n"
+    reply = run(*stopped, "--resume", "--fusion", "max")
+    assert reply.err == "error: --resume: expected --fusion as before (None), got max\n"
+    index = hr.Index.open(folder)
+    index.delete(["d0"], scope="acme")
+    index.save(tmp_path / "i")
+    reply = run("batch", tmp_path / "i", *stopped[2:], "--resume")
+    assert reply.err.startswith("error: --resume: expected the index as before (")
+    table = pq.read_table(queries)
+    pq.write_table(table.set_column(1, "words", table["qid"]), queries, row_group_size=5)
+    reply = run(*stopped, "--resume")
+    assert reply.err.startswith("error: --resume: expected the queries as before (")
+    assert answered.seen == []
+    assert (tmp_path / "h.parquet.unfinished").is_dir()
+
+
+def test_an_unfinished_run_is_not_thrown_away_by_the_same_command(run, stopped, answered, tmp_path):
+    reply = run(*stopped)
+    assert reply.code == 1
+    assert reply.err.startswith("error: --output: expected --resume (or ")
+    assert reply.err.endswith("neither, and 8 answered queries there\n")
+    assert answered.seen == []
+    reply = run(*stopped[:-1], 6)
+    assert reply.code == 0
+    assert "note: an unfinished run that asked otherwise (--limit) is thrown away" in reply.err
+    assert answered.seen == list(range(N_QUERIES))
+    assert not (tmp_path / "h.parquet.unfinished").exists()
+
+
+def test_threads_may_change_and_the_rows_stay_the_same(run, stopped, answered, tmp_path):
+    reply = run(*stopped, "--resume", "--threads", 1)
+    assert reply.code == 0
+    assert "15 queries after 8 of an earlier run" in reply.err
+    assert answered.seen == list(range(8, N_QUERIES))
+
+
+def test_a_folder_of_somebody_else_is_never_touched(run, folder, queries, tmp_path):
+    asked = ("batch", folder, queries, *ALL, "-o", tmp_path / "h.parquet")
+    own = tmp_path / "h.parquet.unfinished"
+    own.mkdir()
+    (own / "diary").write_text("mine")
+    for resume in ((), ("--resume",)):
+        reply = run(*asked, *resume)
+        assert reply.code == 1
+        assert "expected no such file, or the folder of an unfinished run" in reply.err
+    assert (own / "diary").read_text() == "mine"
+    (own / "diary").unlink()
+    own.rmdir()
+    (tmp_path / "elsewhere").mkdir()
+    own.symlink_to(tmp_path / "elsewhere")
+    assert "got something else" in run(*asked).err
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    own.unlink()
+    own.mkdir()
+    (tmp_path / "precious").write_text("mine")
+    (own / "hits").symlink_to(tmp_path / "precious")
+    assert run(*asked).code == 0  # the link is not followed: it is removed
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+def test_two_runs_to_one_file_are_refused_while_the_first_works(
+    run, folder, queries, answered, tmp_path
+):
+    asked = ("batch", folder, queries, *ALL, "-o", tmp_path / "h.parquet")
+    replies = []
+
+    def again(first):
+        if first == 8 and threading.current_thread() is threading.main_thread():
+            answered.stop = lambda first: None
+            replies.append(run(*asked))
+
+    answered.stop = again
+    assert run(*asked).code == 0
+    (reply,) = replies
+    assert reply.code == 1
+    assert reply.err == "error: --output: expected no other run to this file, got one at work\n"
+    assert pq.read_table(tmp_path / "h.parquet")["query"].to_pylist()[-1] == N_QUERIES - 1
+
+
+def test_a_link_stays_and_the_file_it_names_is_replaced(run, folder, queries, tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "real.parquet").write_text("old")
+    (tmp_path / "h.parquet").symlink_to(tmp_path / "sub" / "real.parquet")
+    assert run("batch", folder, queries, *ALL, "-o", tmp_path / "h.parquet").code == 0
+    assert (tmp_path / "h.parquet").is_symlink()
+    assert pq.read_metadata(tmp_path / "sub" / "real.parquet").num_rows > 0
+
+
+def test_the_output_has_the_rights_that_the_process_gives(run, folder, queries, tmp_path):
+    before = os.umask(0o027)
+    try:
+        assert run("batch", folder, queries, *ALL, "-o", tmp_path / "h.csv").code == 0
+    finally:
+        os.umask(before)
+    assert (tmp_path / "h.csv").stat().st_mode & 0o777 == 0o640
