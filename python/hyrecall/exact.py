@@ -107,13 +107,13 @@ class Exact:
     is_cut: npt.NDArray[np.bool_]
     execution: _core.Execution
 
-    def add_to(self, request: _core.Request) -> int:
-        """Add arms that bring the rows into the pools, behind all others; give how many."""
+    def add_to(self, request: _core.Request, first_query: int) -> None:
+        """Add arms that bring the rows of a part's queries into its pools, behind all others."""
         for arm, found in self.lists.items():
+            own = found.part(first_query, first_query + request.n_queries)
             request.add_listed(
-                f"{arm} holds it", found.offsets, found.segment, found.row, found.score, None
+                f"{arm} holds it", own.offsets, own.segment, own.row, own.score, None
             )
-        return len(self.lists)
 
     def split(self, arrays: Arrays, n_arms: int, first_query: int) -> Arrays:
         """Take the arms of :meth:`add_to` out of a reply; ``exact`` marks the rows that hold it."""

@@ -23,6 +23,7 @@ from hyrecall.shaping import Phase, SessionSignals, Stage
 
 if TYPE_CHECKING:
     from hyrecall.analyzer import Analyzer
+    from hyrecall.arms.run import Searches
     from hyrecall.exact import Exact, ExactTexts
     from hyrecall.graph_states import BoundGraphs
     from hyrecall.queries import TextQuery
@@ -119,7 +120,7 @@ class Options(NamedTuple):
 class Plan(NamedTuple):
     """A request and what its reply has to say of it; nothing of the caller's is kept."""
 
-    request: _core.Request
+    request: _core.Request  # with its text and vector arms; complete() adds the others
     n_queries: int
     arms: tuple[str, ...]  # that run, in the request's order
     n_lexical: int
@@ -133,8 +134,10 @@ class Plan(NamedTuple):
     offset: int
     stages: tuple[Stage, ...]
     tie_break: tuple[TieBreak, ...]
+    searches: Searches  # what else puts arms into a part of the request
+    joining: Mapping[str, Any]  # how a part joins its arms
     extra: tuple[str, ...] = ()  # arms of the call beside the index's own, running or not
-    listed: Mapping[str, Candidates] = _NOTHING  # of those that run
+    listed: Mapping[str, Candidates] = _NOTHING  # what those that ran have found
     fill: Fill | None = None
     blank: tuple[int, ...] = ()
     sessions: tuple[Session | None, ...] = ()
@@ -145,6 +148,14 @@ class Plan(NamedTuple):
     exact: Exact | None = None
     tables: Tables | None = None
     bases: tuple[str, ...] = ()  # without the table's name: the index's arm behind each of arms
+
+    def complete(self, request: _core.Request, first_query: int) -> dict[str, Candidates]:
+        """Add all other arms to a part of the request; return what those of the call found."""
+        found = self.searches.add_to(request, first_query)
+        if self.exact is not None:
+            self.exact.add_to(request, first_query)
+        request.set_fusion(**self.joining)
+        return found
 
     def places(self, arm: str) -> list[int]:
         """Return where an arm stands among those that run: once for each table, or once."""

@@ -11,7 +11,8 @@ import numpy as np
 
 from hyrecall import _core
 from hyrecall.ages import utc
-from hyrecall.arguments import listed
+from hyrecall.arguments import listed as as_list
+from hyrecall.arms.batch import Candidates, join_candidates
 from hyrecall.expansion import expand, read_expansion
 from hyrecall.graph_names import bind_graphs
 from hyrecall.graph_reach import Reaches
@@ -72,15 +73,16 @@ def run_recall(
     shaper = Shaper(facts, state, plan, now=asked_at, texts=texts, reaches=reaches)
     planned = time.perf_counter()
     pieces, notes, steps = [], list(plan.notes), {"plan": planned - started}
+    listed: list[dict[str, Candidates]] = []
     whole = plan.is_shaped or plan.has_leading
-    lexical = plan.bases[: plan.n_lexical]
     piece = SHAPED_QUERIES if whole else BATCH_QUERIES
     try:
         for begin in range(0, plan.n_queries, piece) or (0,):
             request = plan.request
             if plan.n_queries > piece:
                 request = request.slice(begin, min(begin + piece, plan.n_queries))
-            execution, arrays, empty, seconds = _run_piece(state, request, lexical)
+            execution, arrays, found, seconds = _run_piece(state, plan, request, begin)
+            listed.append(found)
             if plan.asked is not None:
                 arrays = only_queries(arrays, plan.asked[begin : begin + request.n_queries])
             if plan.blank and not plan.is_shaped:
@@ -91,7 +93,7 @@ def run_recall(
                 arrays = shaper.run(arrays, Piece(execution, request, begin))
                 seconds["shaping"] = time.perf_counter() - merged
             pieces.append(arrays)
-            notes += [f"{arm}[{begin + query}] has no indexable token" for arm, query in empty]
+            notes += _empty_queries(execution, plan, begin)
             for step, spent in seconds.items():
                 steps[step] = steps.get(step, 0.0) + spent
     finally:
@@ -109,7 +111,9 @@ def run_recall(
     )
     hits = Hits(
         join_pieces(pieces),
-        plan=plan,
+        plan=plan._replace(
+            listed={arm: join_candidates([one[arm] for one in listed]) for arm in listed[0]}
+        ),
         facts=facts,
         state=state,
         columns=named,
@@ -127,14 +131,17 @@ def _texts(facts: IndexFacts, plan: Plan, text: object) -> list[str | None]:
     """Give the queries' own words, for rerankers; None where there are none to hand over."""
     if isinstance(text, Mapping):
         text = next((text[arm] for arm in facts.text_arms if arm in text), None)
-    given = [None] * plan.n_queries if text is None else listed(text)
+    given = [None] * plan.n_queries if text is None else as_list(text)
     return [words_of(one) for one in given]
 
 
 def _run_piece(
-    state: State, request: _core.Request, lexical: Sequence[str]
-) -> tuple[_core.Execution, Arrays, list[tuple[str, int]], dict[str, float]]:
-    """Take a request through its three steps on one part."""
+    state: State, plan: Plan, request: _core.Request, first_query: int
+) -> tuple[_core.Execution, Arrays, dict[str, Candidates], dict[str, float]]:
+    """Take a part of a call through its three steps; arms that search by themselves go first."""
+    began = time.perf_counter()
+    with _core.arithmetic.RoundToNearest():  # some of their scores are computed here
+        found = plan.complete(request, first_query)
     started = time.perf_counter()
     execution = _core.Execution(state.snapshot, request)
     statistics = execution.statistics()
@@ -144,12 +151,18 @@ def _run_piece(
     arrays = _core.merge(request, [candidates])
     seconds = {
         "statistics": counted - started,
-        "candidates": ranked - counted,
+        "candidates": (started - began) + (ranked - counted),
         "fusion": time.perf_counter() - ranked,
     }
+    return execution, arrays, found, seconds
+
+
+def _empty_queries(execution: _core.Execution, plan: Plan, first_query: int) -> list[str]:
+    """Say which queries of a part have a text without an indexable token."""
+    lexical = plan.bases[: plan.n_lexical]
     empty = [(arm, q) for at, arm in enumerate(lexical) for q in execution.empty_queries(at)]
-    empty = list(dict.fromkeys(empty))  # of several tables, once
-    return execution, arrays, empty, seconds
+    once = dict.fromkeys(empty)  # of several tables, once
+    return [f"{arm}[{first_query + query}] has no indexable token" for arm, query in once]
 
 
 def _utc(now: datetime | None) -> datetime:

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from hyrecall import _core
 from hyrecall.arguments import listed, whole
-from hyrecall.arms.batch import Batch, Candidates
-from hyrecall.arms.run import Arm, add_arms, read_arms, runs, text_readers
+from hyrecall.arms.run import Arm, Searches, read_arms, read_asked, runs, text_readers
 from hyrecall.defaults import DEFAULT_BM25, DEFAULT_FUSION
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.exact import Exact, find_exact
@@ -115,20 +114,20 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     tables = _numbers(options.tables)
     _add_lexical(facts, request, lexical, texts, bm25, floors, tables)
     add_dense(facts, request, bases, vectors, guests, given, floors, tables)
-    chosen = [extra[arm] for arm in bases if arm in extra]
-    listed: dict[str, Candidates] = {}
-    if chosen:
-        audience = _core.arms.Audience(snapshot, request)
-        batch = Batch(facts, state, audience, options.scope, options.bound, n_queries, depth)
-        listed = add_arms(request, batch, chosen, texts, options.candidates, floors)
-    _set_fusion(request, options, fusion, list(zip(bases, weights, strict=True)), exact)
+    asked = tuple(
+        (arm, read_asked(facts, arm, texts.get(name), options.candidates, n_queries))
+        for name, arm in extra.items()
+        if name in bases
+    )
+    searches = Searches(facts, state, asked, floors, options.scope, options.bound, depth)
+    joining = _joining(options, fusion, list(zip(bases, weights, strict=True)), exact)
     n_lexical, normalize = len(lexical) * len(tables), options.normalize
-    notes += (*left_out, *(note for found in listed.values() for note in found.notes))
+    notes += (*left_out, *searches.notes)
     n_dense = len(given.keys() & set(bases))
     notes += (*options.notes, *_balance_notes(options.fusion, n_lexical, n_dense))
     return Plan(
         request, n_queries, arms, n_lexical, bm25, fusion, weights, normalize, depth, notes,
-        limit, offset, stages, options.tie_break, extra=tuple(extra), listed=listed,
+        limit, offset, stages, options.tie_break, searches, joining, extra=tuple(extra),
         fill=options.fill, blank=options.blank,
         sessions=read_sessions(facts, options.session, stages, n_queries),
         scope=options.scope, bound=options.bound, asked=options.asked, exact=exact,
@@ -137,25 +136,24 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     )  # fmt: skip
 
 
-def _set_fusion(
-    request: _core.Request,
+def _joining(
     options: Options,
     fusion: Fusion | None,
     arms: Sequence[tuple[str, float]],
     exact: Exact | None,
-) -> None:
-    """Say how the arms are joined; rows that come first are brought by arms of weight 0."""
-    n_exact = 0 if exact is None else exact.add_to(request)
-    request.set_fusion(
-        kind=_kind(fusion, n_exact),
-        weights=[*(weight for _, weight in arms), *[0.0] * n_exact],
-        rank_constant=fusion.rank_constant if isinstance(fusion, RRF) else 60.0,
-        scales=[*(_scale(fusion, arm) for arm, _ in arms), *["none"] * n_exact],
-        complete=getattr(fusion, "complete", True),
-        balance=getattr(fusion, "balance", None),
-        min_fused=read_floor("min_fused", options.min_fused),
-        normalize=_bool("normalize", options.normalize),
-    )
+) -> dict[str, Any]:
+    """Say how a request joins its arms; rows that come first are brought by arms of weight 0."""
+    n_exact = 0 if exact is None else len(exact.lists)
+    return {
+        "kind": _kind(fusion, n_exact),
+        "weights": [*(weight for _, weight in arms), *[0.0] * n_exact],
+        "rank_constant": fusion.rank_constant if isinstance(fusion, RRF) else 60.0,
+        "scales": [*(_scale(fusion, arm) for arm, _ in arms), *["none"] * n_exact],
+        "complete": getattr(fusion, "complete", True),
+        "balance": getattr(fusion, "balance", None),
+        "min_fused": read_floor("min_fused", options.min_fused),
+        "normalize": _bool("normalize", options.normalize),
+    }
 
 
 def _balance_notes(fusion: Fusion | None, n_lexical: int, n_dense: int) -> tuple[str, ...]:

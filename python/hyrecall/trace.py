@@ -54,7 +54,8 @@ class Trace:
     depth : int
         How many documents an arm handed on.
     milliseconds : dict of str to float
-        Wall time of each step.
+        Wall time of each step: plan, statistics, candidates (with the searches of ``arms=``),
+        fusion, shaping, expansion.
     degraded : tuple of str
         Reasons why an arm or a stage that was asked did not run; empty: none. Only such a reply may
         depend on a clock.

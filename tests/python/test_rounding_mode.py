@@ -93,3 +93,14 @@ def test_a_floor_rounds_to_nearest(upward: Upward) -> None:
     with upward:
         found = len(index.recall_one(vector=QUERIES[0], limit=N, min_score={"v": floor}))
     assert found == expected == 6
+
+
+def test_the_scores_of_an_arm_that_searches_keep_their_bits(upward: Upward) -> None:
+    names = [f"c{at}" for at in range(25)]  # float32(1 / 25) lies below 1 / 25
+    table = pa.table({"id": [1], **{name: ["milk"] for name in names[:-1]}, names[-1]: ["tea"]})
+    schema = hr.Schema(key="id", cell=None, text=names[-1], stored=names)
+    index = hr.Index.build(table, schema)
+    asked = {"text": {"regex": ["t.a"]}, "arms": hr.arms.Regex(names)}
+    with upward:
+        (hit,) = index.recall(**asked)[0]
+    assert hit.score == float(np.float32(1 / 25)) < 1 / 25

@@ -1,4 +1,4 @@
-"""What an arm reads, and what it gives: documents with scores, per query."""
+"""What an arm is asked and reads, and what it gives: documents with scores, per query."""
 
 from __future__ import annotations
 
@@ -20,12 +20,41 @@ if TYPE_CHECKING:
     from hyrecall.plan import IndexFacts
     from hyrecall.segments import State
 
-__all__ = ["Batch", "Candidates", "from_entries", "no_candidates", "read_arm_name", "scope_request"]
+__all__ = [
+    "Asked",
+    "Batch",
+    "Candidates",
+    "from_entries",
+    "join_candidates",
+    "no_candidates",
+    "read_arm_name",
+    "scope_request",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What a call asks of an arm, with every entry checked.
+
+    Attributes
+    ----------
+    entries : sequence
+        One per query; None: the query asks the arm nothing.
+    notes : tuple of str
+        For the trace.
+    """
+
+    entries: Sequence[Any]
+    notes: tuple[str, ...] = ()
+
+    def part(self, begin: int, end: int) -> Asked:
+        """Return what the queries [begin, end) ask."""
+        return Asked(self.entries[begin:end])
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """One batch of queries on one state, each with its scope and filter.
+    """Some queries of a call on one state, each with its scope and filter.
 
     Attributes
     ----------
@@ -34,7 +63,7 @@ class Batch:
     audience : _core.arms.Audience
         What each query may see: every read of an arm goes through it.
     scope : object
-        As the caller gave it, for a graph's own index; a list is the call's own.
+        For a graph's own index: that of the call, of which a list has an entry for each query.
     graphs : mapping of Graph to BoundGraph
         Of the call.
     n_queries, depth : int
@@ -73,8 +102,6 @@ class Candidates:
         Finite.
     evidence : pyarrow.Array, optional
         Per entry what speaks for it: the key of an edge, the column that matched.
-    notes : tuple of str
-        For the trace.
     """
 
     offsets: npt.NDArray[np.int64]
@@ -82,7 +109,15 @@ class Candidates:
     row: npt.NDArray[np.uint32]
     score: npt.NDArray[np.float32]
     evidence: pa.Array | None = None
-    notes: tuple[str, ...] = ()
+
+    def part(self, begin: int, end: int) -> Candidates:
+        """Return those of the queries [begin, end)."""
+        offsets = self.offsets[begin : end + 1]
+        own = slice(int(offsets[0]), int(offsets[-1]))
+        evidence = None if self.evidence is None else self.evidence[own]
+        return Candidates(
+            offsets - offsets[0], self.segment[own], self.row[own], self.score[own], evidence
+        )
 
     def evidence_of(self, query: int, segment: int, row: int) -> Any:
         """Give the evidence of the best entry of a document; None where there is none."""
@@ -103,7 +138,6 @@ def from_entries(
     row: npt.NDArray[Any],
     score: npt.NDArray[Any],
     evidence: pa.Array | None = None,
-    notes: tuple[str, ...] = (),
 ) -> Candidates:
     """Make candidates of entries in any order; a query's stay in the order given."""
     if (query[1:] < query[:-1]).any():
@@ -117,7 +151,21 @@ def from_entries(
         row.astype(np.uint32, copy=False),
         score.astype(np.float32, copy=False),
         evidence,
-        notes,
+    )
+
+
+def join_candidates(parts: Sequence[Candidates]) -> Candidates:
+    """Put the candidates of a call's parts together, in the order of their queries."""
+    if len(parts) == 1:
+        return parts[0]
+    counts = [np.diff(one.offsets) for one in parts]
+    evidence = [one.evidence for one in parts if one.evidence is not None]
+    return Candidates(
+        np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.int64),
+        np.concatenate([one.segment for one in parts]),
+        np.concatenate([one.row for one in parts]),
+        np.concatenate([one.score for one in parts]),
+        pa.concat_arrays(evidence) if evidence else None,
     )
 
 
@@ -156,7 +204,7 @@ def read_columns(argument: str, columns: object) -> tuple[Any, ...]:
 
 
 def plain_texts(arm: str, texts: Sequence[object]) -> list[str | None]:
-    """Take queries that an arm reads as plain text; a blank one is none."""
+    """Read queries as plain text. A blank string counts as no query."""
     out: list[str | None] = []
     for at, text in enumerate(texts):
         if text is not None and not isinstance(text, str):

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from hyrecall.arms.batch import Batch, Candidates, from_entries, read_arm_name
+from hyrecall.arms.batch import Asked, Batch, Candidates, from_entries, read_arm_name
 from hyrecall.keywords import check_keywords
+from hyrecall.queries import lower
 from hyrecall.segments import document_numbers
 from hyrecall.shaping.checks import integer
 
@@ -54,11 +55,18 @@ class EdgeLexical:
         if self.depth is not None:
             object.__setattr__(self, "depth", integer("depth", self.depth, 1))
 
-    def candidates(self, batch: Batch, texts: Sequence[object]) -> Candidates:
+    def read(self, texts: Sequence[object]) -> Asked:
+        """Check the queries: texts or typed queries."""
+        for at, text in enumerate(texts):
+            if text is not None and not isinstance(text, str):
+                lower(text, f"text[{self.name!r}][{at}]")
+        return Asked(texts)
+
+    def candidates(self, batch: Batch, asked: Asked) -> Candidates:
         """Find the best edges of each query and credit who takes part in them."""
         bound = batch.graphs[self.graph]
         graph = bound.graph
-        hits = bound.best_edges(texts, batch.scope, self.depth or batch.depth)
+        hits = bound.best_edges(asked.entries, batch.scope, self.depth or batch.depth)
         edge, keys = graph.participants(hits.column(graph.participants_column))
         counts = np.diff(hits._arrays["offsets"])
         query_of = np.repeat(np.arange(len(hits), dtype=np.uint32), counts)[edge]

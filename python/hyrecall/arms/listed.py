@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.arms.batch import Batch, Candidates, from_entries, read_arm_name
+from hyrecall.arms.batch import Asked, Batch, Candidates, from_entries, read_arm_name
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.keywords import check_keywords
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hyrecall.plan import IndexFacts
     from hyrecall.segments import State
 
-__all__ = ["Listed", "Newest", "newest_rows", "read_keys"]
+__all__ = ["AskedKeys", "Listed", "Newest", "newest_rows", "read_keys"]
 
 
 @check_keywords
@@ -53,21 +53,42 @@ class Listed:
         """Check the name."""
         read_arm_name(self.name)
 
-    def candidates(self, batch: Batch, given: Sequence[object]) -> Candidates:
-        """Find the keys of a batch."""
+    def read(self, facts: IndexFacts, given: Sequence[object]) -> AskedKeys:
+        """Check the keys and scores of each query."""
         keys: list[object] = []
-        query: list[int] = []
+        counts: list[int] = []
         scores: list[float] = []
         for at, one in enumerate(given):
             found, worth = _read_one(f"candidates[{self.name!r}][{at}]", one)
             keys += found
             scores += worth
-            query += [at] * len(found)
-        argument = f"candidates[{self.name!r}]"
-        query_of = np.array(query, np.uint32)
-        which, segment, row = batch.audience.locate(read_keys(argument, keys, batch), query_of)
-        score = np.array(scores, np.float32)
-        return from_entries(batch.n_queries, query_of[which], segment, row, score[which])
+            counts.append(len(found))
+        offsets = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        read = read_keys(f"candidates[{self.name!r}]", keys, facts)
+        return AskedKeys(offsets, read, np.array(scores, np.float32))
+
+    def candidates(self, batch: Batch, asked: AskedKeys) -> Candidates:
+        """Find the keys of each query."""
+        counts = np.diff(asked.offsets)
+        query_of = np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
+        which, segment, row = batch.audience.locate(asked.keys, query_of)
+        return from_entries(batch.n_queries, query_of[which], segment, row, asked.scores[which])
+
+
+@dataclass(frozen=True, eq=False)
+class AskedKeys:
+    """Keys and scores that a call lists: query q has the entries offsets[q] to offsets[q + 1]."""
+
+    offsets: npt.NDArray[np.int64]
+    keys: pa.Array
+    scores: npt.NDArray[np.float32]
+    notes: tuple[str, ...] = ()
+
+    def part(self, begin: int, end: int) -> AskedKeys:
+        """Return those of the queries [begin, end)."""
+        offsets = self.offsets[begin : end + 1]
+        own = slice(int(offsets[0]), int(offsets[-1]))
+        return AskedKeys(offsets - offsets[0], self.keys[own], self.scores[own])
 
 
 def _read_one(argument: str, given: object) -> tuple[list[object], list[float]]:
@@ -89,9 +110,8 @@ def _score(argument: str, score: Any) -> float:
     return float(score)
 
 
-def read_keys(argument: str, keys: Sequence[Any], of: Batch | IndexFacts) -> pa.Array:
+def read_keys(argument: str, keys: Sequence[Any], facts: IndexFacts) -> pa.Array:
     """Take keys of the index's kind as one Arrow array."""
-    facts = of.facts if isinstance(of, Batch) else of
     kind = facts.row_types[facts.schema.key]
     is_text = pa.types.is_large_string(kind)
     plain = [key.item() if isinstance(key, np.generic) else key for key in keys]
@@ -137,11 +157,18 @@ class Newest:
         """Check the name."""
         read_arm_name(self.name)
 
+    def read(self, facts: IndexFacts) -> Asked:
+        """Check the column; the queries ask nothing more."""
+        self._attribute(facts)
+        return Asked(())
+
     def candidates(self, batch: Batch) -> Candidates:
         """Find the newest documents of each query."""
-        attribute = ordered_attribute(f"{self.name}.column", self.column, batch.facts)
-        found = batch.audience.newest(attribute, batch.depth, with_missing=False)
+        found = batch.audience.newest(self._attribute(batch.facts), batch.depth, with_missing=False)
         return Candidates(*found)
+
+    def _attribute(self, facts: IndexFacts) -> int:
+        return ordered_attribute(f"{self.name}.column", self.column, facts)
 
 
 def newest_rows(

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from hyrecall import _core
 from hyrecall.arguments import is_one_of
 from hyrecall.arms.batch import (
+    Asked,
     Batch,
     Candidates,
     from_entries,
@@ -29,6 +30,7 @@ from hyrecall.segments import gather
 
 if TYPE_CHECKING:
     from hyrecall.graph import Graph
+    from hyrecall.plan import IndexFacts
 
 __all__ = ["Edges", "Regex", "is_pattern", "without_edges"]
 
@@ -121,21 +123,28 @@ class Regex:
         ):
             raise error(OptionError, "pattern", "a pattern that is not blank", repr(self.pattern))
 
-    def candidates(self, batch: Batch, texts: Sequence[object] | None) -> Candidates:
-        """Search the texts that each query may see, once per distinct (pattern, scope, filter)."""
-        check_columns(self, batch)
-        patterns = (
-            [self.pattern] * batch.n_queries if texts is None else plain_texts(self.name, texts)
-        )
+    def read(self, facts: IndexFacts, texts: Sequence[object] | None, n_queries: int) -> Asked:
+        """Check the columns and the queries: an entry is a pattern."""
+        check_columns(self, facts)
+        patterns = [self.pattern] * n_queries if texts is None else plain_texts(self.name, texts)
         if self.only_patterns:
             patterns = [p if p is not None and is_pattern(p) else None for p in patterns]
-        matchers: dict[str, Matcher] = {}
+        seen: set[str] = set()
         notes = []
         for at, pattern in enumerate(patterns):
-            if pattern is not None and pattern not in matchers:
-                argument = f"text[{self.name!r}][{at}]" if self.pattern is None else "pattern"
-                matchers[pattern], note = self._matcher(argument, pattern)
-                notes += [note] if note else []
+            if pattern is None or pattern in seen:
+                continue
+            seen.add(pattern)
+            argument = f"text[{self.name!r}][{at}]" if self.pattern is None else "pattern"
+            if check_pattern(self, pattern, argument):
+                notes.append(f"{argument}: {pattern!r} is no pattern, searched as text")
+        return Asked(patterns, tuple(notes))
+
+    def candidates(self, batch: Batch, asked: Asked) -> Candidates:
+        """Search the texts that each query may see, once per distinct (pattern, scope, filter)."""
+        patterns = list(asked.entries)
+        distinct = dict.fromkeys(pattern for pattern in patterns if pattern is not None)
+        matchers = {pattern: self._matcher(pattern) for pattern in distinct}
         if not matchers:
             return no_candidates(batch.n_queries)
         groups = batch.audience.group_of
@@ -162,18 +171,17 @@ class Regex:
             row,
             _scores(len(self.columns))[place],
             names.take(pa.array(place)),
-            tuple(notes),
         )
 
-    def _matcher(self, argument: str, pattern: str) -> tuple[Matcher, str | None]:
-        if not check_pattern(self, pattern, argument):
+    def _matcher(self, pattern: str) -> Matcher:
+        """Return what finds a pattern in texts; one that is no pattern is searched as text."""
+        if pattern_fault(pattern) is None:
             return lambda texts: pc.match_substring_regex(
                 texts, pattern, ignore_case=self.ignore_case
-            ), None
-        note = f"{argument}: {pattern!r} is no pattern, searched as text"
+            )
         if not pattern.isascii() and not _is_unicode(pattern):  # a lone surrogate, in no text
-            return lambda texts: pc.is_in(texts, pa.array([], texts.type)), note
-        return lambda texts: pc.match_substring(texts, pattern, ignore_case=self.ignore_case), note
+            return lambda texts: pc.is_in(texts, pa.array([], texts.type))
+        return lambda texts: pc.match_substring(texts, pattern, ignore_case=self.ignore_case)
 
     def _search(
         self, batch: Batch, group: int, query: int, matchers: Sequence[Matcher]
@@ -239,9 +247,8 @@ def _edge_mask(
     return np.isin(own, (s.astype(np.uint64) << shift) | r)
 
 
-def check_columns(arm: Regex, batch: Batch) -> None:
+def check_columns(arm: Regex, facts: IndexFacts) -> None:
     """Refuse columns that the index cannot search."""
-    facts = batch.facts
     argument = f"{arm.name}.columns"
     for column in arm.columns:
         if isinstance(column, Edges):

@@ -1,22 +1,26 @@
-"""From the arms of a call to candidates in its native request."""
+"""The arms of a call: read once, searched for a part of its queries at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hyrecall import _core
-from hyrecall.arms.batch import Batch, Candidates
+from hyrecall.arms.batch import Asked, Batch, Candidates
 from hyrecall.arms.edges import EdgeLexical
-from hyrecall.arms.listed import Listed, Newest
+from hyrecall.arms.listed import AskedKeys, Listed, Newest
 from hyrecall.arms.regex import Regex
 from hyrecall.arms.tags import Tags
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
+from hyrecall.scope import scope_of
 
 if TYPE_CHECKING:
+    from hyrecall.graph_states import BoundGraphs
     from hyrecall.plan import IndexFacts
+    from hyrecall.segments import State
 
-__all__ = ["Arm", "add_arms", "read_arms", "runs", "text_readers"]
+__all__ = ["Arm", "Searches", "read_arms", "read_asked", "runs", "text_readers"]
 
 Arm: TypeAlias = Regex | Newest | Listed | EdgeLexical | Tags
 
@@ -73,31 +77,97 @@ def runs(arm: Arm, texts: Mapping[str, object], candidates: Mapping[str, object]
     return arm.name in texts or not text_readers({arm.name: arm})
 
 
-def add_arms(
-    request: _core.Request,
-    batch: Batch,
-    arms: Sequence[Arm],
-    texts: Mapping[str, Sequence[object]],
-    candidates: Mapping[str, Sequence[object]] | None,
-    floors: Mapping[str, tuple[float, bool] | None],
-) -> dict[str, Candidates]:
-    """Find each arm's candidates and put them into the request, in this order."""
-    out = {}
-    for arm in arms:
-        found = out[arm.name] = _find(arm, batch, texts.get(arm.name), (candidates or {}))
-        if len(found.offsets) != batch.n_queries + 1:
-            raise error(ShapeError, arm.name, f"{batch.n_queries} queries", len(found.offsets) - 1)
-        request.add_listed(
-            arm.name, found.offsets, found.segment, found.row, found.score, floors.get(arm.name)
-        )
-    return out
+def read_asked(
+    facts: IndexFacts,
+    arm: Arm,
+    texts: Any,
+    candidates: Mapping[str, Any] | None,
+    n_queries: int,
+) -> Asked | AskedKeys:
+    """Check what a call asks of an arm, and of the index for it; nothing is searched yet.
 
-
-def _find(arm: Arm, batch: Batch, texts: Any, candidates: Mapping[str, Any]) -> Candidates:
+    Parameters
+    ----------
+    facts : IndexFacts
+    arm : Arm
+    texts : sequence of queries or None
+        For this arm.
+    candidates : mapping of str to sequence or None
+        As the call gave them.
+    n_queries : int
+    """
     match arm:
         case Listed():
-            return arm.candidates(batch, candidates[arm.name])
+            return arm.read(facts, (candidates or {})[arm.name])
         case Newest():
-            return arm.candidates(batch)
-        case Regex() | EdgeLexical() | Tags():
-            return arm.candidates(batch, texts)
+            return arm.read(facts)
+        case Regex():
+            return arm.read(facts, texts, n_queries)
+        case Tags():
+            return arm.read(facts, texts)
+        case EdgeLexical():
+            return arm.read(texts)
+
+
+@dataclass(frozen=True, eq=False)
+class Searches:
+    """The arms of a call that search by themselves, with what they are asked.
+
+    Attributes
+    ----------
+    facts, state
+        Of the index.
+    asked : sequence of (Arm, Asked)
+        In the order of the request's arms.
+    floors : mapping of str to floor
+    scope : object
+        Of the call; a list has an entry for each query.
+    graphs : mapping of Graph to BoundGraph
+    depth : int
+        How many documents an arm hands on.
+    """
+
+    facts: IndexFacts
+    state: State
+    asked: Sequence[tuple[Arm, Asked | AskedKeys]]
+    floors: Mapping[str, tuple[float, bool] | None]
+    scope: object
+    graphs: BoundGraphs
+    depth: int
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the trace should say."""
+        return tuple(note for _, asked in self.asked for note in asked.notes)
+
+    def add_to(self, request: _core.Request, first_query: int) -> dict[str, Candidates]:
+        """Search for the queries of a request, which begin at ``first_query`` of the call.
+
+        What each arm finds is put into the request, behind the arms that it has.
+        """
+        if not self.asked:
+            return {}
+        begin, n_queries = first_query, request.n_queries
+        batch = Batch(
+            self.facts,
+            self.state,
+            _core.arms.Audience(self.state.snapshot, request),
+            scope_of(self.scope, begin, begin + n_queries),
+            self.graphs,
+            n_queries,
+            self.depth,
+        )
+        out = {}
+        for arm, asked in self.asked:
+            found = out[arm.name] = _search(arm, batch, asked.part(begin, begin + n_queries))
+            if len(found.offsets) != n_queries + 1:
+                raise error(ShapeError, arm.name, f"{n_queries} queries", len(found.offsets) - 1)
+            floor = self.floors.get(arm.name)
+            request.add_listed(
+                arm.name, found.offsets, found.segment, found.row, found.score, floor
+            )
+        return out
+
+
+def _search(arm: Arm, batch: Batch, asked: Any) -> Candidates:
+    return arm.candidates(batch) if isinstance(arm, Newest) else arm.candidates(batch, asked)

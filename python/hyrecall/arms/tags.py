@@ -12,7 +12,7 @@ import pyarrow as pa
 from hyrecall import _core
 from hyrecall.analyzer import Analyzer
 from hyrecall.arguments import one_of
-from hyrecall.arms.batch import Batch, Candidates, plain_texts, read_arm_name
+from hyrecall.arms.batch import Asked, Batch, Candidates, plain_texts, read_arm_name
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.keywords import check_keywords
 from hyrecall.segments import gather_column
@@ -78,21 +78,29 @@ class Tags:
             raise error(OptionError, "partial", "a bool", repr(self.partial))
         one_of("analyzer", self.analyzer, _PRESETS)
 
-    def candidates(self, batch: Batch, texts: Sequence[object]) -> Candidates:
+    def read(self, facts: IndexFacts, texts: Sequence[object]) -> Asked:
+        """Check the column, and the queries: plain texts."""
+        self._attribute(facts)
+        return Asked(plain_texts(self.name, texts))
+
+    def candidates(self, batch: Batch, asked: Asked) -> Candidates:
         """Find the documents near each query's tags."""
         return Candidates(
             *batch.audience.tags(
-                tag_attribute(f"{self.name}.column", self.column, batch.facts),
+                self._attribute(batch.facts),
                 Analyzer(self.analyzer).native,
                 [
                     None if text is None else text.encode("utf-8", "surrogatepass")
-                    for text in plain_texts(self.name, texts)
+                    for text in asked.entries
                 ],
                 self.depth,
                 self.partial,
                 batch.depth,
             )
         )
+
+    def _attribute(self, facts: IndexFacts) -> int:
+        return tag_attribute(f"{self.name}.column", self.column, facts)
 
 
 @dataclass(frozen=True)
