@@ -7,7 +7,6 @@ import traceback
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 import hyrecall
 from hyrecall.cli.batch_command import batch
@@ -15,10 +14,11 @@ from hyrecall.cli.browse_command import browse
 from hyrecall.cli.config_command import config
 from hyrecall.cli.demo import demo
 from hyrecall.cli.eval_command import evaluate
+from hyrecall.cli.help import Command, Group
 from hyrecall.cli.index_command import index
 from hyrecall.cli.info_command import info
 from hyrecall.cli.memory_commands import compact, doctor, forget, reembed, remember
-from hyrecall.cli.recall_command import recall
+from hyrecall.cli.recall_command import Recall, recall
 from hyrecall.cli.show import say
 from hyrecall.cli.transfer_command import export, import_
 from hyrecall.cli.tune_command import tune
@@ -36,18 +36,22 @@ __all__ = ["app"]
 
 REFUSED, USAGE, CORRUPT, INTERNAL, INTERRUPTED = 1, 2, 3, 4, 130
 
-_EXIT_CODES = """
-Results go to stdout, everything else to stderr.
+_EXIT_CODES = (
+    (0, "Done, also where nothing was found."),
+    (REFUSED, "A value, a file or data was refused; a measure of eval fell below its baseline; or "
+     "doctor, import or reembed found something wrong."),
+    (USAGE, "The command line is wrong, or an extra is not installed."),
+    (CORRUPT, "The path holds no index or store that can be read: it is incomplete, damaged, or of "
+     "a newer format."),
+    (INTERNAL, "A fault of hyrecall itself: please report it."),
+    (INTERRUPTED, "Interrupted."),
+)  # fmt: skip
 
-Exit codes: 0 done (also where nothing was found); 1 a value, a file or data was refused, a
-measure of eval fell below its baseline, or doctor, import or reembed found something wrong; 2 the
-command line is wrong, or an extra is not installed; 3 the path holds no index or store that can be
-read: incomplete, damaged, or of a newer format; 4 a fault of hyrecall itself; 130 interrupted.
-"""
 
-
-class _Commands(TyperGroup):
+class _Commands(Group):
     """The group whose ``invoke`` every command runs through."""
+
+    notes = (("Exit codes", [(str(code), text) for code, text in _EXIT_CODES]),)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -102,8 +106,8 @@ def _one_line(fault: BaseException) -> str:
 app = typer.Typer(
     name="hyrecall",
     cls=_Commands,
-    help="Exact scoped hybrid recall: BM25 and cosine, fused, over tables of documents.",
-    epilog=_EXIT_CODES,
+    help="Exact scoped hybrid recall: BM25 and cosine, fused, over tables of documents.\n\n"
+    "Results go to stdout, everything else to stderr.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -119,9 +123,14 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _settings(
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show where an error came from, as a traceback.")
+    ] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Take what stands before the command's name; the group reads ``debug``."""
@@ -129,7 +138,6 @@ def _settings(
 
 for command in (
     index,
-    recall,
     batch,
     info,
     demo,
@@ -141,8 +149,9 @@ for command in (
     doctor,
     compact,
 ):
-    app.command()(command)
-app.command("eval")(evaluate)
-app.command("import")(import_)
+    app.command(cls=Command)(command)
+app.command(cls=Recall)(recall)
+app.command("eval", cls=Command)(evaluate)
+app.command("import", cls=Command)(import_)
 app.add_typer(browse)
 app.add_typer(config)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from hyrecall.cli.help import Command, Group
 from hyrecall.cli.memory_options import AsJson, Org, StorePath, User, Workspace, opened
 from hyrecall.cli.show import print_json
 
@@ -21,18 +22,25 @@ __all__ = ["browse"]
 
 browse = typer.Typer(
     name="browse",
+    cls=Group,
     help="Read memories as files: /index.md, /memories, /shared, /sessions, /facts, /graph, "
     "/pinned. Nothing is written.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
-Where: TypeAlias = Annotated[str, typer.Argument(metavar="PATH", help="A folder or a file.")]
+Where: TypeAlias = Annotated[
+    str, typer.Argument(metavar="PATH", help="A folder or a file, as /memories.")
+]
 Agent: TypeAlias = Annotated[
     str | None,
-    typer.Option("--agent", help="Read as an agent of --org and --workspace, by its policy."),
+    typer.Option(
+        "--agent", metavar="NAME", help="Read as this agent of --org and --workspace may."
+    ),
 ]
-Limit: TypeAlias = Annotated[int, typer.Option("--limit", help="At most so many.")]
+Limit: TypeAlias = Annotated[
+    int, typer.Option("--limit", metavar="N", help="How many entries to show at most.")
+]
 
 
 @contextmanager
@@ -48,7 +56,7 @@ def _files(
             yield memory.browse(user_id=user, org=org, workspace=workspace)
 
 
-@browse.command()
+@browse.command(cls=Command)
 def ls(
     where: Where = "/",
     path: StorePath = None,
@@ -64,7 +72,7 @@ def ls(
         _entries(files.ls(where, limit=limit), as_json)
 
 
-@browse.command()
+@browse.command(cls=Command)
 def cat(
     where: Where,
     path: StorePath = None,
@@ -83,9 +91,11 @@ def cat(
         print(text, end="")
 
 
-@browse.command()
+@browse.command(cls=Command)
 def grep(
-    pattern: Annotated[str, typer.Argument(help="A text, upper or lower case.")],
+    pattern: Annotated[
+        str, typer.Argument(metavar="PATTERN", help="A text, in upper or lower case.")
+    ],
     where: Where = "/",
     path: StorePath = None,
     user: User = None,
@@ -93,7 +103,7 @@ def grep(
     workspace: Workspace = None,
     agent: Agent = None,
     regex: Annotated[
-        bool, typer.Option("--regex", help="The pattern is a regular expression (RE2).")
+        bool, typer.Option("--regex", help="Take the pattern as a regular expression (RE2).")
     ] = False,
     limit: Limit = 50,
     as_json: AsJson = False,
@@ -108,9 +118,11 @@ def grep(
         print(f"{line.path}:{line.number}:{line.text}")
 
 
-@browse.command()
+@browse.command(cls=Command)
 def find(
-    pattern: Annotated[str, typer.Argument(help="Of file names: * ? [ab].")] = "*",
+    pattern: Annotated[
+        str, typer.Argument(metavar="PATTERN", help="File names to look for, with * ? [ab].")
+    ] = "*",
     where: Where = "/",
     path: StorePath = None,
     user: User = None,

@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from hyrecall.cli.help import Command, Group
 from hyrecall.cli.memory_options import AsJson
 from hyrecall.cli.settings import KEYS, read_settings, remove_setting, set_setting, settings_path
 from hyrecall.cli.show import print_json
@@ -15,42 +16,45 @@ __all__ = ["config"]
 
 config = typer.Typer(
     name="config",
+    cls=Group,
     help=f"Settings, kept in one JSON file: {', '.join(KEYS)}.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
-Key: TypeAlias = Annotated[str, typer.Argument(metavar="KEY", help="Which setting.")]
+Key: TypeAlias = Annotated[
+    str, typer.Argument(metavar="KEY", help=f"The setting: {', '.join(KEYS)}.")
+]
 
 
-@config.command("set")
+@config.command("set", cls=Command)
 def set_(
     key: Key,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="What it shall be.")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="Its new value.")],
     as_json: AsJson = False,
 ) -> None:
-    """Set one for good; a value it cannot have is refused."""
+    """Keep a setting; a value that it cannot have is refused."""
     _show(key, set_setting(key, value), as_json)
 
 
-@config.command()
+@config.command(cls=Command)
 def get(key: Key, as_json: AsJson = False) -> None:
-    """Show one; nothing where it is not set."""
+    """Show a setting; nothing where it is not set."""
     if key not in KEYS:
         raise error(OptionError, "key", f"one of {', '.join(KEYS)}", repr(key))
     _show(key, read_settings().get(key), as_json)
 
 
-@config.command()
+@config.command(cls=Command)
 def unset(key: Key, as_json: AsJson = False) -> None:
-    """Take one away."""
+    """Remove a setting."""
     remove_setting(key)
     _show(key, None, as_json)
 
 
-@config.command("list")
+@config.command("list", cls=Command)
 def list_(as_json: AsJson = False) -> None:
-    """Show all that are set."""
+    """Show all settings that are set."""
     found = read_settings()
     if as_json:
         print_json(found)
@@ -59,9 +63,9 @@ def list_(as_json: AsJson = False) -> None:
         print(f"{key} = {value}")
 
 
-@config.command()
+@config.command(cls=Command)
 def path(as_json: AsJson = False) -> None:
-    """Show where the file is, or would be."""
+    """Show the path of the settings file, whether or not it exists."""
     if as_json:
         print_json({"path": str(settings_path())})
     else:

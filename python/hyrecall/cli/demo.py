@@ -39,8 +39,10 @@ _QUESTIONS = (
 
 
 def demo(
-    limit: Annotated[int, typer.Option("--limit", help="Hits per question.")] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", help="How many hits to show for a question.")
+    ] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object.")] = False,
 ) -> None:
     """Index a packaged set of memories of four users and ask it a batch of questions."""
     lines = files("hyrecall").joinpath("data/demo.jsonl").read_text("utf-8").splitlines()

@@ -62,10 +62,19 @@ Qrels: TypeAlias = Annotated[
     str | None, typer.Option("--qrels", metavar="FILE", help="Other judgements, from the folder.")
 ]
 AnalyzerName: TypeAlias = Annotated[
-    str, typer.Option("--analyzer", metavar="NAME", help="As in hyrecall index.")
+    str,
+    typer.Option(
+        "--analyzer", metavar="NAME", help="How texts become words, as in hyrecall index."
+    ),
 ]
 Stopwords: TypeAlias = Annotated[
-    str | None, typer.Option("--stopwords", metavar="WORDS", help="english, or a,list,of.")
+    str | None,
+    typer.Option(
+        "--stopwords",
+        metavar="WORDS",
+        show_default="none",
+        help="Words to leave out: english, or a,list,of.",
+    ),
 ]
 
 
@@ -77,9 +86,10 @@ def evaluate(
             "--setting",
             "-r",
             metavar="NAME",
-            help=f"{', '.join(BUILT_IN)}, or a recipe: {', '.join(recipes.__all__)}. Several times "
-            "for several, each compared with the first. Default: the first four, or bm25 where "
-            "there are no vectors.",
+            show_default="the first four, or bm25 where there are no vectors",
+            help=f"What to measure: {', '.join(BUILT_IN)}, or a recipe: "
+            f"{', '.join(recipes.__all__)}. Give it again for several, each compared with the "
+            "first.",
         ),
     ] = None,
     against: Annotated[
@@ -112,7 +122,12 @@ def evaluate(
     embedder: EmbedderName = None,
     measures: Annotated[
         list[str] | None,
-        typer.Option("--measures", metavar="NAME", help=f"Default: {','.join(MEASURES)}."),
+        typer.Option(
+            "--measures",
+            metavar="NAME",
+            show_default=",".join(MEASURES),
+            help="What to compute, with commas between.",
+        ),
     ] = None,
     threads: Threads = None,
 ) -> None:

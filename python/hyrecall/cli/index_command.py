@@ -27,68 +27,106 @@ _EMBEDDED = "static"  # the arm of --embed, where it is given no name
 
 
 def index(
-    corpus: Annotated[Path, typer.Argument(help="Documents: .parquet, .jsonl or .csv.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")],
-    key: Annotated[str, typer.Option("--key", metavar="COLUMN", help="Column of the ids.")],
+    corpus: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The documents: .parquet, .jsonl or .csv.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write.")
+    ],
+    key: Annotated[str, typer.Option("--key", metavar="COLUMN", help="The column of the ids.")],
     cell: Annotated[
         list[str] | None,
         typer.Option(
-            "--cell", metavar="COLUMN", help="Column whose values are the cells; may come again."
+            "--cell",
+            metavar="COLUMN",
+            help="A column whose values are the cells; give it again for several. Required, or "
+            "--no-cell.",
         ),
     ] = None,
     no_cell: Annotated[
-        bool, typer.Option("--no-cell", help="The whole table has one audience.")
+        bool,
+        typer.Option("--no-cell", help="There are no cells: every query may see every document."),
     ] = False,
     text: Annotated[
         list[str] | None,
-        typer.Option("--text", metavar="[ARM=]COLUMN[+COLUMN]", help="A lexical arm."),
+        typer.Option(
+            "--text",
+            metavar="[ARM=]COLUMN[+COLUMN]",
+            help="Text columns to search by words; give it again for another arm.",
+        ),
     ] = None,
     vector: Annotated[
         list[str] | None,
-        typer.Option("--vector", metavar="[ARM=]COLUMN[:DTYPE]", help="A dense arm."),
+        typer.Option(
+            "--vector",
+            metavar="[ARM=]COLUMN[:DTYPE]",
+            help="A column of vectors; give it again for another arm.",
+        ),
     ] = None,
     embed: Annotated[
         list[str] | None,
         typer.Option(
             "--embed",
             metavar="[ARM=]COLUMN[+COLUMN]",
-            help="A dense arm made from texts with the packaged static model ([local]).",
+            help="Text columns to embed with the packaged static model (extra [local]).",
         ),
     ] = None,
     attribute: Annotated[
-        list[str] | None, typer.Option("--attribute", metavar="COLUMN", help="To filter by.")
+        list[str] | None,
+        typer.Option(
+            "--attribute",
+            metavar="COLUMN",
+            help="A column to filter by; give it again, or with commas, for several.",
+        ),
     ] = None,
     cluster: Annotated[
-        str | None, typer.Option("--cluster", metavar="COLUMN", help="Order of rows in a cell.")
+        str | None,
+        typer.Option(
+            "--cluster",
+            metavar="COLUMN",
+            help="The column that orders the rows in a cell, so that ranges of it read less.",
+        ),
     ] = None,
     stored: Annotated[
         list[str] | None,
-        typer.Option("--stored", metavar="COLUMN", help="To give back. Default: the text columns."),
+        typer.Option(
+            "--stored",
+            metavar="COLUMN",
+            show_default="the text columns",
+            help="A column that hits can show; give it again, or with commas, for several.",
+        ),
     ] = None,
     analyzer: Annotated[
         list[str] | None,
         typer.Option(
             "--analyzer",
             metavar="[ARM=]NAME",
-            help="unicode (default), word, unicode61, porter, snowball:LANGUAGE, or a tokenizer's "
-            ".json.",
+            show_default="unicode",
+            help="How texts become words: unicode, word, unicode61, porter, snowball:LANGUAGE, or "
+            "a tokenizer's .json.",
         ),
     ] = None,
     stopwords: Annotated[
         str | None,
-        typer.Option("--stopwords", metavar="WORDS", help="english, or a,list,of (one word: de,)."),
+        typer.Option(
+            "--stopwords",
+            metavar="WORDS",
+            show_default="none",
+            help="Words to leave out: english, or a,list,of (one word: de,).",
+        ),
     ] = None,
     bm25: Annotated[
         list[str] | None,
         typer.Option(
             "--bm25",
             metavar="[ARM=]VARIANT[:K1[:B[:DELTA]]]",
-            help="Default of recalls: lucene:1.2:0.75, okapi, fts5, robertson, atire, "
-            "bm25+:1.2:0.75:1.0, bm25l.",
+            show_default="lucene:1.2:0.75",
+            help="The BM25 variant and its constants, where a recall names none: lucene:1.2:0.75, "
+            "okapi, fts5, robertson, atire, bm25+:1.2:0.75:1.0 or bm25l.",
         ),
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Write over an index that is there.")
+        bool, typer.Option("--replace", help="Replace an index that is in the folder.")
     ] = False,
     threads: Threads = None,
 ) -> None:

@@ -18,12 +18,16 @@ __all__ = ["info"]
 
 def info(
     folder: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="Folder of the index.")
+        Path | None,
+        typer.Argument(
+            metavar="DIR", show_default="none, with --devices", help="Folder of the index."
+        ),
     ] = None,
     devices: Annotated[
-        bool, typer.Option("--devices", help="Show CUDA devices instead; takes no DIR.")
+        bool,
+        typer.Option("--devices", help="Show this machine's CUDA devices instead; without DIR."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object.")] = False,
 ) -> None:
     """Show an index's sizes and settings, or this machine's devices."""
     if folder is not None and not devices:

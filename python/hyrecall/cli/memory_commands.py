@@ -33,33 +33,61 @@ __all__ = ["compact", "doctor", "forget", "reembed", "remember"]
 
 
 def remember(
-    text: Annotated[str, typer.Argument(help="What to keep; - reads it from stdin.")],
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="What to keep; - reads it from stdin.")
+    ],
     path: StorePath = None,
     user: User = None,
     org: Org = None,
     workspace: Workspace = None,
-    kind: Annotated[str, typer.Option("--kind", "--type", help="Kind of memory.")] = "episodic",
+    kind: Annotated[
+        str, typer.Option("--kind", "--type", metavar="KIND", help="The kind of memory.")
+    ] = "episodic",
     source: Annotated[
-        str | None, typer.Option("--source", help="Where it is from: memory, summary, session.")
+        str | None,
+        typer.Option(
+            "--source", metavar="NAME", help="Where it is from: memory, summary or session."
+        ),
     ] = None,
     visibility: Annotated[
-        str, typer.Option("--visibility", help="private, or global: for agents of the workspace.")
+        str,
+        typer.Option(
+            "--visibility",
+            metavar="private|global",
+            help="Who may see it: its user, or all agents of the workspace.",
+        ),
     ] = "private",
-    pinned: Annotated[bool, typer.Option("--pinned", help="First among equals.")] = False,
-    key: Annotated[str | None, typer.Option("--id", help="Default: one drawn at random.")] = None,
-    session: Annotated[str | None, typer.Option("--session", help="Its session.")] = None,
+    pinned: Annotated[bool, typer.Option("--pinned", help="Rank it first among equals.")] = False,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="ID",
+            show_default="one drawn at random",
+            help="Its id.",
+        ),
+    ] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", metavar="ID", help="The session it was said in.")
+    ] = None,
     tags: Tags = None,
     importance: Annotated[
-        float | None, typer.Option("--importance", help="A rating in [0, 10].")
+        float | None,
+        typer.Option("--importance", metavar="NUMBER", help="A rating in [0, 10]."),
     ] = None,
     metadata: Annotated[
-        str | None, typer.Option("--metadata", metavar="JSON", help="A JSON object.")
+        str | None,
+        typer.Option("--metadata", metavar="JSON", help="What else to keep: a JSON object."),
     ] = None,
     at: Annotated[
-        str | None, typer.Option("--at", metavar="TIME", help="When it was, ISO 8601; else now.")
+        str | None,
+        typer.Option("--at", metavar="TIME", show_default="now", help="When it was, ISO 8601."),
     ] = None,
     said: Annotated[
-        str | None, typer.Option("--input", help="What it answers, kept and searched too.")
+        str | None,
+        typer.Option(
+            "--input", metavar="TEXT", help="What the text answers; kept and searched, too."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -84,26 +112,37 @@ def remember(
 
 
 def forget(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Which.")] = None,
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="ID",
+            show_default="all that the options name",
+            help="The memories to forget.",
+        ),
+    ] = None,
     path: StorePath = None,
     user: User = None,
     org: Org = None,
     workspace: Workspace = None,
-    session: Annotated[str | None, typer.Option("--session", help="All of a session.")] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", metavar="ID", help="All memories of a session.")
+    ] = None,
     before: Annotated[
-        str | None, typer.Option("--before", metavar="TIME", help="All from before, ISO 8601.")
+        str | None,
+        typer.Option("--before", metavar="TIME", help="All memories from before, ISO 8601."),
     ] = None,
     reason: Annotated[
-        str | None, typer.Option("--reason", help="Why; the history says it.")
+        str | None,
+        typer.Option("--reason", metavar="TEXT", help="Why; the history keeps it."),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--everything", help="All that --user has; needs --yes.")
+        bool, typer.Option("--everything", help="All memories of --user; needs --yes.")
     ] = False,
     erase: Annotated[
         bool, typer.Option("--erase", help="Remove every byte, history too; needs --yes.")
     ] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Do it: for --erase, and where no ID says which.")
+        bool, typer.Option("--yes", help="Do it; needed with --erase, and without an ID.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -127,12 +166,15 @@ def forget(
 def reembed(
     path: StorePath = None,
     user: Annotated[
-        str | None, typer.Option("--user", help="Only this user's. Default: everybody's.")
+        str | None,
+        typer.Option(
+            "--user", metavar="NAME", show_default="everybody", help="Whose memories to embed."
+        ),
     ] = None,
     org: Org = None,
     workspace: Workspace = None,
     force: Annotated[
-        bool, typer.Option("--force", help="All, as after a change of the model.")
+        bool, typer.Option("--force", help="Embed all, as after a change of the model.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -171,21 +213,24 @@ def compact(path: StorePath = None, as_json: AsJson = False) -> None:
 
 def doctor(
     path: StorePath = None,
-    full: Annotated[bool, typer.Option("--full", help="Read every row and vector.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Read every row and vector, too.")] = False,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Make the index anew and empty the log first.")
+        bool, typer.Option("--repair", help="First build the index anew and empty the log.")
     ] = False,
     rescue: Annotated[
         Path | None,
         typer.Option(
             "--rescue",
             metavar="FILE",
-            help="Only write what the saved index holds and a damaged store has lost, for import.",
+            help="Only write to a file what the saved index holds and a damaged store has lost; "
+            "import reads it.",
         ),
     ] = None,
     accept_loss: Annotated[
         bool,
-        typer.Option("--accept-loss", help="Go on with a store that has lost acknowledged rows."),
+        typer.Option(
+            "--accept-loss", help="Open a store that has lost acknowledged rows, as it is."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -56,31 +56,38 @@ StorePath: TypeAlias = Annotated[
     typer.Option(
         "--path",
         metavar="DIR",
-        help="Folder of the store. Default: HYRECALL_PATH, the setting path, or "
-        "~/.local/share/hyrecall/memory.",
+        show_default="HYRECALL_PATH, the setting path, or ~/.local/share/hyrecall/memory",
+        help="Folder of the store.",
     ),
 ]
 User: TypeAlias = Annotated[
     str | None,
-    typer.Option("--user", help="Whose memories. Default: the anonymous ones, never everybody's."),
+    typer.Option(
+        "--user",
+        metavar="NAME",
+        show_default="the anonymous ones, never everybody's",
+        help="Whose memories.",
+    ),
 ]
-Org: TypeAlias = Annotated[str | None, typer.Option("--org", help="Partition around users.")]
+Org: TypeAlias = Annotated[
+    str | None, typer.Option("--org", metavar="NAME", help="The organisation that the user is in.")
+]
 Workspace: TypeAlias = Annotated[
-    str | None, typer.Option("--workspace", help="Partition within --org.")
+    str | None, typer.Option("--workspace", metavar="NAME", help="The workspace within --org.")
 ]
 Tags: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--tag", metavar="TAG", help="Several times for several.")
+    list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag; give it again for several.")
 ]
 EmbedderName: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--embedder",
         metavar="static|off|URL",
-        help="The packaged model, none, or an endpoint. Default: HYRECALL_EMBEDDING_URL, the "
-        "settings, the packaged model.",
+        show_default="HYRECALL_EMBEDDING_URL, the settings, or the packaged model",
+        help="What makes vectors: the packaged model, nothing, or an endpoint.",
     ),
 ]
-AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Write one JSON object.")]
 
 
 def store_path(given: Path | None, settings: dict[str, Any]) -> Path:

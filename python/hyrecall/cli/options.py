@@ -42,20 +42,27 @@ Scopes: TypeAlias = Annotated[
     typer.Option(
         "--scope",
         metavar="CELL",
-        help="A cell that may be seen; several times for several. A value, or with several cell "
-        "columns a JSON list: '[\"acme\", \"shared\"]'. The null cell is '[null]'.",
+        help="A cell that the query may see; give it again for several. With several cell columns "
+        "it is a JSON list: '[\"acme\", \"shared\"]'. The null cell is '[null]'.",
     ),
 ]
-Limit: TypeAlias = Annotated[int, typer.Option("--limit", help="Hits per query.")]
-Offset: TypeAlias = Annotated[int, typer.Option("--offset", help="Hits to pass over.")]
-Depth: TypeAlias = Annotated[int, typer.Option("--depth", help="Documents each arm hands on.")]
+Limit: TypeAlias = Annotated[
+    int, typer.Option("--limit", metavar="N", help="How many hits to show for a query.")
+]
+Offset: TypeAlias = Annotated[
+    int, typer.Option("--offset", metavar="N", help="How many hits to skip before the first.")
+]
+Depth: TypeAlias = Annotated[
+    int, typer.Option("--depth", metavar="N", help="How many documents each arm hands on.")
+]
 FusionName: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--fusion",
         metavar="HOW",
-        help="rrf, rrf:60, rrf:alpha=0.5, rrf:text=2,embedding=1, sum:text=0.7,embedding=0.3, "
-        "sum:none, max, dbsf. Default with several arms: the fusion of the recipe default.",
+        show_default="where several arms are asked, the fusion of the recipe default",
+        help="How to join the arms: rrf, rrf:60, rrf:alpha=0.5, rrf:text=2,embedding=1, "
+        "sum:text=0.7,embedding=0.3, sum:none, max or dbsf.",
     ),
 ]
 Bm25: TypeAlias = Annotated[
@@ -63,8 +70,9 @@ Bm25: TypeAlias = Annotated[
     typer.Option(
         "--bm25",
         metavar="[ARM=]VARIANT[:K1[:B[:DELTA]]]",
-        help="lucene:1.2:0.75, okapi, fts5, robertson, atire, bm25+:1.2:0.75:1.0, bm25l; ARM=... "
-        "for one arm.",
+        show_default="that of the index",
+        help="The BM25 variant and its constants: lucene:1.2:0.75, okapi, fts5, robertson, atire, "
+        "bm25+:1.2:0.75:1.0 or bm25l; with ARM= for one arm.",
     ),
 ]
 Filters: TypeAlias = Annotated[
@@ -72,30 +80,41 @@ Filters: TypeAlias = Annotated[
     typer.Option(
         "--filter",
         metavar="JSON",
-        help='Attributes: {"kind": "note", "day": {"from": "2024-05-01"}, "lang": ["de", "fr"]}. '
-        "Dates and times are ISO 8601; durations cannot be asked.",
+        help='Only documents with these attributes: {"kind": "note", "day": {"from": '
+        '"2024-05-01"}, "lang": ["de", "fr"]}. Dates and times are ISO 8601; durations cannot be '
+        "asked.",
     ),
 ]
 MinScore: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--min-score", metavar="[ARM=]SCORE", help="Least score of an arm."),
+    typer.Option("--min-score", metavar="[ARM=]SCORE", help="The least score that an arm lists."),
 ]
 MinFused: TypeAlias = Annotated[
-    float | None, typer.Option("--min-fused", help="Least fused score.")
+    float | None,
+    typer.Option("--min-fused", metavar="SCORE", help="The least fused score to show."),
 ]
 Normalize: TypeAlias = Annotated[
-    bool, typer.Option("--normalize", help="Divide by the best score possible.")
+    bool,
+    typer.Option(
+        "--normalize", help="Divide scores by the best score possible, so that they lie in [0, 1]."
+    ),
 ]
 Embed: TypeAlias = Annotated[
     bool,
     typer.Option(
         "--embed",
-        help="Make query vectors from the query texts with the packaged static model ([local]); "
-        "right only where it made the rows' vectors too.",
+        help="Embed the query with the packaged static model (extra [local]); right only where "
+        "that model made the vectors of the documents, too.",
     ),
 ]
 Threads: TypeAlias = Annotated[
-    int | None, typer.Option("--threads", help="At most so many. Default: what the machine allows.")
+    int | None,
+    typer.Option(
+        "--threads",
+        metavar="N",
+        show_default="what the machine allows",
+        help="How many threads to use at most.",
+    ),
 ]
 
 

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from hyrecall import recipes
+from hyrecall.cli.help import Command
 from hyrecall.cli.memory_options import Org, StorePath, Tags, User, Workspace
 from hyrecall.cli.memory_recall import Asked, recall_from_store
 from hyrecall.cli.options import (
@@ -31,7 +33,7 @@ from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import OptionError, error
 from hyrecall.index import Index
 
-__all__ = ["recall"]
+__all__ = ["Recall", "recall"]
 
 
 # What has a meaning for one of the two alone; given for the other it is refused.
@@ -45,61 +47,107 @@ _OF_A_STORE = {
 }  # fmt: skip
 
 
+class Recall(Command):
+    """The command, whose help tells which options are for which."""
+
+    headings = dict.fromkeys(_OF_AN_INDEX, "Options of an index") | dict.fromkeys(
+        _OF_A_STORE, "Options of a store"
+    )
+
+
 def recall(
     ctx: typer.Context,
     first: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="[DIR]",
-            help="Folder of an index, or of a store. Without it: the store of --path.",
+            metavar="DIR",
+            show_default="the store of --path",
+            help="Folder of an index or of a store.",
         ),
-    ],
+    ] = None,
     second: Annotated[
-        str | None, typer.Argument(metavar="[QUERY]", help="The query's text, never parsed.")
+        str | None,
+        typer.Argument(
+            metavar="QUERY",
+            help="The text to look for, taken as words, without any syntax. [required, but with "
+            "--vector]",
+        ),
     ] = None,
     limit: Limit = 10,
     offset: Offset = 0,
     normalize: Normalize = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, every bit.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write one JSON object, with every bit of each score.")
+    ] = False,
     path: StorePath = None,
     user: User = None,
     org: Org = None,
     workspace: Workspace = None,
-    kind: Annotated[str | None, typer.Option("--kind", help="Store: of this kind.")] = None,
+    kind: Annotated[
+        str | None, typer.Option("--kind", metavar="KIND", help="Only memories of this kind.")
+    ] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Store: from then on, ISO 8601.")
+        str | None,
+        typer.Option("--since", metavar="TIME", help="Only memories from then on, ISO 8601."),
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help="Store: until then, included.")
+        str | None,
+        typer.Option("--until", metavar="TIME", help="Only memories until then, included."),
     ] = None,
     tags: Tags = None,
     session: Annotated[
-        str | None, typer.Option("--session", help="Store: what was said in this session.")
+        str | None,
+        typer.Option("--session", metavar="ID", help="Only what was said in this session."),
     ] = None,
     alpha: Annotated[
-        float | None, typer.Option("--alpha", help="Store: 0 words alone, 1 vectors alone.")
+        float | None,
+        typer.Option(
+            "--alpha",
+            metavar="NUMBER",
+            show_default="what the recipe says",
+            help="How much vectors count: from 0, words alone, to 1, vectors alone.",
+        ),
     ] = None,
     recipe: Annotated[
-        str | None, typer.Option("--recipe", help="Store: loom, default, l0, honeycomb, hebb...")
+        str | None,
+        typer.Option(
+            "--recipe",
+            metavar="NAME",
+            show_default="the setting recipe, or default",
+            help=f"How to rank: {', '.join(recipes.__all__)}.",
+        ),
     ] = None,
     agent: Annotated[
-        str | None, typer.Option("--agent", help="Store: what this agent may see, with --org.")
+        str | None,
+        typer.Option("--agent", metavar="NAME", help="What this agent of --org may see."),
     ] = None,
     conversation: Annotated[
-        str | None, typer.Option("--conversation", help="Store: what it met ranks higher.")
+        str | None,
+        typer.Option(
+            "--conversation",
+            metavar="ID",
+            help="What this conversation met before ranks higher, where the recipe says so.",
+        ),
     ] = None,
     weights: Annotated[
         str | None,
-        typer.Option("--weights", metavar="NAME=N,...", help="Store: of a composite score."),
+        typer.Option(
+            "--weights",
+            metavar="NAME=N,...",
+            show_default="those of the recipe",
+            help="Weights of recency, importance and relevance, for a recipe with a composite "
+            "score.",
+        ),
     ] = None,
     token_budget: Annotated[
-        int | None, typer.Option("--token-budget", metavar="N", help="Store: what fits N tokens.")
+        int | None,
+        typer.Option("--token-budget", metavar="N", help="Only as many as fit N tokens."),
     ] = None,
     force_regex: Annotated[
-        bool, typer.Option("--force-regex", help="Store: the query is a pattern (RE2).")
+        bool, typer.Option("--force-regex", help="Take the query as a regular expression (RE2).")
     ] = False,
     touch: Annotated[
-        bool, typer.Option("--touch", help="Store: count an access of what is shown.")
+        bool, typer.Option("--touch", help="Count what is shown as accessed.")
     ] = False,
     scope: Scopes = None,
     vector: Annotated[
@@ -107,7 +155,7 @@ def recall(
         typer.Option(
             "--vector",
             metavar="[ARM=]JSON|@FILE",
-            help="The query's vector: [0.1, ...], @file.json or @file.npy.",
+            help="The vector to look for: [0.1, ...], @file.json or @file.npy.",
         ),
     ] = None,
     embed: Embed = False,
@@ -119,10 +167,15 @@ def recall(
     min_fused: MinFused = None,
     columns: Annotated[
         list[str] | None,
-        typer.Option("--columns", metavar="COLUMN", help="What --json adds. Default: the texts."),
+        typer.Option(
+            "--columns",
+            metavar="COLUMN",
+            show_default="the text columns",
+            help="Columns that --json adds; give it again, or with commas, for several.",
+        ),
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show what each score was made of.")
+        bool, typer.Option("--explain", help="Show every number that each score was made of.")
     ] = False,
     threads: Threads = None,
 ) -> None:
@@ -131,6 +184,8 @@ def recall(
     DIR is looked at: a folder with a memory.db is a store, any other is an index. One word alone
     is DIR if there is such an index or store, else it is the query.
     """
+    if first is None:
+        raise typer.BadParameter("expected DIR, QUERY or both")
     folder, query, is_store = _target(first, second, path)
     if is_store:
         _refuse(ctx, _OF_AN_INDEX, "none with a store")

@@ -19,19 +19,22 @@ __all__ = ["export", "import_"]
 def export(
     path: StorePath = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Default: stdout.")
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", show_default="stdout", help="The file to write."
+        ),
     ] = None,
     user: User = None,
     everyone: Annotated[
-        bool, typer.Option("--everyone", help="Everybody's, as a backup has it.")
+        bool, typer.Option("--everyone", help="The memories of everybody, as for a backup.")
     ] = False,
     org: Org = None,
     workspace: Workspace = None,
     history: Annotated[
-        bool, typer.Option("--history", help="Every version, also of what is deleted.")
+        bool, typer.Option("--history", help="Write every version, also of what is deleted.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Say how many lines as a JSON object; needs -o.")
+        bool, typer.Option("--json", help="Write the number of lines as one JSON object; needs -o.")
     ] = False,
 ) -> None:
     """Write memories, facts and edges as JSON lines."""
@@ -54,10 +57,12 @@ def export(
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Lines of export, or a database.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The lines of an export, or a database of l0.")
+    ],
     path: StorePath = None,
     source: Annotated[
-        str, typer.Option("--from", metavar="WHAT", help="hyrecall, or l0: its database.")
+        str, typer.Option("--from", metavar="hyrecall|l0", help="What wrote the file.")
     ] = "hyrecall",
     as_json: AsJson = False,
 ) -> None:
