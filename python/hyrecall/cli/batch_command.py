@@ -50,7 +50,10 @@ _END_BYTES = 1 << 20  # of each end of a query file, by which it is known again
 def batch(
     folder: Folder,
     queries: Annotated[
-        Path, typer.Argument(help="Queries: .parquet, .jsonl, .ndjson or .csv; - is stdin.")
+        Path,
+        typer.Argument(
+            metavar="QUERIES", help="The queries: .parquet, .jsonl, .ndjson or .csv; - is stdin."
+        ),
     ],
     output: Annotated[
         Path,
@@ -58,7 +61,7 @@ def batch(
             "--output",
             "-o",
             metavar="FILE",
-            help="Hits: .parquet, .csv, .jsonl, .ndjson or .json (lines); - is stdout.",
+            help="Where to write the hits: .parquet, .csv, .jsonl, .ndjson or .json (lines); - is stdout.",
         ),
     ],
     input_format: Annotated[
@@ -66,7 +69,8 @@ def batch(
         typer.Option(
             "--input-format",
             metavar="|".join(INPUT_KINDS),
-            help="Default: by the name; jsonl of stdin.",
+            show_default="by the file's name, of stdin jsonl",
+            help="The format of QUERIES.",
         ),
     ] = None,
     output_format: Annotated[
@@ -74,7 +78,8 @@ def batch(
         typer.Option(
             "--output-format",
             metavar="|".join(OUTPUT_KINDS),
-            help="Default: by the name; jsonl to stdout.",
+            show_default="by the file's name, to stdout jsonl",
+            help="The format of the output.",
         ),
     ] = None,
     resume: Annotated[
@@ -84,7 +89,9 @@ def batch(
     on_error: Annotated[
         Literal["fail", "skip"],
         typer.Option(
-            "--on-error", help="What a query does that is refused: end the run, or get no row."
+            "--on-error",
+            metavar="fail|skip",
+            help="What to do with a query that is refused: end the run, or give it no row.",
         ),
     ] = "fail",
     rejects: Annotated[
@@ -92,30 +99,41 @@ def batch(
         typer.Option(
             "--rejects",
             metavar="FILE",
-            help="With --on-error skip: the refused queries, as JSON lines of query, key and "
-            "error. Default: the output's name and .rejects.jsonl.",
+            show_default="the output's name and .rejects.jsonl",
+            help="With --on-error skip, where to write the refused queries, as JSON lines of "
+            "query, key and error.",
         ),
     ] = None,
     query_text: Annotated[
         list[str] | None,
-        typer.Option("--query-text", metavar="[ARM=]COLUMN", help="Texts; for all text arms."),
+        typer.Option(
+            "--query-text",
+            metavar="[ARM=]COLUMN",
+            help="The column of the texts to look for; without ARM= for all text arms.",
+        ),
     ] = None,
     query_vector: Annotated[
         list[str] | None,
-        typer.Option("--query-vector", metavar="[ARM=]COLUMN", help="Vectors."),
+        typer.Option(
+            "--query-vector", metavar="[ARM=]COLUMN", help="The column of the vectors to look for."
+        ),
     ] = None,
     query_scope: Annotated[
         list[str] | None,
         typer.Option(
             "--query-scope",
             metavar="COLUMN",
-            help="Each query's cell: a column per cell column, in their order (commas or again). "
-            "A list column holds several cells per query.",
+            help="The column of each query's cell; with several cell columns one for each, in their "
+            "order, with commas between. A list column holds several cells per query.",
         ),
     ] = None,
     query_key: Annotated[
         str | None,
-        typer.Option("--query-key", metavar="COLUMN", help="Ids, given back as query_key."),
+        typer.Option(
+            "--query-key",
+            metavar="COLUMN",
+            help="The column of the queries' ids, which the output has as query_key.",
+        ),
     ] = None,
     scope: Scopes = None,
     embed: Embed = False,
@@ -130,7 +148,11 @@ def batch(
     normalize: Normalize = False,
     columns: Annotated[
         list[str] | None,
-        typer.Option("--columns", metavar="COLUMN", help="Row columns to add to the hits."),
+        typer.Option(
+            "--columns",
+            metavar="COLUMN",
+            help="Columns of the documents to add; give it again, or with commas, for several.",
+        ),
     ] = None,
     threads: Threads = None,
 ) -> None:
