@@ -61,7 +61,8 @@ def batch(
             "--output",
             "-o",
             metavar="FILE",
-            help="Where to write the hits: .parquet, .csv, .jsonl, .ndjson or .json (lines); - is stdout.",
+            help="Where to write the hits: .parquet, .csv, .jsonl, .ndjson or .json (lines); - is "
+            "stdout.",
         ),
     ],
     input_format: Annotated[
@@ -123,8 +124,8 @@ def batch(
         typer.Option(
             "--query-scope",
             metavar="COLUMN",
-            help="The column of each query's cell; with several cell columns one for each, in their "
-            "order, with commas between. A list column holds several cells per query.",
+            help="The column of each query's cell; with several cell columns one for each, in "
+            "their order, with commas between. A list column holds several cells per query.",
         ),
     ] = None,
     query_key: Annotated[
