@@ -39,8 +39,8 @@ PYTHON_ONLY_IN = {
     "ml_dtypes": {"tensors"},
     "tokenizers": {"analyzer", "_text_functions", "embed"},
     "Stemmer": {"analyzer", "_text_functions"},
-    "polars": {"hits"},
-    "pandas": {"hits"},
+    "polars": {"frames"},
+    "pandas": {"frames"},
     "typer": {"cli"},
     "rich": {"cli", "rich_tables"},
     "apsw": {"memory"},
@@ -105,9 +105,13 @@ FORBIDDEN_CALLS = re.compile(
 # Filters and analyzers are frozen after their constructor: the standard library copies them, and
 # ships them to a worker, through __reduce__, which here names that constructor.
 # An Arrow expression shows its tree there only; it is read as data, the callable in it never runs.
+# Hits are shipped as their values; an index and a graph refuse to be, and say what to do instead.
 ALLOWED_CALLS = {
-    (name, "__reduce__")
-    for name in ("predicates.py", "filters.py", "analyzer.py", "filter_expression.py")
+    (f"{name}.py", "__reduce__")
+    for name in (
+        *("predicates", "filters", "analyzer", "filter_expression"),
+        *("hits", "hit", "index", "graph"),
+    )
 }
 # A daemon thread in native code when the interpreter finalises aborts the process: threads.start()
 # starts those that end before. No file of the package needs another way.

@@ -16,13 +16,14 @@ from hyrecall.hits import Hits
 from hyrecall.keywords import check_keywords, same_arguments
 from hyrecall.plan import Floors, IndexFacts, Options, Texts
 from hyrecall.queries import TextQuery
+from hyrecall.query_keys import read_query_keys
 from hyrecall.recall import batch_of_one, run_recall
 from hyrecall.recipe import Recipe
 from hyrecall.recipe_recall import recall_by_recipe
 from hyrecall.scope import check_no_list, scope_entries
 from hyrecall.scoring import BM25, Above, Fusion
 from hyrecall.segments import State
-from hyrecall.selecting import count_where, table_of_keys
+from hyrecall.selecting import count_where, read_columns, table_of_keys
 from hyrecall.session import Session
 from hyrecall.shaping import Stage
 from hyrecall.workers import off_loop
@@ -64,6 +65,7 @@ class Asking:
         graphs: Mapping[str, Graph] | None = None,
         recipe: Recipe | list[Recipe] | None = None,
         columns: Sequence[str] = (),
+        query_keys: Sequence[str] | Sequence[int] | None = None,
         now: datetime | None = None,
     ) -> Hits:
         """Answer a batch of queries, each within its own scope.
@@ -110,6 +112,9 @@ class Asking:
             ``hyrecall.recipes``. A list has one entry per query.
         columns : sequence of str, default ()
             Row columns that ``to_arrow()`` adds.
+        query_keys : sequence of str or of int, optional
+            The caller's own key of each query, also as an array or series: ``to_arrow()`` has them
+            as ``query_key`` beside ``query``, and ``hits[i].query_key`` is one.
         now : datetime, optional
             The time of the call, echoed in ``hits.now``; naive is UTC.
 
@@ -139,11 +144,19 @@ class Asking:
             normalize=normalize, arms=arms, candidates=candidates, shaping=shaping,
             session=session, expansion=expansion, graphs=graphs,
         )  # fmt: skip
+        named = read_columns(self._facts, columns)
+        keys = None
+        if query_keys is not None:
+            keys = read_query_keys(query_keys, (*self._facts.schema.cell_columns, *named))
         if recipe is not None:
-            return recall_by_recipe(
-                self._facts, state, self._device, options, recipe, columns=columns, now=now
+            hits = recall_by_recipe(
+                self._facts, state, self._device, options, recipe, columns=named, now=now
             )
-        return run_recall(self._facts, state, self._device, options, columns=columns, now=now)
+        else:
+            hits = run_recall(self._facts, state, self._device, options, columns=named, now=now)
+        if keys is not None:
+            hits.name_queries(keys)
+        return hits
 
     def recall_one(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -107,6 +107,12 @@ class Around:
 
     context: Sequence[Sequence[tuple[Neighbour, ...]]]
     related: Sequence[Sequence[Related]]
+
+    def only(self, asked: Iterable[bool]) -> Around:
+        """Return what was found beside the hits of some queries."""
+        pairs = zip(self.context, self.related, asked, strict=True)
+        kept = [(context, found) if is_asked else ((), ()) for context, found, is_asked in pairs]
+        return Around([context for context, _ in kept], [found for _, found in kept])
 
 
 def read_expansion(given: object) -> tuple[Expansion, ...]:

@@ -37,10 +37,10 @@ def explain(hits: Hits, hit: Hit) -> Explanation:
 
 
 def _explain(hits: Hits, hit: Hit) -> Explanation:
-    plan = hits._plan
+    plan, state = hits._plan, hits._state
     # The query alone, on the snapshot of the call: the same bits as in its batch.
     request = plan.request.slice(hit.query, hit.query + 1)
-    execution = _core.Execution(hits._state.snapshot, request)
+    execution = _core.Execution(state.snapshot, request)
 
     def fused(place: Place) -> tuple[_Joined, tuple[Component, ...]]:
         parts = {}

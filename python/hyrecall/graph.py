@@ -159,6 +159,18 @@ class Graph(GraphReads):
             raise error(OptionError, "schema", f"{edges.schema.to_dict()}", wanted)
         return cls(edges, nodes, schema)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Refuse to be pickled, and say how processes share a graph.
+
+        Raises
+        ------
+        DTypeError
+            Always.
+        """
+        got = "a Graph"
+        remedy = "graph.save(path), then in each process hr.Graph.open(path, schema, nodes=index)"
+        raise error(DTypeError, "pickle", "a folder that each process opens", got, remedy)
+
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the edges as :meth:`hyrecall.Index.save` does; nodes have a place of their own."""
         self._edges.save(path, overwrite=overwrite)

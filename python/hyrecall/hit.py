@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
+import pyarrow as pa
+
 from hyrecall import hit_tables, rich_tables
 from hyrecall.arguments import place_in
 from hyrecall.explain import explain
@@ -62,6 +65,12 @@ class QueryHits(Sequence["Hit"]):
         return self._hits.cached("row", self._hits._facts.schema.key)[self._begin : self._end]
 
     @property
+    def query_key(self) -> str | int | None:
+        """The caller's key of the query, by ``query_keys=``; None: the call named none."""
+        keys = self._hits._query_keys
+        return None if keys is None else keys[self.query].as_py()
+
+    @property
     def n_candidates(self) -> dict[str, int]:
         """How many documents each arm put into its list; arms of a table as ``"table.arm"``."""
         arms = self._hits._plan.arms
@@ -79,9 +88,37 @@ class QueryHits(Sequence["Hit"]):
         around = self._hits._around
         return [] if around is None else list(around.related[self.query])
 
+    def _alone(self) -> Hits:
+        """Return the reply to the batch with the hits of this query only."""
+        return self._hits.only(np.arange(len(self._hits)) == self.query)
+
+    def to_arrow(self) -> pa.Table:
+        """Return the hits as a table, with the columns of :meth:`Hits.to_arrow`."""
+        return self._alone().to_arrow()
+
+    def to_pandas(self) -> Any:
+        """Return :meth:`to_arrow` as a pandas DataFrame."""
+        return self._alone().to_pandas()
+
+    def to_polars(self) -> Any:
+        """Return :meth:`to_arrow` as a polars DataFrame."""
+        return self._alone().to_polars()
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Return a dict per hit; values as :meth:`Hit.__getitem__` gives them."""
+        return self._alone().to_list()[self.query]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the hits of this query only, as :class:`Hits` are pickled."""
+        return QueryHits, (self._alone(), self.query, 0, len(self))
+
     def __repr__(self) -> str:
         """Show the first hits as a table, at most 80 columns wide."""
         return "\n".join(line.text for line in hit_tables.query_lines(self))
+
+    def _repr_html_(self) -> str:
+        """Show the first hits in a notebook."""
+        return hit_tables.query_html(self)
 
     def __rich__(self) -> Any:
         """Show the hits as a table, where rich is installed."""
@@ -171,6 +208,7 @@ class Hit:
 
         Of ``EdgeLexical`` the key of its best edge, of ``Regex`` the first column that matched.
         """
+        _ = self._hits._state  # unpickled hits do not know
         found = self._hits._plan.listed.get(arm)
         if found is None or self.arm_score(arm) is None:
             return None
@@ -202,6 +240,11 @@ class Hit:
         -------
         Explanation
             Its ``score`` equals ``hit.score`` to the last bit.
+
+        Raises
+        ------
+        OptionError
+            The hits were unpickled: they hold no index.
         """
         return explain(self._hits, self)
 

@@ -1,8 +1,9 @@
-"""Hits as tables of plain text: what ``print`` and the command show of them."""
+"""Hits as tables of plain text, for ``print`` and the command, and of HTML, for notebooks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from hyrecall.hits import Hit, Hits, QueryHits
     from hyrecall.schema import Schema
 
-__all__ = ["batch_lines", "hit_lines", "query_lines", "text_of"]
+__all__ = ["batch_html", "batch_lines", "hit_lines", "query_html", "query_lines", "text_of"]
 
 _WIDTH = 80  # of what print() shows, whatever the terminal, so that it is the same everywhere
 _SHOWN_HITS = 20
@@ -23,18 +24,23 @@ Show = Callable[[str], Line]
 
 def batch_lines(hits: Hits, *, width: int = _WIDTH, show: Show | None = None) -> list[Line]:
     """Show the first hits of a batch in one table, and how many there are."""
+    rows = _first(hits)
+    arms = hits.trace.arms
+    lines = [Line(f"{_count(len(hits), 'query', 'queries')}, {_count(hits.n_hits, 'hit', 'hits')}")]
+    if rows:
+        lines += hit_lines(rows, arms, width=width, show=show, with_query=True)
+    return lines + _rest(hits.n_hits - len(rows))
+
+
+def _first(hits: Hits) -> list[Hit]:
+    """Return the hits of a batch that are shown."""
     shown, n_queries = 0, 0
     for query in range(len(hits)):
         if shown >= _SHOWN_HITS:
             break
         shown, n_queries = shown + len(hits[query]), query + 1
     first = hits.only(np.arange(len(hits)) < n_queries)  # so that no column of all hits is read
-    rows = [hit for query in range(n_queries) for hit in first[query]][:_SHOWN_HITS]
-    arms = hits.trace.arms
-    lines = [Line(f"{_count(len(hits), 'query', 'queries')}, {_count(hits.n_hits, 'hit', 'hits')}")]
-    if rows:
-        lines += hit_lines(rows, arms, width=width, show=show, with_query=True)
-    return lines + _rest(hits.n_hits - len(rows))
+    return [hit for query in range(n_queries) for hit in first[query]][:_SHOWN_HITS]
 
 
 def query_lines(hits: QueryHits, *, width: int = _WIDTH, show: Show | None = None) -> list[Line]:
@@ -43,6 +49,28 @@ def query_lines(hits: QueryHits, *, width: int = _WIDTH, show: Show | None = Non
         return [Line("no hits")]
     made = hit_lines(hits[:_SHOWN_HITS], hits._hits.trace.arms, width=width, show=show)
     return [Line(_count(len(hits), "hit", "hits")), *made, *_rest(len(hits) - _SHOWN_HITS)]
+
+
+def batch_html(hits: Hits) -> str:
+    """Show the first hits of a batch as an HTML table."""
+    return _html(hits.n_hits, _first(hits), hits.trace.arms, len(hits))
+
+
+def query_html(hits: QueryHits) -> str:
+    """Show the first hits of a query as an HTML table."""
+    return _html(len(hits), hits[:_SHOWN_HITS], hits._hits.trace.arms)
+
+
+def _html(n_hits: int, rows: Sequence[Hit], arms: Sequence[str], n_queries: int = 0) -> str:
+    title = _count(n_hits, "hit", "hits")
+    if n_queries:
+        title = f"{_count(n_queries, 'query', 'queries')}, {title}"
+    if not rows:
+        return _html_table(title, [], [])
+    columns, cells = _laid_out(rows, arms, with_query=bool(n_queries))
+    shown = [[*line, cut(text_of(hit), _WIDTH)] for line, hit in zip(cells, rows, strict=True)]
+    rest = [line.text for line in _rest(n_hits - len(rows))]
+    return _html_table(title, [*(column.name for column in columns), "text"], shown, *rest)
 
 
 def _count(n: int, one: str, several: str) -> str:
@@ -76,8 +104,20 @@ def hit_lines(
     with_query : bool
         Whether to show which query of the batch a hit is of.
     """
-    schema = hits[0]._hits._facts.schema
     show = (lambda text: Line(cut(text, width - 10))) if show is None else show
+    columns, cells = _laid_out(hits, arms, with_query=with_query)
+    rows = [
+        Row(line, [show(text)] if text else [])
+        for line, text in zip(cells, map(text_of, hits), strict=True)
+    ]
+    return table(columns, rows, width=width, keep=3 if with_query else 2)
+
+
+def _laid_out(
+    hits: Sequence[Hit], arms: Sequence[str], *, with_query: bool
+) -> tuple[list[Column], list[list[str]]]:
+    """Return the columns of a table of hits, and the cells of each hit."""
+    schema = hits[0]._hits._facts.schema
     columns = [
         *([Column("query", "right")] if with_query else []),
         Column("rank", "right"),
@@ -95,9 +135,8 @@ def hit_lines(
         cells += [str(hit.rank), clean(str(hit.key)), _score(hit)]
         cells += [_part(hit, arm, digits) for arm in arms]
         cells += [clean(str(value)) for value in hit.cell]
-        text = text_of(hit)
-        rows.append(Row(cells, [show(text)] if text else []))
-    return table(columns, rows, width=width, keep=3 if with_query else 2)
+        rows.append(cells)
+    return columns, rows
 
 
 def _headings(schema: Schema, arms: Sequence[str]) -> list[str]:
@@ -133,3 +172,16 @@ def text_of(hit: Hit) -> str:
     schema = hit._hits._facts.schema
     shown = [name for name in schema.first_texts if name in schema.row_columns]
     return " | ".join(clean(str(hit[name])) for name in shown if hit[name])
+
+
+def _html_table(
+    title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], note: str = ""
+) -> str:
+    """Return an HTML table of texts; all of them are escaped, since stored text is data."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in headings)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
+    )
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
+    end = f"<p>{escape(note)}</p>" if note else ""
+    return f"<div><p>{escape(title)}</p>{table}{end}</div>"

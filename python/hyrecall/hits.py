@@ -16,11 +16,13 @@ from hyrecall import hit_tables, rich_tables
 from hyrecall.arguments import place_in
 from hyrecall.arm_texts import join_texts
 from hyrecall.arrow_values import python_values
-from hyrecall.errors import OptionError, error
+from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.expansion import Around
+from hyrecall.frames import pandas_of, polars_of
 from hyrecall.hit import Hit, QueryHits
 from hyrecall.keywords import check_keywords
 from hyrecall.plan import IndexFacts, Plan
+from hyrecall.query_keys import NAME
 from hyrecall.reply_arrays import only_queries
 from hyrecall.schema import STAGE_COLUMNS
 from hyrecall.segments import State, gather_column
@@ -73,18 +75,35 @@ class Hits:
         *,
         plan: Plan,
         facts: IndexFacts,
-        state: State,
+        state: State | None,
         columns: Sequence[str],
         now: datetime,
         trace: Trace,
     ) -> None:
         """Take the native arrays; made by :meth:`hyrecall.Index.recall`."""
-        self._arrays, self._plan, self._facts, self._state = arrays, plan, facts, state
+        self._arrays, self._plan, self._facts = arrays, plan, facts
+        self._held: State | None = state  # None: the hits were unpickled
+        self._query_keys: pa.Array | None = None
         self._columns = tuple(columns)
         self._gathered: dict[str, pa.Array] = {}
         self._lists: dict[tuple[str, str], list[Any]] = {}
         self._around: Around | None = None
         self.now, self.trace = now, trace
+
+    @property
+    def _state(self) -> State:
+        """The snapshot of the call.
+
+        Raises
+        ------
+        OptionError
+            There is none: the hits were unpickled.
+        """
+        if self._held is None:
+            wish = "hits as a recall gives them"
+            got = "unpickled ones, which hold values and no index"
+            raise error(OptionError, "hits", wish, got, "recall again where the index is open")
+        return self._held
 
     @property
     def degraded(self) -> bool:
@@ -153,9 +172,61 @@ class Hits:
             With the same queries, snapshot and trace.
         """
         hits = copy(self)
+        if self._held is None:  # then what was gathered is all that there is
+            kept = pa.array(np.repeat(asked, np.diff(self._arrays["offsets"])))
+            hits._gathered = {name: one.filter(kept) for name, one in self._gathered.items()}
+        else:
+            hits._gathered = {}
         hits._arrays = only_queries(self._arrays, asked)
-        hits._gathered, hits._lists = {}, {}
+        hits._lists = {}
+        if self._around is not None:
+            hits._around = self._around.only(asked)
         return hits
+
+    def __copy__(self) -> Hits:
+        """Copy the hits, with the snapshot that they hold."""
+        hits: Hits = object.__new__(type(self))
+        vars(hits).update(vars(self))
+        return hits
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Hits:
+        """Copy the hits; the snapshot is immutable, and shared."""
+        return self.__copy__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the values, without the index: what explains a hit stays with the call's own."""
+        return _unpickled, (type(self), self._values())
+
+    def _values(self) -> dict[str, Any]:
+        """Return what an unpickled copy has: every row column of the hits, and no snapshot."""
+        rows = {name: self.column(name) for name in self._facts.schema.row_columns}
+        places = ("segment", "row")  # in the snapshot
+        arrays = {name: one for name, one in self._arrays.items() if name not in places}
+        return vars(self) | {
+            "_arrays": arrays,
+            "_facts": self._facts.plain(),
+            "_gathered": rows,
+            "_held": None,
+            "_lists": {},
+            "_plan": self._plan.plain(),
+        }
+
+    def name_queries(self, keys: pa.Array) -> None:
+        """Take the caller's key of each query, for ``query_key`` in tables and of each reply.
+
+        Parameters
+        ----------
+        keys : pyarrow.Array
+            One per query.
+
+        Raises
+        ------
+        ShapeError
+            Not one per query.
+        """
+        if len(keys) != len(self):
+            raise error(ShapeError, "query_keys", f"{len(self)} keys, one per query", len(keys))
+        self._query_keys = keys
 
     def __iter__(self) -> Iterator[QueryHits]:
         """Give the hits of each query."""
@@ -216,11 +287,14 @@ class Hits:
         Returns
         -------
         pyarrow.Table
-            query int32, rank int32, key, the cell columns, score float64, and per arm
-            ``<arm>_score`` float32 and ``<arm>_rank`` int32 (null where not computed or outside the
-            arm's list), then the columns asked for; ordered by (query, rank).
+            query int32, query_key if the call named its queries, rank int32, key, the cell columns,
+            score float64, and per arm ``<arm>_score`` float32 and ``<arm>_rank`` int32 (null where
+            not computed or outside the arm's list), then the columns asked for; ordered by (query,
+            rank).
         """
         table = self._results()
+        if self._query_keys is not None:
+            table = table.add_column(1, NAME, self._query_keys.take(table["query"]))
         for name in self._columns:
             if name not in table.column_names:
                 table = table.append_column(name, self.column(name))
@@ -258,13 +332,11 @@ class Hits:
 
     def to_pandas(self) -> Any:
         """Give :meth:`to_arrow` as a pandas DataFrame."""
-        return self.to_arrow().to_pandas()
+        return pandas_of(self.to_arrow())
 
     def to_polars(self) -> Any:
         """Give :meth:`to_arrow` as a polars DataFrame."""
-        import polars
-
-        return polars.from_arrow(self.to_arrow())
+        return polars_of(self.to_arrow())
 
     def to_list(self) -> list[list[dict[str, Any]]]:
         """Give a list of dicts per query; values as :meth:`Hit.__getitem__` gives them."""
@@ -300,6 +372,17 @@ class Hits:
         """Show the first hits as a table, at most 80 columns wide."""
         return "\n".join(line.text for line in hit_tables.batch_lines(self))
 
+    def _repr_html_(self) -> str:
+        """Show the first hits in a notebook."""
+        return hit_tables.batch_html(self)
+
     def __rich__(self) -> Any:
         """Show the hits of the first queries as tables, where rich is installed."""
         return rich_tables.of_batch(self)
+
+
+def _unpickled(kind: type[Hits], values: dict[str, Any]) -> Hits:
+    """Make hits of what was pickled."""
+    hits: Hits = object.__new__(kind)
+    vars(hits).update(values)
+    return hits

@@ -417,6 +417,17 @@ class Index(Asking):
         """Give sizes and settings: threads, documents, bytes by part."""
         return describe(self._facts, self._state, self._device)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Refuse to be pickled, and say how processes share an index.
+
+        Raises
+        ------
+        DTypeError
+            Always.
+        """
+        remedy = "index.save(path), then in each process hr.Index.open(path)"
+        raise error(DTypeError, "pickle", "a folder that each process opens", "an Index", remedy)
+
     def close(self) -> None:
         """Let go of the documents; later calls are refused. Closing twice is fine.
 

@@ -30,7 +30,7 @@ class JoinedHits(Hits):
             {},
             plan=first._plan,
             facts=first._facts,
-            state=first._state,
+            state=first._held,
             columns=first._columns,
             now=first.now,
             trace=_trace([part.trace for part in parts]),
@@ -77,7 +77,19 @@ class JoinedHits(Hits):
 
     def only(self, asked: npt.NDArray[np.bool_]) -> Hits:
         """Give the reply to some of the queries; the others have no hits in it."""
-        return JoinedHits([part.only(asked) for part in self._parts], self._part_of)
+        hits = JoinedHits([part.only(asked) for part in self._parts], self._part_of)
+        hits._held, hits._query_keys = self._held, self._query_keys
+        return hits
+
+    def name_queries(self, keys: pa.Array) -> None:
+        """Take the caller's key of each query."""
+        super().name_queries(keys)
+        for part in self._parts:
+            part.name_queries(keys)
+
+    def _values(self) -> dict[str, Any]:
+        plain = {"_facts": self._facts.plain(), "_plan": self._plan.plain(), "_held": None}
+        return vars(self) | plain | {"_lists": {}}
 
     @property
     def _arms(self) -> tuple[str, ...]:

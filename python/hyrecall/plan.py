@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -49,6 +49,11 @@ class IndexFacts:
     dims: Mapping[str, int]
     row_types: Mapping[str, pa.DataType]
     threads: int
+
+    def plain(self) -> IndexFacts:
+        """Return what hits say of their index when they are pickled: no functions of the caller."""
+        schema = Schema.from_dict(self.schema.to_dict())
+        return replace(self, schema=schema, analyzers={}, bm25={})
 
     @cached_property
     def text_arms(self) -> tuple[str, ...]:
@@ -156,6 +161,16 @@ class Plan(NamedTuple):
             self.exact.add_to(request, first_query)
         request.set_fusion(**self.joining)
         return found
+
+    def plain(self) -> Plan:
+        """Return what hits say of their call when they are pickled: no documents, no functions."""
+        signals = tuple(one for one in self.stages if isinstance(one, SessionSignals))
+        nothing: Any = None
+        return self._replace(
+            request=nothing, searches=nothing, joining={}, bm25={}, stages=signals, tie_break=(),
+            listed={}, fill=None, sessions=self.sessions if signals else (), scope=None, bound={},
+            asks=None, exact=None,
+        )  # fmt: skip
 
     def places(self, arm: str) -> list[int]:
         """Return where an arm stands among those that run: once for each table, or once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -91,7 +91,7 @@ def _audience(
     return _core.arms.Audience(state.snapshot, request)
 
 
-def read_columns(facts: IndexFacts, columns: object) -> Sequence[str]:
+def read_columns(facts: IndexFacts, columns: object) -> tuple[str, ...]:
     """Take the names of row columns: key, cell, attribute and stored ones."""
     known = facts.schema.row_columns
     named = None if isinstance(columns, str) else items_of(columns)

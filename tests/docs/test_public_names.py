@@ -15,9 +15,11 @@ from hyrecall import evaluate
 RECALL = (
     *("self", "*", "text", "vectors", "scope", "filter", "limit", "offset", "depth", "fusion"),
     *("min_score", "min_fused", "bm25", "normalize", "arms", "candidates"),
-    *("shaping", "session", "expansion", "graphs", "recipe", "columns", "now"),
+    *("shaping", "session", "expansion", "graphs", "recipe", "columns", "query_keys", "now"),
 )
-RECALL_ONE = tuple("vector" if name == "vectors" else name for name in RECALL)
+RECALL_ONE = tuple(
+    "vector" if name == "vectors" else name for name in RECALL if name != "query_keys"
+)
 INDEX = {
     "build": (
         "table",

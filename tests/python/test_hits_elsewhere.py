@@ -1,0 +1,339 @@
+"""Hits in other libraries, in notebooks, in other processes, and under the caller's own names."""
+
+import asyncio
+import copy
+import pickle
+import subprocess
+import sys
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from hyrecall import recipes
+from hyrecall.recipe import Lexical
+from small_index import ONE, built, refused
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+BATCH = {"text": ["hot tea", "coffee", "tea"], "scope": ["ana", "bob", "ana"], "now": NOW}
+
+
+@pytest.fixture(scope="module")
+def index() -> hr.Index:
+    return built()
+
+
+@pytest.fixture(scope="module")
+def hits(index: hr.Index) -> hr.Hits:
+    vectors = np.concatenate([ONE, 2 * ONE, ONE])
+    return index.recall(**BATCH, vectors=vectors, columns=["text", "kind"])
+
+
+def joined(index: hr.Index) -> hr.Hits:
+    """A batch of two recipes."""
+    words = hr.Recipe(name="words", arms=(Lexical(),), fusion=hr.RRF())
+    named = [recipes.default, words, recipes.default]
+    return index.recall(**BATCH, recipe=named, columns=["text"], query_keys=["a", "b", "c"])
+
+
+# ---- data frames ----
+
+
+def test_a_batch_and_a_query_are_data_frames_of_each_library(hits: hr.Hits) -> None:
+    table = hits.to_arrow()
+    own = table.filter(pa.compute.equal(table["query"], 2))
+    assert hits[2].to_arrow().equals(own.combine_chunks())
+    assert hits.to_pandas().equals(table.to_pandas())
+    assert hits[2].to_pandas().equals(own.to_pandas())
+    assert hits.to_polars().equals(pl.from_arrow(table))
+    assert hits[2].to_polars().equals(pl.from_arrow(own))
+    assert isinstance(hits[0].to_pandas(), pd.DataFrame)
+    assert hits[2].to_list() == hits.to_list()[2]
+    assert [row["key"] for row in hits[2].to_list()] == hits[2].keys
+
+
+def test_a_query_without_hits_has_a_table_with_the_same_columns(index: hr.Index) -> None:
+    found = index.recall(text=["tea", "nothing"], scope="ana")
+    assert len(found[1]) == 0
+    assert found[1].to_arrow().schema.equals(found.to_arrow().schema)
+    assert found[1].to_list() == []
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_missing_library_is_named(
+    library: str, hits: hr.Hits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    call = f"to_{library}"
+    told = f"{call}: expected {library} (pip install {library}), got no package {library}"
+    for given in (hits, hits[0]):
+        refused(getattr(given, call), hr.MissingExtraError, told, None)
+
+
+# ---- notebooks ----
+
+
+class Reader(HTMLParser):
+    """Collects the elements of a page, and its texts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements: list[str] = []
+        self.texts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+        assert attrs == []
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def read(page: str) -> Reader:
+    reader = Reader()
+    reader.feed(page)
+    reader.close()
+    return reader
+
+
+def test_a_notebook_shows_a_table(hits: hr.Hits) -> None:
+    page = read(hits._repr_html_())
+    assert page.texts[0] == f"3 queries, {hits.n_hits} hits"
+    heading = page.texts[1 : 1 + page.elements.count("th")]
+    assert heading == ["query", "rank", "key", "score", "BM25", "cosine", "user", "text"]
+    assert page.elements.count("tr") == 1 + hits.n_hits
+    alone = read(hits[0]._repr_html_())
+    assert alone.texts[0] == f"{len(hits[0])} hits"
+    assert "query" not in alone.texts
+    assert "k0" in alone.texts
+
+
+def test_stored_text_is_text_in_a_notebook() -> None:
+    evil = '<script>alert(1)</script><img src=x onerror=alert(2)> tea & "quotes" \''
+    table = pa.table({"id": [evil], "<b>cell": [evil], "text": [evil]})
+    schema = hr.Schema(key="id", cell="<b>cell", text="text")
+    found = hr.Index.build(table, schema).recall(text=["tea"], scope=evil)
+    assert found.n_hits == 1
+    for shown in (found, found[0]):
+        page = read(shown._repr_html_())
+        assert set(page.elements) <= {*("div", "p", "table", "thead", "tbody", "tr", "th", "td")}
+        assert "<b>cell" in page.texts
+        assert any(text.startswith("<script>alert(1)") for text in page.texts)
+
+
+def test_many_hits_and_none_are_said_so(index: hr.Index) -> None:
+    many = index.recall(text=["tea"] * 30, scope="ana")
+    page = read(many._repr_html_())
+    assert page.texts[-1] == f"... {many.n_hits - 20} more hits"
+    assert read(index.recall(text=["nothing"], scope="ana")._repr_html_()).texts == [
+        "1 query, 0 hits"
+    ]
+
+
+# ---- pickles ----
+
+
+def again(given: Any) -> Any:
+    return pickle.loads(pickle.dumps(given))
+
+
+def test_pickled_hits_have_the_same_values(hits: hr.Hits) -> None:
+    kept = again(hits)
+    assert type(kept) is hr.Hits
+    assert kept.to_arrow().equals(hits.to_arrow())
+    assert kept.to_list() == hits.to_list()
+    assert (kept.now, kept.degraded, kept.trace) == (NOW, hits.degraded, hits.trace)
+    assert [repr(one) for one in kept] == [repr(one) for one in hits]
+    assert kept._repr_html_() == hits._repr_html_()
+    for one, other in zip(kept, hits, strict=True):
+        assert (one.keys, one.n_candidates, one.related) == (
+            other.keys,
+            other.n_candidates,
+            other.related,
+        )
+        for hit, was in zip(one, other, strict=True):
+            assert (hit.text, hit.cell, hit["kind"]) == (was.text, was.cell, was["kind"])
+            assert (hit.bm25_score, hit.vector_score) == (was.bm25_score, was.vector_score)
+            assert hit.arm_rank("text") == was.arm_rank("text")
+    assert again(kept).to_arrow().equals(hits.to_arrow())
+
+
+def test_a_pickled_query_holds_its_own_hits_only(hits: hr.Hits) -> None:
+    kept = again(hits[2])
+    assert (kept.query, kept.keys) == (2, hits[2].keys)
+    assert [hit.text for hit in kept] == [hit.text for hit in hits[2]]
+    assert kept.to_arrow().equals(hits[2].to_arrow())
+    assert len(kept._hits[0]) == 0
+    assert b"coffee" not in pickle.dumps(hits[2])
+    assert b"coffee" in pickle.dumps(hits)
+    hit = again(hits[0][1])
+    assert (hit.key, hit.score, hit.rank) == (hits[0][1].key, hits[0][1].score, 2)
+
+
+def test_hits_of_several_recipes_are_pickled_too(index: hr.Index) -> None:
+    found = joined(index)
+    kept = again(found)
+    assert type(kept) is type(found)
+    assert kept.to_arrow().equals(found.to_arrow())
+    assert [one.keys for one in kept] == [one.keys for one in found]
+    assert again(found[1]).to_arrow().equals(found[1].to_arrow())
+    with pytest.raises(hr.OptionError, match="unpickled"):
+        kept[0][0].explain()
+
+
+def test_unpickled_hits_say_why_they_cannot_explain(hits: hr.Hits) -> None:
+    told = (
+        "hits: expected hits as a recall gives them, got unpickled ones, which hold values and "
+        "no index; recall again where the index is open"
+    )
+    kept = again(hits)
+    refused(kept[0][0].explain, hr.OptionError, told, None)
+    refused(lambda: kept[0][0].evidence("text"), hr.OptionError, told, None)
+    assert hits[0][0].explain().score == hits[0][0].score
+
+
+def test_what_a_pickle_holds_says_nothing_of_other_rows() -> None:
+    def one(others: int) -> bytes:
+        table = pa.table(
+            {
+                "id": ["a", *(f"b{at}" for at in range(others))],
+                "user": ["ana"] + ["bob"] * others,
+                "text": ["tea", *["milk tea"] * others],
+            }
+        )
+        index = hr.Index.build(table, hr.Schema(key="id", cell="user", text="text"), threads=1)
+        found = index.recall(text=["tea"], scope="ana", now=NOW)
+        found.trace.milliseconds.clear()
+        return pickle.dumps(found)
+
+    assert one(0) == one(200)
+
+
+def test_options_that_no_pickle_can_hold_are_left_out() -> None:
+    analyzer = hr.Analyzer.from_callable(lambda text: text.split(), name="split", version="1")
+    table = pa.table({"id": [1, 2], "text": ["hot tea", "tea"]})
+    schema = hr.Schema(key="id", cell=None, text={"body": hr.Text("text", analyzer=analyzer)})
+    found = hr.Index.build(table, schema).recall(
+        text=["tea"], shaping=hr.RerankBy(lambda query, texts: [1.0] * len(texts))
+    )
+    assert again(found).to_arrow().equals(found.to_arrow())
+
+
+def test_hits_cross_to_another_process(hits: hr.Hits) -> None:
+    code = "import pickle, sys; h = pickle.load(sys.stdin.buffer); print(h[0].keys, h[0][0].text)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=pickle.dumps(hits),
+        capture_output=True,
+        check=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
+    assert done.stdout.decode().strip() == f"{hits[0].keys} {hits[0][0].text}"
+
+
+def test_copies_keep_the_snapshot(hits: hr.Hits) -> None:
+    for made in (copy.copy(hits), copy.deepcopy(hits)):
+        assert made[0][0].explain().score == hits[0][0].score
+
+
+def test_an_index_and_a_graph_say_how_they_are_shared(index: hr.Index) -> None:
+    edges = pa.table({"id": ["e"], "user": ["ana"], "text": ["x"], "of": [["k0", "k1"]]})
+    schema = hr.GraphSchema(key="id", cell="user", text="text", participants="of")
+    graph = hr.Graph.build(edges, schema, nodes=index)
+    for shared, told in (
+        (index, "an Index; index.save(path), then in each process hr.Index.open(path)"),
+        (
+            graph,
+            "a Graph; graph.save(path), then in each process "
+            "hr.Graph.open(path, schema, nodes=index)",
+        ),
+    ):
+        with pytest.raises(hr.DTypeError) as raised:
+            pickle.dumps(shared)
+        assert str(raised.value) == f"pickle: expected a folder that each process opens, got {told}"
+
+
+# ---- the caller's names of queries ----
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ["q1", "q2", "q3"],
+        ("q1", "q2", "q3"),
+        np.array(["q1", "q2", "q3"]),
+        pa.array(["q1", "q2", "q3"]),
+        pd.Series(["q1", "q2", "q3"]),
+        pl.Series(["q1", "q2", "q3"]),
+        [7, -1, 2**62],
+        np.array([7, 8, 9], np.uint8),
+        pa.array([7, 8, 9]),
+    ],
+    ids=lambda keys: type(keys).__name__,
+)
+def test_query_keys_stand_beside_the_numbers_of_queries(index: hr.Index, keys: Any) -> None:
+    plain = index.recall(**BATCH)
+    named = index.recall(**BATCH, query_keys=keys)
+    wanted = [key.as_py() if isinstance(key, pa.Scalar) else key for key in keys]
+    table = named.to_arrow()
+    assert table.column_names[:3] == ["query", "query_key", "rank"]
+    assert table["query_key"].to_pylist() == [wanted[q] for q in table["query"].to_pylist()]
+    assert table.drop_columns("query_key").equals(plain.to_arrow())
+    assert [one.query_key for one in named] == wanted
+    assert [one.query_key for one in plain] == [None] * 3
+    assert named[1].to_arrow()["query_key"].to_pylist() == [wanted[1]] * len(named[1])
+    assert {row["query_key"] for row in named.to_list()[2]} == {wanted[2]}
+    assert [one.query_key for one in again(named)] == wanted
+
+
+def test_query_keys_go_with_awaited_calls_and_several_recipes(index: hr.Index) -> None:
+    found = asyncio.run(index.arecall(**BATCH, query_keys=["a", "b", "c"]))
+    assert [one.query_key for one in found] == ["a", "b", "c"]
+    several = joined(index)
+    assert [one.query_key for one in several] == ["a", "b", "c"]
+    table = several.to_arrow()
+    assert table["query_key"].to_pylist() == ["abc"[q] for q in table["query"].to_pylist()]
+    assert several[1].to_arrow()["query_key"].unique().to_pylist() == ["b"]
+
+
+REFUSED: list[tuple[Any, type[hr.HyrecallError], str]] = [
+    (["a"], hr.ShapeError, "query_keys: expected 3 keys, one per query, got 1"),
+    ("abc", hr.DTypeError, "query_keys: expected a sequence of str or of int keys, one per query"),
+    (["a", None, "c"], hr.DTypeError, "query_keys[1]: expected a sequence of str or of int keys"),
+    (["a", 2, "c"], hr.DTypeError, "query_keys[1]: expected a sequence of str or of int keys"),
+    ([1, True, 2], hr.DTypeError, "query_keys[1]: expected a sequence of str or of int keys"),
+    ([1.5, 2.5, 3.5], hr.DTypeError, "query_keys[0]: expected a sequence of str or of int keys"),
+    ([1, 2, 2**63], hr.OptionError, "query_keys: expected a sequence of str or of int keys"),
+    (["a", "b", "\ud800"], hr.OptionError, "query_keys: expected a sequence of str or of int keys"),
+]
+
+
+@pytest.mark.parametrize(("keys", "kind", "told"), REFUSED, ids=lambda one: ascii(one)[:30])
+def test_wrong_query_keys_are_refused_by_name(
+    index: hr.Index, keys: Any, kind: type[hr.HyrecallError], told: str
+) -> None:
+    with pytest.raises(kind) as raised:
+        index.recall(**BATCH, query_keys=keys)
+    assert str(raised.value).startswith(told)
+
+
+def test_a_column_of_the_same_name_is_not_hidden() -> None:
+    table = pa.table({"id": [1], "query_key": ["x"], "text": ["tea"]})
+    schema = hr.Schema(key="id", cell=None, text="text", stored=["query_key"])
+    index = hr.Index.build(table, schema)
+    assert (
+        index.recall(text=["tea"], columns=["query_key"]).to_arrow()["query_key"][0].as_py() == "x"
+    )
+    assert index.recall(text=["tea"], query_keys=[5])[0].query_key == 5
+    refused(
+        lambda: index.recall(text=["tea"], columns=["query_key"], query_keys=[5]),
+        hr.OptionError,
+        "query_keys: expected no column of the index named 'query_key', got one",
+        None,
+    )
