@@ -155,7 +155,7 @@ class Asking:
         else:
             hits = run_recall(self._facts, state, self._device, options, columns=named, now=now)
         if keys is not None:
-            hits.name_queries(keys)
+            hits._name_queries(keys)
         return hits
 
     def recall_one(

@@ -211,19 +211,8 @@ class Hits:
             "_plan": self._plan.plain(),
         }
 
-    def name_queries(self, keys: pa.Array) -> None:
-        """Take the caller's key of each query, for ``query_key`` in tables and of each reply.
-
-        Parameters
-        ----------
-        keys : pyarrow.Array
-            One per query.
-
-        Raises
-        ------
-        ShapeError
-            Not one per query.
-        """
+    def _name_queries(self, keys: pa.Array) -> None:
+        """Take the caller's key of each query, for tables and replies: one for each."""
         if len(keys) != len(self):
             raise error(ShapeError, "query_keys", f"{len(self)} keys, one per query", len(keys))
         self._query_keys = keys

@@ -81,11 +81,11 @@ class JoinedHits(Hits):
         hits._held, hits._query_keys = self._held, self._query_keys
         return hits
 
-    def name_queries(self, keys: pa.Array) -> None:
+    def _name_queries(self, keys: pa.Array) -> None:
         """Take the caller's key of each query."""
-        super().name_queries(keys)
+        super()._name_queries(keys)
         for part in self._parts:
-            part.name_queries(keys)
+            part._name_queries(keys)
 
     def _values(self) -> dict[str, Any]:
         plain = {"_facts": self._facts.plain(), "_plan": self._plan.plain(), "_held": None}

@@ -121,6 +121,9 @@ def test_deleting_the_keys_of_others_counts_nothing_and_takes_nothing(
 ) -> None:
     alone, among = worlds(make_engine)
     foreign = [f"k{number}" for number in range(4000)]
+    rows = [world.index.get(foreign, scope="ana", columns=["text"]) for world in (alone, among)]
+    assert ipc_bytes(rows[0]) == ipc_bytes(rows[1])
+    assert rows[0].num_rows == alone.index.count(scope="ana") == among.index.count(scope="ana") > 0
     deleted = [world.index.delete(foreign, scope="ana") for world in (alone, among)]
     assert deleted[0] == deleted[1] > 0
     reply = among.index.recall(text=["ash"], vectors=[[1.0, 0.0, 0.0]], scope="bob").to_arrow()

@@ -1,6 +1,7 @@
 """A wrong field of a memory is an error of this package that names it, never one of pydantic."""
 
 import asyncio
+import io
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -84,3 +85,18 @@ def test_facts_edges_notes_and_texts_name_it_too() -> None:
     store = VectorStore(HashEmbedder(dim=4))
     told = "output: expected a valid string, got 5"
     refused(lambda: store.add([5]), hr.DTypeError, told)  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("file", [5, b"lines", object(), [1, 2], io.BytesIO(b"{}\n")], ids=repr)
+def test_what_is_no_text_file_is_refused_by_name(file: Any) -> None:
+    with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+        for call in (memory.import_, memory.export):
+            with pytest.raises(hr.DTypeError, match=r"^file: expected a path, or a text file"):
+                call(file)
+        assert memory.import_(io.StringIO("".join(exported(memory)))).errors == ()
+
+
+def exported(memory: MemorySync) -> list[str]:
+    out = io.StringIO()
+    memory.export(out)
+    return out.getvalue().splitlines(keepends=True)

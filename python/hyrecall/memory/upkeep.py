@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from hyrecall.arguments import read_path
-from hyrecall.errors import HyrecallError, OptionError, error
+from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 from hyrecall.memory.audience import EVERYONE, AskedBy, audience
 from hyrecall.memory.backfill import Reembedded, reembed
 from hyrecall.memory.cells import every_cell
@@ -58,6 +59,9 @@ def _write(file: File, lines: Iterable[str], folder: Path | None) -> int:
 
 
 def _write_to(out: IO[str], lines: Iterable[str]) -> int:
+    is_binary = isinstance(out, io.RawIOBase | io.BufferedIOBase)
+    if is_binary or not callable(getattr(out, "write", None)):
+        raise error(DTypeError, "file", "a path, or a text file to write to", type(out).__name__)
     n_lines = 0
     for line in lines:
         out.write(f"{line}\n")
@@ -98,10 +102,21 @@ def import_store(
             raise error(OptionError, "file", "the path of a database of l0", type(file).__name__)
         return _merged(store, read_l0(read_path(file)), progress)
     if not isinstance(file, str | os.PathLike):
-        return _merged(store, read_lines(file), progress)
+        return _merged(store, read_lines(_text_lines(file)), progress)
     # A line that is no UTF-8 is refused alone: the others are taken.
     with read_path(file).open(encoding="utf-8", errors="surrogateescape") as given:
         return _merged(store, read_lines(given), progress)
+
+
+def _text_lines(file: object) -> Iterator[str]:
+    """Return the lines of a text file, or of any iterable of them."""
+    wish = "a path, or a text file or its lines"
+    if not isinstance(file, Iterable) or isinstance(file, bytes):
+        raise error(DTypeError, "file", wish, type(file).__name__)
+    for line in file:
+        if not isinstance(line, str):
+            raise error(DTypeError, "file", wish, f"a line that is a {type(line).__name__}")
+        yield line
 
 
 def _merged(store: Store, lines: Iterable[Numbered], progress: ProgressFunction | None) -> Imported:
