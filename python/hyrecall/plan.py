@@ -162,6 +162,10 @@ class Plan(NamedTuple):
         request.set_fusion(**self.joining)
         return found
 
+    def answered(self, listed: Mapping[str, Candidates]) -> Plan:
+        """Return the plan with what its arms found, and without what they were asked."""
+        return self._replace(listed=listed, searches=replace(self.searches, asked=()))
+
     def plain(self) -> Plan:
         """Return what hits say of their call when they are pickled: no documents, no functions."""
         signals = tuple(one for one in self.stages if isinstance(one, SessionSignals))

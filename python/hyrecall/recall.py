@@ -111,8 +111,8 @@ def run_recall(
     )
     hits = Hits(
         join_pieces(pieces),
-        plan=plan._replace(
-            listed={arm: join_candidates([one[arm] for one in listed]) for arm in listed[0]}
+        plan=plan.answered(
+            {arm: join_candidates([one[arm] for one in listed]) for arm in listed[0]}
         ),
         facts=facts,
         state=state,

@@ -86,6 +86,7 @@ def test_an_arm_is_handed_a_piece_of_the_queries_and_its_time_is_that_of_the_can
     assert seen == [(2, ["o.k", "elm"]), (2, ["f.r", None]), (1, ["tea"])]
     assert hits.trace.milliseconds["candidates"] >= 150
     assert {"plan", "statistics", "candidates", "fusion"} == set(hits.trace.milliseconds)
+    assert hits._plan.searches.asked == ()  # hits keep no query
 
 
 @pytest.mark.parametrize(
