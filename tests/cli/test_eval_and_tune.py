@@ -2,10 +2,15 @@
 
 import json
 import sys
+from dataclasses import replace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from hyrecall.evaluate import load_dataset
+import hyrecall as hr
+from hyrecall.evaluate import Indexes, load_dataset, read_setting, run_setting
+from hyrecall.evaluate import tune as run_tune
 from retrieval_set import small_set, write_folder
 
 pytest.importorskip("ir_measures", reason="the extra [eval] is not installed")
@@ -20,11 +25,11 @@ def small(tmp_path_factory):
 def test_all_settings_are_measured_where_none_is_named(run, small):
     reply = run("eval", small)
     assert reply.code == 0
-    assert reply.out.startswith("small: 54 judged queries\n\n| setting ")
-    assert [line.split("|")[1].strip() for line in reply.out.splitlines()[4:]] == [
+    assert reply.out.startswith("small: 54 judged queries\n\nsetting ")
+    assert [line.split()[0] for line in reply.out.splitlines()[4:8]] == [
         "bm25", "dense", "rrf", "minmax",
     ]  # fmt: skip
-    assert "nDCG@10 less bm25" in reply.out
+    assert "nDCG@10, against bm25" in reply.out
     assert "small: 80 documents, 54 judged queries" in reply.err
 
 
@@ -90,13 +95,115 @@ def test_the_queries_that_moved_most_are_shown(run, small):
     )
 
 
-def test_a_plot_is_written_and_said_on_stderr(run, small, tmp_path):
+@pytest.mark.parametrize(("name", "begin"), [("means.svg", b"<?xml"), ("means.PNG", b"\x89PNG")])
+def test_a_plot_is_written_as_its_name_says_and_said_on_stderr(run, small, tmp_path, name, begin):
     pytest.importorskip("matplotlib", reason="the extra [eval] is not installed")
-    path = tmp_path / "means.svg"
+    path = tmp_path / name
     reply = run("eval", small, "-r", "bm25", "--plot", path)
     assert reply.code == 0
     assert f"drawn in {path}" in reply.err
-    assert path.read_text().rstrip().endswith("</svg>")
+    assert path.read_bytes().startswith(begin)
+
+
+@pytest.mark.parametrize("name", ["means.jpg", "means", "means.svg.gz"])
+def test_a_plot_of_another_kind_is_refused_before_any_work(run, tmp_path, name):
+    reply = run("eval", tmp_path / "absent", "--plot", name)  # a set that is not there
+    assert reply.code == 1
+    wish = "expected a name that ends in .svg or .png"
+    assert reply.err == f"error: --plot: {wish}, got {name!r}\n"
+
+
+def test_the_help_of_eval_lists_the_recipes(run):
+    told = " ".join(run("eval", "--help").out.split())
+    for name in (*hr.recipes.__all__, "bm25", "dense", "rrf", "minmax"):
+        assert f" {name}" in told
+
+
+def test_a_recipe_brings_the_analyzer_that_it_needs(run, tmp_path):
+    rows = {"id": ["a", "b"], "text": ["running teas", "a cup of milk"], "embedding": [[1, 0]] * 2}
+    columns = {"pinned": [0, 1], "updated_at": [1, 2]}
+    vectors = pa.array(rows["embedding"], pa.list_(pa.float32(), 2))
+    pq.write_table(pa.table({**rows, **columns, "embedding": vectors}), tmp_path / "corpus.parquet")
+    asked = pa.table({"id": ["q"], "text": ["running"], "embedding": vectors[:1]})
+    pq.write_table(asked, tmp_path / "queries.parquet")
+    (tmp_path / "qrels.tsv").write_text("query\tdocument\tgrade\nq\ta\t1\n")
+    reply = run("eval", tmp_path, "-r", "l0", "--measures", "RR@10", "--json")
+    assert reply.code == 0, reply.err
+    assert reply.data["settings"][0]["analyzer"]["name"] == "unicode61"
+    refused = run("eval", tmp_path, "-r", "l0", "--measures", "RR@10", "--analyzer", "word")
+    assert refused.code == 1
+    assert "expected the analyzer 'unicode61'" in refused.err
+
+
+def asked_by(code: str, small):
+    """Run what is printed, and ask the set as the comment in it says."""
+    made: dict[str, object] = {}
+    exec(code, made)
+    data = load_dataset(small)
+    schema = hr.Schema(
+        key="id", cell="tenant" if data.has_cells else None,
+        text={"text": hr.Text("title", "text")}, vector="embedding",
+    )  # fmt: skip
+    index = hr.Index.build(data.corpus, schema, analyzer=made["analyzer"])
+    judged = data.judged
+    given = {"text": judged["text"].to_pylist(), "vectors": judged["embedding"]}
+    call = next(line for line in code.splitlines() if "index.recall(" in line)
+    asked = {name: one for name, one in given.items() if f"{name}=" in call}
+    scope = {"scope": judged["tenant"].to_pylist()} if data.has_cells else {}
+    hits = index.recall(**asked, **scope, limit=100, **made["options"]).to_arrow()
+    keys: dict[str, list[str]] = {name: [] for name in judged["id"].to_pylist()}
+    for query, key in zip(hits["query"].to_pylist(), hits["key"].to_pylist(), strict=True):
+        keys[judged["id"][query].as_py()].append(key)
+    return {query: tuple(found) for query, found in keys.items()}
+
+
+def code_of(out: str) -> str:
+    return out[out.index("import hyrecall as hr") :]
+
+
+def test_the_best_of_several_settings_is_printed_as_python_that_gives_its_lists(run, small):
+    settings = ("-r", "bm25", "-r", "rrf", "-r", "minmax", "-r", "default", "-r", "dense")
+    for more in ((), ("--analyzer", "snowball:english", "--stopwords", "amber,basin")):
+        reply = run("eval", small, *settings, *more)
+        assert reply.code == 0, reply.err
+        told = run("eval", small, *settings, *more, "--json").data
+        best = max(told["settings"], key=lambda one: one["means"]["nDCG@10"])["name"]
+        assert told["best"]["setting"] == best
+        assert f"best by nDCG@10: {best}\n\nimport hyrecall as hr" in reply.out
+        assert code_of(reply.out).rstrip() == told["best"]["python"]
+        how = {"analyzer": hr.Analyzer("snowball:english", stopwords=["amber", "basin"])}
+        setting = replace(read_setting(best), **(how if more else {}))
+        data = load_dataset(small)
+        expected = run_setting(Indexes(data), data, setting).documents
+        assert asked_by(code_of(reply.out), small) == dict(expected)
+
+
+def test_one_setting_alone_is_not_called_the_best(run, small):
+    assert "best by" not in run("eval", small, "-r", "bm25").out
+
+
+def test_markdown_is_asked_for_and_not_beside_json(run, small):
+    reply = run("eval", small, "--markdown", "--diff", 1)
+    assert reply.code == 0
+    assert "\n| setting | nDCG@10 |" in reply.out
+    assert "\n```python\nimport hyrecall as hr\n" in reply.out
+    for command in ("eval", "tune"):
+        refused = run(command, small, "--markdown", "--json")
+        assert refused.code == 1
+        assert refused.err == "error: --markdown: expected --json or --markdown, got both\n"
+
+
+@pytest.mark.parametrize("command", ["eval", "tune"])
+def test_the_tables_fit_80_columns(run, small, monkeypatch, command, tmp_path):
+    monkeypatch.setenv("COLUMNS", "80")
+    more = ()
+    if command == "eval":
+        assert run("eval", small, "--write-baseline", tmp_path / "b.json").code == 0
+        more = ("--against", tmp_path / "b.json", "--diff", 3)
+    reply = run(command, small, *more)
+    assert reply.code == 0
+    assert max(map(len, reply.out.splitlines())) <= 80
+    assert "|" not in reply.out
 
 
 @pytest.mark.parametrize(
@@ -112,7 +219,6 @@ def test_a_plot_is_written_and_said_on_stderr(run, small, tmp_path):
         (["-r", "bm25", "--diff", "3"], "error: --diff: expected two settings, or --against"),
         (["--against", "absent.json"], "error: absent.json: No such file"),
         (["--qrels", "absent.tsv"], "expected a file absent.tsv, got none"),
-        (["-r", "bm25", "--plot", "means.png"], "error: plot: expected a name that ends in .svg"),
         (["--analyzer", "klingon"], "error: --analyzer: "),
     ],
 )
@@ -157,3 +263,16 @@ def test_tune_reports_the_winner_beside_the_arms_on_the_other_half(run, small):
     text = run("tune", small, "--measure", "RR@10").out
     assert "chosen on the even queries" in text
     assert reply.data["winner"]["name"] in text
+
+
+def test_the_winner_of_tune_is_printed_as_python_that_gives_its_lists(run, small):
+    reply = run("tune", small, "--measure", "RR@10")
+    told = run("tune", small, "--measure", "RR@10", "--json").data
+    assert code_of(reply.out).rstrip() == told["python"]
+    assert f"best by RR@10 on the even queries: {told['winner']['name']}" in reply.out
+    data = load_dataset(small)
+    indexes = Indexes(data)
+    tuned = run_tune(indexes, data, measure="RR@10")
+    assert tuned.winner.name == told["winner"]["name"]
+    expected = run_setting(indexes, data, tuned.winner).documents
+    assert asked_by(told["python"], small) == dict(expected)

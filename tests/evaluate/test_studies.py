@@ -95,17 +95,38 @@ def test_settings_of_one_name_or_none_are_refused(data, indexes):
             ablate(indexes, data, settings)
 
 
-def test_the_text_of_a_study_has_its_figures(study):
+def test_the_text_of_a_study_has_its_figures_in_80_columns(study):
     lines = study_text(study).splitlines()
     assert lines[0] == "small: 54 judged queries"
-    rows = {line.split("|")[1].strip(): line for line in lines[4:]}
-    assert list(rows) == ["bm25", "dense", "rrf"]
-    for scores in study.scores:
-        for mean in scores.means.values():
-            assert f" {mean:.4f} " in rows[scores.name]
+    assert lines[2].split() == ["setting", "nDCG@10", "R@5"]
+    assert [line.split()[0] for line in lines[4:7]] == ["bm25", "dense", "rrf"]
+    for scores, line in zip(study.scores, lines[4:7], strict=True):
+        assert line.split()[1:] == [f"{mean:.4f}" for mean in scores.means.values()]
+    assert lines[8] == "nDCG@10, against bm25"
     one = study.comparisons[1][0]
-    assert f"{one.difference:+.4f}" in rows["rrf"]
-    assert len({len(line) for line in lines[2:]}) == 1  # columns stand under each other
+    low, high = one.interval
+    assert lines[13].split() == [
+        "rrf", f"{one.difference:+.4f}", f"{low:+.4f}", "..", f"{high:+.4f}",
+        *(["<", "0.0001"] if one.p_value < 0.0001 else [f"{one.p_value:.4f}"]),
+    ]  # fmt: skip
+    assert max(map(len, lines)) <= 80
+    assert "|" not in study_text(study)
+
+
+def test_columns_that_do_not_fit_stand_beneath_their_rows(data, indexes):
+    named = [Setting("a setting with a name of forty characters", arms=("text",))]
+    wide = ablate(indexes, data, named)
+    lines = study_text(wide, width=60).splitlines()
+    assert max(map(len, lines)) <= 60
+    assert f"AP {wide.scores[0].means['AP']:.4f}" in " ".join(lines)
+
+
+def test_markdown_has_a_table_per_table_of_the_screen(study):
+    lines = study_text(study, markdown=True).splitlines()
+    assert lines[2] == "| setting | nDCG@10 |    R@5 |"
+    assert lines[3] == "| ------- | ------: | -----: |"
+    assert lines[10].startswith("| setting |  change |")
+    assert len({len(line) for line in lines[2:7]}) == 1  # columns stand under each other
 
 
 def test_the_data_of_a_study_is_json_and_keeps_every_bit(study):
@@ -119,16 +140,18 @@ def test_the_data_of_a_study_is_json_and_keeps_every_bit(study):
 
 
 def test_the_picture_is_the_same_bytes_each_time_and_names_no_day(study, tmp_path):
-    paths = [tmp_path / name for name in ("one.svg", "two.svg")]
-    for path in paths:
-        plot_study(study, path)
-    first, second = (path.read_bytes() for path in paths)
-    assert first == second
-    assert first.startswith(b"<?xml")
-    assert b"<svg" in first
-    assert b"<dc:date>" not in first
-    with pytest.raises(OptionError, match=r"plot: expected a name that ends in \.svg"):
-        plot_study(study, tmp_path / "one.png")
+    for kind, begin in (("svg", b"<?xml"), ("png", b"\x89PNG\r\n")):
+        paths = [tmp_path / f"{name}.{kind}" for name in ("one", "two")]
+        for path in paths:
+            plot_study(study, path)
+        first, second = (path.read_bytes() for path in paths)
+        assert first == second
+        assert first.startswith(begin)
+        assert b"<dc:date>" not in first
+        assert b"Matplotlib version" not in first
+    assert b"<svg" in (tmp_path / "one.svg").read_bytes()
+    with pytest.raises(OptionError, match=r"plot: expected a name that ends in \.svg or \.png"):
+        plot_study(study, tmp_path / "one.jpg")
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from hyrecall.analyzer import Analyzer
 from hyrecall.cli.memory_options import EmbedderName, bar
 from hyrecall.cli.options import Bm25, Threads
 from hyrecall.cli.settings import read_settings
-from hyrecall.cli.show import print_json, say
+from hyrecall.cli.show import print_json, say, screen_width
 from hyrecall.cli.values import by_arm, names, read_analyzer, read_bm25
 from hyrecall.embed import Embedder
 from hyrecall.embed.choose import embedder as choose
@@ -38,16 +38,30 @@ from hyrecall.evaluate import (
     read_baseline,
     read_measure,
     read_setting,
+    setting_code,
     study_text,
     study_to_dict,
     write_baseline,
 )
 from hyrecall.evaluate.data import VECTOR
 from hyrecall.evaluate.extras import require_extra
-from hyrecall.evaluate.report import checks_text, differences_text
+from hyrecall.evaluate.plot import plot_format
+from hyrecall.evaluate.report import best_setting, checks_text, differences_text, winner_text
 from hyrecall.evaluate.settings import BUILT_IN
 
-__all__ = ["AnalyzerName", "Data", "Qrels", "Stopwords", "evaluate", "read_data", "with_vectors"]
+__all__ = [
+    "AnalyzerName",
+    "Data",
+    "Markdown",
+    "Qrels",
+    "Stopwords",
+    "check_one_form",
+    "evaluate",
+    "given_analyzer",
+    "read_data",
+    "tokenizer_code",
+    "with_vectors",
+]
 
 _FELL = 1  # the exit code where a measure is below its baseline
 
@@ -62,10 +76,16 @@ Qrels: TypeAlias = Annotated[
     str | None, typer.Option("--qrels", metavar="FILE", help="Other judgements, from the folder.")
 ]
 AnalyzerName: TypeAlias = Annotated[
-    str,
+    str | None,
     typer.Option(
-        "--analyzer", metavar="NAME", help="How texts become words, as in hyrecall index."
+        "--analyzer",
+        metavar="NAME",
+        show_default="what a recipe needs, else unicode",
+        help="How texts become words, as in hyrecall index.",
     ),
+]
+Markdown: TypeAlias = Annotated[
+    bool, typer.Option("--markdown", help="Tables of Markdown, as wide as they are.")
 ]
 Stopwords: TypeAlias = Annotated[
     str | None,
@@ -105,14 +125,16 @@ def evaluate(
         Path | None, typer.Option("--write-baseline", metavar="FILE", help="Write one.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, every bit.")] = False,
+    markdown: Markdown = False,
     plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE.svg", help="Draw the means.")
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="Draw the means, as .svg or .png."),
     ] = None,
     diff: Annotated[
         int,
         typer.Option("--diff", metavar="N", min=0, help="Show the N queries that moved most."),
     ] = 0,
-    analyzer: AnalyzerName = "unicode",
+    analyzer: AnalyzerName = None,
     stopwords: Stopwords = None,
     bm25: Bm25 = None,
     split: Annotated[
@@ -135,8 +157,11 @@ def evaluate(
 
     A set without vectors is embedded first, where a setting asks for vectors. Differences, their
     intervals and p are those to the first setting, and with --against also those to the baseline.
-    It needs the extra [eval].
+    Of several settings the best one is given as Python, too. It needs the extra [eval].
     """
+    check_one_form(as_json=as_json, markdown=markdown)
+    if plot is not None:
+        plot_format(plot, "--plot")
     asked = tuple(map(read_measure, names(measures) or MEASURES))
     needed = GATE if against is not None or write_to is not None else ()
     baseline = None if against is None else read_baseline(against)
@@ -146,19 +171,22 @@ def evaluate(
     dataset = with_vectors(dataset, embedder, names(setting))
     constants = by_arm("--bm25", bm25, read_bm25)
     own: dict[str, Any] = {} if constants is None else {"bm25": constants}
-    chosen = _settings(
-        dataset, names(setting), read_analyzer("--analyzer", analyzer, stopwords), own
-    )
+    chosen = _settings(dataset, names(setting), given_analyzer(analyzer, stopwords), own)
     study = ablate(
         Indexes(dataset, threads=threads), dataset, chosen,
         measures=tuple(dict.fromkeys((*asked, *needed))), tell=lambda name: say(f"asking: {name}"),
     )  # fmt: skip
     checks = [] if baseline is None else [c for one in study.scores for c in check(one, baseline)]
     moved = _moved(study, dataset, asked[0], diff, baseline) if diff else []
+    best = best_setting(study)
+    code = setting_code(best, analyzer=tokenizer_code(analyzer))
     if as_json:
-        print_json(_as_data(study, checks, moved))
+        shown = {"measure": asked[0], "setting": best.name, "python": code}
+        print_json({**_as_data(study, checks, moved), "best": shown})
     else:
-        _show(study, checks, moved)
+        _show(study, checks, moved, markdown=markdown)
+        if len(study.settings) > 1:
+            print(f"\n{winner_text(best, asked[0], code, **_how(markdown))}")
     if plot is not None:
         plot_study(study, plot)
         say(f"drawn in {plot}")
@@ -210,6 +238,29 @@ def with_vectors(dataset: Dataset, named: str | None, settings: Sequence[str] = 
     return made
 
 
+def given_analyzer(name: str | None, stopwords: str | None) -> Analyzer | None:
+    """Read the analyzer of the options; None: neither is given."""
+    if name is None and stopwords is None:
+        return None
+    return read_analyzer("--analyzer", name or "unicode", stopwords)
+
+
+def tokenizer_code(name: str | None) -> str | None:
+    """Return a tokenizer's file as Python; None: the analyzer is no such file."""
+    is_file = name is not None and name.endswith(".json")
+    return f"hr.Analyzer.from_tokenizer({name!r})" if is_file else None
+
+
+def check_one_form(*, as_json: bool, markdown: bool) -> None:
+    """Refuse two forms of output at once."""
+    if as_json and markdown:
+        raise error(OptionError, "--markdown", "--json or --markdown", "both")
+
+
+def _how(markdown: bool) -> dict[str, Any]:
+    return {"width": screen_width(), "markdown": markdown}
+
+
 def _embedder(named: str | None) -> Embedder | Off:
     """Give the embedder of the option, else of the environment or the settings."""
     if named is None:
@@ -221,7 +272,7 @@ def _embedder(named: str | None) -> Embedder | Off:
 
 
 def _settings(
-    dataset: Dataset, named: Sequence[str], analyzer: Analyzer, own: dict[str, Any]
+    dataset: Dataset, named: Sequence[str], analyzer: Analyzer | None, own: dict[str, Any]
 ) -> list[Setting]:
     """Give the settings asked for, or all that the set has the columns for."""
     if not named:
@@ -232,7 +283,7 @@ def _settings(
     for name in named:
         one = read_setting(name)
         options = {**one.options, **(own if "text" in one.arms else {})}
-        made.append(replace(one, analyzer=analyzer, options=options))
+        made.append(replace(one, analyzer=analyzer or one.analyzer, options=options))
     return made
 
 
@@ -268,10 +319,13 @@ def _as_data(study: Study, checks: list[Check], moved: list[dict[str, Any]]) -> 
     }
 
 
-def _show(study: Study, checks: list[Check], moved: list[dict[str, Any]]) -> None:
-    print(study_text(study))
+def _show(
+    study: Study, checks: list[Check], moved: list[dict[str, Any]], *, markdown: bool
+) -> None:
+    how = _how(markdown)
+    print(study_text(study, **how))
     if checks:
-        print(f"\nagainst the baseline\n\n{checks_text(checks)}")
+        print(f"\nagainst the baseline\n\n{checks_text(checks, **how)}")
     for one in moved:
         print(f"\n{one['measure']}, {one['before']} -> {one['after']}\n")
-        print(differences_text(one["table"], one["table"].num_rows))
+        print(differences_text(one["table"], one["table"].num_rows, **how))

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from hyrecall.cli.eval_command import (
     AnalyzerName,
     Data,
+    Markdown,
     Qrels,
     Stopwords,
+    check_one_form,
+    given_analyzer,
     read_data,
+    tokenizer_code,
     with_vectors,
 )
 from hyrecall.cli.memory_options import EmbedderName
 from hyrecall.cli.options import Threads
-from hyrecall.cli.show import print_json, say
-from hyrecall.cli.values import read_analyzer
-from hyrecall.evaluate import Indexes, tuned_text, tuned_to_dict
+from hyrecall.cli.show import print_json, say, screen_width
+from hyrecall.evaluate import Indexes, setting_code, tuned_text, tuned_to_dict
 from hyrecall.evaluate import tune as run_tune
+from hyrecall.evaluate.report import winner_text
 
 __all__ = ["tune"]
 
@@ -29,10 +33,11 @@ _ASKED = ("rrf",)  # what is tuned joins words and vectors
 def tune(
     data: Data,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, every bit.")] = False,
+    markdown: Markdown = False,
     measure: Annotated[
         str, typer.Option("--measure", metavar="NAME", help="What to choose by.")
     ] = "nDCG@10",
-    analyzer: AnalyzerName = "unicode",
+    analyzer: AnalyzerName = None,
     stopwords: Stopwords = None,
     qrels: Qrels = None,
     embedder: EmbedderName = None,
@@ -41,18 +46,23 @@ def tune(
     """Search settings on the even half of the queries and report them on the odd half.
 
     First k1 and b of BM25 alone, then the kind of fusion and its weights, then k1 and b within
-    that fusion. The winner stands beside the single arms. A set without vectors is embedded first.
-    It needs the extra [eval].
+    that fusion. The winner stands beside the single arms, and is given as Python. A set without
+    vectors is embedded first. It needs the extra [eval].
     """
+    check_one_form(as_json=as_json, markdown=markdown)
     dataset = with_vectors(read_data(data, qrels), embedder, _ASKED)
     tuned = run_tune(
         Indexes(dataset, threads=threads),
         dataset,
         measure=measure,
-        analyzer=read_analyzer("--analyzer", analyzer, stopwords),
+        analyzer=given_analyzer(analyzer, stopwords),
         tell=lambda name: say(f"asking: {name}"),
     )
+    code = setting_code(tuned.winner, analyzer=tokenizer_code(analyzer))
     if as_json:
-        print_json(tuned_to_dict(tuned))
-    else:
-        print(tuned_text(tuned))
+        print_json({**tuned_to_dict(tuned), "python": code})
+        return
+    how: dict[str, Any] = {"width": screen_width(), "markdown": markdown}
+    print(tuned_text(tuned, **how))
+    by = f"{tuned.measure} on the even queries"
+    print(f"\n{winner_text(tuned.winner, by, code, **how)}")

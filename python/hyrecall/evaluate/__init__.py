@@ -13,6 +13,7 @@ from hyrecall.evaluate.ablate import (
     weight_grid,
 )
 from hyrecall.evaluate.baseline import GATE, Check, check, read_baseline, write_baseline
+from hyrecall.evaluate.code import setting_code
 from hyrecall.evaluate.compare import (
     Comparison,
     bootstrap_interval,
@@ -61,6 +62,7 @@ __all__ = [
     "run_setting",
     "score_run",
     "score_setting",
+    "setting_code",
     "student_p",
     "study_text",
     "study_to_dict",

@@ -1,4 +1,4 @@
-"""A study as a picture: bars of means with their intervals, as SVG."""
+"""A study as a picture: bars of means with their intervals, as SVG or PNG."""
 
 from __future__ import annotations
 
@@ -10,7 +10,23 @@ from hyrecall.evaluate.compare import bootstrap_interval
 from hyrecall.evaluate.extras import needs_extra
 from hyrecall.keywords import check_keywords
 
-__all__ = ["plot_study"]
+__all__ = ["plot_format", "plot_study"]
+
+_DOTS = 150  # per inch, of a PNG
+
+
+def plot_format(path: Path, argument: str = "plot") -> str:
+    """Return the format that a picture's name ends in.
+
+    Raises
+    ------
+    OptionError
+        Neither ``.svg`` nor ``.png``.
+    """
+    ending = path.suffix.lower()
+    if ending not in (".svg", ".png"):
+        raise error(OptionError, argument, "a name that ends in .svg or .png", repr(path.name))
+    return ending[1:]
 
 
 @check_keywords
@@ -23,7 +39,7 @@ def plot_study(study: Study, path: str | Path) -> None:
     ----------
     study : Study
     path : path-like
-        An ``.svg`` file, written over.
+        An ``.svg`` or ``.png`` file, written over.
 
     Raises
     ------
@@ -33,10 +49,10 @@ def plot_study(study: Study, path: str | Path) -> None:
         The extra ``[eval]`` is not installed.
     """
     path = Path(path)
-    if path.suffix.lower() != ".svg":
-        raise error(OptionError, "plot", "a name that ends in .svg", repr(path.name))
+    kind = plot_format(path)
     with needs_extra():
         from matplotlib import rc_context
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
     measures = list(study.scores[0].values)
@@ -45,7 +61,7 @@ def plot_study(study: Study, path: str | Path) -> None:
     with rc_context({"svg.hashsalt": "hyrecall", "font.family": "DejaVu Sans"}):
         n_bars = len(measures) * len(study.scores)
         figure = Figure(figsize=(2 + max(4, 0.35 * n_bars), 4), layout="constrained")
-        FigureCanvasSVG(figure)
+        (FigureCanvasSVG if kind == "svg" else FigureCanvasAgg)(figure)
         axes = figure.add_subplot()
         for at, scores in enumerate(study.scores):
             means = list(scores.means.values())
@@ -60,4 +76,5 @@ def plot_study(study: Study, path: str | Path) -> None:
         axes.set_ylabel("mean over queries")
         axes.set_title(f"{study.dataset}: {len(study.scores[0].queries):,} queries")
         axes.legend(fontsize="small")
-        figure.savefig(path, format="svg", metadata={"Date": None})
+        nothing = {"Date": None} if kind == "svg" else {"Software": None}
+        figure.savefig(path, format=kind, dpi=_DOTS, metadata=nothing)

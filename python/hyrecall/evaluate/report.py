@@ -1,9 +1,9 @@
-"""What a person or a program reads of a study: a table of plain text, or plain data."""
+"""A study for its readers: tables for a screen or in Markdown, and plain data."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -11,9 +11,14 @@ import pyarrow as pa
 from hyrecall.evaluate.ablate import Study
 from hyrecall.evaluate.baseline import Check
 from hyrecall.evaluate.compare import Comparison
+from hyrecall.evaluate.settings import Setting
 from hyrecall.evaluate.tune import Tuned
+from hyrecall.keywords import check_keywords
+from hyrecall.text_tables import Column, Line, Row, clean, cut, table_text, wrap
+from hyrecall.text_tables import table as lines_of
 
 __all__ = [
+    "best_setting",
     "checks_text",
     "differences_text",
     "study_text",
@@ -21,6 +26,7 @@ __all__ = [
     "table",
     "tuned_text",
     "tuned_to_dict",
+    "winner_text",
 ]
 
 _SHOWN_TEXT = 60  # characters of a query in a table
@@ -53,21 +59,74 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def study_text(study: Study) -> str:
-    """Show each setting's means, and the first measure's difference to the first setting."""
+@check_keywords
+def study_text(study: Study, *, width: int = 80, markdown: bool = False) -> str:
+    """Show each setting's means, and how the first measure differs from the first setting's.
+
+    Parameters
+    ----------
+    study : Study
+    width : int, default 80
+        Columns of the screen: what does not fit stands beneath its row.
+    markdown : bool, default False
+        Tables of Markdown, as wide as they are.
+    """
+    lay = _Layout(width, markdown)
     measures = list(study.scores[0].values)
-    headings = ["setting", *measures]
-    compared = bool(study.comparisons)
-    if compared:
-        headings += [f"{measures[0]} less {study.scores[0].name}", "95 % interval", "p"]
-    rows = []
-    for at, scores in enumerate(study.scores):
-        row = [scores.name, *(f"{scores.means[measure]:.4f}" for measure in measures)]
-        if compared:
-            row += _difference(study.comparisons[at - 1][0]) if at else ["", "", ""]
-        rows.append(row)
+    rows = [
+        [scores.name, *(f"{scores.means[measure]:.4f}" for measure in measures)]
+        for scores in study.scores
+    ]
     n_queries = len(study.scores[0].queries)
-    return f"{study.dataset}: {n_queries:,} judged queries\n\n{table(headings, rows)}"
+    parts = [
+        f"{study.dataset}: {n_queries:,} judged queries",
+        lay.table(["setting", *measures], rows),
+    ]
+    if study.comparisons:
+        firsts = [comparisons[0] for comparisons in study.comparisons]
+        rows = [
+            [scores.name, *_difference(one)]
+            for scores, one in zip(study.scores[1:], firsts, strict=True)
+        ]
+        headings = ["setting", "change", "95 % interval", "p"]
+        parts += [f"{measures[0]}, against {study.scores[0].name}", lay.table(headings, rows)]
+    return "\n\n".join(parts)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How tables are laid out: for a screen, or as Markdown."""
+
+    width: int
+    markdown: bool
+
+    def table(self, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+        if self.markdown:
+            return table(headings, rows)
+        return table_text(headings, rows, width=self.width)
+
+    def text(self, text: str) -> str:
+        if self.markdown:
+            return text
+        return "\n".join(line.text for line in wrap(Line(text), self.width))
+
+    def code(self, code: str) -> str:
+        return f"```python\n{code}\n```" if self.markdown else code
+
+
+def best_setting(study: Study) -> Setting:
+    """Return the setting with the highest mean of the first measure; of equal ones the first."""
+    measure = next(iter(study.scores[0].values))
+    means = [scores.means[measure] for scores in study.scores]
+    return study.settings[means.index(max(means))]
+
+
+def winner_text(
+    setting: Setting, by: str, code: str, *, width: int = 80, markdown: bool = False
+) -> str:
+    """Show which setting is best, by what, and the Python that asks as it does."""
+    lay = _Layout(width, markdown)
+    return "\n\n".join([lay.text(f"best by {by}: {setting.name}"), lay.code(code)])
 
 
 def _difference(one: Comparison) -> list[str]:
@@ -98,31 +157,49 @@ def study_to_dict(study: Study) -> dict[str, Any]:
     }
 
 
-def checks_text(checks: Sequence[Check]) -> str:
+def checks_text(checks: Sequence[Check], *, width: int = 80, markdown: bool = False) -> str:
     """Show settings beside their baseline."""
-    headings = ["setting", "measure", "baseline", "now", "difference", "95 % interval", "p", ""]
+    headings = ["setting", "measure", "baseline", "now", "change", "p", "", "95 % interval"]
     rows = []
     for check in checks:
         one = check.comparison
+        change, interval, p = _difference(one)
         means = [f"{one.before:.4f}", f"{one.after:.4f}"]
         verdict = "FELL" if check.failed else "ok"
-        rows.append([check.setting, one.measure, *means, *_difference(one), verdict])
-    return table(headings, rows)
+        rows.append([check.setting, one.measure, *means, change, p, verdict, interval])
+    return _Layout(width, markdown).table(headings, rows)
 
 
-def differences_text(differences: pa.Table, limit: int) -> str:
+def differences_text(
+    differences: pa.Table, limit: int, *, width: int = 80, markdown: bool = False
+) -> str:
     """Show the first rows of :func:`difference_table`."""
-    rows = []
+    headings = ["query", "before", "after", "change"]
+    cells, texts = [], []
     for row in differences.slice(0, limit).to_pylist():
-        text = " ".join((row["text"] or "").split())
-        short = text if len(text) <= _SHOWN_TEXT else text[: _SHOWN_TEXT - 3] + "..."
         numbers = [f"{row['before']:.4f}", f"{row['after']:.4f}", f"{row['difference']:+.4f}"]
-        rows.append([f"{row['query']}: {short}", *numbers])
-    return table(["query", "before", "after", "difference"], rows)
+        cells.append([row["query"], *numbers])
+        texts.append(clean(row["text"] or ""))
+    if markdown:
+        named = zip(cells, texts, strict=True)
+        return table(
+            headings, [[f"{row[0]}: {cut(text, _SHOWN_TEXT)}", *row[1:]] for row, text in named]
+        )
+    columns = [Column(name, "right" if at else "left") for at, name in enumerate(headings)]
+    rows = [Row(row, [Line(text)] if text else []) for row, text in zip(cells, texts, strict=True)]
+    return "\n".join(line.text for line in lines_of(columns, rows, width=width))
 
 
-def tuned_text(tuned: Tuned) -> str:
-    """Show what was chosen, what it is worth on the other half, and the best that were tried."""
+def tuned_text(tuned: Tuned, *, width: int = 80, markdown: bool = False) -> str:
+    """Show what was chosen, what it is worth on the other half, and the best that were tried.
+
+    Parameters
+    ----------
+    tuned : Tuned
+    width, markdown
+        As in :func:`study_text`.
+    """
+    lay = _Layout(width, markdown)
     tried = [[one.name, f"{mean:.4f}"] for one, mean in tuned.tried[:_SHOWN_TRIED]]
     one = tuned.against_best_arm
     low, high = one.interval
@@ -133,7 +210,12 @@ def tuned_text(tuned: Tuned) -> str:
     )
     searched = f"chosen on the even queries of {len(tuned.tried)} settings, the best ones:"
     return "\n\n".join(
-        [searched, table(["setting", tuned.measure], tried), study_text(tuned.report), better]
+        [
+            searched,
+            lay.table(["setting", tuned.measure], tried),
+            study_text(tuned.report, width=width, markdown=markdown),
+            lay.text(better),
+        ]
     )
 
 
