@@ -136,7 +136,6 @@ class Asking:
         Exact: every arm's list equals a full sort. Reads the vectors of the rows in scope once a
         block of 16 queries, and each query's posting ranges. Formulas, sources: docs/scoring.md.
         """
-        state = self._state
         scope = scope_entries(self._facts.cell_types, scope)
         options = Options(
             text=text, vectors=vectors, scope=scope, filter=filter, limit=limit, offset=offset,
@@ -144,19 +143,21 @@ class Asking:
             normalize=normalize, arms=arms, candidates=candidates, shaping=shaping,
             session=session, expansion=expansion, graphs=graphs,
         )  # fmt: skip
+        if query_keys is None:
+            return self._answer(options, recipe, columns, now)
         named = read_columns(self._facts, columns)
-        keys = None
-        if query_keys is not None:
-            keys = read_query_keys(query_keys, (*self._facts.schema.cell_columns, *named))
-        if recipe is not None:
-            hits = recall_by_recipe(
-                self._facts, state, self._device, options, recipe, columns=named, now=now
-            )
-        else:
-            hits = run_recall(self._facts, state, self._device, options, columns=named, now=now)
-        if keys is not None:
-            hits._name_queries(keys)
+        keys = read_query_keys(query_keys, (*self._facts.schema.cell_columns, *named))
+        hits = self._answer(options, recipe, named, now)
+        hits._name_queries(keys)
         return hits
+
+    def _answer(
+        self, options: Options, recipe: object, columns: Sequence[str], now: datetime | None
+    ) -> Hits:
+        facts, state, device = self._facts, self._state, self._device
+        if recipe is None:
+            return run_recall(facts, state, device, options, columns=columns, now=now)
+        return recall_by_recipe(facts, state, device, options, recipe, columns=columns, now=now)
 
     def recall_one(
         self,
@@ -198,16 +199,17 @@ class Asking:
         session, expansion, graphs, recipe, columns, now
             As in :meth:`recall`, errors too.
         """
+        scope = scope_entries(self._facts.cell_types, scope)
         check_no_list(scope)
-        # Candidates of another type are refused by recall.
+        # Candidates of another type are refused where they are read.
         lists = batch_of_one(candidates) if isinstance(candidates, Mapping) else candidates
-        return self.recall(
+        options = Options(
             text=batch_of_one(text), vectors=batch_of_one(vector), scope=scope, filter=filter,
             limit=limit, offset=offset, depth=depth, fusion=fusion, min_score=min_score,
             min_fused=min_fused, bm25=bm25, normalize=normalize, arms=arms, candidates=lists,
-            shaping=shaping, session=session, expansion=expansion, graphs=graphs, recipe=recipe,
-            columns=columns, now=now,
-        )[0]  # fmt: skip
+            shaping=shaping, session=session, expansion=expansion, graphs=graphs,
+        )  # fmt: skip
+        return self._answer(options, recipe, columns, now)[0]
 
     def get(
         self, keys: Sequence[object], *, scope: object = None, columns: Sequence[str] = ()
