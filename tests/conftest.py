@@ -40,6 +40,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--fuzz-seconds", type=float, metavar="S", help="how long tests/fuzz draws cases"
     )
+    parser.addoption(
+        "--update-screens",
+        action="store_true",
+        help="write what commands show into tests/cli/screens, instead of comparing it",
+    )
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -51,7 +51,7 @@ def export(
             history=history,
         )  # fmt: skip
     only = "" if everyone or user is not None else " (the anonymous ones; --everyone for all)"
-    say(f"{n_lines:,} lines{only}")
+    say(f"{n_lines:,} line{'' if n_lines == 1 else 's'}{only}")
     if as_json:
         print_json({"lines": n_lines})
 

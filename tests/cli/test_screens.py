@@ -1,0 +1,287 @@
+"""What every command shows at 80 and 120 columns is kept in ``screens``, a file per command.
+
+A file has the help of its command and what a few calls write: a line ``$ ...`` is the call, what
+follows is stdout, then stderr behind ``2> ``, then the exit code if it is not 0. Durations, rates,
+threads, sizes on the disk and times of writing are shown as zeros, and nothing else is changed.
+
+After a change that is meant, ``pytest tests/cli/test_screens.py --update-screens`` writes the files
+anew; read what git says of them. A new command fails until ``SCREENS`` has calls of it.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("typer", reason="the extra [cli] is not installed")
+pytest.importorskip("rich", reason="the extra [cli] is not installed")
+
+import typer
+
+from hyrecall import _core
+from hyrecall.cli.app import app
+from hyrecall.text_tables import width_of
+from retrieval_set import small_set, write_folder
+
+SCREENS_FOLDER = Path(__file__).parent / "screens"
+WIDTHS = (80, 120)
+
+INDEX = (
+    "index notes.parquet -o notes.index --key id --cell tenant --text body=title+text "
+    "--vector embedding --attribute stars --analyzer snowball:english --stopwords english"
+)
+STORE = (
+    "remember 'Deploys run on Friday at noon; whoever deploys reads the checklist first, and "
+    "writes the version that was deployed into the calendar, so that nobody has to ask later on "
+    "which build the customers see and what the last migration of the database was. The "
+    "on-call engineer may stop a deploy.' --user ann --tag ci --at 2026-06-01T12:00",
+    "remember 'Postgres replication is asynchronous' --user ann --id db-1 --at 2026-06-02T12:00",
+    "remember 'lunch was great' --user ann --kind note --id m3 --session s1 --at 2026-06-03T12:00",
+    "remember 'bob keeps the passwords' --user bob --id m4 --at 2026-06-04T12:00",
+)
+FIRST = "ep_0123456789abcdef0123456789abcdef"  # the id of the first memory
+
+
+@dataclass(frozen=True)
+class Screen:
+    """Calls of a command, after others whose replies are not shown.
+
+    Attributes
+    ----------
+    calls : tuple of str
+    before : tuple of str
+    needs : tuple of str
+        Packages that bring extras.
+    holds_data : bool
+        Whether stdout is JSON lines or files, which are never wrapped.
+    """
+
+    calls: tuple[str, ...]
+    before: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    holds_data: bool = False
+
+
+def of_store(*calls: str, holds_data: bool = False) -> Screen:
+    return Screen(calls, STORE, ("apsw",), holds_data)
+
+
+SCREENS = {
+    "index": Screen((INDEX, INDEX, f"{INDEX} --replace", "index notes.txt -o n --key id")),
+    "recall": Screen(
+        (
+            "recall notes.index 'deploying databases' --scope acme",
+            "recall notes.index deploys --scope acme --vector '[1,0,0,0]' --fusion rrf --limit 2 "
+            "--explain",
+            "recall notes.index deploys --scope acme --scope bolt --vector '[1,0,0,0]' "
+            "--fusion sum:body=0.7,embedding=0.3 --normalize --limit 1 --explain",
+            "recall notes.index deploys --scope nobody",
+            "recall notes.index deploys",
+            "recall nothing.index deploys --scope acme",
+            "recall notes.index deploys --scope acme --user ann",
+            "recall",
+        ),
+        (INDEX,),
+    ),
+    "recall of a store": of_store(
+        "recall 'when do we deploy' --user ann",
+        "recall replication --user ann --limit 1 --explain",
+        "recall --user ann --recipe hypergraph '^lunch' --force-regex",
+        "recall lunch",
+        "recall lunch --user ann --recipe none",
+        "recall lunch --user ann --since yesterday",
+    ),
+    "batch": Screen(
+        (
+            "batch notes.index queries.jsonl -o hits.parquet --query-text q --query-scope tenant",
+            "batch notes.index queries.jsonl -o hits.csv --query-text no --query-scope tenant",
+        ),
+        (INDEX,),
+    ),
+    "info": Screen(("info notes.index", "info --devices", "info"), (INDEX,)),
+    "demo": Screen(("demo --limit 2",)),
+    "eval": Screen(
+        ("eval small", "eval small -r bm25 -r dense --diff 2", "eval small -r none"),
+        needs=("ir_measures", "scipy"),
+    ),
+    "tune": Screen(("tune small",), needs=("ir_measures", "scipy")),
+    "remember": of_store(
+        "remember 'oak is a tree' --user ann --id t1",
+        "remember 'oak is a tree' --user ann --id t1 --json",
+        "remember 'oak is a tree' --importance 11",
+    ),
+    "forget": of_store(
+        f"forget {FIRST} --user ann",
+        "forget db-1 m3 --user ann --reason 'no longer so'",
+        "forget --session s1 --user ann",
+        "forget --session s1 --user ann --yes",
+        "forget no-such --user ann --json",
+    ),
+    "reembed": of_store("reembed"),
+    "export": of_store("export --user ann", "export", "export --everyone -o all.jsonl --json",
+                       holds_data=True),
+    "import": Screen(
+        ("import all.jsonl --path other.mem", "import all.jsonl --path other.mem",
+         "import notes.parquet --path other.mem", "import none.jsonl"),
+        (*STORE, "export --everyone -o all.jsonl"), ("apsw",),
+    ),
+    "doctor": of_store("doctor", "doctor --full --rescue x --repair", "doctor --path none.mem"),
+    "compact": of_store("compact"),
+    "browse ls": of_store("browse ls --user ann", "browse ls /memories/note --user ann"),
+    "browse cat": of_store("browse cat /index.md --user ann", "browse cat /none --user ann",
+                           holds_data=True),
+    "browse grep": of_store("browse grep replication --user ann", "browse grep '(' --regex",
+                            holds_data=True),
+    "browse find": of_store("browse find '*db*' --user ann"),
+    "config set": Screen(("config set weight_recency 2.0", "config set weight_recency much",
+                          "config set no 1")),
+    "config get": Screen(("config get recipe", "config get no"), ("config set recipe loom",)),
+    "config unset": Screen(("config unset recipe",), ("config set recipe loom",)),
+    "config list": Screen(("config list", "config list --json"), ("config set recipe loom",)),
+    "config path": Screen(("config path",)),
+    "browse": Screen(("browse",)),
+    "config": Screen(("config",)),
+    "hyrecall": Screen(("", "no-such-command", "forget --no-such-option")),
+}  # fmt: skip
+
+
+def commands(group: Any, *path: str) -> Iterator[str]:
+    yield " ".join(path) or "hyrecall"
+    for name, one in getattr(group, "commands", {}).items():
+        yield from commands(one, *path, name)
+
+
+COMMANDS = set(commands(typer.main.get_command(app)))
+
+
+@pytest.fixture
+def world(
+    run: Callable[..., SimpleNamespace], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A folder with a corpus, queries and a retrieval set; every draw and device is fixed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HYRECALL_PATH", "agent.mem")
+    monkeypatch.setenv("HYRECALL_CONFIG", "config.json")
+    monkeypatch.setenv("HYRECALL_EMBED_DISABLE", "1")
+    monkeypatch.setenv("HYRECALL_ISA", "scalar")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    monkeypatch.setattr("hyrecall.embed.static._PACKAGE", "no_such_package")
+    drawn = SimpleNamespace(token_hex=lambda n_bytes: FIRST[3 : 3 + 2 * n_bytes])
+    monkeypatch.setattr("hyrecall.memory.types.secrets", drawn)
+    monkeypatch.setattr(
+        _core.device,
+        "describe",
+        lambda _: {
+            "has_library": True, "driver_version": 13000, "runtime_version": 13000, "problem": "",
+            "devices": [("NVIDIA H100 80GB HBM3", 9, 0, 80 * 2**30, 132),
+                        ("Quadro T4", 7, 5, 2**34, 40)],
+        },
+    )  # fmt: skip
+    write_corpus(tmp_path)
+    return tmp_path
+
+
+def write_corpus(folder: Path) -> None:
+    texts = [
+        ("Release", "Deploys run on Friday at noon, after the database has been copied."),
+        ("Release", "We deployed twice in May; the second deploy was rolled back within an hour, "
+         "because the migration of the largest table took longer than the window that had been "
+         "agreed with the customers, and replicas fell behind by more than ten minutes."),
+        ("Tea", "Green tea is in the kitchen."),
+        ("数据库", "数据库在五月迁移，备份已经完成。"),
+        ("Plan", "The database of jobs moves to another host."),
+    ]  # fmt: skip
+    table = {
+        "id": [f"note-{at:032d}" for at in range(len(texts))],
+        "tenant": ["acme", "acme", "acme", "acme", "bolt"],
+        "title": [title for title, _ in texts],
+        "text": [text for _, text in texts],
+        "stars": [5, 4, 3, 2, 1],
+        "embedding": pa.array(
+            [[1, 0, 0, 0], [0.8, 0.6, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]],
+            pa.list_(pa.float32(), 4),
+        ),
+    }
+    pq.write_table(pa.table(table), folder / "notes.parquet")
+    asked = [{"q": "deploy", "tenant": "acme"}, {"q": "jobs", "tenant": "bolt"}]
+    (folder / "queries.jsonl").write_text("".join(json.dumps(one) + "\n" for one in asked))
+    write_folder(small_set(), folder / "small")
+
+
+def normal(text: str) -> str:
+    """Show what differs from run to run as zeros of the same width."""
+
+    def zeros(match: re.Match[str]) -> str:
+        return re.sub(r"\d", "0", match[0])
+
+    text = re.sub(r"\d+\.\d+ (s|ms)\b|\d+ threads|[\d,.]+ queries/s", zeros, text)
+    text = re.sub(r"snapshot bytes\s+[\d,]+|[\d,]+ bytes before, [\d,]+ after", zeros, text)
+    text = re.sub(r"[\d.]+ MiB", zeros, text)
+    return re.sub(r"(?!2026-06)\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?", zeros, text)
+
+
+def shown(run: Callable[..., SimpleNamespace], call: str) -> str:
+    reply = run(*shlex.split(call))
+    lines = [f"$ hyrecall {call}".rstrip(), *normal(reply.out).splitlines()]
+    lines += [f"2> {line}".rstrip() for line in normal(reply.err).splitlines()]
+    return "\n".join(lines + ([f"exit code {reply.code}"] if reply.code else [])) + "\n"
+
+
+def heading(width: int) -> str:
+    return f"{'=' * 20} {width} columns {'=' * 20}\n"
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_screens_are_as_they_are_kept(
+    run: Callable[..., SimpleNamespace],
+    world: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    name: str,
+) -> None:
+    screen, made = SCREENS[name], ""
+    for package in screen.needs:
+        pytest.importorskip(package, reason=f"an extra with {package} is not installed")
+    for width in WIDTHS:
+        here = world / str(width)
+        here.mkdir()
+        for file in ("notes.parquet", "queries.jsonl", "small"):
+            (here / file).symlink_to(world / file)
+        monkeypatch.chdir(here)
+        monkeypatch.setenv("COLUMNS", str(width))
+        for call in screen.before:
+            assert run(*shlex.split(call)).code == 0, call
+        helped = [] if name not in COMMANDS else [f"{name} --help".removeprefix("hyrecall ")]
+        made += heading(width) + "\n".join(shown(run, call) for call in [*helped, *screen.calls])
+    path = SCREENS_FOLDER / f"{name.replace(' ', '_')}.txt"
+    if request.config.getoption("--update-screens"):
+        path.write_text(made)
+    assert path.read_text() == made
+
+
+def test_every_command_has_screens() -> None:
+    assert set(SCREENS) >= COMMANDS
+    files = {path.stem for path in SCREENS_FOLDER.iterdir()}
+    assert files == {name.replace(" ", "_") for name in SCREENS}
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_no_line_of_a_screen_is_wider_than_its_width(name: str) -> None:
+    text = (SCREENS_FOLDER / f"{name.replace(' ', '_')}.txt").read_text()
+    _, *sections = re.split(r"=+ (\d+) columns =+\n", text)
+    assert sections[::2] == [str(width) for width in WIDTHS]
+    for width, section in zip(WIDTHS, sections[1::2], strict=True):
+        replies = re.split(r"^\$ hyrecall (.*)\n", section, flags=re.MULTILINE)[1:]
+        for call, reply in zip(replies[::2], replies[1::2], strict=True):
+            if "--json" in call or (SCREENS[name].holds_data and "--help" not in call):
+                continue
+            lines = [one for one in reply.splitlines() if not one.startswith("2> ")]
+            assert [line for line in lines if width_of(line) > width] == [], call
