@@ -73,7 +73,8 @@ Data: TypeAlias = Annotated[
     ),
 ]
 Qrels: TypeAlias = Annotated[
-    str | None, typer.Option("--qrels", metavar="FILE", help="Other judgements, from the folder.")
+    str | None,
+    typer.Option("--qrels", metavar="FILE", help="Judgements of the folder other than qrels.tsv."),
 ]
 AnalyzerName: TypeAlias = Annotated[
     str | None,
@@ -85,7 +86,7 @@ AnalyzerName: TypeAlias = Annotated[
     ),
 ]
 Markdown: TypeAlias = Annotated[
-    bool, typer.Option("--markdown", help="Tables of Markdown, as wide as they are.")
+    bool, typer.Option("--markdown", help="Write tables of Markdown, as wide as they are.")
 ]
 Stopwords: TypeAlias = Annotated[
     str | None,
@@ -117,14 +118,17 @@ def evaluate(
         typer.Option(
             "--against",
             metavar="FILE",
-            help=f"A baseline: exit code 1 where {', '.join(GATE)} fell by more than 0.02 with "
-            "p < 0.01, or by more than 0.04.",
+            help=f"Compare with this baseline: exit code 1 where {', '.join(GATE)} fell by more "
+            "than 0.02 with p < 0.01, or by more than 0.04.",
         ),
     ] = None,
     write_to: Annotated[
-        Path | None, typer.Option("--write-baseline", metavar="FILE", help="Write one.")
+        Path | None,
+        typer.Option("--write-baseline", metavar="FILE", help="Write a baseline of this run."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, every bit.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write one JSON object, with every bit.")
+    ] = False,
     markdown: Markdown = False,
     plot: Annotated[
         Path | None,
@@ -138,7 +142,7 @@ def evaluate(
     stopwords: Stopwords = None,
     bm25: Bm25 = None,
     split: Annotated[
-        str | None, typer.Option("--split", metavar="even|odd", help="One half of the queries.")
+        str | None, typer.Option("--split", metavar="even|odd", help="Ask one half of the queries.")
     ] = None,
     qrels: Qrels = None,
     embedder: EmbedderName = None,

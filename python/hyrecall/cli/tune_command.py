@@ -32,10 +32,12 @@ _ASKED = ("rrf",)  # what is tuned joins words and vectors
 
 def tune(
     data: Data,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, every bit.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write one JSON object, with every bit.")
+    ] = False,
     markdown: Markdown = False,
     measure: Annotated[
-        str, typer.Option("--measure", metavar="NAME", help="What to choose by.")
+        str, typer.Option("--measure", metavar="NAME", help="The measure to choose by.")
     ] = "nDCG@10",
     analyzer: AnalyzerName = None,
     stopwords: Stopwords = None,
