@@ -1,6 +1,7 @@
 """What an analyzer calls in Python: token functions, stemmers, tokenizers, whole-text callables."""
 
 import os
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 NATIVE_PRESETS = ("word", "unicode", "unicode61", "porter")
 SNOWBALL = "snowball:"
+UNICODE_STEMS = "unicode:"
 
 Batch = Callable[[list[str]], Sequence[Sequence[str]]]
 
@@ -94,21 +96,52 @@ def take_stopwords(stopwords: str | Iterable[str] | None) -> str | tuple[str, ..
     return words
 
 
-def stemmer(name: str) -> Batch | None:
-    """The stemmer that `name` asks for, or None; refuse unknown names."""
-    if not name.startswith(SNOWBALL):
-        if name not in NATIVE_PRESETS:
-            known = ", ".join(NATIVE_PRESETS) + ", snowball:<language>"
-            raise error(OptionError, "name", f"one of {known}", repr(name))
-        return None
+def read_preset(name: str) -> tuple[str, Batch | None]:
+    """Return the native preset that a name stands for, and its stemmer; refuse unknown names."""
+    for prefix, preset in ((SNOWBALL, "word_marks"), (UNICODE_STEMS, "unicode")):
+        if name.startswith(prefix):
+            stem = _stemmer(prefix, name.removeprefix(prefix))
+            return preset, stem if prefix == SNOWBALL else _of_words(stem)
+    if name not in NATIVE_PRESETS:
+        known = ", ".join(NATIVE_PRESETS) + ", unicode:<language>, snowball:<language>"
+        raise error(OptionError, "name", f"one of {known}", repr(name))
+    return name, None
+
+
+def has_stemmer(name: str) -> bool:
+    """Say whether the preset stems."""
+    return name.startswith((SNOWBALL, UNICODE_STEMS))
+
+
+def _stemmer(prefix: str, language: str) -> Batch:
+    """Load the Snowball stemmer of a language."""
     import Stemmer
 
-    language = name.removeprefix(SNOWBALL)
     if language not in Stemmer.algorithms():
         known = ", ".join(Stemmer.algorithms())
-        raise error(OptionError, "name", f"snowball: and one of {known}", repr(name))
+        raise error(OptionError, "name", f"{prefix} and one of {known}", repr(prefix + language))
     stem_words = Stemmer.Stemmer(language, 0).stemWords  # no cache of its own: the analyzer has one
     return lambda words: [[stem] for stem in stem_words(words)]
+
+
+def _of_words(stem: Batch) -> Batch:
+    """Stem tokens of letters and marks alone: identifiers and numbers stay as they are."""
+
+    def call(tokens: list[str]) -> Sequence[Sequence[str]]:
+        are_words = [_is_word(token) for token in tokens]
+        stems = iter(
+            stem([token for token, is_word in zip(tokens, are_words, strict=True) if is_word])
+        )
+        return [
+            next(stems) if is_word else [token]
+            for token, is_word in zip(tokens, are_words, strict=True)
+        ]
+
+    return call
+
+
+def _is_word(token: str) -> bool:
+    return token.isalpha() or all(unicodedata.category(one)[0] in "LM" for one in token)
 
 
 def batched(stems: Batch | None, token_function: TokenFunction | None) -> Batch | None:

@@ -11,13 +11,13 @@ import xxhash
 
 from hyrecall import _core
 from hyrecall._text_functions import (
-    SNOWBALL,
     TextFunction,
     TokenFunction,
     batched,
     check_named,
+    has_stemmer,
     load_tokenizer,
-    stemmer,
+    read_preset,
     take_stopwords,
 )
 from hyrecall.errors import OptionError, error
@@ -74,6 +74,10 @@ class Analyzer:
             The tokens of SQLite FTS5's ``unicode61 remove_diacritics 2``.
         ``porter``
             The tokens of FTS5's ``porter unicode61`` (where remove_diacritics is 1).
+        ``unicode:<language>``
+            The words of ``unicode``, then PyStemmer's stemmer of that language on words of letters
+            alone: ``invoices`` is ``invoic``, ``INV-2026-0042`` stays whole and split. The English
+            stemmer leaves words of other scripts as they are.
         ``snowball:<language>``
             Words as in ``word``, but with combining marks inside them, then PyStemmer's
             stemmer of that language.
@@ -125,6 +129,8 @@ class Analyzer:
     --------
     >>> Analyzer().explain("Crème brûlée, CVE-2024-1234")
     ('creme'@0, 'brulee'@1, 'cve-2024-1234'@2, 'cve'@2, '2024'@3, '1234'@4)
+    >>> Analyzer("unicode:english").explain("Deploys: settings.v2s")
+    ('deploy'@0, 'settings.v2s'@1, 'set'@1, 'v2s'@2)
     >>> Analyzer("snowball:english", stopwords="english").explain("the running of the bulls")
     ('run'@1, 'bull'@4)
     >>> Analyzer().explain("東京都", role="query")
@@ -157,7 +163,7 @@ class Analyzer:
             raise error(
                 OptionError, "token_function", "hyrecall.TokenFunction", repr(token_function)
             )
-        stems = stemmer(name)
+        preset, stems = read_preset(name)
         put = functools.partial(object.__setattr__, self)
         put("name", name)
         put("_stopwords", take_stopwords(stopwords))
@@ -165,7 +171,7 @@ class Analyzer:
         put("_text", None)
         put("_hash", None)
         native = _core.Analyzer(
-            "word_marks" if stems else name,
+            preset,
             stopwords=list(self._stopword_list()),
             token_function=batched(stems, token_function),
         )
@@ -267,7 +273,7 @@ class Analyzer:
         if self._text is None:
             identity["stopwords"] = sorted(set(self._stopword_list()))
             identity["text_version"] = _core.text_version()
-            if self.name.startswith(SNOWBALL):
+            if has_stemmer(self.name):
                 import Stemmer
 
                 identity["stemmer"] = Stemmer.version()

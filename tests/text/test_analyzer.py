@@ -49,11 +49,44 @@ def test_snowball_stems_lower_cased_words(language: str) -> None:
     assert [t for t, _ in pairs(Analyzer(f"snowball:{language}"), text)] == stems
 
 
+@pytest.mark.parametrize("language", ["english", "german", "hindi", "russian"])
+def test_unicode_with_a_language_stems_the_words_of_unicode(language: str) -> None:
+    text = "Deploys of invoices, Häuser книги किताबें"
+    stem = Stemmer.Stemmer(language).stemWord
+    assert pairs(Analyzer(f"unicode:{language}"), text) == [
+        (stem(term), at) for term, at in pairs(Analyzer("unicode"), text)
+    ]
+
+
+def test_unicode_with_a_language_leaves_identifiers_and_numbers_as_they_are() -> None:
+    text = "INV-2026-0042s settings.py ann@teams.org v2s C++ node_names 2026 3.14159"
+    plain, stemmed = (pairs(Analyzer(name), text) for name in ("unicode", "unicode:english"))
+    changed = {(one, other) for one, other in zip(plain, stemmed, strict=True) if one != other}
+    words = {one: other for (one, _), (other, _) in changed}
+    assert words == {"settings": "set", "teams": "team", "names": "name"}
+    assert "settings.py" in {term for term, _ in stemmed}
+
+
+def test_the_english_stemmer_leaves_words_of_other_scripts_as_they_are() -> None:
+    texts = [
+        "книги оплачены", "τα τιμολόγια πληρώθηκαν", "الفواتير مدفوعة",
+        "החשבוניות שולמו", "चालान का भुगतान किया गया", "請求書が支払われました",
+        "송장이 지불되었습니다", "ใบแจ้งหนี้ถูกชำระแล้ว", "හෂ්ටි", "ინვოისები",
+    ]  # fmt: skip
+    for text in texts:
+        for role in ("document", "query"):
+            plain = Analyzer("unicode").explain(text, role=role)
+            assert Analyzer("unicode:english").explain(text, role=role) == plain
+            assert plain
+
+
 def test_the_english_list_is_the_classic_one() -> None:
     assert len(ENGLISH_STOPWORDS) == len(set(ENGLISH_STOPWORDS)) == 33
 
 
-@pytest.mark.parametrize("name", ["word", "unicode", "unicode61", "snowball:english"])
+@pytest.mark.parametrize(
+    "name", ["word", "unicode", "unicode61", "unicode:english", "snowball:english"]
+)
 def test_a_removed_stop_word_keeps_its_position_and_does_not_count(name: str) -> None:
     analyzer = Analyzer(name, stopwords="english")
     assert pairs(analyzer, "The cat AND the dog") == [("cat", 1), ("dog", 4)]
@@ -160,6 +193,7 @@ def test_every_part_of_an_analyzer_changes_its_hash(monkeypatch: pytest.MonkeyPa
         Analyzer.from_callable(split_dashes, name="f", version="2"),
         Analyzer.from_callable(split_dashes, name="unicode", version="1"),
         Analyzer.from_tokenizer(small_tokenizer()), Analyzer.from_tokenizer(other),
+        Analyzer("unicode:english"), Analyzer("unicode:porter"),
     ]  # fmt: skip
     hashes = [a.hash for a in made]
     assert all(re.fullmatch("[0-9a-f]{16}", h) for h in hashes)
@@ -170,6 +204,7 @@ def test_every_part_of_an_analyzer_changes_its_hash(monkeypatch: pytest.MonkeyPa
     with monkeypatch.context() as patch:
         patch.setattr(Stemmer, "version", lambda: "another")
         assert Analyzer("snowball:english").hash != hashes[4]
+        assert Analyzer("unicode:english").hash != hashes[-2]
         assert Analyzer().hash == hashes[0]
 
 
@@ -187,6 +222,7 @@ def test_an_analyzer_is_made_again_from_its_stored_form() -> None:
         (Analyzer(), None),
         (Analyzer("snowball:german", stopwords=["und", "der"]), None),
         (Analyzer("word", stopwords="english"), None),
+        (Analyzer("unicode:english", stopwords="english"), None),
         (Analyzer("porter", token_function=function), split_dashes),
         (Analyzer.from_callable(split_dashes, name="f", version="1"), split_dashes),
         (Analyzer.from_tokenizer(small_tokenizer()), None),
@@ -221,6 +257,8 @@ def test_options_that_are_not_understood_are_refused() -> None:
             Analyzer(name)
     with pytest.raises(OptionError, match="name: expected snowball: and one of arabic, "):
         Analyzer("snowball:klingon")
+    with pytest.raises(OptionError, match="name: expected unicode: and one of arabic, "):
+        Analyzer("unicode:klingon")
     with pytest.raises(OptionError, match="name: expected a str"):
         Analyzer(7)  # type: ignore[arg-type]
     for words in ("german", b"a", 3, [1], ["a", None]):

@@ -184,7 +184,9 @@ def test_the_table_tells_a_wrong_fts5_tokenizer(name: str, wrong: str, table, as
     assert ask(Analyzer(name).native, table) != fts5_terms(wrong, table)
 
 
-@pytest.mark.parametrize("name", ["word", "unicode", "unicode61", "porter", "snowball:english"])
+@pytest.mark.parametrize(
+    "name", ["word", "unicode", "unicode61", "porter", "snowball:english", "unicode:english"]
+)
 @given(data=st.binary(max_size=60))
 def test_bytes_that_are_not_utf8_read_as_replacement_characters(
     name: str, ask, data: bytes
@@ -212,7 +214,7 @@ def test_a_lone_surrogate_separates_words(ask) -> None:
 
 
 def test_texts_of_a_batch_do_not_touch(table, ask) -> None:
-    for name in ("word", "unicode", "unicode61", "porter", "snowball:german"):
+    for name in ("word", "unicode", "unicode61", "porter", "snowball:german", "unicode:german"):
         native = Analyzer(name).native
         assert ask(native, table) == [ask(native, [text])[0] for text in table]
 

@@ -102,8 +102,8 @@ def index(
             "--analyzer",
             metavar="[ARM=]NAME",
             show_default="unicode",
-            help="How texts become words: unicode, word, unicode61, porter, snowball:LANGUAGE, or "
-            "a tokenizer's .json.",
+            help="How texts become words: unicode, unicode:LANGUAGE (stems words), word, "
+            "unicode61, porter, snowball:LANGUAGE, or a tokenizer's .json.",
         ),
     ] = None,
     stopwords: Annotated[
