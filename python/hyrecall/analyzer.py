@@ -76,8 +76,7 @@ class Analyzer:
             The tokens of FTS5's ``porter unicode61`` (where remove_diacritics is 1).
         ``unicode:<language>``
             The words of ``unicode``, then PyStemmer's stemmer of that language on words of letters
-            alone: ``invoices`` is ``invoic``, ``INV-2026-0042`` stays whole and split. The English
-            stemmer leaves words of other scripts as they are.
+            alone: not on identifiers or numbers. English leaves words of other scripts as they are.
         ``snowball:<language>``
             Words as in ``word``, but with combining marks inside them, then PyStemmer's
             stemmer of that language.
@@ -160,9 +159,8 @@ class Analyzer:
         if not isinstance(name, str):
             raise error(OptionError, "name", "a str", repr(name))
         if token_function is not None and not isinstance(token_function, TokenFunction):
-            raise error(
-                OptionError, "token_function", "hyrecall.TokenFunction", repr(token_function)
-            )
+            wish = "hyrecall.TokenFunction"
+            raise error(OptionError, "token_function", wish, repr(token_function))
         preset, stems = read_preset(name)
         put = functools.partial(object.__setattr__, self)
         put("name", name)
@@ -170,12 +168,9 @@ class Analyzer:
         put("_token_function", token_function)
         put("_text", None)
         put("_hash", None)
-        native = _core.Analyzer(
-            preset,
-            stopwords=list(self._stopword_list()),
-            token_function=batched(stems, token_function),
-        )
-        put("_native", native)
+        function = batched(stems, token_function)
+        words = list(self._stopword_list())
+        put("_native", _core.Analyzer(preset, stopwords=words, token_function=function))
 
     _stopwords: str | tuple[str, ...] | None
     _token_function: TokenFunction | None
@@ -255,6 +250,11 @@ class Analyzer:
     def token_function(self) -> TokenFunction | None:
         """The callable on top of the preset."""
         return self._token_function
+
+    @property
+    def has_callable(self) -> bool:
+        """Whether it calls a function, which must be passed again when an index is opened."""
+        return self._function() is not None
 
     @property
     def hash(self) -> str:
@@ -340,9 +340,8 @@ class Analyzer:
         """
         kind = stored.get("kind")
         if kind not in ("preset", "callable", "tokenizer"):
-            raise error(
-                OptionError, "stored", "kind 'preset', 'callable' or 'tokenizer'", repr(kind)
-            )
+            wish = "kind 'preset', 'callable' or 'tokenizer'"
+            raise error(OptionError, "stored", wish, repr(kind))
         named = stored if kind == "callable" else stored.get("token_function")
         if named is not None and function is None:
             wanted = f"the callable {named['name']!r} version {named['version']!r}"

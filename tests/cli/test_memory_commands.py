@@ -139,7 +139,8 @@ def test_times_and_sessions_narrow(run: Run, filled: Path) -> None:
         reply = run("recall", "replication", "--user", "ann", "--json", *arguments)
         return {match["episode"]["id"] for match in reply.data["matches"]}
 
-    assert ids("--since", "2026-06-02T12:00:00") == {"m1", "m2"}
+    assert ids("--since", "2026-06-01T12:00:00") == {"m0", "m2"}
+    assert ids("--since", "2026-06-03T12:00:00") == {"m2"}
     assert ids("--until", "2026-06-01T12:00:00") == {"m0"}
     assert ids("--session", "s2") == {"m2"}
 
@@ -158,9 +159,9 @@ def test_touch_counts_an_access_and_needs_to_be_asked_for(run: Run, filled: Path
         with opened(filled) as memory, memory._store.database.reading() as connection:
             return int(connection.execute("SELECT sum(access_count) FROM documents").get)
 
-    assert run("recall", "lunch", "--user", "ann").code == 0
+    assert run("recall", "replication", "--user", "ann").code == 0
     assert counted() == 0
-    assert run("recall", "lunch", "--user", "ann", "--limit", 2, "--touch").code == 0
+    assert run("recall", "replication", "--user", "ann", "--limit", 2, "--touch").code == 0
     assert counted() == 2
 
 

@@ -17,6 +17,7 @@ from hyrecall.errors import DTypeError, OptionError
 GOOD: dict[str, tuple[Any, Any]] = {
     "path": ("/data/agent.mem", "/data/agent.mem"),
     "recipe": ("hebb", "hebb"),
+    "analyzer": ("unicode:german", "unicode:german"),
     "embedder": ("off", "off"),
     "embedding_url": ("http://localhost:1/v1", "http://localhost:1/v1"),
     "embedding_model": ("small", "small"),
@@ -28,6 +29,7 @@ GOOD: dict[str, tuple[Any, Any]] = {
 }
 BAD: list[tuple[str, Any]] = [
     ("path", " "), ("path", "a\nb"), ("path", 5), ("recipe", "lum"), ("recipe", None),
+    ("analyzer", "unicode62"), ("analyzer", "snowball:klingon"), ("analyzer", 5), ("analyzer", ""),
     ("embedder", "stattic"), ("embedder", "ftp://h"), ("embedder", True),
     ("embedding_url", "localhost"), ("embedding_url", "http://u:p@h"), ("embedding_model", ""),
     ("embed_timeout", "3"), ("embed_timeout", "0s"), ("embed_timeout", "-1s"), ("embed_timeout", 3),

@@ -13,7 +13,7 @@ from hyrecall import recipes
 from hyrecall.errors import OptionError
 from hyrecall.memory import layout as layouts
 from hyrecall.memory.database import Database
-from hyrecall.memory.layout import Layout, layout_of
+from hyrecall.memory.layout import ANALYZER, Layout, layout_of, serves
 from memory.small_store import DIM, NOW, cell, episode, link, rebuilt, remember, vector
 
 ALL = [
@@ -64,13 +64,25 @@ def test_every_recipe_recalls_from_the_index_of_its_layout(
 
 
 def test_recipes_that_read_the_same_share_a_layout() -> None:
-    made = [layout_of(one) for one in (recipes.loom, recipes.default, recipes.honeycomb)]
+    made = [layout_of(one) for one in (recipes.default, recipes.honeycomb)]
+    made.append(layout_of(recipes.loom, hr.Analyzer(ANALYZER)))
     assert len({one.hash for one in made}) == 1
     others = [layout_of(one) for one in (recipes.loom, recipes.hebb, recipes.l0)]
     others.append(layout_of(recipes.hypergraph))
     assert len({one.hash for one in others}) == 4
     assert layout_of(recipes.hypergraph_regex) == layout_of(recipes.hypergraph)
-    assert layout_of(recipes.loom.replace(name="mine")) == layout_of(recipes.loom)
+    assert layout_of(recipes.loom.replace(depth=7)) == layout_of(recipes.loom)
+    assert layout_of(recipes.loom.replace(name="mine")) == layout_of(recipes.default)
+
+
+def test_a_recipe_that_states_no_analyzer_is_served_by_any() -> None:
+    layout = layout_of(recipes.default, hr.Analyzer("snowball:german"))
+    stating = recipes.default.replace(analyzer="snowball:german")
+    for recipe in (recipes.loom, recipes.default, recipes.honeycomb, stating):
+        assert serves(layout, recipe), recipe.name
+    for recipe in (recipes.hebb, recipes.l0, recipes.hypergraph):
+        assert not serves(layout, recipe), recipe.name
+    assert not serves(layout, recipes.default.replace(analyzer="word"))
 
 
 def test_a_recipe_that_reads_what_no_memory_has_is_refused() -> None:
@@ -82,12 +94,13 @@ def test_a_recipe_that_reads_what_no_memory_has_is_refused() -> None:
 def test_whatever_makes_other_rows_makes_another_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = Layout()
     changed = [
-        Layout(analyzer="porter"),
+        Layout(analyzer=hr.Analyzer("porter")),
+        Layout(analyzer=hr.Analyzer(ANALYZER, stopwords="english")),
         Layout(texts=("output",)),
         Layout(stored=("row",)),
         Layout(key="key"),
     ]
-    assert len({plain.hash, *(one.hash for one in changed)}) == 5
+    assert len({plain.hash, *(one.hash for one in changed)}) == 6
     monkeypatch.setattr(layouts, "_REVISION", 2)
     assert Layout().hash != plain.hash
 

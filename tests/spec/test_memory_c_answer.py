@@ -157,7 +157,7 @@ def test_C18_edges_of_others_are_not_returned() -> None:
 
 def test_C19_tiers_keep_every_arm_where_the_fallback_ran() -> None:
     with graph_store(embedder=None) as memory:
-        answer = hm_recall(memory, "okens expir", user_id="alice")
+        answer = hm_recall(memory, "okens expi", user_id="alice")
         assert [one["key"] for one in answer["results"]] == ["jwt"]
         assert answer["metadata"]["tiers"] == {"text": 0, "edges": 0, "regex": 1}
 

@@ -32,16 +32,17 @@ VECTORS = (
 
 
 @contextmanager
-def invoices(recipe: Recipe) -> Iterator[MemorySync]:
+def invoices(recipe: Recipe, analyzer: str | None = None) -> Iterator[MemorySync]:
     """A store in which the target is row e80."""
-    with open_store(recipe=recipe, embedder=FixedEmbedder(VECTORS)) as memory:
+    by = FixedEmbedder(VECTORS)
+    with open_store(recipe=recipe, analyzer=analyzer, embedder=by) as memory:
         memory.remember_batch([episode(at, text) for at, text in enumerate(TEXTS)])
         memory.pin("e0", user_id="alice")
         yield memory
 
 
-def check_target_leads(recipe: Recipe) -> None:
-    with invoices(recipe) as memory:
+def check_target_leads(recipe: Recipe, analyzer: str | None = None) -> None:
+    with invoices(recipe, analyzer) as memory:
         found = memory.search(QUERY, user_id="alice", limit=10)
         assert not found.degraded
         assert found[0].episode.id == f"e{AT}"
@@ -58,7 +59,17 @@ def check_target_leads(recipe: Recipe) -> None:
 
 
 def test_A40_the_default_recipe_puts_the_identifier_first() -> None:
-    check_target_leads(recipes.default)
+    check_target_leads(recipes.default, "word")
+
+
+def test_A40_the_default_analyzer_keeps_the_identifier_whole_so_that_it_leads_by_words_too() -> (
+    None
+):
+    inexact = recipes.default.replace(exact=False)
+    with invoices(recipes.default) as memory:
+        for recipe in (recipes.default, inexact):
+            found = memory.search(QUERY, user_id="alice", limit=10, recipe=recipe)
+            assert found[0].episode.id == f"e{AT}"
 
 
 def test_A40_D08_l0_puts_the_identifier_first() -> None:

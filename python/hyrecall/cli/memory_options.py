@@ -111,7 +111,7 @@ def store_path(given: Path | None, settings: dict[str, Any]) -> Path:
 
 def recipe_named(name: str | None, settings: dict[str, Any]) -> Recipe:
     """Return a recipe by its name, else the one that is set, with the weights that are set."""
-    wanted = name or settings.get("recipe", "loom")
+    wanted = name or settings.get("recipe", "default")
     if wanted not in recipes.__all__:
         raise error(OptionError, "--recipe", f"one of {', '.join(recipes.__all__)}", repr(wanted))
     recipe: Recipe = getattr(recipes, wanted)
@@ -155,6 +155,7 @@ def opened(
         MemorySync.open(
             store_path(path, settings),
             recipe=chosen,
+            analyzer=settings.get("analyzer"),
             embedder=embedder,
             read_only=read_only,
             wait=0.0 if read_only else _SECONDS_FOR_A_WRITER,

@@ -19,6 +19,7 @@ from hyrecall.arguments import number
 from hyrecall.embed.durations import duration
 from hyrecall.embed.openai_wire import Endpoint
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
+from hyrecall.named_analyzer import read_analyzer
 
 __all__ = ["KEYS", "read_settings", "remove_setting", "set_setting", "settings_path"]
 
@@ -59,6 +60,12 @@ def _recipe(name: str, value: object) -> str:
     if value not in recipes.__all__:
         raise error(OptionError, name, f"one of {', '.join(recipes.__all__)}", repr(value))
     return str(value)
+
+
+def _analyzer(name: str, value: object) -> str:
+    text = _text(name, value)
+    read_analyzer(name, text)
+    return text
 
 
 def _url(name: str, value: object) -> str:
@@ -102,6 +109,7 @@ def _number(name: str, value: object, high: float, wish: str) -> float:
 KEYS: Mapping[str, Callable[[str, object], str | float]] = {
     "path": _text,
     "recipe": _recipe,
+    "analyzer": _analyzer,
     "embedder": _embedder,
     "embedding_url": _url,
     "embedding_model": _text,

@@ -50,6 +50,7 @@ def matches_of(
             bm25_score=hit["text_score"],
             rerank_score=hit.get("rerank_score"),
             parts=_parts(hit, one, at, context),
+            is_fill=hit.get("origin") == "fill",
         )
         for at, hit in enumerate(kept)
     ]

@@ -77,7 +77,7 @@ def build(
 ) -> Derived:
     """Index every live row in one pass."""
     now = wish.header(connection)
-    analyzer = wish.layout.make_analyzer()
+    analyzer = wish.layout.analyzer
     documents = list(
         projection.documents(
             connection, wish.layout, model=wish.model, dim=wish.dim, only_live=True

@@ -177,12 +177,19 @@ class Follower:
             self._held = derived.build(connection, self._wish, progress)
         except (StoreError, DeviceUnavailableError):
             raise
-        except (HyrecallError, MemoryError, OSError) as fault:
+        except Exception as fault:
+            if not self._leaves_none(fault):
+                raise
             raise self._unavailable(fault) from fault
         finally:
             self._is_later = False
         self._failed = None
         return self._held
+
+    def _leaves_none(self, fault: Exception) -> bool:
+        """Say whether a fault means that there is no index just now; any other is raised."""
+        is_known = isinstance(fault, HyrecallError | MemoryError | OSError)
+        return is_known or self._wish.layout.analyzer.has_callable  # which may raise anything
 
     def _unavailable(self, fault: BaseException) -> IndexNotReadyError:
         name = type(fault).__name__
@@ -306,7 +313,9 @@ class Follower:
                 self._held = None
                 self._drop_snapshot()
                 return self._build(connection), 0
-            except (HyrecallError, MemoryError, OSError) as fault:
+            except Exception as fault:
+                if not self._leaves_none(fault):
+                    raise
                 raise self._unavailable(fault) from fault
             self._failed = None
             self._counts["dropped"] += n_dropped

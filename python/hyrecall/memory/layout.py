@@ -1,8 +1,8 @@
 """How the rows of a store become rows of an index: columns, texts, analyzer.
 
-A recipe decides which texts are searched and how they become words; everything else is there for
-every recipe. So recipes of one layout share one index, and a store is indexed anew only for a
-recipe of another layout.
+A recipe decides which texts are searched, a recipe or the store's ``analyzer=`` how they become
+words; everything else is there for every recipe. So recipes of one layout share one index, and a
+store is indexed anew only for a recipe of another layout or for another analyzer.
 """
 
 from __future__ import annotations
@@ -21,11 +21,18 @@ from hyrecall.memory.cells import FACT_SOURCE
 from hyrecall.recipe import Recipe
 from hyrecall.schema import Schema, Text
 
-__all__ = ["CELL", "EDGES", "Column", "Layout", "layout_of"]
+__all__ = ["ANALYZER", "CELL", "EDGES", "Column", "Layout", "layout_of", "serves"]
 
 CELL = {"org": "org", "workspace": "workspace", "user": "user", "visibility": "visibility",
         "table": "source"}  # fmt: skip
 """The columns that are a row's cell, and what they are called in the table of cells."""
+
+ANALYZER = "unicode:english"
+"""The analyzer of a store where neither recipe nor ``analyzer=`` says which; see
+docs/decisions/0017-analyzer-of-a-store.md."""
+
+_OWN_ANALYZERS = {"loom": "word"}
+"""Analyzers of systems whose recipes state none, since an index may have any."""
 
 _REVISION = 1
 """Raised when the same rows of a store would become other rows of an index."""
@@ -123,7 +130,7 @@ class Layout:
         What the column of ids is called: recipes name it to break ties.
     texts : tuple of str
         The columns of the lexical arm.
-    analyzer : str
+    analyzer : Analyzer
         How they become words.
     stored : tuple of str
         Columns that stages and arms read beside the attributes. ``row`` says which version of a
@@ -132,15 +139,17 @@ class Layout:
     Examples
     --------
     >>> from hyrecall import recipes
-    >>> layout_of(recipes.loom) == layout_of(recipes.honeycomb)
+    >>> layout_of(recipes.default) == layout_of(recipes.honeycomb)
     True
+    >>> layout_of(recipes.default).analyzer, layout_of(recipes.loom).analyzer
+    (Analyzer('unicode:english'), Analyzer('word'))
     >>> layout_of(recipes.l0).texts
     ('id', 'input', 'output', 'tag_words')
     """
 
     key: str = "id"
     texts: tuple[str, ...] = ("input", "output")
-    analyzer: str = "word"
+    analyzer: Analyzer = field(default_factory=lambda: Analyzer(ANALYZER))
     stored: tuple[str, ...] = field(default=("row", "text"))
 
     @cached_property
@@ -166,10 +175,6 @@ class Layout:
         names = (self.key, *CELL, *self.texts, *_ATTRIBUTES, *self.stored)
         return {name: _COLUMNS[name] for name in dict.fromkeys(names)}
 
-    def make_analyzer(self) -> Analyzer:
-        """Make its analyzer."""
-        return Analyzer(self.analyzer)
-
     @cached_property
     def hash(self) -> str:
         """16 hex digits over everything that makes other rows of an index."""
@@ -177,7 +182,7 @@ class Layout:
             "revision": _REVISION,
             "documents": self.schema.to_dict(),
             "edges": self.edge_schema.index_schema.to_dict(),
-            "analyzer": self.make_analyzer().hash,
+            "analyzer": self.analyzer.hash,
             "columns": {
                 kind: {name: [column.sql, str(column.type)] for name, column in columns.items()}
                 for kind, columns in (("documents", self.columns), ("edges", EDGES))
@@ -186,26 +191,47 @@ class Layout:
         return xxhash.xxh3_64_hexdigest(json.dumps(facts, sort_keys=True).encode())
 
 
-def layout_of(recipe: Recipe) -> Layout:
-    """Give the layout that a recipe needs.
+def layout_of(recipe: Recipe, analyzer: Analyzer | None = None) -> Layout:
+    """Return the layout that a recipe needs.
 
     A recipe that breaks ties by ``key`` calls the id so, and speaks of nodes with a description
     and data; every other one speaks of what was said, with l0 counting id and tags as words.
 
+    Parameters
+    ----------
+    recipe : Recipe
+    analyzer : Analyzer, optional
+        How texts become words; default: what the recipe states, else :data:`ANALYZER`.
+
     Raises
     ------
     OptionError
-        It reads a column that no memory has.
+        The recipe states another analyzer, or reads a column that no memory has.
     """
-    words = recipe.analyzer or "word"
+    if analyzer is None:
+        name = recipe.analyzer or _OWN_ANALYZERS.get(recipe.name, ANALYZER)
+        analyzer = Analyzer(name)
+    elif recipe.analyzer not in (None, analyzer.name):
+        wish = f"{recipe.analyzer!r}, which the recipe {recipe.name!r} states"
+        raise error(OptionError, "analyzer", wish, repr(analyzer))
     if "key" in recipe.columns:
         stored = ("row", "text", "description", "data")
-        made = Layout("key", ("description",), recipe.analyzer or "unicode", stored)
+        made = Layout("key", ("description",), analyzer, stored)
     elif recipe.name == "l0":
-        made = Layout(texts=("id", "input", "output", "tag_words"), analyzer=words)
+        made = Layout(texts=("id", "input", "output", "tag_words"), analyzer=analyzer)
     else:
-        made = Layout(analyzer=words)
+        made = Layout(analyzer=analyzer)
     unknown = [name for name in recipe.columns if name not in made.columns]
     if unknown:
         raise error(OptionError, "recipe", f"columns of {list(made.columns)}", repr(unknown[0]))
     return made
+
+
+def serves(layout: Layout, recipe: Recipe) -> bool:
+    """Say whether a recipe can recall from an index of a layout.
+
+    A recipe that states no analyzer takes the layout's.
+    """
+    if recipe.analyzer not in (None, layout.analyzer.name):
+        return False
+    return layout_of(recipe, layout.analyzer) == layout

@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, Unpack
 
+from hyrecall.analyzer import Analyzer
 from hyrecall.errors import OptionError, error
 from hyrecall.keywords import check_keywords
 from hyrecall.memory.agent_memory import AgentMemory
@@ -31,7 +32,6 @@ from hyrecall.memory.types import Edge, Episode, Fact, Participant, Visibility
 from hyrecall.memory.upkeep import Compacted, Exported, File
 from hyrecall.progress import ProgressFunction
 from hyrecall.recipe import Recipe
-from hyrecall.recipes import loom
 
 __all__ = ["Memory", "Opening"]
 
@@ -122,7 +122,8 @@ class Memory(AsyncReads):
         cls,
         path: str | os.PathLike[str],
         *,
-        recipe: Recipe = loom,
+        recipe: Recipe | None = None,
+        analyzer: Analyzer | str | None = None,
         embedder: Given = AUTO,
         dim: int | None = None,
         read_only: bool = False,
@@ -144,8 +145,8 @@ class Memory(AsyncReads):
         """
         return Opening(
             partial(
-                MemorySync.open, path, recipe=recipe, embedder=embedder, dim=dim,
-                read_only=read_only, wait=wait, accept_loss=accept_loss,
+                MemorySync.open, path, recipe=recipe, analyzer=analyzer, embedder=embedder,
+                dim=dim, read_only=read_only, wait=wait, accept_loss=accept_loss,
                 recall_timeout=recall_timeout, write_timeout=write_timeout, sessions=sessions,
                 snapshot_every=snapshot_every, device=device, threads=threads, progress=progress,
                 warm=warm, clock=clock,
@@ -156,7 +157,8 @@ class Memory(AsyncReads):
     def in_memory(
         cls,
         *,
-        recipe: Recipe = loom,
+        recipe: Recipe | None = None,
+        analyzer: Analyzer | str | None = None,
         embedder: Given = AUTO,
         dim: int | None = None,
         recall_timeout: float = 1.5,
@@ -172,9 +174,9 @@ class Memory(AsyncReads):
         ``memory = await Memory.in_memory()``, or ``async with Memory.in_memory() as memory:``.
         """
         return cls.open(
-            IN_MEMORY, recipe=recipe, embedder=embedder, dim=dim, recall_timeout=recall_timeout,
-            write_timeout=write_timeout, sessions=sessions, device=device, threads=threads,
-            warm=warm, clock=clock,
+            IN_MEMORY, recipe=recipe, analyzer=analyzer, embedder=embedder, dim=dim,
+            recall_timeout=recall_timeout, write_timeout=write_timeout, sessions=sessions,
+            device=device, threads=threads, warm=warm, clock=clock,
         )  # fmt: skip
 
     async def _run(self, function: Callable[P_, T_], /, *args: P_.args, **options: P_.kwargs) -> T_:

@@ -56,10 +56,15 @@ class Reads:
             raise error(OptionError, "touch", "a store opened for writing", "read_only=True")
         return recall(self._store.means, ask)
 
+    def scored(self, query: object, by: AskedBy, **options: Any) -> Matches:
+        """Answer one call of ``recall_scored``: by the store's recipe, else by Loom's formula."""
+        return self.search(query, by, recipe=self._store.formula, deepen=True, **options)
+
     def facts(self, query: object, by: AskedBy, *, limit: int, valid_at: datetime | None) -> Facts:
-        """Give the facts that hold at a time, best first."""
+        """Return the facts that hold at a time, best first; for a blank query the newest."""
         at = self._store.now() if valid_at is None else valid_at
-        recipe = self._store.check_recipe(None)
+        is_blank = isinstance(query, str) and not query.strip()
+        recipe = self._store.formula if is_blank else self._store.recipe
         ask = read_ask(query, by, recipe, kind=KIND, limit=limit, valid_at=at, deepen=True)
         return recall_facts(self._store.means, ask)
 

@@ -318,14 +318,16 @@ def _by_substring(
     rows, score, cut = answer(connection, means.layout, ask, cells, damaged)
     episodes = episodes_of_rows(connection, rows, cells, damaged)
     kept = within_budget(ask, {row: episodes[row].text for row in rows if row in episodes})
-    matches = [EpisodeMatch(episode=episodes[row], score=score) for row in kept]
+    matches = [
+        EpisodeMatch(episode=episodes[row], score=score, is_fill=ask.is_blank) for row in kept
+    ]
     if cut:
         reasons += (Degradation(reasons[-1].reason, cut),)
     found_by = Found(
         reasons=tuple(dict.fromkeys((*reasons, *Degradation.of_damage(len(damaged))))),
         lexical_mode="substring",
         now=now,
-        origins=("hit",) * len(matches),
+        origins=("fill" if ask.is_blank else "hit",) * len(matches),
         scopes=seen.readings,
         faults=seen.faults,
         rows=tuple(kept),

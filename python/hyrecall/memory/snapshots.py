@@ -57,8 +57,11 @@ def take_snapshot(folder: Path, wish: Wish, now: Header) -> Derived:
 
 def _open(folder: Path, wish: Wish, header: Header) -> Derived:
     nodes, edges = (folder / part for part in PARTS)
-    index = Index.open(nodes, device=wish.device, threads=wish.threads, verify="full")
-    graph = Graph.open(edges, wish.layout.edge_schema, nodes=index)
+    analyzer = wish.layout.analyzer
+    index = Index.open(
+        nodes, analyzer=analyzer, device=wish.device, threads=wish.threads, verify="full"
+    )
+    graph = Graph.open(edges, wish.layout.edge_schema, nodes=index, analyzer=analyzer)
     return Derived(wish, index, graph, header.sequence, header.erasures)
 
 

@@ -17,6 +17,7 @@ import apsw
 import numpy as np
 import numpy.typing as npt
 
+from hyrecall.analyzer import Analyzer
 from hyrecall.arguments import number, read_path, whole
 from hyrecall.embed import choose
 from hyrecall.embed.choose import AUTO, Given
@@ -30,7 +31,7 @@ from hyrecall.memory.degradation import Degradation, DegradedReason
 from hyrecall.memory.fields import flag, in_utc
 from hyrecall.memory.follower import INDEX, Follower
 from hyrecall.memory.in_memory import IN_MEMORY, MemoryDatabase
-from hyrecall.memory.layout import Layout, layout_of
+from hyrecall.memory.layout import Layout, layout_of, serves
 from hyrecall.memory.projection import documents, edges
 from hyrecall.memory.reading import newest_model
 from hyrecall.memory.ready import IndexNotReadyError
@@ -39,9 +40,10 @@ from hyrecall.memory.sessions import SessionTracker
 from hyrecall.memory.store_sessions import StoreSessions
 from hyrecall.memory.tables import divide
 from hyrecall.memory.usable import Usable
+from hyrecall.named_analyzer import read_analyzer
 from hyrecall.progress import ProgressFunction
 from hyrecall.recipe import Recipe
-from hyrecall.recipes import loom
+from hyrecall.recipes import default, loom
 
 __all__ = ["AUTO", "Clock", "Given", "Store", "StoreOptions"]
 
@@ -67,7 +69,8 @@ Vectors = npt.NDArray[np.float32]
 class StoreOptions:
     """How a store is opened; see :meth:`hyrecall.memory.Memory.open`."""
 
-    recipe: Recipe = loom
+    recipe: Recipe | None = None
+    analyzer: Analyzer | str | None = None
     embedder: Given = AUTO
     dim: int | None = None
     read_only: bool = False
@@ -85,7 +88,7 @@ class StoreOptions:
 
     def __post_init__(self) -> None:
         """Check what no other part checks."""
-        if not isinstance(self.recipe, Recipe):
+        if self.recipe is not None and not isinstance(self.recipe, Recipe):
             raise error(DTypeError, "recipe", "an hr.Recipe", type(self.recipe).__name__)
         if self.sessions is not None and not isinstance(self.sessions, SessionTracker):
             wish = "an object with session and record"
@@ -114,12 +117,19 @@ class Store:
     guard : Guard
     follower : Follower
     layout : Layout
+    recipe : Recipe
+        By which a search ranks that names no other.
+    formula : Recipe
+        By which ``recall_scored`` ranks.
     """
 
     def __init__(self, path: str | os.PathLike[str], options: StoreOptions) -> None:
         """Open everything, or nothing."""
         self.options = options
-        packaged = options.recipe.semantic == "default"
+        self.recipe: Recipe = default if options.recipe is None else options.recipe
+        self.formula: Recipe = loom if options.recipe is None else options.recipe
+        self.layout: Layout = layout_of(self.recipe, read_analyzer("analyzer", options.analyzer))
+        packaged = self.recipe.semantic == "default"
         embedder = choose.embedder(options.embedder, os.environ, packaged=packaged)
         self.guard = Guard(
             embedder,
@@ -127,14 +137,13 @@ class Store:
             closes=embedder is not options.embedder,
             usual=options.recall_timeout,
         )
-        self.layout: Layout = layout_of(options.recipe)
         self._clock = _now if options.clock is None else options.clock
         self._settling = threading.Lock()
         with ExitStack() as opened:
             opened.callback(self.guard.close)
             self.database = _open_database(path, options)
             opened.callback(self.database.close)
-            if options.recipe.tables is not None and not options.read_only:
+            if self.recipe.tables is not None and not options.read_only:
                 with self.database.transaction() as connection:
                     divide(connection)
             self._usable = Usable(self.database)
@@ -204,11 +213,11 @@ class Store:
             No recipe, or one that needs another index.
         """
         if recipe is None:
-            return self.options.recipe
+            return self.recipe
         if not isinstance(recipe, Recipe):
             raise error(DTypeError, "recipe", "an hr.Recipe", type(recipe).__name__)
-        if layout_of(recipe) != self.layout:
-            wish = f"a recipe that shares an index with {self.options.recipe.name}"
+        if not serves(self.layout, recipe):
+            wish = f"a recipe that shares an index with {self.recipe.name}"
             raise error(OptionError, "recipe", wish, recipe.name, "Memory.open(path, recipe=...)")
         return recipe
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from hyrecall.analyzer import Analyzer
 from hyrecall.keywords import check_keywords
 from hyrecall.memory import changing
 from hyrecall.memory.agent_view import AgentMemorySync
@@ -23,7 +24,6 @@ from hyrecall.memory.sync_writes import Kept, SyncWrites
 from hyrecall.memory.types import Edge, Participant, Visibility
 from hyrecall.progress import ProgressFunction
 from hyrecall.recipe import Recipe
-from hyrecall.recipes import loom
 
 __all__ = ["Kept", "MemorySync"]
 
@@ -80,7 +80,8 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
         cls,
         path: str | os.PathLike[str],
         *,
-        recipe: Recipe = loom,
+        recipe: Recipe | None = None,
+        analyzer: Analyzer | str | None = None,
         embedder: Given = AUTO,
         dim: int | None = None,
         read_only: bool = False,
@@ -104,8 +105,14 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
             A folder, of this store alone: new, empty, or a store's. ``":memory:"`` makes a new
             store in memory, as :meth:`in_memory` does; it takes no ``read_only``, ``wait``,
             ``accept_loss`` or ``snapshot_every``.
-        recipe : Recipe, default ``recipes.loom``
-            How to recall, if a call says no other; it says which index is made.
+        recipe : Recipe, optional
+            How to recall where a call names no other. Default: ``recipes.default``, but
+            ``recall_scored`` and ``recall`` have the formula of ``recipes.loom``; both read one
+            index.
+        analyzer : Analyzer or str, optional
+            How texts become words, or the name of such an analyzer. Default: the one that the
+            recipe states, ``"word"`` for ``recipes.loom``, else ``"unicode:english"``. Another one
+            than before makes the index anew; one with a callable must be passed at each opening.
         embedder : Embedder or Off or str or None, optional
             An object, "static", an ``http(s)://`` endpoint, "off"; None recalls by words. Default:
             the endpoint that ``HYRECALL_EMBEDDING_URL`` names, else the packaged one if installed.
@@ -159,20 +166,21 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
         MissingExtraError
             "static" without the extra ``[local]``.
         OptionError, DTypeError
-            The argument is named; the folder holds other things; SQLite is too old to be trusted.
+            The argument is named: an analyzer beside a recipe that states another, too; the folder
+            holds other things; SQLite is too old to be trusted.
 
         Notes
         -----
-        A saved index is read and checked. One that is missing, damaged or of another recipe or
-        model is made anew from the rows: before this returns in a store of up to 20,000 memories,
-        else by a thread, and recalls go by substrings until it is there. When the interpreter
-        exits, threads of stores that are not closed are awaited for up to 10 seconds.
+        A saved index is read and checked. One that is missing, damaged or of another recipe,
+        analyzer or model is made anew from the rows: before this returns in a store of up to
+        20,000 memories, else by a thread, and recalls go by substrings until it is there. When the
+        interpreter exits, threads of stores that are not closed are awaited for up to 10 seconds.
         """
         options = StoreOptions(
-            recipe=recipe, embedder=embedder, dim=dim, read_only=read_only, wait=wait,
-            accept_loss=accept_loss, recall_timeout=recall_timeout, write_timeout=write_timeout,
-            sessions=sessions, snapshot_every=snapshot_every, device=device, threads=threads,
-            progress=progress, warm=warm, clock=clock,
+            recipe=recipe, analyzer=analyzer, embedder=embedder, dim=dim, read_only=read_only,
+            wait=wait, accept_loss=accept_loss, recall_timeout=recall_timeout,
+            write_timeout=write_timeout, sessions=sessions, snapshot_every=snapshot_every,
+            device=device, threads=threads, progress=progress, warm=warm, clock=clock,
         )  # fmt: skip
         return cls(Store(path, options))
 
@@ -180,7 +188,8 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
     def in_memory(
         cls,
         *,
-        recipe: Recipe = loom,
+        recipe: Recipe | None = None,
+        analyzer: Analyzer | str | None = None,
         embedder: Given = AUTO,
         dim: int | None = None,
         recall_timeout: float = 1.5,
@@ -198,7 +207,9 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
 
         Parameters
         ----------
-        recipe, embedder, dim, recall_timeout, write_timeout, sessions, device, threads, warm, clock
+        recipe, analyzer, embedder, dim, recall_timeout, write_timeout, sessions
+            As in :meth:`open`.
+        device, threads, warm, clock
             As in :meth:`open`.
 
         Returns
@@ -225,9 +236,9 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
         ['The build runs on Debian 12']
         """
         return cls.open(
-            IN_MEMORY, recipe=recipe, embedder=embedder, dim=dim, recall_timeout=recall_timeout,
-            write_timeout=write_timeout, sessions=sessions, device=device, threads=threads,
-            warm=warm, clock=clock,
+            IN_MEMORY, recipe=recipe, analyzer=analyzer, embedder=embedder, dim=dim,
+            recall_timeout=recall_timeout, write_timeout=write_timeout, sessions=sessions,
+            device=device, threads=threads, warm=warm, clock=clock,
         )  # fmt: skip
 
     # ---- edges ----

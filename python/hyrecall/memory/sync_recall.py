@@ -109,9 +109,9 @@ class SyncRecall:
         ('tea', True, None)
         """
         by = read_partition(None, None, user_id)
-        return self._reads.search(
+        return self._reads.scored(
             query, by, kind=kind, limit=limit, time_range=time_range, alpha=alpha,
-            normalize=normalize, deepen=True,
+            normalize=normalize,
         )  # fmt: skip
 
     def recall_facts(

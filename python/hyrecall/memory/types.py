@@ -349,6 +349,8 @@ class EpisodeMatch(BaseModel):
         A reranker's score; None: none ran on it.
     parts : MatchParts, optional
         What the score is made of; None: no index ranked it.
+    is_fill : bool, default False
+        Whether it was not found but added by the recipe's ``fill``, as one of the newest.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -359,6 +361,7 @@ class EpisodeMatch(BaseModel):
     bm25_score: float | None = None
     rerank_score: float | None = None
     parts: MatchParts | None = None
+    is_fill: bool = False
     _origin: Origin = PrivateAttr(default_factory=Origin)
 
     def explain(self) -> Explanation:

@@ -75,7 +75,7 @@ def ranked(
         pa.table(columns),
         schema,
         vectors=None if vectors is None else {"embedding": vectors},
-        analyzer=layout.make_analyzer(),
+        analyzer=layout.analyzer,
         device="cpu",
         threads=1,
     )
@@ -95,6 +95,7 @@ def ranked(
             score=row["score"],
             vector_score=row.get("embedding_score"),
             bm25_score=row["text_score"],
+            is_fill=row.get("origin") == "fill",
         )
         for row in hits.to_arrow().to_pylist()
     ]
