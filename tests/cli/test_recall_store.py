@@ -54,6 +54,37 @@ def test_weights_reach_the_composite_score(run: Run, store: Path) -> None:
         assert told in refused.err
 
 
+def test_a_store_is_searched_by_the_default_recipe_and_its_words_in_all_their_forms(
+    run: Run, store: Path
+) -> None:
+    filled(store, None)
+    asked = ("recall", "when was it deployed", "--user", "ann", "--json")
+    reply = run(*asked)
+    assert ids(reply) == ["low", "high"]
+    assert [one["is_fill"] for one in reply.data["matches"]] == [False, False]
+    assert ids(run("recall", "", "--user", "ann", "--json")) == []
+    assert ids(run("recall", "lunch", "--user", "ann", "--json")) == []
+    filling = run(*asked, "--recipe", "loom")
+    assert set(ids(filling)) == {"high", "low"}
+    assert [one["is_fill"] for one in filling.data["matches"]] == [True, True]
+
+
+def test_the_setting_analyzer_is_that_of_a_store_unless_its_recipe_states_another(
+    run: Run, store: Path
+) -> None:
+    filled(store, None)
+    asked = ("recall", "when was it deployed", "--user", "ann", "--json")
+    assert run("config", "set", "analyzer", "word").code == 0
+    assert ids(run(*asked)) == []
+    refused = run(*asked, "--recipe", "l0")
+    told = (
+        "error: analyzer: expected 'unicode61', which the recipe 'l0' states, got Analyzer('word')"
+    )
+    assert (refused.code, refused.err) == (1, f"{told}\n")
+    assert run("config", "unset", "analyzer").code == 0
+    assert ids(run(*asked)) == ["low", "high"]
+
+
 def test_a_token_budget_cuts_the_list(run: Run, store: Path) -> None:
     filled(store, recipes.honeycomb)
     asked = ("recall", "deploy", "--user", "ann", "--recipe", "honeycomb", "--json")

@@ -59,7 +59,7 @@ class SyncRecall:
         alpha: float = 0.5,
         normalize: bool = False,
     ) -> Matches:
-        """Recall a user's episodes with the components of their scores.
+        """Recall a user's episodes by Loom's formula, unless the store was opened with a recipe.
 
         Parameters
         ----------
@@ -94,8 +94,10 @@ class SyncRecall:
 
         Notes
         -----
-        Scores are the recipe's: in ``recipes.loom`` reciprocal ranks where there are vectors, and
-        BM25 where the store has none, or none for this query. ``vector_score`` is a cosine in
+        Where the store names no recipe, it is ``recipes.loom``, over the words of the store's
+        analyzer. Its scores are reciprocal ranks where there are vectors, and BM25 where the store
+        has none, or none for this query; :attr:`EpisodeMatch.is_fill` marks what only fills the
+        list. ``vector_score`` is a cosine in
         [-1, 1], ``bm25_score`` is >= 0, each None where it was not computed.
 
         Examples
@@ -129,7 +131,7 @@ class SyncRecall:
         Parameters
         ----------
         query : str
-            Blank gives the newest, or as the store's recipe has it.
+            Ranked as a search is. Blank gives the newest, or as the store's recipe has it.
         limit : int, default 5
             In [0, 2^31).
         valid_at : datetime, optional
@@ -193,7 +195,8 @@ class SyncRecall:
         Parameters
         ----------
         query : str
-            Blank gives what the recipe says: the newest, nothing, or an error.
+            Blank gives what the recipe says: nothing in ``recipes.default``, the newest in
+            ``recipes.loom``, or an error.
         user_id, org, workspace : str, optional
             Whose memories.
         partitions : sequence of Partition, optional
@@ -201,7 +204,7 @@ class SyncRecall:
         kind, time_range : optional
             As in :meth:`recall_scored`; default any.
         limit, offset : int, default 10, 0
-            Together at most the recipe's depth: 100 in ``recipes.loom``.
+            Together at most the recipe's depth: 100 in ``recipes.default``.
         tags : sequence of str, optional
             One of them is enough.
         filter : Filter or pyarrow.compute.Expression, optional
@@ -210,7 +213,7 @@ class SyncRecall:
         alpha : float, optional
             As in :meth:`recall_scored`.
         recipe : Recipe, optional
-            Another one that shares the index; default: the store's.
+            Another one that shares the index. Default: the store's, else ``recipes.default``.
         vector : array, shape (dim,), float32 or what becomes it, optional
             In place of the query's embedding; finite. One of another length than the index has
             degrades the answer.
