@@ -14,7 +14,7 @@ from hyrecall.memory import MemorySync
 from memory.stores import DIM, HOUR, NOON, Clock, folder
 
 OTHERWISE = {
-    "path": "/nowhere", "recipe": "l0", "embedder": "http://127.0.0.1:9/v1",
+    "path": "/nowhere", "recipe": "l0", "analyzer": "word", "embedder": "http://127.0.0.1:9/v1",
     "embedding_model": "other", "embed_timeout": "1ms", "recall_timeout": 0.0,
     "weight_recency": 0.0, "weight_importance": 9.0, "weight_relevance": 0.0,
 }  # fmt: skip

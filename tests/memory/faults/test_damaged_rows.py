@@ -33,6 +33,7 @@ from hyrecall.memory import (
 )
 from hyrecall.memory.database import DATABASE
 from hyrecall.memory.follower import INDEX
+from hyrecall.recipes import loom
 from memory.stores import NOON
 
 CANARY = "canary"  # in every row of bob's, and of nobody else
@@ -42,7 +43,7 @@ Replies = dict[str, Any]
 
 
 def made_store(path: Path) -> None:
-    with MemorySync.open(path, embedder=None, clock=lambda: LATER) as memory:
+    with MemorySync.open(path, recipe=loom, embedder=None, clock=lambda: LATER) as memory:
         for user, word in (("alice", "note"), ("bob", CANARY)):
             for at in range(4):
                 one = Episode(
@@ -109,7 +110,7 @@ def replies(memory: MemorySync, user: str, word: str) -> Replies:
 
 
 def opened(path: Path) -> MemorySync:
-    return MemorySync.open(path, embedder=None, clock=lambda: LATER)
+    return MemorySync.open(path, recipe=loom, embedder=None, clock=lambda: LATER)
 
 
 @pytest.fixture(scope="module")
