@@ -296,10 +296,8 @@ class Analyzer:
             In text order; positions never fall.
         """
         terms, _, term_ids, positions, _ = self._native.analyze([text], role)
-        return tuple(
-            Token(terms[term], position)
-            for term, position in zip(term_ids.tolist(), positions.tolist(), strict=True)
-        )
+        pairs = zip(term_ids.tolist(), positions.tolist(), strict=True)
+        return tuple(Token(terms[term], position) for term, position in pairs)
 
     def to_dict(self) -> dict[str, Any]:
         """Say how to make this analyzer again, as JSON types; a callable is only named."""
