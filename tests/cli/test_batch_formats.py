@@ -209,3 +209,41 @@ def test_a_pipe_with_a_name_is_written_to_and_stays(folder, expected, tmp_path):
     assert done.returncode == 0, done.stderr
     assert pq.read_table(pa.BufferReader(out)).equals(expected)
     assert pipe.is_fifo()
+
+
+def test_queries_come_from_a_pipe_with_a_name_too(folder, expected, tmp_path):
+    pipe = tmp_path / "q.jsonl"
+    os.mkfifo(pipe)
+    asked = ("batch", folder, pipe, *ASKED, "--columns", "stars,text", "-o", tmp_path / "h.jsonl")
+    assert b"--resume: expected a file of queries" in in_a_process(*asked, "--resume").stderr
+    with subprocess.Popen(
+        ["tee", str(pipe)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+    ) as w:
+        assert w.stdin is not None
+        w.stdin.write(LINES.encode())
+        w.stdin.close()
+        done = in_a_process(*asked)
+    assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "h.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == expected.to_pylist()
+
+
+def test_a_reader_that_stops_ends_the_run_without_a_word_of_internals(folder, tmp_path):
+    pytest.importorskip("typer", reason="the extra [cli] is not installed")
+    path = os.pathsep.join([str(Path(hr.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    pq.write_table(pa.concat_tables([QUERIES] * 4000), tmp_path / "q.parquet")
+    command = [sys.executable, "-m", "hyrecall.cli", "batch", folder, tmp_path / "q.parquet"]
+    with subprocess.Popen(
+        [*map(str, command), "-o", "-", *map(str, ASKED)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": path},
+    ) as started:
+        assert started.stdout is not None
+        assert started.stderr is not None
+        json.loads(started.stdout.readline())
+        started.stdout.close()
+        err = started.stderr.read()
+        assert started.wait(60) == 1
+    assert b"Traceback" not in err
+    assert b"internal" not in err

@@ -3,7 +3,11 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -155,6 +159,46 @@ def test_a_run_that_is_killed_loses_no_more_than_its_last_segment(
     assert rows_of(tmp_path / "h.parquet") == rows_of(tmp_path / "whole.parquet")
 
 
+def test_ctrl_c_in_a_process_of_its_own_is_130_and_says_how_to_go_on(
+    run, folder, queries, answered, tmp_path
+):
+    code = (
+        "import time\n"
+        "from hyrecall.cli import batch, batch_output, main\n"
+        "batch._MAX_QUERIES, batch_output._SEGMENT_SECONDS = 1, 0.0\n"
+        "answer = batch.Batch.answer\n"
+        "def slow(job, some, first):\n"
+        "    time.sleep(0.2 if first else 0)\n"
+        "    return answer(job, some, first)\n"
+        "batch.Batch.answer = slow\n"
+        "main()\n"
+    )
+    asked = ("batch", folder, queries, *ALL, "-o", tmp_path / "h.jsonl")
+    path = os.pathsep.join([str(Path(hr.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    state = tmp_path / "h.jsonl.unfinished" / "state.json"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, asked)],
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": path},
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as started:
+        until = time.monotonic() + 60
+        while not (state.exists() and json.loads(state.read_text())["queries"]):
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        started.send_signal(signal.SIGINT)
+        assert started.stderr is not None
+        told = started.stderr.read().splitlines()
+        assert started.wait(60) == 130
+    assert told[-1] == "interrupted"
+    n_done = json.loads(state.read_text())["queries"]
+    assert told[-3].startswith(f"note: {n_done} queries are done and kept in ")
+    assert 0 < n_done < N_QUERIES
+    assert run(*asked, "--resume").code == 0
+    assert answered.seen == list(range(n_done, N_QUERIES))
+
+
 def test_an_interrupt_while_hits_are_written_waits_until_they_are(
     run, folder, queries, answered, tmp_path, monkeypatch
 ):
@@ -199,6 +243,27 @@ def test_a_full_disk_leaves_the_last_whole_segment_to_go_on_from(
     assert answered.seen == list(range(8, N_QUERIES))
     numbers = pq.read_table(tmp_path / "h.parquet")["query"].to_pylist()
     assert sorted(set(numbers)) == list(range(N_QUERIES))
+
+
+@pytest.mark.parametrize("name", ["h.parquet", "h.csv"])
+def test_a_run_whose_end_failed_goes_on_when_nothing_is_left_to_answer(
+    run, folder, queries, answered, tmp_path, monkeypatch, name
+):
+    asked = ("batch", folder, queries, *ALL, "-o", tmp_path / name)
+
+    def fails(source, target):
+        raise OSError(5, "Input/output error", str(target))
+
+    with monkeypatch.context() as broken:
+        broken.setattr("hyrecall.output.moved", fails)
+        reply = run(*asked)
+    assert reply.code == 1
+    assert f"note: {N_QUERIES} queries are done" in reply.err
+    answered.seen.clear()
+    assert run(*asked, "--resume").code == 0
+    assert answered.seen == []
+    assert run(*asked[:-1], tmp_path / f"whole-{name}").code == 0
+    assert rows_of(tmp_path / name) == rows_of(tmp_path / f"whole-{name}")
 
 
 @pytest.fixture

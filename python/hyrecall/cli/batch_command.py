@@ -171,8 +171,10 @@ def batch(
     _check_files(folder, queries, output)
     kind = output_kind(output, output_format)
     refusals = _rejects_path(folder, queries, output, rejects, skips=on_error == "skip")
-    if resume and STDIN in (queries, output):
-        raise error(OptionError, "--resume", "a file of queries and a file as output", "-")
+    is_piped = queries == STDIN or (queries.exists() and not queries.is_file())
+    if resume and (is_piped or _is_stream(output)):
+        got = "a pipe" if STDIN not in (queries, output) else "-"
+        raise error(OptionError, "--resume", "a file of queries and a file as output", got)
     index = Index.open(folder, threads=threads)
     options = recall_options(
         index, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25, filters=filters,
@@ -202,7 +204,7 @@ def batch(
     )
     empty = job.answer(source.empty(), 0)  # refuses what does not fit, before any work
     check_types(kind, empty.schema)
-    what = None if queries == STDIN else _identity(given, index, queries)
+    what = None if is_piped else _identity(given, index, queries)
     with _opened(kind, output, refusals, what, resume=resume) as out:
         with Progress(source.n_rows, done=out.n_queries) as progress:
             run(job, source, out, progress.advance, empty=empty, skips=on_error == "skip")
@@ -218,11 +220,11 @@ def _opened(
     kind: str, path: Path, rejects: Path | None, job: dict[str, Any] | None, *, resume: bool
 ) -> Iterator[Output]:
     """Open the output: one that a later run can take up, where the queries come from a file."""
-    is_stream = path == STDOUT or (path.exists() and not path.is_file() and not path.is_dir())
-    if job is not None and not is_stream:
+    if job is not None and not _is_stream(path):
         unfinished = Unfinished(path, kind, job, resume=resume)
         try:
             yield unfinished
+            unfinished.close(rejects)
         except BaseException as fault:
             n_done = unfinished.n_queries
             if unfinished.leave():
@@ -230,7 +232,6 @@ def _opened(
                 say(f"note: {n_done:,} queries are done and kept in {folder_of(path)};")
                 say(f"      the same command with {how} goes on from there")
             raise
-        unfinished.close(rejects)
         return
     with ExitStack() as files:
         refused = None
@@ -243,6 +244,11 @@ def _opened(
         stream = Stream(kind, file, refused)
         yield stream
         stream.close()
+
+
+def _is_stream(output: Path) -> bool:
+    """Tell whether the output can only be written in one go."""
+    return output == STDOUT or (output.exists() and not output.is_file() and not output.is_dir())
 
 
 def _check_files(folder: Path, queries: Path, output: Path) -> None:

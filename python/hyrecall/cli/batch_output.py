@@ -159,6 +159,7 @@ class Unfinished:
         self._path = folder_of(self._target)
         self._writer: TableWriter | None = None
         self._is_sound = True
+        self._is_whole = False
         with ExitStack() as opened:
             self._take_folder(opened)
             self._state = self._begin(job, resume=resume)
@@ -209,10 +210,13 @@ class Unfinished:
                 with output.replaced("--rejects", rejects) as file:
                     file.writelines(self._rejects)
             output.moved(self._path / _HITS, self._target)
+            self._is_whole = True
             self._remove()
 
     def leave(self) -> bool:
         """End without an output. Return whether a later run can go on from the folder."""
+        if self._is_whole:  # what failed was to remove the folder
+            return False
         with _without_interrupts():
             if self._is_sound:
                 with suppress(OSError):  # a full disk, say: then the last state counts

@@ -142,13 +142,14 @@ class QueryFile:
 
     def _open(self) -> Path | BinaryIO:
         """Return what is read; a missing file is refused by its name."""
-        if self._path != STDIN:
+        if self._path.is_file():
             with self._path.open("rb"):
                 return self._path
+        pipe = sys.stdin.buffer if self._path == STDIN else self._path.open("rb")
         if self._kind != "parquet":
-            return sys.stdin.buffer
+            return pipe
         kept = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this object
-        copyfileobj(sys.stdin.buffer, kept)  # a Parquet file is read from its end
+        copyfileobj(pipe, kept)  # a Parquet file is read from its end
         return kept
 
     @contextmanager
