@@ -163,7 +163,8 @@ def test_ctrl_c_in_a_process_of_its_own_is_130_and_says_how_to_go_on(
     run, folder, queries, answered, tmp_path
 ):
     code = (
-        "import time\n"
+        "import signal, time\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from hyrecall.cli import batch, batch_output, main\n"
         "batch._MAX_QUERIES, batch_output._SEGMENT_SECONDS = 1, 0.0\n"
         "answer = batch.Batch.answer\n"
@@ -181,7 +182,6 @@ def test_ctrl_c_in_a_process_of_its_own_is_130_and_says_how_to_go_on(
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": path},
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as started:
         until = time.monotonic() + 60
         while not (state.exists() and json.loads(state.read_text())["queries"]):
