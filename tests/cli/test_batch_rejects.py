@@ -195,6 +195,12 @@ def test_refused_queries_are_listed_once_across_interrupts(run, folder, tmp_path
     assert run(*asked).code == 130
     assert not (tmp_path / "bad.jsonl").exists()
     monkeypatch.setattr(batch.Batch, "answer", answer)
+    reply = run(*asked[:-4], "--resume")  # would forget the queries that were refused
+    assert reply.code == 1
+    assert reply.err == (
+        "error: --resume: expected --on-error skip as before (2 queries were refused), "
+        "got --on-error fail\n"
+    )
     reply = run(*asked, "--resume")
     assert reply.code == 0, reply.err
     assert "3 queries were refused" in reply.err

@@ -237,6 +237,7 @@ def test_a_full_disk_leaves_the_last_whole_segment_to_go_on_from(
     reply = run(*asked)
     assert reply.code == 1
     assert reply.err.splitlines()[-1] == "error: h.parquet: No space left on device"
+    assert "note: 8 queries are done" in reply.err
     monkeypatch.setattr(batch_output.Unfinished, "_write_hits", write)
     answered.seen.clear()
     assert run(*asked, "--resume").code == 0
@@ -309,6 +310,16 @@ def test_an_unfinished_run_is_not_thrown_away_by_the_same_command(run, stopped, 
     assert "note: an unfinished run that asked otherwise (--limit) is thrown away" in reply.err
     assert answered.seen == list(range(N_QUERIES))
     assert not (tmp_path / "h.parquet.unfinished").exists()
+
+
+def test_a_file_that_lost_bytes_is_not_gone_on_from(run, stopped, tmp_path):
+    kept = tmp_path / "h.parquet.unfinished" / "hits"
+    kept.write_bytes(kept.read_bytes()[:-1])
+    reply = run(*stopped, "--resume")
+    assert reply.code == 1
+    assert reply.err.startswith("error: --resume: expected an interrupted run to go on from")
+    assert run(*stopped).code == 0
+    assert set(pq.read_table(tmp_path / "h.parquet")["query"].to_pylist()) == set(range(N_QUERIES))
 
 
 def test_threads_may_change_and_the_rows_stay_the_same(run, stopped, answered, tmp_path):

@@ -221,13 +221,13 @@ def _opened(
 ) -> Iterator[Output]:
     """Open the output: one that a later run can take up, where the queries come from a file."""
     if job is not None and not _is_stream(path):
-        unfinished = Unfinished(path, kind, job, resume=resume)
+        skips = rejects is not None
+        unfinished = Unfinished(path, kind, job, resume=resume, skips=skips)
         try:
             yield unfinished
             unfinished.close(rejects)
         except BaseException as fault:
-            n_done = unfinished.n_queries
-            if unfinished.leave():
+            if n_done := unfinished.leave():
                 how = "--resume --on-error skip" if hasattr(fault, "query") else "--resume"
                 say(f"note: {n_done:,} queries are done and kept in {folder_of(path)};")
                 say(f"      the same command with {how} goes on from there")

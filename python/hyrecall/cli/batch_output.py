@@ -142,17 +142,21 @@ class Unfinished:
         What is asked, as JSON: only a run with the same may go on.
     resume : bool
         Go on where the earlier run stopped.
+    skips : bool
+        Refused queries are listed.
 
     Raises
     ------
     OptionError
-        The earlier run asked something else; there is an earlier run, and nobody says to go on; the
-        folder is not one of a run.
+        The earlier run asked something else, or listed queries that this one would not; there is an
+        earlier run, and nobody says to go on; the folder is not one of a run.
     WriterBusyError
         Another run writes this output.
     """
 
-    def __init__(self, path: Path, kind: str, job: dict[str, Any], *, resume: bool) -> None:
+    def __init__(
+        self, path: Path, kind: str, job: dict[str, Any], *, resume: bool, skips: bool
+    ) -> None:
         """Take or make the folder."""
         self._target = output.resolved("--output", path)
         self._kind = kind
@@ -162,7 +166,7 @@ class Unfinished:
         self._is_whole = False
         with ExitStack() as opened:
             self._take_folder(opened)
-            self._state = self._begin(job, resume=resume)
+            self._state = self._begin(job, resume=resume, skips=skips)
             self._hits, self._rejects = (
                 opened.enter_context(self._open(name)) for name in (_HITS, _REJECTS)
             )
@@ -213,10 +217,10 @@ class Unfinished:
             self._is_whole = True
             self._remove()
 
-    def leave(self) -> bool:
-        """End without an output. Return whether a later run can go on from the folder."""
+    def leave(self) -> int:
+        """End without an output. Return how many queries a later run need not answer again."""
         if self._is_whole:  # what failed was to remove the folder
-            return False
+            return 0
         with _without_interrupts():
             if self._is_sound:
                 with suppress(OSError):  # a full disk, say: then the last state counts
@@ -227,9 +231,9 @@ class Unfinished:
             kept = _read_state(self._path / _STATE)
             if kept is None or not kept.queries:
                 self._remove()
-                return False
+                return 0
             self._opened.close()
-        return True
+        return kept.queries
 
     def _write_hits(self, hits: pa.Table) -> None:
         if self._state.schema is None:
@@ -259,9 +263,9 @@ class Unfinished:
             got = "one at work"
             raise error(WriterBusyError, "--output", "no other run to this file", got) from None
 
-    def _begin(self, job: dict[str, Any], *, resume: bool) -> _State:
+    def _begin(self, job: dict[str, Any], *, resume: bool, skips: bool) -> _State:
         kept = _read_state(self._path / _STATE)
-        is_kept = kept is not None and kept.queries and (self._path / _HITS).exists()
+        is_kept = kept is not None and self._is_there(kept)
         other = None if kept is None else _difference(kept.job, job)
         if resume:
             if kept is None or not is_kept:
@@ -271,6 +275,9 @@ class Unfinished:
             if other is not None:
                 what, was, now = other
                 raise error(OptionError, "--resume", f"{what} as before ({was})", now)
+            if kept.refused and not skips:
+                wish = f"--on-error skip as before ({kept.refused:,} queries were refused)"
+                raise error(OptionError, "--resume", wish, "--on-error fail")
             return kept
         if kept is not None and is_kept:
             if other is None:
@@ -284,6 +291,15 @@ class Unfinished:
         made = _State(job)
         self._write_state(made)
         return made
+
+    def _is_there(self, state: _State) -> bool:
+        """Tell whether the files hold what a state counts, and that is more than nothing."""
+        try:
+            sizes = [(self._path / name).stat().st_size for name in (_HITS, _REJECTS)]
+        except OSError:
+            return False
+        counted = [state.ends[-1] if state.ends else 0, state.rejects_bytes]
+        return state.queries > 0 and sizes[0] >= counted[0] and sizes[1] >= counted[1]
 
     def _open(self, name: str) -> BinaryIO:
         mode = 0o666 if name == _HITS else 0o600
