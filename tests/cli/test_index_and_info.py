@@ -58,8 +58,11 @@ def test_vectors_analyzer_stopwords_and_bm25_reach_the_index(run, table, tmp_pat
     opened = hr.Index.open(tmp_path / "index")
     assert opened.recall_one(vector=[1.0] * 8, scope="acme", limit=3).keys
     shown = run("info", tmp_path / "index")
-    for part in ("300 live, 0 deleted", "snowball:english", "embedding, 8 dimensions"):
-        assert part in shown.out
+    told = (
+        "title + text, words by snowball:english, stop list english, BM25 lucene with k1 0.9, b 0.4"
+    )
+    for part in ("300 live, 0 deleted", told, "embedding, 8 dimensions"):
+        assert part in " ".join(shown.out.split())
 
 
 def test_a_table_with_one_audience_takes_no_scope(run, table, tmp_path):

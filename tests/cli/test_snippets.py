@@ -75,6 +75,15 @@ def test_marks_are_shown_on_a_terminal_and_nothing_is_added_elsewhere(
     assert "\x1b[1mPostgres\x1b[0m replication" in run("recall", "postgres", "--user", "ann").out
 
 
+def test_a_text_that_the_terminal_cannot_encode_is_escaped(
+    process: Any, store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    assert process("remember", "tea in 東京", "--user", "ann").returncode == 0
+    reply = process("recall", "tea", "--user", "ann")
+    assert (reply.returncode, "tea in \\u6771\\u4eac" in reply.stdout) == (0, True), reply.stderr
+
+
 def test_stored_text_cannot_send_control_characters(run: Any, store: Any) -> None:
     run("remember", "tea \x1b[2J\x9b\x07", "--user", "ann", "--id", "a\x1b[31m")
     reply = run("recall", "tea", "--user", "ann")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import io
+import sys
 import traceback
 from typing import Annotated, Any
 
@@ -54,6 +56,7 @@ class _Commands(Group):
     notes = (("Exit codes", [(str(code), text) for code, text in _EXIT_CODES]),)
 
     def invoke(self, ctx: Any) -> Any:
+        _print_anything()
         try:
             return super().invoke(ctx)
         except (Exception, KeyboardInterrupt) as fault:
@@ -62,6 +65,12 @@ class _Commands(Group):
                 traceback.print_exception(fault)
             say(message)
             raise typer.Exit(code) from None
+
+
+def _print_anything() -> None:
+    """Let stdout show what its encoding lacks as escapes: a stored text may hold any character."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _judge(fault: BaseException) -> tuple[int, str]:

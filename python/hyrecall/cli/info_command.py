@@ -8,9 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
+from hyrecall.analyzer import Analyzer
 from hyrecall.cli.show import print_json, print_lines, print_table, screen_width
 from hyrecall.index import Index
 from hyrecall.runtime import CudaReport, cuda_report
+from hyrecall.scoring import BM25
 from hyrecall.text_tables import Column, Row, fields
 
 __all__ = ["info"]
@@ -80,11 +82,12 @@ def _show_devices(report: CudaReport, as_json: bool) -> None:
 
 
 def _show_index(folder: Path, as_json: bool) -> None:
-    facts = _facts(Index.open(folder))
+    index = Index.open(folder)
+    facts = _facts(index)
     if as_json:
         print_json(facts)
     else:
-        _show(_lines(facts))
+        _show(_lines(index, facts))
 
 
 def _facts(index: Index) -> dict[str, Any]:
@@ -98,7 +101,7 @@ def _facts(index: Index) -> dict[str, Any]:
     }
 
 
-def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+def _lines(index: Index, facts: dict[str, Any]) -> list[tuple[str, str]]:
     schema, types = facts["schema"], facts["types"]
 
     def typed(names: list[str]) -> str:
@@ -111,8 +114,8 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("cell", typed(schema["cell"]) if schema["cell"] else "none: one audience"),
     ]
     for arm, columns in schema["text"].items():
-        what = f"{' + '.join(columns)}, {facts['analyzer'][arm]}, {facts['bm25'][arm]}"
-        lines.append((f"text arm {arm}", what))
+        how = _words(index._facts.analyzers[arm]), _constants(index._facts.bm25[arm])
+        lines.append((f"text arm {arm}", ", ".join((" + ".join(columns), *how))))
     for arm, vector in schema["vector"].items():
         what = f"{vector['column']}, {facts['dims'][arm]} dimensions"
         lines.append((f"vector arm {arm}", what))
@@ -120,6 +123,22 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append(("attributes", typed(schema["attributes"])))
     lines.append(("runs on", f"{facts['device']} ({facts['isa']}, {facts['threads']} threads)"))
     return lines
+
+
+def _words(analyzer: Analyzer) -> str:
+    """Say how texts become words."""
+    stopwords, function = analyzer.stopwords, analyzer.token_function
+    parts = [f"words by {analyzer.name}"]
+    if stopwords is not None:
+        listed = stopwords if isinstance(stopwords, str) else f"of {len(stopwords)} words"
+        parts.append(f"stop list {listed}")
+    return ", ".join(parts + ([] if function is None else [f"then {function.name}"]))
+
+
+def _constants(bm25: BM25) -> str:
+    """Say which BM25 it is."""
+    delta = "" if bm25.delta is None else f", delta {bm25.delta:g}"
+    return f"BM25 {bm25.variant} with k1 {bm25.k1:g}, b {bm25.b:g}{delta}"
 
 
 def _mebibytes(segments: list[dict[str, Any]]) -> str:
