@@ -29,7 +29,7 @@ _VECTOR: Final = ("vector", "vectors")
 # What other libraries call an option (lower case, without underscores): what it may be called here.
 SYNONYMS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("k", "topk", "topn", "n", "nresults", "numresults", "maxresults"), _LIMIT),
-    **dict.fromkeys(("limit", "size", "count"), _LIMIT),
+    **dict.fromkeys(("limit", "size", "count", "maxhits"), _LIMIT),
     **dict.fromkeys(("user", "username", "owner", "agentid"), ("user_id", "scope", "agent")),
     **dict.fromkeys(("tenant", "namespace", "partition", "collection", "scope"), _SCOPE),
     **dict.fromkeys(("tenantid", "userid", "cells"), _SCOPE),
@@ -39,16 +39,18 @@ SYNONYMS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("embedding", "embeddings", "queryvector", "queryembeddings"), _VECTOR),
     **dict.fromkeys(("vec", "queryembedding", "vectors", "vector"), _VECTOR),
     **dict.fromkeys(("embed", "model", "encoder", "embeddingfunction"), ("embedder",)),
-    **dict.fromkeys(("rerank", "crossencoder"), ("reranker", "shaping")),
+    **dict.fromkeys(("rerank", "reranker", "crossencoder"), ("reranker", "shaping")),
     **dict.fromkeys(("mmr", "dedup", "recency", "stages"), ("shaping",)),
     **dict.fromkeys(("ids", "docids", "id", "key"), ("keys", "ids", "id", "key")),
     **dict.fromkeys(("data", "df", "documents", "docs", "rows"), ("table", "texts", "episodes")),
     **dict.fromkeys(("metadatas", "meta", "payload"), ("metadata", "metadatas")),
-    **dict.fromkeys(("fields", "select", "include", "outputfields"), ("columns",)),
+    **dict.fromkeys(("fields", "select", "include", "outputfields", "withpayload"), ("columns",)),
     **dict.fromkeys(("skip", "start"), ("offset",)),
     **dict.fromkeys(("numcandidates", "fetchk", "prefetch", "candidates"), ("depth",)),
     **dict.fromkeys(("ranker", "fuse", "hybrid"), ("fusion", "recipe")),
-    **dict.fromkeys(("threshold", "scorethreshold", "cutoff"), ("min_score", "threshold")),
+    **dict.fromkeys(
+        ("threshold", "scorethreshold", "minsimilarity", "cutoff"), ("min_score", "threshold")
+    ),
     **dict.fromkeys(("lambda", "lambdamult", "diversity"), ("relevance_weight",)),
     **dict.fromkeys(("weight", "alpha"), ("weights", "alpha")),
     **dict.fromkeys(("workers", "nthreads", "numthreads", "njobs"), ("threads",)),
