@@ -95,6 +95,7 @@ SCREENS = {
     "recall of a store": of_store(
         "recall 'when do we deploy' --user ann",
         "recall replication --user ann --limit 1 --explain",
+        "recall replication --user ann --limit 2 --recipe loom --explain",
         "recall --user ann --recipe hypergraph '^lunch' --force-regex",
         "recall lunch",
         "recall lunch --user ann --recipe none",
