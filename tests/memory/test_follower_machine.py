@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+import apsw
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from hyrecall.errors import KeyConflictError, NotFoundError
 from hyrecall.memory import derived, edge_rows, writing
 from hyrecall.memory.database import Database
 from hyrecall.memory.follower import Follower
+from hyrecall.memory.schema import meta
 from hyrecall.memory.writing import NewVersion
 from memory.small_store import (
     NOW,
@@ -136,9 +139,38 @@ class Life(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
 
-def run(examples: int, steps: int, *, shrink: bool = True) -> None:
+class LifeOfAStore(Life):
+    """The writer's follower is offered rows of most transactions, as a store does it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.offers = True
+        self.n_steps = 0
+        self.database.transaction = self.transaction  # type: ignore[method-assign]
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[apsw.Connection]:
+        with Database.transaction(self.database) as connection:
+            before = int(meta(connection, "sequence"))
+            yield connection
+            made = self.writing.project(connection, after=before)
+        if self.offers:
+            self.writing.offer(made)
+
+    @rule(on=st.booleans())
+    def offer(self, on: bool) -> None:
+        self.offers = on
+
+    @invariant()
+    def both_equal_what_is_built_anew(self) -> None:
+        self.n_steps += 1
+        if self.n_steps % 3 == 0:  # so that rows of several transactions are offered
+            assert replies(self.writing.ready()) == replies(rebuilt(self.database))
+
+
+def run(examples: int, steps: int, *, shrink: bool = True, machine: type[Life] = Life) -> None:
     run_state_machine_as_test(
-        Life,
+        machine,
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,
@@ -154,6 +186,13 @@ def run(examples: int, steps: int, *, shrink: bool = True) -> None:
 
 def test_followed_equals_rebuilt_after_every_step(request: pytest.FixtureRequest) -> None:
     run(*((200, 40) if request.config.getoption("--laws") == "full" else (5, 20)))
+
+
+def test_a_follower_that_is_offered_rows_equals_one_that_reads_them(
+    request: pytest.FixtureRequest,
+) -> None:
+    n_runs = (200, 60) if request.config.getoption("--laws") == "full" else (10, 30)
+    run(*n_runs, machine=LifeOfAStore)
 
 
 @pytest.mark.parametrize("planted", ["deletes", "edges", "erasures"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import apsw
@@ -20,7 +21,13 @@ from hyrecall.scope import ANY, Scope
 
 _log = logging.getLogger("hyrecall.memory")
 
-__all__ = ["Derived", "Wish", "apply", "build", "compact"]
+__all__ = ["Changes", "Derived", "Wish", "apply", "build", "compact", "project"]
+
+MOST_KEPT = 10_000
+"""Changes that are kept in memory until an index takes them; more are read from the database."""
+
+MOST_JOINED = 32
+"""Changes of several transactions that are joined: each commit looks at the names of all these."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,84 @@ class Derived:
     holds_erased: bool = False
 
 
+@dataclass(frozen=True)
+class Changes:
+    """What transactions changed, as the rows that an index takes.
+
+    They follow the change ``after`` and end with the change ``last``. No document and no edge is in
+    them twice.
+    """
+
+    wish: Wish
+    after: int
+    last: int
+    documents: projection.Batch | None
+    edges: projection.Batch | None
+
+    def followed_by(self, next_: Changes) -> Changes | None:
+        """Return both in one; None: they must be read again.
+
+        That is so where they do not follow each other, change one document twice, or are too many.
+        """
+        if self.wish != next_.wish or self.last != next_.after:
+            return None
+        pairs = (
+            (self.documents, next_.documents, self.wish.layout.key),
+            (self.edges, next_.edges, "id"),
+        )
+        if not all(_may_join(*pair) for pair in pairs):
+            return None
+        documents, edges = (_joined(first, second) for first, second, _ in pairs)
+        return Changes(self.wish, self.after, next_.last, documents, edges)
+
+
+def _may_join(first: projection.Batch | None, second: projection.Batch | None, key: str) -> bool:
+    if first is None or second is None:
+        return True
+    is_small = first.n_read + second.n_read <= MOST_JOINED
+    return is_small and _names(first, key).isdisjoint(_names(second, key))
+
+
+def _joined(
+    first: projection.Batch | None, second: projection.Batch | None
+) -> projection.Batch | None:
+    if first is None or second is None:
+        return first or second
+    return projection.Batch(
+        pa.concat_tables([first.live, second.live]),
+        [*first.gone, *second.gone],
+        second.last,
+        first.n_read + second.n_read,
+        first.n_damaged + second.n_damaged,
+    )
+
+
+def _names(batch: projection.Batch, key: str) -> set[tuple[object, ...]]:
+    """Return id and cell of everything in a batch."""
+    columns = (batch.live.column(name).to_pylist() for name in (key, *CELL))
+    return {*zip(*columns, strict=True), *((name, *cell) for name, cell in batch.gone)}
+
+
+def project(connection: apsw.Connection, wish: Wish, after: int) -> Changes | None:
+    """Make the rows that an index takes of every change after a number.
+
+    It fails where an index could not take the changes. None: they are too many to be kept.
+    """
+    last = int(meta(connection, "sequence"))
+    kept: list[projection.Batch | None] = []
+    is_small = True
+    for batches in (
+        projection.documents(connection, wish.layout, model=wish.model, dim=wish.dim, after=after),
+        projection.edges(connection, after=after),
+    ):
+        first = next(batches, None)
+        kept.append(first)
+        is_small &= first is None or first.n_read <= MOST_KEPT
+        for _ in batches:  # each is made, and none of them is kept
+            is_small = False
+    return Changes(wish, after, last, *kept) if is_small else None
+
+
 def build(
     connection: apsw.Connection, wish: Wish, progress: ProgressFunction | None = None
 ) -> Derived:
@@ -105,10 +190,21 @@ def build(
     return Derived(wish, index, graph, now.sequence, now.erasures)
 
 
-def apply(connection: apsw.Connection, held: Derived) -> tuple[Derived, int, int]:
+def apply(
+    connection: apsw.Connection, held: Derived, made: Changes | None = None
+) -> tuple[Derived, int, int]:
     """Bring an index to the state that this transaction sees.
 
     What fails half-way may be applied again: that changes nothing that was right.
+
+    Parameters
+    ----------
+    connection : apsw.Connection
+        In a transaction.
+    held : Derived
+    made : Changes, optional
+        Changes that need not be read again, if they follow what is held and this transaction sees
+        all of them.
 
     Returns
     -------
@@ -120,13 +216,25 @@ def apply(connection: apsw.Connection, held: Derived) -> tuple[Derived, int, int
     """
     wish = held.wish
     now = wish.header(connection)
-    documents = projection.documents(
-        connection, wish.layout, model=wish.model, dim=wish.dim, after=held.sequence
-    )
-    edges = projection.edges(connection, after=held.sequence)
+    documents: Iterable[projection.Batch | None]
+    edges: Iterable[projection.Batch | None]
+    # Equal wishes, or the index would get columns of another recipe.
+    if made is not None and (made.wish, made.after, made.last) == (
+        wish,
+        held.sequence,
+        now.sequence,
+    ):
+        documents, edges = (made.documents,), (made.edges,)
+    else:
+        documents = projection.documents(
+            connection, wish.layout, model=wish.model, dim=wish.dim, after=held.sequence
+        )
+        edges = projection.edges(connection, after=held.sequence)
     n_changes = n_dropped = 0
     for target, batches in ((held.index, documents), (held.graph, edges)):
         for batch in batches:
+            if batch is None:
+                continue
             if batch.live.num_rows:
                 target.upsert(batch.live)
             if batch.gone:

@@ -23,7 +23,7 @@ from hyrecall.errors import (
 from hyrecall.memory import derived, projection
 from hyrecall.memory.database import Database
 from hyrecall.memory.degradation import DegradedReason
-from hyrecall.memory.derived import Derived, Wish
+from hyrecall.memory.derived import Changes, Derived, Wish
 from hyrecall.memory.header import HEADER, INDEX, StaleError
 from hyrecall.memory.layout import Layout
 from hyrecall.memory.ready import BEHIND, How, IndexNotReadyError, OpenReport, Ready
@@ -86,6 +86,8 @@ class Follower:
         self._pid = os.getpid()
         self._lock = threading.Lock()  # around every change of the index: it takes one writer
         self._held: Derived | None = None
+        self._offering = threading.Lock()
+        self._offered: Changes | None = None
         self._saved = 0
         self._is_later = False
         self._failed: tuple[float, str] | None = None
@@ -200,6 +202,30 @@ class Follower:
 
     # ---- following ----
 
+    def project(self, connection: apsw.Connection, *, after: int) -> Changes | None:
+        """Make the rows for the index of what a transaction has changed, before its commit.
+
+        They are for :meth:`offer`; None: there are too many. It fails where an index could not take
+        the changes.
+        """
+        return derived.project(connection, self._wish, after)
+
+    def offer(self, changes: Changes | None) -> None:
+        """Take the rows of changes that are committed now, so that they are not read again."""
+        with self._offering:
+            held, offered = self._held, self._offered
+            if held is None or changes is None:
+                self._offered = None
+            elif offered is None or offered.after < held.sequence:
+                self._offered = changes
+            else:
+                self._offered = offered.followed_by(changes)
+
+    def _take_offered(self) -> Changes | None:
+        with self._offering:
+            offered, self._offered = self._offered, None
+            return offered
+
     def ready(self, *, budget: float | None = None) -> Ready:
         """Give the index with every change that was committed before the call.
 
@@ -304,7 +330,9 @@ class Follower:
             if held.sequence == int(meta(connection, "sequence")):
                 return held, 0
             try:
-                self._held, n_changes, n_dropped = derived.apply(connection, held)
+                self._held, n_changes, n_dropped = derived.apply(
+                    connection, held, self._take_offered()
+                )
             except StoreError:
                 raise
             except CorruptIndexError as fault:  # of the snapshot it was opened from

@@ -87,7 +87,7 @@ def documents(
     after: int = 0,
     only_live: bool = False,
 ) -> Iterator[Batch]:
-    """Give the documents that changed after a number, in batches.
+    """Give the documents that changed after a number, in batches; none if nothing has changed.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def documents(
         The length.
     after : int, default 0
     only_live : bool, default False
-        Leave out what is gone: for an index that is built anew.
+        Leave out what is gone: for an index that is built anew. There is one batch at least then.
     """
     embedding = f"CASE WHEN {_USABLE} THEN v.embedding END"
     more = f"v.status = 'live', {embedding}, v.embedding_model, v.embedding_checksum"
@@ -112,6 +112,8 @@ def documents(
     is_whole = _SoundOnce()
     while True:
         found = list(rows(connection, select, (model, dim, after, BATCH_ROWS)))
+        if not found and not only_live:
+            return
         batch, live = _batch(found, layout.columns, layout.key, after, is_whole)
         field = pa.field("embedding", pa.list_(pa.float32(), dim))
         table = batch.live.append_column(field, _vectors([row[2:5] for row in live], dim))
@@ -124,13 +126,18 @@ def documents(
 def edges(
     connection: apsw.Connection, *, after: int = 0, only_live: bool = False
 ) -> Iterator[Batch]:
-    """Give the edges that changed after a number, in batches."""
+    """Give the edges that changed after a number, in batches; none if nothing has changed.
+
+    ``only_live`` gives one batch at least, as for documents.
+    """
     more = "e.status = 'live', NULL, NULL, NULL"
     select = _select(EDGES, more, "e.changed", _EDGES, EDGE_COLUMNS)
     if only_live:
         select = select.replace("WHERE", "WHERE e.status = 'live' AND")
     while True:
         found = list(rows(connection, select, (None, None, after, BATCH_ROWS)))
+        if not found and not only_live:
+            return
         batch, _ = _batch(found, EDGES, "id", after, is_sound_edge)
         yield batch
         if batch.n_read < BATCH_ROWS:

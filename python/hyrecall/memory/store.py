@@ -32,7 +32,6 @@ from hyrecall.memory.fields import flag, in_utc
 from hyrecall.memory.follower import INDEX, Follower
 from hyrecall.memory.in_memory import IN_MEMORY, MemoryDatabase
 from hyrecall.memory.layout import Layout, layout_of, serves
-from hyrecall.memory.projection import documents, edges
 from hyrecall.memory.reading import newest_model
 from hyrecall.memory.ready import IndexNotReadyError
 from hyrecall.memory.recalling import Means
@@ -234,12 +233,8 @@ class Store:
             select = "SELECT value FROM meta WHERE name = 'sequence'"
             before = int(connection.execute(select).get)
             yield connection
-            for _ in documents(
-                connection, self.layout, model=self.guard.model, dim=self.dim, after=before
-            ):
-                pass
-            for _ in edges(connection, after=before):
-                pass
+            changes = self.follower.project(connection, after=before)
+        self.follower.offer(changes)
         self.background.poke()
 
     def embed(
