@@ -65,7 +65,7 @@ WITHOUT_PYARROW = {
 }  # fmt: skip
 # The modules of hyrecall.memory, lowest first: one imports only those of the lines above its own.
 MEMORY_RANKS = (
-    {"fields", "origin"},
+    {"fields", "metadata", "origin"},
     {"types", "degradation", "faults", "lock", "schema", "sound", "header"},
     {"losses", "connecting", "given_fields"},
     {"database"},
@@ -73,7 +73,16 @@ MEMORY_RANKS = (
     {"cells"},
     {"codec"},
     {"folders", "paths", "edge_rows", "reading", "roster", "selection", "layout"},
-    {"matches", "sessions", "bounded", "holder", "backends/shim", "pages", "version_rows"},
+    {
+        "matches",
+        "sessions",
+        "bounded",
+        "holder",
+        "backends/shim",
+        "pages",
+        "version_rows",
+        "narrowing",
+    },
     {"erasing", "writing", "substring", "ready", "redis_sessions", "store_sessions"},
     {"fact_rows"},
     {"backfill", "projection", "lines", "audience", "doctor"},

@@ -20,7 +20,7 @@ import pyarrow as pa
 from hyrecall._core import AttributeColumn
 from hyrecall.errors import DTypeError, error
 
-__all__ = ["AttributeType", "Place", "attribute_column", "attribute_type"]
+__all__ = ["AttributeType", "Place", "attribute_column", "attribute_type", "float_code"]
 
 MIN_CODE, MAX_CODE = -(2**63), 2**63 - 1
 # Beyond every code of every type, also after uint64's shift.
@@ -177,7 +177,7 @@ def _place_float(value: Any) -> Place | None:
     if not _is_number(value):
         return None
     if isinstance(value, (float, np.floating)):
-        code = _float_code(float(value))
+        code = float_code(float(value))
         return _NOWHERE if math.isnan(value) else (code, code)
     exact = int(value)
     try:
@@ -187,10 +187,10 @@ def _place_float(value: Any) -> Place | None:
     # Python compares int with float exactly, so these are the floats around an int beyond 2**53.
     above = near if near >= exact else math.nextafter(near, math.inf)
     below = near if near <= exact else math.nextafter(near, -math.inf)
-    return _float_code(above), _float_code(below)
+    return float_code(above), float_code(below)
 
 
-def _float_code(value: float) -> int:
+def float_code(value: float) -> int:
     """Map a float that is not NaN to an int of the same order (float_code in attributes.cpp)."""
     bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
     if bits == MIN_CODE:
@@ -310,7 +310,7 @@ def attribute_type(arrow: pa.DataType) -> AttributeType | None:
     for is_kind, expected, place_for in _KINDS:
         if is_kind(arrow):
             has_order = not pa.types.is_boolean(arrow)
-            top_code = _float_code(math.inf) if pa.types.is_floating(arrow) else MAX_CODE
+            top_code = float_code(math.inf) if pa.types.is_floating(arrow) else MAX_CODE
             place = place_for(arrow)
             return AttributeType(arrow, expected, place, has_order=has_order, top_code=top_code)
     return None

@@ -173,7 +173,7 @@ def test_the_anonymous_are_told_that_there_are_others(run: Run, filled: Path) ->
 
 @pytest.mark.parametrize(
     "option",
-    [["--scope", "ann"], ["--filter", "{}"], ["--bm25", "okapi"], ["--depth", "7"],
+    [["--scope", "ann"], ["--bm25", "okapi"], ["--depth", "7"],
      ["--fusion", "max"], ["--columns", "x"], ["--min-score", "1"]],
 )  # fmt: skip
 def test_options_of_an_index_are_refused_by_a_store(

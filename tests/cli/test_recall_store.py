@@ -191,3 +191,29 @@ def test_an_index_takes_none_of_these(run: Run, tmp_path: Path) -> None:
         assert reply.code == 1
         assert f"{option}: expected none with an index" in reply.err
     assert json.loads(run("recall", tmp_path / "i", "tea", "--json").out)["hits"]
+
+
+def test_a_filter_asks_columns_and_keys_of_the_metadata(run: Run, store: Path) -> None:
+    with MemorySync.open(store, embedder=None, recipe=recipes.loom) as memory:
+        for key, year in (("old", 2020), ("new", 2025)):
+            metadata = {"project": "x", "run": {"year": year}}
+            memory.remember(f"deploy {key}", id=key, user_id="ann", metadata=metadata)
+        memory.remember("deploy", id="other", user_id="ann", session_id="s")
+    asked = ("recall", store, "deploy", "--user", "ann", "--recipe", "loom", "--json", "--filter")
+    for given, found in (
+        ('{"metadata.project": "x"}', ["new", "old"]),
+        ('{"metadata.run.year": {"from": 2024}}', ["new"]),
+        ('{"metadata.project": null}', ["other"]),
+        ('{"metadata.project": ["x", "y"], "kind": "fact"}', []),
+    ):
+        assert sorted(ids(run(*asked, given))) == found
+    assert ids(run(*asked, '{"metadata.project": null}', "--session", "s")) == ["other"]
+    assert ids(run(*asked, '{"metadata.project": "x"}', "--session", "s")) == []
+    refused = run(*asked, '{"colour": "x"}')
+    assert refused.code == 1
+    assert "colour: expected an attribute column (kind, " in refused.err
+    of_x = ("--path", store, "--user", "ann", "--filter", '{"metadata.run.year": 2020}', "--json")
+    assert run("browse", "find", *of_x).data["entries"] == ["/memories/episodic/old.md"]
+    assert [one["path"] for one in run("browse", "grep", "deploy", *of_x).data["lines"]] == [
+        "/memories/episodic/old.md"
+    ]

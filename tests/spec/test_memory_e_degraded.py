@@ -274,16 +274,24 @@ def test_E04_without_an_index_texts_are_searched(
         assert [match.episode.id for match in page] == ["e1"]
 
 
-def test_an_own_filter_without_an_index_gives_nothing_more(
+def test_an_own_filter_without_an_index_keeps_what_it_keeps_with_one(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import hyrecall as hr
 
     with open_store(path) as memory:
+        asked: list[Any] = [hr.Filter(pinned=True), ~hr.Filter(pinned=True), hr.Filter(tags="x")]
+        asked += [hr.Filter(occurred_at=(None, memory.list(user_id="alice")[1].occurred_at))]
+
+        def found() -> list[set[str]]:
+            replies = [memory.search("note", user_id="alice", filter=one) for one in asked]
+            return [{match.episode.id for match in reply} for reply in replies]
+
+        indexed = found()
         monkeypatch.setattr(follower.Follower, "ready", _cannot)
-        matches = memory.search("note", user_id="alice", filter=hr.Filter(pinned=True))
-        assert list(matches) == []
-        assert matches.degraded
+        assert found() == indexed
+        assert {len(one) for one in indexed} == {0, 2, 3}
+        assert memory.search("note", user_id="alice", filter=asked[0]).degraded
 
 
 def test_E45_what_is_not_ranked_passes_no_gate(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from hyrecall.cli.help import Command, Group
-from hyrecall.cli.memory_options import AsJson, Org, StorePath, User, Workspace, opened
+from hyrecall.cli.memory_options import (
+    AsJson,
+    Org,
+    StorePath,
+    User,
+    Workspace,
+    opened,
+    read_store_filter,
+)
+from hyrecall.cli.options import Filters
 from hyrecall.cli.show import print_json
 
 if TYPE_CHECKING:
@@ -105,12 +114,15 @@ def grep(
     regex: Annotated[
         bool, typer.Option("--regex", help="Take the pattern as a regular expression (RE2).")
     ] = False,
+    filters: Filters = None,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
     """Show the lines that hold a text, newest memory first."""
     with _files(path, user, org, workspace, agent) as files:
-        lines = files.grep(pattern, where, regex=regex, limit=limit)
+        lines = files.grep(
+            pattern, where, regex=regex, filter=read_store_filter(filters), limit=limit
+        )
     if as_json:
         print_json({"lines": [asdict(line) for line in lines]})
         return
@@ -129,12 +141,14 @@ def find(
     org: Org = None,
     workspace: Workspace = None,
     agent: Agent = None,
+    filters: Filters = None,
     limit: Limit = 200,
     as_json: AsJson = False,
 ) -> None:
     """List the memories whose file name matches, newest first."""
     with _files(path, user, org, workspace, agent) as files:
-        _entries(files.find(pattern, where, limit=limit), as_json)
+        found = files.find(pattern, where, filter=read_store_filter(filters), limit=limit)
+        _entries(found, as_json)
 
 
 def _entries(entries: list[str], as_json: bool) -> None:

@@ -22,6 +22,7 @@ from rich.progress import Progress as Bar
 from hyrecall import recipes
 from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import say
+from hyrecall.cli.values import read_filter
 from hyrecall.embed import choose
 from hyrecall.errors import OptionError, error
 from hyrecall.progress import ProgressFunction
@@ -29,6 +30,7 @@ from hyrecall.recipe import Recipe
 from hyrecall.shaping import Composite
 
 if TYPE_CHECKING:
+    from hyrecall.filters import Filter
     from hyrecall.memory import Degradation, MemorySync
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "bar",
     "now_ready",
     "opened",
+    "read_store_filter",
     "read_time",
     "recipe_named",
     "store_path",
@@ -229,6 +232,13 @@ def tell_reasons(reasons: Sequence[Degradation]) -> None:
     """Say why an answer is less than it could be."""
     for reason in reasons:
         say(f"note: degraded: {reason}")
+
+
+def read_store_filter(values: Sequence[str] | None) -> Filter | None:
+    """Read ``--filter`` of a store: columns of memories, and keys of the metadata."""
+    from hyrecall.memory.layout import FILTERED
+
+    return read_filter(values, {name: column.type for name, column in FILTERED.items()})
 
 
 def read_time(option: str, value: str | None) -> datetime | None:

@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hyrecall.analyzer import Analyzer
-from hyrecall.cli.memory_options import now_ready, opened, read_time, tell_reasons
+from hyrecall.cli.memory_options import (
+    now_ready,
+    opened,
+    read_store_filter,
+    read_time,
+    tell_reasons,
+)
 from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import print_explanation, print_json, print_table, say
 from hyrecall.cli.snippets import Snippets
@@ -45,6 +51,7 @@ class Asked:
     conversation: str | None
     weights: str | None
     token_budget: int | None
+    filters: list[str] | None
     touch: bool
     normalize: bool
     force_regex: bool
@@ -59,7 +66,7 @@ def recall_from_store(asked: Asked, *, as_json: bool, explain: bool) -> None:
         "session_id": asked.conversation, "weights": _weights(asked.weights),
         "token_budget": asked.token_budget,
         "time_range": None if begin is None and end is None else (begin, end),
-        "filter": None if asked.session is None else Filter(session_id=asked.session),
+        "filter": _filter(asked),
     }  # fmt: skip
     with _opened(asked) as memory:
         ready = now_ready(memory)
@@ -77,6 +84,14 @@ def recall_from_store(asked: Asked, *, as_json: bool, explain: bool) -> None:
         _print(asked, matches, explain=explain)
     else:
         say("note: no memories")
+
+
+def _filter(asked: Asked) -> Filter | None:
+    given = read_store_filter(asked.filters)
+    if asked.session is None:
+        return given
+    of_session = Filter(session_id=asked.session)
+    return of_session if given is None else given & of_session
 
 
 @contextmanager

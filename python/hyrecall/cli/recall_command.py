@@ -38,7 +38,7 @@ __all__ = ["Recall", "recall"]
 
 # What has a meaning for one of the two alone; given for the other it is refused.
 _OF_AN_INDEX = {
-    "scope", "vector", "embed", "filters", "depth", "fusion", "bm25", "min_score", "min_fused",
+    "scope", "vector", "embed", "depth", "fusion", "bm25", "min_score", "min_fused",
     "columns", "threads",
 }  # fmt: skip
 _OF_A_STORE = {
@@ -192,8 +192,8 @@ def recall(
         recall_from_store(
             Asked(
                 query or "", folder, user, org, workspace, kind, since, until, tags, session, alpha,
-                recipe, limit, offset, agent, conversation, weights, token_budget, touch=touch,
-                normalize=normalize, force_regex=force_regex,
+                recipe, limit, offset, agent, conversation, weights, token_budget, filters,
+                touch=touch, normalize=normalize, force_regex=force_regex,
             ),
             as_json=as_json, explain=explain,
         )  # fmt: skip

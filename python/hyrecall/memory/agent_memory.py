@@ -58,6 +58,7 @@ class AgentMemory:
         time_range: TimeRange | None = None,
         tags: Sequence[str] | None = None,
         filter: FilterLike | None = None,  # noqa: A002
+        metadata: Mapping[str, object] | None = None,
         alpha: float | None = None,
         recipe: Recipe | None = None,
         vector: object = None,
@@ -76,10 +77,11 @@ class AgentMemory:
         """Recall what the agent may see, as :meth:`hyrecall.memory.AgentMemorySync.search`."""
         return await self._run(
             self._sync.search, query, kind=kind, limit=limit, offset=offset,
-            time_range=time_range, tags=tags, filter=filter, alpha=alpha, recipe=recipe,
-            vector=vector, session_id=session_id, reranker=reranker, diversity=diversity,
-            normalize=normalize, min_score=min_score, weights=weights, token_budget=token_budget,
-            candidates=candidates, touch=touch, embed_timeout=embed_timeout, now=now,
+            time_range=time_range, tags=tags, filter=filter, metadata=metadata, alpha=alpha,
+            recipe=recipe, vector=vector, session_id=session_id, reranker=reranker,
+            diversity=diversity, normalize=normalize, min_score=min_score, weights=weights,
+            token_budget=token_budget, candidates=candidates, touch=touch,
+            embed_timeout=embed_timeout, now=now,
         )  # fmt: skip
 
     async def recall_facts(
@@ -102,12 +104,15 @@ class AgentMemory:
         kind: str | None = None,
         tags: Sequence[str] | None = None,
         pinned: bool | None = None,
+        filter: FilterLike | None = None,  # noqa: A002
+        metadata: Mapping[str, object] | None = None,
         limit: int = 200,
         offset: int = 0,
     ) -> Episodes:
         """Give episodes, newest first, as :meth:`hyrecall.memory.AgentMemorySync.list`."""
         return await self._run(
-            self._sync.list, kind=kind, tags=tags, pinned=pinned, limit=limit, offset=offset,
+            self._sync.list, kind=kind, tags=tags, pinned=pinned, filter=filter,
+            metadata=metadata, limit=limit, offset=offset,
         )  # fmt: skip
 
     async def links(self, id: str) -> Edges:  # noqa: A002

@@ -72,6 +72,7 @@ class AgentMemorySync:
         time_range: TimeRange | None = None,
         tags: Sequence[str] | None = None,
         filter: FilterLike | None = None,  # noqa: A002
+        metadata: Mapping[str, object] | None = None,
         alpha: float | None = None,
         recipe: Recipe | None = None,
         vector: object = None,
@@ -90,7 +91,7 @@ class AgentMemorySync:
         """Recall what the agent may see, as :meth:`hyrecall.memory.MemorySync.search`."""
         return self._reads.search(
             query, self._by, kind=kind, limit=limit, offset=offset, time_range=time_range,
-            tags=tags, filter=filter, alpha=alpha, recipe=recipe, vector=vector,
+            tags=tags, filter=filter, metadata=metadata, alpha=alpha, recipe=recipe, vector=vector,
             session_id=session_id, reranker=reranker, diversity=diversity, normalize=normalize,
             min_score=min_score, weights=weights, token_budget=token_budget, candidates=candidates,
             touch=touch, embed_timeout=embed_timeout, now=now,
@@ -123,13 +124,16 @@ class AgentMemorySync:
         kind: str | None = None,
         tags: Sequence[str] | None = None,
         pinned: bool | None = None,
+        filter: FilterLike | None = None,  # noqa: A002
+        metadata: Mapping[str, object] | None = None,
         limit: int = 200,
         offset: int = 0,
     ) -> Episodes:
         """Give episodes, newest first, as :meth:`hyrecall.memory.MemorySync.list`."""
         return self._reads.newest(
-            self._by, kind=kind, tags=tags, pinned=pinned, limit=limit, offset=offset
-        )
+            self._by, kind=kind, tags=tags, pinned=pinned, filter=filter, metadata=metadata,
+            limit=limit, offset=offset,
+        )  # fmt: skip
 
     def links(self, id: str) -> Edges:  # noqa: A002
         """Give the edges of a memory, as :meth:`hyrecall.memory.MemorySync.links`."""

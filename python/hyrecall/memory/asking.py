@@ -15,11 +15,12 @@ import numpy.typing as npt
 from hyrecall.arguments import number, plain, whole
 from hyrecall.embed.protocol import NORMS, norms
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.filter_expression import FilterLike, read_filter
+from hyrecall.filter_expression import FilterLike
 from hyrecall.filters import Filter
 from hyrecall.memory.adapting import Reranker, adapted, balanced, with_hints
 from hyrecall.memory.audience import EVERYONE, AskedBy
 from hyrecall.memory.fields import check_id, flag, in_utc
+from hyrecall.memory.narrowing import read_narrowing
 from hyrecall.recipe import Dense, Recipe
 from hyrecall.shaping import SessionSignals
 
@@ -50,7 +51,7 @@ class Ask:
     valid_at : datetime or None
         Only facts, and of these what holds then.
     own_filter : Filter or None
-        The caller's own.
+        The caller's own, on columns of an index.
     limit, offset : int
     vector : ndarray or None
         In place of the query's embedding.
@@ -132,6 +133,7 @@ def read_ask(
     tags: Sequence[str] | None = None,
     valid_at: datetime | None = None,
     filter: FilterLike | None = None,  # noqa: A002
+    metadata: Mapping[str, object] | None = None,
     alpha: float | None = None,
     vector: object = None,
     session_id: str | None = None,
@@ -183,7 +185,7 @@ def read_ask(
         time_range=read_times(time_range),
         tags=read_tags(tags),
         valid_at=None if valid_at is None else in_utc(_time("valid_at", valid_at)),
-        own_filter=read_filter("filter", filter),
+        own_filter=read_narrowing(filter, metadata),
         limit=n,
         offset=skipped,
         vector=_vector(vector),

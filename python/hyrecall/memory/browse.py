@@ -5,24 +5,25 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fnmatch import translate
-from itertools import compress, islice
-from typing import Any, NoReturn
+from itertools import islice
+from typing import NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hyrecall.arguments import whole
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.filter_expression import FilterLike
 from hyrecall.keywords import check_keywords
 from hyrecall.memory import folders, pages
 from hyrecall.memory.audience import AskedBy, audience
 from hyrecall.memory.database import Database
 from hyrecall.memory.edge_rows import incident
 from hyrecall.memory.fact_rows import valid_facts
+from hyrecall.memory.narrowing import passing_in_order, read_narrowing
 from hyrecall.memory.paths import (
     FOLDERS,
     Place,
@@ -34,9 +35,9 @@ from hyrecall.memory.paths import (
     read_place,
     user_name,
 )
-from hyrecall.memory.reading import episodes_of_rows, newest, texts_of_rows
+from hyrecall.memory.reading import newest
 from hyrecall.memory.recalling import warn_of_isolation
-from hyrecall.memory.seen import AT_A_TIME, Seen, memories, rows_below
+from hyrecall.memory.seen import AT_A_TIME, Line, Seen, matching_lines, memories, rows_below
 
 __all__ = ["Browse", "Line"]
 
@@ -45,25 +46,6 @@ MOST_FOUND = 50
 MOST_TURNS = 2_000
 _LONGEST_PATTERN = 512
 _MOST = 2**31 - 1
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line that :meth:`Browse.grep` found.
-
-    Attributes
-    ----------
-    path : str
-        The memory's.
-    number : int
-        Of the line in the texts, from 1.
-    text : str
-        The line.
-    """
-
-    path: str
-    number: int
-    text: str
 
 
 @check_keywords
@@ -174,7 +156,15 @@ class Browse:
         with self._seen() as seen:
             return list(islice(self._entries(seen, place, n), n))
 
-    def find(self, pattern: str = "*", path: str = "/", *, limit: int = MOST_LISTED) -> list[str]:
+    def find(
+        self,
+        pattern: str = "*",
+        path: str = "/",
+        *,
+        filter: FilterLike | None = None,  # noqa: A002
+        metadata: Mapping[str, object] | None = None,
+        limit: int = MOST_LISTED,
+    ) -> list[str]:
         """Give the paths of memories whose file name matches, newest first.
 
         Parameters
@@ -184,6 +174,8 @@ class Browse:
             ``[ab]`` one of these; upper and lower case differ.
         path : str, default "/"
             A folder, of which all that lies below is looked at, or a file.
+        filter, metadata : optional
+            As in :meth:`hyrecall.memory.MemorySync.search`.
         limit : int, default 200
 
         Returns
@@ -196,14 +188,23 @@ class Browse:
         OptionError, DTypeError, StoreError
             A pattern of no or more than 512 characters; else as in :meth:`ls`.
         """
-        n = _count("limit", limit)
+        n, wanted = _count("limit", limit), read_narrowing(filter, metadata)
         matches = re.compile(translate(_pattern(pattern))).match
         with self._seen() as seen:
-            named = [one for one in rows_below(seen, read_place(path)) if matches(f"{one[1]}.md")]
-            return list(map(memory_path, memories(seen, named[:n])))
+            found = rows_below(seen, read_place(path))
+            named = [row for row, name in found if matches(f"{name}.md")]
+            kept = list(islice(passing_in_order(seen.connection, named, wanted), n))
+            return list(map(memory_path, memories(seen, kept)))
 
     def grep(
-        self, pattern: str, path: str = "/", *, regex: bool = False, limit: int = MOST_FOUND
+        self,
+        pattern: str,
+        path: str = "/",
+        *,
+        regex: bool = False,
+        filter: FilterLike | None = None,  # noqa: A002
+        metadata: Mapping[str, object] | None = None,
+        limit: int = MOST_FOUND,
     ) -> list[Line]:
         """Give the lines of memories that hold a text, upper or lower case, newest memory first.
 
@@ -215,6 +216,8 @@ class Browse:
             A folder, of which all that lies below is looked at, or a file.
         regex : bool, default False
             The pattern is a regular expression instead (RE2: linear in the text).
+        filter, metadata : optional
+            As in :meth:`hyrecall.memory.MemorySync.search`.
         limit : int, default 50
 
         Returns
@@ -226,7 +229,7 @@ class Browse:
         OptionError, DTypeError, StoreError
             A regular expression that is none; else as in :meth:`find`.
         """
-        n = _count("limit", limit)
+        n, narrow = _count("limit", limit), read_narrowing(filter, metadata)
         wanted = _pattern(pattern)
         match = pc.match_substring_regex if regex else pc.match_substring
         try:
@@ -235,12 +238,12 @@ class Browse:
             raise error(OptionError, "pattern", "a regular expression", repr(wanted)) from None
         found: list[Line] = []
         with self._seen() as seen:
-            rows = rows_below(seen, read_place(path))
-            for begin in range(0, len(rows), AT_A_TIME):
-                if len(found) >= n:
-                    break
-                part = [row for row, _ in rows[begin : begin + AT_A_TIME]]
-                found += _found(seen, part, lambda texts: match(texts, wanted, ignore_case=True))
+            rows = [row for row, _ in rows_below(seen, read_place(path))]
+            kept = passing_in_order(seen.connection, rows, narrow)
+            while len(found) < n and (part := list(islice(kept, AT_A_TIME))):
+                found += matching_lines(
+                    seen, part, lambda texts: match(texts, wanted, ignore_case=True)
+                )
         return found[:n]
 
     # ---- what is refused ----
@@ -309,7 +312,7 @@ class Browse:
             return pages.facts_page(valid_facts(connection, cells, subject=place.id))
         if place.kind == "graph":
             return pages.edges_page(incident(connection, cells, place.id))
-        found = memories(seen, rows_below(seen, place))
+        found = memories(seen, [row for row, _ in rows_below(seen, place)])
         return "".join(pages.memory_page(one) for one in found)
 
     def _entries(self, seen: Seen, place: Place, limit: int) -> Iterator[str]:
@@ -330,34 +333,12 @@ class Browse:
             for name in _NAMES[place.top](connection, cells, limit):
                 yield f"/{place.top}/{name_of(name)}"
         else:
-            yield from map(memory_path, memories(seen, rows_below(seen, place)[:limit]))
+            found = [row for row, _ in rows_below(seen, place)[:limit]]
+            yield from map(memory_path, memories(seen, found))
 
 
 # Folders of files that are put together when they are read.
 _NAMES = {"sessions": folders.sessions, "facts": folders.subjects, "graph": folders.linked}
-
-
-def _found(seen: Seen, rows: Sequence[int], matcher: Callable[[pa.Array], Any]) -> list[Line]:
-    """Give the lines of memories that match; only of those more than the texts is read."""
-    texts = texts_of_rows(seen.connection, rows)
-    lines = [
-        (row, number, line)
-        for row in rows
-        if row in texts  # a damaged one is not
-        for number, line in enumerate(_lines(texts[row]), start=1)
-    ]
-    mask = matcher(pa.array([line for _, _, line in lines], pa.large_string())).to_pylist()
-    hits = list(compress(lines, mask))
-    episodes = episodes_of_rows(seen.connection, [row for row, _, _ in hits], seen.cells)
-    return [
-        Line(memory_path(episodes[row]), number, line)
-        for row, number, line in hits
-        if row in episodes
-    ]
-
-
-def _lines(texts: tuple[str, str]) -> list[str]:
-    return [line for text in texts if text.strip() for line in text.splitlines()]
 
 
 def _count(argument: str, value: object) -> int:

@@ -8,8 +8,10 @@ store is indexed anew only for a recipe of another layout or for another analyze
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 import xxhash
@@ -18,10 +20,12 @@ from hyrecall.analyzer import Analyzer
 from hyrecall.errors import OptionError, error
 from hyrecall.graph_schema import GraphSchema
 from hyrecall.memory.cells import FACT_SOURCE
+from hyrecall.memory.metadata import COLUMN as METADATA
+from hyrecall.memory.metadata import metadata_tokens
 from hyrecall.recipe import Recipe
 from hyrecall.schema import Schema, Text
 
-__all__ = ["ANALYZER", "CELL", "EDGES", "Column", "Layout", "layout_of", "serves"]
+__all__ = ["ANALYZER", "CELL", "EDGES", "FILTERED", "Column", "Layout", "layout_of", "serves"]
 
 CELL = {"org": "org", "workspace": "workspace", "user": "user", "visibility": "visibility",
         "table": "source"}  # fmt: skip
@@ -47,12 +51,16 @@ class Column:
     """A column of an index: what it reads of a store.
 
     ``sql`` speaks of a document d, its head version v, its cell c and its fact f (nulls if it is
-    none); for an edge, of the edge e and its cell c. ``in_json``: the value is JSON.
+    none); for an edge, of the edge e and its cell c. ``read`` makes the value of what that gives.
     """
 
     sql: str
     type: pa.DataType
-    in_json: bool = False
+    read: Callable[[Any], Any] | None = None
+
+    def array(self, values: Sequence[Any]) -> pa.Array:
+        """Return what SQL gave for some rows as the column that an index takes."""
+        return pa.array(values if self.read is None else map(self.read, values), self.type)
 
 
 _BOTH = """CASE WHEN trim(v.input) = '' THEN v.output WHEN trim(v.output) = '' THEN v.input
@@ -81,17 +89,21 @@ _COLUMNS = {
     "updated_at": Column("v.recorded_at", _TIME),
     "last_accessed": Column("ifnull(d.last_accessed, v.occurred_at)", _TIME),
     "importance": Column("v.importance", pa.float64()),
-    "pinned": Column("d.pinned", pa.bool_()),
-    "tags": Column("v.tags", _TAGS, in_json=True),
+    "pinned": Column("d.pinned", pa.bool_(), bool),
+    "tags": Column("v.tags", _TAGS, json.loads),
     "valid_from": Column("f.valid_from", _TIME),
     "valid_to": Column("f.valid_to", _TIME),
     "version": Column("d.version", pa.int64()),
+    METADATA: Column("v.metadata", _TAGS, metadata_tokens),
 }
 
 _ATTRIBUTES = (
     "kind", "source", "session_id", "occurred_at", "created_at", "updated_at", "last_accessed",
-    "importance", "pinned", "tags", "valid_from", "valid_to", "version",
+    "importance", "pinned", "tags", "valid_from", "valid_to", "version", METADATA,
 )  # fmt: skip
+
+FILTERED = {name: _COLUMNS[name] for name in _ATTRIBUTES}
+"""The columns that a filter may ask; of the metadata's tokens, its keys."""
 
 EDGES = {
     "id": Column("e.id", _TEXT),
@@ -103,7 +115,7 @@ EDGES = {
         """(SELECT json_group_array(CAST(node AS TEXT) ORDER BY ordinal) FROM participants p
             WHERE p.cell = e.cell AND p.edge = e.id)""",
         _TAGS,
-        in_json=True,
+        json.loads,
     ),
     "recorded_at": Column("e.recorded_at", _TIME),
     "changed": Column("e.changed", pa.int64()),

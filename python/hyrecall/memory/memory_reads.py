@@ -102,6 +102,7 @@ class AsyncReads:
         time_range: TimeRange | None = None,
         tags: Sequence[str] | None = None,
         filter: FilterLike | None = None,  # noqa: A002
+        metadata: Mapping[str, object] | None = None,
         alpha: float | None = None,
         recipe: Recipe | None = None,
         vector: object = None,
@@ -121,7 +122,7 @@ class AsyncReads:
         return await self._run(
             self._sync.search, query, user_id=user_id, org=org, workspace=workspace,
             partitions=partitions, kind=kind, limit=limit, offset=offset, time_range=time_range,
-            tags=tags, filter=filter, alpha=alpha, recipe=recipe, vector=vector,
+            tags=tags, filter=filter, metadata=metadata, alpha=alpha, recipe=recipe, vector=vector,
             session_id=session_id, reranker=reranker, diversity=diversity, normalize=normalize,
             min_score=min_score, weights=weights, token_budget=token_budget, candidates=candidates,
             touch=touch, embed_timeout=embed_timeout, now=now,
@@ -164,13 +165,15 @@ class AsyncReads:
         kind: str | None = None,
         tags: Sequence[str] | None = None,
         pinned: bool | None = None,
+        filter: FilterLike | None = None,  # noqa: A002
+        metadata: Mapping[str, object] | None = None,
         limit: int = 200,
         offset: int = 0,
     ) -> Episodes:
         """Give episodes, newest first, as :meth:`hyrecall.memory.MemorySync.list`."""
         return await self._run(
             self._sync.list, user_id=user_id, org=org, workspace=workspace, kind=kind, tags=tags,
-            pinned=pinned, limit=limit, offset=offset,
+            pinned=pinned, filter=filter, metadata=metadata, limit=limit, offset=offset,
         )  # fmt: skip
 
     async def links(

@@ -7,7 +7,6 @@ rows in the same order.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -228,7 +227,7 @@ def _batch(
     # A damaged row may have taken another's name.
     gone = [name for name in gone if name not in kept]
     held = list(zip(*live, strict=True)) or [()] * end
-    arrays = [_array(held[_FIRST + at], column) for at, column in enumerate(columns.values())]
+    arrays = [column.array(held[_FIRST + at]) for at, column in enumerate(columns.values())]
     last = found[-1][0] if found else after
     return Batch(pa.table(arrays, names=names), gone, last, len(found), n_damaged), live
 
@@ -266,14 +265,6 @@ def _is_sound_document(checks: Sequence[Any]) -> bool:
 
 
 _ANY_CELL = Cell(None, None, None, "private")  # only the rows are looked at
-
-
-def _array(values: Sequence[Any], column: Column) -> pa.Array:
-    if column.in_json:
-        values = [json.loads(value) for value in values]
-    elif pa.types.is_boolean(column.type):
-        values = [bool(value) for value in values]
-    return pa.array(values, column.type)
 
 
 def _vectors(kept: Sequence[tuple[bytes | None, str, int | None]], dim: int) -> pa.Array:

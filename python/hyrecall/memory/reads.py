@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from hyrecall.arguments import whole
 from hyrecall.errors import OptionError, error
+from hyrecall.filters import Filter
 from hyrecall.memory.adapting import weighted
 from hyrecall.memory.asking import read_ask, read_tags
 from hyrecall.memory.audience import EVERYONE, AskedBy, _Everyone, audience, read_partition
@@ -17,6 +18,7 @@ from hyrecall.memory.edge_rows import incident
 from hyrecall.memory.fact_rows import KIND
 from hyrecall.memory.fields import check_id, flag
 from hyrecall.memory.matches import Facts, Matches
+from hyrecall.memory.narrowing import newest_passing, read_narrowing
 from hyrecall.memory.reading import Change, episode_by_id, history, last_changes, newest
 from hyrecall.memory.recalling import recall, recall_facts, warn_of_isolation
 from hyrecall.memory.store import Store
@@ -108,6 +110,8 @@ class Reads:
         kind: str | None = None,
         tags: Sequence[str] | None = None,
         pinned: bool | None = None,
+        filter: object = None,  # noqa: A002
+        metadata: object = None,
         limit: int = 200,
         offset: int = 0,
     ) -> Episodes:
@@ -116,18 +120,17 @@ class Reads:
         if pinned is not None:
             flag("pinned", pinned)
         counts = [_count(name, given) for name, given in (("limit", limit), ("offset", offset))]
-        wanted = read_tags(tags)
+        wanted, passes = read_tags(tags), read_narrowing(filter, metadata)
+        page: dict[str, Any] = {"kind": kind, "pinned": pinned}
+        page |= {"limit": counts[0], "offset": counts[1]}
         with self._store.database.reading() as connection:
             seen = audience(connection, by)
-            found = newest(
-                connection,
-                tuple(seen.cells),
-                kind=kind,
-                tags=wanted,
-                pinned=pinned,
-                limit=counts[0],
-                offset=counts[1],
-            )
+            cells = tuple(seen.cells)
+            if passes is None:
+                found = newest(connection, cells, tags=wanted, **page)
+            else:
+                passes = passes if wanted is None else passes & Filter(tags=list(wanted))
+                found = newest_passing(connection, cells, passes, **page)
         warn_of_isolation(by, seen)
         return found
 

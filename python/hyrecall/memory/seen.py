@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
+from typing import Any
 
 import apsw
+import pyarrow as pa
 
 from hyrecall.memory import folders
 from hyrecall.memory.audience import Audience
 from hyrecall.memory.fact_rows import KIND
-from hyrecall.memory.paths import Place
-from hyrecall.memory.reading import episodes_of_rows, head_row, newest_rows
+from hyrecall.memory.paths import Place, memory_path
+from hyrecall.memory.reading import episodes_of_rows, head_row, newest_rows, texts_of_rows
 from hyrecall.memory.types import Episode
 
-__all__ = ["AT_A_TIME", "Seen", "memories", "rows_below"]
+__all__ = ["AT_A_TIME", "Line", "Seen", "matching_lines", "memories", "rows_below"]
 
 AT_A_TIME = 1_000
 """Memories that are read together."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line that :meth:`hyrecall.memory.Browse.grep` found.
+
+    Attributes
+    ----------
+    path : str
+        The memory's.
+    number : int
+        Of the line in the texts, from 1.
+    text : str
+        The line.
+    """
+
+    path: str
+    number: int
+    text: str
 
 
 @dataclass(frozen=True)
@@ -81,9 +103,34 @@ def rows_below(seen: Seen, place: Place) -> list[tuple[int, str]]:
     )
 
 
-def memories(seen: Seen, rows: Sequence[tuple[int, str]]) -> Iterator[Episode]:
-    """Read memories, some at a time."""
+def memories(seen: Seen, rows: Sequence[int]) -> Iterator[Episode]:
+    """Read the memories of some rows, some at a time."""
     for begin in range(0, len(rows), AT_A_TIME):
-        part = [row for row, _ in rows[begin : begin + AT_A_TIME]]
+        part = rows[begin : begin + AT_A_TIME]
         found = episodes_of_rows(seen.connection, part, seen.cells)
         yield from (found[row] for row in part if row in found)
+
+
+def matching_lines(
+    seen: Seen, rows: Sequence[int], matcher: Callable[[pa.Array], Any]
+) -> list[Line]:
+    """Give the lines of memories that match; only of those more than the texts is read."""
+    texts = texts_of_rows(seen.connection, rows)
+    lines = [
+        (row, number, line)
+        for row in rows
+        if row in texts  # a damaged one is not
+        for number, line in enumerate(_lines(texts[row]), start=1)
+    ]
+    mask = matcher(pa.array([line for _, _, line in lines], pa.large_string())).to_pylist()
+    hits = list(compress(lines, mask))
+    episodes = episodes_of_rows(seen.connection, [row for row, _, _ in hits], seen.cells)
+    return [
+        Line(memory_path(episodes[row]), number, line)
+        for row, number, line in hits
+        if row in episodes
+    ]
+
+
+def _lines(texts: tuple[str, str]) -> list[str]:
+    return [line for text in texts if text.strip() for line in text.splitlines()]

@@ -13,8 +13,10 @@ from typing import Any
 
 import apsw
 
+from hyrecall.filters import Filter
 from hyrecall.memory.codec import CHECKED, content_of, from_json, is_sound, to_json, to_micros
 from hyrecall.memory.layout import Layout
+from hyrecall.memory.narrowing import passing_in_order
 from hyrecall.memory.sound import rows
 from hyrecall.shaping import Provenance
 
@@ -47,6 +49,8 @@ class Wanted:
         One of them is enough.
     valid_at : datetime or None
         Only facts that hold then.
+    passes : Filter or None
+        On columns of an index.
     worth : Provenance or None
         What memories of a source are worth: those of the greatest come first.
     """
@@ -56,6 +60,7 @@ class Wanted:
     until: datetime | None = None
     tags: Collection[str] | None = None
     valid_at: datetime | None = None
+    passes: Filter | None = None
     worth: Provenance | None = None
 
 
@@ -120,11 +125,12 @@ def find(
     words = words[:MOST_WORDS]
     narrow = wanted or Wanted()
     newest = _newest(connection, cells, narrow)
+    searched = list(passing_in_order(connection, newest[:MOST_ROWS], narrow.passes))
     n_seen = n_characters = 0
     is_whole = _finder(whole)
     first: list[int] = []
     found: list[int] = []
-    for row, held, checked in _texts(connection, layout, newest[:MOST_ROWS]):
+    for row, held, checked in _texts(connection, layout, searched):
         n_characters += sum(len(str(one)) for one in held)
         if len(first if is_whole else found) == limit or n_characters > MOST_CHARACTERS:
             break
@@ -140,8 +146,9 @@ def find(
         here = "\n".join(held).casefold()
         if all(word in here for word in words):
             (first if is_whole and is_whole(here) else found).append(row)
-    if len(first if is_whole else found) < limit and n_seen < len(newest):
-        told.append(f"the newest {n_seen:,} memories")
+    n_past = newest.index(searched[n_seen]) if n_seen < len(searched) else len(newest[:MOST_ROWS])
+    if len(first if is_whole else found) < limit and n_past < len(newest):
+        told.append(f"the newest {n_past:,} memories")
     return Substrings((first + found)[:limit], f"searched: {' in '.join(told)}" if told else "")
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from hyrecall.filter_expression import FilterLike
 from hyrecall.keywords import check_keywords
 from hyrecall.memory.audience import read_partition
 from hyrecall.memory.reads import Edges, Episodes, Reads, User, Versions
@@ -96,6 +97,8 @@ class SyncReads:
         kind: str | None = None,
         tags: Sequence[str] | None = None,
         pinned: bool | None = None,
+        filter: FilterLike | None = None,  # noqa: A002
+        metadata: Mapping[str, object] | None = None,
         limit: int = 200,
         offset: int = 0,
     ) -> Episodes:
@@ -113,6 +116,8 @@ class SyncReads:
             One of them is enough.
         pinned : bool, optional
             Only pinned ones, or only others.
+        filter, metadata : optional
+            As in :meth:`search`.
         limit, offset : int, default 200, 0
             Each in [0, 2^31).
 
@@ -128,12 +133,24 @@ class SyncReads:
 
         Notes
         -----
-        No index is asked: the database looks at every live memory of the user.
+        No index is asked: the database looks at every live memory of the user. With a filter, the
+        columns that it names are read of the newest until there are enough.
+
+        Examples
+        --------
+        >>> from hyrecall.memory import MemorySync
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+        ...     for year in (2023, 2024, 2025):
+        ...         kept = memory.remember(f"Plan {year}", metadata={"year": year})
+        ...     [one.output for one in memory.list(metadata={"year": (2024, None)})]
+        ['Plan 2025', 'Plan 2024']
         """
         by = self._reads.partition(org, workspace, user_id)
         return self._reads.newest(
-            by, kind=kind, tags=tags, pinned=pinned, limit=limit, offset=offset
-        )
+            by, kind=kind, tags=tags, pinned=pinned, filter=filter, metadata=metadata,
+            limit=limit, offset=offset,
+        )  # fmt: skip
 
     def links(
         self,

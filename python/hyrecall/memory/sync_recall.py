@@ -175,6 +175,7 @@ class SyncRecall:
         time_range: TimeRange | None = None,
         tags: Sequence[str] | None = None,
         filter: FilterLike | None = None,  # noqa: A002
+        metadata: Mapping[str, object] | None = None,
         alpha: float | None = None,
         recipe: Recipe | None = None,
         vector: object = None,
@@ -209,7 +210,11 @@ class SyncRecall:
             One of them is enough.
         filter : Filter or pyarrow.compute.Expression, optional
             On kind, source, session_id, occurred_at, updated_at, last_accessed, importance,
-            pinned, tags, valid_from, valid_to, version.
+            pinned, tags, valid_from, valid_to, version, and a key of the metadata as
+            ``metadata.key``, one in an object as ``metadata.run.id``.
+        metadata : mapping of str to object, optional
+            What is asked of keys of the metadata, each as :class:`hyrecall.Filter` takes it: a
+            value, a list for any of its values, a pair for a range. All must hold.
         alpha : float, optional
             As in :meth:`recall_scored`.
         recipe : Recipe, optional
@@ -268,6 +273,18 @@ class SyncRecall:
         ...     matches = memory.search("tea", user_id="ann", tags=["drink"], limit=1)
         ...     matches[0].episode.output, matches.degraded
         ('green tea', False)
+
+        Keys of the metadata, alone and in a filter with columns:
+
+        >>> import hyrecall as hr
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+        ...     for lang in ("en", "de"):
+        ...         kept = memory.remember(f"tea ({lang})", metadata={"lang": lang})
+        ...     of_key = hr.Filter(**{"metadata.lang": "de"}) | hr.Filter(pinned=True)
+        ...     for asked in ({"metadata": {"lang": ["en", "fr"]}}, {"filter": of_key}):
+        ...         [match.episode.output for match in memory.search("tea", **asked)]
+        ['tea (en)']
+        ['tea (de)']
         """
         if partitions is None:
             by = read_partition(org, workspace, user_id)
@@ -278,8 +295,8 @@ class SyncRecall:
             raise error(OptionError, "partitions", wish, "both")
         return self._reads.search(
             query, by, kind=kind, limit=limit, offset=offset, time_range=time_range, tags=tags,
-            filter=filter, alpha=alpha, recipe=recipe, vector=vector, session_id=session_id,
-            reranker=reranker, diversity=diversity, normalize=normalize, min_score=min_score,
-            weights=weights, token_budget=token_budget, candidates=candidates, touch=touch,
-            embed_timeout=embed_timeout, now=now,
+            filter=filter, metadata=metadata, alpha=alpha, recipe=recipe, vector=vector,
+            session_id=session_id, reranker=reranker, diversity=diversity, normalize=normalize,
+            min_score=min_score, weights=weights, token_budget=token_budget, candidates=candidates,
+            touch=touch, embed_timeout=embed_timeout, now=now,
         )  # fmt: skip

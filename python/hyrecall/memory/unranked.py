@@ -45,7 +45,7 @@ def answer(
         _check_patterns(recipe, ask.query)
     # A budget leaves no room for what fills, which is all that blank text gets.
     is_nothing = ask.is_blank and (recipe.on_empty != "newest" or recipe.has_budget)
-    if by_pattern or is_nothing or ask.own_filter is not None or not _reaches(score, recipe):
+    if by_pattern or is_nothing or not _reaches(score, recipe):
         return [], score, ""
     since, until = ask.time_range or (None, None)
     by_source = (one for one in recipe.shaping if isinstance(one, Provenance))
@@ -55,6 +55,7 @@ def answer(
         until=until,
         tags=ask.tags,
         valid_at=ask.valid_at,
+        passes=ask.own_filter,
         worth=next((one for one in by_source if one.column == "source"), None),
     )
     most = ask.offset + ask.limit

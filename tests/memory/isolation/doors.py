@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from hyrecall import recipes
-from hyrecall.filters import Filter
+from hyrecall.filters import Filter, NotNull
 from hyrecall.memory import (
     Agent,
     AgentMemory,
@@ -93,6 +93,7 @@ def _options(rng: random.Random) -> dict[str, Any]:
         "time_range": rng.choice([None, (NOON, NOON + 40 * HOUR), (None, None)]),
         "tags": rng.choice([None, ["shared"], []]),
         "filter": rng.choice([None, Filter(pinned=True), ~Filter(session_id="none")]),
+        "metadata": rng.choice([None, None, {"of": NotNull()}, {"of": ("a", None)}]),
         "alpha": rng.choice([None, 0.0, 0.3, 0.5, 1.0]),
         "recipe": rng.choice([None, recipes.default, recipes.honeycomb]),
         "session_id": rng.choice([None, "s0"]),
