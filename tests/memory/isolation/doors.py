@@ -149,15 +149,16 @@ def _browse(face: Any, world: World, viewer: Viewer, rng: random.Random) -> Any:
     """Every command on a few paths, some of them of files that are others'."""
     files = face.browse(**_place(face, viewer))
     user, key = rng.choice(["alice", "bob", "%00", "%", "ada", "ben"]), _id(rng)
+    of: dict[str, Any] | None = rng.choice([None, {"of": NotNull()}])
     paths = [
         "/index.md", "/", "/pinned", "/shared", "/sessions", f"/shared/{user}",
         f"/memories/note/{key}.md",
         f"/shared/{user}/note/{key}.md", "/sessions/s0.md", f"/graph/{key}.md", "/facts",
     ]  # fmt: skip
-    listed = [(files.ls(path), files.find("*", path)) for path in paths]
+    listed = [(files.ls(path), files.find("*", path, metadata=of)) for path in paths]
     read = [files.cat(path) for path in paths if files.classify(path) != "folder"]
     read += [files.cat(path) for entries, _ in listed for path in entries if path.endswith(".md")]
-    return listed, read, files.grep(rng.choice([*WORDS, "zq"]), limit=500)
+    return listed, read, files.grep(rng.choice([*WORDS, "zq"]), metadata=of, limit=500)
 
 
 def _reason(viewer: Viewer) -> dict[str, Any]:
@@ -178,7 +179,10 @@ READING: dict[str, Case] = {
     ),
     "history": _histories,
     "list": lambda f, w, v, r: f.list(
-        kind=r.choice([None, "note"]), pinned=r.choice([None, True]), **_place(f, v)
+        kind=r.choice([None, "note"]),
+        pinned=r.choice([None, True]),
+        metadata=r.choice([None, {"of": NotNull()}]),
+        **_place(f, v),
     ),
     "links": lambda f, w, v, r: f.links(_id(r), **_place(f, v)),
     "browse": _browse,
