@@ -62,7 +62,7 @@ def test_bad_rows_are_listed_and_lose_no_neighbour(run, folder, tmp_path, n_at_o
     reply = run("batch", folder, path, "-o", output, *ASKED, "--on-error", "skip")
     assert reply.code == 0, reply.err
     rejects = tmp_path / "h.parquet.rejects.jsonl"
-    assert f"4 queries were refused; they are listed in {rejects}" in reply.err
+    assert f"4 queries were refused, and listed in {rejects}" in reply.err
     assert [(one["query"], one["key"]) for one in listed(rejects)] == [
         (3, "q3"), (4, "q4"), (11, "q11"), (39, "q39"),
     ]  # fmt: skip

@@ -193,7 +193,7 @@ def test_ctrl_c_in_a_process_of_its_own_is_130_and_says_how_to_go_on(
         assert started.wait(60) == 130
     assert told[-1] == "interrupted"
     n_done = json.loads(state.read_text())["queries"]
-    assert told[-3].startswith(f"note: {n_done} queries are done and kept in ")
+    assert told[-3].startswith(f"note: {n_done} quer")
     assert 0 < n_done < N_QUERIES
     assert run(*asked, "--resume").code == 0
     assert answered.seen == list(range(n_done, N_QUERIES))

@@ -105,13 +105,21 @@ SCREENS = {
         (
             "batch notes.index queries.jsonl -o hits.parquet --query-text q --query-scope tenant",
             "batch notes.index queries.jsonl -o hits.csv --query-text no --query-scope tenant",
+            "batch notes.index queries.jsonl -o hits.txt --query-text q --query-scope tenant",
+            "batch notes.index bad.jsonl -o hits.csv --query-text q --query-scope tenant "
+            "--query-key q",
+            "batch notes.index bad.jsonl -o hits.csv --query-text q --query-scope tenant "
+            "--query-key q",
+            "batch notes.index bad.jsonl -o hits.csv --query-text q --query-scope tenant "
+            "--query-key q --resume --on-error skip",
         ),
         (INDEX,),
     ),
     "info": Screen(("info notes.index", "info --devices", "info"), (INDEX,)),
     "demo": Screen(("demo --limit 2",)),
     "eval": Screen(
-        ("eval small", "eval small -r bm25 -r dense --diff 2", "eval small -r none"),
+        ("eval small", "eval small -r bm25 -r dense --diff 2", "eval small -r none",
+         "eval small --plot means.jpg"),
         needs=("ir_measures", "scipy"),
     ),
     "tune": Screen(("tune small",), needs=("ir_measures", "scipy")),
@@ -213,7 +221,9 @@ def write_corpus(folder: Path) -> None:
     }
     pq.write_table(pa.table(table), folder / "notes.parquet")
     asked = [{"q": "deploy", "tenant": "acme"}, {"q": "jobs", "tenant": "bolt"}]
-    (folder / "queries.jsonl").write_text("".join(json.dumps(one) + "\n" for one in asked))
+    bad = [*asked, {"q": "tea", "tenant": None}]
+    for name, rows in (("queries.jsonl", asked), ("bad.jsonl", bad)):
+        (folder / name).write_text("".join(json.dumps(one) + "\n" for one in rows))
     write_folder(small_set(), folder / "small")
 
 
@@ -256,7 +266,7 @@ def test_screens_are_as_they_are_kept(
     for width in WIDTHS:
         here = world / str(width)
         here.mkdir()
-        for file in ("notes.parquet", "queries.jsonl", "small"):
+        for file in ("notes.parquet", "queries.jsonl", "bad.jsonl", "small"):
             (here / file).symlink_to(world / file)
         monkeypatch.chdir(here)
         monkeypatch.setenv("COLUMNS", str(width))

@@ -14,7 +14,7 @@ import xxhash
 import hyrecall
 from hyrecall.cli.batch import Batch, QueryColumns, run
 from hyrecall.cli.batch_formats import OUTPUT_KINDS, STDOUT, check_types, output_kind
-from hyrecall.cli.batch_output import Output, Stream, Unfinished, folder_of
+from hyrecall.cli.batch_output import Output, Stream, Unfinished
 from hyrecall.cli.options import (
     Bm25,
     Depth,
@@ -212,7 +212,8 @@ def batch(
     told = "stdout" if output == STDOUT else output
     say(f"{progress.summary()}; written to {told}")
     if on_error == "skip":
-        say(f"{n_refused:,} queries were refused; they are listed in {refusals}")
+        told = "1 query was" if n_refused == 1 else f"{n_refused:,} queries were"
+        say(f"{told} refused, and listed in {refusals}")
 
 
 @contextmanager
@@ -229,7 +230,8 @@ def _opened(
         except BaseException as fault:
             if n_done := unfinished.leave():
                 how = "--resume --on-error skip" if hasattr(fault, "query") else "--resume"
-                say(f"note: {n_done:,} queries are done and kept in {folder_of(path)};")
+                told = "1 query is" if n_done == 1 else f"{n_done:,} queries are"
+                say(f"note: {told} done and kept in {unfinished.shown};")
                 say(f"      the same command with {how} goes on from there")
             raise
         return

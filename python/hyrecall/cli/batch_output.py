@@ -26,7 +26,7 @@ from hyrecall.cli.batch_formats import TableWriter, check_types, finish, writer
 from hyrecall.cli.show import say
 from hyrecall.errors import OptionError, WriterBusyError, error
 
-__all__ = ["Output", "Refused", "Stream", "Unfinished", "folder_of"]
+__all__ = ["Output", "Refused", "Stream", "Unfinished"]
 
 _SEGMENT_SECONDS = 30.0  # at most so much work is lost when the process is killed
 _HITS, _REJECTS, _STATE = "hits", "rejects.jsonl", "state.json"
@@ -145,6 +145,11 @@ class Unfinished:
     skips : bool
         Refused queries are listed.
 
+    Attributes
+    ----------
+    shown : Path
+        The folder, as messages call it.
+
     Raises
     ------
     OptionError
@@ -160,7 +165,8 @@ class Unfinished:
         """Take or make the folder."""
         self._target = output.resolved("--output", path)
         self._kind = kind
-        self._path = folder_of(self._target)
+        self._path = _folder_of(self._target)
+        self.shown = self._path if path.is_symlink() else _folder_of(path)
         self._writer: TableWriter | None = None
         self._is_sound = True
         self._is_whole = False
@@ -256,7 +262,7 @@ class Unfinished:
         is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
         if not is_ours or not all(_is_known(name, known) for name in os.listdir(self._path)):
             wish = "no such file, or the folder of an unfinished run of your own"
-            raise error(OptionError, str(self._path), wish, "something else")
+            raise error(OptionError, str(self.shown), wish, "something else")
         try:
             opened.enter_context(disk.writer_lock(self._path))
         except WriterBusyError:
@@ -269,7 +275,7 @@ class Unfinished:
         other = None if kept is None else _difference(kept.job, job)
         if resume:
             if kept is None or not is_kept:
-                wish = f"an interrupted run to go on from in {self._path}"
+                wish = f"an interrupted run to go on from in {self.shown}"
                 self._remove_if_empty()
                 raise error(OptionError, "--resume", wish, "none")
             if other is not None:
@@ -281,7 +287,7 @@ class Unfinished:
             return kept
         if kept is not None and is_kept:
             if other is None:
-                wish = f"--resume (or {self._path} deleted, to begin anew)"
+                wish = f"--resume (or {self.shown} deleted, to begin anew)"
                 got = f"neither, and {kept.queries:,} answered queries there"
                 raise error(OptionError, "--output", wish, got)
             say(f"note: an unfinished run that asked otherwise ({other[0]}) is thrown away")
@@ -346,8 +352,7 @@ class Unfinished:
             os.rmdir(self._path)
 
 
-def folder_of(target: Path) -> Path:
-    """Name the folder of an unfinished run."""
+def _folder_of(target: Path) -> Path:
     return target.with_name(f"{target.name}.unfinished")
 
 
