@@ -1,4 +1,4 @@
-"""Texts with vectors in memory, searched by the same recipe as a store."""
+"""Texts with vectors in memory, searched by ``recipes.loom`` as ``recall_scored`` is."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class VectorStore:
         *,
         vector: object = None,
     ) -> list[Found]:
-        """Find texts by words and vectors, as ``recall_scored`` does.
+        """Find texts by words and vectors, as ``recall_scored`` of a store of ``recipes.loom``.
 
         Parameters
         ----------

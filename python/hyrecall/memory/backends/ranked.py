@@ -1,4 +1,4 @@
-"""Episodes of one partition, ranked by the same recipe as a store's: for whoever keeps no index."""
+"""Episodes of one partition, ranked as in a store of ``recipes.loom``, where no index is kept."""
 
 from __future__ import annotations
 
