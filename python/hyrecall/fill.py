@@ -6,13 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from hyrecall import _core
 from hyrecall.arms.listed import newest_rows
 from hyrecall.plan import IndexFacts, Plan
-from hyrecall.segments import State, document_numbers, gather_column
+from hyrecall.pools import order_codes
+from hyrecall.segments import State, document_numbers, gather_column, seqs_of
 
 if TYPE_CHECKING:
+    from hyrecall.recipe_parts import TieBreak
     from hyrecall.pools import Pool
 
 __all__ = ["fill_lists"]
@@ -32,6 +36,8 @@ def fill_lists(
     before: Pool,
 ) -> Pool:
     """Add the newest documents to lists below offset + limit, behind all others.
+
+    Documents of one time come in the order of the recipe's tie-break.
 
     A query that says nothing gets them with score 1, any other with 0: it was asked and they do not
     match, which their score in a text arm says too. ``from_fill`` tells them from hits. Queries
@@ -53,7 +59,7 @@ def fill_lists(
         return pool
     # Among the newest so many there are enough that were in no list.
     most = wanted + int(np.diff(before.offsets).max(initial=0))
-    offsets, segment, row = newest_rows(facts, state, request, fill.column, most)
+    offsets, segment, row = _newest_in_order(facts, state, request, fill.column, most, plan)
     query = np.repeat(np.arange(len(counts)), np.diff(offsets))
     held = np.repeat(np.arange(len(counts)), counts)
     found = np.repeat(np.arange(len(counts)), np.diff(before.offsets))
@@ -85,6 +91,51 @@ def fill_lists(
     return type(pool)(
         np.concatenate([[0], np.cumsum(sizes)]), {n: array[order] for n, array in joined.items()}
     )
+
+
+def _newest_in_order(
+    facts: IndexFacts, state: State, request: _core.Request, column: str, n: int, plan: Plan
+) -> tuple[Array, Array, Array]:
+    """Return each query's n newest documents, those of one time in the order of the tie-break.
+
+    All documents that share the time of the last one are looked at, however many they are.
+    """
+    if not plan.tie_break or n == 0:
+        return newest_rows(facts, state, request, column, n)
+    most = n + 1
+    while True:
+        offsets, segment, row = newest_rows(facts, state, request, column, most)
+        counts = np.diff(offsets)
+        times = order_codes(gather_column(state.segments, segment, row, column), descending=True)
+        cut = np.flatnonzero(counts == most)
+        # A list that is cut within documents of one time lacks some that may come before others.
+        if not np.any(times[offsets[cut] + n - 1] == times[offsets[cut + 1] - 1]):
+            break
+        most *= 64
+    keys: list[tuple[pa.Array, str]] = [(pa.array(times), "ascending")]
+    for tie in plan.tie_break:
+        values = gather_column(state.segments, segment, row, tie.column)
+        keys.append(_sort_key(values, tie))
+    keys.append((pa.array(seqs_of(state.segments, segment, row)), "ascending"))
+    table = pa.table([values for values, _ in keys], [str(at) for at in range(len(keys))])
+    by = [(str(at), order) for at, (_, order) in enumerate(keys)]
+    kept = [
+        int(begin) + pc.select_k_unstable(table.slice(begin, count), k=n, sort_keys=by).to_numpy()
+        for begin, count in zip(offsets[:-1], counts, strict=True)
+    ]
+    chosen = np.concatenate(kept).astype(np.int64)
+    sizes = np.minimum(counts, n)
+    return np.concatenate([[0], np.cumsum(sizes)]), segment[chosen], row[chosen]
+
+
+def _sort_key(values: pa.Array, tie: TieBreak) -> tuple[pa.Array, str]:
+    """Return what a tie-break sorts by: numbers where Arrow would not sort the values so."""
+    kind = values.type
+    is_plain = pa.types.is_large_string(kind) or pa.types.is_integer(kind)
+    if is_plain and not tie.prefer and not values.null_count:
+        return values, "descending" if tie.descending else "ascending"
+    codes = order_codes(values, descending=tie.descending, prefer=tie.prefer)
+    return pa.array(codes), "ascending"
 
 
 def _missing(like: Array, n: int) -> Array:

@@ -142,3 +142,49 @@ def test_a_budget_that_bounds_nothing_leaves_fill_alone(tokens: int | None) -> N
     free = recipes.loom.replace(shaping=(hr.Budget(tokens),))
     assert ask("replication", recipe=free).keys == ask("replication").keys == ["a", "c", "b", "e"]
     assert NOTE not in ask("replication", recipe=free)._hits.trace.notes
+
+
+@pytest.mark.parametrize("n_times", [1, 2, 7, 60])
+def test_A07_what_fills_with_one_time_comes_in_the_order_of_the_tie_break(n_times: int) -> None:
+    rng = np.random.default_rng(n_times)
+    n = 60
+    times = [None if at % 11 == 10 else NOW - timedelta(days=int(at % n_times)) for at in range(n)]
+    ids = [f"k{one}" for one in rng.permutation(n)]
+    table = pa.table(
+        {
+            "id": ids,
+            "user": rng.choice(["ann", "bob"], n),
+            "text": [["tea", "milk"][at % 20 == 3] for at in range(n)],
+            "occurred_at": pa.array(times, pa.timestamp("us", "UTC")),
+        }
+    )
+    schema = hr.Schema(key="id", cell="user", text="text", attributes="occurred_at")
+    index = hr.Index.build(table.slice(0, 25), schema)
+    index.add(table.slice(25))  # a second segment
+    rows_of = {one["id"]: (at, one) for at, one in enumerate(table.to_pylist())}
+
+    def by_definition(users: list[str], found: list[str]) -> list[str]:
+        others = [key for key, (_, row) in rows_of.items() if row["user"] in users]
+        newest_last = datetime(1970, 1, 1, tzinfo=UTC)
+
+        def place(key: str) -> tuple[float, str]:
+            time = rows_of[key][1]["occurred_at"] or newest_last
+            return -time.timestamp(), key
+
+        return found + sorted(set(others) - set(found), key=place)
+
+    scopes = [["ann"], ["bob"], ["ann", "bob"]]
+    texts = ["milk", "zebra", ""]
+    for limit in (1, 2, 5, 30, 100):
+        hits = index.recall(
+            text=texts, scope=[hr.Scope([(one,) for one in users]) for users in scopes],
+            recipe=recipes.loom, limit=limit,
+        )  # fmt: skip
+        for users, one in zip(scopes, hits, strict=True):
+            found = [hit.key for hit in one if hit.bm25_score]
+            assert one.keys == by_definition(users, found)[:limit]
+    plain = recipes.loom.replace(tie_break=())  # which names none: the order of arrival
+    one = index.recall(text=["zebra"], scope="ann", recipe=plain, limit=100)[0]
+    places = [(-(t.timestamp() if (t := rows_of[k][1]["occurred_at"]) else 0.0), rows_of[k][0])
+              for k in one.keys]  # fmt: skip
+    assert places == sorted(places)

@@ -40,12 +40,7 @@ ROWS: tuple[Row, ...] = (
     Row("A04", "here", "names at the top of the package", door="types"),
     Row("A05", "here", "an episode comes back as it was stored"),
     Row("A06", "here", "Episode is made as documented", door="types"),
-    Row(
-        "A07",
-        "here",
-        "order by score, then time, then id",
-        note="rows that fill a short list (score 0) with one time come in the order of arrival",
-    ),
+    Row("A07", "here", "order by score, then time, then id"),
     Row("A08", "here", "without vectors the score is BM25's"),
     Row("A09", "here", "a lexical match beats a newer row without one"),
     Row("A10", "here", "short lists are filled with the newest of the same user"),

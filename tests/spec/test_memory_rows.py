@@ -59,11 +59,7 @@ def test_A07_order_is_by_score_then_newer_then_id() -> None:
         for _ in range(50):
             query = " ".join(rng.choices(WORDS, k=rng.randint(1, 3)))
             found = memory.recall_scored(query, user_id="alice", limit=40)
-            # Fills (score 0) of the same time come in order of arrival: their ids are left out.
-            order = [
-                (-m.score, -m.episode.occurred_at.timestamp(), m.episode.id * (m.score > 0))
-                for m in found
-            ]
+            order = [(-m.score, -m.episode.occurred_at.timestamp(), m.episode.id) for m in found]
             assert order == sorted(order)
             assert memory.recall_scored(query, user_id="alice", limit=40) == found
 
