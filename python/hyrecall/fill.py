@@ -16,8 +16,8 @@ from hyrecall.pools import order_codes
 from hyrecall.segments import State, document_numbers, gather_column, seqs_of
 
 if TYPE_CHECKING:
-    from hyrecall.recipe_parts import TieBreak
     from hyrecall.pools import Pool
+    from hyrecall.recipe_parts import TieBreak
 
 __all__ = ["fill_lists"]
 
