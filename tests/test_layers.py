@@ -114,12 +114,12 @@ FORBIDDEN_CALLS = re.compile(
 # Filters and analyzers are frozen after their constructor: the standard library copies them, and
 # ships them to a worker, through __reduce__, which here names that constructor.
 # An Arrow expression shows its tree there only; it is read as data, the callable in it never runs.
-# Hits are shipped as their values; an index and a graph refuse to be, and say what to do instead.
+# Hits are shipped as their values; an index, a graph and a store refuse to be, and say what to do.
 ALLOWED_CALLS = {
     (f"{name}.py", "__reduce__")
     for name in (
         *("predicates", "filters", "analyzer", "filter_expression"),
-        *("hits", "hit", "index", "graph"),
+        *("hits", "hit", "index", "graph", "memory/store"),
     )
 }
 # A daemon thread in native code when the interpreter finalises aborts the process: threads.start()
@@ -189,7 +189,7 @@ def python_faults(root: Path) -> Iterator[str]:
                 yield f"{inside} imports {name}"
             if top == "pyarrow" and inside.as_posix().removesuffix(".py") in WITHOUT_PYARROW:
                 yield f"{inside} imports {name}"
-            if name.startswith("hyrecall.cli") and module != "cli":
+            if name.startswith("hyrecall.cli") and module not in {"cli", "__main__"}:
                 yield f"{inside} imports {name}: nothing needs the command line"
         if inside.as_posix() != DAEMONS_ARE_STARTED_IN:
             for line in daemons(ast.parse(text)):

@@ -150,6 +150,13 @@ def test_an_interrupt_is_130(run, folder, monkeypatch):
     assert reply.err == "interrupted\n"
 
 
+def test_python_m_hyrecall_is_the_command(process):
+    code = "import runpy, sys; sys.argv[1:] = ['recall', '--limit', 'x']\n"
+    done = process(code=code + "runpy.run_module('hyrecall', run_name='__main__', alter_sys=True)")
+    assert done.returncode == 2
+    assert done.stderr.startswith("Usage: hyrecall recall ")
+
+
 def test_without_the_cli_extra_the_command_says_how_to_get_it_and_2(process):
     code = (
         "import sys; sys.modules['typer'] = None; import importlib.util as u\n"

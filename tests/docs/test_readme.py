@@ -1,8 +1,9 @@
 """What the README shows, runs; what it promises in numbers, the code says too."""
 
 import re
-import runpy
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import hyrecall as hr
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+NEEDS = {"agent_service": ("fastapi", "httpx2")}  # packages of the extra [test]
 
 
 def blocks(language: str) -> list[str]:
@@ -115,9 +117,15 @@ def write_corpus_and_queries(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
-def test_every_example_runs(path, capsys):
-    runpy.run_path(str(path), run_name="__main__")
-    assert capsys.readouterr().out
+def test_every_example_runs_alone_without_a_warning(path, tmp_path):
+    for package in NEEDS.get(path.stem, ()):
+        pytest.importorskip(package, reason=f"the example needs {package}")
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", str(path)], cwd=tmp_path, capture_output=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr.decode()
+    assert ran.stdout
+    assert not ran.stderr
 
 
 def test_there_are_examples():

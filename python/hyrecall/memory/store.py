@@ -170,6 +170,18 @@ class Store:
         self._own_sessions = own
         self._bounded = Bounded("hyrecall-sessions")
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Refuse to be pickled, and say how processes share a store.
+
+        Raises
+        ------
+        DTypeError
+            Always.
+        """
+        remedy = "in each process MemorySync.open(path, read_only=True)"
+        wish = "a folder that each process opens"
+        raise error(DTypeError, "pickle", wish, "an open store", remedy)
+
     def _first_dim(self) -> int:
         """Say how long vectors are before any embedder was asked."""
         known = self.options.dim or self.guard.dim
