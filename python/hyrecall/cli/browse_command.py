@@ -13,13 +13,13 @@ from hyrecall.cli.help import Command, Group
 from hyrecall.cli.memory_options import (
     AsJson,
     Org,
+    StoreFilters,
     StorePath,
     User,
     Workspace,
     opened,
     read_store_filter,
 )
-from hyrecall.cli.options import Filters
 from hyrecall.cli.show import print_json
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def grep(
     regex: Annotated[
         bool, typer.Option("--regex", help="Take the pattern as a regular expression (RE2).")
     ] = False,
-    filters: Filters = None,
+    filters: StoreFilters = None,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
@@ -141,7 +141,7 @@ def find(
     org: Org = None,
     workspace: Workspace = None,
     agent: Agent = None,
-    filters: Filters = None,
+    filters: StoreFilters = None,
     limit: Limit = 200,
     as_json: AsJson = False,
 ) -> None:

@@ -37,6 +37,7 @@ __all__ = [
     "AsJson",
     "EmbedderName",
     "Org",
+    "StoreFilters",
     "StorePath",
     "Tags",
     "User",
@@ -77,6 +78,15 @@ Org: TypeAlias = Annotated[
 ]
 Workspace: TypeAlias = Annotated[
     str | None, typer.Option("--workspace", metavar="NAME", help="The workspace within --org.")
+]
+StoreFilters: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter",
+        metavar="JSON",
+        help="Only memories with these attributes and keys of the metadata: "
+        '{"kind": "note", "occurred_at": {"from": "2024-05-01"}, "metadata.project": "x"}.',
+    ),
 ]
 Tags: TypeAlias = Annotated[
     list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag; give it again for several.")

@@ -81,8 +81,8 @@ Filters: TypeAlias = Annotated[
         "--filter",
         metavar="JSON",
         help='Only documents with these attributes: {"kind": "note", "day": {"from": '
-        '"2024-05-01"}, "lang": ["de", "fr"]}; of a store also keys of the metadata: '
-        '{"metadata.project": "x"}. Dates and times are ISO 8601; durations cannot be asked.',
+        '"2024-05-01"}, "lang": ["de", "fr"]}. Dates and times are ISO 8601; durations cannot be '
+        "asked.",
     ),
 ]
 MinScore: TypeAlias = Annotated[

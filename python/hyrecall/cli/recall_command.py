@@ -15,7 +15,6 @@ from hyrecall.cli.options import (
     Bm25,
     Depth,
     Embed,
-    Filters,
     FusionName,
     Limit,
     MinFused,
@@ -159,7 +158,16 @@ def recall(
         ),
     ] = None,
     embed: Embed = False,
-    filters: Filters = None,
+    filters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter",
+            metavar="JSON",
+            help="Only documents with these attributes, or memories also with these keys of the "
+            'metadata: {"kind": "note", "day": {"from": "2024-05-01"}, "lang": ["de", "fr"], '
+            '"metadata.project": "x"}. Dates and times are ISO 8601; durations cannot be asked.',
+        ),
+    ] = None,
     depth: Depth = 100,
     fusion: FusionName = None,
     bm25: Bm25 = None,
