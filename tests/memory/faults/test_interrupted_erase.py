@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import linecache
 import random
 import shutil
 import threading
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -106,6 +109,27 @@ def test_an_erase_that_is_interrupted_anywhere_leaves_nothing(
             shutil.rmtree(path)
     print(f"D10: {n_points} erases interrupted at random lines: {dict(counts)}")
     assert counts["nothing left"] + counts["not erased"] == n_points
+
+
+def test_no_line_that_is_interrupted_leaves_a_lock_held(saved: Path, tmp_path: Path) -> None:
+    """The end of a ``with`` block is none, as no signal comes between it and the lock's release."""
+    path = Path(shutil.copytree(saved, tmp_path / "store"))
+    met: list[str] = []
+
+    class Noted(Lines):
+        def __call__(self, frame: FrameType, event: str, given: Any) -> Any:
+            before = self.n_run
+            super().__call__(frame, event, given)
+            if event == "line":
+                file, number = frame.f_code.co_filename, frame.f_lineno
+                text = linecache.getline(file, number).strip()
+                met.append(f"{text} {'counts' if self.n_run > before else 'ends'}")
+            return self
+
+    with open_store(path) as memory:
+        erased_until(memory, Noted(), beside_reader=False)
+    held = Counter(line for line in met if line.startswith("with self._lock:"))
+    assert held["with self._lock: counts"] == held["with self._lock: ends"] > 0
 
 
 def test_an_erase_that_is_interrupted_in_its_wait_is_finished_in_the_background(
