@@ -17,7 +17,10 @@ import hyrecall as hr
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-NEEDS = {"agent_service": ("fastapi", "httpx2")}  # packages of the extra [test]
+NEEDS = {  # packages of the extra [test]
+    "agent_service": ("fastapi", "httpx2"),
+    "study_of_rankings": ("ir_measures",),
+}
 
 
 def blocks(language: str) -> list[str]:
