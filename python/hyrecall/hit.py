@@ -135,6 +135,8 @@ class Hit:
         Place in the whole list, from 1.
     score : float
         What the list is ordered by: the fused score, or the only arm's.
+    is_exact : bool
+        Whether it comes first because it holds the query whole, by ``Recipe(exact=True)``.
     key, cell, text : object
         The document's key, the tuple of its cell, and its text in the first text arm, read when
         asked: the arm's columns with a line break between them, without null and blank ones.
@@ -155,6 +157,12 @@ class Hit:
     def score(self) -> float:
         """What the list is ordered by."""
         return float(self._hits._arrays["score"][self._at])
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it comes first because it holds the query whole, by ``Recipe(exact=True)``."""
+        arrays = self._hits._arrays
+        return "exact" in arrays and bool(arrays["exact"][self._at])
 
     @property
     def key(self) -> Any:

@@ -217,3 +217,17 @@ def test_a_filter_asks_columns_and_keys_of_the_metadata(run: Run, store: Path) -
     assert [one["path"] for one in run("browse", "grep", "deploy", *of_x).data["lines"]] == [
         "/memories/episodic/old.md"
     ]
+
+
+def test_the_json_of_a_recall_marks_what_holds_the_query_whole(run: Run, store: Path) -> None:
+    with MemorySync.open(store, recipe=recipes.default, embedder=None) as memory:
+        for key, text in (
+            ("apart", "INV-2026 and 0042, INV-2026 and 0042"), ("whole", "paid INV-2026-0042"),
+        ):  # fmt: skip
+            memory.remember(text, id=key, user_id="ann")
+    reply = run("recall", "INV-2026-0042", "--user", "ann", "--json")
+    found = {one["episode"]["id"]: one["is_exact"] for one in reply.data["matches"]}
+    assert found == {"whole": True} | dict.fromkeys(set(found) - {"whole"}, False)
+    assert ids(reply)[0] == "whole"
+    longer = run("recall", "invoice INV-2026-0042", "--user", "ann", "--json")
+    assert [one["is_exact"] for one in longer.data["matches"]] == [False] * len(ids(longer))

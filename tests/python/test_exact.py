@@ -316,3 +316,16 @@ def test_a_signal_of_a_session_weighs_by_the_best_score_of_the_list() -> None:
     general = [dict(hit.explain().steps[0].factors)["general"] for hit in hits]
     assert max(general) == 1.0
     assert all(hit.explain().score == hit.score for hit in hits)
+
+
+def test_each_hit_says_whether_it_holds_the_query_whole() -> None:
+    index = built(["0042 of INV 2026", "the INV-2026-0042 of May", "INV-2026 and 0042"])
+    texts = ["INV-2026-0042", "INV 2026"]
+    hits = index.recall(text=texts, recipe=WORDS)
+    assert [{hit.key: hit.is_exact for hit in one} for one in hits] == [
+        {key: key == "k1" for key in hits[0].keys}, dict.fromkeys(hits[1].keys, False),
+    ]  # fmt: skip
+    assert hits[0].keys[0] == "k1"
+    plain = WORDS.replace(exact=False)
+    assert not any(hit.is_exact for one in index.recall(text=texts, recipe=plain) for hit in one)
+    assert not any(hit.is_exact for one in index.recall(text=texts) for hit in one)

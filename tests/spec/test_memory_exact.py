@@ -50,12 +50,14 @@ def check_target_leads(recipe: Recipe, analyzer: str | None = None) -> None:
         assert all((one.vector_score or 0.0) > 0.9 for one in found[1:])
         assert found.trace is not None
         assert found.trace.exact == {0: 1}
+        assert [one.is_exact for one in found] == [True] + [False] * 9
         # Control: without ``exact`` it is not first.
         inexact = recipe.replace(exact=False)
         plain = memory.search(QUERY, user_id="alice", limit=10, recipe=inexact)
         assert plain.trace is not None
         assert plain.trace.exact == {}
         assert plain[0].episode.id == "e0"
+        assert not any(one.is_exact for one in plain)
 
 
 def test_A40_the_default_recipe_puts_the_identifier_first() -> None:

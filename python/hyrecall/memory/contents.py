@@ -51,6 +51,7 @@ def matches_of(
             rerank_score=hit.get("rerank_score"),
             parts=_parts(hit, one, at, context),
             is_fill=hit.get("origin") == "fill",
+            is_exact=one[places[at]].is_exact,
         )
         for at, hit in enumerate(kept)
     ]

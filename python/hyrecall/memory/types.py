@@ -351,6 +351,9 @@ class EpisodeMatch(BaseModel):
         What the score is made of; None: no index ranked it.
     is_fill : bool, default False
         Whether it was not found but added by the recipe's ``fill``, as one of the newest.
+    is_exact : bool, default False
+        Whether an index put it first because it holds the query whole: a recipe with ``exact`` does
+        that if the query is one identifier or one quoted string.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -362,6 +365,7 @@ class EpisodeMatch(BaseModel):
     rerank_score: float | None = None
     parts: MatchParts | None = None
     is_fill: bool = False
+    is_exact: bool = False
     _origin: Origin = PrivateAttr(default_factory=Origin)
 
     def explain(self) -> Explanation:

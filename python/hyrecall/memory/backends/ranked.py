@@ -96,6 +96,7 @@ def ranked(
             vector_score=row.get("embedding_score"),
             bm25_score=row["text_score"],
             is_fill=row.get("origin") == "fill",
+            is_exact=hit.is_exact,
         )
-        for row in hits.to_arrow().to_pylist()
+        for row, hit in zip(hits.to_arrow().to_pylist(), hits[0], strict=True)
     ]
