@@ -81,7 +81,7 @@ class _RefusedError(Exception):
 
 
 def read_filter(argument: str, given: object) -> Filter | None:
-    """Take ``filter=``: a filter or an Arrow compute expression; None: there is none.
+    """Read ``filter=``: a filter or an Arrow compute expression; None: there is none.
 
     Raises
     ------

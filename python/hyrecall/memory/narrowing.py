@@ -38,7 +38,7 @@ _ROWS = """documents d JOIN versions v ON (v.cell, v.id, v.version) = (d.cell, d
 
 
 def read_narrowing(filter: object, metadata: object = None) -> Filter | None:  # noqa: A002
-    """Take ``filter=`` and ``metadata=`` of a call as one filter on columns of an index.
+    """Read ``filter=`` and ``metadata=`` of a call as one filter on columns of an index.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def read_narrowing(filter: object, metadata: object = None) -> Filter | None:  #
 
 
 def _on_columns(asked: Filter) -> Filter:
-    """Put filters on the column of tokens in the place of those on keys of the metadata."""
+    """Replace tests of keys of the metadata by tests of the column of tokens."""
     if asked.op == "test":
         tests = [
             filter_on_key(name, test) if name.startswith(PREFIX) else Filter(**{_known(name): test})
@@ -90,7 +90,7 @@ def _known(name: str) -> str:
 def passing_in_order(
     connection: apsw.Connection, numbers: Sequence[int], wanted: Filter | None
 ) -> Iterator[int]:
-    """Give those of some version rows that pass a filter, in their order; None passes all.
+    """Yield the version rows that pass a filter, in the order given; None passes all.
 
     A damaged row passes, so that whoever reads it next tells of it.
     """
@@ -110,7 +110,7 @@ def newest_passing(
     limit: int,
     offset: int = 0,
 ) -> list[Episode]:
-    """Give the live episodes of cells that pass a filter, newest first.
+    """Return the live episodes of cells that pass a filter, newest first.
 
     The other parameters are those of :func:`hyrecall.memory.reading.newest`.
     """
@@ -122,7 +122,7 @@ def newest_passing(
 
 
 def _passing_rows(connection: apsw.Connection, numbers: Sequence[int], wanted: Filter) -> set[int]:
-    """Give those of some version rows that pass a filter; a damaged one does.
+    """Return the version rows that pass a filter; a damaged row passes.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def _column(name: str, wanted: Filter) -> Column:
 
 
 def _constants(asked: Filter) -> Iterator[str]:
-    """Give the tokens that a filter names."""
+    """Yield the tokens that a filter names."""
     for name, test in asked.predicates:
         if name == COLUMN:
             yield from test.values
