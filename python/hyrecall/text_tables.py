@@ -20,6 +20,7 @@ __all__ = [
     "fields",
     "table",
     "table_text",
+    "visible",
     "width_of",
     "wrap",
 ]
@@ -110,11 +111,23 @@ def clean(text: str) -> str:
     >>> clean("two\n  lines \x1b[2J")
     'two lines \\x1b[2J'
     """
-    joined = " ".join(text.split())
-    if joined.isprintable():
-        return joined
+    return visible(" ".join(text.split()))
+
+
+def visible(text: str) -> str:
+    r"""Return a text with its control characters shown, not sent; line breaks and tabs stay.
+
+    Examples
+    --------
+    >>> print(visible("two\n\tlines \x1b[2J").expandtabs(2))
+    two
+      lines \x1b[2J
+    """
+    if text.isprintable():
+        return text
     return "".join(
-        repr(one)[1:-1] if unicodedata.category(one) in ("Cc", "Cs") else one for one in joined
+        repr(one)[1:-1] if unicodedata.category(one) in ("Cc", "Cs") and one not in "\n\t" else one
+        for one in text
     )
 
 

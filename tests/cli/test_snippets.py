@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 import hyrecall as hr
+from hyrecall.cli.show import print_stored
 from hyrecall.cli.snippets import Snippets
 
 STEMS = hr.Analyzer("snowball:english", stopwords="english")
@@ -90,3 +91,14 @@ def test_stored_text_cannot_send_control_characters(run: Any, store: Any) -> Non
     assert reply.code == 0
     assert "\\x1b[2J\\x9b\\x07" in reply.out
     assert not any(ord(one) < 32 and one != "\n" for one in reply.out)
+
+
+def test_a_browsed_file_is_itself_but_sends_no_control_characters_to_a_terminal(
+    run: Any, store: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("remember", "tea \x1b[2J", "--user", "ann", "--id", "a")
+    for command in (["cat", "/memories/episodic/a.md"], ["grep", "tea"]):
+        assert "tea \x1b[2J" in run("browse", *command, "--user", "ann").out
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    print_stored("tea \x1b[2J\n\tmilk")
+    assert capsys.readouterr().out == "tea \\x1b[2J\n\tmilk"

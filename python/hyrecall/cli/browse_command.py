@@ -20,7 +20,7 @@ from hyrecall.cli.memory_options import (
     opened,
     read_store_filter,
 )
-from hyrecall.cli.show import print_json
+from hyrecall.cli.show import print_json, print_stored
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,7 +97,7 @@ def cat(
     if as_json:
         print_json({"path": where, "text": text})
     else:
-        print(text, end="")
+        print_stored(text)
 
 
 @browse.command(cls=Command)
@@ -127,7 +127,7 @@ def grep(
         print_json({"lines": [asdict(line) for line in lines]})
         return
     for line in lines:
-        print(f"{line.path}:{line.number}:{line.text}")
+        print_stored(f"{line.path}:{line.number}:{line.text}\n")
 
 
 @browse.command(cls=Command)
@@ -156,4 +156,4 @@ def _entries(entries: list[str], as_json: bool) -> None:
         print_json({"entries": entries})
         return
     for entry in entries:
-        print(entry)
+        print_stored(f"{entry}\n")

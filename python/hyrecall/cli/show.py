@@ -20,7 +20,7 @@ from hyrecall.hit_tables import hit_lines
 from hyrecall.hits import QueryHits
 from hyrecall.rich_tables import styled
 from hyrecall.schema import Schema
-from hyrecall.text_tables import Column, Line, Row, clean, table
+from hyrecall.text_tables import Column, Line, Row, clean, table, visible
 
 __all__ = [
     "finite",
@@ -29,6 +29,7 @@ __all__ = [
     "print_hits",
     "print_json",
     "print_lines",
+    "print_stored",
     "print_table",
     "say",
     "screen_width",
@@ -38,7 +39,12 @@ __all__ = [
 
 def say(message: str) -> None:
     """Write a line to stderr: stdout is for data only."""
-    print(message, file=sys.stderr, flush=True)
+    print(visible(message), file=sys.stderr, flush=True)
+
+
+def print_stored(text: str) -> None:
+    """Write a stored text to stdout; a terminal gets no control characters from it."""
+    print(visible(text) if sys.stdout.isatty() else text, end="")
 
 
 def screen_width() -> int:
