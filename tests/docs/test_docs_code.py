@@ -13,7 +13,9 @@ import hyrecall
 from hyrecall.embed import StaticEmbedder
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# How a block says that it goes on from another; without it, it runs alone.
+AFTER_FIRST, AFTER_ABOVE = "# After the first example:\n", "# After the example above:\n"
 # Absent without their extras: modules of these may be skipped by name, no others.
 EXTRAS = {"typer", "rich", "wordllama", "safetensors", "torch"}
 # What shows measures needs the extra [eval].
@@ -26,13 +28,30 @@ def python_blocks(text: str) -> list[tuple[int, str]]:
     return [(text.count("\n", 0, block.start(1)), block[1]) for block in blocks]
 
 
-def run_blocks(page: Path) -> int:
-    """Run the blocks of a page in order, as one program; how many there are."""
-    names: dict[str, object] = {"__name__": "__main__"}
+def before(blocks: list[tuple[int, str]], number: int) -> list[int]:
+    """Return which blocks a block goes on from, by its first line; the earliest first."""
+    code = blocks[number][1]
+    if number and code.startswith(AFTER_FIRST):
+        return [0]
+    if number and code.startswith(AFTER_ABOVE):
+        return [*before(blocks, number - 1), number - 1]
+    return []
+
+
+def run_block(page: Path, number: int) -> None:
+    """Run one block of a page as a program, with what it says that it goes on from."""
     blocks = python_blocks(page.read_text(encoding="utf-8"))
-    for line, code in blocks:
+    names: dict[str, object] = {"__name__": "__main__"}
+    for one in [*before(blocks, number), number]:
+        line, code = blocks[one]
         exec(compile("\n" * line + code, str(page), "exec"), names)
-    return len(blocks)
+
+
+BLOCKS = [
+    (page, number)
+    for page in PAGES
+    for number, _ in enumerate(python_blocks(page.read_text(encoding="utf-8")))
+]
 
 
 def modules() -> list[str]:
@@ -54,13 +73,15 @@ def load(name: str) -> ModuleType:
         pytest.skip(f"{name} needs {fault.name}")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_code_of_a_page_runs(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("page", "number"), BLOCKS, ids=[f"{page.name}-{number}" for page, number in BLOCKS]
+)
+def test_a_block_of_a_page_runs_alone(
+    page: Path, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     needs_measures(page.name)
-    run_blocks(page)
+    run_block(page, number)
 
 
 def needs_measures(name: str) -> None:
@@ -72,13 +93,23 @@ def test_the_scores_made_by_hand_are_looked_at() -> None:
     assert python_blocks((ROOT / "docs" / "scoring.md").read_text(encoding="utf-8"))
 
 
-def test_code_that_fails_would_be_seen(tmp_path: Path) -> None:
+def test_code_that_fails_alone_would_be_seen(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("Text\n\n```python\nx = 1\n```\n\nand\n\n```python\nassert x == 2\n```\n")
+    blocks = [
+        "x = 1\n",
+        "assert x == 1\n",
+        f"{AFTER_FIRST}y = x + 1\n",
+        f"{AFTER_ABOVE}assert (x, y) == (1, 2)\n",
+        f"{AFTER_FIRST}assert x == 2\n",
+    ]
+    page.write_text("Text\n\n```sh\nrm\n```\n" + "".join(f"```python\n{b}```\n" for b in blocks))
+    run_block(page, 0)
+    with pytest.raises(NameError):
+        run_block(page, 1)
+    run_block(page, 2)
+    run_block(page, 3)
     with pytest.raises(AssertionError):
-        run_blocks(page)
-    page.write_text("```python\nx = 1\n```\n```sh\nrm\n```\n```python\nassert x == 1\n```\n")
-    assert run_blocks(page) == 2
+        run_block(page, 4)
 
 
 @pytest.mark.parametrize("name", modules())
