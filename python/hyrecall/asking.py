@@ -199,7 +199,6 @@ class Asking:
         session, expansion, graphs, recipe, columns, now
             As in :meth:`recall`, errors too.
         """
-        scope = scope_entries(self._facts.cell_types, scope)
         check_no_list(scope)
         # Candidates of another type are refused where they are read.
         lists = batch_of_one(candidates) if isinstance(candidates, Mapping) else candidates

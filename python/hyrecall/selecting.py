@@ -33,7 +33,6 @@ def rows_where(
     facts: IndexFacts, state: State, scope: object, where: object = None
 ) -> tuple[Rows, Rows]:
     """Return (segment, row) of the documents of one scope that pass one filter, in any order."""
-    scope = scope_entries(facts.cell_types, scope)
     check_no_list(scope)
     return _audience(facts, state, scope, 1, where).rows(0)
 

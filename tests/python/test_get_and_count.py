@@ -109,6 +109,11 @@ REFUSED: list[tuple[Callable[[hr.Index], object], type[hr.HyrecallError], str]] 
         "scope: expected one scope (several cells are hr.Scope([...])), got a list",
     ),
     (
+        lambda index: index.count(scope=pd.Series(["ana"])),
+        hr.OptionError,
+        "scope: expected one scope (several cells are hr.Scope([...])), got a column (Series)",
+    ),
+    (
         lambda index: index.count(scope="ana", filter=[KIND_0]),
         hr.OptionError,
         "filter: expected one filter, got a list",
