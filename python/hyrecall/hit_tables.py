@@ -14,10 +14,21 @@ if TYPE_CHECKING:
     from hyrecall.hits import Hit, Hits, QueryHits
     from hyrecall.schema import Schema
 
-__all__ = ["batch_html", "batch_lines", "hit_lines", "query_html", "query_lines", "text_of"]
+__all__ = [
+    "EXACT",
+    "batch_html",
+    "batch_lines",
+    "hit_lines",
+    "query_html",
+    "query_lines",
+    "text_of",
+]
 
 _WIDTH = 80  # of what print() shows, whatever the terminal, so that it is the same everywhere
 _SHOWN_HITS = 20
+
+EXACT = Line("exact  ", ((0, 5, "faint"),))
+"""Stands before the text of a row that comes first because it holds the query whole."""
 
 Show = Callable[[str], Line]
 
@@ -106,10 +117,13 @@ def hit_lines(
     """
     show = (lambda text: Line(cut(text, width - 10))) if show is None else show
     columns, cells = _laid_out(hits, arms, with_query=with_query)
-    rows = [
-        Row(line, [show(text)] if text else [])
-        for line, text in zip(cells, map(text_of, hits), strict=True)
-    ]
+    rows = []
+    for hit, line in zip(hits, cells, strict=True):
+        text = text_of(hit)
+        below = [show(text)] if text else []
+        if hit.is_exact:
+            below = [EXACT] if not below else [below[0].after(EXACT)]
+        rows.append(Row(line, below))
     return table(columns, rows, width=width, keep=3 if with_query else 2)
 
 

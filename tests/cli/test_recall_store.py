@@ -1,6 +1,7 @@
 """``hyrecall recall`` says of a store what its Python methods say."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -229,5 +230,7 @@ def test_the_json_of_a_recall_marks_what_holds_the_query_whole(run: Run, store: 
     found = {one["episode"]["id"]: one["is_exact"] for one in reply.data["matches"]}
     assert found == {"whole": True} | dict.fromkeys(set(found) - {"whole"}, False)
     assert ids(reply)[0] == "whole"
+    shown = run("recall", "INV-2026-0042", "--user", "ann").out
+    assert re.findall(r"exact  .*", shown) == [re.search(r"exact  .* paid INV-2026-0042", shown)[0]]
     longer = run("recall", "invoice INV-2026-0042", "--user", "ann", "--json")
     assert [one["is_exact"] for one in longer.data["matches"]] == [False] * len(ids(longer))

@@ -326,6 +326,8 @@ def test_each_hit_says_whether_it_holds_the_query_whole() -> None:
         {key: key == "k1" for key in hits[0].keys}, dict.fromkeys(hits[1].keys, False),
     ]  # fmt: skip
     assert hits[0].keys[0] == "k1"
+    marked = [line for line in str(hits).splitlines() if "exact" in line]
+    assert [line.strip() for line in marked] == ["exact  the INV-2026-0042 of May"]
     plain = WORDS.replace(exact=False)
     assert not any(hit.is_exact for one in index.recall(text=texts, recipe=plain) for hit in one)
     assert not any(hit.is_exact for one in index.recall(text=texts) for hit in one)

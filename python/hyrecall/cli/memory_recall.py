@@ -21,6 +21,7 @@ from hyrecall.cli.show import print_explanation, print_json, print_table, say
 from hyrecall.cli.snippets import Snippets
 from hyrecall.errors import OptionError, WriterBusyError, error
 from hyrecall.filters import Filter
+from hyrecall.hit_tables import EXACT
 from hyrecall.text_tables import Column, Line, Row, clean
 
 if TYPE_CHECKING:
@@ -171,13 +172,13 @@ def _print(asked: Asked, matches: Matches, *, explain: bool) -> None:
     analyzer = Analyzer() if facts is None else next(iter(facts.analyzers.values()))
     snippets = Snippets(None if asked.force_regex else asked.query, analyzer)
     rows = []
-    for rank, (match, origin) in enumerate(zip(matches, matches.origins, strict=True), 1):
-        score = "fill" if origin == "fill" else f"{match.score:.6f}"
+    for rank, match in enumerate(matches, 1):
+        score = "fill" if match.is_fill else f"{match.score:.6f}"
         parts = [_part(one) for one in (match.bm25_score, match.vector_score)]
         cells = [str(asked.offset + rank), clean(match.episode.id), score, *parts]
         when = match.episode.occurred_at.isoformat(" ", "minutes")[:16]
         text = snippets.show(match.episode.text).after(Line(f"{when}  ", ((0, 16, "faint"),)))
-        rows.append(Row(cells, [text]))
+        rows.append(Row(cells, [text.after(EXACT) if match.is_exact else text]))
     print_table(_COLUMNS, rows)
     if explain and ranked is None:
         say("note: --explain: the memories were found without an index, so no score is explained")
