@@ -276,8 +276,8 @@ def test_screens_are_as_they_are_kept(
         made += heading(width) + "\n".join(shown(run, call) for call in [*helped, *screen.calls])
     path = SCREENS_FOLDER / f"{name.replace(' ', '_')}.txt"
     if request.config.getoption("--update-screens"):
-        path.write_text(made)
-    assert path.read_text() == made
+        path.write_text(made, "utf-8")
+    assert path.read_text("utf-8") == made
 
 
 def test_every_command_has_screens() -> None:
@@ -288,7 +288,7 @@ def test_every_command_has_screens() -> None:
 
 @pytest.mark.parametrize("name", SCREENS)
 def test_no_line_of_a_screen_is_wider_than_its_width(name: str) -> None:
-    text = (SCREENS_FOLDER / f"{name.replace(' ', '_')}.txt").read_text()
+    text = (SCREENS_FOLDER / f"{name.replace(' ', '_')}.txt").read_text("utf-8")
     _, *sections = re.split(r"=+ (\d+) columns =+\n", text)
     assert sections[::2] == [str(width) for width in WIDTHS]
     for width, section in zip(WIDTHS, sections[1::2], strict=True):
