@@ -10,7 +10,7 @@ import pytest
 
 from hyrecall import recipes
 from hyrecall.errors import OptionError
-from hyrecall.memory import Episode, follower, store
+from hyrecall.memory import Episode, derived, follower
 from hyrecall.memory.degradation import DegradedReason
 from hyrecall.memory.ready import IndexNotReadyError
 from hyrecall.recipe import Recipe
@@ -141,7 +141,7 @@ def test_F23_a_write_is_whole_or_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
             raise MemoryError("planted")
 
         with monkeypatch.context() as planted:
-            planted.setattr(store, "documents", fails)
+            planted.setattr(derived, "project", fails)
             with pytest.raises(MemoryError):
                 memory.remember(episode(4))
         assert [one.id for one in memory.list(user_id="alice")] == ["e0"]
