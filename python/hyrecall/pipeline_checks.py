@@ -42,11 +42,12 @@ def _check_kinds(facts: IndexFacts, stage: Stage) -> None:
         times["Composite.time"] = stage.time
         kind = facts.row_types[stage.rating]
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-            raise error(DTypeError, "Composite.rating", "a numeric column", kind)
+            got = f"{stage.rating!r} of {kind}"
+            raise error(DTypeError, "Composite.rating", "a numeric column", got)
     for argument, column in times.items():
         kind = facts.row_types[column]
         if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
-            raise error(DTypeError, argument, "a timestamp or date column", kind)
+            raise error(DTypeError, argument, "a timestamp or date column", f"{column!r} of {kind}")
 
 
 def vector_arm(facts: IndexFacts, stage: Rerank | Dedup | MMR) -> str:

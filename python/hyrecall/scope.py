@@ -215,6 +215,8 @@ class _CellReader:
         got = "None (the null cell is hr.Scope([None]))" if scope is None else repr(scope)
         wish = "a cell (str, int, bool or tuple) or hr.Scope"
         remedy = self._matching([ANY] * len(self._types)) if scope is ANY else ""
+        if isinstance(scope, list):
+            remedy = f"several cells are hr.Scope({scope!r})"
         raise error(ScopeError, argument, wish, got, remedy)
 
     def _encode(self, cell: Sequence[object], argument: str) -> bytes:

@@ -51,6 +51,7 @@ def test_the_call_hands_over_what_the_setting_asks():
     assert "recall(text=texts, scope=scopes, **options)" in setting_code(SETTINGS[0])
     assert "recall(text=texts, vectors=vectors, scope" in setting_code(SETTINGS[1])
     assert 'attributes=("created_at",)' in setting_code(SETTINGS[6])
+    assert 'attributes=("pinned", "updated_at")\n' in setting_code(read_setting("l0"))
 
 
 def test_the_analyzer_may_be_given_as_python():

@@ -86,6 +86,12 @@ RECALL: list[tuple[dict[str, Any], type[hr.HyrecallError], str]] = [
         "scope: expected a cell (str, int, bool or tuple) or hr.Scope, got {'ana'}",
     ),
     (
+        {"text": ["tea"], "scope": [["ana", "bob"]]},
+        hr.ScopeError,
+        "scope[0]: expected a cell (str, int, bool or tuple) or hr.Scope, got ['ana', 'bob']; "
+        "several cells are hr.Scope(['ana', 'bob'])",
+    ),
+    (
         {"text": ["tea", "tea"], "scope": ["ana", 7]},
         hr.ScopeError,
         "scope[1]: expected a str or None for user, got int 7",

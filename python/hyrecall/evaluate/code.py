@@ -89,7 +89,8 @@ def _python(value: Any) -> str:
         return "{" + ", ".join(f"{_python(k)}: {_python(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list | tuple):
         inside = ", ".join(map(_python, value))
-        return f"({inside},)" if isinstance(value, tuple) and value else f"[{inside}]"
+        inside += "," if isinstance(value, tuple) and len(value) == 1 else ""
+        return f"({inside})" if isinstance(value, tuple) else f"[{inside}]"
     if isinstance(value, Recipe):
         return _recipe(value)
     if is_dataclass(value) and not isinstance(value, type):
