@@ -30,15 +30,13 @@ indexes = ev.Indexes(data)
 
 # Chosen on the even half, reported on the odd one: each against the first.
 even, odd = data.split("even"), data.split("odd")
-tried = ev.ablate(indexes, even, settings, measures=["nDCG@10"])
-means = [scores.means["nDCG@10"] for scores in tried.scores]
-best = means.index(max(means))
+winner = ev.ablate(indexes, even, settings, measures=["nDCG@10"]).best("nDCG@10")
 study = ev.ablate(indexes, odd, settings, measures=["nDCG@10", "R@5", "RR@10"])
 print(ev.study_text(study))
 
-winner = settings[best]
 print(f"\nThe winner of the even half is {winner.name}:\n\n{ev.setting_code(winner)}")
-moved = ev.difference_table(study.scores[0], study.scores[best], "nDCG@10", odd.queries)
+scores = {one.name: one for one in study.scores}
+moved = ev.difference_table(scores["bm25"], scores[winner.name], "nDCG@10", odd.queries)
 print("What it moves most in the odd half, and why its first hit is the first:")
 for row in moved.slice(0, 3).to_pylist():
     print(f"  {row['before']:.2f} -> {row['after']:.2f}  {row['text']}")

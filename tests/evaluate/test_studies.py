@@ -11,6 +11,7 @@ from hyrecall.evaluate import (
     Dataset,
     Indexes,
     Setting,
+    Study,
     ablate,
     alpha_grid,
     compare,
@@ -93,6 +94,24 @@ def test_settings_of_one_name_or_none_are_refused(data, indexes):
     for settings in ([], [read_setting("bm25")] * 2):
         with pytest.raises(OptionError, match="settings: expected one or more, of different names"):
             ablate(indexes, data, settings)
+
+
+def test_a_refused_setting_is_named_in_a_note(data, indexes):
+    lost = read_setting("bm25").but("lost", shaping=(hr.Recency("nowhere", half_life="1d"),))
+    with pytest.raises(OptionError, match=r"Recency\.column") as caught:
+        ablate(indexes, data, [read_setting("bm25"), lost], measures=["R@5"])
+    assert caught.value.__notes__ == [f"in the setting 'lost' of the set {data.name!r}"]
+
+
+def test_the_best_setting_of_a_study_has_the_highest_mean(study):
+    for measure in ("nDCG@10", "recall@5"):
+        best = [one.name for one in study.settings].index(study.best(measure).name)
+        name = "R@5" if measure == "recall@5" else measure
+        assert study.scores[best].means[name] == max(one.means[name] for one in study.scores)
+    tied = Study(study.dataset, study.settings[:2], study.scores[:1] * 2, ())
+    assert tied.best("R@5") is study.settings[0]
+    with pytest.raises(OptionError, match=r"one of \['nDCG@10', 'R@5'\], got 'AP'"):
+        study.best("AP")
 
 
 def test_the_text_of_a_study_has_its_figures_in_80_columns(study):

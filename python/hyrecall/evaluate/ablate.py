@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hyrecall.errors import OptionError, error
+from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.evaluate.compare import Comparison, compare
 from hyrecall.evaluate.data import Dataset
-from hyrecall.evaluate.metrics import MEASURES, Scores
+from hyrecall.evaluate.metrics import MEASURES, Scores, read_measure
 from hyrecall.evaluate.run import Indexes, score_setting
 from hyrecall.evaluate.settings import Setting, grid, read_setting
 from hyrecall.keywords import check_keywords
@@ -46,6 +46,28 @@ class Study:
     scores: tuple[Scores, ...]
     comparisons: tuple[tuple[Comparison, ...], ...]
 
+    def best(self, measure: str) -> Setting:
+        """Return the setting with the highest mean; of equal ones the first.
+
+        Whoever chooses by it reports the setting on other queries (:meth:`Dataset.split`).
+
+        Parameters
+        ----------
+        measure : str
+            One of the study's, as :func:`read_measure` takes it.
+
+        Raises
+        ------
+        OptionError
+            Another measure.
+        """
+        name = read_measure(measure)
+        measured = list(self.scores[0].means)
+        if name not in measured:
+            raise error(OptionError, "measure", f"one of {measured}", repr(measure))
+        means = [scores.means[name] for scores in self.scores]
+        return self.settings[means.index(max(means))]
+
 
 @check_keywords
 def ablate(
@@ -69,6 +91,13 @@ def ablate(
     tell : callable, optional
         Is given each setting's name before it runs.
 
+    Raises
+    ------
+    OptionError
+        No setting, or two of one name.
+    HyrecallError
+        What a setting asks is refused, as by :func:`score_setting`; a note names the setting.
+
     Examples
     --------
     >>> import pyarrow as pa
@@ -85,7 +114,11 @@ def ablate(
     scores = []
     for setting in settings:
         tell(setting.name)
-        scores.append(score_setting(indexes, dataset, setting, measures=measures))
+        try:
+            scores.append(score_setting(indexes, dataset, setting, measures=measures))
+        except HyrecallError as fault:
+            fault.add_note(f"in the setting {setting.name!r} of the set {dataset.name!r}")
+            raise
     comparisons = tuple(compare(scores[0], one) for one in scores[1:])
     return Study(dataset.name, tuple(settings), tuple(scores), comparisons)
 
