@@ -47,7 +47,11 @@ def replaced(argument: str, path: Path, *, mode: int = 0o666) -> Iterator[Binary
         return
     # Short, so that a name of the greatest length can be replaced too.
     part = target.with_name(f".hyrecall-{secrets.token_hex(16)}.tmp")
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    except OSError as fault:
+        fault.filename = str(path)  # the name that the caller knows
+        raise
     try:
         with open(handle, "wb") as out:
             yield out

@@ -53,6 +53,20 @@ def test_browse_reads_the_files_of_a_user(run: Run, store: Path) -> None:
     assert run("browse", "grep", "coffee", *ann).out == ""
 
 
+def test_browse_says_in_a_note_that_nothing_was_found(run: Run, store: Path) -> None:
+    for arguments, told in (
+        (("cat", "/memories/episodic/coffee.md"), "no such file"),
+        (("cat", "/memories/none.md"), "no such file"),  # no folder of a kind is meant
+        (("ls", "/none"), "nothing found"),
+        (("find", "coffee*"), "nothing found"),
+        (("grep", "coffee"), "nothing found"),
+    ):
+        reply = run("browse", *arguments, "--user", "ann")
+        assert (reply.code, reply.out) == (0, ""), arguments
+        assert reply.err.endswith(f"note: {told}\n"), arguments
+        assert told not in run("browse", *arguments, "--user", "ann", "--json").err
+
+
 def test_browse_as_an_agent_follows_its_policy(run: Run, store: Path) -> None:
     def listed(agent: str) -> list[str]:
         house = ("--org", "acme", "--workspace", "lab")
@@ -69,6 +83,13 @@ def test_browse_refuses_what_is_no_question(run: Run, store: Path) -> None:
     assert run("browse", "grep", "(", "--regex").code == 1
     assert run("browse", "rm", "/index.md").code == 2
     assert run("browse").code == 2
+
+
+def test_config_says_in_a_note_that_nothing_is_set(run: Run, store: Path) -> None:
+    for arguments, told in ((("get", "recipe"), "not set"), (("list",), "nothing is set")):
+        reply = run("config", *arguments)
+        assert (reply.code, reply.out, reply.err) == (0, "", f"note: {told}\n")
+        assert run("config", *arguments, "--json").err == ""
 
 
 def test_config_sets_gets_lists_and_takes_away(run: Run, store: Path, tmp_path: Path) -> None:

@@ -220,13 +220,16 @@ def test_forget_takes_memories_of_one_user(run: Run, filled: Path) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("arguments", [["--user", "ann"], ["m0", "--user", "ann", "--erase"]])
-def test_what_cannot_be_undone_or_names_nothing_asks_for_yes(
+@pytest.mark.parametrize(
+    "arguments",
+    [["--everything"], ["--session", "s1"], ["--before", "2100-01-01"], ["m0", "--erase"]],
+)
+def test_what_cannot_be_undone_or_names_no_id_asks_for_yes(
     run: Run, filled: Path, arguments: list[str]
 ) -> None:
-    reply = run("forget", *arguments)
+    reply = run("forget", "--user", "ann", *arguments)
     assert reply.code == 1
-    assert "--yes" in reply.err
+    assert reply.err.startswith("error: --yes: expected it")
     with opened(filled) as memory:
         assert len(memory.list(user_id="ann")) == 3
 
@@ -305,3 +308,45 @@ def test_only_commands_that_need_vectors_load_the_model(
     assert warmed == []
     assert run("remember", "tea").code == 0
     assert warmed == ["once"]
+
+
+# ---- a path without a store ----
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("forget", "x"),
+        ("reembed",),
+        ("compact",),
+        ("doctor",),
+        ("doctor", "--repair"),
+        ("export",),
+        ("browse", "ls"),
+        ("recall", "tea"),
+        ("recall", "tea", "--touch"),
+    ],
+    ids=" ".join,
+)
+def test_a_path_without_a_store_is_refused_and_none_is_made(
+    run: Run, store: Path, command: tuple[str, ...]
+) -> None:
+    reply = run(*command)
+    told = "expected a folder with memory.db (hyrecall remember makes one), got none"
+    assert (reply.code, reply.out, reply.err) == (1, "", f"error: {store}: {told}\n")
+    assert not store.exists()
+
+
+def test_forget_asks_first_which_memories_are_meant(run: Run, filled: Path) -> None:
+    for given in ((), ("--yes",), ("--erase", "--yes")):
+        reply = run("forget", "--user", "ann", *given)
+        told = "ID: expected an ID, --session, --before or --everything, got none of them"
+        assert (reply.code, reply.err) == (1, f"error: {told}\n")
+
+
+def test_an_export_that_cannot_be_written_names_the_file_that_was_asked_for(
+    run: Run, filled: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "nowhere" / "backup.jsonl"
+    reply = run("export", "--user", "ann", "-o", target)
+    assert (reply.code, reply.err) == (1, f"error: {target}: No such file or directory\n")

@@ -20,7 +20,7 @@ from hyrecall.cli.memory_options import (
     opened,
     read_store_filter,
 )
-from hyrecall.cli.show import print_json, print_stored
+from hyrecall.cli.show import print_json, print_stored, say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,6 +98,8 @@ def cat(
         print_json({"path": where, "text": text})
     else:
         print_stored(text)
+        if not text:
+            say("note: no such file")
 
 
 @browse.command(cls=Command)
@@ -126,6 +128,8 @@ def grep(
     if as_json:
         print_json({"lines": [asdict(line) for line in lines]})
         return
+    if not lines:
+        say("note: nothing found")
     for line in lines:
         print_stored(f"{line.path}:{line.number}:{line.text}\n")
 
@@ -155,5 +159,7 @@ def _entries(entries: list[str], as_json: bool) -> None:
     if as_json:
         print_json({"entries": entries})
         return
+    if not entries:
+        say("note: nothing found")
     for entry in entries:
         print_stored(f"{entry}\n")

@@ -9,7 +9,7 @@ import typer
 from hyrecall.cli.help import Command, Group
 from hyrecall.cli.memory_options import AsJson
 from hyrecall.cli.settings import KEYS, read_settings, remove_setting, set_setting, settings_path
-from hyrecall.cli.show import print_json
+from hyrecall.cli.show import print_json, say
 from hyrecall.errors import OptionError, error
 
 __all__ = ["config"]
@@ -42,7 +42,10 @@ def get(key: Key, as_json: AsJson = False) -> None:
     """Show a setting; nothing where it is not set."""
     if key not in KEYS:
         raise error(OptionError, "key", f"one of {', '.join(KEYS)}", repr(key))
-    _show(key, read_settings().get(key), as_json)
+    value = read_settings().get(key)
+    _show(key, value, as_json)
+    if value is None and not as_json:
+        say("note: not set")
 
 
 @config.command(cls=Command)
@@ -61,6 +64,8 @@ def list_(as_json: AsJson = False) -> None:
         return
     for key, value in found.items():
         print(f"{key} = {value}")
+    if not found:
+        say("note: nothing is set")
 
 
 @config.command(cls=Command)

@@ -100,7 +100,7 @@ def remember(
         "source": source, "visibility": visibility, "pinned": pinned,
     }  # fmt: skip
     episode = _episode(_stdin() if text == "-" else text, fields)
-    with opened(path) as memory:
+    with opened(path, makes=True) as memory:
         kept = now_ready(memory).remember(episode)
     tell_reasons(kept.reasons)
     if as_json:
@@ -147,6 +147,9 @@ def forget(
     as_json: AsJson = False,
 ) -> None:
     """Take memories of one user out of recall."""
+    if not (ids or everything) and session is None and before is None:
+        wish = "an ID, --session, --before or --everything"
+        raise error(OptionError, "ID", wish, "none of them")
     if (erase or not ids) and not yes:
         raise error(OptionError, "--yes", "it beside --erase, or where no ID says which", "none")
     asked: dict[str, Any] = {

@@ -24,7 +24,7 @@ from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import say
 from hyrecall.cli.values import read_filter
 from hyrecall.embed import choose
-from hyrecall.errors import OptionError, error
+from hyrecall.errors import OptionError, StoreNotFoundError, error
 from hyrecall.progress import ProgressFunction
 from hyrecall.recipe import Recipe
 from hyrecall.shaping import Composite
@@ -147,17 +147,24 @@ def opened(
     path: Path | None,
     *,
     read_only: bool = False,
+    makes: bool = False,
     recipe: str | None = None,
     accept_loss: bool = False,
     settings: dict[str, Any] | None = None,
 ) -> Iterator[MemorySync]:
     """Open the store that is named; one that writes waits a little for another to leave.
 
+    Where there is none it is an error, also for a writer, unless the command ``makes`` one.
+
     The settings are read here, unless they are given, and become arguments: the library reads none.
     """
     from hyrecall.memory import MemorySync
 
     settings = read_settings() if settings is None else settings
+    folder = store_path(path, settings)
+    if not makes and not (folder.is_dir() and any(folder.iterdir())):
+        wish = "a folder with memory.db (hyrecall remember makes one)"
+        raise error(StoreNotFoundError, str(folder), wish, "none")
     budget = {"recall_timeout": settings["recall_timeout"]} if "recall_timeout" in settings else {}
     chosen = recipe_named(recipe, settings)
     embedder = choose.embedder(settings=settings, packaged=chosen.semantic == "default")
@@ -166,7 +173,7 @@ def opened(
         _warnings_as_notes(),
         _logs_as_notes(),
         MemorySync.open(
-            store_path(path, settings),
+            folder,
             recipe=chosen,
             analyzer=settings.get("analyzer"),
             embedder=embedder,

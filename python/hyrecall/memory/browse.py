@@ -126,6 +126,8 @@ class Browse:
         """
         place = read_place(path)
         if place.kind == "folder":
+            if path.endswith(".md"):  # named as a file: no folder of a kind is meant
+                return ""
             raise error(OptionError, "path", "a file", "a folder")
         with self._seen() as seen:
             return self._text(seen, place)
