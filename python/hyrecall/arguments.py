@@ -7,7 +7,7 @@ import operator
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -88,6 +88,9 @@ def items_of(value: object) -> tuple[Any, ...] | None:
         return None
 
 
+_SEQUENCES: Final = (list, tuple)
+
+
 def listed(value: Any) -> Any:
     """Give an Arrow array or a series as a list, with None where it has no value.
 
@@ -96,7 +99,7 @@ def listed(value: Any) -> Any:
     >>> listed(np.arange(2)), listed(("a", "b"))
     (array([0, 1]), ('a', 'b'))
     """
-    if isinstance(value, list | tuple):
+    if isinstance(value, _SEQUENCES):
         return value
     if hasattr(value, "to_pylist"):  # Arrow
         return value.to_pylist()

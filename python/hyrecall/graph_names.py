@@ -29,7 +29,7 @@ def bind_graphs(facts: IndexFacts, state: State, options: Options) -> Options:
         A name without a graph, a graph that nothing names, one over another index.
     """
     parts = (options.arms, options.shaping, options.expansion)
-    if options.graphs is None and all(one is None or _is_nothing(one) for one in parts):
+    if options.graphs is None and all(map(_is_nothing, parts)):
         return options
     binder = _Binder(options.graphs)
     bound = options._replace(
@@ -43,7 +43,7 @@ def bind_graphs(facts: IndexFacts, state: State, options: Options) -> Options:
 
 
 def _is_nothing(parts: object) -> bool:
-    return isinstance(parts, tuple | list) and not parts
+    return parts is None or (not parts and isinstance(parts, (tuple, list)))
 
 
 def bind_recipes(recipes: Iterable[Recipe], graphs: object) -> list[Recipe]:

@@ -13,7 +13,7 @@ from hyrecall import hit_tables, rich_tables
 from hyrecall.arguments import place_in
 from hyrecall.explain import explain
 from hyrecall.explanation import Explanation
-from hyrecall.keywords import check_keywords
+from hyrecall.keywords import check_methods
 
 if TYPE_CHECKING:
     from hyrecall.arms.tags import Related
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Hit", "QueryHits"]
 
 
-@check_keywords
+@check_methods
 class QueryHits(Sequence["Hit"]):
     """The hits of one query, best first: a sequence of :class:`Hit`.
 

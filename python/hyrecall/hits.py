@@ -20,7 +20,7 @@ from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.expansion import Around
 from hyrecall.frames import pandas_of, polars_of
 from hyrecall.hit import Hit, QueryHits
-from hyrecall.keywords import check_keywords
+from hyrecall.keywords import check_methods
 from hyrecall.plan import IndexFacts, Plan
 from hyrecall.query_keys import NAME
 from hyrecall.reply_arrays import only_queries
@@ -36,7 +36,7 @@ def _stage_array(values: npt.NDArray[Any]) -> pa.Array:
     return pa.array(values, from_pandas=True)
 
 
-@check_keywords
+@check_methods
 class Hits:
     """The hits of a batch, ordered by (query, rank); ``hits[i]`` are those of query i.
 

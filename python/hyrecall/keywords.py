@@ -15,11 +15,12 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from hyrecall.errors import UnknownOptionError, error
 
-__all__ = ["check_keywords", "same_arguments", "unknown_option"]
+__all__ = ["check_keywords", "check_methods", "same_arguments", "unknown_option"]
 
 F_ = TypeVar("F_", bound=Callable[..., Any])
 P_ = ParamSpec("P_")
 T_ = TypeVar("T_")
+C_ = TypeVar("C_", bound=type[Any])
 
 _LIMIT: Final = ("limit", "rank_constant", "k1", "k", "n", "max_tokens")
 _SCOPE: Final = ("scope", "user_id", "cell", "org")
@@ -99,6 +100,11 @@ got 'top_k'
     made_by = inspect.getattr_static(target, "__init__")  # inherited, too
     if inspect.isfunction(made_by):
         setattr(target, "__init__", _checked(made_by, target.__name__))  # noqa: B010
+    return check_methods(target)
+
+
+def check_methods(target: C_) -> C_:
+    """Refuse unknown keywords of a class's public methods only: calls of ours make its objects."""
     for name, member in list(vars(target).items()):
         if name.startswith("_"):
             continue

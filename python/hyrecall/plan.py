@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hyrecall import _core
-from hyrecall.arms.batch import Candidates
+from hyrecall.arms.batch import Candidates, join_candidates
+from hyrecall.defaults import DEFAULT_BM25
 from hyrecall.schema import Schema
 from hyrecall.scoring import BM25, Fusion
 from hyrecall.session import Session
@@ -70,13 +71,18 @@ class IndexFacts:
         """Every arm, lexical first, as declared."""
         return (*self.text_arms, *self.vector_arms)
 
-    def named_bm25(self, arm: str) -> BM25 | None:
-        """Return the BM25 that schema or build names for a text arm; None: neither does.
+    @cached_property
+    def joined_bm25(self) -> dict[str, BM25]:
+        """The BM25 of each text arm under the default fusion: the one named, else its own.
 
         A build that names the default, ``BM25()``, says no more than one that names nothing.
         """
-        own = self.schema.text_arms[arm].bm25
-        return self.bm25[arm] if own is not None or self.bm25[arm] != BM25() else None
+        named = {arm: text.bm25 is not None for arm, text in self.schema.text_arms.items()}
+        default = BM25()
+        return {
+            arm: bm25 if named[arm] or bm25 != default else DEFAULT_BM25
+            for arm, bm25 in self.bm25.items()
+        }
 
     @cached_property
     def attribute_types(self) -> dict[str, pa.DataType]:
@@ -162,9 +168,12 @@ class Plan(NamedTuple):
         request.set_fusion(**self.joining)
         return found
 
-    def answered(self, listed: Mapping[str, Candidates]) -> Plan:
-        """Return the plan with what its arms found, and without what they were asked."""
-        return self._replace(listed=listed, searches=replace(self.searches, asked=()))
+    def answered(self, found: Sequence[Mapping[str, Candidates]]) -> Plan:
+        """Return the plan with what its arms found for each part, without what they were asked."""
+        if not self.searches.asked:
+            return self
+        listed = {arm: join_candidates([one[arm] for one in found]) for arm in found[0]}
+        return self._replace(listed=listed, searches=self.searches._replace(asked=()))
 
     def plain(self) -> Plan:
         """Return what hits say of their call when they are pickled: no documents, no functions."""

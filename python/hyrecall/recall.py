@@ -12,7 +12,7 @@ import numpy as np
 from hyrecall import _core
 from hyrecall.ages import utc
 from hyrecall.arguments import listed as as_list
-from hyrecall.arms.batch import Candidates, join_candidates
+from hyrecall.arms.batch import Candidates
 from hyrecall.expansion import expand, read_expansion
 from hyrecall.graph_names import bind_graphs
 from hyrecall.graph_reach import Reaches
@@ -111,9 +111,7 @@ def run_recall(
     )
     hits = Hits(
         join_pieces(pieces),
-        plan=plan.answered(
-            {arm: join_candidates([one[arm] for one in listed]) for arm in listed[0]}
-        ),
+        plan=plan.answered(listed),
         facts=facts,
         state=state,
         columns=named,
@@ -140,8 +138,7 @@ def _run_piece(
 ) -> tuple[_core.Execution, Arrays, dict[str, Candidates], dict[str, float]]:
     """Take a part of a call through its three steps; arms that search by themselves go first."""
     began = time.perf_counter()
-    with _core.arithmetic.RoundToNearest():  # some of their scores are computed here
-        found = plan.complete(request, first_query)
+    found = plan.complete(request, first_query)
     started = time.perf_counter()
     execution = _core.Execution(state.snapshot, request)
     statistics = execution.statistics()

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from hyrecall import _core
 from hyrecall.arguments import listed, whole
 from hyrecall.arms.run import Arm, Searches, read_arms, read_asked, runs, text_readers
-from hyrecall.defaults import DEFAULT_BM25, DEFAULT_FUSION
+from hyrecall.defaults import DEFAULT_FUSION
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.exact import Exact, find_exact
 from hyrecall.filter_program import read_filters
@@ -114,15 +114,15 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     tables = _numbers(options.tables)
     _add_lexical(facts, request, lexical, texts, bm25, floors, tables)
     add_dense(facts, request, bases, vectors, guests, given, floors, tables)
-    asked = tuple(
+    asked = [
         (arm, read_asked(facts, arm, texts.get(name), options.candidates, n_queries))
         for name, arm in extra.items()
         if name in bases
-    )
+    ]
     searches = Searches(facts, state, asked, floors, options.scope, options.bound, depth)
     joining = _joining(options, fusion, list(zip(bases, weights, strict=True)), exact)
     n_lexical, normalize = len(lexical) * len(tables), options.normalize
-    notes += (*left_out, *searches.notes)
+    notes += (*left_out, *(note for _, one in asked for note in one.notes))
     n_dense = len(given.keys() & set(bases))
     notes += (*options.notes, *_balance_notes(options.fusion, n_lexical, n_dense))
     return Plan(
@@ -319,8 +319,8 @@ def _read_bm25(
     facts: IndexFacts, options: Options, texts: Sequence[str], *, joins_by_default: bool
 ) -> dict[str, BM25]:
     """Give each arm the BM25 of the call, else of the index, else of the default fusion."""
-    unnamed = dict.fromkeys(texts, DEFAULT_BM25) if joins_by_default else facts.bm25
-    chosen = {arm: facts.named_bm25(arm) or unnamed[arm] for arm in texts}
+    of_arms = facts.joined_bm25 if joins_by_default else facts.bm25
+    chosen = {arm: of_arms[arm] for arm in texts}
     bm25 = options.bm25
     if bm25 is None:
         return chosen

@@ -125,6 +125,9 @@ class ScopePattern:
     parts: tuple[tuple[str, object], ...]
 
 
+_NO_COLUMN: Final = (list, tuple, str, int, Scope, ScopePattern)
+
+
 def scope_entries(types: CellTypes, scope: object, per: str = "query") -> Any:
     """Return the entries of a column as a list, one per query; any other scope as it is.
 
@@ -149,7 +152,7 @@ def scope_entries(types: CellTypes, scope: object, per: str = "query") -> Any:
 
 def _column_values(scope: Any, per: str) -> list[Any] | None:
     """Return the values of a column; None: it is none."""
-    if isinstance(scope, list | tuple | str | Scope):
+    if scope is None or isinstance(scope, _NO_COLUMN):
         return None
     if isinstance(scope, pa.Table | pa.RecordBatch):
         remedy = "scope=table.to_struct_array()"
@@ -173,11 +176,11 @@ def _cell_of_struct(types: CellTypes, value: dict[str, object], place: int) -> t
 def read_scopes(
     types: CellTypes, snapshot: _core.Snapshot, scope: object, n: int, per: str = "query"
 ) -> _core.Scopes:
-    """Take ``scope=``: one for all n queries (or keys), or a list or column with one for each.
+    """Take ``scope=``: one for all n queries (or keys), or a list with one for each.
 
-    Of an index with these cell columns, resolved on one snapshot.
+    Of an index with these cell columns, resolved on one snapshot. :func:`scope_entries` makes a
+    list of a column.
     """
-    scope = scope_entries(types, scope, per)
     kinds = [str(kind) for kind in types.values()]
     scopes = _core.Scopes(kinds, Scope, _CellReader(types, snapshot))
     if not types:
@@ -260,7 +263,7 @@ def scope_of(scope: object, begin: int, end: int) -> object:
 
 
 def check_no_list(scope: object) -> None:
-    """Refuse a list or a column where one query is asked."""
+    """Refuse a list or a column where one scope is asked for."""
     if isinstance(scope, list) or _column_values(scope, "query") is not None:
         got = "a list" if isinstance(scope, list) else f"a column ({type(scope).__name__})"
         raise error(OptionError, "scope", "one scope (several cells are hr.Scope([...]))", got)

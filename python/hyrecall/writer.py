@@ -19,7 +19,7 @@ from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
 from hyrecall.plan import IndexFacts
 from hyrecall.progress import ProgressFunction
 from hyrecall.schema import Schema, Vector
-from hyrecall.scope import read_scopes
+from hyrecall.scope import read_scopes, scope_entries
 from hyrecall.scoring import BM25
 from hyrecall.segments import Segment, State, build_segment, merge_segments, one_array
 from hyrecall.selecting import read_keys, rows_of_keys, rows_where
@@ -186,6 +186,7 @@ def delete(
         segments, rows = rows_where(facts, state, scope, where)
     elif where is None:
         wanted = read_keys(keys, facts.row_types[facts.schema.key])
+        scope = scope_entries(facts.cell_types, scope, "key")
         scopes = read_scopes(facts.cell_types, state.snapshot, scope, len(wanted), per="key")
         found, rows = state.snapshot.locate_keys(wanted, scopes)
         segments = found.astype(np.uint32)
@@ -206,8 +207,7 @@ def _check_which(keys: object, where: object, everything: object) -> None:
         raise error(DTypeError, "everything", "True or False", repr(everything))
     is_narrow = keys is not None or where is not None
     if everything and is_narrow:
-        wish = "it without keys and a filter"
-        raise error(OptionError, "everything", wish, "one of them beside it")
+        raise error(OptionError, "everything", "False beside keys or a filter", True)
     if not everything and not is_narrow:
         wish = "keys, a filter, or everything=True for all of the scope"
         raise error(OptionError, "keys", wish, "none of them")

@@ -131,12 +131,12 @@ REFUSED: list[tuple[Callable[[hr.Index], object], type[hr.HyrecallError], str]] 
     (
         lambda index: index.delete(["k0"], scope="ana", everything=True),
         hr.OptionError,
-        "everything: expected it without keys and a filter, got one of them beside it",
+        "everything: expected False beside keys or a filter, got True",
     ),
     (
         lambda index: index.delete(scope="ana", filter=KIND_0, everything=True),
         hr.OptionError,
-        "everything: expected it without keys and a filter, got one of them beside it",
+        "everything: expected False beside keys or a filter, got True",
     ),
     (
         lambda index: index.delete(scope="ana", everything=1),

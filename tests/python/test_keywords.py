@@ -4,9 +4,12 @@ import asyncio
 import dataclasses
 import importlib
 import inspect
+import sys
 from collections.abc import Iterator, Mapping
+from types import FrameType
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import hyrecall as hr
@@ -36,6 +39,8 @@ PLAIN_FUNCTIONS = {
     *("randomisation_p", "student_p", "read_measure", "study_text", "study_to_dict", "tuned_text"),
     *("tuned_to_dict", "check_vectors", "is_pattern", "newest_rows", "check_stages"),
 }
+# Replies with methods that take options: our own calls make them, once a query.
+MADE_BY_CALLS = {"Hits.__init__", "QueryHits.__init__"}
 # What hands its options to a memory of any kind, or takes names that the caller chose.
 OPEN = {
     *("AutoExtract", "Lazy", "RecallOnly", "default_recall_scored", "grid"),
@@ -62,7 +67,7 @@ def methods_of(name: str, kind: type) -> Iterator[tuple[str, Any]]:
         static = inspect.getattr_static(kind, method)
         function = getattr(static, "__func__", static)
         is_ours = inspect.isfunction(function) and function.__module__.startswith("hyrecall")
-        if is_ours and f"{name}.{method}" not in OPEN:
+        if is_ours and f"{name}.{method}" not in OPEN | MADE_BY_CALLS:
             yield f"{name}.{method}", function
 
 
@@ -180,3 +185,22 @@ def test_typed_options_are_those_of_what_they_stand_for() -> None:
     assert names(RecallOptions) == set(inspect.signature(hr.Index.recall).parameters) - given
     with pytest.raises(hr.UnknownOptionError, match=r"^options: .*did you mean limit="):
         Setting("other", {"top_k": 3})
+
+
+def test_one_query_is_checked_once_and_makes_no_options_again() -> None:
+    table = {"id": ["a"], "text": ["green tea"]}
+    index = hr.Index.build(pa.table(table), hr.Schema(key="id", cell=None, text="text"))
+    index.recall_one(text="tea")
+    made: list[str] = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        name = frame.f_code.co_name
+        if event == "call" and name in ("direct", "__post_init__"):
+            made.append(name)
+
+    sys.setprofile(note)
+    try:
+        index.recall_one(text="tea")
+    finally:
+        sys.setprofile(None)
+    assert made == ["direct"]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from hyrecall import _core
 from hyrecall.arms.batch import Asked, Batch, Candidates
@@ -109,8 +108,7 @@ def read_asked(
             return arm.read(texts)
 
 
-@dataclass(frozen=True, eq=False)
-class Searches:
+class Searches(NamedTuple):
     """The arms of a call that search by themselves, with what they are asked.
 
     Attributes
@@ -135,11 +133,6 @@ class Searches:
     graphs: BoundGraphs
     depth: int
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the trace should say."""
-        return tuple(note for _, asked in self.asked for note in asked.notes)
-
     def add_to(self, request: _core.Request, first_query: int) -> dict[str, Candidates]:
         """Search for the queries of a request, which begin at ``first_query`` of the call.
 
@@ -147,6 +140,10 @@ class Searches:
         """
         if not self.asked:
             return {}
+        with _core.arithmetic.RoundToNearest():  # some of their scores are computed here
+            return self._add_to(request, first_query)
+
+    def _add_to(self, request: _core.Request, first_query: int) -> dict[str, Candidates]:
         begin, n_queries = first_query, request.n_queries
         batch = Batch(
             self.facts,
