@@ -81,10 +81,10 @@ async def forget(key: str, user: User, memory: Store) -> None:
 
 @app.exception_handler(hr.HyrecallError)
 async def answer_error(request: Request, error: hr.HyrecallError) -> JSONResponse:
-    """Answer 422 to a wrong argument, and 503 where the store or its disk fails."""
-    if isinstance(error, ValueError | TypeError):
-        return JSONResponse({"detail": str(error)}, 422)
-    return JSONResponse({"detail": "the store cannot answer now"}, 503)
+    """Answer 422 to a wrong argument, 404 where nothing is there, 503 to trouble of the store."""
+    codes = {ValueError: 422, TypeError: 422, LookupError: 404}
+    code = next((code for kind, code in codes.items() if isinstance(error, kind)), 503)
+    return JSONResponse({"detail": "try again later" if code == 503 else str(error)}, code)
 
 
 if __name__ == "__main__":

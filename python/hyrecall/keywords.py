@@ -197,7 +197,8 @@ def _unpacked(function: Any) -> inspect.Signature:
         return signature
     fields = function.__globals__[found[1]]
     more = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=..., annotation=kind)
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=..., annotation=written)
         for name, kind in fields.__annotations__.items()
+        for written in [getattr(kind, "__forward_arg__", kind)]
     ]
     return signature.replace(parameters=[*parameters[:-1], *more])

@@ -164,6 +164,12 @@ def test_signatures_are_those_of_the_functions_themselves() -> None:
     assert (shown.kind, shown.default) == (inspect.Parameter.KEYWORD_ONLY, ...)
 
 
+@pytest.mark.parametrize("call", [MemorySync.remember, Memory.update, hr.Recipe.replace])
+def test_help_shows_the_types_of_fields_as_they_are_written(call: Any) -> None:
+    assert "ForwardRef" not in str(inspect.signature(call))
+    assert ": 'str | None' = " in str(inspect.signature(call))
+
+
 def test_a_function_with_open_options_is_left_as_it_is() -> None:
     def open_ended(**options: object) -> Mapping[str, object]:
         return options
