@@ -27,7 +27,7 @@ std::array<ErrorClass, 9> const& error_classes() {
       {ErrorCode::kDtype, "DTypeError", &PyExc_TypeError, "An element type that is not taken."},
       {ErrorCode::kOption, "OptionError", &PyExc_ValueError, "A value outside its named range."},
       {ErrorCode::kScope, "ScopeError", &PyExc_LookupError,
-       "A scope or filter that the schema cannot answer."},
+       "No scope, or one that the schema cannot answer."},
       {ErrorCode::kKey, "KeyConflictError", &PyExc_ValueError, "A duplicate or null key."},
       {ErrorCode::kDeviceUnavailable, "DeviceUnavailableError", &PyExc_RuntimeError,
        "The named device is not there."},

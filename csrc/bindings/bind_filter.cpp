@@ -241,8 +241,7 @@ void bind_filter(py::module_& m) {
       .def_static(
           "complement", [](FilterProgram part) { return join(Kind::kNot, {std::move(part)}); },
           py::arg("part"))
-      .def("evaluate", &evaluate, py::arg("columns"),
-           "Which rows match: bool, shape (n_rows,). For tests.")
+      .def("evaluate", &evaluate, py::arg("columns"), "Which rows match: bool, shape (n_rows,).")
       .def("answers", &answers, py::arg("columns"),
            "What zone maps say of each tile, 0 none, 1 some, 2 all: uint8, shape (n_tiles,). For "
            "tests.");
