@@ -4,6 +4,9 @@
 token is the path, a letter for the kind of the value, and the value, written so that the tokens of
 one path and kind are in the order of their values. A filter on a key of the metadata thus becomes a
 filter on the column of tokens.
+
+A long path stands as its hash, or an object with a long key and many values would repeat the key in
+every token.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ import json
 import math
 from collections.abc import Collection, Iterable
 from functools import lru_cache
-from typing import Any, Final
+from hashlib import blake2b
+from typing import Any, Final, TypeAlias
 
 from hyrecall.arguments import check_unicode, plain
 from hyrecall.attributes import float_code
@@ -27,6 +31,12 @@ COLUMN: Final = "metadata"
 
 PREFIX: Final = f"{COLUMN}."
 """What the name of a key begins with in a filter."""
+
+_LONGEST_PATH = 128  # characters
+_HASHED = "#"  # before the hash of a longer path; other tokens begin with a quote
+_HASH_BYTES = 16
+
+_Path: TypeAlias = str | blake2b
 
 _BOOL, _CONTAINER, _NUMBER, _TEXT = "b", "c", "n", "s"
 _KINDS = {bool: _BOOL, int: _NUMBER, float: _NUMBER, str: _TEXT, dict: _CONTAINER, list: _CONTAINER}
@@ -54,7 +64,7 @@ def metadata_tokens(kept: str, paths: Collection[str] | None = None) -> list[str
     if kept == "{}":
         return []
     found = []
-    left = list(json.loads(kept).items())
+    left = [(_path(key), value) for key, value in json.loads(kept).items()]
     while left:
         path, value = left.pop()
         if value is None or (paths is not None and path not in paths):
@@ -70,16 +80,18 @@ def metadata_tokens(kept: str, paths: Collection[str] | None = None) -> list[str
         else:
             found.append(_start(path, _CONTAINER))
         if type(value) is dict:
-            left += [(f"{path}.{key}", one) for key, one in value.items()]
+            left += [(_longer(path, key), one) for key, one in value.items()]
         elif type(value) is list:
             left += [(path, one) for one in value]
     return list(dict.fromkeys(found))
 
 
-def paths_of(tokens: Iterable[str]) -> set[str]:
-    """Return the paths of tokens, and all that lead to them."""
+def paths_of(tokens: Iterable[str]) -> set[str] | None:
+    """Return the paths of tokens, and all that lead to them; None where one stands as its hash."""
     found = set()
     for token in tokens:
+        if token.startswith(_HASHED):
+            return None
         parts = _DECODER.raw_decode(token)[0].split(".")
         found |= {".".join(parts[:n]) for n in range(1, len(parts) + 1)}
     return found
@@ -101,7 +113,7 @@ def filter_on_key(name: str, test: Predicate) -> Filter:
         A constant that JSON has no value for, or a range of neither numbers nor texts.
     """
     check_unicode(name, name)
-    path = name.removeprefix(PREFIX)
+    path = _path(name.removeprefix(PREFIX))
     if isinstance(test, IsNull | NotNull):
         return ~_is_there(path) if isinstance(test, IsNull) else _is_there(path)
     if isinstance(test, Between):
@@ -115,11 +127,11 @@ def filter_on_key(name: str, test: Predicate) -> Filter:
     return Filter(**{COLUMN: AllOf(*tokens)}) if tokens else _is_there(path)
 
 
-def _is_there(path: str) -> Filter:
+def _is_there(path: _Path) -> Filter:
     return _between(_start(path, _LOW), _start(path, _HIGH))
 
 
-def _in_range(name: str, path: str, start: Any, end: Any) -> Filter:
+def _in_range(name: str, path: _Path, start: Any, end: Any) -> Filter:
     ends = [one for one in (start, end) if one is not None]
     if not ends:
         return _is_there(path)
@@ -148,7 +160,7 @@ def _kind(name: str, value: Any) -> str:
     raise error(OptionError, name, wish, f"{value!r} ({type(value).__name__})")
 
 
-def _constant(name: str, path: str, value: Any) -> str:
+def _constant(name: str, path: _Path, value: Any) -> str:
     kind = _kind(name, value)
     if kind == _TEXT:
         check_unicode(name, value)
@@ -156,10 +168,30 @@ def _constant(name: str, path: str, value: Any) -> str:
     return _start(path, kind) + (f"{value:d}" if kind == _BOOL else _number_code(value))
 
 
+def _path(text: str) -> _Path:
+    """Return a path as it stands in tokens: a long one as the state of its hash."""
+    if len(text) <= _LONGEST_PATH:
+        return text
+    return blake2b(text.encode(), digest_size=_HASH_BYTES)
+
+
+def _longer(path: _Path, key: str) -> _Path:
+    """Return the path of a key in the object at a path."""
+    if isinstance(path, str):
+        return _path(f"{path}.{key}")
+    longer = path.copy()  # reads the key only, however long the path is
+    longer.update(f".{key}".encode())
+    return longer
+
+
+def _start(path: _Path, kind: str) -> str:
+    return (_quoted(path) if isinstance(path, str) else _HASHED + path.hexdigest()) + kind
+
+
 @lru_cache(maxsize=4_096)
-def _start(path: str, kind: str) -> str:
+def _quoted(path: str) -> str:
     # A JSON string says where it ends, so no path is the beginning of another.
-    return json.dumps(path, ensure_ascii=False) + kind
+    return json.dumps(path, ensure_ascii=False)
 
 
 @lru_cache(maxsize=4_096)
