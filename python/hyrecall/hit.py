@@ -106,7 +106,7 @@ class QueryHits(Sequence["Hit"]):
 
     def to_list(self) -> list[dict[str, Any]]:
         """Return a dict per hit; values as :meth:`Hit.__getitem__` gives them."""
-        return self._alone().to_list()[self.query]
+        return self._alone()._dicts()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the hits of this query only, as :class:`Hits` are pickled."""

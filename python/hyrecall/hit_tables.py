@@ -45,13 +45,11 @@ def batch_lines(hits: Hits, *, width: int = _WIDTH, show: Show | None = None) ->
 
 def _first(hits: Hits) -> list[Hit]:
     """Return the hits of a batch that are shown."""
-    shown, n_queries = 0, 0
-    for query in range(len(hits)):
-        if shown >= _SHOWN_HITS:
-            break
-        shown, n_queries = shown + len(hits[query]), query + 1
-    first = hits.only(np.arange(len(hits)) < n_queries)  # so that no column of all hits is read
-    return [hit for query in range(n_queries) for hit in first[query]][:_SHOWN_HITS]
+    counts = np.diff(hits._offsets())
+    found = np.flatnonzero(counts)
+    shown = found[: np.searchsorted(np.cumsum(counts[found]), _SHOWN_HITS) + 1]
+    first = hits.only(np.isin(np.arange(len(hits)), shown))  # so that no column is read whole
+    return [hit for query in shown for hit in first[query]][:_SHOWN_HITS]
 
 
 def query_lines(hits: QueryHits, *, width: int = _WIDTH, show: Show | None = None) -> list[Line]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from datetime import datetime
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, overload
 
 import numpy as np
@@ -22,7 +23,7 @@ from hyrecall.frames import pandas_of, polars_of
 from hyrecall.hit import Hit, QueryHits
 from hyrecall.keywords import check_methods
 from hyrecall.plan import IndexFacts, Plan
-from hyrecall.query_keys import NAME
+from hyrecall.query_keys import NAME, keys_of
 from hyrecall.reply_arrays import only_queries
 from hyrecall.schema import STAGE_COLUMNS
 from hyrecall.segments import State, gather_column
@@ -159,7 +160,7 @@ class Hits:
         return self
 
     def only(self, asked: npt.NDArray[np.bool_]) -> Hits:
-        """Give the reply to some of the queries; the others have no hits in it.
+        """Give the reply to some of the queries; the others have no hits and no key in it.
 
         Parameters
         ----------
@@ -179,6 +180,8 @@ class Hits:
             hits._gathered = {}
         hits._arrays = only_queries(self._arrays, asked)
         hits._lists = {}
+        if self._query_keys is not None:
+            hits._query_keys = keys_of(self._query_keys, asked)
         if self._around is not None:
             hits._around = self._around.only(asked)
         return hits
@@ -329,11 +332,14 @@ class Hits:
 
     def to_list(self) -> list[list[dict[str, Any]]]:
         """Give a list of dicts per query; values as :meth:`Hit.__getitem__` gives them."""
+        rows, ends = self._dicts(), self._offsets().tolist()
+        return [rows[begin:end] for begin, end in pairwise(ends)]
+
+    def _dicts(self) -> list[dict[str, Any]]:
+        """Return the hits of all queries as dicts."""
         table = self.to_arrow()
         values = zip(*map(python_values, table.columns), strict=True)
-        rows = [dict(zip(table.column_names, row, strict=True)) for row in values]
-        offsets = self._offsets()
-        return [rows[offsets[q] : offsets[q + 1]] for q in range(len(self))]
+        return [dict(zip(table.column_names, row, strict=True)) for row in values]
 
     def plot(self, query: int = 0, *, ax: Any = None) -> Any:
         """Draw what each arm adds to the scores of one query's hits: stacked bars, best on top.

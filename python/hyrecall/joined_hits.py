@@ -57,7 +57,9 @@ class JoinedHits(Hits):
         return sum(part.n_hits for part in self._parts)
 
     def _offsets(self) -> npt.NDArray[np.int64]:
-        return np.concatenate([[0], np.cumsum([len(one) for one in self])])
+        # A query has hits in one part at most.
+        offsets = np.stack([part._offsets() for part in self._parts])
+        return np.asarray(offsets.sum(axis=0), np.int64)
 
     def column(self, name: str) -> pa.Array:
         """Give a row column (key, cell, attribute or stored) of every hit, in order."""
@@ -78,7 +80,7 @@ class JoinedHits(Hits):
     def only(self, asked: npt.NDArray[np.bool_]) -> Hits:
         """Give the reply to some of the queries; the others have no hits in it."""
         hits = JoinedHits([part.only(asked) for part in self._parts], self._part_of)
-        hits._held, hits._query_keys = self._held, self._query_keys
+        hits._held, hits._query_keys = self._held, hits._parts[0]._query_keys
         return hits
 
     def _name_queries(self, keys: pa.Array) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall.arguments import listed, plain
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = ["NAME", "read_query_keys"]
+__all__ = ["NAME", "keys_of", "read_query_keys"]
 
 NAME = "query_key"
 """The column of results that holds them."""
@@ -44,3 +45,9 @@ def read_query_keys(given: Any, columns: tuple[str, ...]) -> pa.Array:
         return pa.array(keys, pa.string() if kind is str else pa.int64())
     except (OverflowError, pa.ArrowInvalid, UnicodeEncodeError) as fault:
         raise error(OptionError, "query_keys", wish, fault) from None
+
+
+def keys_of(keys: pa.Array, asked: npt.NDArray[np.bool_]) -> pa.Array:
+    """Return the keys of some queries, and null in place of the others."""
+    # if_else would leave the bytes of the others in its buffers.
+    return keys.take(pa.array(np.arange(len(keys)), mask=~asked))

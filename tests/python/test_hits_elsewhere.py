@@ -176,6 +176,39 @@ def test_a_pickled_query_holds_its_own_hits_only(hits: hr.Hits) -> None:
     assert (hit.key, hit.score, hit.rank) == (hits[0][1].key, hits[0][1].score, 2)
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_a_pickled_query_has_no_key_of_another_query(index: hr.Index, several: bool) -> None:
+    one = hr.recipes.default.replace(exact=False)
+    recipe = [one, one.replace(fusion=hr.RRF())] if several else None
+    asked: Any = {"text": ["tea", "coffee"], "query_keys": ["mine", "theirs"], "recipe": recipe}
+    found = index.recall(**asked, scope=hr.Scope(["ana", "bob"]))
+    assert b"theirs" not in pickle.dumps(found[0])
+    assert again(found[0]).query_key == "mine"
+    assert again(found[0]).to_arrow().equals(found[0].to_arrow())
+    assert [one.query_key for one in again(found)] == ["mine", "theirs"]
+
+
+def test_a_query_of_many_and_a_batch_without_hits_are_shown_without_reading_them_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = pa.table({"id": [1], "text": ["tea"]})
+    index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="text"))
+    found = index.recall(text=[*["coffee"] * 300, "tea", *["coffee"] * 300])
+    made: list[int] = []
+    query = hr.Hits._query
+
+    def counted(hits: hr.Hits, at: int) -> hr.QueryHits:
+        made.append(at)
+        return query(hits, at)
+
+    monkeypatch.setattr(hr.Hits, "_query", counted)
+    assert "601 queries, 1 hit" in repr(found)
+    assert "601 queries, 1 hit" in found._repr_html_()
+    assert set(made) == {300}
+    assert [row["key"] for row in found[300].to_list()] == [1]
+    assert len(made) < 10
+
+
 def test_hits_of_several_recipes_are_pickled_too(index: hr.Index) -> None:
     found = joined(index)
     kept = again(found)
