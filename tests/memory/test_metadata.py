@@ -382,28 +382,3 @@ def test_tokens_are_in_the_order_of_their_numbers() -> None:
         for right, other in zip(numbers, codes, strict=True):
             assert (left < right) == (code < other), (left, right)
             assert (left == right) == (code == other), (left, right)
-
-
-def test_a_long_key_is_not_repeated_in_the_tokens_of_what_it_holds() -> None:
-    text = json.dumps({"long" * 5_000: {str(at): at for at in range(1_000)}, "k" * 129: [1, 2]})
-    tokens = metadata_tokens(text)
-    assert len(tokens) == 1_004
-    assert sum(map(len, tokens)) < 5 * len(text)
-
-
-@pytest.mark.parametrize("long", ["k" * 128, "k" * 129, "é日本" * 700, "a." * 300])
-def test_a_filter_asks_long_keys_like_short_ones(long: str) -> None:
-    notes: dict[str, dict[str, Any]] = {
-        "a": {long: {"x": 1, "y.z": "one"}},
-        "b": {long: {"x": 2, "y": {"z": "two"}}},
-        "c": {f"{long}.x": 3, long: None},
-        "d": {long[:-1]: {"x": 1}},
-    }
-    with MemorySync.in_memory(recipe=recipes.loom, embedder=None) as memory:
-        for key, metadata in notes.items():
-            memory.remember("note", id=key, user_id="ann", metadata=metadata)
-        assert kept(memory, metadata={f"{long}.x": 1}) == "a"
-        assert kept(memory, metadata={f"{long}.x": (2, None)}) == "bc"
-        assert kept(memory, metadata={f"{long}.y.z": ["one", "two"]}) == "ab"
-        assert kept(memory, metadata={long: hr.IsNull()}) == "cd"
-        assert kept(memory, metadata={f"{long}.x": hr.NoneOf(1)}) == "bcd"
