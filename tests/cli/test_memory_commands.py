@@ -350,3 +350,10 @@ def test_an_export_that_cannot_be_written_names_the_file_that_was_asked_for(
     target = tmp_path / "nowhere" / "backup.jsonl"
     reply = run("export", "--user", "ann", "-o", target)
     assert (reply.code, reply.err) == (1, f"error: {target}: No such file or directory\n")
+
+
+def test_an_import_of_no_file_makes_no_store(run: Run, store: Path, tmp_path: Path) -> None:
+    reply = run("import", tmp_path / "none.jsonl")
+    told = f"error: {tmp_path / 'none.jsonl'}: No such file or directory\n"
+    assert (reply.code, reply.err) == (1, told)
+    assert not store.exists()

@@ -69,6 +69,7 @@ def import_(
     """Merge an export into the store; what is there already stays. Exit code 1 with errors."""
     if source not in ("hyrecall", "l0"):
         raise error(OptionError, "--from", "hyrecall or l0", repr(source))
+    file.stat()  # where it is missing, no store is made
     with opened(path, makes=True) as memory, bar() as progress:
         done = memory.import_(file, source=source, progress=progress)
     for one in done.errors:
