@@ -1,6 +1,8 @@
 """stdout is data, stderr is talk, and every documented exit code comes where it should."""
 
 import signal
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 
@@ -204,3 +206,29 @@ def test_help_tells_every_exit_code(run):
 
 def test_version_is_the_packages(run):
     assert run("--version").out == f"{hr.__version__}\n"
+
+
+def test_an_interrupt_before_the_command_is_loaded_ends_like_one_in_it(process):
+    code = """
+import sys
+import hyrecall.cli
+
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == "hyrecall.cli.app":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupt())
+hyrecall.cli.main()
+"""
+    reply = process(code=code)
+    assert (reply.returncode, reply.stdout, reply.stderr) == (130, "", "interrupted\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_is_said_of_the_output(folder):
+    command = [sys.executable, "-m", "hyrecall", "recall", str(folder), "delta", "--scope", "acme"]
+    with open("/dev/full", "w") as full:
+        reply = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert reply.returncode == 1
+    assert reply.stderr.splitlines()[-1] == "error: output: No space left on device"

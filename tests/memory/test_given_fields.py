@@ -13,6 +13,9 @@ from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Fact, Memory, MemorySync, Notes, VectorStore
 from hyrecall.recipes import l0, loom
 
+LOOP: list[Any] = []
+LOOP.append(LOOP)
+
 WRONG: list[tuple[dict[str, Any], type[hr.HyrecallError], str]] = [
     ({"input": 3}, hr.DTypeError, "input: expected a valid string, got 3"),
     ({"importance": 11}, hr.OptionError, "importance: expected less than or equal to 10, got 11"),
@@ -22,12 +25,14 @@ WRONG: list[tuple[dict[str, Any], type[hr.HyrecallError], str]] = [
         hr.OptionError,
         "visibility: expected 'private' or 'global', got 'all'",
     ),
-    ({"tags": "plan"}, hr.DTypeError, "tags: expected a valid tuple, got str"),
+    ({"tags": "plan"}, hr.DTypeError, "tags: expected a list of strings, got str"),
     ({"tags": ["plan", 3]}, hr.DTypeError, "tags[1]: expected a valid string, got 3"),
     ({"pinned": "maybe"}, hr.OptionError, "pinned: expected a valid boolean"),
     ({"occurred_at": "soon"}, hr.OptionError, "occurred_at: expected a valid datetime"),
     ({"created_at": object()}, hr.DTypeError, "created_at: expected a valid datetime, got object"),
     ({"metadata": {"a": {"b": object()}}}, hr.DTypeError, "metadata: expected JSON, got object"),
+    ({"metadata": {"a": LOOP}}, hr.OptionError, "metadata: expected JSON of at most 64 levels"),
+    ({"metadata": {"a": float("inf")}}, hr.OptionError, "metadata: expected JSON, got NaN or"),
     ({"metadata": 5}, hr.DTypeError, "metadata: expected a valid dictionary, got 5"),
     ({"kind": ""}, hr.OptionError, "kind: expected 1 to 512 bytes"),
     (
@@ -66,7 +71,7 @@ def test_an_awaited_call_names_it_too() -> None:
         async with Memory.in_memory(recipe=loom, embedder=None) as memory:
             await memory.remember("tea", tags="plan")
 
-    refused(lambda: asyncio.run(main()), hr.DTypeError, "tags: expected a valid tuple, got str")
+    refused(lambda: asyncio.run(main()), hr.DTypeError, "tags: expected a list of strings, got str")
 
 
 def test_facts_edges_notes_and_texts_name_it_too() -> None:
@@ -80,7 +85,7 @@ def test_facts_edges_notes_and_texts_name_it_too() -> None:
         told = "metadata: expected JSON, got object"
         refused(lambda: memory.link(["a", "b"], "near", data=wrong), hr.DTypeError, told)
         tags: Any = "plan"
-        told = "tags: expected a valid tuple, got str"
+        told = "tags: expected a list of strings, got str"
         refused(lambda: Notes(memory).save("key", "text", tags=tags), hr.DTypeError, told)
     store = VectorStore(HashEmbedder(dim=4))
     told = "output: expected a valid string, got 5"
@@ -100,3 +105,9 @@ def exported(memory: MemorySync) -> list[str]:
     out = io.StringIO()
     memory.export(out)
     return out.getvalue().splitlines(keepends=True)
+
+
+def test_a_number_of_too_many_digits_is_called_so() -> None:
+    told = "metadata: expected JSON, got an int of more than 4,300 digits"
+    with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+        refused(lambda: memory.remember("tea", metadata={"n": 10**5_000}), hr.OptionError, told)

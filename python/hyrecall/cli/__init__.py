@@ -18,6 +18,10 @@ def main() -> None:
             file=sys.stderr,
         )
         raise SystemExit(2)
-    from hyrecall.cli.app import app
+    try:
+        from hyrecall.cli.app import app
 
-    app(prog_name="hyrecall")
+        app(prog_name="hyrecall")
+    except KeyboardInterrupt:  # before a command runs; the app itself ends with the same
+        print("interrupted", file=sys.stderr)
+        raise SystemExit(130) from None

@@ -49,6 +49,8 @@ _EXIT_CODES = (
     (INTERRUPTED, "Interrupted."),
 )  # fmt: skip
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # only what is written fails so
+
 
 class _Commands(Group):
     """The group whose ``invoke`` every command runs through."""
@@ -95,7 +97,8 @@ def _judge(fault: BaseException) -> tuple[int, str]:
     if isinstance(fault, OSError):
         if fault.errno == errno.EPIPE:
             raise fault
-        return REFUSED, f"error: {fault.filename or 'file'}: {fault.strerror or _one_line(fault)}"
+        name = fault.filename or ("output" if fault.errno in _FULL else "file")
+        return REFUSED, f"error: {name}: {fault.strerror or _one_line(fault)}"
     if isinstance(fault, MemoryError):
         return REFUSED, f"error: memory: {_one_line(fault) or 'not enough'}"
     return INTERNAL, _report(fault)

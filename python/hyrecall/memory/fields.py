@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import UTC, datetime
 from typing import Annotated, TypeAlias
 
@@ -147,7 +148,11 @@ def _json(value: dict[str, JsonValue], info: ValidationInfo) -> dict[str, JsonVa
     try:
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except ValueError as fault:  # a UnicodeEncodeError is one too
-        got = "a lone surrogate" if isinstance(fault, UnicodeEncodeError) else "NaN or infinity"
+        got = "NaN or infinity"
+        if isinstance(fault, UnicodeEncodeError):
+            got = "a lone surrogate"
+        elif "integer string conversion" in str(fault):
+            got = f"an int of more than {sys.get_int_max_str_digits():,} digits"
         raise error(OptionError, _field(info), "JSON", got) from None
     return value
 

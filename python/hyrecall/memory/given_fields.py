@@ -16,6 +16,9 @@ __all__ = ["Changes", "EpisodeFields", "OwnFields", "checked"]
 
 Model_ = TypeVar("Model_", bound=BaseModel)
 
+_WISHES = {"recursion_loop": "JSON of at most 64 levels", "tuple_type": "a list of strings"}
+"""What is expected where pydantic's own words would mislead, by its name of the fault."""
+
 
 class _Fields(TypedDict, total=False):
     input: str
@@ -89,7 +92,8 @@ def _named(
     if what == "missing":
         return error(OptionError, argument, "a value", "none")
     is_json = "JSON" in first["msg"]
-    wish = "JSON" if is_json else first["msg"].removeprefix("Input should be ")
+    told = "JSON" if is_json else first["msg"].removeprefix("Input should be ")
+    wish = _WISHES.get(what, told)
     value = first["input"]
     is_plain = value is None or isinstance(value, bool | int | float) or what == "literal_error"
     got = f"{value!r:.80}" if is_plain else type(value).__name__
