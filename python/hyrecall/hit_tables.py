@@ -70,14 +70,19 @@ def query_html(hits: QueryHits) -> str:
     return _html(len(hits), hits[:_SHOWN_HITS], hits._hits.trace.arms)
 
 
-def _html(n_hits: int, rows: Sequence[Hit], arms: Sequence[str], n_queries: int = 0) -> str:
+def _html(
+    n_hits: int, rows: Sequence[Hit], arms: Sequence[str], n_queries: int | None = None
+) -> str:
     title = _count(n_hits, "hit", "hits")
-    if n_queries:
+    if n_queries is not None:
         title = f"{_count(n_queries, 'query', 'queries')}, {title}"
     if not rows:
         return _html_table(title, [], [])
-    columns, cells = _laid_out(rows, arms, with_query=bool(n_queries))
-    shown = [[*line, cut(text_of(hit), _WIDTH)] for line, hit in zip(cells, rows, strict=True)]
+    columns, cells = _laid_out(rows, arms, with_query=n_queries is not None)
+    shown = [
+        [*(cell.strip() for cell in line), cut(text_of(hit), _WIDTH)]
+        for line, hit in zip(cells, rows, strict=True)
+    ]
     rest = [line.text for line in _rest(n_hits - len(rows))]
     return _html_table(title, [*(column.name for column in columns), "text"], shown, *rest)
 

@@ -19,6 +19,8 @@ QUERY_ARRAYS = ("offsets", "scales", "list_sizes")
 def only_queries(arrays: Arrays, asked: npt.NDArray[np.bool_]) -> Arrays:
     """Drop the hits of the other queries, which then have none."""
     counts = np.diff(arrays["offsets"])
+    if not len(counts):
+        return arrays
     kept = np.repeat(asked, counts)
     out = {"offsets": np.concatenate([[0], np.cumsum(np.where(asked, counts, 0))])}
     for name, array in arrays.items():

@@ -157,6 +157,8 @@ def _column_values(scope: Any, per: str) -> list[Any] | None:
     if isinstance(scope, pa.Table | pa.RecordBatch):
         remedy = "scope=table.to_struct_array()"
         raise error(ShapeError, "scope", f"one column, an entry per {per}", "a table", remedy)
+    if hasattr(scope, "columns"):  # a data frame
+        raise error(ShapeError, "scope", f"one column, an entry per {per}", "a data frame")
     values = listed(scope)
     if isinstance(values, np.ndarray) and values.ndim:
         if values.ndim > 1:

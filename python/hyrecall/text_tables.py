@@ -117,6 +117,8 @@ def clean(text: str) -> str:
 def visible(text: str) -> str:
     r"""Return a text with its control characters shown, not sent; line breaks and tabs stay.
 
+    So are marks that turn the direction of what follows them, which may lie outside the text.
+
     Examples
     --------
     >>> print(visible("two\n\tlines \x1b[2J").expandtabs(2))
@@ -125,10 +127,16 @@ def visible(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(
-        repr(one)[1:-1] if unicodedata.category(one) in ("Cc", "Cs") and one not in "\n\t" else one
-        for one in text
-    )
+    return "".join(repr(one)[1:-1] if _acts(one) else one for one in text)
+
+
+_DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+
+
+def _acts(character: str) -> bool:
+    """Whether a terminal does something at a character, other than to show it."""
+    is_control = unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t"
+    return is_control or unicodedata.bidirectional(character) in _DIRECTIONS
 
 
 def width_of(text: str) -> int:

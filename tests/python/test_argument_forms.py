@@ -208,6 +208,9 @@ def test_an_array_of_several_axes_or_another_type_is_no_column_of_scopes() -> No
         hr.ScopeError, match=r"^scope\[0\]: expected a str or None for user, got int 1"
     ):
         index.recall(text=["tea"], scope=np.array([1]))
+    for frame in (pd.DataFrame({"user": ["ana"]}), pl.DataFrame({"user": ["ana"]})):
+        with pytest.raises(hr.ShapeError, match=r"^scope: expected one column.*got a data frame$"):
+            index.recall(text=["tea"], scope=frame)
 
 
 DAY = dt.date(2024, 2, 29)

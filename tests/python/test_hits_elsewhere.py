@@ -136,6 +136,21 @@ def test_many_hits_and_none_are_said_so(index: hr.Index) -> None:
     ]
 
 
+def test_a_batch_of_no_queries_is_shown_and_pickled(index: hr.Index) -> None:
+    found = index.recall(text=[], scope="ana", query_keys=[])
+    assert repr(found) == "0 queries, 0 hits"
+    assert read(found._repr_html_()).texts == ["0 queries, 0 hits"]
+    assert again(found).to_list() == found.to_list() == []
+
+
+def test_cells_in_a_notebook_have_no_blanks_around_them(index: hr.Index) -> None:
+    own = {"own": [["k0"]]}
+    found = index.recall(text=["tea"], scope="ana", arms=hr.arms.Listed("own"), candidates=own)
+    texts = read(found._repr_html_()).texts
+    assert "-" in texts
+    assert [text for text in texts if text != text.strip()] == []
+
+
 # ---- pickles ----
 
 

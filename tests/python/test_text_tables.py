@@ -21,6 +21,12 @@ def texts(lines: list[Line]) -> list[str]:
     return [line.text for line in lines]
 
 
+@pytest.mark.parametrize("mark", ["\u202e", "\u202a", "\u2066", "\u2069"])
+def test_marks_that_turn_the_order_of_what_follows_are_shown(mark: str) -> None:
+    assert clean(f"tea{mark}cup") == f"tea\\u{ord(mark):04x}cup"
+    assert clean("\u200fشاي\u200e tea") == "\u200fشاي\u200e tea"  # these turn nothing else
+
+
 def test_columns_that_do_not_fit_stand_beneath_their_row_with_their_names() -> None:
     row = Row(["1", KEY, "0.032787", "2026-06-01 12:00"], [Line("hot tea")])
     assert texts(table(COLUMNS, [row], width=80)) == [

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import inspect
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
+from types import NoneType
 from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
 
 import hyrecall
 from hyrecall import recipes
 from hyrecall.analyzer import Analyzer
+from hyrecall.errors import OptionError, error
 from hyrecall.evaluate.run import DEPTH
 from hyrecall.evaluate.settings import Setting
+from hyrecall.filters import Filter
 from hyrecall.keywords import check_keywords
+from hyrecall.predicates import AnyOf, Equal, Predicate
 from hyrecall.recipe import Recipe
 
 __all__ = ["setting_code"]
@@ -34,6 +43,11 @@ def setting_code(setting: Setting, *, analyzer: str | None = None) -> str:
     str
         It sets ``analyzer``, for :meth:`hyrecall.Index.build`, and ``options``, for
         :meth:`hyrecall.Index.recall`.
+
+    Raises
+    ------
+    OptionError
+        An option holds a function, a graph or something else that Python cannot write.
 
     Examples
     --------
@@ -67,10 +81,11 @@ def setting_code(setting: Setting, *, analyzer: str | None = None) -> str:
         "# index = hr.Index.build(table, schema, analyzer=analyzer)",
         f"# hits = index.recall({asked}, scope=scopes, **options)",
     ]
-    imports = ["import hyrecall as hr"]
-    if any("datetime." in line for line in lines):
-        imports.insert(0, "import datetime\n")
-    return "\n".join([*imports, "", *lines])
+    made = "\n".join(lines)
+    standard = [f"import {name}" for name in ("datetime", "zoneinfo") if f"{name}." in made]
+    others = ["import numpy as np"] if "np." in made else []
+    blank = [""] if standard else []
+    return "\n".join([*standard, *blank, "import hyrecall as hr", *others, "", made])
 
 
 def _analyzer(analyzer: Analyzer) -> str:
@@ -83,19 +98,48 @@ def _analyzer(analyzer: Analyzer) -> str:
 
 def _python(value: Any) -> str:
     """Return what makes an equal value, with this package as ``hr``."""
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)  # Python reads it, too
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_python(k)}: {_python(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        inside = ", ".join(map(_python, value))
-        inside += "," if isinstance(value, tuple) and len(value) == 1 else ""
-        return f"({inside})" if isinstance(value, tuple) else f"[{inside}]"
-    if isinstance(value, Recipe):
-        return _recipe(value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return _call(value)
-    return repr(value)
+    writer = next((write for kinds, write in _WRITERS if isinstance(value, kinds)), None)
+    if writer is None and is_dataclass(value) and not isinstance(value, type):
+        writer = _call
+    if writer is None:
+        wish = "options that Python can write"
+        raise error(OptionError, "setting", wish, f"a {type(value).__name__}")
+    return writer(value)
+
+
+def _mapping(value: Mapping[Any, Any]) -> str:
+    return "{" + ", ".join(f"{_python(k)}: {_python(v)}" for k, v in value.items()) + "}"
+
+
+def _tuple(value: tuple[Any, ...]) -> str:
+    return f"({', '.join(map(_python, value))}{',' if len(value) == 1 else ''})"
+
+
+def _float(value: float) -> str:
+    return repr(value) if math.isfinite(value) else f'float("{value}")'
+
+
+def _filter(given: Filter | pc.Expression) -> str:
+    if not isinstance(given, Filter):
+        given = Filter.expression(given)
+    if given.op == "test":
+        return f"hr.Filter(**{_python(dict(given.predicates))})"
+    parts = [
+        f"({_filter(part)})" if part.op in ("and", "or") else _filter(part) for part in given.parts
+    ]
+    if given.op == "not":
+        return f"~{parts[0]}"
+    return (" & " if given.op == "and" else " | ").join(parts)
+
+
+def _predicate(given: Predicate) -> str:
+    match given:
+        case Equal():
+            return _python(given.values[0])
+        case AnyOf():
+            return _python(list(given.values))
+        case _:
+            return f"hr.{type(given).__name__}({', '.join(map(_python, given.values))})"
 
 
 def _recipe(recipe: Recipe) -> str:
@@ -119,3 +163,18 @@ def _call(value: Any) -> str:
             one = dict(one)
         given.append(f"{name}={_python(one)}")
     return f"{home}.{kind}({', '.join(given)})"
+
+
+_WRITERS: tuple[tuple[Any, Callable[[Any], str]], ...] = (
+    (str, lambda text: json.dumps(text, ensure_ascii=False)),  # Python reads it, too
+    ((np.datetime64, np.timedelta64), repr),
+    (np.generic, lambda number: _python(number.item())),
+    ((bool, int, NoneType, dt.date, dt.time, dt.timedelta), repr),
+    (float, _float),
+    (Mapping, _mapping),
+    (list, lambda values: f"[{', '.join(map(_python, values))}]"),
+    (tuple, _tuple),
+    (Recipe, _recipe),
+    ((Filter, pc.Expression), _filter),
+    (Predicate, _predicate),
+)
