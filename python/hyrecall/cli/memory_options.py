@@ -157,6 +157,7 @@ def opened(
     Where there is none it is an error, also for a writer, unless the command ``makes`` one.
 
     The settings are read here, unless they are given, and become arguments: the library reads none.
+    The analyzer that is set is for recipes that state none.
     """
     from hyrecall.memory import MemorySync
 
@@ -175,7 +176,7 @@ def opened(
         MemorySync.open(
             folder,
             recipe=chosen,
-            analyzer=settings.get("analyzer"),
+            analyzer=settings.get("analyzer") if chosen.analyzer is None else None,
             embedder=embedder,
             read_only=read_only,
             wait=0.0 if read_only else _SECONDS_FOR_A_WRITER,
