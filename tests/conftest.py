@@ -69,7 +69,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the cases that are marked slow to the long form."""
+    """Refuse names that differ between workers; leave slow cases to the long form."""
+    addressed = [item.nodeid for item in items if " at 0x" in item.nodeid]
+    if addressed:  # another name in each worker, so that none of them would run anything
+        raise pytest.UsageError(f"{addressed[0]}: name the cases with ids=, not by their addresses")
     if config.getoption("--laws") == "quick":
         slow = [item for item in items if item.get_closest_marker("slow")]
         config.hook.pytest_deselected(items=slow)

@@ -52,7 +52,7 @@ def refused(call: Callable[[], object], kind: type[hr.HyrecallError], told: str)
     assert raised.value.__cause__ is None
 
 
-@pytest.mark.parametrize(("fields", "kind", "told"), WRONG, ids=lambda one: str(one)[:40])
+@pytest.mark.parametrize(("fields", "kind", "told"), WRONG, ids=[told for *_, told in WRONG])
 def test_remember_and_update_name_the_field(
     fields: dict[str, Any], kind: type[hr.HyrecallError], told: str
 ) -> None:
@@ -92,7 +92,11 @@ def test_facts_edges_notes_and_texts_name_it_too() -> None:
     refused(lambda: store.add([5]), hr.DTypeError, told)  # type: ignore[list-item]
 
 
-@pytest.mark.parametrize("file", [5, b"lines", object(), [1, 2], io.BytesIO(b"{}\n")], ids=repr)
+@pytest.mark.parametrize(
+    "file",
+    [5, b"lines", object(), [1, 2], io.BytesIO(b"{}\n")],
+    ids=["a number", "bytes", "an object", "a list", "a binary file"],
+)
 def test_what_is_no_text_file_is_refused_by_name(file: Any) -> None:
     with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
         for call in (memory.import_, memory.export):

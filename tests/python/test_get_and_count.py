@@ -156,7 +156,9 @@ REFUSED: list[tuple[Callable[[hr.Index], object], type[hr.HyrecallError], str]] 
 ]
 
 
-@pytest.mark.parametrize(("call", "kind", "message"), REFUSED, ids=lambda one: str(one)[:40])
+@pytest.mark.parametrize(
+    ("call", "kind", "message"), REFUSED, ids=[message[:60] for *_, message in REFUSED]
+)
 def test_wrong_arguments_are_refused_by_name_and_change_nothing(
     index: hr.Index,
     call: Callable[[hr.Index], object],
