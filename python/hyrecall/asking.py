@@ -147,7 +147,7 @@ class Asking:
             return self._answer(options, recipe, columns, now)
         named = read_columns(self._facts, columns)
         keys = read_query_keys(query_keys, (*self._facts.schema.cell_columns, *named))
-        hits = self._answer(options, recipe, named, now)
+        hits = self._answer(options._replace(n_keys=len(keys)), recipe, named, now)
         hits._name_queries(keys)
         return hits
 

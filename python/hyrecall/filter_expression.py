@@ -22,7 +22,7 @@ from hyrecall.filters import Filter, IsNull, NotNull
 
 __all__ = ["FilterLike", "read_filter", "to_filter"]
 
-FilterLike: TypeAlias = "Filter | pc.Expression"
+FilterLike: TypeAlias = Filter | pc.Expression
 """What ``filter=`` takes."""
 
 _EVERY_ROW = Filter()

@@ -17,7 +17,7 @@ from hyrecall import hit_tables, rich_tables
 from hyrecall.arguments import place_in
 from hyrecall.arm_texts import join_texts
 from hyrecall.arrow_values import python_values
-from hyrecall.errors import OptionError, ShapeError, error
+from hyrecall.errors import OptionError, error
 from hyrecall.expansion import Around
 from hyrecall.frames import pandas_of, polars_of
 from hyrecall.hit import Hit, QueryHits
@@ -216,8 +216,6 @@ class Hits:
 
     def _name_queries(self, keys: pa.Array) -> None:
         """Take the caller's key of each query, for tables and replies: one for each."""
-        if len(keys) != len(self):
-            raise error(ShapeError, "query_keys", f"{len(self)} keys, one per query", len(keys))
         self._query_keys = keys
 
     def __iter__(self) -> Iterator[QueryHits]:

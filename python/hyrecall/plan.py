@@ -124,6 +124,7 @@ class Options(NamedTuple):
     said: object = None  # the texts as the caller gave them, where a recipe reads them its way
     notes: tuple[str, ...] = ()  # for the trace
     n_queries: int | None = None  # where no arm reads what says so
+    n_keys: int | None = None  # the caller's keys of queries
     asked: npt.NDArray[np.bool_] | None = None  # the only queries that get a reply
     exact: ExactTexts | None = None  # what rows hold whole that come first; None: none do
 

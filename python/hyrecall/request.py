@@ -67,6 +67,9 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
     texts = _read_texts(facts, options.text, text_readers(extra))
     given = name_vectors(facts, options.vectors)
     n_queries = _query_count(texts, given, options, extra)  # before anything of that size is made
+    if options.n_keys is not None and options.n_keys != n_queries:
+        wish = f"{n_queries} keys, one per query"
+        raise error(ShapeError, "query_keys", wish, options.n_keys)
     guests, vectors = read_vectors(facts, snapshot, options, given)
     limit = _count("limit", options.limit, 0)
     offset = _count("offset", options.offset, 0)

@@ -1,6 +1,5 @@
 """Hits in other libraries, in notebooks, in other processes, and under the caller's own names."""
 
-import asyncio
 import copy
 import pickle
 import subprocess
@@ -305,83 +304,3 @@ def test_an_index_and_a_graph_say_how_they_are_shared(index: hr.Index) -> None:
         with pytest.raises(hr.DTypeError) as raised:
             pickle.dumps(shared)
         assert str(raised.value) == f"pickle: expected a folder that each process opens, got {told}"
-
-
-# ---- the caller's names of queries ----
-
-
-@pytest.mark.parametrize(
-    "keys",
-    [
-        ["q1", "q2", "q3"],
-        ("q1", "q2", "q3"),
-        np.array(["q1", "q2", "q3"]),
-        pa.array(["q1", "q2", "q3"]),
-        pd.Series(["q1", "q2", "q3"]),
-        pl.Series(["q1", "q2", "q3"]),
-        [7, -1, 2**62],
-        np.array([7, 8, 9], np.uint8),
-        pa.array([7, 8, 9]),
-    ],
-    ids=lambda keys: type(keys).__name__,
-)
-def test_query_keys_stand_beside_the_numbers_of_queries(index: hr.Index, keys: Any) -> None:
-    plain = index.recall(**BATCH)
-    named = index.recall(**BATCH, query_keys=keys)
-    wanted = [key.as_py() if isinstance(key, pa.Scalar) else key for key in keys]
-    table = named.to_arrow()
-    assert table.column_names[:3] == ["query", "query_key", "rank"]
-    assert table["query_key"].to_pylist() == [wanted[q] for q in table["query"].to_pylist()]
-    assert table.drop_columns("query_key").equals(plain.to_arrow())
-    assert [one.query_key for one in named] == wanted
-    assert [one.query_key for one in plain] == [None] * 3
-    assert named[1].to_arrow()["query_key"].to_pylist() == [wanted[1]] * len(named[1])
-    assert {row["query_key"] for row in named.to_list()[2]} == {wanted[2]}
-    assert [one.query_key for one in again(named)] == wanted
-
-
-def test_query_keys_go_with_awaited_calls_and_several_recipes(index: hr.Index) -> None:
-    found = asyncio.run(index.arecall(**BATCH, query_keys=["a", "b", "c"]))
-    assert [one.query_key for one in found] == ["a", "b", "c"]
-    several = joined(index)
-    assert [one.query_key for one in several] == ["a", "b", "c"]
-    table = several.to_arrow()
-    assert table["query_key"].to_pylist() == ["abc"[q] for q in table["query"].to_pylist()]
-    assert several[1].to_arrow()["query_key"].unique().to_pylist() == ["b"]
-
-
-REFUSED: list[tuple[Any, type[hr.HyrecallError], str]] = [
-    (["a"], hr.ShapeError, "query_keys: expected 3 keys, one per query, got 1"),
-    ("abc", hr.DTypeError, "query_keys: expected a sequence of str or of int keys, one per query"),
-    (["a", None, "c"], hr.DTypeError, "query_keys[1]: expected a sequence of str or of int keys"),
-    (["a", 2, "c"], hr.DTypeError, "query_keys[1]: expected a sequence of str or of int keys"),
-    ([1, True, 2], hr.DTypeError, "query_keys[1]: expected a sequence of str or of int keys"),
-    ([1.5, 2.5, 3.5], hr.DTypeError, "query_keys[0]: expected a sequence of str or of int keys"),
-    ([1, 2, 2**63], hr.OptionError, "query_keys: expected a sequence of str or of int keys"),
-    (["a", "b", "\ud800"], hr.OptionError, "query_keys: expected a sequence of str or of int keys"),
-]
-
-
-@pytest.mark.parametrize(("keys", "kind", "told"), REFUSED, ids=lambda one: ascii(one)[:30])
-def test_wrong_query_keys_are_refused_by_name(
-    index: hr.Index, keys: Any, kind: type[hr.HyrecallError], told: str
-) -> None:
-    with pytest.raises(kind) as raised:
-        index.recall(**BATCH, query_keys=keys)
-    assert str(raised.value).startswith(told)
-
-
-def test_a_column_of_the_same_name_is_not_hidden() -> None:
-    table = pa.table({"id": [1], "query_key": ["x"], "text": ["tea"]})
-    schema = hr.Schema(key="id", cell=None, text="text", stored=["query_key"])
-    index = hr.Index.build(table, schema)
-    assert (
-        index.recall(text=["tea"], columns=["query_key"]).to_arrow()["query_key"][0].as_py() == "x"
-    )
-    assert index.recall(text=["tea"], query_keys=[5])[0].query_key == 5
-    refused(
-        lambda: index.recall(text=["tea"], columns=["query_key"], query_keys=[5]),
-        hr.OptionError,
-        "query_keys: expected no column of the index named 'query_key', got one",
-        None,
-    )

@@ -7,7 +7,7 @@ import inspect
 import sys
 from collections.abc import Iterator, Mapping
 from types import FrameType
-from typing import Any
+from typing import Any, get_type_hints
 
 import pyarrow as pa
 import pytest
@@ -210,3 +210,8 @@ def test_one_query_is_checked_once_and_makes_no_options_again() -> None:
     finally:
         sys.setprofile(None)
     assert made == ["direct"]
+
+
+def test_annotations_of_get_count_and_delete_can_be_evaluated() -> None:
+    for call in (hr.Index.count, hr.Index.delete, hr.Index.get):
+        assert "scope" in get_type_hints(call)
