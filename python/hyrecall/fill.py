@@ -98,18 +98,35 @@ def _newest_in_order(
 ) -> tuple[Array, Array, Array]:
     """Return each query's n newest documents, those of one time in the order of the tie-break.
 
-    All documents that share the time of the last one are looked at, however many they are.
+    Queries with the same scope and filter have the same ones, which are found once.
     """
     if not plan.tie_break or n == 0:
         return newest_rows(facts, state, request, column, n)
+    groups = _core.arms.Audience(state.snapshot, request).group_of
+    _, firsts, group_of = np.unique(groups, return_index=True, return_inverse=True)
+    found = [
+        _newest_of_one(facts, state, request.slice(query, query + 1), column, n, plan)
+        for query in firsts.tolist()
+    ]
+    sizes = np.array([len(row) for _, row in found], np.int64)[group_of]
+    segment = np.concatenate([found[group][0] for group in group_of])
+    row = np.concatenate([found[group][1] for group in group_of])
+    return np.concatenate([[0], np.cumsum(sizes)]), segment, row
+
+
+def _newest_of_one(
+    facts: IndexFacts, state: State, request: _core.Request, column: str, n: int, plan: Plan
+) -> tuple[Array, Array]:
+    """Return (segment, row) of the n newest documents of a request's only query.
+
+    All documents that share the time of the last one are looked at, however many they are.
+    """
     most = n + 1
     while True:
-        offsets, segment, row = newest_rows(facts, state, request, column, most)
-        counts = np.diff(offsets)
+        _, segment, row = newest_rows(facts, state, request, column, most)
         times = order_codes(gather_column(state.segments, segment, row, column), descending=True)
-        cut = np.flatnonzero(counts == most)
         # A list that is cut within documents of one time lacks some that may come before others.
-        if not np.any(times[offsets[cut] + n - 1] == times[offsets[cut + 1] - 1]):
+        if len(times) < most or times[n - 1] != times[-1]:
             break
         most *= 64
     keys: list[tuple[pa.Array, str]] = [(pa.array(times), "ascending")]
@@ -119,13 +136,8 @@ def _newest_in_order(
     keys.append((pa.array(seqs_of(state.segments, segment, row)), "ascending"))
     table = pa.table([values for values, _ in keys], [str(at) for at in range(len(keys))])
     by = [(str(at), order) for at, (_, order) in enumerate(keys)]
-    kept = [
-        int(begin) + pc.select_k_unstable(table.slice(begin, count), k=n, sort_keys=by).to_numpy()
-        for begin, count in zip(offsets[:-1], counts, strict=True)
-    ]
-    chosen = np.concatenate(kept).astype(np.int64)
-    sizes = np.minimum(counts, n)
-    return np.concatenate([[0], np.cumsum(sizes)]), segment[chosen], row[chosen]
+    chosen = pc.select_k_unstable(table, k=n, sort_keys=by).to_numpy()
+    return segment[chosen], row[chosen]
 
 
 def _sort_key(values: pa.Array, tie: TieBreak) -> tuple[pa.Array, str]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall import recipes
+from hyrecall import fill, recipes
 from hyrecall.recipe import Dense, Fill, Lexical, Recipe
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -188,3 +188,30 @@ def test_A07_what_fills_with_one_time_comes_in_the_order_of_the_tie_break(n_time
     places = [(-(t.timestamp() if (t := rows_of[k][1]["occurred_at"]) else 0.0), rows_of[k][0])
               for k in one.keys]  # fmt: skip
     assert places == sorted(places)
+
+
+def test_queries_of_one_scope_look_once_at_documents_of_one_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    n = 500
+    table = pa.table({
+        "id": [f"k{at:03}" for at in reversed(range(n))],
+        "user": ["ann", "bob"] * (n // 2),
+        "text": ["tea"] * n,
+        "occurred_at": pa.array([NOW] * n, pa.timestamp("us", "UTC")),
+    })  # fmt: skip
+    schema = hr.Schema(key="id", cell="user", text="text", attributes="occurred_at")
+    index = hr.Index.build(table, schema)
+    read: list[int] = []
+    newest = fill.newest_rows
+
+    def counted(*asked: Any) -> Any:
+        found = newest(*asked)
+        read.append(len(found[2]))
+        return found
+
+    monkeypatch.setattr(fill, "newest_rows", counted)
+    recipe = recipes.loom.replace(depth=100)
+    hits = index.recall(text=["zebra"] * 40, scope=["ann", "bob"] * 20, recipe=recipe, limit=3)
+    assert [one.keys for one in hits] == [["k001", "k003", "k005"], ["k000", "k002", "k004"]] * 20
+    assert sum(read) < 2 * n
