@@ -110,9 +110,11 @@ def _report(fault: BaseException) -> str:
 
 
 def _one_line(fault: BaseException) -> str:
-    """Give the message without its remedy, which is Python."""
+    """Return the message and its notes, without its remedy, which is Python."""
     text, remedy = str(fault), getattr(fault, "remedy", "")
-    return " ".join((text.replace(f"; {remedy}", "") if remedy else text).split())
+    text = text.replace(f"; {remedy}", "") if remedy else text
+    notes = (f"({note})" for note in getattr(fault, "__notes__", ()))
+    return " ".join(" ".join((text, *notes)).split())
 
 
 app = typer.Typer(

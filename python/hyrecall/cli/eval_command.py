@@ -64,6 +64,9 @@ __all__ = [
 ]
 
 _FELL = 1  # the exit code where a measure is below its baseline
+_MEASURABLE = [  # no set has a column called key: hits have one
+    name for name in recipes.__all__ if "key" not in getattr(recipes, name).columns
+]
 
 Data: TypeAlias = Annotated[
     Path,
@@ -108,8 +111,8 @@ def evaluate(
             "-r",
             metavar="NAME",
             show_default="the first four, or bm25 where there are no vectors",
-            help=f"What to measure: {', '.join(BUILT_IN)}, or a recipe: "
-            f"{', '.join(recipes.__all__)}. Give it again for several, each compared with the "
+            help=f"What to measure: {', '.join(BUILT_IN)}, or a recipe whose columns the corpus "
+            f"has: {', '.join(_MEASURABLE)}. Give it again for several, each compared with the "
             "first.",
         ),
     ] = None,
