@@ -240,7 +240,7 @@ def table(
     indent = widths[0] + len(_GAP) if widths[0] <= _SHORT else 4
     made = [
         _joined(shown, widths, [column.name for column in shown], heading=True),
-        Line(_GAP.join("-" * one for one in widths)),
+        Line(_GAP.join("-" * one for one in widths)[:width]),
     ]
     for row in rows:
         made += _row(shown, widths, row.cells)

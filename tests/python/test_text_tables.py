@@ -102,3 +102,10 @@ def test_control_characters_are_shown_and_never_sent(text: str) -> None:
 def test_a_cut_text_ends_in_dots_and_fits() -> None:
     assert cut("東京都庁の展望室", 9) == "東京都..."
     assert cut("hot tea", 7) == "hot tea"
+
+
+def test_the_rule_above_a_long_id_ends_with_the_screen() -> None:
+    columns = [Column("rank"), Column("id")]
+    _, rule, row = texts(table(columns, [Row(("1", "x" * 90))], width=40))
+    assert rule == "----  " + "-" * 34
+    assert "x" * 90 in row
