@@ -133,6 +133,14 @@ def test_keys_and_cells_of_json_lines_that_look_like_times_stay_text(run, tmp_pa
     assert types["day"].startswith("timestamp")
 
 
+def test_info_on_a_store_says_which_command_shows_it(run, tmp_path):
+    (tmp_path / "memory.db").touch()
+    shown = run("info", tmp_path)
+    assert shown.code == 1
+    told = "expected a saved index, got a store (hyrecall doctor --path shows it)"
+    assert shown.err == f"error: {tmp_path}: {told}\n"
+
+
 def test_vectors_of_json_lines_may_be_whole_numbers(run, tmp_path):
     for vectors, wanted in (
         ([[1, 0], [0, 1]], [1, 2]),

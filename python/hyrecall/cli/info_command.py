@@ -10,6 +10,7 @@ import typer
 
 from hyrecall.analyzer import Analyzer
 from hyrecall.cli.show import print_json, print_lines, print_table, screen_width
+from hyrecall.errors import IndexNotFoundError, error
 from hyrecall.index import Index
 from hyrecall.runtime import CudaReport, cuda_report
 from hyrecall.scoring import BM25
@@ -82,6 +83,9 @@ def _show_devices(report: CudaReport, as_json: bool) -> None:
 
 
 def _show_index(folder: Path, as_json: bool) -> None:
+    if (folder / "memory.db").exists() and not (folder / "MANIFEST").exists():
+        got = "a store (hyrecall doctor --path shows it)"
+        raise error(IndexNotFoundError, str(folder), "a saved index", got)
     index = Index.open(folder)
     facts = _facts(index)
     if as_json:

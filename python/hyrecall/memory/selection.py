@@ -77,8 +77,8 @@ def check_which(user: object, *narrower: object, everything: object) -> None:
         raise error(DTypeError, "everything", "True or False", repr(everything))
     is_narrow = any(one is not None for one in narrower)
     if everything and is_narrow:
-        wish = "it without an id, a session_id and a time"
-        raise error(OptionError, "everything", wish, "one of them beside it")
+        wish = "False beside an id, a session_id or a time"
+        raise error(OptionError, "everything", wish, "True")
     if everything and user is None:
         raise error(OptionError, "user_id", "a named user beside everything=True", None)
     if not everything and not is_narrow:
