@@ -43,7 +43,7 @@ def bind_graphs(facts: IndexFacts, state: State, options: Options) -> Options:
 
 
 def _is_nothing(parts: object) -> bool:
-    return parts is None or (not parts and isinstance(parts, (tuple, list)))
+    return parts is None or (isinstance(parts, (tuple, list)) and not parts)
 
 
 def bind_recipes(recipes: Iterable[Recipe], graphs: object) -> list[Recipe]:

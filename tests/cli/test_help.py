@@ -31,6 +31,16 @@ PARAMETERS = [
 ]
 
 
+_SHOWN: dict[tuple[str, ...], str] = {}
+
+
+def help_of(run: Run, path: tuple[str, ...]) -> str:
+    """The help of a command, asked for once for all its parameters."""
+    if path not in _SHOWN:
+        _SHOWN[path] = words(run(*path, "--help"))
+    return _SHOWN[path]
+
+
 def words(reply: SimpleNamespace) -> str:
     return " ".join(reply.out.split())
 
@@ -61,7 +71,7 @@ def test_help_of_a_parameter_is_a_sentence_with_its_default(
     assert not re.search(r"[Dd]efault:|\(default\)", one.help), "it stands in show_default"
     has_value = one.param_type_name == "option" and not one.is_flag
     assert one.metavar or not has_value, "a name of its value"
-    shown = words(run(*path, "--help"))
+    shown = help_of(run, path)
     told = " ".join(one.help.split())
     if one.required:
         assert f"{told} [required]" in shown

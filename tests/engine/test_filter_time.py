@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyrecall.attributes import attribute_column
+from hyrecall.errors import OptionError
 from hyrecall.filter_program import compile_filter
 from hyrecall.filters import Filter
 
@@ -122,5 +123,5 @@ def test_pandas_moments_keep_their_nanoseconds() -> None:
     assert matched(at, [4, 5, 6], pa.timestamp("ns")) == [False, True, False]
     assert matched((at, None), [0, 1], pa.timestamp("us")) == [False, True]
     assert matched(pd.Timedelta(5, "ns"), [4, 5], pa.duration("ns")) == [False, True]
-    with pytest.raises(LookupError, match=r"x: expected a datetime\.datetime"):
+    with pytest.raises(OptionError, match=r"x: expected a datetime\.datetime"):
         matched(pd.NaT, [0], pa.timestamp("s"))
