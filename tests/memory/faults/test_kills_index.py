@@ -87,7 +87,7 @@ def test_killed_at_a_point_of_its_index(
     draw = random.Random(point)
     n_kills, n_found = 0, 0
     made: Counter[str] = Counter()
-    n_runs = effort.cases(quick=1, full=5)
+    n_runs = effort.cases(quick=1, full=10)
     for run in range(n_runs):
         folder, seed = tmp_path / str(run), draw.randrange(10**6)
         folder.mkdir()
