@@ -7,6 +7,7 @@ mean and its p against the first line, by the paired randomisation test.
 """
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,23 +65,34 @@ def load(name: str) -> Dataset:
     return golden_set()
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def asked_sets(description: str) -> Iterator[Dataset]:
+    """Read the command line, and give the sets that it names."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("data", nargs="+")
     parser.add_argument("--split", choices=("even", "odd"))
     given = parser.parse_args()
-    columns = {}
     for name in given.data:
         dataset = load(name)
-        if given.split is not None:
-            dataset = dataset.split(given.split)
-        for label, analyzer in ANALYZERS.items():
-            columns[f"{dataset.name}, {label}"] = column(dataset, analyzer)
+        yield dataset if given.split is None else dataset.split(given.split)
+
+
+def print_columns(columns: dict[str, dict[str, str]]) -> None:
+    """Print a table whose columns have the same names of lines."""
     print("| | " + " | ".join(columns) + " |")
     print("|---|" + "---|" * len(columns))
     for name in next(iter(columns.values())):
         print(f"| {name} | " + " | ".join(cells[name] for cells in columns.values()) + " |")
+
+
+def main() -> None:
+    """Print the table."""
+    print_columns(
+        {
+            f"{dataset.name}, {label}": column(dataset, analyzer)
+            for dataset in asked_sets(__doc__.splitlines()[0])
+            for label, analyzer in ANALYZERS.items()
+        }
+    )
 
 
 if __name__ == "__main__":

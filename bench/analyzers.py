@@ -6,11 +6,10 @@ prints the table of docs/decisions/0017-analyzer-of-a-store.md; ``golden`` among
 committed set. Each cell is a mean and its p against ``unicode``, by the paired randomisation test.
 """
 
-import argparse
 from dataclasses import replace
 
 import hyrecall as hr
-from bench.ablation import load
+from bench.ablation import asked_sets, print_columns
 from hyrecall.evaluate import Dataset, Indexes, Setting, ablate, read_setting
 
 STEMMED = ("unicode:english", "snowball:english")
@@ -43,23 +42,13 @@ def column(dataset: Dataset, indexes: Indexes, n_arms: int) -> dict[str, str]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", nargs="+")
-    parser.add_argument("--split", choices=("even", "odd"))
-    given = parser.parse_args()
     columns = {}
-    for name in given.data:
-        dataset = load(name)
-        if given.split is not None:
-            dataset = dataset.split(given.split)
+    for dataset in asked_sets(__doc__.splitlines()[0]):
         indexes = Indexes(dataset)
         columns[f"{dataset.name}, words"] = column(dataset, indexes, 1)
         if "embedding" in dataset.queries.column_names:
             columns[f"{dataset.name}, hybrid"] = column(dataset, indexes, 2)
-    print("| | " + " | ".join(columns) + " |")
-    print("|---|" + "---|" * len(columns))
-    for name in ANALYZERS:
-        print(f"| {name} | " + " | ".join(cells[name] for cells in columns.values()) + " |")
+    print_columns(columns)
 
 
 if __name__ == "__main__":
