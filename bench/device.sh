@@ -72,10 +72,10 @@ PYTHON
 
 tests() { # OPTION...: pytest with several workers where it may; warnings of other versions of packages are no faults
   local options=(-p no:cacheprovider -W default)
-  if "$python" -c 'import xdist' 2>/dev/null; then
+  if "$python" -c 'import xdist, pytest_timeout' 2>/dev/null; then
     options+=(-n "$(($(nproc) < 8 ? $(nproc) : 8))")
   else
-    options+=(-o addopts= --import-mode=importlib) # pyproject.toml asks for workers
+    options+=(-o addopts= --import-mode=importlib) # pyproject.toml names options of both
   fi
   "$python" -m pytest -q "${options[@]}" --device "$device" "$@"
 }

@@ -22,7 +22,7 @@ FAKE = """#!/usr/bin/env bash
 # Takes the place of Python: notes each call, and the settings it would see.
 if [[ "$*" == *device_report* ]]; then PYTHONPATH={root}/python exec {python} "$@"; fi
 case "$*" in
-  "-c import xdist") exit {without_xdist} ;;
+  "-c import xdist, pytest_timeout") exit {without_xdist} ;;
   *device_smoke*) printf '{excluded}' >"$3/excluded"; echo "some hung"; exit 1 ;;
   *device_limits*) {limits} ;;
   *device_cases*) {table} ;;

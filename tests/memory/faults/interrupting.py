@@ -20,8 +20,8 @@ _TRACED = (str(_PACKAGE / "memory"), str(_PACKAGE / "disk.py"), str(_PACKAGE / "
 class Lines:
     """Counts lines that run; ``at``: the number of the line that is interrupted, 0: none is.
 
-    The end of a ``with`` block is no such line: Python delivers a signal before it, where the block
-    still catches, or after it. A fault raised just there would leave its lock held for ever.
+    Lines where Python delivers no signal do not count, as a fault raised there would leave a lock
+    held for ever: the end of a ``with`` block, and a bare ``try:``, which no handler covers.
     """
 
     def __init__(self, at: int = 0) -> None:
@@ -32,7 +32,7 @@ class Lines:
     def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
         if event == "call":
             return self if frame.f_code.co_filename.startswith(_TRACED) else None
-        if event == "line" and not _ends_with(frame):
+        if event == "line" and not _takes_no_signal(frame):
             self.n_run += 1
             if self.n_run == self.at:
                 self.where = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
@@ -40,11 +40,17 @@ class Lines:
         return self
 
 
-def _ends_with(frame: FrameType) -> bool:
-    """Say whether a frame is about to leave a ``with`` block: it comes back to the first line."""
+def _takes_no_signal(frame: FrameType) -> bool:
+    """Return whether a frame is at a bare ``try:`` or about to leave a ``with`` block.
+
+    A block ends where the frame comes back to its first line. If it returns a value, that is
+    swapped beneath the arguments of ``__exit__`` first.
+    """
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip()
     operation = dis.opname[frame.f_code.co_code[frame.f_lasti]]
-    return line.startswith(("with ", "async with ")) and operation == "LOAD_CONST"
+    if line.startswith(("with ", "async with ")):
+        return operation in ("LOAD_CONST", "SWAP")
+    return operation == "NOP"
 
 
 @contextmanager
