@@ -47,7 +47,7 @@ def settings(analyzer: hr.Analyzer) -> list[Setting]:
 
 
 def column(dataset: Dataset, analyzer: hr.Analyzer) -> dict[str, str]:
-    """Give each setting's cell on one set."""
+    """Return each setting's cell on one set."""
     study = ablate(Indexes(dataset), dataset, settings(analyzer), measures=(MEASURE,))
     cells = {study.settings[0].name: f"{study.scores[0].means[MEASURE]:.4f}"}
     for setting, (comparison,) in zip(study.settings[1:], study.comparisons, strict=True):

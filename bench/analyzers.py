@@ -31,7 +31,7 @@ def settings(n_arms: int) -> list[Setting]:
 
 
 def column(dataset: Dataset, indexes: Indexes, n_arms: int) -> dict[str, str]:
-    """Give each analyzer's cell on one set."""
+    """Return each analyzer's cell on one set."""
     study = ablate(indexes, dataset, settings(n_arms), measures=(MEASURE,))
     cells = {study.settings[0].name: f"{study.scores[0].means[MEASURE]:.4f}"}
     for setting, (comparison,) in zip(study.settings[1:], study.comparisons, strict=True):

@@ -38,7 +38,7 @@ class Point:
 
 
 def points(size: Size) -> Iterator[Point]:
-    """Give the points, those on the same rows one after the other."""
+    """Return the points, those on the same rows one after the other."""
     most, dim = size.growth
     base = Point("documents", most // 10, dim)
     for n in (most // 100, most // 30, most // 10, most // 3, most):

@@ -25,7 +25,7 @@ class Case:
     engines: dict[tuple[str, int], Any] = field(default_factory=dict)  # made when first asked
 
     def engine(self, who: str, threads: int) -> Any:
-        """Give our index, or a rival's (one for any number of threads)."""
+        """Return our index, or a rival's (one for any number of threads)."""
         at = (who, threads if who == "hyrecall" else THREADS)
         if at not in self.engines:
             if who == "bm25s":

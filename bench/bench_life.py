@@ -65,7 +65,7 @@ class Life:
         )
 
     def row(self, key: int) -> tuple[pa.Table, dict[str, corpus.Floats]]:
-        """Give one document as a table of one row."""
+        """Return one document as a table of one row."""
         at = slice(key, key + 1)
         table = pa.table({"id": [key], "cell": self.cells[at], "text": self.strings[at]})
         return table, {"embedding": self.rows[at]}
@@ -109,7 +109,7 @@ class Life:
         }
 
     def batches(self) -> dict[str, Callable[[], ours.Reply]]:
-        """Give the batches that a reader asks: everyone in the own cell, and a few everywhere."""
+        """Return the batches that a reader asks: everyone in the own cell, and a few everywhere."""
         dim = self.rows.shape[1]
         queries = corpus.gaussian_rows(256, dim, "queries")
         texts = [corpus.spell(q) for q in corpus.text_queries(256)]

@@ -59,7 +59,7 @@ def incremental(rows: corpus.Floats, ids: Ids, relevance: npt.NDArray[np.float64
 
 
 def by_definition(case: Case, query: int) -> tuple[Ids, npt.NDArray[np.float64]]:
-    """Give picks and their values in float64, from the whole matrix of similarities."""
+    """Return picks and their values in float64, from the whole matrix of similarities."""
     held = case.rows[case.ids[query]].astype(np.float64)
     held /= np.linalg.norm(held, axis=1, keepdims=True)
     similarity = held @ held.T

@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give every benchmark the documents, batches and so on of the chosen size."""
+    """Return every benchmark the documents, batches and so on of the chosen size."""
     size = SIZES[metafunc.config.getoption("--bench-size")]
     corpora = {
         "dense_shape": size.dense,

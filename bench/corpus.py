@@ -27,7 +27,7 @@ _CHUNK_ROWS = (
 
 
 def generator(name: str) -> np.random.Generator:
-    """Give the generator of one named corpus: adding a corpus leaves the others as they were."""
+    """Return the generator of one named corpus: adding a corpus leaves the others as they were."""
     return np.random.default_rng([SEED, *name.encode()])
 
 
@@ -64,7 +64,7 @@ def clustered_rows(
 
 
 def near_duplicates(n: int, dim: int, copies: int) -> tuple[Floats, Floats]:
-    """Give rows of which the first ``copies`` are one row with noise, and queries beside it."""
+    """Return rows of which the first ``copies`` are one row with noise, and queries beside it."""
     rows = gaussian_rows(n, dim, "duplicates")
     rng = generator("near duplicates")
     rows[:copies] = rows[0] + rng.standard_normal((copies, dim), dtype=np.float32) * np.float32(
@@ -101,12 +101,12 @@ def _embeddings(path: Path) -> Floats:
 
 
 def uniform_tenants(n: int, tenants: int) -> Ints:
-    """Give every tenant the same number of rows, in random order."""
+    """Return every tenant the same number of rows, in random order."""
     return generator("uniform tenants").permutation(np.arange(n, dtype=np.int64) % tenants)
 
 
 def zipf_tenants(n: int, tenants: int, exponent: float = 1.0) -> Ints:
-    """Give tenant t a share that falls as 1 / (t + 1): a few are large, most are small."""
+    """Return tenant t a share that falls as 1 / (t + 1): a few are large, most are small."""
     share = 1.0 / np.arange(1, tenants + 1) ** exponent
     return generator("zipf tenants").choice(tenants, size=n, p=share / share.sum()).astype(np.int64)
 

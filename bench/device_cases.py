@@ -103,7 +103,7 @@ def compare_with_peer(mine: device_rivals.Reply, theirs: device_rivals.Reply) ->
 
 
 def floor_ms(world: World, case: Case, limits: dict[str, Any]) -> float:
-    """Give the time that bytes and operations take at the measured limits, whichever is longer."""
+    """Return the longer of the times that bytes and operations take at the measured limits."""
     size, n_queries = world.size, case.n_queries or world.size.queries
     read, products = size.rows, size.rows * n_queries
     if case.is_scoped:
@@ -193,7 +193,7 @@ class Line:
 
 
 def said(problem: Exception) -> str:
-    """Give an error in one line."""
+    """Return an error in one line."""
     return " ".join(f"{type(problem).__name__}: {problem}".split())[:300]
 
 
@@ -233,7 +233,7 @@ def run_threads(world: World) -> Entry:
 
 
 def import_torch(device: str) -> Any:
-    """Give torch, or None where it is not installed or has no such device."""
+    """Return torch, or None where it is not installed or has no such device."""
     try:
         import torch
     except ImportError:

@@ -22,7 +22,7 @@ Entry = dict[str, Any]
 
 
 def said_by(*command: str) -> str:
-    """Give the first line a command prints; nothing where it fails or is missing."""
+    """Return the first line a command prints; nothing where it fails or is missing."""
     try:
         done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -31,7 +31,7 @@ def said_by(*command: str) -> str:
 
 
 def processor() -> str:
-    """Give the name of this machine's processor."""
+    """Return the name of this machine's processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -41,14 +41,14 @@ def processor() -> str:
 
 
 def commit() -> str:
-    """Give the commit, with a mark where files differ from it."""
+    """Return the commit, with a mark where files differ from it."""
     found = said_by("git", "rev-parse", "HEAD")
     is_changed = bool(said_by("git", "status", "--porcelain", "--untracked-files=no"))
     return (found or os.environ.get("COMMIT", "unknown")) + (" + changes" if is_changed else "")
 
 
 def versions() -> dict[str, str]:
-    """Give the versions of what took part."""
+    """Return the versions of what took part."""
     found = {"python": platform.python_version()}
     for package in ("hyrecall", "numpy", "pyarrow", "torch", "triton"):
         try:
@@ -129,7 +129,7 @@ def state_row() -> str:
 
 
 def row(entry: Entry, *, has_targets: bool) -> str:
-    """Give a line of the table."""
+    """Return a line of the table."""
     if "ours" not in entry:
         return f"| {entry['case']} | {entry.get('error', 'not run')[:100]} | | | | | |"
     ours = entry["ours"]

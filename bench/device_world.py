@@ -68,7 +68,7 @@ class World:
         return self.tenants[rng.integers(self.size.rows, size=self.size.queries)]
 
     def stored(self, dtype: str) -> Any:
-        """Give the rows as they are indexed: a tensor on the device where torch is there."""
+        """Return the rows as they are indexed: a tensor on the device where torch is there."""
         if dtype not in self._stored:
             self._stored[dtype] = self._store(dtype)
         return self._stored[dtype]
@@ -83,7 +83,7 @@ class World:
         return self.rows.astype(ml_dtypes.bfloat16)
 
     def exact(self, dtype: str) -> corpus.Floats:
-        """Give the values of the stored rows as float32, for the reference."""
+        """Return the values of the stored rows as float32, for the reference."""
         if dtype == "float32":
             return self.rows
         stored = self.stored(dtype)
@@ -117,7 +117,7 @@ class World:
         return reference.Answer(ids, scores)
 
     def rivals(self, dtype: str, *, is_scoped: bool) -> dict[str, Make]:
-        """Give torch's ways to do the same; none without torch."""
+        """Return torch's ways to do the same; none without torch."""
         if self.torch is None:
             return {}
         rows, k = self.stored(dtype), self.size.k

@@ -158,7 +158,7 @@ class Episodes:
 
 
 def loom_by_definition(made: Episodes, at: corpus.Ints) -> reference.Answer:
-    """Give Loom's scores of some queries: two full rankings in float64, joined by ranks."""
+    """Return Loom's scores of some queries: two full rankings in float64, joined by ranks."""
     depth, constant = recipes.loom.depth, 60.0
     # Okapi's factor k1 + 1 leaves the ranks alone.
     bm25 = reference.Bm25(made.texts, k1=1.5, b=0.75)

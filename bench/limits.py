@@ -97,7 +97,7 @@ class Neighbours:
         return cls(time.perf_counter(), _busy_seconds(), _own_seconds())
 
     def cores(self) -> float | None:
-        """Give the cores others used on average; None where the system does not tell."""
+        """Return the cores others used on average; None where the system does not tell."""
         elapsed = time.perf_counter() - self.began
         if np.isnan(self.busy) or elapsed < 0.05:  # the kernel counts in hundredths of a second
             return None
@@ -120,7 +120,7 @@ def _own_seconds() -> float:
 
 
 def resident_bytes() -> int:
-    """Give the memory this process holds; 0 where the system does not tell."""
+    """Return the memory this process holds; 0 where the system does not tell."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
@@ -137,13 +137,13 @@ def reset_peak() -> bool:
 
 
 def peak_bytes() -> int:
-    """Give the most memory this process held since reset_peak()."""
+    """Return the most memory this process held since reset_peak()."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
 
 
 def give_back_memory() -> None:
-    """Give freed memory back to the system, so that what a process holds is what it uses."""
+    """Return freed memory back to the system, so that what a process holds is what it uses."""
     pa.default_memory_pool().release_unused()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

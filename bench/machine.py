@@ -17,7 +17,7 @@ _CACHES = {"l2": "index2", "l3": "index3"}
 
 
 def describe() -> dict[str, Any]:
-    """Give the processor, its cores and its caches."""
+    """Return the processor, its cores and its caches."""
     found: dict[str, Any] = {
         "system": platform.system(),
         "architecture": platform.machine(),
@@ -32,7 +32,7 @@ def describe() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Give the versions of whatever took part."""
+    """Return the versions of whatever took part."""
     found = {"python": platform.python_version(), "hyrecall": hr.__version__}
     for package in ("numpy", "faiss-cpu", "torch", "bm25s", "numba", "tantivy"):
         try:

@@ -45,7 +45,7 @@ class Side:
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
-    """Give median, quartiles and extremes."""
+    """Return median, quartiles and extremes."""
     low, median, high = np.percentile(np.array(values), [25, 50, 75])
     return {
         "median": float(median),

@@ -51,7 +51,7 @@ def build(
 
 
 def arrays(hits: hr.Hits, k: int) -> Reply:
-    """Give hits as two matrices, as the rivals do; short lists end in -1 and -inf."""
+    """Return hits as two matrices, as the rivals do; short lists end in -1 and -inf."""
     table = hits.to_arrow()
     query = table["query"].to_numpy()
     ids = np.full((len(hits), k), -1, np.int64)
@@ -64,12 +64,12 @@ def arrays(hits: hr.Hits, k: int) -> Reply:
 
 @cache
 def isa() -> str:
-    """Give the instruction set that indexes run on."""
+    """Return the instruction set that indexes run on."""
     return str(build(1, vectors=np.ones((1, 1), np.float32)).stats()["isa"])
 
 
 def parts(index: hr.Index) -> dict[str, int]:
-    """Give the bytes of each part of an index, by its path in the statistics."""
+    """Return the bytes of each part of an index, by its path in the statistics."""
     found: dict[str, int] = {}
 
     def walk(part: object, path: str) -> None:
@@ -85,5 +85,5 @@ def parts(index: hr.Index) -> dict[str, int]:
 
 
 def nbytes(index: hr.Index) -> int:
-    """Give the bytes of all parts of an index."""
+    """Return the bytes of all parts of an index."""
     return sum(parts(index).values())

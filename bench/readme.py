@@ -36,7 +36,7 @@ def is_shown(target: Target) -> bool:
 
 
 def table(found: Mapping[str, Any]) -> str:
-    """Give the section between the marks."""
+    """Return the section between the marks."""
     lines = [
         line
         for target in TARGETS

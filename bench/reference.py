@@ -25,7 +25,7 @@ class Answer:
 
 
 def sample(n_queries: int) -> Ints:
-    """Give the queries whose answers are checked: all of a small batch, else 16 spread over it."""
+    """Return the queries whose answers are checked: all of a small batch, else 16 of it."""
     return np.unique(np.linspace(0, n_queries - 1, min(n_queries, _SAMPLE)).astype(np.int64))
 
 

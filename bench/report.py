@@ -178,7 +178,7 @@ def heading(found: Mapping[str, Any]) -> list[str]:
 
 
 def render(found: Mapping[str, Any], *, with_details: bool = False) -> str:
-    """Give the whole report as Markdown."""
+    """Return the whole report as Markdown."""
     entries, limits = found["entries"], found["limits"]
     lines = [*heading(found), *targets_table(entries, limits)]
     return "\n".join([*lines, *(details(entries, limits) if with_details else [])])

@@ -25,7 +25,7 @@ def path_of(size: str) -> Path:
 
 
 def committed() -> Path:
-    """Give the committed run that says most: the full one, if there is one."""
+    """Return the committed run that says most: the full one, if there is one."""
     return next((path_of(s) for s in ("full", "small") if path_of(s).is_file()), path_of("small"))
 
 

@@ -119,7 +119,7 @@ class SortedRows:
         self.begins = np.searchsorted(tenants[self.order], np.arange(tenants.max() + 2))
 
     def span(self, tenant: int, window: tuple[int, int]) -> tuple[int, int]:
-        """Give the run of rows of a tenant in a window, both ends of it inclusive."""
+        """Return the run of rows of a tenant in a window, both ends of it inclusive."""
         begin, end = self.begins[tenant], self.begins[tenant + 1]
         low, high = np.searchsorted(self.times[begin:end], [window[0], window[1] + 1])
         return int(begin + low), int(begin + high)
@@ -135,7 +135,7 @@ Scoped = Callable[[Floats, Ints, tuple[int, int], int], Reply]  # queries, tenan
 
 
 def spread(part: Scoped) -> Scoped:
-    """Give each thread a share of the queries, and no threads inside a call.
+    """Return each thread a share of the queries, and no threads inside a call.
 
     Small products spend more on waking a BLAS or OpenMP team than on the work.
     """

@@ -109,7 +109,7 @@ def tantivy_searcher(index: Any, threads: int) -> Searcher:
 
 
 def tantivy_rows(index: Any, addresses: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Give the row numbers of its document addresses (for checking: it reads each document)."""
+    """Return the row numbers of its document addresses (for checking: it reads each document)."""
     import tantivy
 
     searcher = index.searcher()

@@ -37,12 +37,12 @@ class Axis:
         return cls(min(values) / room, max(values) * room, begin, end)
 
     def __call__(self, value: float) -> float:
-        """Give the pixel of a value."""
+        """Return the pixel of a value."""
         share = math.log(value / self.low) / math.log(self.high / self.low)
         return self.begin + share * (self.end - self.begin)
 
     def ticks(self) -> Iterator[float]:
-        """Give 1, 2 and 5 times powers of ten, or the powers alone where those are many."""
+        """Return 1, 2 and 5 times powers of ten, or the powers alone where those are many."""
         first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
         steps = (1, 2, 5) if last - first <= 3 else (1,)
         for power in range(first, last + 1):

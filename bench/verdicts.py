@@ -40,7 +40,7 @@ def written(target: Target, value: float) -> str:
 
 
 def share(entry: Entry, limits: Mapping[str, float]) -> float | None:
-    """Give the least time the machine needs, for the bytes or the products, over the median."""
+    """Return the least time the machine needs, for the bytes or the products, over the median."""
     if not entry.get("limit_bytes") or not limits.get("int8_gop_s"):
         return None
     reading = entry["limit_bytes"] / limits["stream_gb_s"] / 1e9
@@ -49,7 +49,7 @@ def share(entry: Entry, limits: Mapping[str, float]) -> float | None:
 
 
 def judge(target: Target, entries: Sequence[Entry], limits: Mapping[str, float]) -> list[Line]:
-    """Give a line for each data set that was measured; one that says so where none was."""
+    """Return a line for each data set that was measured; one that says so where none was."""
     mine = [entry for entry in entries if entry["who"] == OURS and fits(entry, target)]
     sizes = [entry["docs"] for entry in mine]
     size = target.docs if target.docs in sizes else max(sizes, default=0)
@@ -92,7 +92,7 @@ def one_line(
 def figure(
     target: Target, ours: Entry, rival: Entry | None, limits: Mapping[str, float]
 ) -> tuple[float | None, tuple[float, float] | None]:
-    """Give the value that the bound speaks of, and the quartiles of ratios."""
+    """Return the value that the bound speaks of, and the quartiles of ratios."""
     value: float | None = None
     around: tuple[float, float] | None = None
     match target.figure:

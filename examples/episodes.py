@@ -77,11 +77,11 @@ class MyMemory:
     """A backend of one's own: recall() is enough."""
 
     async def recall(self, query: str, **options: object) -> list[Episode]:
-        """Give episodes, best first."""
+        """Return episodes, best first."""
         return [Episode(output=f"something about {query}")]
 
     async def recall_scored(self, query: str, **options: object) -> list[EpisodeMatch]:
-        """Give them with a neutral score."""
+        """Return them with a neutral score."""
         return await default_recall_scored(self, query, **options)
 
 

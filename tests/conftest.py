@@ -49,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Give one worker more than there are cores: some tests wait for something else."""
+    """Return one worker more than there are cores: some tests wait for something else."""
     return len(os.sched_getaffinity(0)) + 1
 
 

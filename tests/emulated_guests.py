@@ -87,7 +87,7 @@ _CAPSULE_END = ctypes.cast(_end_of_capsule, _VOID)
 
 
 def emulator() -> Any:
-    """Give the machine's controls, or skip the test that asks."""
+    """Return the machine's controls, or skip the test that asks."""
     folder = os.environ.get("HYRECALL_EMULATED")
     if not folder:
         pytest.skip("HYRECALL_EMULATED names no folder of an emulated libhyrecall_cuda.so")
@@ -197,7 +197,7 @@ class DeviceTensor:
 
 
 def as_float32(values: Any, kind: str) -> Any:
-    """Give the matrix as the host reads it."""
+    """Return the matrix as the host reads it."""
     if kind == "bfloat16":
         return (np.asarray(values, np.uint16).astype(np.uint32) << 16).view(np.float32)
     return np.asarray(values, kind)
@@ -211,7 +211,7 @@ def stored_as(values: Any, kind: str) -> Any:
 
 
 def on_device(machine: Any, vectors: object, kinds: Sequence[str] = ("float32",)) -> object:
-    """Give a recall's vectors as tensors on the device where they are matrices."""
+    """Return a recall's vectors as tensors on the device where they are matrices."""
     if isinstance(vectors, dict):
         return {arm: on_device(machine, matrix, kinds) for arm, matrix in vectors.items()}
     if not isinstance(vectors, np.ndarray):

@@ -8,7 +8,7 @@ import pytest
 
 
 def torch_or_skip() -> Any:
-    """Give torch, or skip the test that asks."""
+    """Return torch, or skip the test that asks."""
     return pytest.importorskip("torch", reason="torch is not installed (the extra [torch])")
 
 
@@ -20,5 +20,5 @@ class FromTorch:
 
 
 def made(value: Any) -> Any:
-    """Give the value itself, made by torch if it must be."""
+    """Return the value itself, made by torch if it must be."""
     return value.make(torch_or_skip()) if isinstance(value, FromTorch) else value

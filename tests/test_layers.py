@@ -164,7 +164,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
 
 
 def daemons(tree: ast.AST) -> Iterator[int]:
-    """Give the lines that make a daemon thread."""
+    """Return the lines that make a daemon thread."""
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg == "daemon":
             is_daemon = not isinstance(node.value, ast.Constant) or node.value.value is True

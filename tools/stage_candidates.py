@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def quantize(rows: Floats) -> tuple[Floats, Floats]:
-    """Give unit rows as int8 codes times a scale have them, and the norm of what is left."""
+    """Return unit rows as int8 codes times a scale have them, and the norm of what is left."""
     units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     scales = np.abs(units).max(axis=1, keepdims=True) / 127
     planed = np.rint(units / scales) * scales
@@ -24,7 +24,7 @@ def quantize(rows: Floats) -> tuple[Floats, Floats]:
 
 
 def tuning(n_queries: int, depth: int) -> tuple[int, int, int]:
-    """Give capacity, seed tiles and growth as choose_tuning() does."""
+    """Return capacity, seed tiles and growth as choose_tuning() does."""
     least = 16384 + 32 * depth
     capacity = max(least, min(2**23 // n_queries, 2**17))
     growth = min(max(capacity // 16 // depth, 2), 4 if n_queries > 64 else 32)
@@ -32,7 +32,7 @@ def tuning(n_queries: int, depth: int) -> tuple[int, int, int]:
 
 
 def stages(n_tiles: int, seed_tiles: int, growth: int) -> list[npt.NDArray[np.int64]]:
-    """Give the tiles of each stage."""
+    """Return the tiles of each stage."""
     level, left = 0, n_tiles
     while left > seed_tiles and level < 7:
         left, level = -(-left // growth), level + 1
@@ -48,7 +48,7 @@ def stages(n_tiles: int, seed_tiles: int, growth: int) -> list[npt.NDArray[np.in
 def most_candidates(
     scores: Floats, errors: Floats, bound: float, depth: int, parts: list[npt.NDArray[np.int64]]
 ) -> int:
-    """Give the greatest number of candidates that one query holds."""
+    """Return the greatest number of candidates that one query holds."""
     by_tile = np.arange(len(scores)).reshape(-1, TILE)
     kept = np.empty(0, np.int64)
     threshold, most = -np.inf, 0

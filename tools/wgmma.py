@@ -28,7 +28,7 @@ namespace hyrecall::cuda {
 
 
 def function(kind: str, sum_type: str, constraint: str, shape: str, tail: str, width: int) -> str:
-    """Give the source of one function."""
+    """Return the source of one function."""
     count = width // 2
     registers = ", ".join(f"%{i}" for i in range(count))
     operands = ", ".join(f'"{constraint}"(sums[{i // 4}][{i % 4}])' for i in range(count))

@@ -139,7 +139,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> type[Episode | EpisodeMatch]:
-    """Give what needs the extra ``[memory]`` when it is first asked for."""
+    """Return what needs the extra ``[memory]`` when it is first asked for."""
     if name not in ("Episode", "EpisodeMatch"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from hyrecall import memory

@@ -48,7 +48,7 @@ def _unit(kind: pa.DataType) -> str:
 
 
 def importances(ratings: pa.Array, default: float, scale: float) -> npt.NDArray[np.float64]:
-    """Give rating / scale within [0, 1]; a missing rating, null or NaN, is the default."""
+    """Return rating / scale within [0, 1]; a missing rating, null or NaN, is the default."""
     given = ratings.cast(pa.float64()).fill_null(default).to_numpy()
     worth = np.where(np.isnan(given), default, given) / scale
     return np.asarray(np.clip(worth, 0.0, 1.0), np.float64)

@@ -34,12 +34,12 @@ PATH_BYTES = 4000
 
 
 def plain(value: Any) -> Any:
-    """Give a NumPy scalar as Python's own; anything else as it is."""
+    """Return a NumPy scalar as Python's own; anything else as it is."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def whole(value: Any) -> int | None:
-    """Give an integer of any library as an int; None for a bool and for what is no integer."""
+    """Return an integer of any library as an int; None for a bool and for what is no integer."""
     if isinstance(value, bool):
         return None
     try:
@@ -92,7 +92,7 @@ _SEQUENCES: Final = (list, tuple)
 
 
 def listed(value: Any) -> Any:
-    """Give an Arrow array or a series as a list, with None where it has no value.
+    """Return an Arrow array or a series as a list, with None where it has no value.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def listed(value: Any) -> Any:
 
 
 def place_in(n: int, index: Any, what: str) -> int:
-    """Give the place of one of n things; a negative index counts from the end.
+    """Return the place of one of n things; a negative index counts from the end.
 
     Raises
     ------

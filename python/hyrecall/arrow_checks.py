@@ -141,7 +141,7 @@ def _first_bad_list(array: pa.Array) -> int | None:
 
 
 def _bounds(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Give where each row's values begin and end, as the array says it."""
+    """Return where each row's values begin and end, as the array says it."""
     kind, n, first = array.type, len(array), array.offset
     if pa.types.is_fixed_size_list(kind):
         begins = (first + np.arange(n, dtype=np.int64)) * kind.list_size

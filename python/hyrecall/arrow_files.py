@@ -78,7 +78,7 @@ Open = Callable[[str], tuple[Path, pa.RecordBatch]]
 
 
 def roles(schema: Schema) -> tuple[str, ...]:
-    """Give the roles of a segment's files, beside that of its deleted rows."""
+    """Return the roles of a segment's files, beside that of its deleted rows."""
     dense, lexical = range(len(schema.vector_arms)), range(len(schema.text_arms))
     return (
         "rows",
@@ -88,7 +88,7 @@ def roles(schema: Schema) -> tuple[str, ...]:
 
 
 def optional_roles(schema: Schema) -> tuple[str, ...]:
-    """Give the roles of files that make scans faster; a segment may come without them."""
+    """Return the roles of files that make scans faster; a segment may come without them."""
     return tuple(f"plane-{at}" for at in range(len(schema.vector_arms)))
 
 
@@ -103,7 +103,7 @@ def write_batch(sink: Any, batch: pa.RecordBatch) -> None:
 
 
 def batches_of(segment: Segment, schema: Schema) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Give (role, batch) of each file that the segment has something for."""
+    """Return (role, batch) of each file that the segment has something for."""
     names = schema.row_columns
     columns = [_numbers(segment.core.seqs, pa.int64()), *(segment.column(name) for name in names)]
     yield "rows", pa.record_batch(columns, names=["seq", *names])
@@ -177,7 +177,7 @@ def _pairs(numbers: Numbers) -> pa.Array:
 
 
 def dead_batch(view: _core.SegmentView) -> pa.RecordBatch:
-    """Give the deleted rows of a segment, rising."""
+    """Return the deleted rows of a segment, rising."""
     return pa.record_batch([_numbers(view.dead_rows(), pa.uint32())], schema=_DEAD)
 
 
@@ -326,7 +326,7 @@ def dead_rows(
 
 
 def _values(array: pa.Array) -> Numbers:
-    """Give the numbers of an array in the file's own memory."""
+    """Return the numbers of an array in the file's own memory."""
     return _view(array.buffers()[1], array.type.to_pandas_dtype(), len(array))
 
 

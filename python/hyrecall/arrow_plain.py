@@ -16,7 +16,7 @@ __all__ = ["plain_column"]
 
 
 def plain_column(column: pa.ChunkedArray, *, fixed_too: bool = False) -> pa.ChunkedArray:
-    """Give the column in its plain layout, chunk by chunk; buffers that fit are shared.
+    """Return the column in its plain layout, chunk by chunk; buffers that fit are shared.
 
     Strings become large_string, binaries large_binary, lists (with `fixed_too` also those of fixed
     size) large_list, whatever they hold inside lists and structs likewise. Other types stay.

@@ -55,7 +55,7 @@ def readable(array: pa.Array) -> pa.Array:
 
 
 def _in_microseconds(kind: pa.DataType) -> pa.DataType:
-    """Give the type with microseconds wherever it has nanoseconds."""
+    """Return the type with microseconds wherever it has nanoseconds."""
     types, finer = pa.types, _in_microseconds
     if _unit(kind) == "ns":
         if types.is_timestamp(kind):

@@ -179,7 +179,7 @@ def _not_a_table(got: str) -> DTypeError:
 
 
 def _find(found: pa.Schema, schema: Schema, given: Mapping[str, object]) -> list[int]:
-    """Give the places of the needed columns; each must be there exactly once."""
+    """Return the places of the needed columns; each must be there exactly once."""
     arms = schema.vector_arms
     for arm in given:
         column = arms[arm].column

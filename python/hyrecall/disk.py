@@ -220,7 +220,7 @@ def _read_whole(handle: int, size: int, path: Path) -> pa.Buffer:
 
 
 def late_blocks(entry: FileEntry) -> range:
-    """Give the blocks of a vector file that can wait until its vectors are read.
+    """Return the blocks of a vector file that can wait until its vectors are read.
 
     All but the first and the last two: those hold the Arrow schema and the offsets of the columns,
     which are followed at open.
@@ -229,7 +229,7 @@ def late_blocks(entry: FileEntry) -> range:
 
 
 def block_checksums(buffer: pa.Buffer) -> tuple[str, ...]:
-    """Give the checksum of each block of a file's content."""
+    """Return the checksum of each block of a file's content."""
     view = memoryview(buffer)
     begins = range(0, len(view), BLOCK_BYTES)
     return tuple(xxhash.xxh3_64_hexdigest(view[at : at + BLOCK_BYTES]) for at in begins)

@@ -34,7 +34,7 @@ _HYPHENS = frozenset("-\u2010\u2011")
 
 
 def exact_text(text: object) -> str | None:
-    """Give what a row must hold whole to come first for a query; None: the query is no such thing.
+    """Return the text that a row must hold whole to rank first for a query, or None.
 
     An identifier has no white space, a digit, and a letter or a hyphen. A quoted string stands in
     double quotes as a whole, with none inside.
@@ -61,7 +61,7 @@ def exact_text(text: object) -> str | None:
 def exact_texts(
     text: object, arms: Sequence[str], asked: npt.NDArray[np.bool_] | None = None
 ) -> ExactTexts:
-    """Give what rows must hold whole for the queries in ``asked``, by arm that any has."""
+    """Return what rows must hold whole for the queries in ``asked``, by arm that any has."""
     out: dict[str, list[str | None]] = {}
     known: dict[int, list[str | None]] = {}  # one list may be for several arms
     for arm in arms:
@@ -250,5 +250,5 @@ def _of_terms(facts: IndexFacts, arm: str, texts: Sequence[str | None]) -> list[
 
 
 def _of(given: Any, queries: npt.NDArray[np.int64]) -> Any:
-    """Give the entries of some queries, where there is one for each."""
+    """Return the entries of some queries, where there is one for each."""
     return [given[at] for at in queries] if isinstance(given, list) else given

@@ -104,7 +104,7 @@ def _holds(hits: Hits, query: int, at: int) -> dict[str, str]:
 
 
 def contributions(hits: Hits, hit: Hit) -> list[float]:
-    """Give what each arm adds to a hit's score, in the order of ``trace.arms``.
+    """Return what each arm adds to a hit's score, in the order of ``trace.arms``.
 
     With ``normalize`` in its unit, so that they still add up.
     """
@@ -122,7 +122,7 @@ def contributions(hits: Hits, hit: Hit) -> list[float]:
 
 
 def _arms_of(hits: Hits, place: Place) -> list[int]:
-    """Give the arms that may see a row: those of its table, and those without one."""
+    """Return the arms that may see a row: those of its table, and those without one."""
     plan = hits._plan
     if plan.tables is None:
         return list(range(len(plan.arms)))

@@ -47,7 +47,7 @@ def explain_stages(
     fused_of: Callable[[Place], float],
     execution: _core.Execution,
 ) -> tuple[Step, ...]:
-    """Give a step per stage; ``fused_of`` is the fused score of any document of the query.
+    """Return a step per stage; ``fused_of`` is the fused score of any document of the query.
 
     ``execution`` is that of the query alone.
     """
@@ -83,7 +83,7 @@ def explain_stages(
 
 
 def _donor(hits: Hits, at: int, place: Place) -> Place:
-    """Give the document that held the place first, whose score it kept."""
+    """Return the document that held the place first, whose score it kept."""
     arrays = hits._arrays
     n_arms = len(hits._plan.arms)
     ranks = arrays["place_arm_ranks"].reshape(-1, n_arms)[at]

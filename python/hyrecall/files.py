@@ -276,7 +276,7 @@ def _schema(
 def _analyzers(
     path: Path, manifest: Manifest, given: Analyzer | Mapping[str, Analyzer] | None
 ) -> dict[str, Analyzer]:
-    """Give each arm the analyzer it was built with, and make sure that it still is."""
+    """Return each arm the analyzer it was built with, and make sure that it still is."""
     passed = _passed(manifest, given)
     made: dict[str, Analyzer] = {}
     for arm, text in manifest.texts.items():

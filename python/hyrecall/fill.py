@@ -151,7 +151,7 @@ def _sort_key(values: pa.Array, tie: TieBreak) -> tuple[pa.Array, str]:
 
 
 def _missing(like: Array, n: int) -> Array:
-    """Give n entries of an array's kind that say nothing: minus infinity is a null arm score."""
+    """Return n entries of an array's kind that say nothing: minus infinity is a null arm score."""
     shape = (n, *like.shape[1:])
     if like.dtype == np.float32:
         return np.full(shape, -np.inf, np.float32)

@@ -135,7 +135,7 @@ def _translated(expression: Any) -> Filter:
 
 
 def _evaluate(call: _Call) -> _Node:
-    """Give the condition that a call with all its arguments is."""
+    """Return the condition that a call with all its arguments is."""
     if call.name in ("and_kleene", "or_kleene"):
         (true, false), (true_, false_) = map(_condition, call.arguments)
         if call.name == "and_kleene":
@@ -152,7 +152,7 @@ def _evaluate(call: _Call) -> _Node:
 
 
 def _condition(node: _Node) -> tuple[Filter, Filter]:
-    """Give the rows for which a piece is true, and those for which it is false."""
+    """Return the rows for which a piece is true, and those for which it is false."""
     if node.true is not None and node.false is not None:
         return node.true, node.false
     if node.column is not None:
@@ -225,7 +225,7 @@ _TESTS: dict[str, Callable[[_Call, str], tuple[Filter, Filter]]] = {
 
 
 def _constant(scalar: pa.Scalar, call: _Call) -> Any:
-    """Give a constant as a filter takes it, None for null; times keep their nanoseconds."""
+    """Return a constant as a filter takes it, None for null; times keep their nanoseconds."""
     if isinstance(scalar, pa.DictionaryScalar):
         scalar = scalar.value
     if not scalar.is_valid:

@@ -218,7 +218,7 @@ class Graph(GraphReads):
         self._edges.compact()
 
     def __len__(self) -> int:
-        """Give the number of edges."""
+        """Return the number of edges."""
         return len(self._edges)
 
     # ---- asking ----
@@ -295,7 +295,7 @@ class Graph(GraphReads):
         exclude: Keys | None = None,
         n: int = 3,
     ) -> list[list[tuple[Neighbour, ...]]]:
-        """Give the documents one hop away, to show results in their surroundings.
+        """Return the documents one hop away, to show results in their surroundings.
 
         Parameters
         ----------
@@ -341,7 +341,7 @@ def read_hops(hops: object) -> None:
 
 
 def check_graph(argument: str, graph: object, facts: IndexFacts) -> Graph:
-    """Give the graph of an arm; it must be there, and over the index that is asked."""
+    """Return the graph of an arm; it must be there, and over the index that is asked."""
     if not isinstance(graph, Graph):
         raise error(OptionError, argument, "an hr.Graph in place of its name", repr(graph))
     if graph._nodes._facts is not facts:

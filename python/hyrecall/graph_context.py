@@ -66,7 +66,7 @@ def _spans(offsets: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
 
 
 def _edge_keys(bound: BoundGraph, found: Sequence[Found]) -> list[list[tuple[Any, int]]]:
-    """Give (key, seq) of every edge found."""
+    """Return (key, seq) of every edge found."""
     if not found:
         return []
     segment, row = (np.concatenate([one[part] for one in found]) for part in (1, 2))
@@ -85,7 +85,7 @@ def _edge_scores(
     text: Sequence[object] | None,
     found: Sequence[Sequence[Found]],
 ) -> list[dict[tuple[int, int], float]]:
-    """Give the BM25 of each query's edges that match its text, by place."""
+    """Return the BM25 of each query's edges that match its text, by place."""
     counts = [sum(len(row) for _, _, row in one) for one in found]
     if text is None or not any(counts):
         return [{} for _ in keys]

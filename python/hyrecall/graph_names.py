@@ -102,19 +102,19 @@ def hold_graphs(
 
 
 def _parts_of_options(options: Options) -> Iterator[object]:
-    """Give what may have a graph, in the order in which it runs."""
+    """Return what may have a graph, in the order in which it runs."""
     for parts in (options.arms, options.shaping, options.expansion):
         yield from parts if isinstance(parts, tuple | list) else (parts,)
 
 
 def parts_of_recipes(recipes: Iterable[Recipe]) -> Iterator[object]:
-    """Give what may have a graph."""
+    """Return what may have a graph."""
     for one in recipes:
         yield from (*one.more, *one.on_no_match, *one.shaping, *one.expansion)
 
 
 def _graphs_of(part: object) -> Iterator[tuple[str, object]]:
-    """Give each graph with what messages call it."""
+    """Return each graph with what messages call it."""
     match part:
         case EdgeLexical():
             yield f"{part.name}.graph", part.graph

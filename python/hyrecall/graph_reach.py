@@ -45,7 +45,7 @@ class Reaches:
         self._made: dict[tuple[BoundGraph, int, int], Reach] = {}
 
     def of(self, graph: object, begin: int, end: int) -> Reach:
-        """Give a graph's reach for the queries [begin, end)."""
+        """Return a graph's reach for the queries [begin, end)."""
         bound = self._graphs[graph]
         made = self._made.get((bound, begin, end))
         if made is None:

@@ -47,11 +47,11 @@ class GraphReads:
         return self._nodes._facts.row_types[self._nodes.schema.key]
 
     def edge_scope(self, scope: object) -> object:
-        """Give the scope as the index of edges takes it."""
+        """Return the scope as the index of edges takes it."""
         return scope if self._edges.schema.cell_columns else None
 
     def participants(self, column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
-        """Give (which edge, key) of every participant of a column of lists."""
+        """Return (which edge, key) of every participant of a column of lists."""
         which = pc.list_parent_indices(column).to_numpy().astype(np.int64)
         keys = pc.list_flatten(column)
         if keys.null_count:
@@ -62,7 +62,7 @@ class GraphReads:
     def flat_keys(
         self, argument: str, keys: Sequence[Sequence[object]]
     ) -> tuple[npt.NDArray[np.int64], pa.Array]:
-        """Give offsets and keys of lists back to back."""
+        """Return offsets and keys of lists back to back."""
         lists = [list(one) for one in keys]
         offsets = np.cumsum([0, *(len(one) for one in lists)], dtype=np.int64)
         flat = [key for one in lists for key in one]

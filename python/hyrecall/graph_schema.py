@@ -90,7 +90,7 @@ class GraphSchema:
         )
 
     def with_participants(self, table: object, kind: pa.DataType) -> pa.Table:
-        """Give the table with a list column of participants of the nodes' key type."""
+        """Return the table with a list column of participants of the nodes' key type."""
         try:
             edges = pa.table(table)
         except (TypeError, ValueError) as fault:

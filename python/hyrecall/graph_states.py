@@ -43,7 +43,7 @@ class BoundGraph:
     def best_edges(
         self, texts: Sequence[object], scope: object, depth: int, **options: Any
     ) -> Hits:
-        """Give each query's best edges by their texts."""
+        """Return each query's best edges by their texts."""
         graph = self.graph
         asked = Options(
             text={"text": texts}, scope=graph.edge_scope(scope), limit=depth, depth=depth, **options
@@ -52,7 +52,7 @@ class BoundGraph:
         return run_recall(index._facts, self.edges, index.device, asked, columns=(), now=None)
 
     def edge_rows(self, scope: object, columns: Sequence[str]) -> pa.Table:
-        """Give columns of all edges of one scope."""
+        """Return columns of all edges of one scope."""
         graph = self.graph
         request = scope_request(graph.edges._facts, self.edges, graph.edge_scope(scope), 1)
         segment, row = _core.arms.Audience(self.edges.snapshot, request).rows(0)
@@ -61,7 +61,7 @@ class BoundGraph:
     def participants_where(
         self, batch: Batch, query: int, matches: Callable[[Any], npt.NDArray[np.bool_]]
     ) -> pa.Array:
-        """Give the participants of a query's edges that have a text that matches."""
+        """Return the participants of a query's edges that have a text that matches."""
         graph = self.graph
         texts = graph.edges.schema.text_columns
         own = scope_of(batch.scope, query, query + 1)
@@ -73,7 +73,7 @@ class BoundGraph:
         return graph.participants(column.filter(pa.array(found)))[1]
 
     def incident(self, keys: pa.Array, scope: object) -> pa.Table:
-        """Give key and cells of every edge of one scope that has one of the keys."""
+        """Return key and cells of every edge of one scope that has one of the keys."""
         graph = self.graph
         schema = graph.edges.schema
         named = [schema.key, *schema.cell_columns]
@@ -83,7 +83,7 @@ class BoundGraph:
         return rows.select(named).take(pa.array(np.unique(edge[wanted])))
 
     def adjacency(self, scope: object, n: int) -> _core.arms.Adjacency:
-        """Give who is connected with whom for n queries."""
+        """Return who is connected with whom for n queries."""
         graph = self.graph
         edges, nodes = graph.edges, graph.nodes
         return _core.arms.Adjacency(

@@ -42,7 +42,7 @@ class QueryHits(Sequence["Hit"]):
         self._end = end
 
     def __len__(self) -> int:
-        """Give the number of hits."""
+        """Return the number of hits."""
         return self._end - self._begin
 
     @overload
@@ -50,13 +50,13 @@ class QueryHits(Sequence["Hit"]):
     @overload
     def __getitem__(self, index: slice) -> list[Hit]: ...
     def __getitem__(self, index: int | slice) -> Hit | list[Hit]:
-        """Give a hit, or several."""
+        """Return a hit, or several."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         return Hit(self._hits, self.query, self._begin + place_in(len(self), index, "hit"))
 
     def __iter__(self) -> Iterator[Hit]:
-        """Give each hit."""
+        """Return each hit."""
         return (Hit(self._hits, self.query, at) for at in range(self._begin, self._end))
 
     @property
@@ -186,7 +186,7 @@ class Hit:
         return self._hits.cached("text", self._hits._facts.text_arms[0])[self._at]
 
     def __getitem__(self, column: str) -> Any:
-        """Give the value of a key, cell, attribute or stored column.
+        """Return the value of a key, cell, attribute or stored column.
 
         Times are those of ``datetime``; one that is not exact to the microsecond, or out of its
         range, is a ``numpy.datetime64`` (UTC) or ``numpy.timedelta64``.
@@ -194,12 +194,12 @@ class Hit:
         return self._hits.cached("row", column)[self._at]
 
     def arm_score(self, arm: str) -> float | None:
-        """Give the arm's score; None where it was not computed."""
+        """Return the arm's score; None where it was not computed."""
         value: float | None = self._hits.cached("score", arm)[self._at]
         return value
 
     def arm_rank(self, arm: str) -> int | None:
-        """Give the arm's rank, from 1; None outside its list."""
+        """Return the arm's rank, from 1; None outside its list."""
         value: int | None = self._hits.cached("rank", arm)[self._at]
         return value
 
@@ -212,7 +212,7 @@ class Hit:
         return shown[place] if place < len(shown) else ()
 
     def evidence(self, arm: str) -> Any:
-        """Give what speaks for the document in an arm of ``arms=``; None if nothing does.
+        """Return what speaks for the document in an arm of ``arms=``; None if nothing does.
 
         Of ``EdgeLexical`` the key of its best edge, of ``Regex`` the first column that matched.
         """

@@ -33,7 +33,7 @@ __all__ = ["Hit", "Hits", "QueryHits", "Trace"]
 
 
 def _stage_array(values: npt.NDArray[Any]) -> pa.Array:
-    """Give what a stage found out; NaN is null: it was not computed."""
+    """Return what a stage found out; NaN is null: it was not computed."""
     return pa.array(values, from_pandas=True)
 
 
@@ -112,7 +112,7 @@ class Hits:
         return bool(self.trace.degraded)
 
     def __len__(self) -> int:
-        """Give the number of queries."""
+        """Return the number of queries."""
         return self._plan.n_queries
 
     @overload
@@ -120,7 +120,7 @@ class Hits:
     @overload
     def __getitem__(self, index: slice) -> list[QueryHits]: ...
     def __getitem__(self, index: int | slice) -> QueryHits | list[QueryHits]:
-        """Give the hits of a query, or of several."""
+        """Return the hits of a query, or of several."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         return self._query(index)
@@ -145,7 +145,7 @@ class Hits:
         return (self,)
 
     def part_of(self, query: int) -> Hits:
-        """Give the part that holds a query's hits.
+        """Return the part that holds a query's hits.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class Hits:
         return self
 
     def only(self, asked: npt.NDArray[np.bool_]) -> Hits:
-        """Give the reply to some of the queries; the others have no hits and no key in it.
+        """Return the reply to some of the queries; the others have no hits and no key in it.
 
         Parameters
         ----------
@@ -219,7 +219,7 @@ class Hits:
         self._query_keys = keys
 
     def __iter__(self) -> Iterator[QueryHits]:
-        """Give the hits of each query."""
+        """Return the hits of each query."""
         return (self._query(query) for query in range(len(self)))
 
     @property
@@ -228,7 +228,7 @@ class Hits:
         return len(self._arrays["rank"])
 
     def column(self, name: str) -> pa.Array:
-        """Give a row column (key, cell, attribute or stored) of every hit, in order."""
+        """Return a row column (key, cell, attribute or stored) of every hit, in order."""
         if name not in self._facts.schema.row_columns:
             known = list(self._facts.schema.row_columns)
             raise error(OptionError, "columns", f"columns of {known}", repr(name))
@@ -244,7 +244,7 @@ class Hits:
         return join_texts([self.column(name) for name in columns])
 
     def arm_scores(self, arm: str) -> pa.Array:
-        """Give an arm's score of every hit, float32; null where it was not computed."""
+        """Return an arm's score of every hit, float32; null where it was not computed."""
         places = self._places(arm)
         if not places:
             return pa.nulls(self.n_hits, pa.float32())
@@ -253,7 +253,7 @@ class Hits:
         return pa.array(values, pa.float32(), mask=values == -np.inf)
 
     def arm_ranks(self, arm: str) -> pa.Array:
-        """Give an arm's rank of every hit, int32 from 1; null outside the arm's list."""
+        """Return an arm's rank of every hit, int32 from 1; null outside the arm's list."""
         places = self._places(arm)
         if not places:
             return pa.nulls(self.n_hits, pa.int32())
@@ -266,13 +266,13 @@ class Hits:
         return (*self._facts.arms, *self._plan.extra)
 
     def _places(self, arm: str) -> list[int]:
-        """Give where an arm stands among those that ran: once for each table, once, or nowhere."""
+        """Return the places of an arm among those that ran: one for each table, one, or none."""
         if arm not in self._arms and arm not in self._plan.arms:
             raise error(OptionError, "arm", f"an arm of {list(self._arms)}", repr(arm))
         return self._plan.places(arm)
 
     def to_arrow(self) -> pa.Table:
-        """Give all hits as a table.
+        """Return all hits as a table.
 
         Returns
         -------
@@ -291,7 +291,7 @@ class Hits:
         return table
 
     def _results(self) -> pa.Table:
-        """Give what a recall finds out of its hits."""
+        """Return what a recall finds out of its hits."""
         offsets = self._arrays["offsets"]
         names = ["query", "rank", "key"]
         arrays: list[pa.Array] = [
@@ -321,15 +321,15 @@ class Hits:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> Any:
-        """Give :meth:`to_arrow` as a pandas DataFrame."""
+        """Return :meth:`to_arrow` as a pandas DataFrame."""
         return pandas_of(self.to_arrow())
 
     def to_polars(self) -> Any:
-        """Give :meth:`to_arrow` as a polars DataFrame."""
+        """Return :meth:`to_arrow` as a polars DataFrame."""
         return polars_of(self.to_arrow())
 
     def to_list(self) -> list[list[dict[str, Any]]]:
-        """Give a list of dicts per query; values as :meth:`Hit.__getitem__` gives them."""
+        """Return a list of dicts per query; values as :meth:`Hit.__getitem__` gives them."""
         rows, ends = self._dicts(), self._offsets().tolist()
         return [rows[begin:end] for begin, end in pairwise(ends)]
 
@@ -350,7 +350,7 @@ class Hits:
         return plot_hits(self.part_of(place_in(len(self), query, "query")), query, ax)
 
     def cached(self, kind: str, name: str) -> list[Any]:
-        """Give a "row" column, or an arm's "text", "score" or "rank", as Python values."""
+        """Return a "row" column, or an arm's "text", "score" or "rank", as Python values."""
         if (kind, name) not in self._lists:
             read = {
                 "row": self.column,

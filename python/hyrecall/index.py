@@ -410,11 +410,11 @@ class Index(Asking):
         return self._facts.schema
 
     def __len__(self) -> int:
-        """Give the number of live documents."""
+        """Return the number of live documents."""
         return self._state.n_docs
 
     def stats(self) -> dict[str, Any]:
-        """Give sizes and settings: threads, documents, bytes by part."""
+        """Return sizes and settings: threads, documents, bytes by part."""
         return describe(self._facts, self._state, self._device)
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -44,7 +44,7 @@ class JoinedHits(Hits):
         return self._parts
 
     def part_of(self, query: int) -> Hits:
-        """Give the reply that holds a query's hits."""
+        """Return the reply that holds a query's hits."""
         return self._parts[int(self._part_of[query])]
 
     def _query(self, index: int) -> QueryHits:
@@ -62,15 +62,15 @@ class JoinedHits(Hits):
         return np.asarray(offsets.sum(axis=0), np.int64)
 
     def column(self, name: str) -> pa.Array:
-        """Give a row column (key, cell, attribute or stored) of every hit, in order."""
+        """Return a row column (key, cell, attribute or stored) of every hit, in order."""
         return self._in_order([part.column(name) for part in self._parts])
 
     def arm_scores(self, arm: str) -> pa.Array:
-        """Give an arm's score of every hit, float32; null where it was not computed."""
+        """Return an arm's score of every hit, float32; null where it was not computed."""
         return self._of_arm(arm, pa.float32())
 
     def arm_ranks(self, arm: str) -> pa.Array:
-        """Give an arm's rank of every hit, int32 from 1; null outside the arm's list."""
+        """Return an arm's rank of every hit, int32 from 1; null outside the arm's list."""
         return self._of_arm(arm, pa.int32())
 
     def _of_arm(self, arm: str, kind: pa.DataType) -> pa.Array:
@@ -78,7 +78,7 @@ class JoinedHits(Hits):
         return self._in_order([_known(part, arm, kind) for part in self._parts])
 
     def only(self, asked: npt.NDArray[np.bool_]) -> Hits:
-        """Give the reply to some of the queries; the others have no hits in it."""
+        """Return the reply to some of the queries; the others have no hits in it."""
         hits = JoinedHits([part.only(asked) for part in self._parts], self._part_of)
         hits._held, hits._query_keys = self._held, hits._parts[0]._query_keys
         return hits
@@ -106,7 +106,7 @@ class JoinedHits(Hits):
         return pa.concat_arrays(columns).take(pa.array(self._order()))
 
     def _order(self) -> npt.NDArray[np.int64]:
-        """Give the places of the parts' hits, one part behind the other, by query."""
+        """Return the places of the parts' hits, one part behind the other, by query."""
         queries = [
             np.repeat(np.arange(len(self)), np.diff(part._arrays["offsets"]))
             for part in self._parts

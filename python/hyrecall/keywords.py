@@ -116,7 +116,7 @@ def check_methods(target: C_) -> C_:
 
 
 def same_arguments(source: Callable[P_, Any]) -> Callable[[Callable[..., T_]], Callable[P_, T_]]:
-    """Give a function with ``**options`` the parameters of the one that it hands them to."""
+    """Return a function with ``**options`` the parameters of the one that it hands them to."""
 
     def give(function: Callable[..., T_]) -> Callable[P_, T_]:
         own = inspect.signature(function)

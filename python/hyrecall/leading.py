@@ -27,14 +27,14 @@ def lead(pool: Pool) -> Pool:
 
 
 def others(pool: Pool) -> npt.NDArray[np.int64]:
-    """Give 0 for each entry that leads, and 1 for any other: what to order by first."""
+    """Return 0 for each entry that leads, and 1 for any other: what to order by first."""
     if "exact" not in pool.arrays:
         return np.zeros(len(pool), np.int64)
     return 1 - pool.arrays["exact"].astype(np.int64)
 
 
 def scaled_relevance(how: str, score: float, high: float, low: float) -> float:
-    """Give what a score counts in MMR, beside the list's highest and lowest."""
+    """Return what a score counts in MMR, beside the list's highest and lowest."""
     if how == "max":
         return score / high if high > 0 else 0.0
     return score if how == "raw" else _core.arithmetic.minmax_scale(score, low, high)
@@ -112,7 +112,7 @@ class _Choice:
     def run(
         self, n_wanted: int, tokens: npt.NDArray[np.int64], tokens_fit: int | None
     ) -> tuple[Any, ...]:
-        """Give the chosen entries, and value, relevance, similarity and nearest of each."""
+        """Return the chosen entries, and value, relevance, similarity and nearest of each."""
         leads = self._pool.arrays["exact"][self._begin : self._end]
         waiting = list(range(self._end - self._begin))
         values = []
@@ -140,7 +140,7 @@ class _Choice:
         )
 
     def _value(self, at: int) -> float:
-        """Give an entry's value beside those that were chosen so far."""
+        """Return an entry's value beside those that were chosen so far."""
         for chosen in self._chosen[self._compared[at] :]:
             cosine = self._cosine(chosen, at)
             if cosine > self._nearest[at][0]:

@@ -175,7 +175,7 @@ class Manifest:
         return sum(file.size for file in self.files.values())
 
     def to_bytes(self) -> bytes:
-        """Give the text form: one line of JSON, one line with its checksum."""
+        """Return the text form: one line of JSON, one line with its checksum."""
         text = json.dumps({"format": FORMAT, **asdict(self)}, separators=(",", ":")) + "\n"
         return f"{text}xxh3_64 {xxhash.xxh3_64_hexdigest(text.encode())}\n".encode()
 

@@ -73,7 +73,7 @@ def source_dtype(dtype: np.dtype[Any]) -> SourceDtype | None:
 
 
 def native(array: Array) -> Array:
-    """Give the array C-contiguous, aligned and in native byte order: itself where it is so already.
+    """Return the array C-contiguous, aligned and in native byte order; copies only if it is not.
 
     An ml_dtypes array of bfloat16 comes back as its bit patterns.
     """
@@ -122,7 +122,7 @@ def describe_row(row_name: str, row: int) -> str:
 
 
 def for_rows(row_name: str, remedy: str) -> str:
-    """Give the remedy for a table's rows; none for queries, which nobody mends by the column."""
+    """Return the remedy for a table's rows; none for queries, which nobody mends by the column."""
     return "" if row_name == "query" else remedy
 
 

@@ -82,7 +82,7 @@ def check_outside(argument: str, path: Path, folder: Path) -> None:
 
 
 def moved(source: Path, target: Path) -> None:
-    """Give a whole file, already on the disk, another name in the same file system.
+    """Return a whole file, already on the disk, another name in the same file system.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def _followed(argument: str, path: Path) -> Path:
 
 
 def _identity(path: Path) -> tuple[int, int] | Path:
-    """Give what tells a file from every other; of one that is not there its name."""
+    """Return what tells a file from every other; of one that is not there its name."""
     try:
         found = path.stat()
     except OSError:

@@ -140,7 +140,7 @@ class Shaper:
         return pool, note
 
     def column(self, pool: Pool, name: str) -> pa.Array:
-        """Give a row column of every entry."""
+        """Return a row column of every entry."""
         return gather_column(self._state.segments, pool.arrays["segment"], pool.arrays["row"], name)
 
     def _break_ties(self, pool: Pool) -> Pool:
@@ -168,7 +168,7 @@ class Shaper:
     def _by_value(
         self, pool: Pool, column: str, pairs: Sequence[tuple[object, float]], default: float
     ) -> Floats:
-        """Give each entry the number that belongs to its value in a column."""
+        """Replace each entry by the number of its value in a column."""
         return by_value(self.column(pool, column), pairs, default, column)
 
     def _provenance(self, stage: Provenance, pool: Pool) -> Pool:

@@ -51,7 +51,7 @@ def _check_kinds(facts: IndexFacts, stage: Stage) -> None:
 
 
 def vector_arm(facts: IndexFacts, stage: Rerank | Dedup | MMR) -> str:
-    """Give the vector arm that a stage reads."""
+    """Return the vector arm that a stage reads."""
     arms = list(facts.vector_arms)
     argument = f"{type(stage).__name__}.vector"
     if stage.vector is None and len(arms) != 1:

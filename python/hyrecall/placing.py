@@ -18,7 +18,7 @@ about as long as the way to the device and back."""
 
 
 def settle_on(device: str, state: State) -> tuple[str, State]:
-    """Give the device an index runs on, and its first state there; only "auto" may choose.
+    """Return the device an index runs on, and its first state there; only "auto" may choose.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def settle_on(device: str, state: State) -> tuple[str, State]:
 
 
 def place(device: str, state: State, previous: State | None) -> State:
-    """Give the state with its vectors on the device; what the previous one has there is shared.
+    """Return the state with its vectors on the device; what the previous one has there is shared.
 
     An index without vectors has nothing to place. The state given stays as it was.
     """
@@ -59,7 +59,7 @@ def place(device: str, state: State, previous: State | None) -> State:
 def _take_guests(
     state: State, folder: str, ordinal: int
 ) -> list[tuple[int, int, _core.Guest, Rows]]:
-    """Give the columns whose rows lie on the device already, as their callers gave them."""
+    """Return the columns whose rows lie on the device already, as their callers gave them."""
     found = []
     for number, segment in enumerate(state.segments):
         for at, (arm, column) in enumerate(segment.dense.items()):
@@ -71,7 +71,7 @@ def _take_guests(
 
 
 def _without_guests(state: State) -> State:
-    """Give the state without the callers' tensors: nobody needs them any more."""
+    """Return the state without the callers' tensors: nobody needs them any more."""
     if not any(segment.guests for segment in state.segments):
         return state
     segments = tuple(replace(one, guests={}) if one.guests else one for one in state.segments)

@@ -201,7 +201,7 @@ class Plan(NamedTuple):
         return np.asarray(table == names.index(self.arms[at].removesuffix(f".{self.bases[at]}")))
 
     def phase_of(self, query: int) -> Phase | None:
-        """Give the weights of a query's signals; None where no stage weighs them."""
+        """Return the weights of a query's signals; None where no stage weighs them."""
         stage = next((one for one in self.stages if isinstance(one, SessionSignals)), None)
         return None if stage is None else phase_of(stage, self.sessions[query])
 

@@ -32,7 +32,7 @@ class Pool:
     arrays: dict[str, Array]
 
     def __len__(self) -> int:
-        """Give the number of entries."""
+        """Return the number of entries."""
         return len(self.arrays["row"])
 
     @property
@@ -42,7 +42,7 @@ class Pool:
 
     @property
     def native(self) -> _core.shaping.Pools:
-        """Give the pool as native stages take it."""
+        """Return the pool as native stages take it."""
         a = self.arrays
         return _core.shaping.Pools(self.offsets, a["score"], a["segment"], a["row"])
 
@@ -65,18 +65,18 @@ class Pool:
         return np.arange(len(self)) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
 
     def with_arrays(self, **arrays: Array) -> Pool:
-        """Give the pool with arrays added or replaced."""
+        """Return the pool with arrays added or replaced."""
         return Pool(self.offsets, {**self.arrays, **arrays})
 
     def take(self, selected: tuple[Array, Array]) -> Pool:
-        """Give the entries named by (offsets, entries), in that order."""
+        """Return the entries named by (offsets, entries), in that order."""
         offsets, entries = selected
         return Pool(
             offsets, {name: array.take(entries, axis=0) for name, array in self.arrays.items()}
         )
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> Pool:
-        """Give the entries of the mask, in their order."""
+        """Return the entries of the mask, in their order."""
         kept = np.concatenate([[0], np.cumsum(mask)])
         return self.take((kept[self.offsets], np.flatnonzero(mask)))
 
@@ -96,7 +96,7 @@ NO_VALUE = (pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError)
 def by_value(
     values: pa.Array, pairs: Sequence[tuple[object, float]], default: float, column: str
 ) -> Floats:
-    """Give each value of a column the number that belongs to it, compared as the column's type."""
+    """Number the distinct values of a column, compared as the column's type."""
     out = np.full(len(values), default)
     for value, number in pairs:
         try:

@@ -31,7 +31,7 @@ class Progress:
         self._finished = 0
 
     def of_arm(self) -> Callable[[int], object] | None:
-        """Give what takes the number of rows that the arm at work has done; None: nobody asks."""
+        """Return what takes the number of rows that the arm at work has done; None: nobody asks."""
         tell = self._tell
         if tell is None:
             return None

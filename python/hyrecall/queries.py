@@ -203,7 +203,7 @@ def lower(query: object, argument: str, depth: int = 0) -> AnyType:
 
 
 def words_of(query: object) -> str | None:
-    """Give a query's words, for what reads plain text; None: it has none.
+    """Return a query's words, for what reads plain text; None: it has none.
 
     Examples
     --------

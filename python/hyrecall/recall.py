@@ -126,7 +126,7 @@ def run_recall(
 
 
 def _texts(facts: IndexFacts, plan: Plan, text: object) -> list[str | None]:
-    """Give the queries' own words, for rerankers; None where there are none to hand over."""
+    """Return the queries' own words, for rerankers; None where there are none to hand over."""
     if isinstance(text, Mapping):
         text = next((text[arm] for arm in facts.text_arms if arm in text), None)
     given = [None] * plan.n_queries if text is None else as_list(text)

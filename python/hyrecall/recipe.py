@@ -221,7 +221,7 @@ class Recipe:
         return replace(self, **changes)
 
     def without_graphs(self) -> Recipe:
-        """Give the recipe for where there is no graph: what names one is left out."""
+        """Return the recipe for where there is no graph: what names one is left out."""
         more, on_no_match = (
             tuple(
                 kept
@@ -240,7 +240,7 @@ class Recipe:
     # ---- as JSON ----
 
     def to_json(self) -> str:
-        """Give the recipe as JSON: one object, each part with its kind."""
+        """Return the recipe as JSON: one object, each part with its kind."""
         return json.dumps(_to_data(self), ensure_ascii=False, indent=2)
 
     @classmethod
@@ -325,7 +325,7 @@ def _parts() -> dict[str, type[Any]]:
 
 
 def _settings(part: Any) -> dict[str, Any]:
-    """Give the settings of a part that are not its defaults."""
+    """Return the settings of a part that are not its defaults."""
     out = {}
     for one in fields(part):
         value = getattr(part, one.name)

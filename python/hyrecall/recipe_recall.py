@@ -80,7 +80,7 @@ def recall_by_recipe(
 
 
 def _by_recipe(recipe: object) -> list[tuple[Recipe, npt.NDArray[np.bool_] | None]]:
-    """Give each distinct recipe with its queries; None: all of them."""
+    """Return each distinct recipe with its queries; None: all of them."""
     if isinstance(recipe, Recipe):
         return [(recipe, None)]
     if not isinstance(recipe, list):
@@ -112,7 +112,7 @@ class _Shares:
         self._has_signals = any(_weighs_sessions(one) for one in recipes)
 
     def of(self, recipe: Recipe) -> Options:
-        """Give the call as one recipe sees it."""
+        """Return the call as one recipe sees it."""
         session, candidates = self._options.session, self._options.candidates
         if self._has_signals and not _weighs_sessions(recipe):
             session = None

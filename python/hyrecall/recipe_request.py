@@ -44,7 +44,7 @@ def recipe_options(
     options: Options,
     asked: npt.NDArray[np.bool_] | None = None,
 ) -> Options:
-    """Give the options that carry out a recipe; what the call says beside it stays.
+    """Return the options that carry out a recipe; what the call says beside it stays.
 
     Only the queries of ``asked`` are answered; None: all.
 
@@ -114,7 +114,7 @@ def recipe_options(
 
 
 def _tables(facts: IndexFacts, recipe: Recipe) -> Tables | None:
-    """Give the recipe's tables where the index tells them apart."""
+    """Return the recipe's tables where the index tells them apart."""
     tables = recipe.tables
     return tables if tables and tables.column in facts.schema.cell_columns else None
 
@@ -140,7 +140,7 @@ def _exact(
     weighed: Mapping[str, Lexical | Dense],
     asked: npt.NDArray[np.bool_] | None,
 ) -> tuple[ExactTexts | None, tuple[str, ...]]:
-    """Give what rows that come first must hold whole, and what the trace should say of it.
+    """Return what rows that come first must hold whole, and what the trace should say of it.
 
     None: the recipe puts none first.
     """
@@ -158,7 +158,7 @@ def _exact(
 
 
 def _as_lists(text: object) -> object:
-    """Give texts of any library as lists, arm by arm; what is no list is left to the plan."""
+    """Return texts of any library as lists, arm by arm; what is no list is left to the plan."""
     if isinstance(text, Mapping):
         return {arm: _as_lists(queries) for arm, queries in text.items()}
     given = listed(text)
@@ -211,7 +211,7 @@ def _check_analyzer(facts: IndexFacts, recipe: Recipe, lexical: Mapping[str, Lex
 def _arms(
     facts: IndexFacts, recipe: Recipe, kind: type[Any], known: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Give each arm of the index that the recipe runs, with its part."""
+    """Return each arm of the index that the recipe runs, with its part."""
     out: dict[str, Any] = {}
     for part in recipe.arms:
         if not isinstance(part, kind):
@@ -247,7 +247,7 @@ def _texts(
 
 
 def _fusion(recipe: Recipe, chosen: Mapping[str, Lexical | Dense]) -> Fusion | None:
-    """Give the fusion with the arms' own weights and scales."""
+    """Return the fusion with the arms' own weights and scales."""
     fusion = recipe.fusion
     given = {arm: part.weight for arm, part in chosen.items()}
     is_alone = len(chosen) + len(recipe.more) < 2 and not recipe.fuse_one_arm
@@ -271,14 +271,14 @@ def _fusion(recipe: Recipe, chosen: Mapping[str, Lexical | Dense]) -> Fusion | N
 
 
 def _weight(fusion: Fusion | None, arm: str, part: Lexical | Dense) -> float:
-    """Give an arm's weight; at 0 it does not run, and has neither floor nor constants."""
+    """Return an arm's weight; at 0 it does not run, and has neither floor nor constants."""
     if isinstance(fusion, RRF) and fusion.alpha is not None:
         return fusion.shares[isinstance(part, Dense)]
     return 1.0 if fusion is None else dict(fusion.weights or ()).get(arm, 1.0)
 
 
 def _blank(recipe: Recipe, text: object, asked: npt.NDArray[np.bool_] | None) -> tuple[int, ...]:
-    """Give the queries of blank text in every arm; a recipe may refuse them."""
+    """Return the queries of blank text in every arm; a recipe may refuse them."""
     lists = list(text.values()) if isinstance(text, Mapping) else [text]
     given = [one for one in lists if isinstance(one, Sequence) and not isinstance(one, str)]
     if not given or len({len(one) for one in given}) > 1:

@@ -50,7 +50,7 @@ def _count(argument: str, value: object, low: int) -> int:
 
 
 def _depth(depth: int, limit: int, offset: int, *, is_free: bool) -> int:
-    """Give how many documents an arm hands on; where it is free, as many as are asked for."""
+    """Return how many documents an arm hands on; where it is free, as many as are asked for."""
     if is_free:
         return max(depth, offset + limit)
     if offset + limit > depth:
@@ -188,7 +188,7 @@ def _by_table(
     weights: tuple[float, ...],
     tables: Tables | None,
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[float, ...]]:
-    """Give each arm of the index once for each table, as "table.arm", and the others once.
+    """Return each arm of the index once for each table, as "table.arm", and the others once.
 
     Returns
     -------
@@ -321,7 +321,7 @@ def _query_count(
 def _read_bm25(
     facts: IndexFacts, options: Options, texts: Sequence[str], *, joins_by_default: bool
 ) -> dict[str, BM25]:
-    """Give each arm the BM25 of the call, else of the index, else of the default fusion."""
+    """Choose each arm's BM25: that of the call, else of the index, else of the default fusion."""
     of_arms = facts.joined_bm25 if joins_by_default else facts.bm25
     chosen = {arm: of_arms[arm] for arm in texts}
     bm25 = options.bm25
@@ -341,7 +341,7 @@ def _read_bm25(
 def _choose_arms(
     facts: IndexFacts, fusion: object, arms: tuple[str, ...], extra: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[float, ...], Fusion | None, tuple[str, ...]]:
-    """Give the arms that run, their weights, what joins them, and what the trace should say."""
+    """Return the arms that run, their weights, what joins them, and what the trace should say."""
     if fusion is None:
         return arms, (1.0,) * len(arms), DEFAULT_FUSION if len(arms) > 1 else None, ()
     if not isinstance(fusion, RRF | WeightedSum | Max | DBSF):

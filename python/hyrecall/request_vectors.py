@@ -29,7 +29,7 @@ def check_arms(argument: str, given: Mapping[str, object], arms: Sequence[str]) 
 
 
 def name_vectors(facts: IndexFacts, vectors: object) -> dict[str, tuple[Any, str]]:
-    """Give (value, what to call it in messages) of each arm."""
+    """Return (value, what to call it in messages) of each arm."""
     if vectors is None:
         return {}
     names = facts.vector_arms

@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 def rerank_scores(
     stage: RerankBy, queries: Sequence[str | None], texts: Sequence[list[str | None]]
 ) -> tuple[list[Floats], str | None]:
-    """Give each query's scores, NaN where there are none, and what went wrong."""
+    """Return each query's scores, NaN where there are none, and what went wrong."""
     found = [np.full(len(one), np.nan) for one in texts]
     deadline = time.monotonic() + read_duration("timeout", stage.timeout)
     faults: dict[str, int] = {}
@@ -55,7 +55,7 @@ def rerank_scores(
 
 
 def _call(given: tuple[RerankBy, str, list[str]], _: float) -> Floats | str:
-    """Give the scores, or the name of what was raised."""
+    """Return the scores, or the name of what was raised."""
     try:
         return _scores(*given)
     except BaseException as fault:  # SystemExit too: it must not end the caller

@@ -30,7 +30,7 @@ class Lines:
         self._lay_out = lay_out
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        """Give the lines as texts."""
+        """Return the lines as texts."""
         for line in self._lay_out(options.max_width):
             yield styled(line)
 

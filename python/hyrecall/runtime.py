@@ -82,7 +82,7 @@ class CudaReport:
 
 
 def cuda_library_folder() -> str:
-    """Give the folder where ``libhyrecall_cuda.so`` lies if this build has it.
+    """Return the folder where ``libhyrecall_cuda.so`` lies if this build has it.
 
     ``HYRECALL_CUDA_LIBRARY`` names another.
     """
@@ -134,7 +134,7 @@ def devices() -> tuple[DeviceInfo, ...]:
 
 
 def choose_threads(threads: int | None) -> int:
-    """Give the thread count: as asked, or what the CPU affinity and the cgroup's quota allow."""
+    """Return the thread count: as asked, or what the CPU affinity and the cgroup's quota allow."""
     if threads is None:
         return max(1, min(len(os.sched_getaffinity(0)), _cgroup_cpus()))
     count = whole(threads)
@@ -152,7 +152,7 @@ def _cgroup_cpus() -> int:
 
 
 def ordinal_of(device: str) -> int:
-    """Give the N of "cuda:N"."""
+    """Return the N of "cuda:N"."""
     return int(device.partition(":")[2])
 
 

@@ -225,7 +225,7 @@ class Schema:
         return _unique(named)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain data for JSON; analyzers and BM25 options are the caller's to add."""
+        """Return plain data for JSON; analyzers and BM25 options are the caller's to add."""
         return {
             "key": self.key,
             "cell": None if self.cell is None else list(self.cell),
@@ -320,7 +320,7 @@ def _names(argument: str, value: object) -> tuple[str, ...]:
 
 
 def _arms(argument: str, value: Any, kind: type[Any]) -> Iterable[tuple[str, Any]]:
-    """Give (name, options) of each arm: of a mapping, of one arm, or of a sequence of arms."""
+    """Return (name, options) of each arm: of a mapping, of one arm, or of a sequence of arms."""
     if value is None:
         return
     if isinstance(value, Mapping):

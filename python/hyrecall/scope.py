@@ -94,7 +94,7 @@ class Scope:
 
     @staticmethod
     def matching(**parts: object) -> ScopePattern:
-        """Give the cells whose every named part has this value, or any for :data:`ANY`.
+        """Return the cells whose every named part has this value, or any for :data:`ANY`.
 
         Every cell column must be named. The pattern is resolved on the snapshot that the call
         reads, so it never sees cells that came later.
@@ -260,7 +260,7 @@ class _CellReader:
 
 
 def scope_of(scope: object, begin: int, end: int) -> object:
-    """Give the scopes of the queries [begin, end) of a batch: a list has one for each."""
+    """Return the scopes of the queries [begin, end) of a batch: a list has one for each."""
     return scope[begin:end] if isinstance(scope, list) else scope
 
 

@@ -85,7 +85,7 @@ class BM25:
         return f"{shown})" if self.delta is None else f"{shown}, delta={self.delta!r})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the constants that the variant has, as plain data: ``BM25(**data)`` is the same."""
+        """Return the variant's constants as plain data: ``BM25(**data)`` is the same."""
         made = {"variant": self.variant, "k1": self.k1, "b": self.b}
         return made if self.delta is None else made | {"delta": self.delta}
 
@@ -122,7 +122,7 @@ class Above:
 
 
 def read_floor(argument: str, floor: object) -> tuple[float, bool] | None:
-    """Give (value, strict) of a floor: a number is inclusive, :class:`Above` is strict."""
+    """Return (value, strict) of a floor: a number is inclusive, :class:`Above` is strict."""
     if floor is None:
         return None
     if isinstance(floor, Above):

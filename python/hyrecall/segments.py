@@ -84,7 +84,7 @@ class Segment:
             self.late[arm]()
 
     def column(self, name: str) -> pa.Array:
-        """Give a row column as one array."""
+        """Return a row column as one array."""
         return self._arrays[name]
 
     @cached_property
@@ -92,7 +92,7 @@ class Segment:
         return {name: one_array(self.rows.column(name)) for name in self.rows.column_names}
 
     def plain(self, name: str) -> _core.rows.Column | None:
-        """Give a row column as the engine gathers it; None: it has a type that Arrow gathers."""
+        """Return a row column as the engine gathers it; None: it has a type that Arrow gathers."""
         if name not in self._plain:
             column = self._arrays[name]
             is_plain = any(test(column.type) for test in _PLAIN)
@@ -125,12 +125,12 @@ class State:
 
 
 def chunks_of(column: pa.ChunkedArray | pa.Array) -> list[pa.Array]:
-    """Give the chunks of a column; an array is one."""
+    """Return the chunks of a column; an array is one."""
     return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
 
 
 def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """Give a column as one array, copying only if it came in pieces."""
+    """Return a column as one array, copying only if it came in pieces."""
     if isinstance(column, pa.Array):
         return column
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
@@ -271,7 +271,7 @@ def document_numbers(
 
 
 def seqs_of(segments: Sequence[Segment], source: Rows, row: Rows) -> npt.NDArray[np.int64]:
-    """Give the insertion numbers of the rows (source[i], row[i])."""
+    """Return the insertion numbers of the rows (source[i], row[i])."""
     if len(segments) == 1:
         return np.asarray(segments[0].core.seqs[row], np.int64)
     out = np.empty(len(row), np.int64)
@@ -282,7 +282,7 @@ def seqs_of(segments: Sequence[Segment], source: Rows, row: Rows) -> npt.NDArray
 
 
 def gather(segments: Sequence[Segment], source: Rows, row: Rows, names: Sequence[str]) -> pa.Table:
-    """Give columns of the rows (source[i], row[i]), in that order, one chunk each."""
+    """Return columns of the rows (source[i], row[i]), in that order, one chunk each."""
     tables = [segment.rows.select(list(names)) for segment in segments]
     used = [int(s) for s in np.unique(source)]
     if len(used) <= 1:
@@ -306,12 +306,12 @@ def gather(segments: Sequence[Segment], source: Rows, row: Rows, names: Sequence
 
 
 def renamed(segment: Segment, name: str) -> Segment:
-    """Give the segment under the name it was saved by."""
+    """Return the segment under the name it was saved by."""
     return replace(segment, name=name)
 
 
 def describe(facts: IndexFacts, state: State, device: str) -> dict[str, Any]:
-    """Give sizes and settings: nothing of any document."""
+    """Return sizes and settings: nothing of any document."""
     return {
         "device": device,
         "threads": facts.threads,

@@ -68,7 +68,7 @@ class Session:
         object.__setattr__(self, "n_recalls", count)
 
     def after(self, keys: Iterable[Any], *, now: datetime) -> Session:
-        """Give the session after one more recall that returned these documents.
+        """Return the session after one more recall that returned these documents.
 
         The newest 512 documents of the last 24 hours are kept; equal times by key.
 

@@ -51,7 +51,7 @@ def read_sessions(
 
 
 def phase_of(stage: SessionSignals, session: Session | None) -> Phase:
-    """Give the weights of a query: general alone where there is nothing to go by."""
+    """Return the weights of a query: general alone where there is nothing to go by."""
     phase = stage.phase_of(0 if session is None else session.n_recalls)
     if session is None or not session.accessed:
         return replace(phase, general=1.0, topical=0.0, session=0.0)
@@ -68,7 +68,7 @@ def session_signals(
     reach: Callable[[object], Reach],
     now: datetime,
 ) -> tuple[Floats, Floats]:
-    """Give (topical, session) of documents, per query back to back.
+    """Return (topical, session) of documents, per query back to back.
 
     Parameters
     ----------

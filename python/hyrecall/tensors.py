@@ -153,7 +153,7 @@ def host_array(value: object, *, argument: str, bits: bool = False) -> tuple[Arr
 
 
 def plain_tensor(value: Any) -> Any:
-    """Give a torch tensor without what DLPack cannot carry; another value as it is."""
+    """Return a torch tensor without what DLPack cannot carry; another value as it is."""
     torch = sys.modules.get("torch")
     return value.detach().resolve_neg() if torch is not None and torch.is_tensor(value) else value
 

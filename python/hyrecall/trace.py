@@ -30,7 +30,7 @@ class StageTrace:
     notes: tuple[str, ...]
 
     def plus(self, n_in: int, n_out: int, milliseconds: float, note: str | None) -> StageTrace:
-        """Give the sum of this and one more piece of the batch."""
+        """Return the sum of this and one more piece of the batch."""
         return StageTrace(
             self.stage,
             self.n_in + n_in,

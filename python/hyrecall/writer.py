@@ -43,7 +43,7 @@ T_ = TypeVar("T_")
 
 
 def tier(n_rows: int) -> int:
-    """Give the tier of a segment: 0 crumb, 1 collecting, 2 from 4,096 rows, 3 from 32,768, ..."""
+    """Return the tier of a segment: 0 crumb, 1 collecting, 2 from 4,096 rows, 3 from 32,768, ..."""
     if n_rows < CRUMB_ROWS:
         return 0
     number, bound = 1, SEALED_ROWS
@@ -115,7 +115,7 @@ def build(
 
 
 def _of_arms(option: str, kind: type[T_], schema: Schema, default: T_ | None) -> dict[str, T_]:
-    """Give each text arm its own option or the default; an unused default is refused."""
+    """Return each text arm's own option or the default; an unused default is refused."""
     own = {arm: getattr(text, option) for arm, text in schema.text_arms.items()}
     if default is not None and None not in own.values():
         wish = f"None (there is no text arm without {option}= of its own)"
@@ -222,7 +222,7 @@ def compact(facts: IndexFacts, state: State) -> State:
 
 
 def _without(state: State, segments: npt.NDArray[Any], rows: npt.NDArray[np.uint32]) -> list[Pair]:
-    """Give the state's segments after the death of the named rows."""
+    """Return the state's segments after the death of the named rows."""
     pairs = list(zip(state.segments, state.views, strict=True))
     for number in np.unique(segments) if len(segments) else ():
         segment, view = pairs[number]

@@ -32,7 +32,7 @@ DIM = 8
 
 
 def documents(n_rows: int, seed: int = 7) -> pa.Table:
-    """Give rows with texts of few words, so that ties and shared words are common."""
+    """Return rows with texts of few words, so that ties and shared words are common."""
     rng = np.random.default_rng(seed)
     picks = rng.integers(0, len(WORDS), (n_rows, 6))
     vectors = rng.standard_normal((n_rows, DIM), dtype=np.float32)

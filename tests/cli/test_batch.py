@@ -40,7 +40,7 @@ ALL = ["--query-text", "words", "--query-vector", "vec", "--query-key", "qid"]
 
 
 def in_one_go(folder, queries, scope, **options):
-    """Give what the command should: hits.to_arrow() with the query's key."""
+    """Return what the command should: hits.to_arrow() with the query's key."""
     index = hr.Index.open(folder)
     hits = index.recall(
         text=queries.column("words"), vectors=queries.column("vec"), scope=scope, **options

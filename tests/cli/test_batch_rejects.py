@@ -20,7 +20,7 @@ ASKED = (
 
 
 def rows(n_queries=N_QUERIES):
-    """Give good queries as plain data."""
+    """Return good queries as plain data."""
     vectors = np.random.default_rng(2).standard_normal((n_queries, 8), dtype=np.float32)
     return [
         {"qid": f"q{at}", "words": "amber delta", "vec": vectors[at].tolist(), "who": "acme"}

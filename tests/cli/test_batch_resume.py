@@ -29,7 +29,7 @@ ALL = (
 
 
 def rows_of(path):
-    """Give the rows of an output of any format."""
+    """Return the rows of an output of any format."""
     if path.suffix == ".parquet":
         return pq.read_table(path).to_pylist()
     lines = path.read_text().splitlines()

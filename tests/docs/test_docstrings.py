@@ -12,7 +12,7 @@ class Planted:
     """Say less, more or something else than is so."""
 
     def whole(self, n: int, *rest: str, **options: str) -> int:
-        """Give a number.
+        """Return a number.
 
         Parameters
         ----------
@@ -32,11 +32,11 @@ class Planted:
         raise ValueError(n)
 
     def twin(self, n: int) -> int:
-        """Give a number, as :meth:`whole`."""
+        """Return a number, as :meth:`whole`."""
         return self.whole(n)
 
     def lacking(self, n: int) -> int:
-        """Give a number."""
+        """Return a number."""
         return n
 
     def inventing(self, n: int) -> None:
@@ -67,7 +67,7 @@ class Planted:
         """Refer, as :meth:`hyrecall.memory.Gone.search`."""
 
     def wider(self, n: int, m: int) -> int:
-        """Give a number, as :meth:`whole`."""
+        """Return a number, as :meth:`whole`."""
         return n + m
 
 

@@ -24,7 +24,7 @@ NEEDS = {  # packages of the extra [test]
 
 
 def blocks(language: str) -> list[str]:
-    """Give the fenced blocks of a language, in order."""
+    """Return the fenced blocks of a language, in order."""
     found = re.findall(rf"^```{language}\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
     assert found
     return found

@@ -150,7 +150,7 @@ def calls_of(effort: Effort, *, full: int = 1000, quick: int = 100) -> int:
 
 
 def within(seconds: float) -> float:
-    """Give the bound of one call: the promise, or what tells that it does not wait for ever."""
+    """Return the bound of one call: the promise, or what tells that it does not wait for ever."""
     return 5.0 if is_busy() else seconds
 
 

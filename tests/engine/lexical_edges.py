@@ -117,7 +117,7 @@ def scattered(texts: Texts) -> np.ndarray:
 
 
 def some_of(texts: Texts, rows: np.ndarray) -> Texts:
-    """Give these rows as if there were no others."""
+    """Return these rows as if there were no others."""
     return Texts(texts.counts[rows], texts.lengths[rows])
 
 
@@ -127,7 +127,7 @@ def rank_some(some: Texts, rows: np.ndarray, query: tuple[int, ...], k: int) -> 
 
 
 def search_some(texts: Texts, rows: np.ndarray) -> Callable[[tuple[int, ...], int], Ranking]:
-    """Give each row a cell, and see those of ``rows``."""
+    """Return each row a cell, and see those of ``rows``."""
     cells = pa.array(np.arange(len(texts.lengths)))
     schema = hr.Schema(key="id", cell=("cell",), text="text", stored=())
     table = texts.table.append_column("cell", cells)

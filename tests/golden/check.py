@@ -75,7 +75,7 @@ FORMULAS: dict[str, Callable[..., float]] = {
 
 
 def same(results: Iterable[float]) -> float:
-    """Give the one value that all results have."""
+    """Return the one value that all results have."""
     (value,) = set(results)
     return value
 

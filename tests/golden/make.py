@@ -170,7 +170,7 @@ def vectors(kind: str, dim: int, rng: np.random.Generator) -> tuple[F32, F32]:
 
 
 def stored(row: F32, dtype: str, kind: str) -> tuple[NDArray[np.generic], F32]:
-    """Give the row as the dtype holds it, and its float32 values."""
+    """Return the row as the dtype holds it, and its float32 values."""
     if dtype == "float32":
         return row, row
     if dtype == "float16":
@@ -217,7 +217,7 @@ def corner_lines() -> Iterator[str]:
 
 
 def table() -> str:
-    """Give the whole table as text."""
+    """Return the whole table as text."""
     out = io.StringIO()
     out.write("op,dtype,inputs,expected\n")
     for lines in (log_lines, bm25_lines, fusion_lines, exact.lines, dot_lines, corner_lines):

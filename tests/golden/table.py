@@ -73,7 +73,7 @@ def scalar_line(op: str, inputs: tuple[float, ...], result: float) -> str:
 
 
 def widen(bits: NDArray[np.uint16], dtype: str) -> NDArray[np.float32]:
-    """Give the float32 values of float16 or bfloat16 patterns; exact."""
+    """Return the float32 values of float16 or bfloat16 patterns; exact."""
     if dtype == "float16":
         return bits.view(np.float16).astype(np.float32)
     return (bits.astype(np.uint32) << 16).view(np.float32)

@@ -18,7 +18,7 @@ LIBRARY = "libhyrecall_cuda.so"
 
 
 def report_or_skip() -> Path:
-    """Give the compiler's report of the sources as they are."""
+    """Return the compiler's report of the sources as they are."""
     if folder := os.environ.get("HYRECALL_CUDA_BUILD"):
         return Path(folder) / REPORT
     found = _newest_report()
@@ -31,7 +31,7 @@ def report_or_skip() -> Path:
 
 
 def library_or_skip() -> Path:
-    """Give libhyrecall_cuda.so as nvcc made it."""
+    """Return libhyrecall_cuda.so as nvcc made it."""
     if folder := os.environ.get("HYRECALL_CUDA_BUILD"):
         return Path(folder) / LIBRARY
     if os.environ.get("HYRECALL_EMULATED") == cuda_library_folder():

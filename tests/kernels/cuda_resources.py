@@ -105,7 +105,7 @@ def _is_of_no_account(line: str) -> bool:
 
 
 def demangle(names: list[str]) -> list[str]:
-    """Give names as the sources have them; needs c++filt or cu++filt."""
+    """Return names as the sources have them; needs c++filt or cu++filt."""
     tool = next(filter(None, map(shutil.which, DEMANGLERS)))
     asked = "\n".join(names)
     done = subprocess.run([tool], input=asked, capture_output=True, text=True, check=True)

@@ -19,7 +19,7 @@ Code = dict[tuple[str, str], Counter[str]]  # (kernel, architecture) -> operatio
 
 
 def tool_folders() -> list[Path]:
-    """Give the folders where CUDA's tools may lie, beside those of PATH."""
+    """Return the folders where CUDA's tools may lie, beside those of PATH."""
     named = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
     packages = Path(sysconfig.get_path("purelib"))
     return [

@@ -51,7 +51,7 @@ def report() -> Report:
 
 
 def kernels_in_sources() -> set[str]:
-    """Give every function that the sources mark __global__."""
+    """Return every function that the sources mark __global__."""
     found = set()
     for path in SOURCES.glob("*.cu*"):
         code = re.sub(r"//.*", "", path.read_text())

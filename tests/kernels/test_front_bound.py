@@ -18,7 +18,7 @@ LONGEST = 2**20  # elements of a row: from there on the bound says nothing
 
 
 def patterns_of(values: Rows, dtype: str) -> tuple[Patterns, Rows]:
-    """Give the rows in 16 bits, cut and not rounded, and what these say."""
+    """Return the rows in 16 bits, cut and not rounded, and what these say."""
     if dtype == "float16":
         halves = values.astype(np.float16)
         return halves.view(np.uint16), halves.astype(np.float32)
@@ -37,7 +37,7 @@ def rows_of(kind: str, dim: int, rng: np.random.Generator) -> Rows:
 
 
 def queries_of(dim: int, rng: np.random.Generator) -> Rows:
-    """Give queries of norm 1 whose elements are powers of two: nothing of them is rounded."""
+    """Return queries of norm 1 whose elements are powers of two: nothing of them is rounded."""
     power = 4 ** int(np.log2(dim) // 2)
     queries = np.zeros((9, dim), np.float32)  # more than the narrowest panel
     queries[:, :power] = power**-0.5

@@ -123,7 +123,7 @@ class FixedClock(datetime):
 
     @classmethod
     def now(cls, tz: Any = None) -> datetime:
-        """Give NOW."""
+        """Return NOW."""
         return NOW
 
 

@@ -243,7 +243,7 @@ INT8_DIM = 133_144  # from there on a sum of products of codes may pass 31 bits
 
 
 def wide(dim: int, dtype: str) -> dict[str, Any]:
-    """Give rows of 1 and -1: their codes are the greatest there are."""
+    """Return rows of 1 and -1: their codes are the greatest there are."""
     vectors = np.ones((4, dim), np.float32)
     vectors[1, ::2] = vectors[2, ::4] = vectors[3, 1::4] = -1
     if dtype == "bfloat16":

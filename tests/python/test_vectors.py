@@ -37,7 +37,7 @@ def take(value: Any, dtype: Any = None, n_rows: int | None = None, **options: An
 
 
 def floats(got: VectorInput) -> np.ndarray[Any, Any]:
-    """Give all rows as float64."""
+    """Return all rows as float64."""
     rows = np.concatenate(got.chunks) if got.chunks else np.empty((0, got.dim), np.uint16)
     return (rows.view(ml_dtypes.bfloat16) if got.dtype == "bfloat16" else rows).astype(np.float64)
 

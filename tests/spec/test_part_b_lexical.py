@@ -193,7 +193,7 @@ class Counting:
         self.texts = 0
 
     def __call__(self, text: str) -> list[str]:
-        """Give the words."""
+        """Return the words."""
         self.texts += 1
         return text.split()
 

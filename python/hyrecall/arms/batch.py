@@ -79,14 +79,14 @@ class Batch:
     depth: int
 
     def attribute(self, argument: str, name: str) -> int:
-        """Give the number of an attribute column."""
+        """Return the number of an attribute column."""
         known = list(self.facts.schema.attributes)
         if name not in known:
             raise error(OptionError, argument, f"an attribute column of {known}", repr(name))
         return known.index(name)
 
     def seqs(self, segment: npt.NDArray[Any], row: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """Give the insertion numbers of rows."""
+        """Return the insertion numbers of rows."""
         return seqs_of(self.state.segments, segment, row)
 
 
@@ -120,7 +120,7 @@ class Candidates:
         )
 
     def evidence_of(self, query: int, segment: int, row: int) -> Any:
-        """Give the evidence of the best entry of a document; None where there is none."""
+        """Return the evidence of the best entry of a document; None where there is none."""
         if self.evidence is None:
             return None
         own = slice(int(self.offsets[query]), int(self.offsets[query + 1]))
@@ -170,7 +170,7 @@ def join_candidates(parts: Sequence[Candidates]) -> Candidates:
 
 
 def no_candidates(n_queries: int) -> Candidates:
-    """Give the candidates of an arm that found nothing."""
+    """Return the candidates of an arm that found nothing."""
     rows = np.zeros(0, np.uint32)
     return Candidates(np.zeros(n_queries + 1, np.int64), rows, rows, np.zeros(0, np.float32))
 

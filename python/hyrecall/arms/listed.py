@@ -174,7 +174,7 @@ class Newest:
 def newest_rows(
     facts: IndexFacts, state: State, request: _core.Request, column: str, n: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
-    """Give each query's n newest documents: offsets, segment, row.
+    """Return each query's n newest documents: offsets, segment, row.
 
     What fills a reply that found too little: documents without a value come last, by seq, so that
     there are n wherever the query may see n.
@@ -188,7 +188,7 @@ def newest_rows(
 
 
 def ordered_attribute(argument: str, column: str, facts: IndexFacts) -> int:
-    """Give the number of an attribute column of numbers, dates or times."""
+    """Return the number of an attribute column of numbers, dates or times."""
     known = list(facts.schema.attributes)
     if column not in known:
         raise error(OptionError, argument, f"an attribute column of {known}", repr(column))

@@ -186,7 +186,7 @@ class Regex:
     def _search(
         self, batch: Batch, group: int, query: int, matchers: Sequence[Matcher]
     ) -> list[Found]:
-        """Give per pattern (segment, row, place of the column) of a group's best documents."""
+        """Return per pattern (segment, row, place of the column) of a group's best documents."""
         segment, row = batch.audience.rows(group)
         n_columns = len(self.columns)
         places = [np.full(len(row), n_columns) for _ in matchers]
@@ -289,7 +289,7 @@ def pattern_fault(pattern: str) -> str | None:
 
 
 def without_edges(arm: ArmT) -> ArmT | None:
-    """Give an arm without the texts of edges among its columns; None: it searches nothing else.
+    """Return an arm without the texts of edges among its columns; None: it searches nothing else.
 
     Another kind of arm stays as it is.
     """

@@ -189,7 +189,7 @@ def related(
 
 
 def tag_attribute(argument: str, column: str, facts: IndexFacts) -> int:
-    """Give the number of an attribute column of strings or lists of strings."""
+    """Return the number of an attribute column of strings or lists of strings."""
     known = list(facts.schema.attributes)
     if column not in known:
         raise error(OptionError, argument, f"an attribute column of {known}", repr(column))

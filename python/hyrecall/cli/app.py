@@ -76,7 +76,7 @@ def _print_anything() -> None:
 
 
 def _judge(fault: BaseException) -> tuple[int, str]:
-    """Give the exit code and the line of an error; what belongs to typer is raised again."""
+    """Return the exit code and the line of an error; what belongs to typer is raised again."""
     if isinstance(fault, KeyboardInterrupt):
         return INTERRUPTED, "interrupted"
     if isinstance(fault, InternalError):

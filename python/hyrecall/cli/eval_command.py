@@ -269,7 +269,7 @@ def _how(markdown: bool) -> dict[str, Any]:
 
 
 def _embedder(named: str | None) -> Embedder | Off:
-    """Give the embedder of the option, else of the environment or the settings."""
+    """Return the embedder of the option, else of the environment or the settings."""
     if named is None:
         return choose(settings=read_settings())
     if named not in ("static", "off") and not named.startswith(("http://", "https://")):
@@ -281,7 +281,7 @@ def _embedder(named: str | None) -> Embedder | Off:
 def _settings(
     dataset: Dataset, named: Sequence[str], analyzer: Analyzer | None, own: dict[str, Any]
 ) -> list[Setting]:
-    """Give the settings asked for, or all that the set has the columns for."""
+    """Return the settings asked for, or all that the set has the columns for."""
     if not named:
         named = list(BUILT_IN) if dataset.has_vectors else ["bm25"]
     if len(set(named)) < len(named):
@@ -297,7 +297,7 @@ def _settings(
 def _moved(
     study: Study, dataset: Dataset, measure: str, n_rows: int, baseline: Any
 ) -> list[dict[str, Any]]:
-    """Give the queries that moved most, from the baseline or from the first setting."""
+    """Return the queries that moved most, from the baseline or from the first setting."""
     pairs = [(study.scores[0], one) for one in study.scores[1:]]
     if baseline is not None:
         pairs = [(baseline[one.name], one) for one in study.scores]

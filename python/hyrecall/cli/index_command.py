@@ -190,7 +190,7 @@ def _read_schema(
     bm25: list[str] | None,
     **rest: Any,
 ) -> tuple[Schema, dict[str, list[str]]]:
-    """Give the schema, and the columns of each arm to embed."""
+    """Return the schema, and the columns of each arm to embed."""
     texts = _arms("--text", text)
     read = partial(read_analyzer, stopwords=stopwords)
     analyzers = by_arm("--analyzer", analyzer or [], read)

@@ -205,7 +205,7 @@ def reembed(
 
 
 def compact(path: StorePath = None, as_json: AsJson = False) -> None:
-    """Give back the room on the disk that nothing uses any more, as after a large erase."""
+    """Free room on the disk that nothing uses any more, as after a large erase."""
     with opened(path) as memory:
         done = memory.compact()
     if as_json:

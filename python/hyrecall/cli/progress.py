@@ -80,7 +80,7 @@ class Progress:
             say(f"{at:,}{of} queries, {rate:,.0f} queries/s, ETA {eta}")
 
     def summary(self) -> str:
-        """Give the whole in a line."""
+        """Return the whole in a line."""
         seconds = max(time.perf_counter() - self._started, 1e-9)
         rate = self._n_queries / seconds
         before = f" after {self._done:,} of an earlier run" if self._done else ""

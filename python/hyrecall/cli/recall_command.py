@@ -235,7 +235,7 @@ def recall(
 def _target(
     first: str, second: str | None, path: Path | None
 ) -> tuple[Path | None, str | None, bool]:
-    """Give the folder, the query, and whether it is a store's."""
+    """Return the folder, the query, and whether it is a store's."""
     if path is not None:
         if second is not None:
             raise typer.BadParameter("expected either DIR or --path")
@@ -257,7 +257,7 @@ def _refuse(ctx: typer.Context, options: set[str], wish: str) -> None:
 
 
 def _query(index: Index, query: str | None, vector: Any, *, embed: bool) -> dict[str, Any]:
-    """Give the text and the vectors of a batch of one."""
+    """Return the text and the vectors of a batch of one."""
     asked: dict[str, Any] = {}
     if query is not None and index.schema.text_arms:
         asked["text"] = [query]

@@ -117,7 +117,7 @@ def shown_texts(schema: Schema) -> tuple[str, ...]:
 def hits_to_dict(
     hits: QueryHits, rows: Sequence[dict[str, Any]], *, explain: bool
 ) -> list[dict[str, Any]]:
-    """Give a query's hits as plain data: the columns of ``to_arrow()`` without ``query``."""
+    """Return a query's hits as plain data: the columns of ``to_arrow()`` without ``query``."""
     made = []
     for hit, row in zip(hits, rows, strict=True):
         one = {name: value for name, value in row.items() if name != "query"}

@@ -46,7 +46,7 @@ class Snippets:
         return Line(after).after(line.after(Line(before)))
 
     def _marks(self, text: str) -> Iterator[tuple[int, int]]:
-        """Give where words stand that the query has, in order."""
+        """Return where words stand that the query has, in order."""
         for begin, end in _runs(text, _is_joined):
             words = list(_runs(text[begin:end], _is_word))
             if len(words) > 1 and self._is_whole(text[begin:end], words):
@@ -105,7 +105,7 @@ def _runs(text: str, belongs: Callable[[str], bool]) -> list[tuple[int, int]]:
 
 
 def _runs_of(held: list[bool]) -> list[tuple[int, int]]:
-    """Give begin and end of each run of True."""
+    """Return begin and end of each run of True."""
     found, begin = [], None
     for at, one in enumerate([*held, False]):
         if one and begin is None:

@@ -44,7 +44,7 @@ class AsyncEmbedder:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def embed(self, texts: Sequence[str]) -> object:
-        """Give what the function gives; it raises what the function raises.
+        """Return what the function gives; it raises what the function raises.
 
         Parameters
         ----------
@@ -58,7 +58,7 @@ class AsyncEmbedder:
         return self._future(texts).result()
 
     def embed_within(self, texts: Sequence[str], seconds: float) -> object:
-        """Give what the function gives, or cancel it when the time is over.
+        """Return what the function gives, or cancel it when the time is over.
 
         Parameters
         ----------

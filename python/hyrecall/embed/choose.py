@@ -163,7 +163,7 @@ def _http(
 
 
 def _first(names: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, str | None]:
-    """Give the first variable that is set, and its value."""
+    """Return the first variable that is set, and its value."""
     for name in names:
         if name in environ:
             return name, environ[name].strip()

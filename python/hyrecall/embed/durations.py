@@ -60,7 +60,7 @@ def duration(text: str) -> float:
 
 
 def timeout_of(text: str | None, default: float = 5.0) -> float:
-    """Give the seconds of a variable; the default where it is not set, no duration or not above 0.
+    """Return the seconds of a variable; the default where it is not set or not a duration above 0.
 
     Examples
     --------

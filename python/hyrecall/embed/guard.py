@@ -173,7 +173,7 @@ class Guard:
         return rows
 
     def for_many(self, *, failures: int = 20) -> Guard:
-        """Give a guard on the same embedder for a long work: apart from this one's rests.
+        """Return a guard on the same embedder for a long work: apart from this one's rests.
 
         It waits while the embedder loads what it needs, and rests after more failures. It is to be
         closed on its own.
@@ -249,7 +249,7 @@ class Guard:
         return self.off is None and self._warmed.is_set()
 
     def state(self) -> dict[str, Any]:
-        """Give what is known, for a report.
+        """Return what is known, for a report.
 
         Returns
         -------

@@ -19,7 +19,7 @@ _MOST_DIMS = 65_536
 
 @check_keywords
 class HashEmbedder:
-    """Give each word a direction drawn from its hash; a text is the sum of its words.
+    """Embed texts without a model: a word has a direction drawn from its hash, a text is their sum.
 
     Texts that share words are near each other, and that is all: it knows no meaning. The same text
     has the same vector on every machine.

@@ -284,7 +284,7 @@ def _read(response: http.client.HTTPResponse, most: int) -> bytes:
 
 
 def _named(fault: OSError | http.client.HTTPException) -> EmbedError | _PassingError:
-    """Give a fault of the connection its name; its own message may hold anything."""
+    """Return a fault of the connection its name; its own message may hold anything."""
     if isinstance(fault, TimeoutError):
         return _late()
     if isinstance(fault, http.client.HTTPException) and not isinstance(

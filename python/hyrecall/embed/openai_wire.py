@@ -107,7 +107,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def request_body(model: str, texts: Sequence[str]) -> bytes:
-    """Give the body for some texts: one goes as a str, several as a list.
+    """Return the body for some texts: one goes as a str, several as a list.
 
     Examples
     --------

@@ -121,7 +121,7 @@ class Pool(Generic[_Given, _Made]):
         raise PoolClosedError if self._closed else LateError
 
     def counts(self) -> dict[str, int]:
-        """Give how many threads there are, and how many are held by calls nobody waits for."""
+        """Return how many threads there are, and how many are held by calls nobody waits for."""
         with self._change:
             return {"workers": self._live, "hung": self._held}
 

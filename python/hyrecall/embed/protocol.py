@@ -52,7 +52,7 @@ class Embedder(Protocol):
         """Length of a vector; None: not known before the first reply."""
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Give a row per text; a zero row says that a text has none.
+        """Return a row per text; a zero row says that a text has none.
 
         Parameters
         ----------
@@ -181,7 +181,7 @@ def check_vectors(reply: object, n_texts: int, dim: int | None) -> npt.NDArray[n
 def norms(
     rows: npt.NDArray[np.float32],
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """Give the norms of rows, and which of these an index takes.
+    """Return the norms of rows, and which of these an index takes.
 
     It would refuse a whole batch, and every recall, for one that is too small or too large.
 

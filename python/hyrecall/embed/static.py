@@ -68,7 +68,7 @@ class StaticEmbedder:
         self._loaded()
 
     def _loaded(self) -> tuple[Any, Any]:
-        """Give the token vectors and the tokenizer."""
+        """Return the token vectors and the tokenizer."""
         with self._lock:
             if self._model is None:
                 from safetensors.numpy import load_file

@@ -185,6 +185,6 @@ class TransformerEmbedder:
 
 
 def _most_tokens(tokenizer: Any, network: Any) -> int:
-    """Give how many tokens a text may have; a tokenizer that knows no limit says 10**30."""
+    """Return how many tokens a text may have; a tokenizer that knows no limit says 10**30."""
     places = getattr(network.config, "max_position_embeddings", None)
     return min(int(tokenizer.model_max_length), int(places or 512))

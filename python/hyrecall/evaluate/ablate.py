@@ -135,7 +135,7 @@ def _fusions(kind: str, fusions: Mapping[str, Any], base: Setting | None) -> tup
 def alpha_grid(
     alphas: Sequence[float] = _TENTHS, *, rank_constant: float = 60, base: Setting | None = None
 ) -> tuple[Setting, ...]:
-    """Give reciprocal rank fusions by the weight of the dense arm, from 0 to 1."""
+    """Return reciprocal rank fusions by the weight of the dense arm, from 0 to 1."""
     fusions = {
         f"alpha={label}": RRF(alpha=alpha, rank_constant=rank_constant)
         for label, alpha in _labels(alphas).items()
@@ -146,7 +146,7 @@ def alpha_grid(
 def rank_constant_grid(
     constants: Sequence[float] = (1, 5, 10, 20, 60, 100), *, base: Setting | None = None
 ) -> tuple[Setting, ...]:
-    """Give reciprocal rank fusions by their rank constant."""
+    """Return reciprocal rank fusions by their rank constant."""
     fusions = {label: RRF(rank_constant=one) for label, one in _labels(constants).items()}
     return _fusions("rrf", {f"rank_constant={label}": one for label, one in fusions.items()}, base)
 
@@ -157,7 +157,7 @@ def weight_grid(
     kind: type[WeightedSum] | type[Max] = WeightedSum,
     base: Setting | None = None,
 ) -> tuple[Setting, ...]:
-    """Give fusions of min-max scores by the weight of the dense arm; the lexical one has the rest.
+    """Return fusions of min-max scores by the dense arm's weight; the lexical arm has the rest.
 
     At 0 and 1 one arm is left out.
     """
@@ -171,5 +171,5 @@ def weight_grid(
 def depth_grid(
     base: Setting, depths: Sequence[int] = (10, 20, 50, 100, 200, 500, 1000)
 ) -> tuple[Setting, ...]:
-    """Give a setting at several depths."""
+    """Return a setting at several depths."""
     return grid(base, depth=_labels(depths))

@@ -116,7 +116,7 @@ def compare(
 def randomisation_p(
     differences: Values, *, n_resamples: int = N_RESAMPLES, seed: int = SEED
 ) -> float:
-    """Give the two-sided p of the paired randomisation test.
+    """Return the two-sided p of the paired randomisation test.
 
     If the two runs were alike, each query's difference could as well have the other sign. p is the
     share of sign flips whose mean difference is at least as far from 0. All flips are tried where
@@ -164,7 +164,7 @@ def _drawn_flips(n: int, n_resamples: int, seed: int) -> Iterator[Values]:
 def bootstrap_interval(
     differences: Values, *, n_resamples: int = N_RESAMPLES, seed: int = SEED
 ) -> tuple[float, float]:
-    """Give the 95 % interval of a mean: percentiles of means over queries drawn with replacement.
+    """Return the 95 % interval of a mean: percentiles of means over queries drawn with replacement.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def bootstrap_interval(
 
 
 def student_p(differences: Values) -> float | None:
-    """Give the two-sided p of the paired t-test; None with fewer than two queries.
+    """Return the two-sided p of the paired t-test; None with fewer than two queries.
 
     Where all queries differ by the same, there is no spread to compare with: p is 1 for no
     difference and 0 for any other.

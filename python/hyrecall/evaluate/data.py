@@ -101,7 +101,7 @@ class Dataset:
         return self.queries.filter(pc.is_in(self.queries["id"], known))
 
     def split(self, part: Part) -> Dataset:
-        """Give one half of the queries: tune on one, report on the other.
+        """Return one half of the queries: tune on one, report on the other.
 
         Parameters
         ----------

@@ -85,7 +85,7 @@ def embed_dataset(
 
 
 def _documents(corpus: pa.Table) -> list[str | None]:
-    """Give what is embedded of each document: what the text arm has of it too."""
+    """Return what is embedded of each document: what the text arm has of it too."""
     names = [name for name in ("title", "text") if name in corpus.column_names]
     columns: Any = (corpus[name].to_pylist() for name in names)
     return [" ".join(part for part in row if part) for row in zip(*columns, strict=True)]
@@ -94,7 +94,7 @@ def _documents(corpus: pa.Table) -> list[str | None]:
 def _rows(
     texts: Sequence[str | None], embedder: Embedder, tell: ProgressFunction | None
 ) -> npt.NDArray[np.float32]:
-    """Give a row per text; zeros where there is none."""
+    """Return a row per text; zeros where there is none."""
     guard = Guard(embedder, workers=1)
     try:
         found: list[tuple[range, npt.NDArray[np.float32]]] = []

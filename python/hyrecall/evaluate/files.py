@@ -120,7 +120,7 @@ def _vectors(values: list[Any], places: list[str]) -> pa.Array:
 
 
 def read_pairs(path: Path, n_fields: int, ids: set[str]) -> Iterator[tuple[str, list[str]]]:
-    """Give the lines of a TSV after its header: the place, for messages, and the fields.
+    """Return the lines of a TSV after its header: the place, for messages, and the fields.
 
     A first line that begins with one of the ids, or ends in a number, is no header.
     """

@@ -32,7 +32,7 @@ _MAX_CUTOFF = 100_000
 
 
 def read_measure(name: str) -> str:
-    """Give a measure its one name: ``recall@5`` is ``R@5``, ``MRR@10`` is ``RR@10``.
+    """Return a measure its one name: ``recall@5`` is ``R@5``, ``MRR@10`` is ``RR@10``.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def read_measure(name: str) -> str:
 
 
 def read_measures(names: Sequence[str]) -> tuple[str, ...]:
-    """Give measures their names, each once, in order."""
+    """Return measures their names, each once, in order."""
     if isinstance(names, str) or not names:
         raise error(OptionError, "measures", "a sequence of names", repr(names))
     return tuple(dict.fromkeys(map(read_measure, names)))
@@ -182,7 +182,7 @@ def _one_per_class(grades: Mapping[str, int], classes: Mapping[str, str] | None)
 def _ranked(
     query: str, documents: Sequence[str], classes: Mapping[str, str] | None
 ) -> dict[str, float]:
-    """Give labels with falling scores: equal ones would be put in the order of their names."""
+    """Return labels with falling scores: equal ones would be put in the order of their names."""
     if len(set(documents)) < len(documents):
         raise error(OptionError, f"run[{query!r}]", "each document once", "one twice")
     labels = dict.fromkeys(_label(document, classes) for document in documents)

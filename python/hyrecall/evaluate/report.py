@@ -139,7 +139,7 @@ def _p(value: float) -> str:
 
 
 def study_to_dict(study: Study) -> dict[str, Any]:
-    """Give a study as plain data: settings with their means, and all comparisons."""
+    """Return a study as plain data: settings with their means, and all comparisons."""
     settings = [
         {**setting.to_dict(), "means": scores.means}
         for setting, scores in zip(study.settings, study.scores, strict=True)
@@ -220,7 +220,7 @@ def tuned_text(tuned: Tuned, *, width: int = 80, markdown: bool = False) -> str:
 
 
 def tuned_to_dict(tuned: Tuned) -> dict[str, Any]:
-    """Give a search as plain data."""
+    """Return a search as plain data."""
     return {
         "measure": tuned.measure,
         "winner": tuned.winner.to_dict(),

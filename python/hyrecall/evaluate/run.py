@@ -68,7 +68,7 @@ class Indexes:
         self._built: dict[tuple[str, tuple[str, ...]], Index] = {}
 
     def get(self, setting: Setting) -> Index:
-        """Give the index that a setting asks; its arms are ``text`` and ``embedding``."""
+        """Return the index that a setting asks; its arms are ``text`` and ``embedding``."""
         which = (setting.analyzer.hash, setting.attributes)
         if which not in self._built:
             title = ("title",) if "title" in self._corpus.column_names else ()

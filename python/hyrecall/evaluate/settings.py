@@ -103,7 +103,7 @@ class Setting:
         return replace(self, name=name, options={**self.options, **options})
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the setting as plain data, for reports."""
+        """Return the setting as plain data, for reports."""
         return {
             "name": self.name,
             "arms": list(self.arms),
@@ -126,7 +126,7 @@ BUILT_IN = {
 
 @check_keywords
 def read_setting(name: str) -> Setting:
-    """Give the setting of a name.
+    """Return the setting of a name.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def read_setting(name: str) -> Setting:
 
 
 def grid(base: Setting, **options: Mapping[str, Any]) -> tuple[Setting, ...]:
-    """Give the base with every combination of some options' values.
+    """Return the base with every combination of some options' values.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def grid(base: Setting, **options: Mapping[str, Any]) -> tuple[Setting, ...]:
 
 @check_keywords
 def without_each(base: Setting, option: str) -> tuple[Setting, ...]:
-    """Give the base, and the base without each entry of an option that is a sequence.
+    """Return the base, and the base without each entry of an option that is a sequence.
 
     This is the ablation of a pipeline: each stage off, the others on.
 
@@ -201,7 +201,7 @@ def without_each(base: Setting, option: str) -> tuple[Setting, ...]:
 
 @check_keywords
 def with_each(base: Setting, option: str) -> tuple[Setting, ...]:
-    """Give the base without the entries of an option, and with each of them alone.
+    """Return the base without the entries of an option, and with each of them alone.
 
     Examples
     --------
@@ -231,7 +231,7 @@ def _less(base: Setting, option: str, at: int) -> Setting:
 
 
 def plain(value: Any) -> Any:
-    """Give options as what JSON has; a dataclass says its kind."""
+    """Return options as what JSON has; a dataclass says its kind."""
     if is_dataclass(value) and not isinstance(value, type):
         return {"kind": type(value).__name__, **plain(asdict(value))}
     if isinstance(value, Mapping):

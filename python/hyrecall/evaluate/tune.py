@@ -115,13 +115,13 @@ def tune(
 
 
 def _constants(base: Setting) -> list[Setting]:
-    """Give the base at every k1 and b."""
+    """Return the base at every k1 and b."""
     name = base.name.partition(" k1=")[0]
     return [base.but(f"{name} k1={k1:g} b={b:g}", bm25=BM25(k1=k1, b=b)) for k1 in K1 for b in B]
 
 
 def _all_fusions(base: Setting) -> list[Setting]:
-    """Give every fusion; the ends of a grid, where one arm is left out, are the single arms."""
+    """Return every fusion; the ends of a grid, where one arm is left out, are the single arms."""
     inner = tuple(step / 10 for step in range(1, 10))
     made: list[Setting] = []
     for constant in RANK_CONSTANTS:

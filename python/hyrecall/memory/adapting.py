@@ -38,7 +38,7 @@ def adapted(
     min_score: float | None = None,
     token_budget: int | None = None,
 ) -> Recipe:
-    """Give a recipe with what one call asks of it, but for alpha.
+    """Return a recipe with what one call asks of it, but for alpha.
 
     Parameters
     ----------
@@ -150,20 +150,20 @@ def hints_arm(recipe: Recipe) -> str | None:
 
 
 def with_hints(recipe: Recipe) -> Recipe:
-    """Give a recipe that has such an arm."""
+    """Return a recipe that has such an arm."""
     if hints_arm(recipe) is not None:
         return recipe
     return recipe.replace(more=(*recipe.more, Listed(HINTS)))
 
 
 def with_stage(recipe: Recipe, stage: Stage) -> Recipe:
-    """Give a recipe with a stage in its place; one of that kind it has is replaced."""
+    """Return a recipe with a stage in its place; one of that kind it has is replaced."""
     others = [one for one in recipe.shaping if not isinstance(one, type(stage))]
     return recipe.replace(shaping=tuple(sorted((*others, stage), key=lambda one: one.phase)))
 
 
 def balanced(recipe: Recipe, given: float | None) -> Recipe:
-    """Give the vectors more the larger alpha is, and the words less; 0.5 is the recipe as it is.
+    """Return the vectors more the larger alpha is, and the words less; 0.5 is the recipe as it is.
 
     A sum has the weights 2 alpha and 2 (1 - alpha), one that balances its arms by itself alpha and
     1 - alpha, a maximum the same cut at 1: whatever alpha is, scores keep their scale. Only where

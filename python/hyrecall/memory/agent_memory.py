@@ -31,7 +31,7 @@ class Runner(Protocol):
     async def __call__(
         self, function: Callable[P_, T_], /, *args: P_.args, **options: P_.kwargs
     ) -> T_:
-        """Give what the function gives."""
+        """Return what the function gives."""
 
 
 @check_keywords
@@ -91,11 +91,11 @@ class AgentMemory:
         return await self._run(self._sync.recall_facts, query, limit=limit, valid_at=valid_at)
 
     async def get(self, id: str, *, visibility: Visibility | None = None) -> Episode | None:  # noqa: A002
-        """Give an episode by its id, as :meth:`hyrecall.memory.AgentMemorySync.get`."""
+        """Return an episode by its id, as :meth:`hyrecall.memory.AgentMemorySync.get`."""
         return await self._run(self._sync.get, id, visibility=visibility)
 
     async def history(self, id: str) -> Versions:  # noqa: A002
-        """Give every version of a memory, as :meth:`hyrecall.memory.AgentMemorySync.history`."""
+        """Return every version of a memory, as :meth:`hyrecall.memory.AgentMemorySync.history`."""
         return await self._run(self._sync.history, id)
 
     async def list(
@@ -109,18 +109,18 @@ class AgentMemory:
         limit: int = 200,
         offset: int = 0,
     ) -> Episodes:
-        """Give episodes, newest first, as :meth:`hyrecall.memory.AgentMemorySync.list`."""
+        """Return episodes, newest first, as :meth:`hyrecall.memory.AgentMemorySync.list`."""
         return await self._run(
             self._sync.list, kind=kind, tags=tags, pinned=pinned, filter=filter,
             metadata=metadata, limit=limit, offset=offset,
         )  # fmt: skip
 
     async def links(self, id: str) -> Edges:  # noqa: A002
-        """Give the edges of a memory, as :meth:`hyrecall.memory.AgentMemorySync.links`."""
+        """Return the edges of a memory, as :meth:`hyrecall.memory.AgentMemorySync.links`."""
         return await self._run(self._sync.links, id)
 
     def browse(self) -> Browse:
-        """Give files to read, without await, as :meth:`hyrecall.memory.AgentMemorySync.browse`."""
+        """Return files without await, as :meth:`hyrecall.memory.AgentMemorySync.browse`."""
         return self._sync.browse()
 
     async def remember(

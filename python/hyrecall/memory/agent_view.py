@@ -104,14 +104,14 @@ class AgentMemorySync:
         return self._reads.facts(query, self._by, limit=limit, valid_at=valid_at)
 
     def get(self, id: str, *, visibility: Visibility | None = None) -> Episode | None:  # noqa: A002
-        """Give an episode by its id, as :meth:`hyrecall.memory.MemorySync.get`.
+        """Return an episode by its id, as :meth:`hyrecall.memory.MemorySync.get`.
 
         The agent's own comes before another's.
         """
         return self._reads.get(id, self._by, visibility)
 
     def history(self, id: str) -> Versions:  # noqa: A002
-        """Give every version of a memory, as :meth:`hyrecall.memory.MemorySync.history`.
+        """Return every version of a memory, as :meth:`hyrecall.memory.MemorySync.history`.
 
         The agent's own comes before another's. Of another's memory it gives what can be recalled
         now, without reasons and successors.
@@ -129,18 +129,18 @@ class AgentMemorySync:
         limit: int = 200,
         offset: int = 0,
     ) -> Episodes:
-        """Give episodes, newest first, as :meth:`hyrecall.memory.MemorySync.list`."""
+        """Return episodes, newest first, as :meth:`hyrecall.memory.MemorySync.list`."""
         return self._reads.newest(
             self._by, kind=kind, tags=tags, pinned=pinned, filter=filter, metadata=metadata,
             limit=limit, offset=offset,
         )  # fmt: skip
 
     def links(self, id: str) -> Edges:  # noqa: A002
-        """Give the edges of a memory, as :meth:`hyrecall.memory.MemorySync.links`."""
+        """Return the edges of a memory, as :meth:`hyrecall.memory.MemorySync.links`."""
         return self._reads.links(id, self._by)
 
     def browse(self) -> Browse:
-        """Give what the agent may see as files to read; its methods are plain functions.
+        """Return what the agent may see as files to read; its methods are plain functions.
 
         Returns
         -------
@@ -248,7 +248,7 @@ class AgentMemorySync:
         return changing.forget(self._store, self._by, key, reason=changing.needed(reason))
 
     def _name(self) -> str:
-        """Give the agent's name; one that has none keeps nothing."""
+        """Return the agent's name; one that has none keeps nothing."""
         return changing.writer(self._by)
 
     def __repr__(self) -> str:

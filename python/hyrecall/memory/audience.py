@@ -185,7 +185,7 @@ def audience(connection: apsw.Connection, asked: AskedBy) -> Audience:
 def _policy(
     connection: apsw.Connection, asked: AskedBy, user: str | None
 ) -> tuple[Policy, str | None, tuple[ReadPolicyFault, ...]]:
-    """Give the policy that is followed and its group; whatever is wrong with what is set closes."""
+    """Return the policy in force and its group; a fault in its settings selects the closed one."""
     entry: ReadPolicy | None = None
     if user is None or not user.strip():
         reason = "a blank agent"
@@ -205,7 +205,7 @@ def _policy(
 def _others(
     connection: apsw.Connection, asked: AskedBy, policy: Policy, group: str | None
 ) -> dict[int, Cell]:
-    """Give the cells of others that a policy admits: global ones only."""
+    """Return the cells of others that a policy admits: global ones only."""
     org, workspace = asked.org, asked.workspace
     if policy == "shared":
         return cells_of(connection, org, workspace, visibility="global")
@@ -216,5 +216,5 @@ def _others(
 
 
 def _known(connection: apsw.Connection, cells: Iterable[Cell]) -> dict[int, Cell]:
-    """Give those of some cells in which something was ever kept, of every table."""
+    """Return those of some cells in which something was ever kept, of every table."""
     return {number: one for cell in cells for number, one in find_cells(connection, cell).items()}

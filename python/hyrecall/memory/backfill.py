@@ -215,7 +215,7 @@ class _Backfill:
         return int(connection.execute(select, self._range(after, last)).get)
 
     def _range(self, after: int, last: int) -> tuple[Any, ...]:
-        """Give the values of ``_WANTED``."""
+        """Return the values of ``_WANTED``."""
         return (self._listed, after, last, self._force, self._model, self._dim)
 
     def _page(self, after: int, last: int) -> _Page:
@@ -235,7 +235,7 @@ class _Backfill:
         return _Page(episodes, damaged, numbers[-1] if numbers else None)
 
     def _embedded(self, page: dict[int, Episode]) -> Iterator[tuple[int, bytes, str]]:
-        """Give what is to be written; all rows at once, and each alone if that fails."""
+        """Return what is to be written; all rows at once, and each alone if that fails."""
         with_text = [(row, episode) for row, episode in page.items() if episode.text.strip()]
         self._n_passed += len(page) - len(with_text)
         answer = self._ask([episode for _, episode in with_text])

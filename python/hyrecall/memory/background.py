@@ -110,7 +110,7 @@ class Background:
                 last_change = self._clock()  # a snapshot that failed is tried as late again
 
     def _patience(self, last_change: float) -> float | None:
-        """Give the seconds until there is something to do unasked."""
+        """Return the seconds until there is something to do unasked."""
         times = [last_change + self._quiet] if self._follower.n_unsaved else []
         if self._due is not None:
             times.append(self._tried + RETRY_SECONDS)

@@ -39,7 +39,7 @@ class Bounded:
         self._free = threading.Semaphore(most)
 
     def call(self, function: Callable[[], T_], *, timeout: float) -> T_:
-        """Give what the function gives, or raise what it raises.
+        """Return what the function gives, or raise what it raises.
 
         Raises
         ------

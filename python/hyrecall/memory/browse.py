@@ -107,7 +107,7 @@ class Browse:
         return read_place(path).kind
 
     def cat(self, path: str) -> str:
-        """Give a file's text; "" of one that is not there.
+        """Return a file's text; "" of one that is not there.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class Browse:
         metadata: Mapping[str, object] | None = None,
         limit: int = MOST_LISTED,
     ) -> list[str]:
-        """Give the paths of memories whose file name matches, newest first.
+        """Return the paths of memories whose file name matches, newest first.
 
         Parameters
         ----------
@@ -208,7 +208,7 @@ class Browse:
         metadata: Mapping[str, object] | None = None,
         limit: int = MOST_FOUND,
     ) -> list[Line]:
-        """Give the lines of memories that hold a text, upper or lower case, newest memory first.
+        """Return the lines of memories that hold a text, upper or lower case, newest memory first.
 
         Parameters
         ----------

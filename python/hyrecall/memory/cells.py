@@ -49,7 +49,7 @@ class Cell(NamedTuple):
     source: str | None = None
 
     def identity(self) -> dict[str, Any]:
-        """Give the fields of an episode, a fact or an edge that say where it lies."""
+        """Return the fields of an episode, a fact or an edge that say where it lies."""
         return {
             "org": self.org,
             "workspace": self.workspace,
@@ -222,7 +222,7 @@ def every_cell(connection: apsw.Connection) -> dict[int, Cell]:
 
 
 def cells_by_number(connection: apsw.Connection, numbers: Iterable[int]) -> dict[int, Cell]:
-    """Give the cells of these numbers; one that is not there is left out."""
+    """Return the cells of these numbers; one that is not there is left out."""
     select = f"{CELLS} WHERE cell = ?"
     found: dict[int, Cell] = {}
     for number in numbers:
@@ -231,5 +231,5 @@ def cells_by_number(connection: apsw.Connection, numbers: Iterable[int]) -> dict
 
 
 def _cells(found: Iterable[tuple[Any, ...]]) -> dict[int, Cell]:
-    """Give cells by number; nobody sees one whose row is damaged."""
+    """Return cells by number; nobody sees one whose row is damaged."""
     return {row[1]: Cell(*row[2:]) for row in found if is_sound_cell(row)}

@@ -77,7 +77,7 @@ def episode_of(given: object, fields: Mapping[str, Any]) -> Episode:
 
 
 def _fields_of(given: Episode | Fact) -> dict[str, Any]:
-    """Give the fields to check again: ``model_construct`` and ``model_copy`` check none."""
+    """Return the fields to check again: ``model_construct`` and ``model_copy`` check none."""
     known = type(given).model_fields
     return {name: value for name, value in vars(given).items() if name in known}
 
@@ -291,14 +291,14 @@ _HAS_VECTOR = "SELECT embedding IS NOT NULL FROM versions WHERE row = ?"
 
 
 def own(connection: apsw.Connection, by: AskedBy) -> dict[int, Cell]:
-    """Give the cells of a user itself: what a policy lets it read, it must not write."""
+    """Return the cells of a user itself: what a policy lets it read, it must not write."""
     mine = audience(connection, replace(by, is_agent=False)).cells
     # Private before global, where both have an id; of several tables, by name.
     return dict(sorted(mine.items(), key=lambda one: lookup_order(*one)))
 
 
 def _owned(connection: apsw.Connection, by: AskedBy, key: str) -> tuple[Cell, Episode]:
-    """Give the cell of a user that has an id, and the episode."""
+    """Return the cell of a user that has an id, and the episode."""
     for number, cell in own(connection, by).items():
         episode = episode_by_id(connection, number, key)
         if episode is not None:
@@ -317,7 +317,7 @@ def needed(reason: object) -> str:
 
 
 def writer(by: AskedBy) -> str:
-    """Give the name of an agent that writes.
+    """Return the name of an agent that writes.
 
     Raises
     ------
@@ -341,7 +341,7 @@ def _vectors(
     embed_timeout: float | None,
     progress: ProgressFunction | None,
 ) -> tuple[list[Vector | None], list[tuple[Degradation, ...]]]:
-    """Give a vector per text, or why it has none."""
+    """Return a vector per text, or why it has none."""
     seconds = read_seconds("embed_timeout", embed_timeout)
     rows = store.given_vectors(given, len(texts))
     if rows is not None:

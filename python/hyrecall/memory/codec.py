@@ -41,7 +41,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def to_micros(time: datetime) -> int:
-    """Give a time as microseconds since 1970.
+    """Return a time as microseconds since 1970.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def to_micros(time: datetime) -> int:
 
 
 def from_micros(micros: int) -> datetime:
-    """Give the time, in UTC, of so many microseconds since 1970."""
+    """Return the time, in UTC, of so many microseconds since 1970."""
     return _EPOCH + timedelta(microseconds=micros)
 
 
@@ -60,7 +60,7 @@ def from_micros(micros: int) -> datetime:
 
 
 def encode_vector(vector: npt.ArrayLike) -> bytes:
-    """Give the bytes of a vector: little-endian float32, no header.
+    """Return the bytes of a vector: little-endian float32, no header.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def encode_vector(vector: npt.ArrayLike) -> bytes:
 
 
 def decode_vector(blob: bytes) -> npt.NDArray[np.float32]:
-    """Give the vector that :func:`encode_vector` made bytes of.
+    """Return the vector that :func:`encode_vector` made bytes of.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def decode_vector(blob: bytes) -> npt.NDArray[np.float32]:
 
 
 def vector_checksum(blob: bytes | None, model: str | None) -> int | None:
-    """Give the checksum of a vector and its model; of none, None."""
+    """Return the checksum of a vector and its model; of none, None."""
     return None if blob is None else checksum(blob, model)
 
 
@@ -139,7 +139,7 @@ EPISODE_COLUMNS = ", ".join(EpisodeColumns._fields)
 
 
 def to_columns(episode: Episode) -> EpisodeColumns:
-    """Give the columns of an episode; the rest of it is its cell, its id and its pin."""
+    """Return the columns of an episode; the rest of it is its cell, its id and its pin."""
     return EpisodeColumns(
         episode.kind,
         episode.source,
@@ -204,12 +204,12 @@ def is_time(micros: object) -> bool:
 
 
 def content_of(checked: Sequence[Any]) -> EpisodeColumns:
-    """Give the content of a version from the columns :data:`CHECKED`."""
+    """Return the content of a version from the columns :data:`CHECKED`."""
     return EpisodeColumns(*checked[_N_BEFORE_CONTENT:])
 
 
 def episode_of(cell: Cell, key: str, pinned: int, columns: Sequence[Any]) -> Episode:
-    """Give the episode that is kept in these columns, in the order of ``EPISODE_COLUMNS``.
+    """Return the episode that is kept in these columns, in the order of ``EPISODE_COLUMNS``.
 
     It was checked when it was written, and is not checked again.
     """

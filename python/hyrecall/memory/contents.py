@@ -127,7 +127,7 @@ def _context(
     places: Iterable[int],
     damaged: set[int],
 ) -> tuple[tuple[Episode, ...], ...]:
-    """Give each hit's neighbours in the graph; nothing where none has any."""
+    """Return each hit's neighbours in the graph; nothing where none has any."""
     near = [hits[at].context for at in places]
     if not any(near):
         return ()
@@ -149,7 +149,7 @@ def _edges(
     context: tuple[tuple[Episode, ...], ...],
     seen: Audience,
 ) -> tuple[Edge, ...]:
-    """Give the edges between matches and context: first those whose own text was found."""
+    """Return the edges between matches and context: first those whose own text was found."""
     numbers = {cell: number for number, cell in seen.cells.items()}
     shown = [one.episode for one in matches] + [one for near in context for one in near]
     homes = ((numbers.get(cell_of(one)._replace(source=None)), one.id) for one in shown)

@@ -280,7 +280,7 @@ class Database:
                 self._give_reader(reader)
 
     def sequence(self) -> int:
-        """Give the number of the last change that is committed, by whatever process."""
+        """Return the number of the last change that is committed, by whatever process."""
         with self.reading() as connection:
             return int(meta(connection, "sequence"))
 

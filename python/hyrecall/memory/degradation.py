@@ -52,7 +52,7 @@ class Degradation:
 
     @classmethod
     def of_fault(cls, fault: EmbedFault, detail: str = "") -> Degradation:
-        """Give the reason that an embedder's fault is.
+        """Return the reason that an embedder's fault is.
 
         Parameters
         ----------
@@ -71,7 +71,7 @@ class Degradation:
 
     @classmethod
     def of_damage(cls, n_rows: int) -> tuple[Degradation, ...]:
-        """Give the reason that an answer lacks so many damaged rows; of none, nothing.
+        """Return the reason that an answer lacks so many damaged rows; of none, nothing.
 
         Parameters
         ----------

@@ -266,7 +266,7 @@ def _file_system(folder: Path) -> Check:
 def file_system_of(
     folder: Path, read: Callable[[], str] = Path("/proc/self/mountinfo").read_text
 ) -> str:
-    """Give the kind of file system that a folder lies on, as the kernel says; "" if it does not."""
+    """Return the kind of file system of a folder as the kernel tells it, "" if it does not."""
     try:
         lines = read().splitlines()
     except OSError:

@@ -192,31 +192,31 @@ def _delete(
 
 
 def edges_changed_since(connection: apsw.Connection, sequence: int, limit: int) -> list[EdgeChange]:
-    """Give the edges that changed after a number, in the order of their last change."""
+    """Return the edges that changed after a number, in the order of their last change."""
     select = f"{_EDGE} WHERE e.changed > ? ORDER BY e.changed LIMIT ?"
     return _read(connection, select, (sequence, limit))
 
 
 def edge_by_id(connection: apsw.Connection, cell: int, key: str) -> Edge | None:
-    """Give the edge of an id in a cell."""
+    """Return the edge of an id in a cell."""
     found = _read(connection, _BY_ID, (cell, key))
     return found[0].edge if found else None
 
 
 def edge_ever(connection: apsw.Connection, cell: int, key: str) -> Edge | None:
-    """Give the edge that an id in a cell names, or named until it was taken away."""
+    """Return the edge that an id in a cell names, or named until it was taken away."""
     found = _read(connection, _BY_ID, (cell, key), deleted_too=True)
     return found[0].edge if found else None
 
 
 def edges_in(connection: apsw.Connection, cells: Collection[int]) -> list[Edge]:
-    """Give the edges of cells, in the order they were put there."""
+    """Return the edges of cells, in the order they were put there."""
     given = (to_json(tuple(cells)),)
     return _live(_read(connection, f"{_EDGE} WHERE e.cell IN {_LISTED} ORDER BY e.changed", given))
 
 
 def incident(connection: apsw.Connection, cells: Collection[int], node: str) -> list[Edge]:
-    """Give the edges of cells in which a node takes part, in the order they were put there."""
+    """Return the edges of cells in which a node takes part, in the order they were put there."""
     select = (
         f"{_EDGE} WHERE e.cell IN {_LISTED} AND EXISTS (SELECT 1 FROM participants p "
         "WHERE p.cell = e.cell AND p.edge = e.id AND p.node = ?) ORDER BY e.changed"
@@ -225,7 +225,7 @@ def incident(connection: apsw.Connection, cells: Collection[int], node: str) -> 
 
 
 def edges_between(connection: apsw.Connection, nodes: Collection[tuple[int, str]]) -> list[Edge]:
-    """Give the edges with two ends or more among nodes of cells, in the order they were put there.
+    """Return the edges with two or more ends among nodes of the cells, in insertion order.
 
     Parameters
     ----------

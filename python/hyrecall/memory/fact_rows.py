@@ -70,7 +70,7 @@ class FactVersion:
 
 
 def as_episode(fact: Fact) -> Episode:
-    """Give the episode by which a fact is found."""
+    """Return the episode by which a fact is found."""
     fields = {
         **home_of(fact).identity(),
         "id": fact.id,
@@ -160,7 +160,7 @@ def _covers(held: Fact, fact: Fact) -> bool:
 
 
 def _slot(connection: apsw.Connection, cell: int, fact: Fact) -> Iterator[tuple[Written, Fact]]:
-    """Give what is held about subject and predicate."""
+    """Return what is held about subject and predicate."""
     select = (
         f"SELECT {_IS_HIGHEST}, d.changed, {_FACT} FROM {_HEAD} WHERE f.cell = ? AND f.subject = ? "
         "AND f.predicate = ? AND v.status = 'live' ORDER BY f.valid_from, v.row"
@@ -207,7 +207,7 @@ def _close(
 def facts_of_rows(
     connection: apsw.Connection, numbers: Sequence[int], cells: Collection[int]
 ) -> dict[int, Fact]:
-    """Give the facts of version rows, by row.
+    """Return the facts of version rows, by row.
 
     A row is left out if it is no live version (any more), no fact, or lies in none of the cells.
     """
@@ -222,7 +222,7 @@ def valid_facts(
     valid_at: datetime | None = None,
     subject: str | None = None,
 ) -> list[Fact]:
-    """Give the facts of cells, by subject, predicate and begin.
+    """Return the facts of cells, by subject, predicate and begin.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def valid_facts(
 
 
 def fact_history(connection: apsw.Connection, cell: int, key: str) -> list[FactVersion]:
-    """Give every version of a fact that says something, oldest first."""
+    """Return every version of a fact that says something, oldest first."""
     select = (
         f"SELECT {_FACT} FROM versions v JOIN facts f USING (row) "
         "WHERE v.cell = ? AND v.id = ? ORDER BY v.version"
@@ -283,7 +283,7 @@ _ROW = N_CHECKED + 1  # of the columns of a fact, after its checksum
 
 
 def read_fact(cell: Cell | None, columns: Sequence[Any]) -> Fact | None:
-    """Give a fact of a cell; None: it, its version or its cell is damaged.
+    """Return a fact of a cell; None: it, its version or its cell is damaged.
 
     Parameters
     ----------

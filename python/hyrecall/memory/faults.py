@@ -54,7 +54,7 @@ def check_sqlite(version: str) -> None:
 
 @contextmanager
 def sqlite_named(path: str) -> Iterator[None]:
-    """Give SQLite's faults the store's names."""
+    """Return SQLite's faults the store's names."""
     try:
         yield
     except apsw.BusyError as fault:
@@ -77,7 +77,7 @@ def sqlite_named(path: str) -> Iterator[None]:
 
 @contextmanager
 def disk_named(path: str) -> Iterator[None]:
-    """Give the disk's own faults the store's names."""
+    """Return the disk's own faults the store's names."""
     try:
         yield
     except HyrecallError:

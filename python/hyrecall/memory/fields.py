@@ -89,7 +89,7 @@ def check_user(argument: str, value: object) -> str | None:
 
 
 def in_utc(time: datetime, argument: str = "time") -> datetime:
-    """Give a time in UTC; one without a zone is UTC.
+    """Return a time in UTC; one without a zone is UTC.
 
     Raises
     ------

@@ -21,13 +21,13 @@ _LIVE = (
 
 
 def kinds(connection: apsw.Connection, cells: Collection[int], limit: int) -> list[str]:
-    """Give the kinds of live memories, by name."""
+    """Return the kinds of live memories, by name."""
     select = f"SELECT DISTINCT v.kind FROM {_LIVE} ORDER BY 1 LIMIT ?"
     return _column(connection, select, cells, limit)
 
 
 def sharers(connection: apsw.Connection, cells: Collection[int]) -> list[str | None]:
-    """Give the users that cells with live memories belong to, in no order that tells of others."""
+    """Return the users whose cells have live memories, sorted so that the order tells nothing."""
     select = f"SELECT DISTINCT d.cell FROM {_LIVE}"
     numbers = [row[0] for row in connection.execute(select, (to_json(tuple(cells)),))]
     users = {cell.user for cell in cells_by_number(connection, numbers).values()}
@@ -35,7 +35,7 @@ def sharers(connection: apsw.Connection, cells: Collection[int]) -> list[str | N
 
 
 def sessions(connection: apsw.Connection, cells: Collection[int], limit: int) -> list[str]:
-    """Give the sessions, the one with the newest memory first."""
+    """Return the sessions, the one with the newest memory first."""
     select = (
         f"SELECT v.session_id FROM {_LIVE} AND v.session_id IS NOT NULL "
         "GROUP BY v.session_id ORDER BY max(v.occurred_at) DESC, 1 LIMIT ?"
@@ -44,7 +44,7 @@ def sessions(connection: apsw.Connection, cells: Collection[int], limit: int) ->
 
 
 def subjects(connection: apsw.Connection, cells: Collection[int], limit: int) -> list[str]:
-    """Give the subjects of facts, by name."""
+    """Return the subjects of facts, by name."""
     select = (
         "SELECT DISTINCT f.subject FROM facts f JOIN versions v USING (row) "
         "JOIN documents d ON d.cell = v.cell AND d.id = v.id AND d.version = v.version "
@@ -56,7 +56,7 @@ def subjects(connection: apsw.Connection, cells: Collection[int], limit: int) ->
 def rows_about(
     connection: apsw.Connection, cells: Collection[int], subject: str
 ) -> list[tuple[int, str]]:
-    """Give row and id of the facts about a subject, newest first."""
+    """Return row and id of the facts about a subject, newest first."""
     select = (
         "SELECT v.row, v.id FROM facts f JOIN versions v USING (row) "
         "JOIN documents d ON d.cell = v.cell AND d.id = v.id AND d.version = v.version "
@@ -68,7 +68,7 @@ def rows_about(
 
 
 def linked(connection: apsw.Connection, cells: Collection[int], limit: int) -> list[str]:
-    """Give the ids that take part in edges, by name."""
+    """Return the ids that take part in edges, by name."""
     select = (
         "SELECT DISTINCT p.node FROM edges e JOIN participants p ON p.cell = e.cell "
         f"AND p.edge = e.id WHERE e.cell IN {_LISTED} AND e.status = 'live' ORDER BY 1 LIMIT ?"

@@ -227,7 +227,7 @@ class Follower:
             return offered
 
     def ready(self, *, budget: float | None = None) -> Ready:
-        """Give the index with every change that was committed before the call.
+        """Return the index with every change that was committed before the call.
 
         Parameters
         ----------
@@ -423,7 +423,7 @@ class Follower:
             return may_hold_erased(self._folder, connection, full=full)
 
     def report(self) -> dict[str, Any]:
-        """Give what a health check tells: counts and reasons, nothing of any document."""
+        """Return what a health check tells: counts and reasons, nothing of any document."""
         with self._database.reading() as connection:
             without = projection.n_without_vector(
                 connection, model=self._wish.model, dim=self._wish.dim

@@ -150,7 +150,7 @@ async def ahm_recall(
 
 
 def _place(org: object, workspace: object) -> dict[str, Any]:
-    """Give the place of an agent, which itself refuses one that is missing."""
+    """Return the place of an agent, which itself refuses one that is missing."""
     return {"org": org, "workspace": workspace}
 
 

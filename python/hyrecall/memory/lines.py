@@ -104,7 +104,7 @@ class VersionLine(BaseModel):
 
     @staticmethod
     def content_of(kept: Episode | Fact) -> dict[str, JsonValue]:
-        """Give what a line has beside the rest: no identity, no pin, and each time once."""
+        """Return what a line has beside the rest: no identity, no pin, and each time once."""
         return kept.model_dump(mode="json", exclude={*_IDENTITY, "created_at", "pinned"})
 
 

@@ -151,7 +151,7 @@ def make_folder(folder: Path, known: set[str]) -> None:
 
 
 def read_note(folder: Path) -> bytes:
-    """Give the note in the lock of a folder; empty: there is none, or it cannot be read."""
+    """Return the note in the lock of a folder; empty: there is none, or it cannot be read."""
     try:
         with (folder / LOCK).open("rb") as file:
             return _note_of(file.read(_MOST))

@@ -51,7 +51,7 @@ class Witness:
     sequence: int
 
     def to_note(self) -> bytes:
-        """Give the line that LOCK holds; all are of one length."""
+        """Return the line that LOCK holds; all are of one length."""
         text = f"store {self.store_id} change {self.sequence:019} ".encode()
         return text + f"xxh3_64 {xxhash.xxh3_64_hexdigest(text)}\n".encode()
 

@@ -186,7 +186,7 @@ class Matches(list[EpisodeMatch]):
         return self._hits[self._places[place_in(len(self._places), at, "at")]].explain()
 
     def with_reasons(self, *reasons: Degradation) -> Matches:
-        """Give the same matches with more reasons, each once.
+        """Return the same matches with more reasons, each once.
 
         Parameters
         ----------

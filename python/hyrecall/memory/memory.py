@@ -378,7 +378,7 @@ class Memory(AsyncReads):
         return await self._run(self._sync.wait_until_ready, timeout)
 
     async def compact(self) -> Compacted:
-        """Give back room on the disk, as :meth:`hyrecall.memory.MemorySync.compact`."""
+        """Free room on the disk, as :meth:`hyrecall.memory.MemorySync.compact`."""
         return await self._run(self._sync.compact)
 
     async def snapshot(self) -> bool:
@@ -386,7 +386,7 @@ class Memory(AsyncReads):
         return await self._run(self._sync.snapshot)
 
     def agent(self, agent: str, *, org: str, workspace: str) -> AgentMemory:
-        """Give the store as an agent sees it, as :meth:`hyrecall.memory.MemorySync.agent`."""
+        """Return the store as an agent sees it, as :meth:`hyrecall.memory.MemorySync.agent`."""
         return AgentMemory(self._sync.agent(agent, org=org, workspace=workspace), self._run)
 
     async def close(self) -> None:
@@ -413,7 +413,7 @@ class Memory(AsyncReads):
             closing.set_result(None)
 
     async def __aenter__(self) -> Memory:
-        """Give the store."""
+        """Return the store."""
         return self
 
     async def __aexit__(self, *exc: object) -> None:

@@ -137,7 +137,7 @@ class AsyncReads:
         workspace: str | None = None,
         visibility: Visibility | None = None,
     ) -> Episode | None:
-        """Give an episode by its id or None, as :meth:`hyrecall.memory.MemorySync.get`."""
+        """Return an episode by its id or None, as :meth:`hyrecall.memory.MemorySync.get`."""
         return await self._run(
             self._sync.get, id, user_id=user_id, org=org, workspace=workspace,
             visibility=visibility,
@@ -151,7 +151,7 @@ class AsyncReads:
         org: str | None = None,
         workspace: str | None = None,
     ) -> Versions:
-        """Give every version of a memory, as :meth:`hyrecall.memory.MemorySync.history`."""
+        """Return every version of a memory, as :meth:`hyrecall.memory.MemorySync.history`."""
         return await self._run(
             self._sync.history, id, user_id=user_id, org=org, workspace=workspace,
         )  # fmt: skip
@@ -170,7 +170,7 @@ class AsyncReads:
         limit: int = 200,
         offset: int = 0,
     ) -> Episodes:
-        """Give episodes, newest first, as :meth:`hyrecall.memory.MemorySync.list`."""
+        """Return episodes, newest first, as :meth:`hyrecall.memory.MemorySync.list`."""
         return await self._run(
             self._sync.list, user_id=user_id, org=org, workspace=workspace, kind=kind, tags=tags,
             pinned=pinned, filter=filter, metadata=metadata, limit=limit, offset=offset,
@@ -184,7 +184,7 @@ class AsyncReads:
         org: str | None = None,
         workspace: str | None = None,
     ) -> Edges:
-        """Give the edges of a memory, as :meth:`hyrecall.memory.MemorySync.links`."""
+        """Return the edges of a memory, as :meth:`hyrecall.memory.MemorySync.links`."""
         return await self._run(self._sync.links, id, user_id=user_id, org=org, workspace=workspace)
 
     def browse(
@@ -194,5 +194,5 @@ class AsyncReads:
         org: str | None = None,
         workspace: str | None = None,
     ) -> Browse:
-        """Give files to read, without await, as :meth:`hyrecall.memory.MemorySync.browse`."""
+        """Return files to read, without await, as :meth:`hyrecall.memory.MemorySync.browse`."""
         return self._sync.browse(user_id=user_id, org=org, workspace=workspace)

@@ -147,7 +147,7 @@ class Notes:
             self._memory.update(key, user_id=user, output=value, tags=tags)
 
     def get(self, key: str, *, scope: str = "user") -> Note | None:
-        """Give a note; None if the scope has none of the key.
+        """Return a note; None if the scope has none of the key.
 
         Parameters
         ----------
@@ -225,7 +225,7 @@ class Notes:
         return bool(self._memory.forget(key, user_id=user, reason=reason))
 
     def list(self, *, scope: str = "", limit: int = 200) -> _Found:
-        """Give the notes of a scope, or of those that these look through; newest first.
+        """Return the notes of a scope, or of those that these look through; newest first.
 
         Parameters
         ----------
@@ -284,7 +284,7 @@ class Notes:
         return [_hit(one, query) for one in found]
 
     def expand(self, hit: NoteHit) -> Note | None:
-        """Give the note that was found, with its value.
+        """Return the note that was found, with its value.
 
         Parameters
         ----------
@@ -322,7 +322,7 @@ def _hit(match: EpisodeMatch, query: str) -> NoteHit:
 
 
 def snippet(value: str, query: str) -> str:
-    """Give some words of a text around the first that was asked for, each of them marked.
+    """Return some words of a text around the first that was asked for, each of them marked.
 
     Examples
     --------

@@ -124,7 +124,7 @@ def _memory(top: str, rest: list[str], *, user: str | None = None, has_user: boo
 
 
 def memory_path(episode: Episode) -> str:
-    """Give the path of a memory.
+    """Return the path of a memory.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def memory_path(episode: Episode) -> str:
 
 
 def path_of(place: Place) -> str:
-    """Give the path of a file."""
+    """Return the path of a file."""
     if place.kind == "index" or place.id is None:
         return "/index.md"
     name = name_of(place.id)
@@ -151,17 +151,17 @@ def path_of(place: Place) -> str:
 
 
 def name_of(key: str) -> str:
-    """Give the name of the file of an id."""
+    """Return the name of the file of an id."""
     return f"{quote(key, safe='')}.md"
 
 
 def _named(name: str) -> str:
-    """Give the id that a file is named after."""
+    """Return the id that a file is named after."""
     return unquote(name.removesuffix(".md"))
 
 
 def user_name(user: str | None) -> str:
-    """Give the folder of a user; the anonymous one and the one without a letter have theirs."""
+    """Return the folder of a user; the anonymous one and the one without a letter have theirs."""
     if user is None:
         return _NOBODY
     return folder_name(user) or _EMPTY

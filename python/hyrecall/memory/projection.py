@@ -86,7 +86,7 @@ def documents(
     after: int = 0,
     only_live: bool = False,
 ) -> Iterator[Batch]:
-    """Give the documents that changed after a number, in batches; none if nothing has changed.
+    """Return the documents that changed after a number, in batches; none if nothing has changed.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def documents(
 def edges(
     connection: apsw.Connection, *, after: int = 0, only_live: bool = False
 ) -> Iterator[Batch]:
-    """Give the edges that changed after a number, in batches; none if nothing has changed.
+    """Return the edges that changed after a number, in batches; none if nothing has changed.
 
     ``only_live`` gives one batch at least, as for documents.
     """
@@ -145,13 +145,13 @@ def edges(
 
 
 def live_rows(connection: apsw.Connection) -> set[int]:
-    """Give the rows of the live versions."""
+    """Return the rows of the live versions."""
     select = f"SELECT v.row FROM {_DOCUMENTS} WHERE v.status = 'live'"
     return {row for (row,) in connection.execute(select)}
 
 
 def live_edges(connection: apsw.Connection) -> set[int]:
-    """Give the change numbers of the live edges."""
+    """Return the change numbers of the live edges."""
     select = "SELECT changed FROM edges WHERE status = 'live'"
     return {changed for (changed,) in connection.execute(select)}
 
@@ -197,7 +197,7 @@ def _batch(
     after: int,
     is_whole: Callable[[Sequence[Any]], bool],
 ) -> tuple[Batch, list[tuple[Any, ...]]]:
-    """Give rows as a batch, and those of them that are live.
+    """Return rows as a batch, and those of them that are live.
 
     A damaged row is gone for an index; where its cell or its id is damaged, nothing names it.
     """
@@ -268,7 +268,7 @@ _ANY_CELL = Cell(None, None, None, "private")  # only the rows are looked at
 
 
 def _vectors(kept: Sequence[tuple[bytes | None, str, int | None]], dim: int) -> pa.Array:
-    """Give vectors as one column, null where there is none that an index takes.
+    """Return vectors as one column, null where there is none that an index takes.
 
     Parameters
     ----------

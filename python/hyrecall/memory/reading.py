@@ -73,7 +73,7 @@ class Counts(NamedTuple):
 
 
 def changed_since(connection: apsw.Connection, sequence: int, limit: int) -> list[Change]:
-    """Give the documents that changed after a number, in the order of their last change.
+    """Return the documents that changed after a number, in the order of their last change.
 
     After number 0: all there are.
     """
@@ -90,7 +90,7 @@ def episodes_of_rows(
     cells: Collection[int],
     damaged: set[int] | None = None,
 ) -> dict[int, Episode]:
-    """Give the episodes of version rows, by row.
+    """Return the episodes of version rows, by row.
 
     A row is left out if it is not its document's live version (any more), or lies in none of the
     cells: nothing of it but that is looked at. One that is damaged is left out and put into
@@ -129,7 +129,7 @@ def homes_of_rows(connection: apsw.Connection, numbers: Sequence[int]) -> list[t
 
 
 def head_row(connection: apsw.Connection, cell: int, key: str) -> int | None:
-    """Give the row of a document's live version."""
+    """Return the row of a document's live version."""
     select = f"SELECT v.row FROM {_HEAD} WHERE d.cell = ? AND d.id = ? AND v.status = 'live'"
     found: int | None = connection.execute(select, (cell, key)).get
     return found
@@ -138,7 +138,7 @@ def head_row(connection: apsw.Connection, cell: int, key: str) -> int | None:
 def last_changes(
     connection: apsw.Connection, cells: Collection[int], key: str
 ) -> dict[int, Change]:
-    """Give how an id changed last in each of some cells that knows it, by cell."""
+    """Return how an id changed last in each of some cells that knows it, by cell."""
     select = (
         "SELECT d.changed, d.cell, d.id, iif(v.status = 'live', v.row, NULL) "
         f"FROM {_HEAD} WHERE d.cell IN {_LISTED} AND d.id = ?"
@@ -150,7 +150,7 @@ def last_changes(
 def episode_by_id(
     connection: apsw.Connection, cell: int, key: str, damaged: set[int] | None = None
 ) -> Episode | None:
-    """Give the live episode of an id in a cell.
+    """Return the live episode of an id in a cell.
 
     Raises
     ------
@@ -172,7 +172,7 @@ def episode_by_id(
 
 
 def history(connection: apsw.Connection, cell: int, key: str) -> list[Version]:
-    """Give every version of a document, oldest first; an erased one, or none, has no version.
+    """Return every version of a document, oldest first; an erased one, or none, has no version.
 
     A pin is the document's: each version shows the one there is now. A warning tells how many
     versions were left out because they are damaged.
@@ -217,7 +217,7 @@ def newest(
     limit: int = 200,
     offset: int = 0,
 ) -> list[Episode]:
-    """Give the live episodes of cells, newest first; equal times: the one written last.
+    """Return the live episodes of cells, newest first; equal times: the one written last.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ def newest_rows(
     session_id: str | None = None,
     in_session: bool = False,
 ) -> list[tuple[int, str]]:
-    """Give row and id of live episodes, in the order of :func:`newest`, and nothing else of them.
+    """Return row and id of live episodes, in the order of :func:`newest`, and nothing else of them.
 
     ``in_session``: only those of a session, whichever.
     """
@@ -278,7 +278,7 @@ def newest_rows(
 def texts_of_rows(
     connection: apsw.Connection, numbers: Sequence[int]
 ) -> dict[int, tuple[str, str]]:
-    """Give input and output of rows that the caller may read; a damaged one is left out."""
+    """Return input and output of rows that the caller may read; a damaged one is left out."""
     select = f"SELECT v.row, {CHECKED} FROM versions v WHERE v.row IN {_LISTED} ORDER BY v.row"
     found, n_bad = {}, 0
     for row, *checked in rows(connection, select, (to_json(tuple(numbers)),)):
@@ -292,7 +292,7 @@ def texts_of_rows(
 
 
 def live_rows(connection: apsw.Connection, cells: Collection[int]) -> Iterator[tuple[int, str]]:
-    """Give cell and id of every live document of cells, in the order of (cell, id)."""
+    """Return cell and id of every live document of cells, in the order of (cell, id)."""
     wanted, given = _wanted(cells)
     select = f"SELECT v.cell, v.id FROM {_HEAD} WHERE {wanted} ORDER BY d.cell, d.id"
     yield from rows(connection, select, tuple(given))
@@ -351,7 +351,7 @@ def _wanted(
     pinned: bool | None = None,
     session_id: str | None = None,
 ) -> tuple[str, list[Any]]:
-    """Give the condition on live documents, and its values."""
+    """Return the condition on live documents, and its values."""
     wanted = f"d.cell IN {_LISTED} AND v.status = 'live'"
     given: list[Any] = [to_json(tuple(cells))]
     for column, value in (("v.kind", kind), ("d.pinned", pinned), ("v.session_id", session_id)):

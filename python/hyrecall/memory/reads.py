@@ -71,7 +71,7 @@ class Reads:
         return recall_facts(self._store.means, ask)
 
     def get(self, key: object, by: AskedBy, visibility: object = None) -> Episode | None:
-        """Give an episode by its id: the private one where there is a global one too."""
+        """Return an episode by its id: the private one where there is a global one too."""
         name = check_id("id", key)
         is_known = isinstance(visibility, str) and visibility in ("private", "global")
         if visibility is not None and not is_known:
@@ -85,7 +85,7 @@ class Reads:
         return None
 
     def history(self, key: object, by: AskedBy) -> Versions:
-        """Give every version of a memory: of the one that is there, else of the last that was.
+        """Return every version of a memory: of the one that is there, else of the last that was.
 
         Of others' memories, only what is there is told, and not why it was changed.
         """
@@ -115,7 +115,7 @@ class Reads:
         limit: int = 200,
         offset: int = 0,
     ) -> Episodes:
-        """Give episodes, newest first."""
+        """Return episodes, newest first."""
         kind = None if kind is None else check_id("kind", kind)
         if pinned is not None:
             flag("pinned", pinned)
@@ -135,7 +135,7 @@ class Reads:
         return found
 
     def links(self, key: object, by: AskedBy) -> Edges:
-        """Give the edges in which a memory takes part."""
+        """Return the edges in which a memory takes part."""
         name = check_id("id", key)
         with self._store.database.reading() as connection:
             return incident(connection, tuple(audience(connection, by).cells), name)
@@ -149,7 +149,7 @@ class Reads:
 
 
 def _own_first(cells: dict[int, Any], by: AskedBy) -> list[tuple[int, Any]]:
-    """Give cells in the order in which an id is looked up: own before others', private first."""
+    """Return cells in the order in which an id is looked up: own before others', private first."""
 
     return sorted(cells.items(), key=lambda one: (one[1].user != by.user, lookup_order(*one)))
 

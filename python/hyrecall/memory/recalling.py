@@ -188,7 +188,7 @@ def _has_declined(means: Means) -> bool:
 
 
 def _vector(means: Means, ask: Ask, reasons: list[Degradation]) -> Vector | None:
-    """Give the query's vector; without one that was wanted, say why."""
+    """Return the query's vector; without one that was wanted, say why."""
     if not ask.uses_vector or ask.vector is not None or _has_declined(means):
         return ask.vector if ask.uses_vector else None
     budget = means.budget if ask.embed_timeout is None else ask.embed_timeout
@@ -299,7 +299,7 @@ def _hits(
 
 
 def _candidates(recipe: Recipe, ask: Ask) -> dict[str, list[Hints]] | None:
-    """Give what the caller names to the recipe's arm for it."""
+    """Return what the caller names to the recipe's arm for it."""
     name = hints_arm(recipe)
     return None if name is None or ask.candidates is None else {name: [ask.candidates]}
 

@@ -38,7 +38,7 @@ class RedisSessions:
         self._prefix = prefix
 
     def session(self, name: SessionName, *, now: datetime) -> Session:
-        """Give what it met in 24 hours, as :meth:`hyrecall.memory.SessionTracker.session`.
+        """Return what it met in 24 hours, as :meth:`hyrecall.memory.SessionTracker.session`.
 
         One GET; what the client raises, it raises.
         """

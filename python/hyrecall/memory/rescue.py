@@ -41,7 +41,7 @@ Identity = tuple[Any, ...]
 
 
 def rescue_lines(folder: Path) -> Iterator[str]:
-    """Give what the saved index of a store holds and its database does not, oldest first.
+    """Return what the saved index of a store holds and its database does not, oldest first.
 
     A store that has lost nothing gives no memory: what it lacks then was forgotten. The database
     may be damaged or missing. Nothing is changed.
@@ -74,7 +74,7 @@ def rescue_lines(folder: Path) -> Iterator[str]:
 
 
 def _kept(folder: Path, header: Header) -> tuple[dict[Identity, int], set[Identity]] | None:
-    """Give which memories, with their versions, and which edges the database has.
+    """Return which memories, with their versions, and which edges the database has.
 
     None: it has every change that the index has.
     """

@@ -71,7 +71,7 @@ def set_policy(
 def read_policy(
     connection: apsw.Connection, org: str | None, workspace: str | None, agent: str
 ) -> ReadPolicy | None:
-    """Give what an agent may read, as it was entered; None: it was not."""
+    """Return what an agent may read, as it was entered; None: it was not."""
     select = f"SELECT policy, policy_group FROM roster WHERE {_PARTITION} AND agent = ?3"
     found = connection.execute(select, (org, workspace, agent)).get
     return None if found is None else ReadPolicy(*found)
@@ -80,7 +80,7 @@ def read_policy(
 def agents_of_group(
     connection: apsw.Connection, org: str | None, workspace: str | None, group: str
 ) -> list[str]:
-    """Give the agents of a partition that were entered with policy "group" and this group."""
+    """Return the agents of a partition that were entered with policy "group" and this group."""
     select = (
         f"SELECT agent FROM roster WHERE {_PARTITION} AND policy = 'group' AND policy_group = ?3 "
         "ORDER BY agent"

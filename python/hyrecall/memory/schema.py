@@ -270,7 +270,7 @@ FORMAT = MIGRATIONS[-1].format
 
 
 def meta(connection: apsw.Connection, name: str) -> Any:
-    """Give a value of the table ``meta``."""
+    """Return a value of the table ``meta``."""
     return connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).get
 
 

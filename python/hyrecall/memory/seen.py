@@ -76,7 +76,7 @@ class Seen:
 
 
 def rows_below(seen: Seen, place: Place) -> list[tuple[int, str]]:
-    """Give row and id of the memories that lie below a path, newest first."""
+    """Return row and id of the memories that lie below a path, newest first."""
     connection, cells = seen.connection, seen.below(place)
     if place.kind == "memory":
         # A file lies in one cell; without an id it is none that could be there.
@@ -114,7 +114,7 @@ def memories(seen: Seen, rows: Sequence[int]) -> Iterator[Episode]:
 def matching_lines(
     seen: Seen, rows: Sequence[int], matcher: Callable[[pa.Array], Any]
 ) -> list[Line]:
-    """Give the lines of memories that match; only of those more than the texts is read."""
+    """Return the lines of memories that match; only of those more than the texts is read."""
     texts = texts_of_rows(seen.connection, rows)
     lines = [
         (row, number, line)

@@ -40,7 +40,7 @@ class SessionTracker(Protocol):
     """
 
     def session(self, name: SessionName, *, now: datetime) -> Session:
-        """Give what a conversation has met; nothing of one that is not known.
+        """Return what a conversation has met; nothing of one that is not known.
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ class InProcessSessions:
         self._known: OrderedDict[SessionName, tuple[datetime, Session]] = OrderedDict()
 
     def session(self, name: SessionName, *, now: datetime) -> Session:
-        """Give what a conversation met in 24 hours, as :meth:`SessionTracker.session`."""
+        """Return what a conversation met in 24 hours, as :meth:`SessionTracker.session`."""
         with self._lock:
             last, session = self._known.get(name, (now, Session()))
         return still_known(session, last, now)
@@ -115,7 +115,7 @@ class InProcessSessions:
 
 
 def still_known(session: Session, last: datetime, now: datetime) -> Session:
-    """Give what is left of a session whose last recall was then.
+    """Return what is left of a session whose last recall was then.
 
     A clock that was set back takes nothing away: an access in the future is one of just now.
     """

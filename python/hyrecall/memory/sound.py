@@ -23,7 +23,7 @@ class DamageWarning(UserWarning):
 
 
 def checksum(*values: str | bytes | float | None) -> int:
-    """Give the checksum of a row's values, as an integer that SQLite can keep.
+    """Return the checksum of a row's values, as an integer that SQLite can keep.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def _is_unicode(texts: Iterable[Any]) -> bool:
 def rows(
     connection: apsw.Connection, select: str, given: tuple[Any, ...] = ()
 ) -> Iterator[tuple[Any, ...]]:
-    """Give the rows of a SELECT, also where a text is not UTF-8.
+    """Return the rows of a SELECT, also where a text is not UTF-8.
 
     The bytes of such a text come as lone surrogates, so one damaged row stops no other. The order
     of the rows must be the same each time the SELECT runs.

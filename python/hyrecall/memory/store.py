@@ -212,7 +212,7 @@ class Store:
         )
 
     def now(self) -> datetime:
-        """Give the time of the handle's clock, in UTC."""
+        """Return the time of the handle's clock, in UTC."""
         return in_utc(self._clock())
 
     def check_recipe(self, recipe: object) -> Recipe:

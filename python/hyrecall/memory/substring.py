@@ -153,14 +153,14 @@ def find(
 
 
 def _finder(whole: str | None) -> Callable[[str], object] | None:
-    """Give what finds a text between words in folded ones."""
+    """Return what finds a text between words in folded ones."""
     if whole is None:
         return None
     return re.compile(rf"(?<!\w){re.escape(whole.casefold())}(?!\w)").search
 
 
 def _newest(connection: apsw.Connection, cells: Collection[int], wanted: Wanted) -> list[int]:
-    """Give the rows of documents, newest first: at most one more than are searched."""
+    """Return the rows of documents, newest first: at most one more than are searched."""
     select = """SELECT v.row
       FROM versions v JOIN documents d ON (d.cell, d.id, d.version) = (v.cell, v.id, v.version)
       WHERE v.cell IN (SELECT value FROM json_each(?1)) AND v.status = 'live'

@@ -344,7 +344,7 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
         org: str | None = None,
         workspace: str | None = None,
     ) -> Browse:
-        """Give a user's memories as files to read; its methods are plain functions.
+        """Return a user's memories as files to read; its methods are plain functions.
 
         Parameters
         ----------
@@ -364,7 +364,7 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
         return Browse(self._store.database, read_partition(org, workspace, user_id))
 
     def agent(self, agent: str, *, org: str, workspace: str) -> AgentMemorySync:
-        """Give the store as an agent sees it, by its read policy.
+        """Return the store as an agent sees it, by its read policy.
 
         Parameters
         ----------
@@ -437,7 +437,7 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
         self._store.close()
 
     def __enter__(self) -> MemorySync:
-        """Give the store."""
+        """Return the store."""
         return self
 
     def __exit__(self, *exc: object) -> None:

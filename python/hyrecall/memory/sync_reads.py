@@ -28,7 +28,7 @@ class SyncReads:
         workspace: str | None = None,
         visibility: Visibility | None = None,
     ) -> Episode | None:
-        """Give an episode by its id; None if the user has none of it, whoever else has.
+        """Return an episode by its id; None if the user has none of it, whoever else has.
 
         Parameters
         ----------
@@ -58,7 +58,7 @@ class SyncReads:
         org: str | None = None,
         workspace: str | None = None,
     ) -> Versions:
-        """Give every version of a memory, oldest first; none of one that is not there.
+        """Return every version of a memory, oldest first; none of one that is not there.
 
         Parameters
         ----------
@@ -102,7 +102,7 @@ class SyncReads:
         limit: int = 200,
         offset: int = 0,
     ) -> Episodes:
-        """Give episodes, newest first; of equal times the one written last.
+        """Return episodes, newest first; of equal times the one written last.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class SyncReads:
         org: str | None = None,
         workspace: str | None = None,
     ) -> Edges:
-        """Give the edges in which a memory takes part, in the order they were put there.
+        """Return the edges in which a memory takes part, in the order they were put there.
 
         Parameters
         ----------

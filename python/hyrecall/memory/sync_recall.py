@@ -34,7 +34,7 @@ class SyncRecall:
         user_id: str | None = None,
         alpha: float = 0.5,
     ) -> Episodes:
-        """Give the episodes of :meth:`recall_scored`, in its order.
+        """Return the episodes of :meth:`recall_scored`, in its order.
 
         Parameters and errors as :meth:`recall_scored`.
 

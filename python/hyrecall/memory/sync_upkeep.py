@@ -247,7 +247,7 @@ class SyncUpkeep:
         return self._store.wait_until_ready(timeout)
 
     def compact(self) -> Compacted:
-        """Give back the room on the disk that nothing uses any more, as after a large erase.
+        """Free room on the disk that nothing uses any more, as after a large erase.
 
         An erase overwrites what it removes, and the database keeps the room for what comes next.
 

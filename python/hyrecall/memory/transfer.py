@@ -103,7 +103,7 @@ def export_lines(
     history: bool = False,
     vectors: bool = True,
 ) -> Iterator[str]:
-    """Give what is in cells, line by line, in the order of the last changes.
+    """Return what is in cells, line by line, in the order of the last changes.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def _told(line: Line) -> str:
 def _versions(
     connection: apsw.Connection, cells: Collection[int], *, history: bool
 ) -> Iterator[tuple[Any, ...]]:
-    """Give documents in the order of their last change, and their versions by number."""
+    """Return documents in the order of their last change, and their versions by number."""
     which = "" if history else f"AND v.version = {HIGHEST} AND v.status = 'live' "
     select = (
         f"SELECT v.successor, {_DOCUMENT}, {_VECTOR}, {CHECKED}, {FACT_COLUMNS} "

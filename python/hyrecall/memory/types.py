@@ -124,7 +124,7 @@ class Episode(_Kept):
     @model_validator(mode="before")
     @classmethod
     def _one_time(cls, given: Any) -> Any:
-        """Give both names of the time the value of the one that was given."""
+        """Return both names of the time the value of the one that was given."""
         if not isinstance(given, dict):
             return given
         names = ("occurred_at", "created_at")

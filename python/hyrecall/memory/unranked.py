@@ -27,7 +27,7 @@ def answer(
     cells: Collection[int],
     damaged: set[int] | None = None,
 ) -> tuple[list[int], float, str]:
-    """Give the rows that answer a call, the score that each has, and what was not looked at.
+    """Return the rows that answer a call, the score that each has, and what was not looked at.
 
     Nothing is right, more is not: where only an index knows what is asked for, there are no rows.
     The damaged ones that were left out go into ``damaged``.
@@ -67,7 +67,7 @@ def answer(
 
 
 def within_budget(ask: Ask, texts: Mapping[int, str]) -> list[int]:
-    """Give the rows whose texts fit the call's budget: the first always, then each that fits."""
+    """Return the rows whose texts fit the call's budget: the first always, then each that fits."""
     budget = next((one for one in ask.by_words.shaping if isinstance(one, Budget)), None)
     if budget is None or budget.tokens is None or not budget.bounds:
         return list(texts)

@@ -159,7 +159,7 @@ class Compacted:
 
 
 def compact_store(store: Store) -> Compacted:
-    """Give back the room that nothing uses any more."""
+    """Free room that nothing uses any more."""
     before = store.database.size()
     store.database.vacuum()
     is_empty = store.database.checkpoint()
@@ -169,7 +169,7 @@ def compact_store(store: Store) -> Compacted:
 
 
 def look_over(store: Store, *, full: bool) -> Report:
-    """Give a report on database, index and embedder; nothing in it was kept or asked."""
+    """Return a report on database, index and embedder; nothing in it was kept or asked."""
     flag("full", full)
     return examine(store.database, full=full, more=list(_checks(store, full=full)))
 
@@ -194,7 +194,7 @@ def _checks(store: Store, *, full: bool) -> Iterator[Check]:
 
 
 def cells_of_upkeep(connection: Any, by: AskedBy) -> tuple[int, ...]:
-    """Give the cells of a user, of a partition, or, where none is named, of the store."""
+    """Return the cells of a user, of a partition, or, where none is named, of the store."""
     if by == AskedBy(None, None, EVERYONE):
         return tuple(every_cell(connection))
     return tuple(audience(connection, by).cells)

@@ -64,7 +64,7 @@ def embedding_of(connection: apsw.Connection, row: int) -> Embedding:
 
 
 def set_embedding(connection: apsw.Connection, row: int, embedding: Embedding) -> None:
-    """Give a version another vector, or none."""
+    """Return a version another vector, or none."""
     set_it = (
         "UPDATE versions SET embedding = ?, embedding_model = ?, embedding_checksum = ? "
         "WHERE row = ?"

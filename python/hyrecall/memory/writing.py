@@ -77,7 +77,7 @@ class NewVersion:
     model: str | None = None
 
     def embedding(self) -> Embedding:
-        """Give the columns of the vector."""
+        """Return the columns of the vector."""
         if self.vector is None:
             return None, None
         if self.model is None:
@@ -272,7 +272,7 @@ def touch(connection: apsw.Connection, rows: Sequence[tuple[Cell, str]], now: da
 
 
 def set_vectors(connection: apsw.Connection, rows: Sequence[tuple[int, bytes, str]]) -> int:
-    """Give version rows a vector and its model; one that is not live any more is left out.
+    """Return version rows a vector and its model; one that is not live any more is left out.
 
     Returns
     -------
@@ -340,14 +340,14 @@ def _retire(
 
 
 def _head(connection: apsw.Connection, cell: int, key: str) -> tuple[int, str | None]:
-    """Give the highest version of a document and its status; 0 and None if there is none."""
+    """Return the highest version of a document and its status; 0 and None if there is none."""
     select = f"SELECT d.version, v.status FROM {_HEAD} WHERE d.cell = ? AND d.id = ?"
     found: tuple[int, str] | None = connection.execute(select, (cell, key)).get
     return found or (0, None)
 
 
 def _found(connection: apsw.Connection, cell: Cell, key: str) -> tuple[int, Episode, int]:
-    """Give the number of the cell, the live episode and its row."""
+    """Return the number of the cell, the live episode and its row."""
     number = find_cell(connection, cell)
     row = None if number is None else head_row(connection, number, key)
     episode = None if number is None else episode_by_id(connection, number, key)

@@ -33,7 +33,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 6048
 
 
 def read_duration(argument: str, value: object) -> float:
-    """Give a duration > 0 in seconds: a number of seconds, a timedelta, or text such as "30d"."""
+    """Return a duration > 0 in seconds: a number of seconds, a timedelta, or text such as "30d"."""
     wish = "a duration above 0: seconds, a timedelta, or a number with ms, s, m, h, d or w"
     if isinstance(value, timedelta):
         seconds = value.total_seconds()
@@ -74,7 +74,7 @@ def arm_name(value: object) -> None:
 
 
 def integer(argument: str, value: object, low: int, high: int = 2**31 - 1) -> int:
-    """Give an integer of any library within [low, high] as an int."""
+    """Return an integer of any library within [low, high] as an int."""
     given = whole(value)
     if given is None or not low <= given <= high:
         end = "2^31)" if high == 2**31 - 1 else f"{high}]"
@@ -98,7 +98,7 @@ def text(argument: str, value: object) -> str:
 
 
 def names(argument: str, value: object, wish: str = "a tuple of names") -> tuple[str, ...]:
-    """Give strings as a tuple; one string alone is none: it would fall into letters."""
+    """Return strings as a tuple; one string alone is none: it would fall into letters."""
     given = value if isinstance(value, Iterable) and not isinstance(value, str | bytes) else (None,)
     found = tuple(given)
     if not all(isinstance(one, str) for one in found):
@@ -107,14 +107,14 @@ def names(argument: str, value: object, wish: str = "a tuple of names") -> tuple
 
 
 def plain_values(argument: str, value: object) -> tuple[Any, ...]:
-    """Give the values of a column as a tuple, NumPy's scalars as Python's own."""
+    """Return the values of a column as a tuple, NumPy's scalars as Python's own."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise error(DTypeError, argument, "a tuple of values", repr(value))
     return tuple(_plain_value(one) for one in value)
 
 
 def plain_pairs(argument: str, value: object) -> tuple[tuple[Any, Any], ...]:
-    """Give a mapping of a column's values, or its pairs, as pairs; the last of equal ones holds."""
+    """Return a mapping of a column's values, or its pairs, as pairs; the last duplicate wins."""
     try:
         return tuple({_plain_value(one): to for one, to in dict(value).items()}.items())  # type: ignore[call-overload]
     except (TypeError, ValueError):

@@ -135,5 +135,5 @@ class SessionSignals:
             raise error(OptionError, "graph", "a graph, or phases without topical", "None")
 
     def phase_of(self, n_recalls: int) -> Phase:
-        """Give the phase of a conversation that recalled so often before."""
+        """Return the phase of a conversation that recalled so often before."""
         return next(one for one in reversed(self.phases) if one.first <= n_recalls)

@@ -73,7 +73,7 @@ class RecordingFolders:
 def left_by(
     before: Path, operations: list[Operation], fate: str, cuts: Iterator[int]
 ) -> Iterator[tuple[int, dict[Path, bytes]]]:
-    """Give what lies under a folder after so many of the operations and a power cut of a kind.
+    """Return what lies under a folder after so many of the operations and a power cut of a kind.
 
     Everything that was there before them is synced.
     """

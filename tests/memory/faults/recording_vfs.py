@@ -33,7 +33,7 @@ class Recording:
         self.operations.append(("told", ""))
 
     def cuts(self) -> Iterator[tuple[list[tuple[Any, ...]], int]]:
-        """Give every beginning of the operations, and how often was told in it."""
+        """Return every beginning of the operations, and how often was told in it."""
         told = 0
         for at, operation in enumerate(self.operations):
             told += operation[0] == "told"
@@ -63,7 +63,7 @@ class _Left:
 
 
 def left_by(operations: list[tuple[Any, ...]], fate: str, draw: random.Random) -> dict[str, bytes]:
-    """Give the files after a power cut that came when these operations were asked."""
+    """Return the files after a power cut that came when these operations were asked."""
     files: dict[str, _Left] = {}
     for operation in operations:
         verb, name, *_ = operation

@@ -151,7 +151,7 @@ def replace_by(path: Path, content: bytes) -> None:
 def in_children(
     damage: Damage, n: int, outcome: Callable[[], str], tally: Path
 ) -> Iterator[tuple[int, Counter[str]]]:
-    """Give (exit code or minus the signal, outcomes) of child after child."""
+    """Return (exit code or minus the signal, outcomes) of child after child."""
     for seed in range(-(-n // PER_CHILD)):
         code = in_child(lambda seed=seed: tried(damage, seed, min(n, PER_CHILD), outcome, tally))
         yield code, Counter(tally.read_text().split("\n") if tally.exists() else ())

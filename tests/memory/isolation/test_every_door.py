@@ -89,7 +89,7 @@ def face_of(world: World, viewer: Viewer) -> Any:
 def walk(
     world: World, cases: dict[str, Case], caplog: pytest.LogCaptureFixture, rounds: int = 2
 ) -> dict[str, list[str]]:
-    """Give the doors that told somebody what is not theirs."""
+    """Return the doors that told somebody what is not theirs."""
     found: dict[str, list[str]] = {}
     with caplog.at_level(logging.DEBUG):
         for viewer in (*VIEWERS, *AGENT_VIEWERS):
@@ -161,7 +161,7 @@ def of_others(world: World, viewer: Viewer) -> list[str]:
 
 
 def changes_of_others(world: World, doors: dict[str, Case]) -> set[str]:
-    """Give the doors through which somebody changed what is not theirs."""
+    """Return the doors through which somebody changed what is not theirs."""
     found = set()
     for viewer in (*VIEWERS, *AGENT_VIEWERS):
         face = face_of(world, viewer)

@@ -78,7 +78,7 @@ class ChromaMemory:
         user_id: str | None = None,
         alpha: float = 0.5,
     ) -> list[Episode]:
-        """Give a user's episodes, nearest first.
+        """Return a user's episodes, nearest first.
 
         Parameters
         ----------
@@ -136,7 +136,7 @@ class ChromaMemory:
 
     @same_arguments(recall)
     async def recall_scored(self, query: str, **options: Any) -> list[EpisodeMatch]:
-        """Give what :meth:`recall` gives, with score 1 each.
+        """Return what :meth:`recall` gives, with score 1 each.
 
         Parameters
         ----------
@@ -198,7 +198,7 @@ class ChromaMemory:
         return len(ids)
 
     async def export(self, *, user_id: str | None = None) -> list[Episode]:
-        """Give all episodes of a user, by id.
+        """Return all episodes of a user, by id.
 
         Parameters
         ----------
@@ -230,7 +230,7 @@ class ChromaMemory:
 
 
 def _owner(user: str | None) -> str:
-    """Give the name of a user where there is no null: nobody may have that of the anonymous."""
+    """Return the name of a user where there is no null: nobody may have that of the anonymous."""
     return ANONYMOUS if user is None else user
 
 

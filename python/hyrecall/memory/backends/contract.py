@@ -26,7 +26,7 @@ HOSTILE = ('"', "*", "AND", "NEAR(", ":", "^", "\0", "%_", "(", "🦜", "a" * 5_
 
 
 def _episode(at: int = 0, **fields: Any) -> Episode:
-    """Give an episode of so many hours after noon."""
+    """Return an episode of so many hours after noon."""
     time = NOON + timedelta(hours=at)
     given = {"id": f"e{at}", "user_id": "alice", "output": f"note {at}", "occurred_at": time}
     return Episode(**{**given, **fields})
@@ -60,7 +60,7 @@ class MemoryContract:
     """
 
     def make(self, episodes: Sequence[Episode]) -> Any:
-        """Give a new memory that holds these episodes, or what can be awaited for one.
+        """Return a new memory that holds these episodes, or what can be awaited for one.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class MemoryContract:
             await closing
 
     def _ask(self, episodes: Sequence[Episode], query: str = "note", **options: Any) -> list[str]:
-        """Give the ids that one recall gives."""
+        """Return the ids that one recall gives."""
 
         async def ask(memory: Any) -> list[str]:
             return [one.id for one in await memory.recall(query, **options)]

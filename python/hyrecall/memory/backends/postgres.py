@@ -92,7 +92,7 @@ class PostgresMemory:
         user_id: str | None = None,
         alpha: float = 0.5,
     ) -> list[Episode]:
-        """Give a user's episodes, best first.
+        """Return a user's episodes, best first.
 
         Parameters
         ----------
@@ -130,7 +130,7 @@ class PostgresMemory:
 
     @same_arguments(recall)
     async def recall_scored(self, query: str, **options: Any) -> list[EpisodeMatch]:
-        """Give what :meth:`recall` gives, with score 1 each.
+        """Return what :meth:`recall` gives, with score 1 each.
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ class PostgresMemory:
         return len(await asyncio.to_thread(self._do, f"{statement} RETURNING id", given))
 
     async def export(self, *, user_id: str | None = None) -> list[Episode]:
-        """Give all episodes of a user, in the order they were kept.
+        """Return all episodes of a user, in the order they were kept.
 
         Parameters
         ----------

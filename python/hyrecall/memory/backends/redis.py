@@ -72,7 +72,7 @@ class RedisMemory:
         user_id: str | None = None,
         alpha: float = 0.5,
     ) -> list[Episode]:
-        """Give a user's episodes, best first.
+        """Return a user's episodes, best first.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class RedisMemory:
 
     @same_arguments(recall)
     async def recall_scored(self, query: str, **options: Any) -> list[EpisodeMatch]:
-        """Give what :meth:`recall` gives, with score 1 each.
+        """Return what :meth:`recall` gives, with score 1 each.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ class RedisMemory:
         return n
 
     async def export(self, *, user_id: str | None = None) -> list[Episode]:
-        """Give all episodes of a user, by id.
+        """Return all episodes of a user, by id.
 
         Parameters
         ----------

@@ -17,7 +17,7 @@ class CanRecall(Protocol):
 
     @property
     def recall(self) -> Callable[..., Awaitable[list[Episode]]]:
-        """Give episodes, best first."""
+        """Return episodes, best first."""
 
 
 @overload
@@ -31,7 +31,7 @@ def default_recall_scored(
 def default_recall_scored(
     memory: Any, query: str = "", *, score: float = NEUTRAL, **options: Any
 ) -> list[EpisodeMatch] | Coroutine[Any, Any, list[EpisodeMatch]]:
-    """Give what a memory recalls, each with the same score and no components.
+    """Return what a memory recalls, each with the same score and no components.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class RecallOnly:
         self._backend = backend
 
     async def recall(self, query: str, **options: Any) -> list[Episode]:
-        """Give what it recalls.
+        """Return what it recalls.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class RecallOnly:
         return await self._backend.recall(query, **options)
 
     async def recall_scored(self, query: str, **options: Any) -> list[EpisodeMatch]:
-        """Give what it recalls with score 1.
+        """Return what it recalls with score 1.
 
         Parameters
         ----------
@@ -136,14 +136,14 @@ class RecallOnly:
         return await default_recall_scored(self._backend, query, **options)
 
     def __getattr__(self, name: str) -> Any:
-        """Give an attribute of the one that is wrapped."""
+        """Return an attribute of the one that is wrapped."""
         if name.startswith("__") or name == "_backend":
             raise AttributeError(name)
         return getattr(self._backend, name)
 
 
 async def scored_of(inner: object, query: str, options: dict[str, Any]) -> list[EpisodeMatch]:
-    """Give the matches of a memory as it scores them, neutral ones if it does not."""
+    """Return the matches of a memory as it scores them, neutral ones if it does not."""
     scored = getattr(inner, "recall_scored", None)
     if scored is None:
         return await default_recall_scored(cast("CanRecall", inner), query, **options)

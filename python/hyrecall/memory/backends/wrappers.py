@@ -76,7 +76,7 @@ class AutoExtract:
         return kept
 
     async def recall(self, query: str, **options: Any) -> list[Episode]:
-        """Give what the inner one recalls.
+        """Return what the inner one recalls.
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ class AutoExtract:
         return cast("list[Episode]", await self._inner.recall(query, **options))
 
     async def recall_scored(self, query: str, **options: Any) -> list[EpisodeMatch]:
-        """Give the inner one's matches, scores and all; with score 1 where it has only recall.
+        """Return the inner one's matches, scores and all; with score 1 where it has only recall.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class AutoExtract:
         return await scored_of(self._inner, query, options)
 
     def __getattr__(self, name: str) -> Any:
-        """Give an attribute of the one that is wrapped."""
+        """Return an attribute of the one that is wrapped."""
         if name.startswith("__") or name in ("_inner", "_extract"):
             raise AttributeError(name)
         return getattr(self._inner, name)
@@ -164,7 +164,7 @@ class Lazy:
         return self._opened is not None
 
     async def inner(self) -> Any:
-        """Give the memory, opened if it was not.
+        """Return the memory, opened if it was not.
 
         Returns
         -------
@@ -202,7 +202,7 @@ class Lazy:
         return await (await self.inner()).remember(episode, **options)
 
     async def recall(self, query: str, **options: Any) -> list[Episode]:
-        """Give what the inner one recalls.
+        """Return what the inner one recalls.
 
         Parameters
         ----------
@@ -222,7 +222,7 @@ class Lazy:
         return cast("list[Episode]", await (await self.inner()).recall(query, **options))
 
     async def recall_scored(self, query: str, **options: Any) -> list[EpisodeMatch]:
-        """Give the inner one's matches, scores and all; with score 1 where it has only recall.
+        """Return the inner one's matches, scores and all; with score 1 where it has only recall.
 
         Parameters
         ----------
