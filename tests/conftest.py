@@ -45,6 +45,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what commands show into tests/cli/screens, instead of comparing it",
     )
+    parser.addoption(
+        "--update-api",
+        action="store_true",
+        help="write the public API into tests/api/baseline.txt, instead of comparing it",
+    )
 
 
 @pytest.hookimpl(optionalhook=True)
