@@ -39,11 +39,15 @@ def test_the_public_api_is_the_one_of_the_baseline(request: pytest.FixtureReques
     assert not changed, "\n".join([HOW_TO_UPDATE, *changed])
 
 
-def test_a_method_that_the_index_loses_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_method_of_the_index_that_loses_its_parameters_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     before = describe(load(("hyrecall",), {}))
-    monkeypatch.delattr(hyrecall.Index, "count")
-    lost = "-[hyrecall] class Index: method count(*, scope=None, filter=None)"
-    assert differences(before, describe(load(("hyrecall",), {}))) == [lost]
+    monkeypatch.setattr(hyrecall.Index, "count", lambda _: 0)
+    assert differences(before, describe(load(("hyrecall",), {}))) == [
+        "-[hyrecall] class Index: method count(*, scope=None, filter=None)",
+        "+[hyrecall] class Index: method count()",
+    ]
 
 
 def differences(before: str, after: str) -> list[str]:
