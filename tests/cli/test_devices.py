@@ -102,4 +102,4 @@ def test_the_emulated_device_is_a_device(run):
 def test_info_takes_either_an_index_or_devices(run, folder, options):
     reply = run("info", *(folder if one == "DIR" else one for one in options))
     assert reply.code == 2
-    assert "expected either DIR or --devices" in reply.err
+    assert "expected one of DIR, --devices and --report" in reply.err

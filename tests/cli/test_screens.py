@@ -3,7 +3,7 @@
 A file has the help of its command and what a few calls write: a line ``$ ...`` is the call, what
 follows is stdout, then stderr behind ``2> ``, then the exit code if it is not 0. Durations, rates,
 threads, sizes on the disk and times of writing are shown as zeros, and nothing else is changed. The
-texts are found by words alone, ids are given, and the CUDA devices are made up.
+texts are found by words alone, ids are given, and the machine and its CUDA devices are made up.
 
 After a change that is meant, ``pytest tests/cli/test_screens.py --update-screens`` writes the files
 anew; read what git says of them. A new command fails until ``SCREENS`` has calls of it.
@@ -115,7 +115,7 @@ SCREENS = {
         ),
         (INDEX,),
     ),
-    "info": Screen(("info notes.index", "info --devices", "info"), (INDEX,)),
+    "info": Screen(("info notes.index", "info --devices", "info --report", "info"), (INDEX,)),
     "demo": Screen(("demo --limit 2",)),
     "eval": Screen(
         ("eval small", "eval small -r bm25 -r dense --diff 2", "eval small -r none",
@@ -163,6 +163,19 @@ SCREENS = {
 }  # fmt: skip
 
 
+# What `info --report` finds, by the function that finds it.
+MACHINE = {
+    "_version": "1.2.3",
+    "_sqlite": "3.51.3",
+    "_extras": {"cli": {"typer": "0.15.1", "rich": "13.9.4"}, "redis": {"redis": None}},
+    "_system": {"kernel": "Linux 6.1.0 x86_64", "distribution": "Debian GNU/Linux 12 (bookworm)",
+                "libc": "glibc 2.36"},
+    "_processor": {"model": "A processor", "instruction_set": "avx2", "cores": 8,
+                   "instructions": ["fma", "f16c", "avx2"], "allowed_cores": 4, "threads": 2},
+    "_environment": {"HYRECALL_EMBED_DISABLE": "1", "HYRECALL_PATH": None},
+}  # fmt: skip
+
+
 def commands(group: Any, *path: str) -> Iterator[str]:
     yield " ".join(path) or "hyrecall"
     for name, one in getattr(group, "commands", {}).items():
@@ -178,6 +191,7 @@ def world(
 ) -> Path:
     """A folder with a corpus, queries and a retrieval set; every draw and device is fixed."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/nobody")
     monkeypatch.setenv("HYRECALL_PATH", "agent.mem")
     monkeypatch.setenv("HYRECALL_CONFIG", "config.json")
     monkeypatch.setenv("HYRECALL_EMBED_DISABLE", "1")
@@ -194,6 +208,8 @@ def world(
                         ("Quadro T4", 7, 5, 2**34, 40)],
         },
     )  # fmt: skip
+    for part, made_up in MACHINE.items():
+        monkeypatch.setattr(f"hyrecall.cli.report.{part}", lambda *_, made_up=made_up: made_up)
     write_corpus(tmp_path)
     return tmp_path
 
@@ -237,6 +253,7 @@ def normal(text: str) -> str:
     text = re.sub(r"[\d,]+ queries/s", "0 queries/s", text)
     text = re.sub(r"\(\w+, \d+ threads\)", "(scalar, 0 threads)", text)
     text = re.sub(r"[\d,]+ bytes before, [\d,]+ after", "0 bytes before, 0 after", text)
+    text = re.sub(r"(Python +|memory +)\d+\.\d+(\.\d+)?( \(\w+\))?", r"\g<1>0.0", text)
     text = re.sub(r"snapshot bytes\s+[\d,]+", zeros, text)
     return re.sub(r"(?!2026-06)\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?", zeros, text)
 

@@ -106,7 +106,8 @@ def _judge(fault: BaseException) -> tuple[int, str]:
 
 def _report(fault: BaseException) -> str:
     what = f"{type(fault).__name__}: {_one_line(fault)}"
-    return f"error: internal: {what}; please report it with the output of hyrecall --debug"
+    needs = "the output of hyrecall --debug and hyrecall info --report"
+    return f"error: internal: {what}; please report it with {needs}"
 
 
 def _one_line(fault: BaseException) -> str:

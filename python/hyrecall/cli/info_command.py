@@ -1,4 +1,4 @@
-"""``hyrecall info``: what an index holds, and nothing of any document; which devices there are."""
+"""``hyrecall info``: an index without its documents, this machine's devices, or a bug report."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from hyrecall.analyzer import Analyzer
+from hyrecall.cli import report
 from hyrecall.cli.show import print_json, print_lines, print_table, screen_width
 from hyrecall.errors import IndexNotFoundError, error
 from hyrecall.index import Index
@@ -23,22 +24,34 @@ def info(
     folder: Annotated[
         Path | None,
         typer.Argument(
-            metavar="DIR", show_default="none, with --devices", help="Folder of the index."
+            metavar="DIR",
+            show_default="none, with --devices or --report",
+            help="Folder of the index.",
         ),
     ] = None,
     devices: Annotated[
         bool,
         typer.Option("--devices", help="Show this machine's CUDA devices instead; without DIR."),
     ] = False,
+    as_report: Annotated[
+        bool,
+        typer.Option(
+            "--report",
+            help="Show text to paste into a bug report instead: versions, the machine, and which "
+            "settings and variables are set, without secrets and data; without DIR.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object.")] = False,
 ) -> None:
-    """Show an index's sizes and settings, or this machine's devices."""
-    if folder is not None and not devices:
+    """Show an index's sizes and settings, this machine's devices, or what a bug report needs."""
+    if [folder is not None, devices, as_report].count(True) != 1:
+        raise typer.BadParameter("expected one of DIR, --devices and --report")
+    if folder is not None:
         _show_index(folder, as_json)
-    elif devices and folder is None:
+    elif devices:
         _show_devices(cuda_report(), as_json)
     else:
-        raise typer.BadParameter("expected either DIR or --devices")
+        _show_report(as_json)
 
 
 def _show(lines: list[tuple[str, str]]) -> None:
@@ -46,21 +59,29 @@ def _show(lines: list[tuple[str, str]]) -> None:
     print_lines(fields(lines, width=screen_width()))
 
 
-def _show_devices(report: CudaReport, as_json: bool) -> None:
+def _show_report(as_json: bool) -> None:
+    found = report.collect()
     if as_json:
-        found = [asdict(device) | {"problem": device.problem} for device in report.devices]
-        print_json(asdict(report) | {"devices": found})
+        print_json(found)
+    else:
+        _show(report.report_lines(found))
+
+
+def _show_devices(cuda: CudaReport, as_json: bool) -> None:
+    if as_json:
+        found = [asdict(device) | {"problem": device.problem} for device in cuda.devices]
+        print_json(asdict(cuda) | {"devices": found})
         return
-    none = "none" if report.has_library else "unknown"  # it is the library that asks
+    none = "none" if cuda.has_library else "unknown"  # it is the library that asks
     lines = [
-        ("libhyrecall_cuda.so", "is there" if report.has_library else "is not there"),
-        ("driver", report.driver_version or none),
-        ("CUDA runtime", report.runtime_version or none),
+        ("libhyrecall_cuda.so", "is there" if cuda.has_library else "is not there"),
+        ("driver", cuda.driver_version or none),
+        ("CUDA runtime", cuda.runtime_version or none),
     ]
-    if not report.devices:
-        lines.append(("devices", f"none: {report.problem}"))
+    if not cuda.devices:
+        lines.append(("devices", f"none: {cuda.problem}"))
     _show(lines)
-    if not report.devices:
+    if not cuda.devices:
         return
     columns = (
         Column("device"), Column("name"), Column("memory", "right"),
@@ -76,7 +97,7 @@ def _show_devices(report: CudaReport, as_json: bool) -> None:
                 f"no: {device.problem}" if device.problem else "yes",
             ]
         )
-        for device in report.devices
+        for device in cuda.devices
     ]
     print()
     print_table(columns, rows)
