@@ -212,7 +212,7 @@ def test_the_folders_of_settings_outside_the_home_are_not_shown(run, tmp_path, m
     assert both(run)[1]["settings"]["file"] == ".../config.json"
 
 
-@pytest.mark.parametrize("folder", ["/home/wanda/lib", "/srv/my hunter2/x", "~"])
+@pytest.mark.parametrize("folder", ["/srv/wanda/lib", "/srv/my hunter2/x", "~"])
 def test_why_there_is_no_device_shows_no_folder(run, home, monkeypatch, folder):
     library = f"{home}/libhyrecall_cuda.so" if folder == "~" else f"{folder}/libhyrecall_cuda.so"
     found = {"has_library": False, "driver_version": 0, "runtime_version": 0, "devices": []}

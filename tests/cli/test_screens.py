@@ -191,7 +191,7 @@ def world(
 ) -> Path:
     """A folder with a corpus, queries and a retrieval set; every draw and device is fixed."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", "/home/nobody")
+    monkeypatch.setenv("HOME", "/nowhere")
     monkeypatch.setenv("HYRECALL_PATH", "agent.mem")
     monkeypatch.setenv("HYRECALL_CONFIG", "config.json")
     monkeypatch.setenv("HYRECALL_EMBED_DISABLE", "1")

@@ -80,10 +80,10 @@ def _version(package: str) -> str | None:
 
 def _sqlite() -> str | None:
     try:
-        import apsw
+        from hyrecall.memory.faults import sqlite_version
     except ImportError:
         return None
-    return str(apsw.sqlite_lib_version())
+    return sqlite_version()
 
 
 def _extras() -> dict[str, dict[str, str | None]] | None:
@@ -210,7 +210,7 @@ def report_lines(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("hyrecall", report["hyrecall"]),
         ("Python", report["python"]),
         ("packages", _versions(report["packages"])),
-        ("SQLite", report["sqlite"] or "none: apsw is not installed"),
+        ("SQLite", report["sqlite"] or "none: the extra [memory] is not installed"),
         *_extra_lines(report["extras"]),
         ("system", ", ".join(part for part in system.values() if part)),
         ("processor", f"{processor['model'] or 'unknown'}, {cores}"),

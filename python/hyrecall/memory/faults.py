@@ -17,7 +17,15 @@ from hyrecall.errors import (
     error,
 )
 
-__all__ = ["DAMAGING", "LARGEST_VALUE", "check_sqlite", "disk_named", "problems", "sqlite_named"]
+__all__ = [
+    "DAMAGING",
+    "LARGEST_VALUE",
+    "check_sqlite",
+    "disk_named",
+    "problems",
+    "sqlite_named",
+    "sqlite_version",
+]
 
 LARGEST_VALUE = 256 * 2**20
 """Bytes of one row: of a memory's texts and metadata together, or of its vector."""
@@ -33,6 +41,11 @@ _FAULTS: tuple[tuple[type[apsw.Error], type[StoreError], int, str], ...] = (
 )
 DAMAGING = tuple(kind for kind, *_ in _FAULTS)
 """After one of these nobody knows what a connection still believes."""
+
+
+def sqlite_version() -> str:
+    """Return the version of the SQLite that stores use, which is apsw's own."""
+    return str(apsw.sqlite_lib_version())
 
 
 def check_sqlite(version: str) -> None:
