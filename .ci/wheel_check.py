@@ -1,8 +1,9 @@
 """What a wheel promises, checked with the interpreter that installed it.
 
 Importing takes at most four times the processor time that importing numpy takes (each the best of
-five processes, in turns) and loads neither torch nor a CUDA library; the wheel has the typing files
-and, where it was built with a CUDA compiler, the library; a store keeps what it is given.
+five processes, in turns) and loads neither torch nor a CUDA library nor the HTTP client; the wheel
+has the typing files and, where it was built with a CUDA compiler, the library; a store keeps what
+it is given.
 """
 
 import subprocess
@@ -25,6 +26,7 @@ import hyrecall
 took = time.process_time() - begin
 maps = open("/proc/self/maps").read()
 assert "torch" not in sys.modules and "libcuda" not in maps and "hyrecall_cuda" not in maps
+assert "httpcore2" not in sys.modules
 print(took)
 """
 
@@ -46,10 +48,12 @@ def main() -> None:
     numpy, hyrecall = (min(seconds) for seconds in zip(*turns, strict=True))
     print(f"import: {hyrecall:.3f} s, numpy's {numpy:.3f} (limit: {MOST_TIMES_NUMPY} times)")
     assert hyrecall < MOST_TIMES_NUMPY * numpy
+    from hyrecall.embed import HttpEmbedder
     from hyrecall.memory import MemorySync
     from hyrecall.runtime import cuda_report
 
     print("devices:", cuda_report())
+    print("embedder:", HttpEmbedder("https://host/v1"))
     with tempfile.TemporaryDirectory() as folder:
         with MemorySync.open(Path(folder, "a.mem"), embedder=None) as memory:
             memory.remember("tea at four", user_id="ann")

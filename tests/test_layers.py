@@ -35,6 +35,7 @@ ENVIRONMENT_IS_READ_IN = "kernels/settings.cpp"
 # in many places, the others each have one. A subpackage is a module; a file of it may be one too.
 PYTHON_ONLY_IN = {
     "torch": {"tensors", "embed/transformer"},
+    "httpcore2": {"embed/http_client"},
     "transformers": {"embed/transformer"},
     "ml_dtypes": {"tensors"},
     "tokenizers": {"analyzer", "_text_functions", "embed"},

@@ -54,6 +54,7 @@ class StubServer:
         self.failures_left = 0  # of mode "flaky"
         self.seconds = 0.2  # of mode "slow"
         self.custom = b""  # of mode "custom"
+        self._met: set[socket.socket] = set()  # by mode "once"
         self._closing = threading.Event()
         self._open: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
@@ -178,6 +179,15 @@ class StubServer:
         connection.sendall(head + b'40\r\n{"data": [')
         return False
 
+    def do_badchunk(self, connection: socket.socket, request: Request) -> bool:
+        head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        connection.sendall(head + b"no number\r\n")
+        return False
+
+    def do_cuthead(self, connection: socket.socket, request: Request) -> bool:
+        connection.sendall(b"HTTP/1.1 20")
+        return False
+
     def do_reset(self, connection: socket.socket, request: Request) -> bool:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         return False
@@ -186,6 +196,13 @@ class StubServer:
         """Reply well and close the connection without having said so."""
         self.do_ok(connection, request)
         return False
+
+    def do_once(self, connection: socket.socket, request: Request) -> bool:
+        """Reply to the first request of a connection, and close it at the second."""
+        if connection in self._met:
+            return False
+        self._met.add(connection)
+        return self.do_ok(connection, request)
 
     def _drip(self, connection: socket.socket) -> bool:
         while not self._closing.is_set():

@@ -1,30 +1,23 @@
 """The embedder of an endpoint against a stub on the loopback."""
 
+import contextlib
 import json
-import os
+import logging
 import socket
-import threading
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
+from embed.connections import n_idle
 from embed.lateness import within
 from embed.stub_server import StubServer, vector_of
 from hyrecall.embed import Embedder, EmbedError, EmbedFault, HttpEmbedder
-from hyrecall.errors import DTypeError, OptionError
+from hyrecall.errors import DTypeError, MissingExtraError, OptionError
 
 KEY = "sk-0123456789abcdef"
-
-
-@pytest.fixture
-def made() -> Iterator[list[HttpEmbedder]]:
-    """Close what a test makes."""
-    embedders: list[HttpEmbedder] = []
-    yield embedders
-    for embedder in embedders:
-        embedder.close()
 
 
 def test_texts_become_the_vectors_of_the_reply(
@@ -45,22 +38,6 @@ def test_texts_become_the_vectors_of_the_reply(
     assert request.headers["host"] == f"127.0.0.1:{server.port}"
 
 
-def test_many_texts_go_in_batches_over_one_connection(
-    server: StubServer, made: list[HttpEmbedder]
-) -> None:
-    embedder = HttpEmbedder(server.url("ok"), batch=3)
-    made.append(embedder)
-    texts = ["a" * n for n in range(1, 8)]
-    assert embedder.embed(texts).tolist() == [vector_of(text) for text in texts]
-    assert [request.json["input"] for request in server.requests] == [
-        texts[:3],
-        texts[3:6],
-        "a" * 7,
-    ]
-    assert server.n_connections == 1
-    assert embedder.embed([]).shape == (0, 4)
-
-
 def test_a_reply_in_another_order_is_put_in_order(
     server: StubServer, made: list[HttpEmbedder]
 ) -> None:
@@ -79,8 +56,10 @@ FAULTS = [
     ("nothttp", EmbedFault.MALFORMED, "an HTTP reply"),
     ("nan", EmbedFault.MALFORMED, "finite"),
     ("huge", EmbedFault.MALFORMED, "at most"),
-    ("cut", EmbedFault.UNREACHABLE, "IncompleteRead"),
-    ("cutchunk", EmbedFault.UNREACHABLE, "IncompleteRead"),
+    ("cut", EmbedFault.UNREACHABLE, "a whole reply"),
+    ("cutchunk", EmbedFault.UNREACHABLE, "a whole reply"),
+    ("badchunk", EmbedFault.UNREACHABLE, "a whole reply"),
+    ("cuthead", EmbedFault.MALFORMED, "an HTTP reply"),
     ("reset", EmbedFault.UNREACHABLE, "ConnectionResetError"),
     ("hang", EmbedFault.TIMEOUT, "in time"),
     ("dripbody", EmbedFault.TIMEOUT, "in time"),
@@ -102,9 +81,10 @@ def test_a_bad_endpoint_is_a_fault_of_its_kind_within_the_timeout(
     told = str(caught.value) + repr(caught.value) + repr(embedder)
     assert KEY not in told
     assert "SECRET" not in told
-    is_kept = bool(embedder._idle)
+    is_kept = n_idle(embedder) > 0
     embedder.close()
     assert is_kept == (mode in ("junk", "nan"))  # only one that has been read to the end
+    assert n_idle(embedder) == 0
 
 
 def test_a_port_without_a_server_is_unreachable() -> None:
@@ -123,19 +103,6 @@ def test_a_name_that_nobody_knows_is_unreachable(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(EmbedError, match="got gaierror") as caught:
         HttpEmbedder("https://nobody.invalid/v1").embed(["tea"])
     assert caught.value.fault is EmbedFault.UNREACHABLE
-
-
-def test_another_address_is_tried_where_one_refuses(
-    server: StubServer, made: list[HttpEmbedder], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        dead = listener.getsockname()
-    alive = ("127.0.0.1", server.port)
-    both = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", at) for at in (dead, alive)]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: both)
-    embedder = HttpEmbedder("http://localhost/ok")
-    made.append(embedder)
-    assert embedder.embed(["a"]).shape == (1, 4)
 
 
 def test_a_server_that_speaks_no_tls_is_unreachable(server: StubServer) -> None:
@@ -168,7 +135,7 @@ def test_it_is_tried_once_more_where_that_may_help(
 def test_without_time_it_is_not_tried_again(
     server: StubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hyrecall.embed.http._PAUSE", (10.0, 10.0))
+    monkeypatch.setattr("hyrecall.embed.http_client._PAUSE", (10.0, 10.0))
     with pytest.raises(EmbedError, match="status 500"):
         HttpEmbedder(server.url("status500")).embed(["a"])
     assert len(server.requests) == 1
@@ -178,60 +145,35 @@ def test_without_time_it_is_not_tried_again(
     assert len(server.requests) == 1
 
 
-def test_a_connection_that_was_closed_while_idle_is_no_failure(
-    server: StubServer, made: list[HttpEmbedder]
+def test_no_log_has_the_key_a_text_or_the_query_of_the_url(
+    server: StubServer, made: list[HttpEmbedder], caplog: pytest.LogCaptureFixture
 ) -> None:
-    embedder = HttpEmbedder(server.url("leave"), retries=0)
-    made.append(embedder)
-    for _ in range(3):
-        assert embedder.embed(["a"]).shape == (1, 4)
-        time.sleep(0.02)
-    assert server.n_connections == 3
+    caplog.set_level(logging.DEBUG)
+    for mode in ("ok", "unauthorized", "cut"):
+        embedder = HttpEmbedder(server.url(mode) + "?secret=query", key=KEY)
+        made.append(embedder)
+        with contextlib.suppress(EmbedError):
+            embedder.embed(["SECRET text"])
+    assert server.requests[0].path == "/ok/v1/embeddings?secret=query"
+    for private in (KEY, "SECRET", "secret=query"):
+        assert private not in caplog.text
 
 
-def test_a_late_reply_is_never_given_to_the_next_call(
-    server: StubServer, made: list[HttpEmbedder]
-) -> None:
-    embedder = HttpEmbedder(server.url("slow"))
-    made.append(embedder)
-    for n in range(1, 6):
-        server.seconds = 0.1
-        with pytest.raises(EmbedError, match="in time"):
-            embedder.embed_within(["late" * n], 0.05)
-        server.seconds = 0.0
-        assert embedder.embed(["a" * n]).tolist() == [vector_of("a" * n)]
+def test_without_its_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpcore2", None)
+    monkeypatch.delitem(sys.modules, "hyrecall.embed.http_client", raising=False)
+    with pytest.raises(MissingExtraError) as caught:
+        HttpEmbedder("http://localhost/v1")
+    assert str(caught.value) == (
+        "embedder: expected an HTTP client (pip install 'hyrecall[http]'), got no package httpcore2"
+    )
+    with pytest.raises(OptionError, match="batch: expected"):  # a wrong argument is told first
+        HttpEmbedder("http://localhost/v1", batch=0)
 
 
-def test_threads_get_their_own_replies(server: StubServer, made: list[HttpEmbedder]) -> None:
-    embedder = HttpEmbedder(server.url("ok"))
-    made.append(embedder)
-    wrong: list[str] = []
-
-    def ask(letter: str) -> None:
-        texts = [letter * n for n in range(1, 20)]
-        wrong.extend(t for t in texts if embedder.embed([t]).tolist() != [vector_of(t)])
-
-    threads = [threading.Thread(target=ask, args=(letter,)) for letter in "abcdef"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
-
-
-def test_a_child_process_makes_connections_of_its_own(
-    server: StubServer, made: list[HttpEmbedder]
-) -> None:
-    embedder = HttpEmbedder(server.url("ok"))
-    made.append(embedder)
-    embedder.embed(["a"])
-    pid = os.fork()
-    if pid == 0:
-        is_right = embedder.embed(["bb"]).tolist() == [vector_of("bb")]
-        os._exit(0 if is_right else 1)
-    assert os.waitpid(pid, 0)[1] == 0
-    assert embedder.embed(["ccc"]).tolist() == [vector_of("ccc")]
-    assert server.n_connections == 2
+def test_the_client_is_imported_only_when_an_endpoint_is_used() -> None:
+    code = "import sys, hyrecall, hyrecall.embed; sys.exit('httpcore2' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_a_length_that_changes_is_refused(server: StubServer, made: list[HttpEmbedder]) -> None:

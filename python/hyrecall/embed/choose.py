@@ -82,7 +82,7 @@ def embedder(
     DTypeError, OptionError
         It is none of these, or a URL that is no endpoint's; the argument names where it is from.
     MissingExtraError
-        ``"static"`` without the extra ``[local]``.
+        ``"static"`` without the extra ``[local]``, or a URL without ``[http]``.
 
     Examples
     --------

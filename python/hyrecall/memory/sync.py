@@ -164,7 +164,7 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
         DeviceUnavailableError
             The named device is not there.
         MissingExtraError
-            "static" without the extra ``[local]``.
+            "static" without the extra ``[local]``, or a URL without ``[http]``.
         OptionError, DTypeError
             The argument is named: an analyzer beside a recipe that states another, too; the folder
             holds other things; SQLite is too old to be trusted.
