@@ -9,7 +9,7 @@ from typing import Any
 from bench.targets import TARGETS, Target
 from bench.verdicts import Line, judge
 
-README = Path(__file__).parents[1] / "README.md"
+README = Path(__file__).parents[1] / "docs" / "performance.md"
 BEGIN, END = "<!-- bench.report --readme: begin -->\n", "<!-- bench.report --readme: end -->\n"
 
 SHOWN: tuple[tuple[str, Mapping[str, object]], ...] = (
@@ -52,7 +52,7 @@ def table(found: Mapping[str, Any]) -> str:
         "Medians of one run (above 1: hyrecall is faster), exact answers on both "
         f"sides, {found['date']}, {processor}, {machine['cores']} cores; "
         "`python -m bench.report` prints all of them with targets, spreads and misses, "
-        "[docs/performance.md](docs/performance.md) says how they are made and what bounds them."
+        "the sections below say how they are made and what bounds them."
     )
     head = ["| work | against | times faster |", "|---|---|---|"]
     return "\n".join([BEGIN + said, "", *head, *rows, END])
