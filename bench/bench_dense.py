@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
 import hyrecall as hr
 from bench import corpus, ours, reference
-from bench.conftest import Measure
-from bench.measuring import Bench
 from bench.rivals_dense import SEARCHERS, Reply
 from bench.sizes import Size
 from bench.targets import FLOAT_SCAN
+from bench.turns import OURS, Turns
 
 DATA = ("gaussian", "clustered", "real")
 MOST_PAIRS = 200_000_000  # of a query and a row
@@ -41,9 +41,9 @@ class Case:
 
 @pytest.fixture(scope="module", params=DATA)
 def case(
-    request: pytest.FixtureRequest, dense_shape: tuple[int, int], size: Size, bench: Bench
+    request: pytest.FixtureRequest, dense_shape: tuple[int, int], size: Size, turns: Turns
 ) -> Case:
-    bench.forget()
+    turns.forget()
     n, dim = dense_shape
     n_queries = max(size.batches)
     if request.param == "gaussian":
@@ -65,16 +65,18 @@ def case(
     return Case(name, request.param, rows, queries, ours.build(n, vectors=rows))
 
 
-@pytest.mark.parametrize("who", ["hyrecall", *SEARCHERS])
-def test_dense_batch(case: Case, batch_k: tuple[int, int], who: str, measure: Measure) -> None:
+@pytest.mark.parametrize("who", [OURS, *SEARCHERS])
+def test_dense_batch(
+    case: Case, batch_k: tuple[int, int], who: str, benchmark: BenchmarkFixture, turns: Turns
+) -> None:
     n, dim = case.rows.shape
     batch, k = batch_k
-    if n * batch > MOST_PAIRS and who not in ("hyrecall", "faiss*"):
+    if n * batch > MOST_PAIRS and who not in (OURS, "faiss*"):
         pytest.skip("takes minutes, and faiss* is quicker")
     queries = case.queries[:batch]
     answer = case.answer(batch, k)
     at = reference.sample(batch)
-    if who == "hyrecall":
+    if who == OURS:
 
         def run() -> Reply | ours.Reply:
             return ours.arrays(case.index.recall(vectors=queries, limit=k, depth=k), k)
@@ -84,21 +86,20 @@ def test_dense_batch(case: Case, batch_k: tuple[int, int], who: str, measure: Me
         def run() -> Reply | ours.Reply:
             return search(queries, k)
 
-    measure(
-        f"{case.name}, batch {batch:,}, k={k}",
-        who,
-        run,
-        check=lambda reply: reference.check(answer, reply[0][at], reply[1][at]),
+    benchmark.group = f"{case.name}, batch {batch:,}, k={k}"
+    benchmark.extra_info.update(
         kind="dense",
         docs=n,
         dim=dim,
         queries=batch,
         k=k,
         data=case.data,
-        nbytes=n * dim * 4,
+        bytes=n * dim * 4,
         limit_bytes=n * dim,
         limit_int8_ops=2 * n * dim * batch,
     )
+    ids, scores = turns.measure(benchmark, who, run)
+    reference.check(answer, ids[at], scores[at])
 
 
 @contextmanager
@@ -110,8 +111,10 @@ def front_plane(name: str | None) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("who", ["hyrecall", FLOAT_SCAN, "hyrecall, no duplicates"])
-def test_near_duplicates_cost_what_other_rows_cost(who: str, measure: Measure, size: Size) -> None:
+@pytest.mark.parametrize("who", [OURS, FLOAT_SCAN, "hyrecall, no duplicates"])
+def test_near_duplicates_cost_what_other_rows_cost(
+    who: str, size: Size, benchmark: BenchmarkFixture, turns: Turns
+) -> None:
     """Copies of one row with noise: each is a candidate, and the cost must hold."""
     (n, copies), dim, k = size.duplicates, size.dense[-1][1], 10
     rows, queries = corpus.near_duplicates(n, dim, copies)
@@ -127,18 +130,14 @@ def test_near_duplicates_cost_what_other_rows_cost(who: str, measure: Measure, s
         with front_plane(plane):
             return ours.arrays(index.recall(vectors=queries, limit=k, depth=k), k)
 
-    measure(
-        f"dense {n:,} x {dim}, {copies:,} near-duplicates, batch {len(queries)}, k={k}",
-        who,
-        run,
-        check=lambda reply: reference.check(answer, reply[0][at], reply[1][at]),
-        kind="near-duplicates",
-        docs=n,
-        dim=dim,
-        queries=len(queries),
-        k=k,
-        nbytes=rows.nbytes,
+    benchmark.group = (
+        f"dense {n:,} x {dim}, {copies:,} near-duplicates, batch {len(queries)}, k={k}"
     )
+    benchmark.extra_info.update(
+        kind="near-duplicates", docs=n, dim=dim, queries=len(queries), k=k, bytes=rows.nbytes
+    )
+    ids, scores = turns.measure(benchmark, who, run)
+    reference.check(answer, ids[at], scores[at])
 
 
 def test_the_reference_finds_a_planted_wrong_answer() -> None:

@@ -55,6 +55,20 @@ def test_an_index_that_lives_gives_the_cpus_bits() -> None:
     assert done.stdout.startswith("cpu gives the CPU's bits: ")
 
 
+def test_none_of_this_needs_pytest_benchmark_or_xdist() -> None:
+    """A lent machine may have neither (README.md)."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:benchmark", "-p", "no:xdist"]
+    command += ["-p", "no:cacheprovider", "-o", "addopts=", "--import-mode=importlib"]
+    done = subprocess.run(
+        [*command, __file__, "-k", "peer or targets"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert "2 passed" in done.stdout
+
+
 def test_a_peer_that_answers_otherwise_is_found() -> None:
     ids = np.array([[4, 2, -1]])
     scores = np.array([[0.9, 0.5, -np.inf]], np.float32)

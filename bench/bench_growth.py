@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench import corpus, ours, reference
-from bench.conftest import Measure
-from bench.measuring import Bench
 from bench.rivals_dense import faiss_searcher
-from bench.sizes import Size
+from bench.sizes import SIZES, Size
+from bench.turns import OURS, Turns
 
 N_QUERIES = 1_024
 TENANT_QUERIES = 256
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """A batch on an index."""
 
     axis: str
@@ -42,31 +40,31 @@ def points(size: Size) -> Iterator[Point]:
     most, dim = size.growth
     base = Point("documents", most // 10, dim)
     for n in (most // 100, most // 30, most // 10, most // 3, most):
-        yield replace(base, n=n)
+        yield base._replace(n=n)
     for d in (dim // 6, dim // 3, dim, dim * 2, dim * 4):
-        yield replace(base, axis="dim", dim=d)
+        yield base._replace(axis="dim", dim=d)
     for batch in (1, 4, 16, 64, 256, N_QUERIES):
-        yield replace(base, axis="batch", batch=batch)
+        yield base._replace(axis="batch", batch=batch)
     for k in (1, 10, 100, min(1_000, base.n // 2)):
-        yield replace(base, axis="k", k=k)
+        yield base._replace(axis="k", k=k)
     for tenants in (1, 10, 100, 1_000, 10_000):
         if tenants <= base.n // 10:
-            yield replace(base, axis="tenants", tenants=tenants, batch=TENANT_QUERIES)
+            yield base._replace(axis="tenants", tenants=tenants, batch=TENANT_QUERIES)
 
 
 class Rows:
     """The rows of the point at hand, and the engines over them."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, turns: Turns) -> None:
         """Begin with none."""
-        self._bench = bench
+        self._turns = turns
         self._shape: tuple[int, int, int] | None = None
 
     def prepare(self, point: Point) -> None:
         shape = (point.n, point.dim, point.tenants)
         if shape == self._shape:
             return
-        self._bench.forget()
+        self._turns.forget()
         self._shape = shape
         self.rows = corpus.gaussian_rows(point.n, point.dim, "growth")
         self.queries = corpus.gaussian_rows(N_QUERIES, point.dim, "queries")
@@ -78,13 +76,11 @@ class Rows:
 
 
 @pytest.fixture(scope="module")
-def held(bench: Bench) -> Rows:
-    return Rows(bench)
+def held(turns: Turns) -> Rows:
+    return Rows(turns)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    from bench.sizes import SIZES
-
     if "point" in metafunc.fixturenames:
         chosen = SIZES[metafunc.config.getoption("--bench-size")]
         metafunc.parametrize(
@@ -92,48 +88,32 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         )
 
 
-@pytest.mark.parametrize("who", ["hyrecall", "faiss*"])
-def test_growth(point: Point, who: str, held: Rows, measure: Measure) -> None:
-    if point.tenants and who != "hyrecall":
+@pytest.mark.parametrize("who", [OURS, "faiss*"])
+def test_growth(
+    point: Point, who: str, held: Rows, benchmark: BenchmarkFixture, turns: Turns
+) -> None:
+    if point.tenants and who != OURS:
         pytest.skip("bench_scope has the rivals of scopes")
     held.prepare(point)
     queries, k = held.queries[: point.batch], point.k
     at = reference.sample(point.batch)[:4]
-    run: Callable[[], Any]
-    if point.tenants:
-        scope = [q % point.tenants for q in range(point.batch)]
+    scope = [query % point.tenants for query in range(point.batch)] if point.tenants else None
+    if who == OURS:
+        scoped: dict[str, Any] = {} if scope is None else {"scope": scope}
 
         def run() -> Any:
-            return ours.arrays(held.index.recall(vectors=queries, scope=scope, limit=k, depth=k), k)
-
-        def check(reply: Any) -> None:
-            for query in at:
-                inside = (held.owner == scope[query]).nonzero()[0]
-                answer = reference.dense(held.rows[inside], queries[query : query + 1], k)
-                ids = inside[answer.ids]
-                row = slice(query, query + 1)
-                reference.check(reference.Answer(ids, answer.scores), reply[0][row], reply[1][row])
+            return ours.arrays(held.index.recall(vectors=queries, limit=k, depth=k, **scoped), k)
     else:
-        answer = reference.dense(held.rows, queries[at], k)
-        if who == "hyrecall":
+        search = faiss_searcher(held.rows)
 
-            def run() -> Any:
-                return ours.arrays(held.index.recall(vectors=queries, limit=k, depth=k), k)
-        else:
-            search = faiss_searcher(held.rows)
+        def run() -> Any:
+            return search(queries, k)
 
-            def run() -> Any:
-                return search(queries, k)
-
-        def check(reply: Any) -> None:
-            reference.check(answer, reply[0][at], reply[1][at])
-
-    measure(
+    benchmark.group = (
         f"growth with {point.axis}: {point.n:,} x {point.dim}, batch {point.batch:,}, k={k}"
-        + (f", {point.tenants:,} tenants" if point.tenants else ""),
-        who,
-        run,
-        check=check,
+        + (f", {point.tenants:,} tenants" if point.tenants else "")
+    )
+    benchmark.extra_info.update(
         kind="growth",
         axis=point.axis,
         value=point.value,
@@ -143,3 +123,13 @@ def test_growth(point: Point, who: str, held: Rows, measure: Measure) -> None:
         k=k,
         tenants=point.tenants,
     )
+    ids, scores = turns.measure(benchmark, who, run)
+    if scope is None:
+        reference.check(reference.dense(held.rows, queries[at], k), ids[at], scores[at])
+        return
+    for query in at:
+        inside = (held.owner == scope[query]).nonzero()[0]
+        row = slice(query, query + 1)
+        found = reference.dense(held.rows[inside], queries[row], k)
+        answer = reference.Answer(inside[found.ids], found.scores)
+        reference.check(answer, ids[row], scores[row])

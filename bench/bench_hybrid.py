@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
 import hyrecall as hr
 from bench import THREADS, corpus, ours, reference, rivals_dense, rivals_lexical
-from bench.conftest import Measure
 from bench.sizes import Size
+from bench.turns import OURS, Turns
 
 DEPTH, K, N_QUERIES, RANK_CONSTANT = 100, 10, 256, 60
 
@@ -65,7 +66,7 @@ def check_fused(answer: reference.Answer, reply: ours.Reply, at: corpus.Ints, wh
     close = (
         np.abs(np.where(answer.ids >= 0, reply[1][at] - answer.scores, 0.0)) <= reference.TOLERANCE
     )
-    allowed = 0.98 if who == "hyrecall" else 0.8
+    allowed = 0.98 if who == OURS else 0.8
     assert close.mean() >= allowed, f"{1 - close.mean():.1%} of the fused scores differ"
 
 
@@ -73,8 +74,8 @@ def _padded(ids: np.ndarray) -> np.ndarray:
     return np.pad(ids[:DEPTH], (0, DEPTH - len(ids[:DEPTH])), constant_values=-1)
 
 
-@pytest.mark.parametrize("who", ["hyrecall", "bm25s + faiss* + RRF", "tantivy + faiss* + RRF"])
-def test_hybrid_batch(case: Case, who: str, measure: Measure) -> None:
+@pytest.mark.parametrize("who", [OURS, "bm25s + faiss* + RRF", "tantivy + faiss* + RRF"])
+def test_hybrid_batch(case: Case, who: str, benchmark: BenchmarkFixture, turns: Turns) -> None:
     n, dim = case.rows.shape
     at = reference.sample(N_QUERIES)
     lengths = np.diff(case.texts.offsets)
@@ -86,7 +87,7 @@ def test_hybrid_batch(case: Case, who: str, measure: Measure) -> None:
     dense = reference.dense(case.rows, case.queries[at], DEPTH)
     answer = reference.Answer(*rrf([bm25.ids, dense.ids], K))
     strings = case.strings
-    if who == "hyrecall":
+    if who == OURS:
         index = ours.build(n, vectors=case.rows, texts=case.texts.strings)
 
         def run() -> ours.Reply:
@@ -108,11 +109,8 @@ def test_hybrid_batch(case: Case, who: str, measure: Measure) -> None:
         def run() -> ours.Reply:
             return rrf([find(strings, DEPTH)[0], near(case.queries, DEPTH)[0]], K)
 
-    measure(
-        f"hybrid {n:,} x {dim}, {N_QUERIES} queries, depth {DEPTH}, k={K}, unscoped",
-        who,
-        run,
-        check=lambda reply: check_fused(answer, reply, at, who),
+    benchmark.group = f"hybrid {n:,} x {dim}, {N_QUERIES} queries, depth {DEPTH}, k={K}, unscoped"
+    benchmark.extra_info.update(
         kind="hybrid",
         docs=n,
         dim=dim,
@@ -121,17 +119,20 @@ def test_hybrid_batch(case: Case, who: str, measure: Measure) -> None:
         limit_bytes=n * dim,
         limit_int8_ops=2 * n * dim * N_QUERIES,
     )
+    check_fused(answer, turns.measure(benchmark, who, run), at, who)
 
 
-@pytest.mark.parametrize("who", ["hyrecall", "bm25s + faiss* IDSelectorRange + RRF"])
-def test_hybrid_in_the_own_tenant(case: Case, who: str, size: Size, measure: Measure) -> None:
+@pytest.mark.parametrize("who", [OURS, "bm25s + faiss* IDSelectorRange + RRF"])
+def test_hybrid_in_the_own_tenant(
+    case: Case, who: str, size: Size, benchmark: BenchmarkFixture, turns: Turns
+) -> None:
     """The rival scores every text, then masks: its BM25 has all tenants' statistics."""
     n, dim = case.rows.shape
     owner = corpus.uniform_tenants(n, size.scoped[2])
     asking = owner[corpus.generator("asking").integers(n, size=N_QUERIES)]
     at = reference.sample(N_QUERIES)
     strings = case.strings
-    if who == "hyrecall":
+    if who == OURS:
         index = ours.build(
             n, vectors=case.rows, texts=case.texts.strings, columns={"tenant": owner}, cell="tenant"
         )
@@ -166,7 +167,7 @@ def test_hybrid_in_the_own_tenant(case: Case, who: str, size: Size, measure: Mea
     arms: list[tuple[np.ndarray, np.ndarray]] = []
     for query in at:
         mine = np.flatnonzero(owner == asking[query])
-        if who == "hyrecall":
+        if who == OURS:
             lexical = bm25.rank([case.words[query]], DEPTH, of=mine).ids[0]
         else:
             found = bm25.rank([case.words[query]], n).ids[0]
@@ -177,15 +178,9 @@ def test_hybrid_in_the_own_tenant(case: Case, who: str, size: Size, measure: Mea
         *rrf([np.stack([a[0] for a in arms]), np.stack([a[1] for a in arms])], K)
     )
 
-    measure(
+    benchmark.group = (
         f"hybrid {n:,} x {dim}, {N_QUERIES} queries, depth {DEPTH}, k={K}, "
-        f"own tenant of {size.scoped[2]:,}",
-        who,
-        run,
-        check=lambda reply: check_fused(answer, reply, at, who),
-        kind="hybrid scoped",
-        docs=n,
-        dim=dim,
-        queries=N_QUERIES,
-        k=K,
+        f"own tenant of {size.scoped[2]:,}"
     )
+    benchmark.extra_info.update(kind="hybrid scoped", docs=n, dim=dim, queries=N_QUERIES, k=K)
+    check_fused(answer, turns.measure(benchmark, who, run), at, who)

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench import THREADS, corpus, ours, reference, rivals_lexical
-from bench.conftest import Measure
 from bench.sizes import Size
 from bench.targets import ONE_THREAD
+from bench.turns import OURS, Turns
 
 RIVALS = ("bm25s", "tantivy")
 
@@ -26,13 +27,13 @@ class Case:
 
     def engine(self, who: str, threads: int) -> Any:
         """Return our index, or a rival's (one for any number of threads)."""
-        at = (who, threads if who == "hyrecall" else THREADS)
+        at = (who, threads if who == OURS else THREADS)
         if at not in self.engines:
             if who == "bm25s":
                 self.engines[at] = rivals_lexical.bm25s_index(self.texts)
                 return self.engines[at]
             strings = self.texts.strings
-            if who == "hyrecall":
+            if who == OURS:
                 self.engines[at] = ours.build(self.texts.n_docs, texts=strings, threads=threads)
             else:
                 self.engines[at] = rivals_lexical.tantivy_index(strings.to_pylist(), THREADS)
@@ -49,9 +50,11 @@ def case(n_texts: int, size: Size) -> Case:
     return Case(texts, corpus.text_queries(size.text_queries), reference.Bm25(texts))
 
 
-@pytest.mark.parametrize("who", ["hyrecall", *RIVALS, ONE_THREAD])
+@pytest.mark.parametrize("who", [OURS, *RIVALS, ONE_THREAD])
 @pytest.mark.parametrize("threads", sorted({1, THREADS}))
-def test_bm25_batch(case: Case, k: int, who: str, threads: int, measure: Measure) -> None:
+def test_bm25_batch(
+    case: Case, k: int, who: str, threads: int, benchmark: BenchmarkFixture, turns: Turns
+) -> None:
     if who == ONE_THREAD and threads == 1:
         pytest.skip("that is ours")
     n, queries = case.texts.n_docs, case.queries
@@ -59,8 +62,8 @@ def test_bm25_batch(case: Case, k: int, who: str, threads: int, measure: Measure
     lengths = rivals_lexical.rounded_lengths(case.bm25.lengths) if who == "tantivy" else None
     answer = case.bm25.rank([case.words[i] for i in at], k, lengths=lengths)
 
-    if who in ("hyrecall", ONE_THREAD):
-        index = case.engine("hyrecall", threads if who == "hyrecall" else 1)
+    if who in (OURS, ONE_THREAD):
+        index = case.engine(OURS, threads if who == OURS else 1)
 
         def run() -> ours.Reply:
             return ours.arrays(index.recall(text=queries, limit=k, depth=k), k)
@@ -73,25 +76,23 @@ def test_bm25_batch(case: Case, k: int, who: str, threads: int, measure: Measure
         def run() -> ours.Reply:
             return search(queries, k)
 
-    def check(reply: ours.Reply) -> None:
-        ids, scores = reply[0][at], reply[1][at]
-        if who == "tantivy":
-            ids = rivals_lexical.tantivy_rows(case.engine(who, threads), ids)
-        reference.check(answer, ids, scores, relative=True)
-
-    measure(
-        f"BM25 {n:,} docs, {len(queries):,} queries, k={k}, {threads} thread{'s' * (threads > 1)}",
-        who,
-        run,
-        check=check,
+    benchmark.group = (
+        f"BM25 {n:,} docs, {len(queries):,} queries, k={k}, {threads} thread{'s' * (threads > 1)}"
+    )
+    benchmark.extra_info.update(
         kind="bm25",
         docs=n,
         queries=len(queries),
         k=k,
-        nbytes=ours.nbytes(case.engine(who, threads)) if who == "hyrecall" else 0,
         threads=threads,
         postings=case.bm25.n_postings(case.words),
     )
+    if who == OURS:
+        benchmark.extra_info["bytes"] = ours.nbytes(case.engine(who, threads))
+    ids, scores = (part[at] for part in turns.measure(benchmark, who, run))
+    if who == "tantivy":
+        ids = rivals_lexical.tantivy_rows(case.engine(who, threads), ids)
+    reference.check(answer, ids, scores, relative=True)
 
 
 def test_the_reference_counts_as_the_definition_says() -> None:

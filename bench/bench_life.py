@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pytest_benchmark.fixture import BenchmarkFixture
 
 import hyrecall as hr
-from bench import THREADS, corpus, ours
-from bench.conftest import Measure
+from bench import corpus, ours
 from bench.sizes import Size
+from bench.turns import OURS
 
 SEALED_ROWS = 128  # putting smaller segments together is counted with the small merges
 N_CELLS = 100
@@ -125,7 +126,7 @@ class Life:
         return {"own_cell": lambda: ask(256, own), "everywhere": lambda: ask(32, everywhere)}
 
 
-def test_one_row_adds_and_deletes(size: Size, measure: Measure) -> None:
+def test_one_row_adds_and_deletes(size: Size, benchmark: BenchmarkFixture) -> None:
     """Few segments throughout, quick adds, and recall as quick as on a compacted index."""
     n, dim, n_adds, n_deletes = size.life
     life = Life(n, dim, n_adds, n_deletes)
@@ -144,18 +145,9 @@ def test_one_row_adds_and_deletes(size: Size, measure: Measure) -> None:
     assert len(life.index) == n + n_adds - n_deletes
     assert life.index.stats()["n_segments"] == 1
 
-    def check(reply: ours.Reply) -> None:
-        assert np.array_equal(reply[0], before["own_cell"][0])
-
-    measure(
-        f"life: {n_adds:,} one-row adds and {n_deletes:,} deletes into {n:,} x {dim}, then recall",
-        "hyrecall",
-        batches["own_cell"],
-        check=check,
-        kind="life",
-        docs=n,
-        dim=dim,
-        queries=256,
-        threads=THREADS,
-        **facts,
+    benchmark.group = (
+        f"life: {n_adds:,} one-row adds and {n_deletes:,} deletes into {n:,} x {dim}, then recall"
     )
+    benchmark.extra_info.update(who=OURS, kind="life", docs=n, dim=dim, queries=256, **facts)
+    reply = benchmark(batches["own_cell"])
+    assert np.array_equal(reply[0], before["own_cell"][0])

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
 import hyrecall as hr
 from bench import corpus, ours, reference
-from bench.conftest import Measure
 from bench.rivals_dense import one_blas_thread
 from bench.sizes import Size
+from bench.turns import OURS, Clock, Turns
 
 POOL, PICK, WEIGHT = 100, 10, 0.7
 N_DOCS = 20_000
+CLOCK = Clock()  # counts of ours the stage alone
 Ids = npt.NDArray[np.int64]
 
 
@@ -75,8 +76,13 @@ def by_definition(case: Case, query: int) -> tuple[Ids, npt.NDArray[np.float64]]
     return case.ids[query][chosen], np.array(values)
 
 
-@pytest.mark.parametrize("who", ["hyrecall", "numpy, incremental loop"])
-def test_mmr(case: Case, who: str, measure: Measure) -> None:
+def seconds_of_the_stage(hits: hr.Hits) -> float:
+    return hits.trace.stages[0].milliseconds / 1e3
+
+
+@pytest.mark.benchmark(timer=CLOCK)
+@pytest.mark.parametrize("who", [OURS, "numpy, incremental loop"])
+def test_mmr(case: Case, who: str, benchmark: BenchmarkFixture, turns: Turns) -> None:
     """Both start from the ranked pools; of ours, the time of the stage is read off the trace."""
     n_queries, dim = case.queries.shape
 
@@ -89,22 +95,11 @@ def test_mmr(case: Case, who: str, measure: Measure) -> None:
         with one_blas_thread():  # its best: two threads stall on products this small
             return incremental(case.rows, case.ids, case.relevance)
 
-    def check(reply: Any) -> None:
-        ids = ours.arrays(reply, PICK)[0] if who == "hyrecall" else reply
-        differ = 0
-        for query in reference.sample(n_queries):
-            expected, _ = by_definition(case, int(query))
-            differ += int(not np.array_equal(ids[query], expected))
-        assert differ <= len(reference.sample(n_queries)) // 8, "picks differ beyond rounding"
-
-    measure(
-        f"MMR, {n_queries:,} queries, pool {POOL}, pick {PICK}, d={dim}",
-        who,
-        ask if who == "hyrecall" else loop,
-        check=check,
-        kind="mmr",
-        clock=(lambda hits: hits.trace.stages[0].milliseconds / 1e3) if who == "hyrecall" else None,
-        docs=N_DOCS,
-        dim=dim,
-        queries=n_queries,
-    )
+    benchmark.group = f"MMR, {n_queries:,} queries, pool {POOL}, pick {PICK}, d={dim}"
+    benchmark.extra_info.update(kind="mmr", docs=N_DOCS, dim=dim, queries=n_queries)
+    run = CLOCK.counting(seconds_of_the_stage, ask) if who == OURS else loop
+    reply = turns.measure(benchmark, who, run, timer=CLOCK)
+    ids = ours.arrays(reply, PICK)[0] if who == OURS else reply
+    at = reference.sample(n_queries)
+    differ = sum(not np.array_equal(ids[query], by_definition(case, int(query))[0]) for query in at)
+    assert differ <= len(at) // 8, "picks differ beyond rounding"

@@ -6,16 +6,16 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
 import hyrecall as hr
 from bench import corpus, ours
-from bench.conftest import Measure
 from bench.sizes import Size
+from bench.turns import OURS
 
 N_CELLS = 100
 ADDED_ROWS = 512  # of one add: eight make a segment of 4,096, whose merges follow
@@ -76,7 +76,7 @@ def p99(seconds: list[float]) -> float:
 
 
 @pytest.mark.parametrize("reader", ["own cell", "everywhere"])
-def test_reading_beside_a_writer(reader: str, size: Size, measure: Measure) -> None:
+def test_reading_beside_a_writer(reader: str, size: Size, benchmark: BenchmarkFixture) -> None:
     """One thread each, so that two cores are enough: what slows the reader is the index."""
     n, dim, n_adds = size.reading
     total = n + n_adds
@@ -106,14 +106,9 @@ def test_reading_beside_a_writer(reader: str, size: Size, measure: Measure) -> N
     assert merges
     assert reading.wrong == 0
 
-    def check(hits: Any) -> None:
-        assert len(hits[0]) == 10
-
-    measure(
-        f"reading {n:,} x {dim} while {n_adds:,} are added, {reader}",
-        "hyrecall",
-        lambda: ask(0),
-        check=check,
+    benchmark.group = f"reading {n:,} x {dim} while {n_adds:,} are added, {reader}"
+    benchmark.extra_info.update(
+        who=OURS,
         kind="reading",
         reader=reader,
         docs=n,
@@ -130,3 +125,5 @@ def test_reading_beside_a_writer(reader: str, size: Size, measure: Measure) -> N
         p99_after_ms=round(p99(after) * 1e3, 3),
         p99_ratio=round(p99(busy) / p99(quiet + after), 2),
     )
+    hits = benchmark(ask, 0)
+    assert len(hits[0]) == 10

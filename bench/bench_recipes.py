@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
 import hyrecall as hr
 from bench import episodes, reference
-from bench.conftest import Measure
 from bench.episodes import LIMIT, N_QUERIES, NOW, USER, Episodes, Found
 from bench.sizes import Size
+from bench.turns import OURS
 from hyrecall import recipes
 from hyrecall.recipe import Recipe
 
@@ -95,30 +95,25 @@ def check_loom(made: Episodes, expected: Found) -> None:
     assert close.mean() >= 0.98, f"{1 - close.mean():.1%} of the fused scores differ"
 
 
-def timed(case: Case, how: str, run: Callable[[], Found], measure: Measure) -> None:
-    expected = case.expected if how == "batch" else case.expected[:N_SINGLE]
-
-    def check(reply: Found) -> None:
-        assert reply == expected
-
-    asked = f"{len(expected)} queries in one call" if how == "batch" else "one query a call"
-    measure(
-        f"recipe {case.name}, {case.made.n:,} x {case.made.dim}, {asked}, k={LIMIT}",
-        "hyrecall",
-        run,
-        check=check,
+def describe(benchmark: BenchmarkFixture, case: Case, how: str, n_queries: int) -> None:
+    asked = f"{n_queries} queries in one call" if how == "batch" else "one query a call"
+    benchmark.group = f"recipe {case.name}, {case.made.n:,} x {case.made.dim}, {asked}, k={LIMIT}"
+    benchmark.extra_info.update(
+        who=OURS,
         kind="recipe",
         docs=case.made.n,
         dim=case.made.dim,
-        queries=len(expected),
+        queries=n_queries,
         recipe=case.name,
         how=how,
     )
 
 
-def test_batch(case: Case, measure: Measure) -> None:
-    timed(case, "batch", case.batch, measure)
+def test_batch(case: Case, benchmark: BenchmarkFixture) -> None:
+    describe(benchmark, case, "batch", N_QUERIES)
+    assert benchmark(case.batch) == case.expected
 
 
-def test_one_query_a_call(case: Case, measure: Measure) -> None:
-    timed(case, "single", case.single, measure)
+def test_one_query_a_call(case: Case, benchmark: BenchmarkFixture) -> None:
+    describe(benchmark, case, "single", N_SINGLE)
+    assert benchmark(case.single) == case.expected[:N_SINGLE]

@@ -1,16 +1,18 @@
-"""The report itself: how runs are joined, what becomes of a target, how ratios are taken."""
+"""What stands beside the benchmarks: their JSON, ratios, joined runs, targets, tables and plots."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench import plots, readme, report, results
+from bench import limits, plots, readme, report, results
 from bench.bench_growth import points
-from bench.measuring import Bench
 from bench.sizes import SIZES
 from bench.targets import TARGETS, Target
 from bench.verdicts import judge, share
@@ -22,19 +24,39 @@ LIMITS = {
     "numpy_sgemm_gflop_s": 300.0,
 }
 MILLION = 1_000_000
+CPU = {"brand_raw": "a processor", "count": 2, "l3_cache_size": 1 << 20}
+
+pytest_plugins = "pytester"
 
 
 def entry(who: str = "hyrecall", **facts: Any) -> dict[str, Any]:
-    seconds = {"median": 0.02, "low": 0.02, "high": 0.03, "min": 0.01, "max": 0.05}
     made = {
-        "work": "dense", "who": who, "kind": "dense", "docs": MILLION, "dim": 768, "queries": 1,
-        "k": 10, "data": "gaussian", "seconds": seconds, "others_cores": 0.0,
+        "group": "dense", "who": who, "kind": "dense", "docs": MILLION, "dim": 768, "queries": 1,
+        "k": 10, "data": "gaussian", "stats": {"median": 0.02, "min": 0.01, "max": 0.05},
+        "isa": "avx2", "others_cores": 0.0,
     }  # fmt: skip
     return made | facts
 
 
+def run_of(*entries: dict[str, Any], **facts: Any) -> results.Run:
+    """Return pytest-benchmark's JSON with these entries."""
+    benchmarks = [
+        {
+            "group": one["group"],
+            "stats": one["stats"],
+            "extra_info": {name: one[name] for name in one.keys() - {"group", "stats"}},
+        }
+        for one in entries
+    ]
+    head = {
+        "size": "full", "datetime": "2026-01-01T00:00:00", "machine_info": {"cpu": CPU},
+        "versions": {}, "limits": LIMITS, "benchmarks": benchmarks,
+    }  # fmt: skip
+    return head | facts
+
+
 def ratio(times: float) -> dict[str, float]:
-    return {"median": times, "low": times * 0.9, "high": times * 1.1}
+    return {"median": times, "q1": times * 0.9, "q3": times * 1.1}
 
 
 def target(figure: str, against: str | None = None) -> Target:
@@ -78,59 +100,107 @@ def test_our_way_against_another_is_held_the_other_way_round() -> None:
 
 
 def test_every_target_can_be_rendered_without_a_measurement() -> None:
-    run = {
-        "size": "tiny", "date": "2026-01-01", "machine": {"processor": "p", "cores": 2},
-        "versions": {}, "limits": LIMITS, "entries": [],
-    }  # fmt: skip
-    shown = report.render(run, with_details=True)
-    assert shown.count("not measured") >= len(TARGETS)
-    assert readme.table(run).startswith(readme.BEGIN)
+    assert report.render(run_of()).count("not measured") >= len(TARGETS)
+    assert readme.table(run_of()).startswith(readme.BEGIN)
 
 
 def test_a_part_takes_the_place_of_its_earlier_self() -> None:
-    head = {"machine": {"processor": "p"}, "size": "full"}
-    old = head | {"limits": {"a": 1.0}, "entries": [entry(), entry(work="bm25"), entry("x")]}
-    new = head | {"limits": {"a": 0.5, "b": 2.0}, "entries": [entry(docs=5)]}
+    old = run_of(entry(), entry(group="bm25"), entry("x"), limits={"a": 1.0})
+    new = run_of(entry(docs=5), limits={"a": 0.5, "b": 2.0})
     joined = results.join(old, new)
-    assert [(e["work"], e["docs"]) for e in joined["entries"]] == [("bm25", MILLION), ("dense", 5)]
+    found = [(one["group"], one["docs"]) for one in results.entries(joined)]
+    assert found == [("bm25", MILLION), ("dense", 5)]
     assert joined["limits"] == {"a": 1.0, "b": 2.0}
-    assert results.join(old | {"machine": {}}, new) is new
+    elsewhere = run_of(entry(), machine_info={"cpu": CPU | {"brand_raw": "another"}})
+    assert results.join(elsewhere, new) is new
 
 
-def test_ratios_are_of_neighbouring_rounds() -> None:
+def run_benchmarks(pytester: pytest.Pytester, source: str, *options: str) -> results.Run:
+    """Run benchmarks in a folder of their own under this folder's conftest; return their JSON."""
+    pytester.makeconftest("from bench.conftest import *")
+    pytester.makepyfile(source)
+    pytester.runpytest_inprocess("--benchmark-json=run.json", *options)
+    return results.load(pytester.path / "run.json")
+
+
+PACED = """
+import pytest
+from bench.turns import OURS, Clock
+
+CLOCK = Clock()
+PACES = iter([1, 1, 1, 1] + [1, 1, 1, 1, 3, 3, 3, 3])  # ours alone; then ours and the rival
+
+@pytest.mark.benchmark(timer=CLOCK)
+@pytest.mark.parametrize("who", [OURS, "rival"])
+def test_paced(who, benchmark, turns):
+    benchmark.group = "paced"
+    seconds = 1.0 if who == OURS else 2.0
+    run = CLOCK.counting(lambda took: took, lambda: seconds * next(PACES))
+    turns.measure(benchmark, who, run, rounds=4, timer=CLOCK)
+"""
+
+
+def test_ratios_are_of_neighbouring_rounds(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Both sides slow down together in mid-run: a ratio of two medians would not notice."""
-    bench = Bench(is_tiny=False)
-    pace = iter([1, 1, 1, 1, 1, 1, 1, 3, 3, 3, 3, 3, 3])
-
-    def run(seconds: float) -> Any:
-        return lambda: seconds * next(pace)
-
-    facts: dict[str, Any] = {"kind": "x", "docs": 1, "queries": 1, "check": lambda _: None}
-    facts["clock"] = lambda seconds: seconds
-    bench.measure("w", "hyrecall", run(0.01), rounds=2, **facts)
-    bench.measure("w", "rival", run(0.02), rounds=4, **facts)
-    ours, rival = bench.entries
-    assert rival["ratio"]["median"] == pytest.approx(2)
-    assert rival["seconds"]["median"] / ours["seconds"]["median"] == pytest.approx(6)
-    assert "ratio" not in ours
+    monkeypatch.setattr(limits, "measure", lambda threads, is_tiny: LIMITS)
+    run = run_benchmarks(pytester, PACED, "--bench-size=small")
+    mine, rival = results.entries(run)
+    assert "ratio" not in mine
+    assert rival["ratio"] == pytest.approx({"median": 2, "q1": 2, "q3": 2}, rel=1e-3)
+    assert rival["stats"]["median"] / mine["stats"]["median"] == pytest.approx(4, rel=1e-3)
 
 
-def test_a_wrong_result_is_not_timed() -> None:
-    bench = Bench(is_tiny=True)
+CHECKED = """
+def test_right(benchmark):
+    assert benchmark(lambda: 1) == 1
 
-    def check(reply: object) -> None:
-        assert reply == 2
+def test_wrong(benchmark):
+    assert benchmark(lambda: 1) == 2
+"""
 
-    with pytest.raises(AssertionError):
-        bench.measure("w", "hyrecall", lambda: 1, check=check, kind="x", docs=1, queries=1)
-    assert not bench.entries
+
+def test_a_run_has_limits_and_versions_and_nothing_that_failed_or_names_the_machine(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = iter([{"a": 1.0, "b": 3.0}, {"a": 2.0, "b": 2.0}])
+    monkeypatch.setattr(limits, "measure", lambda threads, is_tiny: next(measured))
+    run = run_benchmarks(pytester, CHECKED)
+    (one,) = run["benchmarks"]
+    assert (one["name"], one["stats"]["rounds"]) == ("test_right", 1)
+    assert {"threads", "isa", "others_cores", "commit"} <= one["extra_info"].keys()
+    assert run["limits"] == {"a": 2.0, "b": 3.0}
+    assert run["size"] == "tiny"
+    assert "numpy" in run["versions"]
+    assert "node" not in run["machine_info"]
+
+
+@pytest.mark.parametrize("path", sorted(results.FOLDER.glob("*.json")), ids=lambda path: path.stem)
+def test_pytest_benchmark_reads_a_committed_run(path: Path) -> None:
+    command = [sys.executable, "-m", "pytest_benchmark", "compare", str(path), "-k", "test_mmr"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "test_mmr[hyrecall]" in done.stdout
+    assert "test_mmr[numpy, incremental loop]" in done.stdout
+
+
+@pytest.mark.parametrize("path", sorted(results.FOLDER.glob("*.json")), ids=lambda path: path.stem)
+def test_the_tests_of_a_committed_run_are_there_to_be_compared_with(path: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "--collect-only", "-p"]
+    command += ["no:cacheprovider", f"--bench-size={path.stem.partition('_')[0]}"]
+    files = sorted(str(one) for one in results.HERE.glob("bench_*.py") if one != Path(__file__))
+    done = subprocess.run(
+        [*command, *files], cwd=results.HERE.parent, capture_output=True, text=True, check=True
+    )
+    ran = {one["fullname"] for one in json.loads(path.read_text())["benchmarks"]}
+    assert ran <= set(done.stdout.splitlines())
 
 
 def test_plots_are_drawn_from_a_run(tmp_path: Path) -> None:
     facts: dict[str, Any] = {"kind": "growth", "axis": "dim"}
     entries = [entry(**facts, value=v) for v in (64, 128)]
     entries.append(entry("faiss*", **facts, value=64))
-    (path,) = plots.draw({"entries": entries}, tmp_path)
+    (path,) = plots.draw(run_of(*entries), tmp_path)
     root = ET.parse(path).getroot()
     drawn = [e.tag.rpartition("}")[2] for e in root]
     assert drawn.count("circle") == 3

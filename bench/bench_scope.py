@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
 import hyrecall as hr
 from bench import corpus, ours, reference, rivals_dense
-from bench.conftest import Measure
 from bench.sizes import Size
 from bench.targets import ONE_CELL
+from bench.turns import OURS, Turns
 
 WINDOW = (250_000, 749_999)  # of created_at, which is uniform in [0, 1,000,000): half of a tenant
 N_QUERIES = 256
@@ -71,8 +72,10 @@ def case(tenants: str, size: Size) -> Case:
     )
 
 
-@pytest.mark.parametrize("who", ["hyrecall", *RIVALS])
-def test_own_tenant_and_half_the_time(case: Case, who: str, measure: Measure) -> None:
+@pytest.mark.parametrize("who", [OURS, *RIVALS])
+def test_own_tenant_and_half_the_time(
+    case: Case, who: str, benchmark: BenchmarkFixture, turns: Turns
+) -> None:
     k = 10
     at = reference.sample(N_QUERIES)
     expected = []
@@ -86,7 +89,7 @@ def test_own_tenant_and_half_the_time(case: Case, who: str, measure: Measure) ->
         np.concatenate([a.ids for a in expected]), np.concatenate([a.scores for a in expected])
     )
     run: Callable[[], Any]
-    if who == "hyrecall":
+    if who == OURS:
         scope = [int(t) for t in case.asking]
         window = hr.Filter(created_at=WINDOW)
         run = lambda: ours.arrays(  # noqa: E731
@@ -108,26 +111,27 @@ def test_own_tenant_and_half_the_time(case: Case, who: str, measure: Measure) ->
     candidates = sum(end - begin for begin, end in spans)
     distinct = sum(end - begin for begin, end in set(spans))
     dim = case.rows.shape[1]
-    measure(
+    benchmark.group = (
         f"dense {len(case.rows):,} x {dim}, own tenant ({case.kind}) + half the time, "
-        f"{N_QUERIES} queries, k={k}",
-        who,
-        run,
-        check=lambda reply: reference.check(answer, reply[0][at], reply[1][at]),
+        f"{N_QUERIES} queries, k={k}"
+    )
+    benchmark.extra_info.update(
         kind="scoped",
         docs=len(case.rows),
         dim=dim,
         queries=N_QUERIES,
         k=k,
         tenants=case.kind,
-        nbytes=distinct * dim * 4,
+        bytes=distinct * dim * 4,
         limit_bytes=distinct * dim,
         limit_int8_ops=2 * candidates * dim,
         candidates_a_query=candidates / N_QUERIES,
     )
+    ids, scores = turns.measure(benchmark, who, run)
+    reference.check(answer, ids[at], scores[at])
 
 
-def test_bm25_in_the_own_tenant(tenants: str, size: Size, measure: Measure) -> None:
+def test_bm25_in_the_own_tenant(tenants: str, size: Size, benchmark: BenchmarkFixture) -> None:
     n, n_tenants, k = size.texts[-1], size.scoped[2], 10
     texts = corpus.zipf_texts(n)
     owner = (corpus.uniform_tenants if tenants == "uniform" else corpus.zipf_tenants)(n, n_tenants)
@@ -141,23 +145,21 @@ def test_bm25_in_the_own_tenant(tenants: str, size: Size, measure: Measure) -> N
     answer = reference.Answer(
         np.concatenate([p.ids for p in parts]), np.concatenate([p.scores for p in parts])
     )
-    measure(
-        f"BM25 {n:,} docs, own tenant of {n_tenants:,} ({tenants}), "
-        f"{len(queries):,} queries, k={k}",
-        "hyrecall",
-        lambda: ours.arrays(index.recall(text=queries, scope=scope, limit=k, depth=k), k),
-        check=lambda reply: reference.check(answer, reply[0][at], reply[1][at], relative=True),
-        kind="bm25 scoped",
-        docs=n,
-        queries=len(queries),
-        k=k,
-        tenants=tenants,
+    benchmark.group = (
+        f"BM25 {n:,} docs, own tenant of {n_tenants:,} ({tenants}), {len(queries):,} queries, k={k}"
     )
+    benchmark.extra_info.update(
+        who=OURS, kind="bm25 scoped", docs=n, queries=len(queries), k=k, tenants=tenants
+    )
+    ids, scores = benchmark(
+        lambda: ours.arrays(index.recall(text=queries, scope=scope, limit=k, depth=k), k)
+    )
+    reference.check(answer, ids[at], scores[at], relative=True)
 
 
 @pytest.mark.parametrize("arms", ["dense", "hybrid"])
-def test_many_small_cells(arms: str, size: Size, measure: Measure) -> None:
-    """Ten documents a cell: a query costs its ten, not the index."""
+def test_many_small_cells(arms: str, size: Size, benchmark: BenchmarkFixture) -> None:
+    """Ten documents a cell: a query costs its ten, not the index, and sees its cell whole."""
     n, dim, _ = size.scoped
     k, n_queries = 10, min(1_024, n // 10)
     rows = corpus.gaussian_rows(n, dim, "scoped")
@@ -177,36 +179,27 @@ def test_many_small_cells(arms: str, size: Size, measure: Measure) -> None:
         asked["text"] = [corpus.spell(q) for q in corpus.text_queries(n_queries)]
         asked["fusion"] = hr.RRF()
 
-    def check(reply: ours.Reply) -> None:
-        """Every query sees its cell whole: ten rows, by cosine where that is the only arm."""
-        for query in reference.sample(n_queries):
-            inside = np.flatnonzero(owner == scope[query])
-            assert set(reply[0][query]) == set(inside)
-            if arms == "dense":
-                found = reference.dense(rows[inside], queries[query : query + 1], k)
-                row = slice(query, query + 1)
-                reference.check(
-                    reference.Answer(inside[found.ids], found.scores), reply[0][row], reply[1][row]
-                )
-
-    measure(
-        f"{arms} {n:,} docs in {n // 10:,} cells of 10, {n_queries:,} own-cell queries",
-        "hyrecall",
-        lambda: ours.arrays(index.recall(**asked, scope=scope, limit=k), k),
-        check=check,
-        kind="cells of ten",
-        docs=n,
-        dim=dim,
-        queries=n_queries,
-        k=k,
-        arms=arms,
+    benchmark.group = (
+        f"{arms} {n:,} docs in {n // 10:,} cells of 10, {n_queries:,} own-cell queries"
     )
+    benchmark.extra_info.update(
+        who=OURS, kind="cells of ten", docs=n, dim=dim, queries=n_queries, k=k, arms=arms
+    )
+    ids, scores = benchmark(lambda: ours.arrays(index.recall(**asked, scope=scope, limit=k), k))
+    for query in reference.sample(n_queries):
+        inside = np.flatnonzero(owner == scope[query])
+        assert set(ids[query]) == set(inside)
+        if arms == "dense":
+            row = slice(query, query + 1)
+            found = reference.dense(rows[inside], queries[row], k)
+            answer = reference.Answer(inside[found.ids], found.scores)
+            reference.check(answer, ids[row], scores[row])
 
 
 @pytest.mark.parametrize("where", ["scattered cells", "one cell"])
 @pytest.mark.parametrize("arm", ["dense", "BM25"])
 def test_scattered_cells_cost_what_one_cell_costs(
-    arm: str, where: str, size: Size, measure: Measure
+    arm: str, where: str, size: Size, benchmark: BenchmarkFixture, turns: Turns
 ) -> None:
     """A scope of every tenth small cell, against the same rows in a cell of their own."""
     n, dim, _ = size.scoped
@@ -236,13 +229,10 @@ def test_scattered_cells_cost_what_one_cell_costs(
         given, asked = {"texts": texts.strings}, {"text": [corpus.spell(q) for q in words]}
         answer = reference.Bm25(texts).rank([words[q] for q in at], k, of=rows)
     index = ours.build(n, **given, columns={"tenant": owner}, cell="tenant")
-    measure(
-        f"{arm} {n:,} docs, a scope of {len(chosen):,} cells of 10, {n_queries} queries, k={k}",
-        "hyrecall" if where == "scattered cells" else ONE_CELL,
-        lambda: ours.arrays(index.recall(**asked, scope=scope, limit=k, depth=k), k),
-        check=lambda reply: reference.check(
-            answer, reply[0][at], reply[1][at], relative=arm == "BM25"
-        ),
+    benchmark.group = (
+        f"{arm} {n:,} docs, a scope of {len(chosen):,} cells of 10, {n_queries} queries, k={k}"
+    )
+    benchmark.extra_info.update(
         kind="scattered",
         docs=n,
         dim=dim if arm == "dense" else 0,
@@ -250,3 +240,9 @@ def test_scattered_cells_cost_what_one_cell_costs(
         k=k,
         arm=arm,
     )
+    ids, scores = turns.measure(
+        benchmark,
+        OURS if where == "scattered cells" else ONE_CELL,
+        lambda: ours.arrays(index.recall(**asked, scope=scope, limit=k, depth=k), k),
+    )
+    reference.check(answer, ids[at], scores[at], relative=arm == "BM25")

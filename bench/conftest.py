@@ -1,31 +1,40 @@
-"""Sizes, and where the entries of a run go."""
+"""Sizes; what a benchmark's JSON says beside pytest-benchmark's own; hyrecall in turns with rivals.
+
+Every hook of pytest-benchmark is optional, since tests of the device's scripts run without it.
+"""
 
 from __future__ import annotations
 
-import datetime
-import json
+import contextlib
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # for `from bench import ...`
 
-from bench import THREADS, limits, machine  # sets the BLAS environment: before numpy
-from bench.measuring import Bench
+from bench import THREADS, limits, ours  # sets the BLAS environment: before numpy
+from bench.device_report import versions
 from bench.sizes import SIZES, Size
+from bench.turns import Turns
 
-_BENCH = pytest.StashKey[Bench]()
+if TYPE_CHECKING:
+    from pytest_benchmark.fixture import BenchmarkFixture
+
 _LIMITS = pytest.StashKey[dict[str, float]]()
+PACKAGES = ("hyrecall", "numpy", "faiss-cpu", "torch", "bm25s", "numba", "tantivy")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--bench-size", choices=tuple(SIZES), default="tiny", help="tiny: seconds; full: an hour"
+        "--bench-size",
+        choices=tuple(SIZES),
+        default="tiny",
+        help="tiny: seconds, and one round each; full: an hour",
     )
-    parser.addoption("--bench-json", type=Path, help="where to keep what was measured")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -35,9 +44,17 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    is_tiny = config.getoption("--bench-size") == "tiny"
-    config.stash[_BENCH] = Bench(is_tiny=is_tiny)
-    config.stash[_LIMITS] = limits.measure(THREADS, is_tiny=is_tiny)
+    with contextlib.suppress(ImportError):
+        from pytest_benchmark.logger import PytestBenchmarkWarning
+
+        # For example: the run that this one is compared with is another machine's.
+        warnings.simplefilter("default", PytestBenchmarkWarning)
+    if is_tiny(config):
+        config.option.benchmark_min_rounds, config.option.benchmark_max_time = 1, "0"
+
+
+def is_tiny(config: pytest.Config) -> bool:
+    return bool(config.getoption("--bench-size") == "tiny")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -67,37 +84,58 @@ def size(request: pytest.FixtureRequest) -> Size:
 
 
 @pytest.fixture(scope="session")
-def bench(request: pytest.FixtureRequest) -> Bench:
-    return request.config.stash[_BENCH]
-
-
-Measure = Callable[..., Any]
+def turns(request: pytest.FixtureRequest) -> Turns:
+    return Turns(is_tiny=is_tiny(request.config))
 
 
 @pytest.fixture(scope="session")
-def measure(bench: Bench) -> Measure:
-    """See Bench.measure."""
-    return bench.measure
+def machine_limits(request: pytest.FixtureRequest) -> None:
+    """Measure what the machine can do, before the first benchmark."""
+    config = request.config
+    config.stash[_LIMITS] = limits.measure(THREADS, is_tiny=is_tiny(config))
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write entries, limits and versions; nothing that names a machine."""
-    config = session.config
-    out: Path | None = config.getoption("--bench-json")
-    if out is None or not config.stash[_BENCH].entries:
-        return
-    size: str = config.getoption("--bench-size")
-    again = limits.measure(THREADS, is_tiny=size == "tiny")  # the better: others may have worked
+@pytest.fixture
+def benchmark(benchmark: BenchmarkFixture, machine_limits: None) -> Iterator[BenchmarkFixture]:
+    """Return pytest-benchmark's, which also notes threads, instruction set and other processes."""
+    watch = limits.Neighbours.watch()
+    benchmark.extra_info.update(threads=THREADS, isa=ours.isa())
+    yield benchmark
+    benchmark.extra_info["others_cores"] = watch.cores()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Keep the times of a test that fails out of the JSON: they may be of a wrong result."""
+    try:
+        return (yield)
+    except BaseException:
+        benchmark = getattr(item, "funcargs", {}).get("benchmark")
+        if benchmark is not None:
+            benchmark.has_error = True
+        raise
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_benchmark_update_machine_info(machine_info: dict[str, Any]) -> None:
+    """Drop what names a machine, and a clock rate that differs from call to call."""
+    del machine_info["node"]
+    for name in [name for name in machine_info["cpu"] if name.startswith("hz_actual")]:
+        del machine_info["cpu"][name]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, Any]) -> None:
+    """Add the size, versions, the machine's limits, and to each benchmark its commit.
+
+    Runs of several commits may be joined (results.py). Of each limit the better of two counts, one
+    measured before the benchmarks and one now, since other processes may have been at work.
+    """
     first = config.stash[_LIMITS]
-    commit = machine.commit()
-    for entry in config.stash[_BENCH].entries:
-        entry["commit"] = commit
-    found = {
-        "size": size,
-        "date": datetime.date.today().isoformat(),
-        "machine": machine.describe(),
-        "versions": machine.versions(),
-        "limits": {name: max(first[name], again[name]) for name in first},
-        "entries": config.stash[_BENCH].entries,
-    }
-    out.write_text(json.dumps(found, indent=1) + "\n")
+    again = limits.measure(THREADS, is_tiny=is_tiny(config))
+    output_json["size"] = config.getoption("--bench-size")
+    output_json["versions"] = versions(*PACKAGES)
+    output_json["limits"] = {name: max(first[name], again[name]) for name in first}
+    commit = output_json["commit_info"]
+    for benchmark in output_json["benchmarks"]:
+        benchmark["extra_info"]["commit"] = commit["id"] + " + changes" * commit["dirty"]

@@ -47,10 +47,10 @@ def commit() -> str:
     return (found or os.environ.get("COMMIT", "unknown")) + (" + changes" if is_changed else "")
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of what took part."""
+def versions(*packages: str) -> dict[str, str]:
+    """Return the versions of Python and of those packages that are installed."""
     found = {"python": platform.python_version()}
-    for package in ("hyrecall", "numpy", "pyarrow", "torch", "triton"):
+    for package in packages:
         try:
             found[package] = version(package)
         except PackageNotFoundError:
@@ -76,7 +76,7 @@ def facts(device: str, size: str, command: str) -> Entry:
         "commit": commit(),
         "command": command,
         "size": size,
-        "versions": versions(),
+        "versions": versions("hyrecall", "numpy", "pyarrow", "torch", "triton"),
     }
 
 

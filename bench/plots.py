@@ -44,7 +44,7 @@ def chart(axis: str, entries: Sequence[Mapping[str, Any]]) -> str | None:
     for who in dict.fromkeys(entry["who"] for entry in here):
         mine = {e["value"]: e for e in here if e["who"] == who}
         lines[who] = [
-            (float(value), entry["seconds"]["median"] / entry["queries"] * 1e6)
+            (float(value), entry["stats"]["median"] / entry["queries"] * 1e6)
             for value, entry in sorted(mine.items())
         ]
     if not any(len(points) > 1 for points in lines.values()):
@@ -57,12 +57,12 @@ def chart(axis: str, entries: Sequence[Mapping[str, Any]]) -> str | None:
     )
 
 
-def draw(found: Mapping[str, Any], out: Path) -> list[Path]:
+def draw(found: results.Run, out: Path) -> list[Path]:
     """Write a file for each axis; give those that were written."""
     out.mkdir(parents=True, exist_ok=True)
     written = []
     for axis in AXES:
-        drawn = chart(axis, found["entries"])
+        drawn = chart(axis, results.entries(found))
         if drawn is not None:
             path = out / f"growth_{axis}.svg"
             path.write_text(drawn)

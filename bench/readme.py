@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from bench import results
 from bench.targets import TARGETS, Target
 from bench.verdicts import Line, judge
 
@@ -35,22 +35,21 @@ def is_shown(target: Target) -> bool:
     )
 
 
-def table(found: Mapping[str, Any]) -> str:
+def table(found: results.Run) -> str:
     """Return the section between the marks."""
+    entries, cpu = results.entries(found), found["machine_info"]["cpu"]
     lines = [
         line
         for target in TARGETS
         if is_shown(target)
-        for line in judge(target, found["entries"], found["limits"])
+        for line in judge(target, entries, found["limits"])
         if line.value is not None
     ]
     rows = [f"| {label(line)} | {line.target.against} | {line.value:.1f}x |" for line in lines]
-    machine = found["machine"]
-    isas = sorted({entry["isa"] for entry in found["entries"] if entry.get("isa")})
-    processor = ", ".join([machine["processor"], *isas])
+    processor = ", ".join([cpu["brand_raw"], *sorted({entry["isa"] for entry in entries})])
     said = (
         "Medians of one run (above 1: hyrecall is faster), exact answers on both "
-        f"sides, {found['date']}, {processor}, {machine['cores']} cores; "
+        f"sides, {found['datetime'][:10]}, {processor}, {cpu['count']} cores; "
         "`python -m bench.report` prints all of them with targets, spreads and misses, "
         "the sections below say how they are made and what bounds them."
     )
@@ -66,7 +65,7 @@ def label(line: Line) -> str:
     return line.target.row + data + (f" (here {ours['docs']:,})" if small and ours else "")
 
 
-def write(found: Mapping[str, Any], path: Path = README) -> None:
+def write(found: results.Run, path: Path = README) -> None:
     """Replace what stands between the marks."""
     text = path.read_text()
     before, rest = text.split(BEGIN)

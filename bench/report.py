@@ -1,10 +1,13 @@
 """Print where we stand: every target beside what was measured, and what each miss lacks.
 
 python -m bench.report                          the committed run
-python -m bench.report results.json --details   another run, and all that it measured
+python -m bench.report results.json             another run
 python -m bench.report --run small              run everything at 100,000 documents first
 python -m bench.report --run full --only dense  one part; it takes its place in the JSON
 python -m bench.report --readme                 write the README's table from the committed run
+
+A run is pytest-benchmark's JSON: ``pytest-benchmark compare results.json`` shows all that it
+measured, a table for each work.
 """
 
 from __future__ import annotations
@@ -16,10 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from bench import readme, results
-from bench.measuring import OURS
 from bench.sizes import SIZES
 from bench.targets import HELD, NOT_OFFERED, TARGETS
-from bench.verdicts import Line, judge, share
+from bench.verdicts import Line, judge
 
 NOISY_CORES = 0.2  # more than this of others: read such a row with care
 Entry = Mapping[str, Any]
@@ -31,10 +33,10 @@ def milliseconds(seconds: float) -> str:
     return f"{ms:,.0f}" if ms >= 100 else f"{ms:.1f}" if ms >= 10 else f"{ms:.3g}"
 
 
-def spread(seconds: Mapping[str, float]) -> str:
+def spread(stats: Mapping[str, float]) -> str:
     """Write a median and its extremes."""
-    low, high = milliseconds(seconds["min"]), milliseconds(seconds["max"])
-    return f"{milliseconds(seconds['median'])} ({low}..{high})"
+    low, high = milliseconds(stats["min"]), milliseconds(stats["max"])
+    return f"{milliseconds(stats['median'])} ({low}..{high})"
 
 
 def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -64,8 +66,8 @@ def target_row(line: Line) -> list[str]:
     return [
         line.target.row + (f" ({line.data})" if line.data else ""),
         line.target.against or "-",
-        spread(ours["seconds"]) if ours else "",
-        spread(rival["seconds"]) if rival else "",
+        spread(ours["stats"]) if ours else "",
+        spread(rival["stats"]) if rival else "",
         line.figure,
         line.bound,
         line.verdict + (" (noisy)" if is_noisy(line) and line.value is not None else ""),
@@ -107,61 +109,15 @@ def tally(lines: Sequence[Line]) -> str:
     )
 
 
-def details(entries: Sequence[Entry], limits: Mapping[str, float]) -> list[str]:
-    """All that was measured, a table for each work."""
-    works: dict[str, list[Entry]] = {}
-    for entry in entries:
-        works.setdefault(entry["work"], []).append(entry)
-    headings = ("who", "ms (min..max)", "us a query", "of the limit", "x of ours", "others' cores")
-    lines = ["", "## All measurements", ""]
-    for work, group in works.items():
-        ordered = sorted(group, key=lambda e: (e["who"] != OURS, e["seconds"]["median"]))
-        lines += [f"**{work}**", "", *markdown(headings, (detail(e, limits) for e in ordered)), ""]
-        for one in ordered:
-            facts = ", ".join(f"{name} {value}" for name, value in extra(one).items())
-            lines += [f"{one['who']}: {facts}", ""] if facts else []
-    return lines
-
-
-def detail(entry: Entry, limits: Mapping[str, float]) -> list[str]:
-    """One line of a work's table."""
-    of_limit = share(entry, limits)
-    median = entry["seconds"]["median"]
-    return [
-        entry["who"],
-        spread(entry["seconds"]),
-        f"{median / entry['queries'] * 1e6:,.1f}" if entry["queries"] else "",
-        "" if of_limit is None or entry["who"] != OURS else f"{of_limit:.0%}",
-        f"{entry['ratio']['median']:.2f}" if "ratio" in entry else "",
-        noise([entry]),
-    ]
-
-
-_TOLD = {
-    "work", "who", "kind", "docs", "dim", "queries", "bytes", "threads", "isa", "others_cores",
-    "rounds", "seconds", "ratio", "k", "data", "commit", "limit_bytes", "limit_int8_ops", "arms",
-    "arm", "tenants", "axis", "value", "part", "reader", "recipe", "how",
-}  # fmt: skip
-
-
-def extra(entry: Entry) -> dict[str, object]:
-    """What an entry measured beside its time."""
-    return {
-        name.replace("_", " "): value
-        for name, value in entry.items()
-        if name not in _TOLD and value is not None and not isinstance(value, dict)
-    }
-
-
-def heading(found: Mapping[str, Any]) -> list[str]:
+def heading(found: results.Run) -> list[str]:
     """Say what a reader must know of the run."""
-    limits, machine = found["limits"], found["machine"]
+    limits, cpu = found["limits"], found["machine_info"]["cpu"]
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    commits = sorted({str(entry.get("commit"))[:12] for entry in found["entries"]})
+    commits = sorted({str(entry.get("commit"))[:12] for entry in results.entries(found)})
     int8 = limits.get("int8_gop_s")
     return [
-        f"Size {found['size']}, {found['date']}, commit {', '.join(commits)}. "
-        f"{machine['processor']}, {machine['cores']} cores. {versions}.",
+        f"Size {found['size']}, {found['datetime'][:10]}, commit {', '.join(commits)}. "
+        f"{cpu['brand_raw']}, {cpu['count']} cores. {versions}.",
         "",
         f"Limits measured in this run: stream read {limits['stream_gb_s']:.1f} GB/s "
         f"({limits['stream_gb_s_1_thread']:.1f} on one thread)"
@@ -172,16 +128,15 @@ def heading(found: Mapping[str, Any]) -> list[str]:
         "faster. A verdict is given at the size that a target names; elsewhere the figure stands "
         "with its number of documents. `others' cores`: used by other processes meanwhile; such a "
         "row says little, and its verdict is `noisy`.",
-        *([found["note"]] if "note" in found else []),
         "",
+        *([found["note"], ""] if "note" in found else []),
     ]
 
 
-def render(found: Mapping[str, Any], *, with_details: bool = False) -> str:
+def render(found: results.Run) -> str:
     """Return the whole report as Markdown."""
-    entries, limits = found["entries"], found["limits"]
-    lines = [*heading(found), *targets_table(entries, limits)]
-    return "\n".join([*lines, *(details(entries, limits) if with_details else [])])
+    table = targets_table(results.entries(found), found["limits"])
+    return "\n".join([*heading(found), *table])
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -195,7 +150,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--run", choices=tuple(SIZES), help="run the benchmarks first")
     parser.add_argument("--only", help=f"parts of a run, of {','.join(results.PARTS)}")
     parser.add_argument("-k", dest="keyword", help="which benchmarks, as pytest's -k")
-    parser.add_argument("--details", action="store_true", help="all that was measured, too")
     parser.add_argument("--readme", action="store_true", help="write the README's table")
     given = parser.parse_args(arguments)
     path = given.results or (results.path_of(given.run) if given.run else results.committed())
@@ -207,7 +161,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"results: expected the JSON of a run, got {path}", file=sys.stderr)
         return status or 1
     found = results.load(path)
-    print(render(found, with_details=given.details))
+    print(render(found))
     if given.readme:
         readme.write(found)
     return status

@@ -1,4 +1,4 @@
-"""Runs as JSON: made in parts, each in a process of its own, and joined into one file."""
+"""Runs as pytest-benchmark's JSON: made in parts, each in a process of its own, and joined."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ PARTS = tuple(
     sorted({path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py")} - TOOLS)
 )
 Run = dict[str, Any]
+Entry = dict[str, Any]
 
 
 def path_of(size: str) -> Path:
@@ -35,6 +36,14 @@ def load(path: Path) -> Run:
     return found
 
 
+def entries(run: Run) -> list[Entry]:
+    """Return what a run's benchmarks say of themselves, with ``group`` and ``stats``."""
+    return [
+        one["extra_info"] | {"group": one["group"], "stats": one["stats"]}
+        for one in run["benchmarks"]
+    ]
+
+
 def run(size: str, out: Path, parts: list[str], keyword: str | None) -> int:
     """Run each part in a process of its own, so that none leaves memory to the next.
 
@@ -49,26 +58,39 @@ def run(size: str, out: Path, parts: list[str], keyword: str | None) -> int:
         with tempfile.TemporaryDirectory() as folder:
             made = Path(folder) / "part.json"
             command = [sys.executable, "-m", "pytest", str(HERE / f"bench_{part}.py"), "-q"]
-            command += [f"--bench-size={size}", f"--bench-json={made}"]
+            command += ["-n", "0", f"--bench-size={size}", f"--benchmark-json={made}"]
             command += ["-k", keyword] if keyword else []
             status = subprocess.run(command, cwd=HERE.parent, check=False).returncode
             worst = max(worst, 0 if status == NOTHING_CHOSEN else abs(status))
             if made.is_file():
-                found = load(made)
+                found = without_rounds(load(made))
                 joined = join(load(out), found) if out.is_file() else found
                 out.write_text(json.dumps(joined, indent=1) + "\n")
     return worst
 
 
+def without_rounds(run: Run) -> Run:
+    """Drop the time of each single round, as --benchmark-save does."""
+    for one in run["benchmarks"]:
+        one["stats"].pop("data", None)
+    return run
+
+
 def join(old: Run, new: Run) -> Run:
-    """Put new entries in the place of old ones; of a limit, the best that was seen counts.
+    """Put new groups in the place of old ones; of a limit, the best that was seen counts.
 
     Of another processor or size nothing is kept: its numbers do not stand beside these.
     """
-    if (old["machine"], old["size"]) != (new["machine"], new["size"]):
+    if place(old) != place(new):
         return new
-    again = {entry["work"] for entry in new["entries"]}
-    kept = [entry for entry in old["entries"] if entry["work"] not in again]
+    again = {one["group"] for one in new["benchmarks"]}
+    kept = [one for one in old["benchmarks"] if one["group"] not in again]
     names = new["limits"].keys() | old["limits"].keys()
     limits = {n: max(old["limits"].get(n, 0.0), new["limits"].get(n, 0.0)) for n in sorted(names)}
-    return {**new, "limits": limits, "entries": kept + new["entries"]}
+    return {**new, "limits": limits, "benchmarks": kept + new["benchmarks"]}
+
+
+def place(run: Run) -> tuple[object, ...]:
+    """Return what two runs must share."""
+    cpu = run["machine_info"]["cpu"]
+    return run["size"], *(cpu.get(name) for name in ("brand_raw", "count", "l3_cache_size"))

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.measuring import OURS
 from bench.targets import Target
+from bench.turns import OURS
 
 Entry = Mapping[str, Any]
 
@@ -45,7 +45,7 @@ def share(entry: Entry, limits: Mapping[str, float]) -> float | None:
         return None
     reading = entry["limit_bytes"] / limits["stream_gb_s"] / 1e9
     multiplying = entry["limit_int8_ops"] / limits["int8_gop_s"] / 1e9
-    return float(max(reading, multiplying) / entry["seconds"]["median"])
+    return float(max(reading, multiplying) / entry["stats"]["median"])
 
 
 def judge(target: Target, entries: Sequence[Entry], limits: Mapping[str, float]) -> list[Line]:
@@ -74,7 +74,7 @@ def one_line(
         data += f", x {ours['dim']}"
     rival = None
     if target.against is not None:
-        found = (e for e in entries if e["work"] == ours["work"] and e["who"] == target.against)
+        found = (e for e in entries if e["group"] == ours["group"] and e["who"] == target.against)
         rival = next(found, None)
         if rival is None:
             return Line(target, data, ours)
@@ -97,15 +97,13 @@ def figure(
     around: tuple[float, float] | None = None
     match target.figure:
         case "ratio" if rival is not None:
-            value, around = (
-                rival["ratio"]["median"],
-                (rival["ratio"]["low"], rival["ratio"]["high"]),
-            )
+            ratio = rival["ratio"]
+            value, around = ratio["median"], (ratio["q1"], ratio["q3"])
         case "times" if rival is not None:
             ratio = rival["ratio"]
-            value, around = 1 / ratio["median"], (1 / ratio["high"], 1 / ratio["low"])
+            value, around = 1 / ratio["median"], (1 / ratio["q3"], 1 / ratio["q1"])
         case "us":
-            value = ours["seconds"]["median"] / ours["queries"] * 1e6
+            value = ours["stats"]["median"] / ours["queries"] * 1e6
         case "share":
             value = share(ours, limits)
         case "fact":
