@@ -1,5 +1,6 @@
 """stdout is data, stderr is talk, and every documented exit code comes where it should."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -225,10 +226,53 @@ hyrecall.cli.main()
     assert (reply.returncode, reply.stdout, reply.stderr) == (130, "", "interrupted\n")
 
 
+# Calls that write little, which stays in a buffer until the end, and one that writes while it runs.
+WRITING = {
+    "help": ["--help"], "help of a command": ["recall", "--help"], "version": ["--version"],
+    "a line": ["config", "path"], "a table": ["info", "--devices"],
+    "hits": ["recall", "FOLDER", "delta", "--scope", "acme", "--vector", "[1,0,0,0,0,0,0,0]",
+             "--limit", "100", "--json"],
+}  # fmt: skip
+BUFFERED = {"buffered": "", "unbuffered": "1"}
+
+
+def written_to(stdout, folder, name, buffering):
+    """Run a command that writes to this file."""
+    arguments = [str(folder) if one == "FOLDER" else one for one in WRITING[name]]
+    env = {**os.environ, "PYTHONUNBUFFERED": BUFFERED[buffering]}
+    env["PYTHONPATH"] = os.pathsep.join([*sys.path, env.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", "hyrecall", *arguments]
+    return subprocess.run(
+        command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, env=env
+    )
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_a_full_disk_is_said_of_the_output(folder):
-    command = [sys.executable, "-m", "hyrecall", "recall", str(folder), "delta", "--scope", "acme"]
+@pytest.mark.parametrize("buffering", BUFFERED)
+@pytest.mark.parametrize("name", WRITING)
+def test_a_full_disk_is_said_of_the_output(folder, name, buffering):
     with open("/dev/full", "w") as full:
-        reply = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        reply = written_to(full, folder, name, buffering)
+    assert reply.stderr == "error: output: No space left on device\n"
     assert reply.returncode == 1
-    assert reply.stderr.splitlines()[-1] == "error: output: No space left on device"
+
+
+@pytest.mark.parametrize("buffering", BUFFERED)
+@pytest.mark.parametrize("name", WRITING)
+def test_a_reader_that_has_gone_ends_the_command_in_silence(folder, name, buffering):
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        reply = written_to(writing, folder, name, buffering)
+    finally:
+        os.close(writing)
+    assert (reply.stderr, reply.returncode) == ("", 1)
+
+
+def test_a_closed_output_is_no_fault(process):
+    code = (
+        "import sys; sys.stdout = None; sys.argv = ['hyrecall', '--version'];"
+        "from hyrecall.cli import main; main()"
+    )
+    done = process(code=code)
+    assert (done.returncode, done.stderr) == (0, "")

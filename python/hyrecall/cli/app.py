@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import sys
 import traceback
 from typing import Annotated, Any
@@ -57,6 +58,26 @@ class _Commands(Group):
 
     notes = (("Exit codes", [(str(code), text) for code, text in _EXIT_CODES]),)
 
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run the command line, and write out what is still in the buffer of stdout.
+
+        Help is written before a command runs, and short output only at the end: where either
+        fails, it ends as a command does that cannot write.
+        """
+        fault: OSError | None
+        try:
+            return super().main(*args, **options)
+        except SystemExit as end:
+            fault = _write_out()
+            if end.code or fault is None:
+                raise
+        except OSError as first:
+            fault = first
+            _write_out()
+        if fault.errno != errno.EPIPE:  # else the reader has gone, and nobody is told
+            say(_judge(fault)[1])
+        raise SystemExit(REFUSED) from None
+
     def invoke(self, ctx: Any) -> Any:
         _print_anything()
         try:
@@ -67,6 +88,19 @@ class _Commands(Group):
                 traceback.print_exception(fault)
             say(message)
             raise typer.Exit(code) from None
+
+
+def _write_out() -> OSError | None:
+    """Write what stdout buffers. Where that fails, drop it and return why."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as fault:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())  # Python flushes once more when it ends
+        os.close(nowhere)
+        return fault
+    return None
 
 
 def _print_anything() -> None:
