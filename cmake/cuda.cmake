@@ -1,4 +1,4 @@
-# libhyrecall_cuda: a library of its own, loaded on first use (csrc/kernels/device.cpp), with a static CUDA
+# libhyrecall_cuda: a library of its own, loaded on first use (csrc/device/device.cpp), with a static CUDA
 # runtime, so that the package imports and answers on a machine without a driver.
 set(HYRECALL_BUILD_CUDA OFF)
 if(NOT HYRECALL_CUDA STREQUAL "OFF")

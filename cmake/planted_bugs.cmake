@@ -38,9 +38,9 @@ set(generic_scans "scan_int8;scan_float16;scan_bfloat16")
 set(scans "${generic_scans};${hopper_scans}")
 hyrecall_plant(threshold_above_its_bound kernels/cuda/select.cu select
   "score_of_key(pivot) - double{bound.constant}" "score_of_key(pivot) + double{bound.constant}")
-hyrecall_plant(lower_score_is_the_score kernels/front_plane.hpp "${scans}"
+hyrecall_plant(lower_score_is_the_score kernels/int8_bound.hpp "${scans}"
   "return fmaf(-row_residual, per_residual, score);" "return score + 0.0f * row_residual * per_residual;")
-hyrecall_plant(cut_not_lowered kernels/front_plane.hpp "queries;select"
+hyrecall_plant(cut_not_lowered kernels/int8_bound.hpp "queries;select"
   "static_cast<double>(threshold) - static_cast<double>(bound.constant)" "static_cast<double>(threshold)")
 hyrecall_plant(mask_skipped kernels/cuda/candidates.cuh "${scans}"
   "if (reaches && !is_full)" "if (false)")

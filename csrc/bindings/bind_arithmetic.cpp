@@ -15,7 +15,7 @@
 #include "bindings/take.hpp"
 #include "core/formulas.hpp"
 #include "core/fp_env.hpp"
-#include "engine/dense_column.hpp"
+#include "engine/dense/column.hpp"
 #include "kernels/cpu/dot.hpp"
 #include "kernels/cpu/int8_rate.hpp"
 

@@ -14,9 +14,10 @@
 #include "core/formulas.hpp"
 #include "core/fp_env.hpp"
 #include "core/parallel.hpp"
-#include "engine/adjacency.hpp"
-#include "engine/listed_arm.hpp"
-#include "engine/tag_arm.hpp"
+#include "engine/related/adjacency.hpp"
+#include "engine/related/listed.hpp"
+#include "engine/related/newest.hpp"
+#include "engine/related/tags.hpp"
 
 namespace py = pybind11;
 

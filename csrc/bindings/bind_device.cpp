@@ -8,12 +8,12 @@
 
 #include "bindings/bind.hpp"
 #include "bindings/take.hpp"
-#include "engine/dense_column.hpp"
-#include "kernels/dense_batch.hpp"
-#include "kernels/dense_device.hpp"
-#include "kernels/device.hpp"
-#include "kernels/device_scans.hpp"
-#include "kernels/tile_filter.hpp"
+#include "device/dense_device.hpp"
+#include "device/device.hpp"
+#include "device/device_scans.hpp"
+#include "engine/dense/column.hpp"
+#include "kernels/shared/dense_batch.hpp"
+#include "kernels/shared/tile_filter.hpp"
 
 namespace py = pybind11;
 

@@ -17,8 +17,8 @@
 #include "bindings/take.hpp"
 #include "core/error.hpp"
 #include "core/fp_env.hpp"
-#include "engine/attributes.hpp"
-#include "engine/filter.hpp"
+#include "engine/scope/filter.hpp"
+#include "engine/segment/attributes.hpp"
 
 namespace py = pybind11;
 

@@ -17,7 +17,7 @@
 #include "bindings/take.hpp"
 #include "core/fp_env.hpp"
 #include "core/parallel.hpp"
-#include "engine/request.hpp"
+#include "engine/request/request.hpp"
 #include "kernels/settings.hpp"
 
 namespace py = pybind11;

@@ -6,7 +6,7 @@
 #include "bindings/bind.hpp"
 #include "bindings/scopes.hpp"
 #include "bindings/take.hpp"
-#include "engine/cells.hpp"
+#include "engine/segment/cells.hpp"
 
 namespace py = pybind11;
 

@@ -13,10 +13,12 @@
 #include "bindings/native_run.hpp"
 #include "bindings/scopes.hpp"
 #include "bindings/take.hpp"
-#include "engine/device_snapshot.hpp"
-#include "engine/merge_order.hpp"
-#include "engine/segment.hpp"
-#include "engine/selection.hpp"
+#include "engine/dense/column.hpp"
+#include "engine/dense/on_device.hpp"
+#include "engine/lexical/column.hpp"
+#include "engine/scope/selection.hpp"
+#include "engine/segment/merge_order.hpp"
+#include "engine/segment/segment.hpp"
 
 namespace py = pybind11;
 

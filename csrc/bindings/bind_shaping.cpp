@@ -13,7 +13,8 @@
 #include "bindings/take.hpp"
 #include "core/formulas.hpp"
 #include "core/fp_env.hpp"
-#include "engine/shaping.hpp"
+#include "engine/dense/column.hpp"
+#include "engine/shaping/shaping.hpp"
 
 namespace py = pybind11;
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "device/device_guest.hpp"
 #include "engine/recall.hpp"
-#include "kernels/device_guest.hpp"
 
 namespace hyrecall::bindings {
 

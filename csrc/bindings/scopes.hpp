@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/hash.hpp"
-#include "engine/selection.hpp"
+#include "engine/scope/selection.hpp"
 
 namespace hyrecall::bindings {
 

@@ -17,8 +17,8 @@
 #include "bindings/gil.hpp"
 #include "core/error.hpp"
 #include "core/formulas.hpp"
-#include "engine/columns.hpp"
-#include "kernels/arithmetic_op.hpp"
+#include "engine/segment/columns.hpp"
+#include "kernels/shared/arithmetic_op.hpp"
 
 namespace hyrecall::bindings {
 

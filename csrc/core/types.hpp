@@ -17,6 +17,11 @@ inline constexpr std::uint32_t kNone32 = std::numeric_limits<std::uint32_t>::max
 // entry.
 inline constexpr Row kTileRows = 128;
 
+// Rows of a document tile, whose lexical scores are summed together: 32 KiB of float32 stay in the
+// first-level cache while terms come one by one.
+inline constexpr unsigned kDocTileBits = 13;
+inline constexpr Row kDocTileRows = Row{1} << kDocTileBits;
+
 struct RowRange {
   Row begin;  // first row
   Row end;    // one past the last row

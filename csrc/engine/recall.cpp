@@ -6,11 +6,13 @@
 
 #include "core/error.hpp"
 #include "core/parallel.hpp"
-#include "engine/dense_arm.hpp"
-#include "engine/dense_scan.hpp"
-#include "engine/device_snapshot.hpp"
-#include "engine/lexical_scan.hpp"
-#include "engine/listed_arm.hpp"
+#include "engine/dense/column.hpp"
+#include "engine/dense/on_device.hpp"
+#include "engine/dense/query.hpp"
+#include "engine/dense/scan.hpp"
+#include "engine/lexical/column.hpp"
+#include "engine/lexical/scan.hpp"
+#include "engine/related/listed.hpp"
 
 namespace hyrecall {
 
@@ -244,31 +246,6 @@ Pool Execution::complete(std::size_t query, std::vector<std::vector<Bm25Query>> 
 bool Execution::is_in_table(std::uint32_t table, std::size_t query, Pool::Doc const& doc) const {
   return table == kAllTables ||
          scopes_[request_.tables[table][query]][doc.segment].contains(doc.row);
-}
-
-void Execution::require_authorised(std::size_t query, std::uint32_t segment, Row row) const {
-  require(query < request_.n_queries && segment < snapshot_.segments.size(), "a row of a reply");
-  bool const is_seen = scopes_[request_.scope_of[query]][segment].contains(row) &&
-                       snapshot_.segments[segment]->live()[row];
-  require(is_seen, "a row in the query's scope");
-}
-
-std::vector<std::uint32_t> Execution::leaf_freqs(std::size_t arm, std::size_t query,
-                                                 std::uint32_t segment, Row row) const {
-  require_authorised(query, segment, row);
-  require(arm < postings_.size(), "a lexical arm");
-  std::vector<std::uint32_t> out;
-  for (LeafPostings const& leaf : postings_[arm].at(query, segment))
-    out.push_back(leaf.freq_of(row));
-  return out;
-}
-
-bool Execution::matches(std::size_t arm, std::size_t query, std::uint32_t segment, Row row) const {
-  require_authorised(query, segment, row);
-  require(arm < postings_.size() && queries_[arm][query].has_value(), "a query of a lexical arm");
-  std::span<LeafPostings const> const leaves = postings_[arm].at(query, segment);
-  return queries_[arm][query]->matches(
-      [&](std::uint32_t leaf) { return leaves[leaf].freq_of(row) > 0; });
 }
 
 }  // namespace hyrecall

@@ -5,10 +5,12 @@
 #include <memory>
 #include <vector>
 
-#include "engine/audience.hpp"
-#include "engine/lexical_arm.hpp"
-#include "engine/request.hpp"
-#include "engine/topk.hpp"
+#include "engine/lexical/bm25.hpp"
+#include "engine/merge_parts.hpp"
+#include "engine/request/reply.hpp"
+#include "engine/request/request.hpp"
+#include "engine/scope/audience.hpp"
+#include "engine/top_k.hpp"
 
 namespace hyrecall {
 
@@ -54,15 +56,5 @@ class Execution {
   std::vector<ArmPostings> postings_;                              // [lexical arm]
   Statistics statistics_;
 };
-
-// Throws unless both have the same arms, queries and leaves.
-void require_like(Statistics const& one, Statistics const& other);
-
-// Sums the integers of one or more parts; idf is computed once, from the sum.
-Statistics add_statistics(std::span<Statistics const* const> parts);
-
-// Merges each arm's lists of one or more parts by (score, seq), cuts them at depth, ranks, fuses,
-// and cuts offset and limit.
-Hits merge(Request const& request, std::span<std::vector<Pool> const* const> parts);
 
 }  // namespace hyrecall

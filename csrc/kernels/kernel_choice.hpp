@@ -5,7 +5,7 @@
 #include <compare>
 #include <cstdint>
 
-#include "kernels/front_plane.hpp"
+#include "kernels/int8_bound.hpp"
 
 namespace hyrecall {
 

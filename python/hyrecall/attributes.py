@@ -1,7 +1,7 @@
 """How the values of an attribute column become codes.
 
 A filter compares *codes*: int64 numbers in the order of the values
-(``csrc/engine/attributes.hpp``). Two things meet here, so that they cannot drift apart:
+(``csrc/engine/segment/attributes.hpp``). Two things meet here, so that they cannot drift apart:
 :func:`attribute_column` turns an Arrow array into a native column of codes, and
 :func:`attribute_type` says where a Python constant lies between the codes of an Arrow type.
 """

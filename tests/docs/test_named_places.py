@@ -33,9 +33,9 @@ def test_what_a_page_names_is_there(place: str, name: str) -> None:
     [
         ("csrc/core/formulas.hpp", "bm25_idfs"),
         ("csrc/core/formulas.hpp", "memcpy"),  # called there, not defined
-        ("csrc/engine/fusion.cpp", "rrf_term"),
-        ("csrc/engine/fusion.cpp", "Nowhere::best"),
-        ("csrc/engine/lexical_arm.cpp", "bm25_impact"),
+        ("csrc/engine/fusion/fusion.cpp", "rrf_term"),
+        ("csrc/engine/fusion/fusion.cpp", "Nowhere::best"),
+        ("csrc/engine/lexical/bm25.cpp", "bm25_impact"),
         ("python/hyrecall/explain.py", "dataclass"),
     ],
 )

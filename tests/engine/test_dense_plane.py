@@ -222,7 +222,7 @@ def test_exploding_queries_go_plain_and_stats_tells() -> None:
 
 
 def plane_by_definition(rows: Floats) -> Plane:
-    """Codes, scales and residuals of each row, from kernels/front_plane.hpp's definitions."""
+    """Codes, scales and residuals of each row, from kernels/int8_bound.hpp's definitions."""
     n, dim = rows.shape
     wide = np.zeros((n, math.ceil(dim / 32) * 32))
     wide[:, :dim] = rows

@@ -1,5 +1,5 @@
 """What the first pass on a device may be wrong by. For 16-bit rows that is an assumption about
-tensor cores (csrc/kernels/front_plane.hpp): here it is held to half of it."""
+tensor cores (csrc/kernels/int8_bound.hpp): here it is held to half of it."""
 
 import os
 

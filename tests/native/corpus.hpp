@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/lexical_builder.hpp"
-#include "engine/segment.hpp"
+#include "engine/lexical/build.hpp"
+#include "engine/segment/segment.hpp"
 #include "native/check.hpp"
 #include "text/analyzer.hpp"
 

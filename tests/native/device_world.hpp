@@ -11,7 +11,7 @@
 
 #include "core/float_bits.hpp"
 #include "core/formulas.hpp"
-#include "kernels/dense_device.hpp"
+#include "device/dense_device.hpp"
 #include "native/check.hpp"
 
 namespace hyrecall::testing {

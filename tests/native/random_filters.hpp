@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/tile_program.hpp"
+#include "engine/scope/tile_program.hpp"
 #include "native/check.hpp"
 #include "native/world.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/adjacency.hpp"
+#include "engine/related/adjacency.hpp"
 #include "native/check.hpp"
 #include "native/world.hpp"
 

@@ -3,8 +3,9 @@
 #include <cmath>
 
 #include "core/formulas.hpp"
-#include "engine/listed_arm.hpp"
-#include "engine/tag_arm.hpp"
+#include "engine/related/listed.hpp"
+#include "engine/related/newest.hpp"
+#include "engine/related/tags.hpp"
 #include "native/check.hpp"
 #include "native/world.hpp"
 

@@ -15,7 +15,7 @@
 #include "core/parallel.hpp"
 #include "core/small_vector.hpp"
 #include "core/types.hpp"
-#include "engine/topk.hpp"
+#include "engine/top_k.hpp"
 #include "native/check.hpp"
 
 namespace hyrecall::testing {

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "kernels/dense_planner.hpp"
+#include "device/dense_planner.hpp"
 #include "native/check.hpp"
 
 namespace hyrecall::testing {

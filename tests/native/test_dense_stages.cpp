@@ -3,9 +3,9 @@
 #include <limits>
 #include <set>
 
-#include "kernels/dense_batch.hpp"
-#include "kernels/dense_planner.hpp"
-#include "kernels/score_key.hpp"
+#include "device/dense_planner.hpp"
+#include "kernels/shared/dense_batch.hpp"
+#include "kernels/shared/score_key.hpp"
 #include "native/check.hpp"
 
 namespace hyrecall::testing {

@@ -2,8 +2,8 @@
 #include <string>
 
 #include "core/error.hpp"
-#include "kernels/cuda/abi.hpp"
-#include "kernels/device.hpp"
+#include "device/device.hpp"
+#include "kernels/shared/abi.hpp"
 #include "native/check.hpp"
 
 namespace hyrecall::testing {

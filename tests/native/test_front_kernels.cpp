@@ -7,7 +7,7 @@
 
 #include "kernels/cpu/front.hpp"
 #include "kernels/cpu/isa.hpp"
-#include "kernels/front_plane.hpp"
+#include "kernels/int8_bound.hpp"
 #include "native/check.hpp"
 
 namespace hyrecall::testing {

@@ -8,7 +8,7 @@
 #include "core/float_bits.hpp"
 #include "core/formulas.hpp"
 #include "kernels/cpu/dot.hpp"
-#include "kernels/front_plane.hpp"
+#include "kernels/int8_bound.hpp"
 #include "native/check.hpp"
 
 namespace hyrecall::testing {

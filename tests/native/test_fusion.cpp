@@ -5,7 +5,7 @@
 #include <map>
 
 #include "core/formulas.hpp"
-#include "engine/fusion.hpp"
+#include "engine/fusion/fusion.hpp"
 #include "native/check.hpp"
 
 namespace hyrecall::testing {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/formulas.hpp"
-#include "kernels/arithmetic_op.hpp"
 #include "kernels/cpu/dot.hpp"
+#include "kernels/shared/arithmetic_op.hpp"
 #include "native/check.hpp"
 
 namespace hyrecall::testing {

@@ -6,10 +6,10 @@
 #include <sstream>
 
 #include "core/formulas.hpp"
-#include "engine/forward_rows.hpp"
-#include "engine/lexical_arm.hpp"
-#include "engine/posting_layout.hpp"
-#include "engine/postings.hpp"
+#include "engine/lexical/bm25.hpp"
+#include "engine/lexical/forward_rows.hpp"
+#include "engine/lexical/leaf_postings.hpp"
+#include "engine/lexical/posting_layout.hpp"
 #include "kernels/cpu/scores.hpp"
 #include "native/check.hpp"
 #include "native/corpus.hpp"

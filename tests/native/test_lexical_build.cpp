@@ -6,8 +6,8 @@
 
 #include "core/parallel.hpp"
 #include "core/turnstile.hpp"
-#include "engine/forward_rows.hpp"
-#include "engine/lexical_builder.hpp"
+#include "engine/lexical/build.hpp"
+#include "engine/lexical/forward_rows.hpp"
 #include "native/check.hpp"
 #include "native/corpus.hpp"
 

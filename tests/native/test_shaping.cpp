@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/formulas.hpp"
-#include "engine/shaping.hpp"
+#include "engine/shaping/shaping.hpp"
 #include "native/check.hpp"
 #include "native/world.hpp"
 

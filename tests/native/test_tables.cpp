@@ -5,9 +5,9 @@
 #include <set>
 
 #include "core/error.hpp"
-#include "engine/cells.hpp"
-#include "engine/keys.hpp"
-#include "engine/paged_map.hpp"
+#include "engine/segment/cells.hpp"
+#include "engine/segment/keys.hpp"
+#include "engine/segment/paged_map.hpp"
 #include "native/check.hpp"
 #include "native/corpus.hpp"
 

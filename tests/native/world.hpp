@@ -16,7 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/request.hpp"
+#include "engine/dense/column.hpp"
+#include "engine/request/request.hpp"
+#include "engine/scope/filter.hpp"
 #include "native/check.hpp"
 #include "native/corpus.hpp"
 

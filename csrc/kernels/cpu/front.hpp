@@ -1,4 +1,4 @@
-// The first pass over the int8 plane (kernels/front_plane.hpp), one copy per instruction set.
+// The first pass over the int8 plane (kernels/int8_bound.hpp), one copy per instruction set.
 //
 // The plane lies in blocks of 16 rows: line i of a block holds elements 4i .. 4i+3 of each row, a
 // byte each, as code + 128. So one 64-byte load brings a step of 16 rows to a register of any kind,

@@ -1,5 +1,5 @@
 // What:   integer dots of a panel of up to 8 queries with one or two blocks of 16 rows of the int8
-//         plane, then reach() of kernels/front_plane.hpp on 16 rows at a time, compared with each
+//         plane, then reach() of kernels/int8_bound.hpp on 16 rows at a time, compared with each
 //         query's cut. Dots are exact, so every instruction set finds the same rows.
 // In/Out: see front.hpp.
 // Cost:   16 rows x 8 queries: a load and 8 broadcasts for 8 products, bound by memory (7 of the

@@ -1,12 +1,12 @@
 // What:   the formulas of core/formulas.hpp and the canonical dot and norm, evaluated on the
 // device. In/Out: FormulaParams, DotParams; n and dim at least 0, op known: checked by
-// kernels/device.cpp. Launch: formulas: a thread an entry. dots: a warp a row. Cost:   of no
+// device/device.cpp. Launch: formulas: a thread an entry. dots: a warp a row. Cost:   of no
 // account: golden tables only. Copies in and out on the default stream. Oracle: tests/golden, the
 // committed table that every CPU instruction set must equal as well.
-#include "kernels/arithmetic_op.hpp"
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/status.cuh"
 #include "kernels/cuda/warp_math.cuh"
+#include "kernels/shared/arithmetic_op.hpp"
 
 namespace hyrecall::cuda {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/cuda/abi.hpp"
+#include "kernels/shared/abi.hpp"
 
 namespace hyrecall::cuda {
 

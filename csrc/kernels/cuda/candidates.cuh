@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/visits.cuh"
-#include "kernels/score_key.hpp"
+#include "kernels/shared/score_key.hpp"
 
 namespace hyrecall::cuda {
 

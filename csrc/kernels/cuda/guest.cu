@@ -3,7 +3,7 @@
 // In/Out: DenseJob: guest, guest_rows; guest_values as float32, readings.
 // Launch: take_queries: a warp a query.
 // Cost:   the tensor's rows once; of no account.
-// Oracle: guest_value of kernels/guest_tensor.hpp on the host, bit for bit.
+// Oracle: guest_value of kernels/shared/guest_tensor.hpp on the host, bit for bit.
 #include <cstring>
 #include <map>
 #include <memory>

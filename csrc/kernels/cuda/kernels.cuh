@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/primitives.cuh"
-#include "kernels/dense_job.hpp"
+#include "kernels/shared/dense_job.hpp"
 
 namespace hyrecall::cuda {
 

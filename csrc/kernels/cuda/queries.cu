@@ -3,7 +3,7 @@
 //         front_queries: each query in every panel that holds it.
 // Launch: prepare_queries: a warp a query. fill_panels: any grid, a warp a place of a panel.
 // Cost:   n_queries x dim x 4 bytes; of no account.
-// Oracle: kernels/front_plane.hpp on the host, bit for bit.
+// Oracle: kernels/int8_bound.hpp on the host, bit for bit.
 #include "kernels/cuda/kernels.cuh"
 #include "kernels/cuda/warp_math.cuh"
 

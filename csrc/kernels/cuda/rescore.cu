@@ -6,7 +6,7 @@
 // Oracle: tests/golden for the arithmetic, the CPU path for whole replies; bit for bit.
 #include "kernels/cuda/kernels.cuh"
 #include "kernels/cuda/warp_math.cuh"
-#include "kernels/score_key.hpp"
+#include "kernels/shared/score_key.hpp"
 
 namespace hyrecall::cuda {
 

@@ -1,6 +1,6 @@
 // What:   lays a batch out in one block of memory, copies it to the device in one piece, runs the
 //         kernels, copies the results back in one piece and waits once.
-// In/Out: SearchParams, checked by kernels/dense_device.cpp.
+// In/Out: SearchParams, checked by device/dense_device.cpp.
 // Launch: the kernels of kernels.cuh and scan.cuh; recorded once per size of batch and replayed.
 // Cost:   a copy each way, 4 + 2 x stages launches, one more where queries lie on the device.
 // Oracle: the CPU path, bit for bit (tests/laws with --device cuda:0; tests/emulator without one).

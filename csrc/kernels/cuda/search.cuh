@@ -1,7 +1,7 @@
 // One batch on one column of one snapshot, from host arrays to host arrays.
 #pragma once
 
-#include "kernels/cuda/abi.hpp"
+#include "kernels/shared/abi.hpp"
 
 namespace hyrecall::cuda {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "kernels/cuda/status.cuh"
-#include "kernels/dense_job.hpp"
+#include "kernels/shared/dense_job.hpp"
 
 namespace hyrecall::cuda {
 

@@ -6,7 +6,7 @@
 // Scratch. Cost:   a few passes over at most `capacity` keys a query, from L2. Oracle: a full sort
 // (tests/emulator, tests/laws/test_l8_exact.py).
 #include "kernels/cuda/select.cuh"
-#include "kernels/score_key.hpp"
+#include "kernels/shared/score_key.hpp"
 
 namespace hyrecall::cuda {
 namespace {

@@ -8,7 +8,7 @@
 #include <new>
 #include <utility>
 
-#include "kernels/cuda/abi.hpp"
+#include "kernels/shared/abi.hpp"
 
 namespace hyrecall::cuda {
 

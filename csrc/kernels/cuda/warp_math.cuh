@@ -4,7 +4,7 @@
 
 #include "core/formulas.hpp"
 #include "kernels/cuda/primitives.cuh"
-#include "kernels/dense_job.hpp"
+#include "kernels/shared/dense_job.hpp"
 
 namespace hyrecall::cuda {
 

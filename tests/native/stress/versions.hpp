@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/merge_order.hpp"
+#include "engine/dense/column.hpp"
+#include "engine/segment/merge_order.hpp"
 #include "native/world.hpp"
 
 namespace hyrecall::testing {

@@ -1,5 +1,5 @@
 // A libhyrecall_cuda.so of a version that never was.
-#include "kernels/cuda/abi.hpp"
+#include "kernels/shared/abi.hpp"
 
 static constexpr hyrecall::cuda::Api kApi{999, 0, nullptr, nullptr, nullptr};
 

@@ -1,0 +1,394 @@
+#include "device/dense_device.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "core/error.hpp"
+#include "device/device_library.hpp"
+#include "device/device_scans.hpp"
+#include "kernels/shared/score_key.hpp"
+
+namespace hyrecall::device {
+namespace {
+
+constexpr std::size_t kMostQueries = 1024;  // at a time: some 100 MB of candidates
+// Candidates of all queries of a piece whose last search had too little room.
+constexpr std::size_t kRepairCandidates = std::size_t{1} << 24;
+constexpr std::size_t kRepairGrowth = 8;
+
+template <typename T>
+cuda::HostArray<T> array(std::span<T const> from) {
+  return {from.data(), from.size()};
+}
+
+// The int8 plane has half the bytes and twice the rate of 16-bit rows, and more candidates: few
+// where its residuals are near 0.0075, as those of sentence embeddings are. Where a few dimensions
+// stand out they are several times that, and from so many queries a tile on scoring the candidates
+// would cost more than reading the rows (docs/kernels/dense.md).
+constexpr float kLooseResidual = 0.03f;
+constexpr double kManyQueries = 64.0;
+
+// What reads rows as they are; float32 rows only by their int8 plane.
+FrontPlane plane_of_rows(RowType type) {
+  if (type == RowType::kFloat32) return FrontPlane::kInt8;
+  return type == RowType::kFloat16 ? FrontPlane::kFloat16 : FrontPlane::kBFloat16;
+}
+
+FrontPlane choose_plane(DeviceTable const& table, DensePlan const& plan, bool has_int8,
+                        FrontChoice forced) {
+  RowType const type = table.type();
+  if (type == RowType::kFloat32) return FrontPlane::kInt8;
+  bool const is_better = has_int8 && !(table.greatest_residual() > kLooseResidual &&
+                                       plan.queries_per_tile() >= kManyQueries);
+  bool const is_possible = table.dim() <= max_front_dim(FrontPlane::kInt8);
+  if (is_possible && forced != FrontChoice::kRows && (forced == FrontChoice::kInt8 || is_better))
+    return FrontPlane::kInt8;
+  return plane_of_rows(type);
+}
+
+// Some queries of a batch, with the least score that can still be among their best.
+struct Piece {
+  std::vector<std::uint32_t> queries;
+  std::vector<float> floors;
+  std::vector<std::uint8_t> strict;
+  std::uint32_t capacity = 0;  // 0: as choose_tuning says; of lost queries: what was too little
+
+  Piece part(std::size_t begin, std::size_t end) const {
+    auto const cut = [&](auto const& all) {
+      return std::remove_cvref_t<decltype(all)>{all.begin() + static_cast<std::ptrdiff_t>(begin),
+                                                all.begin() + static_cast<std::ptrdiff_t>(end)};
+    };
+    return {cut(queries), cut(floors), cut(strict), capacity};
+  }
+};
+
+// What a pass says of queries that lie on the device.
+struct Taken {
+  std::vector<std::uint32_t> rows;
+  std::vector<float*> values;
+  std::vector<GuestReading> readings;
+};
+
+class Searcher {
+ public:
+  Searcher(DeviceTable const& table, DenseSearch const& batch)
+      : table_(table),
+        batch_(batch),
+        api_(require_library(table.folder(), table.ordinal())),
+        widths_(api_, table.ordinal(), batch.settings.kernels) {
+    require(batch.guest == nullptr || fits(*batch.guest), "a tensor as the column's");
+    found_.rows.resize(batch.group_of.size());
+    for (std::vector<SlotRange> const& scope : batch.scopes) {
+      std::size_t rows = 0;
+      for (SlotRange const& range : scope) rows += range.end - range.begin;
+      scope_rows_.push_back(rows);
+    }
+  }
+
+  DenseFound run() {
+    Piece all;
+    for (std::uint32_t q = 0; q < batch_.group_of.size(); ++q) {
+      if (batch_.group_of[q] == kNone32 || batch_.depths[q] == 0) continue;
+      all.queries.push_back(q);
+      all.floors.push_back(batch_.floors[q]);
+      all.strict.push_back(batch_.strict[q]);
+    }
+    for (std::size_t begin = 0; begin < all.queries.size(); begin += kMostQueries)
+      run_piece(all.part(begin, std::min(all.queries.size(), begin + kMostQueries)));
+    return std::move(found_);
+  }
+
+ private:
+  bool fits(GuestRows const& guests) const {
+    return guests.guest->tensor.dim == table_.dim() &&
+           guests.guest->gate->ordinal() == table_.ordinal() &&
+           guests.guest->gate->folder() == table_.folder();
+  }
+
+  // Halves what does not fit.
+  void run_piece(Piece const& piece) {
+    Piece lost;
+    try {
+      lost = run_whole(piece);
+    } catch (Error const& error) {
+      std::size_t const n = piece.queries.size();
+      if (error.code() != ErrorCode::kDeviceMemory || n == 1) throw;
+      run_piece(piece.part(0, n / 2));
+      run_piece(piece.part(n / 2, n));
+      return;
+    }
+    repair(lost);
+  }
+
+  // Queries whose candidates overflowed (rows about as near as the last that is wanted, by the
+  // thousand) search again from the threshold they have, with more room; in the end with room for
+  // every row that they may see.
+  void repair(Piece const& lost) {
+    auto const room = [&](std::size_t i) {
+      return std::min(rows_in_scope(lost.queries[i]), kRepairGrowth * lost.capacity);
+    };
+    for (std::size_t i = 0; i < lost.queries.size();) {
+      std::size_t end = i + 1;
+      std::size_t capacity = room(i);
+      for (; end < lost.queries.size(); ++end) {
+        std::size_t const larger = std::max(capacity, room(end));
+        if (larger * (end + 1 - i) > kRepairCandidates) break;
+        capacity = larger;
+      }
+      Piece piece = lost.part(i, end);
+      piece.capacity = static_cast<std::uint32_t>(capacity);
+      run_piece(piece);
+      i = end;
+    }
+  }
+
+  // At least 1.
+  std::size_t rows_in_scope(std::uint32_t query) const {
+    return std::max<std::size_t>(scope_rows_[batch_.group_scopes[batch_.group_of[query]]], 1);
+  }
+
+  // One pass on the device; gives the queries that lost candidates, with thresholds for another.
+  Piece run_whole(Piece const& piece) {
+    std::size_t const n = piece.queries.size();
+    std::uint32_t depth = 0;
+    std::size_t most_rows = 1;
+    std::vector<std::uint32_t> group_of, depths;
+    std::vector<float> queries;
+    Taken taken;
+    for (std::uint32_t q : piece.queries) {
+      group_of.push_back(batch_.group_of[q]);
+      std::size_t const rows = rows_in_scope(q);
+      most_rows = std::max(most_rows, rows);
+      // A caller may want more rows than there are: all that it may see.
+      depths.push_back(static_cast<std::uint32_t>(std::min<std::size_t>(batch_.depths[q], rows)));
+      depth = std::max(depth, depths.back());
+      if (batch_.guest != nullptr) {
+        taken.rows.push_back(batch_.guest->rows[q]);
+        taken.values.push_back(batch_.guest->values[q]);
+        continue;
+      }
+      auto const row = batch_.queries.subspan(std::size_t{q} * table_.dim(), table_.dim());
+      queries.insert(queries.end(), row.begin(), row.end());
+    }
+    DenseTuning tuning = batch_.settings.tuning.value_or(choose_tuning(n, depth));
+    // No query has more candidates than rows.
+    tuning.capacity = static_cast<std::uint32_t>(std::min<std::size_t>(tuning.capacity, most_rows));
+    bool const is_asked = !batch_.first_scores.empty();
+    if (is_asked) tuning.capacity = static_cast<std::uint32_t>(most_rows);
+    if (piece.capacity != 0) {
+      tuning.capacity = piece.capacity;
+      tuning.seed_tiles = std::numeric_limits<std::uint32_t>::max();
+    }
+    auto const plan_for = [&](std::vector<std::uint32_t> const& widths) {
+      return DensePlan(
+          {batch_.scopes, batch_.group_scopes, batch_.group_filters, group_of, widths, tuning});
+    };
+    bool const has_int8 = !widths_.of(FrontPlane::kInt8).empty();
+    FrontPlane const first = has_int8 ? FrontPlane::kInt8 : plane_of_rows(table_.type());
+    DensePlan plan = plan_for(widths_.some_of(first));
+    FrontPlane const plane = choose_plane(table_, plan, has_int8, batch_.settings.front);
+    // They differ only where the choice of kernels leaves some out.
+    if (widths_.some_of(plane) != widths_.of(first)) plan = plan_for(widths_.of(plane));
+    std::vector<std::uint32_t> counts(n), slots(n * depth), overflows(n);
+    std::vector<float> scores(n * depth), thresholds(n);
+    cuda::SearchParams params{};
+    params.table = table_.handle();
+    params.batch = plan.batch();
+    params.n_ranges = plan.ranges.size();
+    params.n_groups = plan.groups.size();
+    params.n_runs = plan.runs.size();
+    params.n_cohorts = plan.cohorts.size();
+    params.n_panels = plan.panels.size();
+    params.n_panel_queries = plan.panel_queries.size();
+    params.n_panel_groups = plan.panel_groups.size();
+    params.n_visit_begins = plan.visit_begins.size();
+    params.filters = array(batch_.filters);
+    params.tests = array(batch_.tests);
+    params.codes = array(batch_.codes);
+    params.queries = queries.data();
+    if (batch_.guest != nullptr) {
+      taken.readings.resize(n);
+      Guest const& guest = *batch_.guest->guest;
+      params.guest = {guest.gate->handle(), guest.tensor, taken.rows.data(), taken.values.data(),
+                      taken.readings.data()};
+    }
+    params.floors = piece.floors.data();
+    params.strict = piece.strict.data();
+    params.depths = depths.data();
+    params.depth = depth;
+    params.capacity = tuning.capacity;
+    params.plane = plane;
+    params.kernels = batch_.settings.kernels;
+    params.counts = counts.data();
+    params.scores = scores.data();
+    params.slots = slots.data();
+    params.overflows = overflows.data();
+    params.thresholds = thresholds.data();
+    std::vector<std::uint64_t> candidates(is_asked ? n * tuning.capacity : 0);
+    if (is_asked) params.candidates = candidates.data();
+    check(api_.search(&params), table_.ordinal());
+    found_.is_sorted = found_.is_sorted && depth <= kMostSorted;
+
+    Piece lost;
+    lost.capacity = tuning.capacity;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (batch_.guest != nullptr) batch_.guest->readings[piece.queries[i]] = taken.readings[i];
+      if (overflows[i] != 0) {
+        bool const is_floor = thresholds[i] <= piece.floors[i];
+        lost.queries.push_back(piece.queries[i]);
+        lost.floors.push_back(is_floor ? piece.floors[i] : thresholds[i]);
+        lost.strict.push_back(is_floor ? piece.strict[i] : 0);
+        continue;
+      }
+      std::vector<FoundRow>& rows = found_.rows[piece.queries[i]];
+      rows.clear();
+      for (std::size_t k = i * depth; k < i * depth + counts[i]; ++k)
+        rows.push_back({scores[k], slots[k]});
+      std::size_t const n_slots = batch_.first_scores.size() / batch_.group_of.size();
+      for (std::size_t k = 0; is_asked && k < counts[i]; ++k) {
+        std::uint64_t const key = candidates[i * tuning.capacity + k];
+        batch_.first_scores[piece.queries[i] * n_slots + candidate_slot(key)] =
+            candidate_score(key);
+      }
+    }
+    require(tuning.capacity < most_rows || lost.queries.empty(), "room for every candidate");
+    return lost;
+  }
+
+  DeviceTable const& table_;
+  DenseSearch const& batch_;
+  cuda::Api const& api_;
+  PanelWidths widths_;
+  std::vector<std::size_t> scope_rows_;  // [scope]
+  DenseFound found_;
+};
+
+}  // namespace
+
+DeviceSegment::DeviceSegment(std::string const& folder, int ordinal,
+                             std::span<std::int64_t const> seqs,
+                             std::span<AttributeArrays const> attributes,
+                             std::span<ColumnArrays const> columns)
+    : folder_(folder), ordinal_(ordinal), n_rows_(static_cast<std::uint32_t>(seqs.size())) {
+  std::vector<cuda::AttributeParams> attribute_params;
+  for (AttributeArrays const& one : attributes) {
+    attribute_params.push_back(
+        {array(one.codes), array(one.offsets), array(one.valid), array(one.zones)});
+  }
+  std::vector<cuda::ColumnParams> column_params;
+  for (ColumnArrays const& one : columns) {
+    std::size_t const most = max_device_dim(one.type);
+    if (one.dim > most) {
+      throw Error(ErrorCode::kOption, "device",
+                  "expected vectors of at most " + std::to_string(most) + " dimensions on cuda:" +
+                      std::to_string(ordinal) + ", got " + std::to_string(one.dim));
+    }
+    cuda::ColumnParams params{one.type, one.dim, one.rows, one.inverse_norms, nullptr, {}, nullptr};
+    if (one.guest != nullptr) {
+      Gate const& gate = *one.guest->gate;
+      require(gate.ordinal() == ordinal && gate.folder() == folder &&
+                  one.guest->tensor.dim == one.dim && one.order.size() == seqs.size(),
+              "a tensor as the column's");
+      params.gate = gate.handle();
+      params.guest = one.guest->tensor;
+      params.order = one.order.data();
+    }
+    column_params.push_back(params);
+  }
+  cuda::SegmentParams const params{ordinal,
+                                   n_rows_,
+                                   seqs.data(),
+                                   {attribute_params.data(), attribute_params.size()},
+                                   {column_params.data(), column_params.size()}};
+  check(require_library(folder, ordinal).create_segment(&params, &handle_), ordinal);
+}
+
+DeviceSegment::~DeviceSegment() {
+  if (handle_ != nullptr) require_library(folder_, ordinal_).destroy_segment(handle_);
+}
+
+std::uint64_t DeviceSegment::bytes() const {
+  cuda::Usage usage{};
+  check(require_library(folder_, ordinal_).usage(handle_, &usage), ordinal_);
+  return usage.bytes;
+}
+
+DeviceView::DeviceView(std::shared_ptr<DeviceSegment const> segment,
+                       std::span<std::uint64_t const> live)
+    : segment_(std::move(segment)) {
+  cuda::ViewParams const params{segment_->handle(), live.empty() ? nullptr : live.data()};
+  check(require_library(segment_->folder(), segment_->ordinal()).create_view(&params, &handle_),
+        segment_->ordinal());
+}
+
+DeviceView::~DeviceView() {
+  if (handle_ != nullptr)
+    require_library(segment_->folder(), segment_->ordinal()).destroy_view(handle_);
+}
+
+DeviceTable::DeviceTable(std::vector<std::shared_ptr<DeviceView const>> views, std::uint32_t column,
+                         RowType type, std::uint32_t dim)
+    : views_(std::move(views)), type_(type), dim_(dim) {
+  require(!views_.empty(), "a table of at least one segment");
+  std::vector<void*> handles;
+  std::uint64_t slot = 0;
+  for (auto const& view : views_) {
+    handles.push_back(view->handle());
+    first_slots_.push_back(static_cast<std::uint32_t>(slot));
+    slot += (std::uint64_t{view->segment()->n_rows()} + kTileRows - 1) / kTileRows * kTileRows;
+  }
+  if (slot >= kNone32) {
+    throw Error(ErrorCode::kOption, "device",
+                "expected at most " + std::to_string(kNone32 - 1) + " rows on one device, got " +
+                    std::to_string(slot));
+  }
+  cuda::TableParams const params{
+      ordinal(), column, {handles.data(), handles.size()}, &greatest_residual_};
+  check(require_library(folder(), ordinal()).create_table(&params, &handle_), ordinal());
+}
+
+DeviceTable::~DeviceTable() {
+  if (handle_ != nullptr) require_library(folder(), ordinal()).destroy_table(handle_);
+}
+
+DenseFound search(DeviceTable const& table, DenseSearch const& batch) {
+  return Searcher(table, batch).run();
+}
+
+std::vector<float> first_scores(std::string const& folder, int ordinal, ColumnArrays const& column,
+                                std::size_t n_rows, std::span<float const> queries,
+                                Settings const& settings) {
+  std::vector<std::int64_t> seqs(n_rows);
+  std::iota(seqs.begin(), seqs.end(), std::int64_t{0});
+  auto segment = std::make_shared<DeviceSegment>(
+      folder, ordinal, seqs, std::span<AttributeArrays const>{}, std::span(&column, 1));
+  std::vector<std::shared_ptr<DeviceView const>> views{
+      std::make_shared<DeviceView>(std::move(segment), std::span<std::uint64_t const>{})};
+  DeviceTable const table(std::move(views), 0, column.type, column.dim);
+
+  std::size_t const n = queries.size() / column.dim;
+  auto const n_slots = static_cast<std::uint32_t>(n_rows);
+  std::vector<std::vector<SlotRange>> const scopes{{{0, n_slots}}};
+  std::uint32_t const scope = 0;
+  std::uint32_t const filter = kNone32;
+  std::vector<std::uint32_t> const group_of(n, 0), depths(n, n_slots);
+  std::vector<float> const floors(n, -std::numeric_limits<float>::infinity());
+  std::vector<std::uint8_t> const strict(n, 0);
+  std::vector<float> out(n * n_rows, std::numeric_limits<float>::quiet_NaN());
+  DenseSearch batch{};
+  batch.scopes = scopes;
+  batch.group_scopes = std::span(&scope, 1);
+  batch.group_filters = std::span(&filter, 1);
+  batch.group_of = group_of;
+  batch.queries = queries;
+  batch.floors = floors;
+  batch.strict = strict;
+  batch.depths = depths;
+  batch.first_scores = out;
+  batch.settings = settings;
+  search(table, batch);
+  return out;
+}
+
+}  // namespace hyrecall::device

@@ -1,0 +1,289 @@
+#include "device/dense_planner.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace hyrecall {
+namespace {
+
+constexpr std::size_t kCandidateBudget = std::size_t{1} << 23;  // of a batch: 64 MB of keys
+constexpr std::size_t kMostCapacity = std::size_t{1} << 17;
+constexpr std::size_t kLeastCapacity = 16384;
+constexpr std::size_t kFewQueries = 64;  // up to here a pass waits for memory, not for candidates
+
+// Rising, apart tile intervals as (begin, end) of a scope's ranges.
+std::vector<TileRun> tiles_of(std::vector<SlotRange> const& ranges) {
+  std::vector<TileRun> out;
+  for (SlotRange const& range : ranges) {
+    std::uint32_t const begin = range.begin / kTileRows;
+    std::uint32_t const end = (range.end - 1) / kTileRows + 1;
+    if (!out.empty() && begin <= out.back().position) {
+      out.back().position = end;
+    } else {
+      out.push_back({begin, end});
+    }
+  }
+  return out;
+}
+
+// A set of scopes is known by the sum of its members' random numbers: two sets of 64-bit sums are
+// as good as never equal by chance.
+struct SetSum {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+  friend bool operator==(SetSum const&, SetSum const&) = default;
+};
+struct HashOfSum {
+  std::size_t operator()(SetSum const& sum) const { return static_cast<std::size_t>(sum.low); }
+};
+
+std::uint64_t mix(std::uint64_t x) {  // splitmix64, Steele, Lea, Flood, OOPSLA 2014
+  x += 0x9e3779b97f4a7c15ULL;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+DenseTuning choose_tuning(std::size_t n_queries, std::size_t depth) {
+  std::size_t const least = kLeastCapacity + 32 * depth;
+  std::size_t const share = kCandidateBudget / std::max<std::size_t>(n_queries, 1);
+  std::size_t const capacity = std::max(least, std::min(share, kMostCapacity));
+  // A stage that reads g times what was read before meets about g x depth rows above the threshold,
+  // and within the error bound below it some 10 times as many, of Gaussian rows of 768 dimensions
+  // (tools/stage_candidates.py).
+  std::size_t const most_growth = n_queries > kFewQueries ? 4 : 32;
+  std::size_t const growth =
+      std::clamp<std::size_t>(capacity / 16 / std::max<std::size_t>(depth, 1), 2, most_growth);
+  return {static_cast<std::uint32_t>(std::min<std::size_t>(capacity, kNone32 - 1)),
+          static_cast<std::uint32_t>(capacity / 2 / kTileRows), static_cast<std::uint32_t>(growth)};
+}
+
+DensePlan::Crowds DensePlan::find_crowds(std::span<std::vector<TileRun> const> tiles) {
+  // Sweep over the ends of all intervals; what is open between two ends is a crowd.
+  struct End {
+    std::uint32_t tile;
+    std::uint32_t scope;
+    bool opens;
+  };
+  std::vector<End> ends;
+  for (std::uint32_t scope = 0; scope < tiles.size(); ++scope) {
+    for (TileRun const& run : tiles[scope]) {
+      ends.push_back({run.tile, scope, true});
+      ends.push_back({run.position, scope, false});
+    }
+  }
+  std::sort(ends.begin(), ends.end(), [](End const& a, End const& b) { return a.tile < b.tile; });
+  Crowds out;
+  std::unordered_map<SetSum, std::uint32_t, HashOfSum> numbers;
+  std::vector<std::uint32_t> open;                 // scopes, in any order
+  std::vector<std::uint32_t> place(tiles.size());  // in open
+  SetSum sum;
+  for (std::size_t i = 0; i < ends.size();) {
+    std::uint32_t const tile = ends[i].tile;
+    for (; i < ends.size() && ends[i].tile == tile; ++i) {
+      std::uint32_t const scope = ends[i].scope;
+      std::uint64_t const low = mix(2 * std::uint64_t{scope});
+      std::uint64_t const high = mix(2 * std::uint64_t{scope} + 1);
+      if (ends[i].opens) {
+        place[scope] = static_cast<std::uint32_t>(open.size());
+        open.push_back(scope);
+        sum.low += low;
+        sum.high += high;
+      } else {
+        place[open.back()] = place[scope];
+        open[place[scope]] = open.back();
+        open.pop_back();
+        sum.low -= low;
+        sum.high -= high;
+      }
+    }
+    if (open.empty()) continue;
+    auto const [at, is_new] = numbers.emplace(sum, static_cast<std::uint32_t>(out.scopes.size()));
+    if (is_new) {
+      out.scopes.push_back(open);
+      std::sort(out.scopes.back().begin(), out.scopes.back().end());
+    }
+    std::uint32_t const end = ends[i].tile;  // there is one: something is open
+    if (!out.intervals.empty() && out.intervals.back().end == tile &&
+        out.intervals.back().crowd == at->second) {
+      out.intervals.back().end = end;
+    } else {
+      out.intervals.push_back({tile, end, at->second});
+    }
+  }
+  return out;
+}
+
+DensePlan::DensePlan(DensePlanInput const& input) {
+  require(!input.widths.empty() && input.widths.size() <= kMaxWidths, "some widths of panels");
+  require(input.group_scopes.size() == input.group_filters.size(), "a filter a group");
+  growth = input.tuning.growth;
+  n_queries = static_cast<std::uint32_t>(input.group_of.size());
+
+  std::vector<SlotRange> first_ranges(input.scopes.size());  // of each scope, into ranges
+  std::vector<std::vector<TileRun>> tiles;
+  std::vector<std::uint32_t> levels;  // [scope]
+  for (std::size_t s = 0; s < input.scopes.size(); ++s) {
+    auto const begin = static_cast<std::uint32_t>(ranges.size());
+    ranges.insert(ranges.end(), input.scopes[s].begin(), input.scopes[s].end());
+    first_ranges[s] = {begin, static_cast<std::uint32_t>(ranges.size())};
+    tiles.push_back(tiles_of(input.scopes[s]));
+    std::uint32_t n = 0;
+    for (TileRun const& run : tiles.back()) n += run.position - run.tile;
+    levels.push_back(stage_level(growth, input.tuning.seed_tiles, n));
+  }
+  for (std::size_t g = 0; g < input.group_scopes.size(); ++g) {
+    SlotRange const own = first_ranges[input.group_scopes[g]];
+    groups.push_back({own.begin, own.end - own.begin, input.group_filters[g]});
+  }
+
+  // Queries by scope, then by group.
+  std::vector<std::vector<std::uint32_t>> of_scope(input.scopes.size());
+  for (std::uint32_t q = 0; q < n_queries; ++q) {
+    if (input.group_of[q] != kNone32) of_scope[input.group_scopes[input.group_of[q]]].push_back(q);
+  }
+  for (auto& queries : of_scope) {
+    std::stable_sort(queries.begin(), queries.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return input.group_of[a] < input.group_of[b];
+    });
+  }
+  for (std::size_t s = 0; s < tiles.size(); ++s) {
+    if (of_scope[s].empty()) tiles[s].clear();  // nobody asks
+  }
+
+  Crowds crowds = find_crowds(tiles);
+  std::stable_sort(crowds.intervals.begin(), crowds.intervals.end(),
+                   [](Interval const& a, Interval const& b) { return a.crowd < b.crowd; });
+  struct Draft {
+    std::size_t first;  // of its intervals
+    std::size_t last;
+    std::vector<std::uint32_t> queries;
+    std::uint32_t width;
+    std::uint32_t level;
+  };
+  std::vector<Draft> drafts;
+  for (std::size_t i = 0; i < crowds.intervals.size();) {
+    Draft draft{i, i, {}, input.widths.back(), 0};
+    std::uint32_t const crowd = crowds.intervals[i].crowd;
+    while (i < crowds.intervals.size() && crowds.intervals[i].crowd == crowd) ++i;
+    draft.last = i;
+    for (std::uint32_t scope : crowds.scopes[crowd]) {
+      draft.queries.insert(draft.queries.end(), of_scope[scope].begin(), of_scope[scope].end());
+      draft.level = std::max(draft.level, levels[scope]);
+    }
+    for (std::uint32_t width : input.widths) {
+      if (width < draft.queries.size()) continue;
+      draft.width = width;
+      break;
+    }
+    drafts.push_back(std::move(draft));
+  }
+  std::stable_sort(drafts.begin(), drafts.end(),
+                   [](Draft const& a, Draft const& b) { return a.width < b.width; });
+  for (Draft const& draft : drafts) {
+    add_cohort(std::span(crowds.intervals).subspan(draft.first, draft.last - draft.first),
+               draft.queries, input.group_of, draft.width, draft.level);
+    n_stages = std::max(n_stages, draft.level + 1);
+  }
+  add_visits();
+}
+
+void DensePlan::add_cohort(std::span<Interval const> intervals,
+                           std::span<std::uint32_t const> queries,
+                           std::span<std::uint32_t const> group_of, std::uint32_t width,
+                           std::uint32_t level) {
+  Cohort cohort{};
+  cohort.run_begin = static_cast<std::uint32_t>(runs.size());
+  cohort.position_begin = n_tiles;
+  for (Interval const& interval : intervals) {
+    runs.push_back({interval.begin, n_tiles});
+    n_tiles += interval.end - interval.begin;
+  }
+  cohort.n_runs = static_cast<std::uint32_t>(runs.size()) - cohort.run_begin;
+  cohort.position_end = n_tiles;
+  cohort.level = level;
+  cohort.panel_begin = static_cast<std::uint32_t>(panels.size());
+  for (std::size_t begin = 0; begin < queries.size(); begin += width) {
+    Panel panel{};
+    panel.plane_begin = n_plane_queries;
+    panel.width = width;
+    n_plane_queries += width;
+    panel.query_begin = static_cast<std::uint32_t>(panel_queries.size());
+    panel.group_begin = static_cast<std::uint32_t>(panel_groups.size());
+    for (std::uint32_t q :
+         queries.subspan(begin, std::min<std::size_t>(width, queries.size() - begin))) {
+      if (panel.n_groups == 0 || panel_groups.back() != group_of[q]) {
+        panel_groups.push_back(group_of[q]);
+        panel.n_groups += 1;
+      }
+      panel_queries.push_back(q);
+      panel_places.push_back(static_cast<std::uint16_t>(panel.n_groups - 1));
+      panel.n_queries += 1;
+    }
+    panels.push_back(panel);
+  }
+  cohort.n_panels = static_cast<std::uint32_t>(panels.size()) - cohort.panel_begin;
+  if (widths.empty() || widths.back().width != width) {
+    auto const first = static_cast<std::uint32_t>(cohorts.size());
+    widths.push_back({width, first, first, 0});
+  }
+  cohorts.push_back(cohort);
+  widths.back().cohort_end = static_cast<std::uint32_t>(cohorts.size());
+}
+
+void DensePlan::add_visits() {
+  for (WidthClass& width : widths) {
+    width.visit_table = static_cast<std::uint32_t>(visit_begins.size());
+    for (std::uint32_t stage = 0; stage < n_stages; ++stage) {
+      std::uint64_t total = 0;
+      visit_begins.push_back(0);
+      for (std::uint32_t c = width.cohort_begin; c < width.cohort_end; ++c) {
+        Cohort const& cohort = cohorts[c];
+        StageStep const step = stage_step(growth, cohort.level, stage);
+        total += std::uint64_t{n_in_step(step, cohort.position_begin, cohort.position_end)} *
+                 cohort.n_panels;
+        require(total < kNone32, "fewer than 2^32 visits of a stage");
+        visit_begins.push_back(static_cast<std::uint32_t>(total));
+      }
+    }
+  }
+}
+
+double DensePlan::queries_per_tile() const {
+  double met = 0.0;
+  for (Cohort const& cohort : cohorts) {
+    double n = 0.0;
+    for (std::uint32_t p = 0; p < cohort.n_panels; ++p)
+      n += panels[cohort.panel_begin + p].n_queries;
+    met += n * (cohort.position_end - cohort.position_begin);
+  }
+  return n_tiles == 0 ? 0.0 : met / n_tiles;
+}
+
+DenseBatch DensePlan::batch() const {
+  DenseBatch out{};
+  out.ranges = ranges.data();
+  out.groups = groups.data();
+  out.runs = runs.data();
+  out.cohorts = cohorts.data();
+  out.panels = panels.data();
+  out.panel_queries = panel_queries.data();
+  out.panel_places = panel_places.data();
+  out.panel_groups = panel_groups.data();
+  out.visit_begins = visit_begins.data();
+  std::copy(widths.begin(), widths.end(), out.widths);
+  out.n_widths = static_cast<std::uint32_t>(widths.size());
+  out.n_stages = n_stages;
+  out.growth = growth;
+  out.n_queries = n_queries;
+  out.n_panels = static_cast<std::uint32_t>(panels.size());
+  out.n_plane_queries = n_plane_queries;
+  return out;
+}
+
+}  // namespace hyrecall

@@ -1,0 +1,142 @@
+#include "device/device.hpp"
+
+#include <dlfcn.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+
+#include "core/error.hpp"
+#include "core/fork_mutex.hpp"
+#include "device/device_library.hpp"
+
+namespace hyrecall::device {
+namespace {
+
+constexpr char const* kLibrary = "libhyrecall_cuda.so";
+constexpr int kLeastDriver = 13000;  // CUDA 13.0, r580: what the library is built with
+constexpr int kOutOfMemory = 2;      // cudaErrorMemoryAllocation
+
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+struct Loaded {
+  cuda::Api const* api = nullptr;
+  std::string problem;
+};
+
+Loaded load(std::string const& folder) {
+  // Never closed: CUDA's own exit handlers run after ours.
+  void* const handle = dlopen((folder + "/" + kLibrary).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    char const* const reason = dlerror();
+    return {nullptr, std::string(kLibrary) +
+                         " could not be loaded (a build with HYRECALL_CUDA=ON has it): " +
+                         (reason != nullptr ? reason : "unknown reason")};
+  }
+  auto* const entry = reinterpret_cast<HyrecallCudaApi*>(dlsym(handle, kHyrecallCudaApiName));
+  if (entry == nullptr) return {nullptr, std::string(kLibrary) + " lacks " + kHyrecallCudaApiName};
+  cuda::Api const* const api = entry();
+  if (api->abi_version != cuda::kAbiVersion) {
+    return {nullptr, std::string(kLibrary) + " has interface version " +
+                         std::to_string(api->abi_version) + ", expected " +
+                         std::to_string(cuda::kAbiVersion) + ": it belongs to another build"};
+  }
+  return {api, {}};
+}
+
+Loaded const& library(std::string const& folder) {
+  static auto* const by_folder =
+      new std::map<std::string, Loaded>;  // references must outlive static destruction
+  {
+    std::lock_guard const lock(fork_mutex<Loaded>());
+    auto const found = by_folder->find(folder);
+    if (found != by_folder->end()) return found->second;
+  }
+  Loaded loaded = load(folder);  // outside: loading takes long, and twice is once
+  std::lock_guard const lock(fork_mutex<Loaded>());
+  return by_folder->emplace(folder, std::move(loaded)).first->second;
+}
+
+}  // namespace
+
+cuda::Api const& require_library(std::string const& folder, int ordinal) {
+  Loaded const& loaded = library(folder);
+  if (loaded.api == nullptr) {
+    throw Error(
+        ErrorCode::kDeviceUnavailable, "device",
+        "expected a CUDA device, got cuda:" + std::to_string(ordinal) + ": " + loaded.problem);
+  }
+  return *loaded.api;
+}
+
+void check(cuda::Status const& status, int ordinal) {
+  if (status.code == 0) return;
+  if (status.code == cuda::kInternalFault) require(false, status.text);
+  if (status.code == cuda::kHostMemory) throw std::bad_alloc();
+  ErrorCode const code =
+      status.code == kOutOfMemory ? ErrorCode::kDeviceMemory : ErrorCode::kDeviceUnavailable;
+  throw Error(
+      code, "device",
+      "expected cuda:" + std::to_string(ordinal) + " to answer, got " + std::string(status.text));
+}
+
+Report describe(std::string const& folder) {
+  Report report;
+  Loaded const& loaded = library(folder);
+  report.problem = loaded.problem;
+  if (loaded.api == nullptr) return report;
+  report.has_library = true;
+  auto const table = std::make_unique<cuda::DeviceTable>();
+  cuda::Status const status = loaded.api->describe(table.get());
+  report.driver_version = table->driver_version;
+  report.runtime_version = table->runtime_version;
+  for (int i = 0; i < table->n_devices; ++i) {
+    cuda::DeviceProperties const& found = table->devices[i];
+    report.devices.push_back(
+        {found.name, found.major, found.minor, found.memory_bytes, found.n_multiprocessors});
+  }
+  if (table->driver_version != 0 && table->driver_version < kLeastDriver) {
+    report.devices.clear();
+    report.problem = "the CUDA driver is of version " + version_text(table->driver_version) +
+                     ", expected " + version_text(kLeastDriver) + " (r580) or later";
+  } else if (status.code != 0) {
+    report.problem = (table->driver_version == 0 ? "no CUDA driver is installed: " : "") +
+                     std::string(status.text);
+  } else if (report.devices.empty()) {
+    report.problem = "there is no CUDA device";
+  }
+  return report;
+}
+
+std::vector<double> formulas(std::string const& folder, int ordinal, ArithmeticOp op,
+                             std::span<double const> arguments) {
+  cuda::Api const& api = require_library(folder, ordinal);
+  std::vector<double> results(arguments.size() / kMaxArity);
+  cuda::FormulaParams const params{arguments.data(), results.data(),
+                                   static_cast<std::int64_t>(results.size()),
+                                   static_cast<std::int32_t>(op), ordinal};
+  check(api.formulas(&params), ordinal);
+  return results;
+}
+
+Dots dots(std::string const& folder, int ordinal, std::span<float const> query,
+          std::span<float const> rows) {
+  cuda::Api const& api = require_library(folder, ordinal);
+  std::size_t const n_rows = query.empty() ? 0 : rows.size() / query.size();
+  Dots out{std::vector<float>(n_rows), std::vector<float>(n_rows)};
+  cuda::DotParams const params{query.data(),
+                               rows.data(),
+                               out.dots.data(),
+                               out.inverse_norms.data(),
+                               static_cast<std::int64_t>(n_rows),
+                               static_cast<std::int64_t>(query.size()),
+                               ordinal,
+                               0};
+  check(api.dots(&params), ordinal);
+  return out;
+}
+
+}  // namespace hyrecall::device

@@ -1,0 +1,24 @@
+#include "device/device_guest.hpp"
+
+#include "device/device_library.hpp"
+
+namespace hyrecall::device {
+
+Gate::Gate(std::string const& folder, int ordinal) : folder_(folder), ordinal_(ordinal) {
+  check(require_library(folder, ordinal).create_gate(ordinal, &handle_, &stream_), ordinal);
+}
+
+Gate::~Gate() {
+  if (handle_ != nullptr) require_library(folder_, ordinal_).destroy_gate(handle_);
+}
+
+void read(GuestRows const& wanted) {
+  Gate const& gate = *wanted.guest->gate;
+  cuda::ReadParams const params{gate.ordinal(),
+                                static_cast<std::uint32_t>(wanted.rows.size()),
+                                {gate.handle(), wanted.guest->tensor, wanted.rows.data(),
+                                 wanted.values.data(), wanted.readings.data()}};
+  check(require_library(gate.folder(), gate.ordinal()).read_guest(&params), gate.ordinal());
+}
+
+}  // namespace hyrecall::device

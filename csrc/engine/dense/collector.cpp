@@ -1,0 +1,157 @@
+#include "engine/dense/collector.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/formulas.hpp"
+#include "engine/dense/column.hpp"
+#include "engine/scope/selection.hpp"
+#include "engine/segment/segment.hpp"
+
+namespace hyrecall {
+namespace {
+
+// Rows that wait before they are looked at: large enough that the look is paid by many, small
+// enough that the first threshold comes soon.
+std::size_t capacity_for(std::size_t depth) {
+  return 512 + 8 * std::min<std::size_t>(depth, 1 << 20);
+}
+
+constexpr std::size_t kFewWait = 64;  // as many as wait in a slice, where the threshold is good
+
+constexpr int kPlainWindows = 4;  // this one counts; then the first pass gets another chance
+
+// The shortest run that holds every selected row of the tile.
+RowRange span_of(SelectedTile const& selected) {
+  TileMask const m = selected.mask;
+  Row const first = m.low != 0 ? static_cast<Row>(std::countr_zero(m.low))
+                               : 64 + static_cast<Row>(std::countr_zero(m.high));
+  Row const last = m.high != 0 ? 127 - static_cast<Row>(std::countl_zero(m.high))
+                               : 63 - static_cast<Row>(std::countl_zero(m.low));
+  return {selected.tile * kTileRows + first, selected.tile * kTileRows + last + 1};
+}
+
+}  // namespace
+
+DenseQueryScan::DenseQueryScan(Snapshot const& snapshot, DenseRequest const& arm,
+                               std::uint32_t query, FrontQuery const* front, std::size_t depth,
+                               SharedThreshold& shared)
+    : snapshot_(&snapshot),
+      arm_(&arm),
+      query_(query),
+      front_(front),
+      shared_(&shared),
+      depth_(depth),
+      capacity_(capacity_for(depth)),
+      best_(depth) {
+  if (!front->codes.empty()) waiting_.reserve(kFewWait);
+  threshold_ = -1.0f;
+  if (arm.floor.set) threshold_ = std::max(threshold_, arm.floor.value);
+  cut_ = cut_for(threshold_, front_->bound);
+}
+
+bool DenseQueryScan::begin_window() {
+  if (plain_windows_ > 0) --plain_windows_;
+  raise(std::max(best_.threshold(), shared_->load()));
+  return is_plain();
+}
+
+void DenseQueryScan::go_plain() {
+  has_exploded_ = false;
+  plain_windows_ = kPlainWindows;
+}
+
+void DenseQueryScan::raise(float threshold) {
+  if (threshold <= threshold_) return;
+  threshold_ = threshold;
+  cut_ = cut_for(threshold, front_->bound);
+  shared_->raise(threshold);
+}
+
+void DenseQueryScan::offer(float score, Seq seq, std::uint32_t segment, Row row) {
+  if (score < best_.threshold() || !arm_->floor.passes(score)) return;
+  best_.offer({score, seq, segment, row});
+}
+
+void DenseQueryScan::scan(DenseColumn const& column, std::span<Seq const> seqs,
+                          std::uint32_t segment, SelectedTile const& selected) {
+  DenseQuery const& query = arm_->query(query_);
+  // One run a tile: a hole costs less than a second call, and its scores are dropped below.
+  RowRange const rows = span_of(selected);
+  Row const base = selected.tile * kTileRows;
+  float scores[kTileRows];
+  column.score(query.padded.data(), query.inverse_norm, rows.begin, rows.end,
+               scores + (rows.begin - base));
+  for_each_bit(selected.mask, [&](Row i) {
+    if (scores[i] >= threshold_ && column.has(base + i))
+      offer(scores[i], seqs[base + i], segment, base + i);
+  });
+}
+
+void DenseQueryScan::score(std::span<Waiting> rows) {
+  DenseQuery const& query = arm_->query(query_);
+  // Segment by segment.
+  auto const by_segment = [](Waiting const& a, Waiting const& b) { return a.segment < b.segment; };
+  if (!std::is_sorted(rows.begin(), rows.end(), by_segment))
+    std::sort(rows.begin(), rows.end(), by_segment);
+  std::vector<Row> some;
+  std::vector<float> scores;
+  for (std::size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
+    std::uint32_t const number = rows[begin].segment;
+    some.clear();
+    for (; end < rows.size() && rows[end].segment == number; ++end) some.push_back(rows[end].row);
+    Segment const& segment = snapshot_->segments[number]->segment();
+    scores.resize(some.size());
+    segment.p.dense[arm_->column]->score(query.padded.data(), query.inverse_norm, some,
+                                         scores.data());
+    for (std::size_t i = 0; i < some.size(); ++i)
+      offer(scores[i], segment.p.seqs[some[i]], number, some[i]);
+  }
+}
+
+// Of waiting_[from..], those that can no longer pass go; the rows before are done with.
+void DenseQueryScan::drop_hopeless(std::size_t from) {
+  std::size_t kept = 0;
+  for (std::size_t i = from; i < waiting_.size(); ++i) {
+    if (waiting_[i].reach >= cut_) waiting_[kept++] = waiting_[i];
+  }
+  waiting_.resize(kept);
+}
+
+void DenseQueryScan::settle() {
+  if (waiting_.empty()) return;
+  raise(shared_->load());
+  std::size_t const n = std::min(depth_, waiting_.size());
+  if (n < waiting_.size()) {
+    std::nth_element(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(n),
+                     waiting_.end(),
+                     [](Waiting const& a, Waiting const& b) { return a.reach > b.reach; });
+  }
+  score({waiting_.data(), n});
+  best_.tighten();
+  raise(best_.threshold());
+  drop_hopeless(n);
+  if (waiting_.size() > capacity_ / 2) {  // or it would be looked at again and again
+    score(waiting_);
+    waiting_.clear();
+    best_.tighten();
+    raise(best_.threshold());
+    has_exploded_ = true;
+  }
+}
+
+void DenseQueryScan::join(DenseQueryScan&& other) {
+  for (Candidate const& one : other.best_.take()) best_.offer(one);
+  waiting_.insert(waiting_.end(), other.waiting_.begin(), other.waiting_.end());
+}
+
+std::vector<Candidate> DenseQueryScan::finish() {
+  best_.tighten();
+  raise(std::max(best_.threshold(), shared_->load()));
+  drop_hopeless(0);
+  settle();
+  score(waiting_);
+  return best_.take();
+}
+
+}  // namespace hyrecall

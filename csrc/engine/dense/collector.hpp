@@ -1,0 +1,102 @@
+// One query of the dense arm on its way through the rows: the best found so far, and rows of the
+// first pass that may still be among them.
+//
+// The first pass says of a row only that its canonical score is at most reach + constant. Rows that
+// may pass the threshold wait; when many do, the most promising are scored canonically, the k-th
+// best score becomes the threshold, and what can no longer reach it is dropped.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "engine/dense/column.hpp"
+#include "engine/dense/query.hpp"
+#include "engine/request/request.hpp"
+#include "engine/scope/selection.hpp"
+#include "engine/top_k.hpp"
+
+namespace hyrecall {
+
+// A threshold that threads raise together. It only rises, and is always the k-th best score of
+// some of the rows, unless it began as a guess (engine/dense/first_threshold.hpp): whatever a
+// thread reads is right.
+class SharedThreshold {
+ public:
+  float load() const { return value_.load(std::memory_order_relaxed); }
+  void reset() { value_.store(kLeast, std::memory_order_relaxed); }
+  void raise(float value) {
+    float seen = load();
+    while (seen < value && !value_.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+    }
+  }
+
+ private:
+  static constexpr float kLeast = -1.0f;  // no cosine is less
+
+  std::atomic<float> value_{kLeast};
+};
+
+class DenseQueryScan {
+ public:
+  // All but the threshold must outlive it.
+  DenseQueryScan(Snapshot const& snapshot, DenseRequest const& arm, std::uint32_t query,
+                 FrontQuery const* front, std::size_t depth, SharedThreshold& shared);
+
+  std::uint32_t query() const { return query_; }
+  FrontQuery const& front() const { return *front_; }
+  // A row passes if its reach is at least that.
+  float cut() const { return cut_; }
+
+  // Begins a window of rows: takes over the threshold and says whether to read it plainly.
+  bool begin_window();
+  // Of what waited, most could still be among the best: the first pass does not tell these rows
+  // apart. To be asked between two tiles; from then on the query reads plainly, for some windows.
+  bool has_exploded() const { return has_exploded_; }
+  void go_plain();
+  bool is_plain() const { return plain_windows_ > 0; }
+
+  // A row that passed the first pass.
+  void wait(float reach, std::uint32_t segment, Row row) {
+    waiting_.push_back({reach, segment, row});
+    if (waiting_.size() >= capacity_) settle();
+  }
+  // Rows of a tile, scored canonically right away.
+  void scan(DenseColumn const& column, std::span<Seq const> seqs, std::uint32_t segment,
+            SelectedTile const& selected);
+  // Takes over what another thread found for the same query.
+  void join(DenseQueryScan&& other);
+  // The best `depth`, by (score, seq). Nothing may follow.
+  std::vector<Candidate> finish();
+
+ private:
+  struct Waiting {
+    float reach;
+    std::uint32_t segment;
+    Row row;
+  };
+
+  void settle();
+  void drop_hopeless(std::size_t from);
+  void score(std::span<Waiting> rows);
+  void offer(float score, Seq seq, std::uint32_t segment, Row row);
+  void raise(float threshold);
+
+  Snapshot const* snapshot_;
+  DenseRequest const* arm_;
+  std::uint32_t query_;
+  FrontQuery const* front_;
+  SharedThreshold* shared_;
+  std::size_t depth_;
+  std::size_t capacity_;
+  TopK best_;
+  std::vector<Waiting> waiting_;
+  float threshold_;
+  float cut_;
+  bool has_exploded_ = false;
+  int plain_windows_ = 0;
+};
+
+}  // namespace hyrecall

@@ -1,0 +1,232 @@
+#include "engine/dense/column.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "core/error.hpp"
+#include "core/formulas.hpp"
+#include "core/interrupt.hpp"
+#include "core/parallel.hpp"
+#include "core/zeroed.hpp"
+#include "engine/request/dense_query.hpp"
+#include "engine/segment/merge_order.hpp"
+#include "kernels/cpu/dot.hpp"
+#include "kernels/shared/dense_rows.hpp"
+
+namespace hyrecall {
+namespace {
+
+double widen_half(std::uint16_t bits) {
+  int const exponent = (bits >> 10) & 0x1f;
+  double const fraction = bits & 0x3ff;
+  double const magnitude =
+      exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024.0 + fraction, exponent - 25);
+  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+}
+
+double widen_brain(std::uint16_t bits) {
+  std::uint32_t const wide = static_cast<std::uint32_t>(bits) << 16;
+  float value;
+  std::memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+double norm_of(DType dtype, std::uint8_t const* row, std::size_t dim) {
+  auto const* floats = reinterpret_cast<float const*>(row);
+  auto const* halves = reinterpret_cast<std::uint16_t const*>(row);
+  switch (dtype) {
+    case DType::kFloat32:
+      return row_norm(dim, [&](std::size_t i) { return static_cast<double>(floats[i]); });
+    case DType::kFloat16:
+      return row_norm(dim, [&](std::size_t i) { return widen_half(halves[i]); });
+    case DType::kBFloat16:
+      return row_norm(dim, [&](std::size_t i) { return widen_brain(halves[i]); });
+  }
+  return 0.0;
+}
+
+constexpr std::size_t kRowsAtOnce = 4096;  // rows a thread takes at a time
+
+// Codes of a row and what they leave.
+Int8Row quantize_any(DType dtype, std::uint8_t const* row, std::size_t dim, std::int8_t* codes) {
+  double const norm = norm_of(dtype, row, dim);
+  auto const* floats = reinterpret_cast<float const*>(row);
+  auto const* bits = reinterpret_cast<std::uint16_t const*>(row);
+  switch (dtype) {
+    case DType::kFloat32:
+      return quantize_row(dim, [&](std::size_t i) { return floats[i]; }, norm, codes);
+    case DType::kFloat16:
+      return quantize_row(
+          dim, [&](std::size_t i) { return static_cast<float>(widen_half(bits[i])); }, norm, codes);
+    case DType::kBFloat16:
+      return quantize_row(
+          dim, [&](std::size_t i) { return static_cast<float>(widen_brain(bits[i])); }, norm,
+          codes);
+  }
+  return {0.0f, 0.0f};
+}
+
+// Below, a plain scan takes microseconds.
+constexpr std::size_t kFrontRows = 512;
+
+bool deserves_front(std::size_t n_rows, std::size_t dim, FrontChoice front) {
+  return n_rows > 0 && (n_rows >= kFrontRows || front == FrontChoice::kInt8) &&
+         dim <= max_front_dim(FrontPlane::kInt8);
+}
+
+}  // namespace
+
+std::shared_ptr<DenseColumn const> DenseColumn::build(std::string name, DType dtype,
+                                                      std::uint32_t dim,
+                                                      std::span<MatrixChunk const> chunks,
+                                                      std::span<std::uint8_t const> valid,
+                                                      std::span<std::uint32_t const> order,
+                                                      int threads, FrontChoice front) {
+  auto column = std::make_shared<DenseColumn>();
+  column->name = std::move(name);
+  column->dtype = dtype;
+  column->dim = dim;
+  std::size_t const row_bytes = column->row_bytes();
+  std::vector<std::size_t> starts{0};
+  for (MatrixChunk const& chunk : chunks) starts.push_back(starts.back() + chunk.n_rows);
+  require(dim > 0, "at least one dimension");
+  require(starts.back() == order.size(), "as many vectors as rows");
+  require(valid.empty() || valid.size() == order.size(), "a byte a row");
+  for (std::uint32_t from : order) require(from < order.size(), "an order of the rows");
+
+  Zeroed<std::uint8_t> rows(order.size() * row_bytes);
+  std::vector<float> inverse_norms(order.size(), 0.0f);
+  std::size_t const n_blocks = (order.size() + kRowsAtOnce - 1) / kRowsAtOnce;
+  parallel_for(n_blocks, threads, [&](int, std::size_t block) {
+    std::size_t const end = std::min(order.size(), (block + 1) * kRowsAtOnce);
+    for (std::size_t to = block * kRowsAtOnce; to < end; ++to) {
+      std::size_t const from = order[to];
+      if (!valid.empty() && valid[from] == 0) continue;
+      auto const chunk =
+          static_cast<std::size_t>(std::upper_bound(starts.begin(), starts.end(), from) -
+                                   starts.begin()) -
+          1;
+      std::uint8_t* const at = rows.data() + to * row_bytes;
+      std::memcpy(at, chunks[chunk].bytes.data() + (from - starts[chunk]) * row_bytes, row_bytes);
+      inverse_norms[to] = checked_inverse_norm(norm_of(dtype, at, dim), column->name,
+                                               "row " + std::to_string(from));
+    }
+  });
+  column->rows = std::move(rows).finish();
+  column->inverse_norms = std::move(inverse_norms);
+  column->quantize(threads, front);
+  return column;
+}
+
+void DenseColumn::quantize(int threads, FrontChoice choice) {
+  std::size_t const n_rows = inverse_norms.size();
+  if (!deserves_front(n_rows, dim, choice)) return;
+  FrontBuilder builder(n_rows, dim);
+  std::size_t const n_blocks = (n_rows + kRowsAtOnce - 1) / kRowsAtOnce;
+  parallel_for(n_blocks, threads, [&](int, std::size_t block) {
+    std::vector<std::int8_t> codes(dim);
+    std::size_t const end = std::min(n_rows, (block + 1) * kRowsAtOnce);
+    for (std::size_t i = block * kRowsAtOnce; i < end; ++i) {
+      auto const r = static_cast<Row>(i);
+      Int8Row const quantized = quantize_any(dtype, row(r), dim, codes.data());
+      builder.set(r, quantized, codes.data());
+    }
+  });
+  front = std::move(builder).finish();
+}
+
+std::shared_ptr<DenseColumn const> DenseColumn::merge(
+    std::span<std::shared_ptr<DenseColumn const> const> sources,
+    std::span<std::uint32_t const> source, std::span<Row const> source_row, FrontChoice front) {
+  check_sources<DenseColumn>(sources, source, source_row);
+  for (auto const& one : sources)
+    require(one->dim == sources.front()->dim && one->dtype == sources.front()->dtype,
+            "columns of one type");
+  auto column = std::make_shared<DenseColumn>();
+  column->name = sources.front()->name;
+  column->dtype = sources.front()->dtype;
+  column->dim = sources.front()->dim;
+  std::size_t const row_bytes = column->row_bytes();
+  Zeroed<std::uint8_t> rows(source.size() * row_bytes);
+  std::vector<float> inverse_norms(source.size());
+  for (std::size_t to = 0; to < source.size(); ++to) {
+    if (to % kRowsAtOnce == 0) poll_interrupt();
+    DenseColumn const& from = *sources[source[to]];
+    std::memcpy(rows.data() + to * row_bytes, from.row(source_row[to]), row_bytes);
+    inverse_norms[to] = from.inverse_norms[source_row[to]];
+  }
+  column->rows = std::move(rows).finish();
+  column->inverse_norms = std::move(inverse_norms);
+  if (!deserves_front(source.size(), column->dim, front)) return column;
+  FrontBuilder builder(source.size(), column->dim);
+  std::vector<std::int8_t> codes(column->dim);
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    if (i % kRowsAtOnce == 0) poll_interrupt();
+    DenseColumn const& from = *sources[source[i]];
+    auto const to = static_cast<Row>(i);
+    if (!from.front.empty()) {
+      builder.copy(to, from.front, source_row[i]);
+    } else {
+      Int8Row const quantized =
+          quantize_any(from.dtype, from.row(source_row[i]), from.dim, codes.data());
+      builder.set(to, quantized, codes.data());
+    }
+  }
+  column->front = std::move(builder).finish();
+  return column;
+}
+
+std::vector<float> DenseColumn::widen(Row r) const {
+  std::vector<float> out((dim + kLanes - 1) / kLanes * kLanes, 0.0f);
+  auto const* const bits = reinterpret_cast<std::uint16_t const*>(row(r));
+  if (dtype == DType::kFloat32) {
+    std::memcpy(out.data(), row(r), row_bytes());
+  } else {
+    for (std::size_t i = 0; i < dim; ++i) {
+      out[i] =
+          static_cast<float>(dtype == DType::kFloat16 ? widen_half(bits[i]) : widen_brain(bits[i]));
+    }
+  }
+  return out;
+}
+
+void DenseColumn::score(float const* padded_query, float inverse_query_norm, Row begin, Row end,
+                        float* scores) const {
+  cpu::DotKernels const& dot = cpu::dot_kernels();
+  std::size_t const n = end - begin;
+  auto const* const at = row(begin);
+  switch (dtype) {
+    case DType::kFloat32:
+      dot.float32(padded_query, reinterpret_cast<float const*>(at), n, dim, scores);
+      break;
+    case DType::kFloat16:
+      dot.float16(padded_query, reinterpret_cast<std::uint16_t const*>(at), n, dim, scores);
+      break;
+    case DType::kBFloat16:
+      dot.bfloat16(padded_query, reinterpret_cast<std::uint16_t const*>(at), n, dim, scores);
+      break;
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    float const found = cosine(scores[i], inverse_norms[begin + i], inverse_query_norm);
+    // Only vectors of a forged file give NaN, and no order of scores could place it.
+    scores[i] = std::isnan(found) ? -1.0f : found;
+  }
+}
+
+void DenseColumn::score(float const* padded_query, float inverse_query_norm,
+                        std::span<Row const> some, float* scores) const {
+  constexpr std::size_t kAhead = 4;  // rows; the processor follows their first lines by itself
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    if (i + kAhead < some.size()) {
+      std::uint8_t const* const next = row(some[i + kAhead]);
+      for (std::size_t at = 0; at < std::min<std::size_t>(row_bytes(), 512); at += 64)
+        __builtin_prefetch(next + at);
+    }
+    score(padded_query, inverse_query_norm, some[i], some[i] + 1, scores + i);
+  }
+}
+
+}  // namespace hyrecall

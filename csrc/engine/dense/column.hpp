@@ -1,0 +1,72 @@
+// One tensor column of a segment: rows as given, in their own precision, with one inverse norm
+// each.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/buffer.hpp"
+#include "core/types.hpp"
+#include "engine/dense/int8_plane.hpp"
+#include "kernels/settings.hpp"
+
+namespace hyrecall {
+
+enum class DType : std::uint8_t { kFloat32, kFloat16, kBFloat16 };
+
+inline std::size_t item_size(DType dtype) {
+  return dtype == DType::kFloat32 ? 4 : 2;
+}
+
+// A piece of the incoming matrix, row-major.
+struct MatrixChunk {
+  Buffer<std::uint8_t> bytes;  // [n_rows, dim] of the column's dtype
+  std::size_t n_rows;
+};
+
+struct DenseColumn {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  std::uint32_t dim = 0;
+  Buffer<std::uint8_t> rows;    // [n_rows, dim] of dtype
+  Buffer<float> inverse_norms;  // [n_rows]; 0 = no vector (null, or a zero row)
+  FrontColumn front;            // empty: too few rows, too many dimensions, or saved without it
+  mutable FrontUse front_use;
+
+  std::size_t n_rows() const { return inverse_norms.size(); }
+  std::size_t row_bytes() const { return dim * item_size(dtype); }
+  std::uint8_t const* row(Row r) const { return rows.data() + r * row_bytes(); }
+  bool has(Row r) const { return inverse_norms[r] != 0.0f; }
+
+  // Copies the rows into `order` and takes their norms. valid: a byte a row of the input, empty =
+  // all are there. Throws with the input row if a norm leaves [2^-60, 2^60].
+  static std::shared_ptr<DenseColumn const> build(std::string name, DType dtype, std::uint32_t dim,
+                                                  std::span<MatrixChunk const> chunks,
+                                                  std::span<std::uint8_t const> valid,
+                                                  std::span<std::uint32_t const> order, int threads,
+                                                  FrontChoice front = FrontChoice::kAny);
+  // Rows of several columns in a new order.
+  static std::shared_ptr<DenseColumn const> merge(
+      std::span<std::shared_ptr<DenseColumn const> const> sources,
+      std::span<std::uint32_t const> source, std::span<Row const> source_row,
+      FrontChoice front = FrontChoice::kAny);
+
+  // The row as a query: float32, padded with +0 to a multiple of 32.
+  std::vector<float> widen(Row r) const;
+
+  // scores[i] = cosine of the query with row begin + i; rows without a vector get a cosine of 0
+  // (check has()).
+  void score(float const* padded_query, float inverse_query_norm, Row begin, Row end,
+             float* scores) const;
+  // The same of these rows.
+  void score(float const* padded_query, float inverse_query_norm, std::span<Row const> some,
+             float* scores) const;
+
+ private:
+  void quantize(int threads, FrontChoice choice);
+};
+
+}  // namespace hyrecall

@@ -1,0 +1,120 @@
+#include "engine/dense/first_threshold.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "core/parallel.hpp"
+#include "engine/dense/int8_plane.hpp"
+#include "engine/dense/query_panels.hpp"
+#include "engine/segment/segment.hpp"
+#include "kernels/cpu/front.hpp"
+
+namespace hyrecall {
+namespace {
+
+constexpr std::size_t kLeastQueries = 16;   // fewer are bound by memory: what passes is cheap
+constexpr std::size_t kSampleRows = 2'048;  // at least, where there are rows enough
+constexpr std::size_t kLeastStep = 16;      // a sample is at most a sixteenth of the rows
+constexpr std::size_t kMostStep = 128;      // and at least a 128th: less tells little of the best
+
+// The first pass's scores of the rows of every step-th block that a group may see, query by query.
+std::vector<std::vector<float>> sample_scores(Snapshot const& snapshot, DenseRequest const& arm,
+                                              GroupTiles const& tiles, std::size_t step,
+                                              std::span<FrontQuery const* const> queries) {
+  cpu::FrontKernels const& kernels = cpu::front_kernels(queries.size());
+  std::vector<std::vector<float>> scores(queries.size());
+  std::size_t const stride = step / kTileBlocks;
+  cpu::FrontHits hits;
+  cpu::FrontSession const session(kernels);
+  for (std::size_t s = 0; s < tiles.size(); ++s) {
+    DenseColumn const& column = *snapshot.segments[s]->segment().p.dense[arm.column];
+    FrontColumn const& front = column.front;
+    if (front.empty() || tiles[s].empty()) continue;
+    FrontPanels panels(kernels, queries, column.dim);
+    for (std::size_t q = 0; q < queries.size(); ++q)
+      panels.cut(q) = std::numeric_limits<float>::lowest();  // all but rows without a vector
+    for (std::size_t t = 0; t < tiles[s].size(); t += stride) {
+      SelectedTile const selected = tiles[s][t];
+      Row const in_tile = static_cast<Row>(t / stride) % kTileBlocks;
+      auto const first = in_tile * static_cast<Row>(cpu::kFrontBlockRows);
+      std::uint32_t const wanted = selected.mask.bits_from(first) & 0xffff;
+      if (wanted == 0) continue;
+      Row const block = selected.tile * kTileBlocks + in_tile;
+      float const* const residuals = front.residuals.data() + block * cpu::kFrontBlockRows;
+      cpu::FrontRows const rows{front.codes.data() + block * cpu::front_block_bytes(column.dim),
+                                front.scales.data() + block * cpu::kFrontBlockRows, residuals, 1};
+      for (std::size_t p = 0; p < panels.size(); ++p) {
+        cpu::FrontQueries const panel = panels[p];
+        kernels.scan(rows, column.dim, panel, {}, hits);
+        for (int q = 0; q < panel.n; ++q) {
+          for (std::uint32_t left = hits.rows[q] & wanted; left != 0; left &= left - 1) {
+            auto const i = static_cast<std::size_t>(std::countr_zero(left));
+            scores[p * panels.width() + static_cast<std::size_t>(q)].push_back(
+                hits.reach[q][i] - residuals[i] * panel.per_residual[q]);
+          }
+        }
+      }
+    }
+  }
+  return scores;
+}
+
+// The score that at least `depth` of n_rows reach, as a sample of them tells. Of the rows above the
+// sample's j-th best a sample of this share holds j: the number it holds of the best `depth` is
+// about Poisson's with mean m, and exceeds m + 2.5 sqrt(m) + 1.5 some three times in a thousand.
+float guess_from(std::vector<float>& sample, std::size_t n_rows, std::size_t depth) {
+  double const mean =
+      static_cast<double>(depth) * static_cast<double>(sample.size()) / static_cast<double>(n_rows);
+  auto const j = static_cast<std::size_t>(std::ceil(mean + 2.5 * std::sqrt(mean) + 1.5));
+  if (j >= sample.size()) return kNoGuess;
+  auto const at = sample.begin() + static_cast<std::ptrdiff_t>(j) - 1;
+  std::partial_sort(sample.begin(), at + 1, sample.end(),
+                    std::greater<>());  // j is small, as a rule
+  return *at;
+}
+
+}  // namespace
+
+std::vector<float> guess_thresholds(Snapshot const& snapshot, Request const& request,
+                                    DenseRequest const& arm, Audience const& audience,
+                                    std::span<ScanCohort const> cohorts,
+                                    std::span<FrontQuery const> fronts) {
+  std::vector<float> guesses(request.n_queries, kNoGuess);
+  struct Item {
+    CohortMember const* member;
+    std::size_t begin, end;  // of its queries
+  };
+  std::vector<Item> items;
+  constexpr auto kMost = static_cast<std::size_t>(cpu::kFrontMostQueries);
+  auto const threads = static_cast<std::size_t>(std::max(request.threads, 1));
+  for (ScanCohort const& cohort : cohorts) {
+    if (cohort.is_plain) continue;
+    for (CohortMember const& member : cohort.members) {
+      if (member.queries.size() < kLeastQueries) continue;
+      std::size_t const n = member.queries.size();
+      // Whole panels, for every thread some; the more queries, the less often a sample is read.
+      auto const panel = static_cast<std::size_t>(cpu::front_kernels(n).width);
+      std::size_t const share = (n + threads - 1) / threads;
+      std::size_t const width = std::clamp((share + panel - 1) / panel * panel, panel, kMost);
+      for (std::size_t at = 0; at < n; at += width)
+        items.push_back({&member, at, std::min(n, at + width)});
+    }
+  }
+  parallel_for(items.size(), request.threads, [&](int, std::size_t i) {
+    CohortMember const& member = *items[i].member;
+    std::span<std::uint32_t const> some(member.queries);
+    some = some.subspan(items[i].begin, items[i].end - items[i].begin);
+    std::vector<FrontQuery const*> queries;
+    for (std::uint32_t q : some) queries.push_back(&fronts[q]);
+    std::size_t const step = std::clamp(member.n_rows / kSampleRows, kLeastStep, kMostStep);
+    auto samples = sample_scores(snapshot, arm, audience.tiles(member.group), step, queries);
+    for (std::size_t q = 0; q < some.size(); ++q)
+      guesses[some[q]] = guess_from(samples[q], member.n_rows, request.depth);
+  });
+  return guesses;
+}
+
+}  // namespace hyrecall

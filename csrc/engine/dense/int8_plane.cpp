@@ -1,0 +1,80 @@
+#include "engine/dense/int8_plane.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace hyrecall {
+namespace {
+
+constexpr std::uint8_t kZeroCode = 128;
+
+std::size_t padded(std::size_t n_rows, std::uint32_t dim) {
+  return cpu::front_blocks(n_rows, dim) * cpu::kFrontBlockRows;
+}
+
+// Where line 0 of a row's block holds the row's elements; line i is kFrontLineBytes further.
+std::size_t place(std::uint32_t dim, Row row) {
+  return row / cpu::kFrontBlockRows * cpu::front_block_bytes(dim) +
+         row % cpu::kFrontBlockRows * cpu::kFrontStep;
+}
+
+}  // namespace
+
+void FrontColumn::check(std::size_t n_rows, std::uint32_t dim, std::string const& argument) const {
+  std::size_t const n_blocks = cpu::front_blocks(n_rows, dim);
+  std::size_t const n_padded = n_blocks * cpu::kFrontBlockRows;
+  if (codes.size() != n_blocks * cpu::front_block_bytes(dim) || scales.size() != n_padded ||
+      residuals.size() != n_padded) {
+    throw Error(ErrorCode::kCorrupt, argument,
+                "expected a plane of " + std::to_string(n_blocks) + " blocks, got another size");
+  }
+}
+
+FrontBuilder::FrontBuilder(std::size_t n_rows, std::uint32_t dim)
+    : dim_(dim),
+      codes_(padded(n_rows, dim) * cpu::front_steps(dim) * cpu::kFrontStep),
+      scales_(padded(n_rows, dim)),
+      residuals_(padded(n_rows, dim)) {
+  for (std::size_t row = n_rows; row < padded(n_rows, dim); ++row)
+    set(static_cast<Row>(row), {0.0f, 0.0f}, nullptr);
+}
+
+void FrontBuilder::set(Row row, Int8Row const& quantized, std::int8_t const* codes) {
+  std::uint8_t* const at = codes_.data() + place(dim_, row);
+  bool const is_there = quantized.scale != 0.0f;
+  for (std::size_t i = 0; i < cpu::front_steps(dim_) * cpu::kFrontStep; ++i) {
+    int const code = is_there && i < dim_ ? codes[i] : 0;
+    at[i / cpu::kFrontStep * cpu::kFrontLineBytes + i % cpu::kFrontStep] =
+        static_cast<std::uint8_t>(code + kZeroCode);
+  }
+  scales_[row] = quantized.scale;
+  residuals_[row] = is_there ? quantized.residual : -std::numeric_limits<float>::infinity();
+}
+
+void FrontBuilder::copy(Row row, FrontColumn const& from, Row from_row) {
+  std::uint8_t* const at = codes_.data() + place(dim_, row);
+  std::uint8_t const* const source = from.codes.data() + place(dim_, from_row);
+  for (std::size_t step = 0; step < cpu::front_steps(dim_); ++step)
+    std::memcpy(at + step * cpu::kFrontLineBytes, source + step * cpu::kFrontLineBytes,
+                cpu::kFrontStep);
+  scales_[row] = from.scales[from_row];
+  residuals_[row] = from.residuals[from_row];
+}
+
+FrontColumn FrontBuilder::finish() && {
+  return {std::move(codes_).finish(), std::move(scales_).finish(), std::move(residuals_).finish()};
+}
+
+Int8Row front_row(FrontColumn const& front, std::uint32_t dim, Row row, std::int8_t* codes) {
+  std::uint8_t const* const at = front.codes.data() + place(dim, row);
+  for (std::size_t i = 0; i < dim; ++i)
+    codes[i] = static_cast<std::int8_t>(
+        at[i / cpu::kFrontStep * cpu::kFrontLineBytes + i % cpu::kFrontStep] - kZeroCode);
+  return {front.scales[row], std::max(front.residuals[row], 0.0f)};
+}
+
+}  // namespace hyrecall

@@ -1,0 +1,57 @@
+// The int8 plane of a tensor column (kernels/int8_bound.hpp), in the layout of
+// kernels/cpu/front.hpp.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "core/buffer.hpp"
+#include "core/types.hpp"
+#include "core/zeroed.hpp"
+#include "kernels/cpu/front.hpp"
+#include "kernels/int8_bound.hpp"
+
+namespace hyrecall {
+
+inline constexpr Row kTileBlocks = kTileRows / static_cast<Row>(cpu::kFrontBlockRows);
+
+struct FrontColumn {
+  Buffer<std::uint8_t> codes;  // [n_blocks, front_steps(dim), 16, 4], n_blocks = front_blocks(...)
+  Buffer<float> scales;        // [n_blocks x 16]; 0 where there is no vector
+  Buffer<float> residuals;     // [n_blocks x 16]; -inf where there is no vector
+
+  bool empty() const { return scales.empty(); }
+  // Throws unless the arrays have the sizes of a plane of so many rows.
+  void check(std::size_t n_rows, std::uint32_t dim, std::string const& argument) const;
+  std::size_t bytes() const { return codes.bytes() + scales.bytes() + residuals.bytes(); }
+};
+
+// How scans have used a plane so far, counted in queries times windows of up to 4,096 rows.
+struct FrontUse {
+  std::atomic<std::uint64_t> n_windows{0};
+  std::atomic<std::uint64_t> n_plain{0};  // of them: so many rows passed that all were scored
+};
+
+// A plane of n_rows rows while it is filled. Threads may fill blocks of 16 rows of their own.
+class FrontBuilder {
+ public:
+  FrontBuilder(std::size_t n_rows, std::uint32_t dim);
+
+  // codes: dim of them.
+  void set(Row row, Int8Row const& quantized, std::int8_t const* codes);
+  // A row of another plane as it is.
+  void copy(Row row, FrontColumn const& from, Row from_row);
+  FrontColumn finish() &&;
+
+ private:
+  std::uint32_t dim_;
+  Zeroed<std::uint8_t> codes_;
+  Zeroed<float> scales_;
+  Zeroed<float> residuals_;
+};
+
+// The int8 codes of a row of a plane, and its scale and residual (0 where there is no vector).
+Int8Row front_row(FrontColumn const& front, std::uint32_t dim, Row row, std::int8_t* codes);
+
+}  // namespace hyrecall

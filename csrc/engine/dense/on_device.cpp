@@ -1,0 +1,201 @@
+#include "engine/dense/on_device.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "core/error.hpp"
+#include "engine/dense/column.hpp"
+#include "engine/scope/tile_program.hpp"
+
+namespace hyrecall {
+namespace {
+
+static_assert(static_cast<int>(DType::kFloat32) == static_cast<int>(RowType::kFloat32) &&
+              static_cast<int>(DType::kFloat16) == static_cast<int>(RowType::kFloat16) &&
+              static_cast<int>(DType::kBFloat16) == static_cast<int>(RowType::kBFloat16));
+
+RowType type_of(DenseColumn const& column) {
+  return static_cast<RowType>(column.dtype);
+}
+
+std::shared_ptr<device::DeviceSegment const> upload(std::string const& folder, int ordinal,
+                                                    Segment const& segment, std::size_t number,
+                                                    std::span<GuestColumn const> guests) {
+  std::vector<device::AttributeArrays> attributes;
+  for (auto const& column : segment.p.attributes) {
+    attributes.push_back(
+        {column->codes.span(), column->offsets.span(), column->valid.span(), column->zones.span()});
+  }
+  std::vector<device::ColumnArrays> columns;
+  for (auto const& column : segment.p.dense) {
+    columns.push_back(
+        {type_of(*column), column->dim, column->rows.data(), column->inverse_norms.data()});
+  }
+  for (GuestColumn const& one : guests) {
+    if (one.segment != number) continue;
+    columns.at(one.column).guest = &one.guest;
+    columns.at(one.column).order = one.order;
+  }
+  return std::make_shared<device::DeviceSegment>(folder, ordinal, segment.p.seqs.span(), attributes,
+                                                 columns);
+}
+
+std::vector<std::uint64_t> live_words(SegmentView const& view) {
+  std::vector<std::uint64_t> words;
+  if (view.n_dead() == 0) return words;
+  std::size_t const n_tiles = (view.segment().n_rows() + kTileRows - 1) / kTileRows;
+  for (std::size_t tile = 0; tile < n_tiles; ++tile) {
+    TileMask const mask = view.live().tile(tile);
+    words.push_back(mask.low);
+    words.push_back(mask.high);
+  }
+  return words;
+}
+
+// The batch's filters on every segment, as flat programs.
+struct Programs {
+  std::vector<SegmentFilter> filters;  // [n_filters, n_segments]
+  std::vector<TileTest> tests;
+  std::vector<std::int64_t> codes;
+
+  Programs(Snapshot const& snapshot, Request const& request) {
+    for (auto const& filter : request.filters) {
+      for (auto const& view : snapshot.segments) {
+        std::vector<AttributeColumn const*> columns;
+        for (auto const& column : view->segment().p.attributes) columns.push_back(column.get());
+        add(flatten(BoundFilter(*filter, columns, static_cast<Row>(view->segment().n_rows()))));
+      }
+    }
+  }
+
+ private:
+  void add(TileProgram const& program) {
+    filters.push_back({static_cast<std::uint32_t>(tests.size()),
+                       static_cast<std::uint32_t>(program.tests.size())});
+    auto const first_code = static_cast<std::int64_t>(codes.size());
+    for (TileTest test : program.tests) {
+      if (test.kind == TileTestKind::kAnyOf) test.low += first_code;
+      tests.push_back(test);
+    }
+    codes.insert(codes.end(), program.codes.begin(), program.codes.end());
+  }
+};
+
+}  // namespace
+
+DeviceSnapshot::DeviceSnapshot(std::string const& folder, int ordinal, Snapshot const& snapshot,
+                               DeviceSnapshot const* previous,
+                               std::span<GuestColumn const> guests) {
+  if (snapshot.segments.empty()) return;
+  std::vector<std::shared_ptr<device::DeviceView const>> views;
+  for (std::size_t number = 0; number < snapshot.segments.size(); ++number) {
+    auto const& view = snapshot.segments[number];
+    std::shared_ptr<device::DeviceView const> on_device;
+    std::shared_ptr<device::DeviceSegment const> segment;
+    for (std::size_t i = 0; previous != nullptr && i < previous->held_.size(); ++i) {
+      Held const& old = previous->held_[i];
+      if (old.view == view) on_device = old.on_device;
+      if (old.view->shared_segment() == view->shared_segment()) segment = old.on_device->segment();
+    }
+    if (on_device == nullptr) {
+      if (segment == nullptr) segment = upload(folder, ordinal, view->segment(), number, guests);
+      on_device = std::make_shared<device::DeviceView>(std::move(segment), live_words(*view));
+    }
+    views.push_back(on_device);
+    held_.push_back({view, std::move(on_device)});
+  }
+  auto const& columns = snapshot.segments.front()->segment().p.dense;
+  for (std::uint32_t i = 0; i < columns.size(); ++i) {
+    tables_.push_back(
+        std::make_shared<device::DeviceTable>(views, i, type_of(*columns[i]), columns[i]->dim));
+  }
+}
+
+std::optional<std::pair<std::string, int>> DeviceSnapshot::place() const {
+  if (tables_.empty()) return std::nullopt;
+  return std::pair{tables_.front()->folder(), tables_.front()->ordinal()};
+}
+
+std::uint64_t DeviceSnapshot::bytes() const {
+  std::uint64_t total = 0;
+  for (Held const& one : held_) total += one.on_device->segment()->bytes();
+  return total;
+}
+
+std::vector<std::vector<Candidate>> DeviceSnapshot::scan(Snapshot const& snapshot,
+                                                         Request const& request,
+                                                         DenseRequest const& arm,
+                                                         ResolvedScopes const& scopes,
+                                                         QueryGroups const& groups) const {
+  std::vector<std::vector<Candidate>> out(request.n_queries);
+  std::size_t const guest_end = arm.guest_begin + request.n_queries;
+  bool const is_in_place = arm.guest != nullptr && !arm.guest->has(arm.guest_begin, guest_end);
+  if (tables_.empty() || snapshot.n_docs() == 0) {
+    if (is_in_place) arm.guest->read(arm.guest_begin, guest_end);  // they are checked all the same
+    return out;
+  }
+  device::DeviceTable const& table = *tables_.at(arm.column);
+  std::span<std::uint32_t const> const first_slots = table.first_slots();
+
+  std::vector<std::vector<SlotRange>> ranges(scopes.size());
+  for (std::size_t scope = 0; scope < scopes.size(); ++scope) {
+    for (std::size_t s = 0; s < first_slots.size(); ++s) {
+      for (RowRange const& rows : scopes[scope][s].ranges) {
+        if (rows.begin < rows.end)
+          ranges[scope].push_back({first_slots[s] + rows.begin, first_slots[s] + rows.end});
+      }
+    }
+  }
+  Programs const programs(snapshot, request);
+  std::vector<std::uint32_t> group_of = groups.group_of;
+  std::vector<float> queries(is_in_place ? 0 : request.n_queries * table.dim());
+  for (std::size_t q = 0; !is_in_place && q < request.n_queries; ++q) {
+    DenseQuery const& query = arm.query(q);
+    if (query.inverse_norm == 0.0f) {
+      group_of[q] = kNone32;
+      continue;
+    }
+    std::copy_n(query.padded.begin(), table.dim(),
+                queries.begin() + static_cast<std::ptrdiff_t>(q * table.dim()));
+  }
+  float const floor = arm.floor.set ? arm.floor.value : -std::numeric_limits<float>::infinity();
+  std::vector<float> const floors(request.n_queries, floor);
+  std::vector<std::uint8_t> const strict(request.n_queries, arm.floor.set && arm.floor.strict);
+  std::vector<std::uint32_t> const depths(
+      request.n_queries,
+      static_cast<std::uint32_t>(std::min<std::size_t>(request.depth, snapshot.n_docs())));
+  device::DenseSearch batch{};
+  batch.scopes = ranges;
+  batch.group_scopes = groups.scope_of;
+  batch.group_filters = groups.filter_of;
+  batch.group_of = group_of;
+  batch.filters = programs.filters;
+  batch.tests = programs.tests;
+  batch.codes = programs.codes;
+  std::optional<GuestQueries::Rows> guests;
+  if (is_in_place) {
+    guests.emplace(*arm.guest, arm.guest_begin, guest_end);
+    batch.guest = &guests->wanted();
+  }
+  batch.queries = queries;
+  batch.floors = floors;
+  batch.strict = strict;
+  batch.depths = depths;
+  batch.settings = request.settings;
+  device::DenseFound const found = device::search(table, batch);
+  if (guests) guests->accept();
+  for (std::size_t q = 0; q < request.n_queries; ++q) {
+    for (device::FoundRow const& row : found.rows[q]) {
+      auto const s = static_cast<std::uint32_t>(
+          std::upper_bound(first_slots.begin(), first_slots.end(), row.slot) - first_slots.begin() -
+          1);
+      Row const at = row.slot - first_slots[s];
+      out[q].push_back({row.score, snapshot.segments[s]->segment().p.seqs[at], s, at});
+    }
+    if (!found.is_sorted) std::sort(out[q].begin(), out[q].end());
+  }
+  return out;
+}
+
+}  // namespace hyrecall

@@ -1,0 +1,53 @@
+// A snapshot's dense columns on a CUDA device, and the dense arm there.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "device/dense_device.hpp"
+#include "engine/scope/audience.hpp"
+#include "engine/top_k.hpp"
+
+namespace hyrecall {
+
+// A dense column of a segment that came as a tensor on the device: row r is its row order[r].
+struct GuestColumn {
+  std::size_t segment;
+  std::size_t column;
+  device::Guest guest;
+  std::span<std::uint32_t const> order;
+};
+
+class DeviceSnapshot {
+ public:
+  // Uploads what `previous` (may be null) does not hold: a segment, or which of its rows live; the
+  // rows of guests do not go through the host. What no snapshot holds any more is freed. Throws
+  // kDeviceUnavailable or kDeviceMemory.
+  DeviceSnapshot(std::string const& folder, int ordinal, Snapshot const& snapshot,
+                 DeviceSnapshot const* previous, std::span<GuestColumn const> guests = {});
+
+  // Each query's best `depth` rows of one dense arm, as the CPU finds them, bit for bit.
+  std::vector<std::vector<Candidate>> scan(Snapshot const& snapshot, Request const& request,
+                                           DenseRequest const& arm, ResolvedScopes const& scopes,
+                                           QueryGroups const& groups) const;
+
+  // The library's folder and the device's ordinal; nothing where there is no dense column.
+  std::optional<std::pair<std::string, int>> place() const;
+
+  // Of device memory, shared with other snapshots or not.
+  std::uint64_t bytes() const;
+
+ private:
+  struct Held {
+    std::shared_ptr<SegmentView const> view;
+    std::shared_ptr<device::DeviceView const> on_device;
+  };
+
+  std::vector<Held> held_;
+  std::vector<std::shared_ptr<device::DeviceTable const>> tables_;  // by dense column
+};
+
+}  // namespace hyrecall

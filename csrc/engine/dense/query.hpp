@@ -1,0 +1,25 @@
+// A query of the dense arm: its codes for the first pass, and its exact score of one row.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/request/request.hpp"
+#include "engine/segment/segment.hpp"
+#include "kernels/int8_bound.hpp"
+
+namespace hyrecall {
+
+// A query as the first pass wants it.
+struct FrontQuery {
+  std::vector<std::int8_t> codes;  // [dim]; empty: it does not take part
+  std::int32_t sum = 0;            // of the codes
+  float scale = 0.0f;
+  QueryBound bound{1.0f, 0.0f};
+};
+FrontQuery quantize_query(DenseQuery const& query, std::uint32_t dim);
+
+// Cosine of one row; kNoScore if the row or the query has no vector.
+float score_dense(Segment const& segment, DenseRequest const& arm, std::size_t query, Row row);
+
+}  // namespace hyrecall

@@ -1,0 +1,35 @@
+// Queries of the first pass in panels, as the kernels read them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/dense/collector.hpp"
+#include "kernels/cpu/front.hpp"
+
+namespace hyrecall {
+
+class FrontPanels {
+ public:
+  // Copies what it needs of the queries.
+  FrontPanels(cpu::FrontKernels const& kernels, std::span<FrontQuery const* const> queries,
+              std::uint32_t dim);
+
+  std::size_t size() const { return packed_.size(); }
+  std::size_t width() const { return width_; }
+  // A row passes the query if its reach is at least that; infinity at first: none does.
+  float& cut(std::size_t query) { return cuts_[query]; }
+  cpu::FrontQueries operator[](std::size_t panel) const;
+
+ private:
+  std::size_t width_;
+  std::vector<std::unique_ptr<std::uint8_t[]>> packed_;
+  std::vector<std::int32_t> offsets_;  // of whole panels
+  std::vector<float> scales_;
+  std::vector<float> per_residual_;
+  std::vector<float> cuts_;
+};
+
+}  // namespace hyrecall

@@ -1,0 +1,159 @@
+#include "engine/dense/scan.hpp"
+
+#include <algorithm>
+
+#include "core/parallel.hpp"
+#include "engine/dense/cohorts.hpp"
+#include "engine/dense/collector.hpp"
+#include "engine/dense/first_threshold.hpp"
+#include "engine/dense/slice_scan.hpp"
+#include "engine/segment/segment.hpp"
+
+namespace hyrecall {
+namespace {
+
+// Few rows for the queries of one group: nothing to share, so nothing to prepare.
+void scan_plainly(Snapshot const& snapshot, DenseRequest const& arm, GroupTiles const& tiles,
+                  std::span<DenseQueryScan> queries) {
+  for (std::uint32_t s = 0; s < snapshot.segments.size(); ++s) {
+    Segment const& segment = snapshot.segments[s]->segment();
+    for (SelectedTile const& selected : tiles[s]) {
+      for (DenseQueryScan& query : queries)
+        query.scan(*segment.p.dense[arm.column], segment.p.seqs.span(), s, selected);
+    }
+  }
+}
+
+// The scan of a batch: quantise, guess, read slices, join what threads found.
+class DenseScan {
+ public:
+  DenseScan(Snapshot const& snapshot, Request const& request, DenseRequest const& arm,
+            Audience const& audience)
+      : snapshot_(snapshot),
+        request_(request),
+        arm_(arm),
+        audience_(audience),
+        cohorts_(plan_cohorts(snapshot, request, arm, audience)),
+        fronts_(request.n_queries),
+        thresholds_(request.n_queries),
+        lists_(request.n_queries) {}
+
+  std::vector<std::vector<Candidate>> run() && {
+    quantize();
+    guesses_ = guess_thresholds(snapshot_, request_, arm_, audience_, cohorts_, fronts_);
+    for (std::size_t q = 0; q < guesses_.size(); ++q) thresholds_[q].raise(guesses_[q]);
+    scan();
+    keep_failed();
+    if (!cohorts_.empty()) scan();
+    return std::move(lists_);
+  }
+
+ private:
+  void quantize() {
+    std::vector<std::uint32_t> with_front;
+    for (ScanCohort const& cohort : cohorts_) {
+      if (cohort.is_plain) continue;
+      for (CohortMember const& member : cohort.members)
+        with_front.insert(with_front.end(), member.queries.begin(), member.queries.end());
+    }
+    if (with_front.empty()) return;
+    std::uint32_t const dim = snapshot_.segments.front()->segment().p.dense[arm_.column]->dim;
+    parallel_for(with_front.size(), request_.threads, [&](int, std::size_t i) {
+      fronts_[with_front[i]] = quantize_query(arm_.query(with_front[i]), dim);
+    });
+  }
+
+  void scan() {
+    struct Item {
+      std::size_t cohort;
+      std::size_t at;  // a slice, or a query in the order of the members
+    };
+    std::vector<Item> items;
+    std::vector<std::vector<std::vector<DenseQueryScan>>> sliced(cohorts_.size());  // [][slice]
+    for (std::size_t c = 0; c < cohorts_.size(); ++c) {
+      std::size_t const n_slices = cohorts_[c].n_slices;
+      for (std::size_t slice = 0; slice < n_slices; ++slice) items.push_back({c, slice});
+      sliced[c].resize(n_slices > 1 ? n_slices : 0);
+    }
+    parallel_for(items.size(), request_.threads, [&](int, std::size_t i) {
+      auto const [c, slice] = items[i];
+      std::vector<DenseQueryScan> queries = scan_slice_of(cohorts_[c], slice);
+      if (cohorts_[c].n_slices > 1) {
+        sliced[c][slice] = std::move(queries);
+      } else {
+        for (DenseQueryScan& query : queries) lists_[query.query()] = query.finish();
+      }
+    });
+    std::vector<Item> joined;  // queries of cohorts in several slices
+    for (std::size_t c = 0; c < cohorts_.size(); ++c) {
+      for (std::size_t q = 0; !sliced[c].empty() && q < cohorts_[c].n_queries; ++q)
+        joined.push_back({c, q});
+    }
+    parallel_for(joined.size(), request_.threads, [&](int, std::size_t i) {
+      auto const [c, q] = joined[i];
+      DenseQueryScan& first = sliced[c][0][q];
+      for (std::size_t slice = 1; slice < sliced[c].size(); ++slice)
+        first.join(std::move(sliced[c][slice][q]));
+      lists_[first.query()] = first.finish();
+    });
+  }
+
+  std::vector<DenseQueryScan> scan_slice_of(ScanCohort const& cohort, std::size_t slice) {
+    std::vector<DenseQueryScan> queries;
+    queries.reserve(cohort.n_queries);
+    for (CohortMember const& member : cohort.members) {
+      for (std::uint32_t q : member.queries)
+        queries.emplace_back(snapshot_, arm_, q, &fronts_[q], request_.depth, thresholds_[q]);
+    }
+    if (cohort.is_plain && cohort.n_slices == 1 && cohort.members.size() == 1) {
+      scan_plainly(snapshot_, arm_, audience_.tiles(cohort.members[0].group), queries);
+    } else {
+      scan_slice(snapshot_, arm_, audience_, cohort, slice, queries);
+    }
+    return queries;
+  }
+
+  // Of the cohorts only queries whose guess was too high stay: fewer than `depth` rows reached it,
+  // so others may be among the best. They start again from what is proven: where `depth` rows were
+  // found, no row below the last of them is among the best.
+  void keep_failed() {
+    for (ScanCohort& cohort : cohorts_) {
+      for (CohortMember& member : cohort.members) {
+        std::erase_if(member.queries, [&](std::uint32_t q) { return !has_failed(q); });
+        for (std::uint32_t q : member.queries) {
+          thresholds_[q].reset();
+          if (lists_[q].size() == request_.depth) thresholds_[q].raise(lists_[q].back().score);
+        }
+      }
+      std::erase_if(cohort.members, [](CohortMember const& one) { return one.queries.empty(); });
+      cohort.n_queries = 0;
+      for (CohortMember const& member : cohort.members) cohort.n_queries += member.queries.size();
+    }
+    std::erase_if(cohorts_, [](ScanCohort const& one) { return one.n_queries == 0; });
+  }
+
+  bool has_failed(std::uint32_t q) const {
+    float const guess = guesses_[q];
+    if (guess == kNoGuess || (arm_.floor.set && guess <= arm_.floor.value)) return false;
+    return lists_[q].size() < request_.depth || lists_[q].back().score < guess;
+  }
+
+  Snapshot const& snapshot_;
+  Request const& request_;
+  DenseRequest const& arm_;
+  Audience const& audience_;
+  std::vector<ScanCohort> cohorts_;
+  std::vector<FrontQuery> fronts_;           // [n_queries]; of those in a cohort that is not plain
+  std::vector<float> guesses_;               // [n_queries]
+  std::vector<SharedThreshold> thresholds_;  // [n_queries]
+  std::vector<std::vector<Candidate>> lists_;  // [n_queries]
+};
+
+}  // namespace
+
+std::vector<std::vector<Candidate>> scan_dense(Snapshot const& snapshot, Request const& request,
+                                               DenseRequest const& arm, Audience const& audience) {
+  return DenseScan(snapshot, request, arm, audience).run();
+}
+
+}  // namespace hyrecall

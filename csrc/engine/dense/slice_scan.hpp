@@ -1,0 +1,17 @@
+// One thread's way through a slice of the rows of a cohort.
+#pragma once
+
+#include <span>
+
+#include "engine/dense/cohorts.hpp"
+#include "engine/dense/collector.hpp"
+#include "engine/scope/audience.hpp"
+
+namespace hyrecall {
+
+// Shows the rows of a slice to the cohort's queries, in the order of its members; slice is below
+// cohort.n_slices.
+void scan_slice(Snapshot const& snapshot, DenseRequest const& arm, Audience const& audience,
+                ScanCohort const& cohort, std::size_t slice, std::span<DenseQueryScan> queries);
+
+}  // namespace hyrecall

@@ -1,0 +1,59 @@
+// Joining the arms' lists of one query into one.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "engine/request/reply.hpp"
+#include "engine/request/request.hpp"
+
+namespace hyrecall {
+
+struct FusedDoc {
+  std::uint32_t doc;  // index into the pool
+  double score;
+};
+
+struct FusedList {
+  std::vector<FusedDoc> docs;
+  // Ranks of every document of the pool in every arm, from 1; 0 = outside the arm's list.
+  std::vector<std::int32_t> ranks;  // [n_docs, n_arms]
+  // What explain() needs to scale again: lowest and highest score of each arm in the pool (their
+  // mean and deviation where the scale is by distribution), then the arms' weights, then what
+  // normalize divided by. [3 n_arms + 1]
+  std::vector<double> scales;
+};
+
+class ArmScale;
+
+// Fuses query after query of a request, for one thread.
+class Fuser {
+ public:
+  explicit Fuser(Request const& request);
+  ~Fuser();
+
+  // The first offset + limit of the pool by (score desc, seq asc), floors and normalisation
+  // applied. A document outside an arm's list keeps the completed score there; a null component
+  // adds 0; a document's contributions are added largest first. The reply lasts until the next
+  // call.
+  FusedList const& fuse(Pool const& pool);
+
+ private:
+  void rank(Pool const& pool);
+  void weigh(Pool const& pool);
+  void balance(Pool const& pool, std::span<std::uint32_t const> lexical,
+               std::span<std::uint32_t const> dense);
+  double score(Pool const& pool, std::uint32_t doc);
+  double best(Pool const& pool);
+
+  Request const& request_;
+  std::size_t n_arms_;
+  std::size_t n_arms_a_doc_;                    // in which one document can be
+  std::vector<std::uint32_t> lexical_, dense_;  // arms, those of a table beside each other
+  FusedList out_;
+  std::vector<ArmScale> scales_;       // by arm
+  std::vector<double> weights_;        // by arm
+  std::vector<double> contributions_;  // of one document
+};
+
+}  // namespace hyrecall

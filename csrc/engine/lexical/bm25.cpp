@@ -1,0 +1,56 @@
+#include "engine/lexical/bm25.hpp"
+
+#include "engine/lexical/column.hpp"
+#include "engine/request/reply.hpp"
+
+namespace hyrecall {
+namespace {
+
+// term_freq / (term_freq + norm) > 2^-55 (norm <= k1 x n_docs), so no impact of such a weight is 0.
+constexpr float kPositiveWeight = 0x1p-60f;
+
+}  // namespace
+
+Bm25Query::Bm25Query(Bm25 const& params, LexicalQuery const& query,
+                     QueryStatistics const& statistics)
+    : params_(params),
+      query_(&query),
+      mean_(mean_doc_length(statistics.n_docs, statistics.total_length)) {
+  weights_.reserve(query.leaves.size());
+  for (std::size_t i = 0; i < query.leaves.size(); ++i) {
+    double const idf = bm25_idf(params.variant, statistics.n_docs, statistics.doc_freqs[i]);
+    weights_.push_back(bm25_weight(params, idf, query.leaves[i].multiplicity));
+    if (params.variant == Bm25Variant::kPlus)
+      shifts_.push_back(bm25_shift(params, idf, query.leaves[i].multiplicity));
+    if (statistics.doc_freqs[i] > 0 && !(weights_.back() >= kPositiveWeight)) is_positive_ = false;
+  }
+}
+
+float Bm25Query::impact(std::size_t leaf, float term_freq, float length_norm) const {
+  float value = 0.0f;
+  with_impact(leaf, [&](auto impact_of) { value = impact_of(term_freq, length_norm); });
+  return value;
+}
+
+float score_lexical(Segment const& segment, std::size_t column, Bm25Query const& query,
+                    std::span<LeafPostings const> postings, Row row) {
+  LexicalColumn const& lexical = *segment.p.lexical[column];
+  if (!lexical.has(row)) return kNoScore;
+  float const norm = query.length_norm(lexical.doc_length(row));
+  float score = 0.0f;
+  bool holds_any = false;
+  for (std::size_t leaf = 0; leaf < postings.size(); ++leaf) {
+    std::uint32_t const freq = postings[leaf].freq_of(row);
+    if (freq == 0) continue;
+    score += query.impact(leaf, static_cast<float>(freq), norm);
+    holds_any = true;
+  }
+  if (holds_any && !query.query().is_bag) {
+    bool const matches = query.query().match.matches(
+        [&](std::uint32_t leaf) { return postings[leaf].freq_of(row) > 0; });
+    if (!matches) return 0.0f;
+  }
+  return score;
+}
+
+}  // namespace hyrecall

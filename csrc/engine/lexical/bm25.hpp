@@ -1,0 +1,74 @@
+// BM25 of a query's leaves: what each adds to a document, and the score of one row.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "engine/lexical/leaf_postings.hpp"
+#include "engine/request/reply.hpp"
+#include "engine/request/request.hpp"
+
+namespace hyrecall {
+
+// One query in one arm, with its statistics: what a score needs beside the document.
+class Bm25Query {
+ public:
+  Bm25Query(Bm25 const& params, LexicalQuery const& query, QueryStatistics const& statistics);
+
+  LexicalQuery const& query() const { return *query_; }
+  float weight(std::size_t leaf) const { return weights_[leaf]; }
+  // Whether everything that a document can hold adds to it. Robertson's idf is negative for a term
+  // that most documents hold, ATIRE's is 0 for one that all do: then a match may score anything, no
+  // bound holds, and who matches is kept beside the scores.
+  bool is_positive() const { return is_positive_; }
+  // Gives `use` a function (term_freq, length_norm) -> impact of the leaf: the variant is chosen
+  // here, once, and not in the loop over postings.
+  template <typename F>
+  void with_impact(std::size_t leaf, F&& use) const;
+  float impact(std::size_t leaf, float term_freq, float length_norm) const;
+  float length_norm(std::uint32_t doc_length) const {
+    return bm25_length_norm(params_, doc_length, mean_);
+  }
+  // All that length_norm() depends on beside the length.
+  struct NormParams {
+    Bm25Variant variant;
+    double k1;
+    double b;
+    double mean;
+    friend bool operator==(NormParams const&, NormParams const&) = default;
+  };
+  NormParams norm_params() const { return {params_.variant, params_.k1, params_.b, mean_}; }
+  // A lower bound of the leaf's impact on documents up to a length; only where is_positive().
+  float least_impact(std::size_t leaf, std::uint32_t max_length) const {
+    return impact(leaf, 1.0f, length_norm(max_length)) / kBoundSlack;
+  }
+
+ private:
+  Bm25 params_;
+  LexicalQuery const* query_;
+  double mean_;
+  bool is_positive_ = true;
+  SmallVector<float, 8> weights_;  // [n_leaves]
+  std::vector<float> shifts_;      // [n_leaves] of BM25+; empty of others
+};
+
+template <typename F>
+void Bm25Query::with_impact(std::size_t leaf, F&& use) const {
+  float const weight = weights_[leaf];
+  if (params_.variant == Bm25Variant::kPlus) {
+    float const shift = shifts_[leaf];
+    use([=](float tf, float norm) { return bm25_plus_impact(weight, shift, tf, norm); });
+  } else if (params_.variant == Bm25Variant::kLong) {
+    auto const k1 = static_cast<float>(params_.k1);
+    auto const delta = static_cast<float>(params_.delta);
+    use([=](float tf, float norm) { return bm25_long_impact(weight, tf, norm, k1, delta); });
+  } else {
+    use([=](float tf, float norm) { return bm25_impact(weight, tf, norm); });
+  }
+}
+
+// BM25 of one row: 0 where nothing matches, kNoScore where there is no text.
+float score_lexical(Segment const& segment, std::size_t column, Bm25Query const& query,
+                    std::span<LeafPostings const> postings, Row row);
+
+}  // namespace hyrecall

@@ -1,0 +1,92 @@
+#include "engine/lexical/column.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace hyrecall {
+
+LexicalColumn::LexicalColumn(Parts parts) : parts_(std::move(parts)) {
+  slots_ = StringSlots(parts_.terms);
+  min_length_ = kNoText;
+  for (std::uint32_t length : parts_.doc_lengths) {
+    if (length == kNoText) continue;
+    min_length_ = std::min(min_length_, length);
+    max_length_ = std::max(max_length_, length);
+  }
+  min_length_ = std::min(min_length_, max_length_);
+}
+
+std::span<TermId const> LexicalColumn::with_prefix(std::string_view prefix) const {
+  std::vector<TermId> const& sorted = terms_in_order();
+  auto const begin = std::partition_point(sorted.begin(), sorted.end(),
+                                          [&](TermId t) { return parts_.terms[t] < prefix; });
+  auto const end = std::partition_point(
+      begin, sorted.end(), [&](TermId t) { return parts_.terms[t].starts_with(prefix); });
+  return {begin, end};
+}
+
+std::vector<TermId> const& LexicalColumn::terms_in_order() const {
+  std::vector<TermId> const* held = sorted_.load(std::memory_order_acquire);
+  if (held != nullptr) return *held;
+  // Sorted without a lock: two threads may both do it, and the first result stays.
+  auto made = std::make_unique<std::vector<TermId>>(n_terms());
+  std::iota(made->begin(), made->end(), TermId{0});
+  std::sort(made->begin(), made->end(),
+            [this](TermId a, TermId b) { return parts_.terms[a] < parts_.terms[b]; });
+  if (sorted_.compare_exchange_strong(held, made.get(), std::memory_order_acq_rel))
+    return *made.release();
+  return *held;
+}
+
+PostingList LexicalColumn::list_of(TermId term) const {
+  Parts const& p = parts_;
+  std::uint64_t const begin = p.posting_offsets[term];
+  return {PostingFormat(p.posting_width), p.postings.data() + begin * p.posting_width,
+          static_cast<std::uint32_t>(p.posting_offsets[term + 1] - begin),
+          p.runs.span().subspan(p.run_offsets[term], p.run_offsets[term + 1] - p.run_offsets[term]),
+          p.escapes.span().subspan(p.escape_offsets[term],
+                                   p.escape_offsets[term + 1] - p.escape_offsets[term])};
+}
+
+std::vector<TermId> LexicalColumn::distinct_terms(Row row) const {
+  std::vector<TermId> out;
+  for_each_token(row, [&](TermId term, std::uint32_t) { out.push_back(term); });
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+std::uint32_t LexicalColumn::term_freq(Row row, TermId wanted) const {
+  std::uint32_t found = 0;
+  for_each_token(row, [&](TermId term, std::uint32_t) { found += term == wanted ? 1 : 0; });
+  return found;
+}
+
+void LexicalColumn::positions(Row row, TermId wanted, std::vector<std::uint32_t>& out) const {
+  out.clear();
+  for_each_token(row, [&](TermId term, std::uint32_t position) {
+    if (term == wanted) out.push_back(position);
+  });
+}
+
+std::uint32_t LexicalColumn::count_places(Row row, std::span<TermId const> terms) const {
+  std::uint32_t count = 0;
+  std::uint32_t last = kBeforeFirst;
+  for_each_token(row, [&](TermId term, std::uint32_t position) {
+    if (position == last || !std::binary_search(terms.begin(), terms.end(), term)) return;
+    ++count;
+    last = position;
+  });
+  return count;
+}
+
+std::size_t LexicalColumn::bytes() const {
+  Parts const& p = parts_;
+  return p.doc_lengths.bytes() + p.terms.offsets.bytes() + p.terms.bytes.bytes() +
+         p.posting_offsets.bytes() + p.postings.bytes() + p.run_offsets.bytes() + p.runs.bytes() +
+         p.escape_offsets.bytes() + p.escapes.bytes() + p.forward_offsets.bytes() +
+         p.forward_bytes.bytes() + slots_.bytes() +
+         (sorted_.load(std::memory_order_acquire) != nullptr ? n_terms() * sizeof(TermId) : 0);
+}
+
+}  // namespace hyrecall

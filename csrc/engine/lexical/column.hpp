@@ -1,0 +1,156 @@
+// One lexical arm of a segment: vocabulary, postings, and the forward view (document -> tokens).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/buffer.hpp"
+#include "core/narrow_offsets.hpp"
+#include "core/string_slots.hpp"
+#include "core/types.hpp"
+#include "engine/lexical/posting_list.hpp"
+
+namespace hyrecall {
+
+inline constexpr std::uint32_t kNoText =
+    kNone32;  // doc_length of a document whose text is null: not in N
+
+class LexicalColumn {
+ public:
+  // The parts a file holds; everything else is derived from them.
+  struct Parts {
+    std::string name;
+    Buffer<std::uint32_t> doc_lengths;      // [n_rows], kNoText = null
+    Strings terms;                          // [n_terms] by order of first use
+    Buffer<std::uint64_t> posting_offsets;  // [n_terms + 1]
+    std::uint32_t posting_width = PostingFormat::kCompact;
+    Buffer<std::uint8_t> postings;         // [n_postings * posting_width] rising within a term
+    Buffer<std::uint32_t> run_offsets;     // [n_terms + 1]
+    Buffer<PostingRun> runs;               // rising tiles within a term
+    Buffer<std::uint32_t> escape_offsets;  // [n_terms + 1]
+    Buffer<PostingEscape> escapes;         // rising rows within a term
+    // Per document its tokens by position, see put_token(). Deletes, completion, phrases and merges
+    // read it.
+    NarrowOffsets forward_offsets;  // [n_rows + 1]
+    Buffer<std::uint8_t> forward_bytes;
+  };
+
+  explicit LexicalColumn(Parts parts);
+  ~LexicalColumn() { delete sorted_.load(std::memory_order_acquire); }
+  LexicalColumn(LexicalColumn const&) = delete;
+  LexicalColumn& operator=(LexicalColumn const&) = delete;
+
+  Parts const& parts() const { return parts_; }
+  std::string const& name() const { return parts_.name; }
+  std::size_t n_rows() const { return parts_.doc_lengths.size(); }
+  std::size_t n_terms() const { return parts_.terms.size(); }
+  bool has(Row row) const { return parts_.doc_lengths[row] != kNoText; }
+  std::uint32_t doc_length(Row row) const { return parts_.doc_lengths[row]; }
+
+  TermId find(std::string_view term) const {  // kNone32 if it is nowhere
+    return slots_.find(parts_.terms, term);
+  }
+  // Calls use(i, find(term(i))) for i < n.
+  template <typename F, typename G>
+  void find_each(std::size_t n, F const& term, G const& use) const {
+    slots_.find_each(parts_.terms, n, term, use);
+  }
+  std::span<TermId const> with_prefix(std::string_view prefix) const;  // in UTF-8 byte order
+  PostingList list_of(TermId term) const;
+  void prefetch_list(TermId term) const {  // what list_of() reads
+    __builtin_prefetch(&parts_.posting_offsets[term]);
+    __builtin_prefetch(&parts_.run_offsets[term]);
+    __builtin_prefetch(&parts_.escape_offsets[term]);
+  }
+  std::size_t n_postings() const { return parts_.posting_offsets[n_terms()]; }
+  // Of documents with a text; 0 without any.
+  std::uint32_t min_length() const { return min_length_; }
+  std::uint32_t max_length() const { return max_length_; }
+
+  // Calls f(term, position) for the document's tokens, positions never falling.
+  template <typename F>
+  void for_each_token(Row row, F&& f) const;
+  std::vector<TermId> distinct_terms(Row row) const;  // rising
+  std::uint32_t term_freq(Row row, TermId term) const;
+  void positions(Row row, TermId term, std::vector<std::uint32_t>& out) const;
+  // Positions at which a document holds any of the terms (rising).
+  std::uint32_t count_places(Row row, std::span<TermId const> terms) const;
+
+  std::size_t bytes() const;
+
+ private:
+  std::vector<TermId> const& terms_in_order() const;
+
+  Parts parts_;
+  std::uint32_t min_length_ = 0;
+  std::uint32_t max_length_ = 0;
+  StringSlots slots_;
+  // By term bytes; made on the first prefix query, by whoever comes first. Owned; a plain pointer,
+  // because no fork may meet a lock that is held.
+  mutable std::atomic<std::vector<TermId> const*> sorted_{nullptr};
+};
+
+// ---- LEB128, 7 bits a byte, low bits first
+// ----------------------------------------------------------------------
+
+// In at most five bytes; gives where the next one goes.
+inline std::uint8_t* put_varint(std::uint8_t* to, std::uint32_t value) {
+  for (; value >= 0x80; value >>= 7) *to++ = static_cast<std::uint8_t>(value | 0x80);
+  *to++ = static_cast<std::uint8_t>(value);
+  return to;
+}
+
+inline std::uint32_t get_varint(std::uint8_t const*& at) {
+  std::uint32_t value = *at & 0x7f;
+  for (int shift = 7; (*at++ & 0x80) != 0; shift += 7)
+    value |= static_cast<std::uint32_t>(*at & 0x7f) << shift;
+  return value;
+}
+
+// ---- a document's tokens: term + 1 of each; where a token does not stand just behind the one
+// before, 0 and the distance come first
+// --------------------------------------------------------------------------------------------
+
+inline constexpr std::uint32_t kBeforeFirst = kNone32;  // the position before a document's first
+
+inline constexpr std::size_t kMostTokenBytes = 11;  // 0, a distance, a term
+
+// Gives where the next one goes.
+inline std::uint8_t* put_token(std::uint8_t* to, TermId term, std::uint32_t position,
+                               std::uint32_t& previous) {
+  if (position - previous != 1) {
+    to = put_varint(to, 0);
+    to = put_varint(to, position - previous);
+  }
+  to = put_varint(to, term + 1);
+  previous = position;
+  return to;
+}
+
+template <typename F>
+void for_each_forward_token(std::uint8_t const* at, std::uint8_t const* end, F&& f) {
+  std::uint32_t position = kBeforeFirst;
+  while (at != end) {
+    std::uint32_t value = get_varint(at);
+    std::uint32_t distance = 1;
+    if (value == 0) {
+      distance = get_varint(at);
+      value = get_varint(at);
+    }
+    f(value - 1, position += distance);
+  }
+}
+
+template <typename F>
+void LexicalColumn::for_each_token(Row row, F&& f) const {
+  std::uint8_t const* const bytes = parts_.forward_bytes.data();
+  for_each_forward_token(bytes + parts_.forward_offsets[row],
+                         bytes + parts_.forward_offsets[row + 1], f);
+}
+
+}  // namespace hyrecall

@@ -1,0 +1,313 @@
+#include "engine/lexical/leaf_postings.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <unordered_map>
+
+#include "core/error.hpp"
+#include "core/interrupt.hpp"
+#include "engine/lexical/column.hpp"
+#include "kernels/cpu/scores.hpp"
+
+namespace hyrecall {
+namespace {
+
+constexpr std::size_t kLooksAPoll = 1 << 20;  // at tokens of a phrase: some milliseconds
+
+// Those of `n` postings of a tile whose row's bit is set; gives the end of what it wrote.
+std::uint8_t* select(PostingFormat format, std::uint8_t const* from, std::size_t n,
+                     std::uint64_t const* words, std::uint8_t* to) {
+  if (format.width() == PostingFormat::kCompact)
+    return to + cpu::score_kernels().select_coded(from, n, words, to) * PostingFormat::kCompact;
+  for (std::uint8_t const* const end = from + n * format.width(); from != end;
+       from += format.width()) {
+    Row const row = PostingFormat::row(format.read(from));
+    std::memcpy(to, from, PostingFormat::kWide);
+    to += (words[row / 64] >> (row % 64) & 1) * PostingFormat::kWide;  // no branch: bits are random
+  }
+  return to;
+}
+
+// A term's postings inside a scope of several ranges. Where those are many, each posting is met
+// once, however many they are.
+OwnPostings gather_in_scope(PostingList const& list, ScopeRows const& scope,
+                            PostingScratch& scratch) {
+  std::size_t const width = list.format.width();
+  std::size_t const most = list.size * width + cpu::kSelectSpare;
+  if (scratch.bytes.size() < most) scratch.bytes.resize(most);
+  scratch.runs.clear();
+  std::uint8_t* to = scratch.bytes.data();
+  auto range = scope.ranges.begin();
+  for (std::size_t run = 0; run < list.runs.size(); ++run) {
+    std::uint32_t const tile = list.runs[run].tile;
+    std::uint32_t at = list.runs[run].begin;
+    std::uint32_t const end = list.run_end(run);
+    std::uint8_t* const begin = to;
+    if (std::uint64_t const* const words = scope.bits.of_tile(tile); words != nullptr) {
+      to = select(list.format, list.data + at * width, end - at, words, to);
+    } else {
+      Row const first = tile * kDocTileRows;
+      range = std::partition_point(range, scope.ranges.end(),
+                                   [&](RowRange const& r) { return r.end <= first; });
+      for (auto r = range; r != scope.ranges.end() && r->begin < first + kDocTileRows; ++r) {
+        if (r->begin > first) at = list.locate(at, end, r->begin - first);
+        std::uint32_t const stop =
+            r->end - first < kDocTileRows ? list.locate(at, end, r->end - first) : end;
+        to = std::copy(list.data + at * width, list.data + stop * width, to);
+        at = stop;
+      }
+    }
+    if (to == begin) continue;
+    auto const before = static_cast<std::size_t>(begin - scratch.bytes.data());
+    scratch.runs.push_back({tile, static_cast<std::uint32_t>(before / width)});
+  }
+  auto const n_bytes = static_cast<std::size_t>(to - scratch.bytes.data());
+  OwnPostings own(list.format, std::span(scratch.bytes).first(n_bytes), scratch.runs);
+  for (PostingEscape const& escape : list.escapes) {
+    if (scope.contains(escape.row)) own.append_escape(escape);
+  }
+  return own;
+}
+
+// Where a leaf that stands for no plain term occurs.
+void keep_own(OwnPostings own, LeafPostings& out) {
+  out.own = std::make_unique<OwnPostings const>(std::move(own));
+  out.list = out.own->list();
+  out.begin = 0;
+  out.end = out.list.size;
+}
+
+// Where a list enters a range, before its postings are searched.
+struct Entrance {
+  LeafPostings* leaf;
+  std::size_t run;
+};
+
+// The first postings at or behind both ends of a range.
+void find_in_range(Entrance const& entry, RowRange range, std::size_t n_rows) {
+  LeafPostings& out = *entry.leaf;
+  PostingList const& list = out.list;
+  std::uint32_t const tile = range.begin / kDocTileRows;
+  bool const enters = entry.run < list.runs.size();
+  bool const is_inside = enters && list.runs[entry.run].tile == tile;
+  out.begin = enters ? list.runs[entry.run].begin : list.size;
+  if (is_inside) {
+    out.begin = list.locate(out.begin, list.run_end(entry.run), range.begin % kDocTileRows);
+  }
+  if (range.end == n_rows) {
+    out.end = list.size;
+  } else if (range.end / kDocTileRows != tile) {
+    out.end = list.locate(range.end);
+  } else {
+    out.end = is_inside ? list.locate(out.begin, list.run_end(entry.run), range.end % kDocTileRows)
+                        : out.begin;
+  }
+}
+
+// A query's plain terms together: what one step asks for is on its way when the next one reads it.
+void find_terms(SegmentView const& view, std::size_t arm, LexicalColumn const& column,
+                ScopeRows const& scope, LexicalQuery const& query, PostingScratch& scratch,
+                std::span<LeafPostings> out) {
+  std::vector<std::uint32_t>& leaves = scratch.leaves;
+  leaves.clear();
+  for (std::uint32_t leaf = 0; leaf < query.leaves.size(); ++leaf) {
+    if (query.leaves[leaf].kind == Leaf::Kind::kTerm) leaves.push_back(leaf);
+  }
+  column.find_each(
+      leaves.size(),
+      [&](std::size_t i) { return std::string_view(query.leaves[leaves[i]].terms.front()); },
+      [&](std::size_t i, TermId term) {
+        out[leaves[i]].term = term;
+        if (term != kNone32) column.prefetch_list(term);
+      });
+  std::erase_if(leaves, [&](std::uint32_t leaf) { return out[leaf].term == kNone32; });
+  for (std::uint32_t leaf : leaves) {
+    out[leaf].list = column.list_of(out[leaf].term);
+    out[leaf].list.prefetch_run(scope.ranges.front().begin);
+  }
+  if (scope.ranges.size() == 1) {
+    RowRange const range = scope.ranges.front();
+    constexpr std::size_t kAtOnce = 16;
+    Entrance entries[kAtOnce];
+    for (std::size_t begin = 0; begin < leaves.size(); begin += kAtOnce) {
+      std::size_t const n = std::min(kAtOnce, leaves.size() - begin);
+      for (std::size_t i = 0; i < n; ++i) {
+        LeafPostings& leaf = out[leaves[begin + i]];
+        entries[i] = {&leaf, leaf.list.run_from(range.begin / kDocTileRows)};
+        leaf.list.prefetch_posting(entries[i].run, range.begin);
+      }
+      for (std::size_t i = 0; i < n; ++i) find_in_range(entries[i], range, column.n_rows());
+    }
+  } else {
+    for (std::uint32_t leaf : leaves)
+      keep_own(gather_in_scope(out[leaf].list, scope, scratch), out[leaf]);
+  }
+  for (std::uint32_t leaf : leaves) {
+    out[leaf].doc_freq =
+        out[leaf].n_in_scope() - view.dead_doc_freq(arm, out[leaf].term, scope.cells);
+  }
+}
+
+// Calls f(row, term_freq) for the term's postings inside the scope.
+template <typename F>
+void for_each_in_scope(PostingList const& list, ScopeRows const& scope, F&& f) {
+  for (RowRange const& range : scope.ranges)
+    list.for_each(list.locate(range.begin), list.locate(range.end), f);
+}
+
+void find_phrase(SegmentView const& view, LexicalColumn const& column, ScopeRows const& scope,
+                 Leaf const& leaf, LeafPostings& out) {
+  std::vector<TermId> terms;    // distinct
+  std::vector<std::size_t> at;  // of each token of the phrase, among the terms
+  std::unordered_map<TermId, std::size_t> places;
+  for (std::string const& token : leaf.terms) {
+    TermId const term = column.find(token);
+    if (term == kNone32) return;
+    auto const [place, is_new] = places.try_emplace(term, terms.size());
+    if (is_new) terms.push_back(term);
+    at.push_back(place->second);
+  }
+  // Walk the rarest term's list; the forward view of each of its documents answers for the others.
+  TermId const rarest = *std::min_element(terms.begin(), terms.end(), [&](TermId a, TermId b) {
+    return column.list_of(a).size < column.list_of(b).size;
+  });
+  std::vector<std::vector<std::uint32_t>> positions(terms.size());
+  std::vector<std::span<std::uint32_t const>> of_tokens(at.size());
+  OwnPostings own(PostingFormat(column.parts().posting_width));
+  for_each_in_scope(column.list_of(rarest), scope, [&](Row row, std::uint32_t) {
+    if (!view.live()[row]) return;
+    for (std::size_t t = 0; t < terms.size(); ++t) {
+      poll_interrupt();
+      column.positions(row, terms[t], positions[t]);
+      if (positions[t].empty()) return;
+    }
+    for (std::size_t token = 0; token < at.size(); ++token) of_tokens[token] = positions[at[token]];
+    std::uint32_t const freq = count_phrase(of_tokens, leaf.offsets, leaf.slop);
+    if (freq == 0) return;
+    own.append(row, freq, column.doc_length(row));
+  });
+  keep_own(std::move(own), out);
+}
+
+void find_prefix(SegmentView const& view, LexicalColumn const& column, ScopeRows const& scope,
+                 Leaf const& leaf, std::set<std::string>& expanded, std::string const& argument,
+                 LeafPostings& out) {
+  struct Found {
+    Row row;
+    std::uint32_t freq;
+  };
+  std::vector<Found> found;   // of one term after the other, each by row
+  std::vector<TermId> terms;  // that some document of the scope holds
+  SteadyPoll poll;
+  for (TermId term : column.with_prefix(leaf.terms.front())) {
+    bool present = false;
+    poll.step();
+    for_each_in_scope(column.list_of(term), scope, [&](Row row, std::uint32_t freq) {
+      poll.step();
+      if (!view.live()[row]) return;
+      present = true;
+      found.push_back({row, freq});
+    });
+    if (!present) continue;
+    terms.push_back(term);
+    expanded.emplace(column.parts().terms[term]);
+    if (expanded.size() > kPrefixBudget) {
+      throw Error(ErrorCode::kOption, argument,
+                  "expected prefixes that stand for at most " + std::to_string(kPrefixBudget) +
+                      " terms of the scope, got more for Prefix('" + leaf.terms.front() + "')");
+    }
+  }
+  std::sort(terms.begin(), terms.end());
+  std::sort(found.begin(), found.end(), [&poll](Found const& a, Found const& b) {
+    poll.step();
+    return a.row < b.row;
+  });
+  OwnPostings own(PostingFormat(column.parts().posting_width));
+  for (auto first = found.begin(); first != found.end();) {
+    Row const row = first->row;
+    auto const next =
+        std::find_if(first + 1, found.end(), [row](Found const& one) { return one.row != row; });
+    poll.step();
+    // A compound and its first part may both begin so, and are one occurrence.
+    own.append(row, next == first + 1 ? first->freq : column.count_places(row, terms),
+               column.doc_length(row));
+    first = next;
+  }
+  keep_own(std::move(own), out);
+}
+
+}  // namespace
+
+void find_postings(SegmentView const& view, std::size_t arm, ScopeRows const& scope,
+                   LexicalQuery const& query,
+                   std::map<std::size_t, std::set<std::string>>& expanded,
+                   std::string const& argument, PostingScratch& scratch,
+                   std::span<LeafPostings> out) {
+  LexicalColumn const& column = *view.segment().p.lexical[arm];
+  if (scope.ranges.empty()) return;
+  find_terms(view, arm, column, scope, query, scratch, out);
+  for (std::size_t i = 0; i < query.leaves.size(); ++i) {
+    Leaf const& leaf = query.leaves[i];
+    if (leaf.kind == Leaf::Kind::kTerm) continue;
+    if (leaf.kind == Leaf::Kind::kPhrase) {
+      find_phrase(view, column, scope, leaf, out[i]);
+    } else {
+      find_prefix(view, column, scope, leaf, expanded[i], argument, out[i]);
+    }
+    out[i].doc_freq = out[i].n_in_scope();
+  }
+}
+
+ArmPostings::ArmPostings(std::span<std::optional<LexicalQuery> const> queries,
+                         std::size_t n_segments)
+    : n_segments_(n_segments) {
+  firsts_.reserve(queries.size() + 1);
+  for (auto const& query : queries)
+    firsts_.push_back(firsts_.back() + (query ? query->leaves.size() : 0));
+  leaves_.resize(firsts_.back() * n_segments);
+}
+
+// Moves a window [low, low + slop] over the displacements (position - offset) of all tokens, from
+// one place where its answer can change to the next: linear in the positions of each token.
+std::uint32_t count_phrase(std::span<std::span<std::uint32_t const> const> positions,
+                           std::span<std::uint32_t const> offsets, std::uint32_t slop) {
+  std::span<std::uint32_t const> const places = positions[0];
+  std::vector<std::size_t> next(positions.size(), 0);  // the first displacement from `low` on
+  std::size_t counted = 0;                             // places behind it are still to be judged
+  std::uint32_t count = 0;
+  std::int64_t low = std::numeric_limits<std::int64_t>::min();
+  std::size_t n_looks = 0;
+  while (counted < places.size()) {
+    n_looks += positions.size();
+    if (n_looks > kLooksAPoll) {
+      poll_interrupt();
+      n_looks = 0;
+    }
+    // Windows that hold no place to be judged say nothing.
+    low = std::max(low, std::int64_t{places[counted]} - slop);
+    std::int64_t nearest = places.back();  // windows behind it hold no place
+    std::int64_t farthest = low;
+    for (std::size_t t = 1; t < positions.size(); ++t) {
+      std::size_t& at = next[t];
+      while (at < positions[t].size() && std::int64_t{positions[t][at]} - offsets[t] < low) ++at;
+      if (at == positions[t].size()) return count;
+      std::int64_t const displacement = std::int64_t{positions[t][at]} - offsets[t];
+      nearest = std::min(nearest, displacement);
+      farthest = std::max(farthest, displacement);
+    }
+    if (farthest > low + slop) {
+      low = farthest - slop;
+    } else {  // every window that begins in [low, nearest] holds these displacements
+      low = nearest;
+      for (; counted < places.size() && places[counted] <= low + slop; ++counted) ++count;
+      ++low;
+    }
+    // Places before every window to come are in none.
+    while (counted < places.size() && places[counted] < low) ++counted;
+  }
+  return count;
+}
+
+}  // namespace hyrecall

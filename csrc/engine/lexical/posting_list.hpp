@@ -1,0 +1,198 @@
+// A term's documents, packed: three or four bytes a posting, in runs by document tile.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "core/types.hpp"
+
+namespace hyrecall {
+
+// The postings of a term in one tile.
+struct PostingRun {
+  std::uint32_t tile;   // row / kDocTileRows
+  std::uint32_t begin;  // first posting, counted within the term
+};
+
+// What a posting's bits cannot say is said here, exactly.
+struct PostingEscape {
+  Row row;
+  std::uint32_t term_freq;
+};
+
+// A posting's bits, low first: row within its tile, document length, term frequency - 1. The
+// largest value of the last field says that the list's escapes tell the frequency (and the column
+// the length). Short texts take three bytes; a column where those seldom suffice takes four.
+class PostingFormat {
+ public:
+  explicit constexpr PostingFormat(std::uint32_t width) : width_(width) {}
+
+  static constexpr std::uint32_t kCompact = 3;
+  static constexpr std::uint32_t kWide = 4;
+
+  constexpr std::uint32_t width() const { return width_; }  // bytes
+  constexpr unsigned length_bits() const { return width_ == kCompact ? 8 : 14; }
+  constexpr std::uint32_t max_length() const { return (1u << length_bits()) - 1; }
+  constexpr std::uint32_t escape() const {
+    return (1u << (8 * width_ - kDocTileBits - length_bits())) - 1;
+  }
+  constexpr bool fits(std::uint32_t term_freq, std::uint32_t doc_length) const {
+    return term_freq <= escape() && doc_length <= max_length();
+  }
+
+  std::uint32_t read(std::uint8_t const* at) const {
+    if (width_ == kCompact) return at[0] | std::uint32_t{at[1]} << 8 | std::uint32_t{at[2]} << 16;
+    std::uint32_t bits;
+    std::memcpy(&bits, at, sizeof bits);
+    return bits;
+  }
+  void put(std::uint8_t* at, std::uint32_t bits) const {
+    std::memcpy(at, &bits, kCompact);
+    if (width_ == kWide) at[3] = static_cast<std::uint8_t>(bits >> 24);
+  }
+  void write(std::uint8_t* at, Row row, std::uint32_t term_freq, std::uint32_t doc_length) const {
+    bool const exact = fits(term_freq, doc_length);
+    std::uint32_t const freq = exact ? term_freq - 1 : escape();
+    std::uint32_t const length = exact ? doc_length : 0;
+    put(at, row % kDocTileRows | length << kDocTileBits | freq << (kDocTileBits + length_bits()));
+  }
+
+  static constexpr Row row(std::uint32_t bits) { return bits % kDocTileRows; }
+  static Row row_at(std::uint8_t const* at) { return (at[0] | Row{at[1]} << 8) % kDocTileRows; }
+  constexpr std::uint32_t length(std::uint32_t bits) const {
+    return bits >> kDocTileBits & max_length();
+  }
+  // term frequency - 1, or escape().
+  constexpr std::uint32_t freq(std::uint32_t bits) const {
+    return bits >> (kDocTileBits + length_bits());
+  }
+
+ private:
+  std::uint32_t width_;
+};
+
+// A view of one list. Copies are cheap; the owner outlives it.
+struct PostingList {
+  PostingFormat format{PostingFormat::kCompact};
+  std::uint8_t const* data = nullptr;
+  std::uint32_t size = 0;
+  std::span<PostingRun const> runs;        // rising tiles, none empty
+  std::span<PostingEscape const> escapes;  // rising rows
+
+  std::uint32_t bits(std::uint32_t i) const {
+    return format.read(data + std::size_t{i} * format.width());
+  }
+  std::uint32_t run_end(std::size_t run) const {
+    return run + 1 < runs.size() ? runs[run + 1].begin : size;
+  }
+  // The first run of the tile or of one after it.
+  std::size_t run_from(std::uint32_t tile) const {
+    // Tiles rise, so run i is of tile i or one after it; a frequent term has a run of each.
+    if (tile < runs.size() && runs[tile].tile == tile) return tile;
+    auto const last =
+        runs.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(tile, runs.size()));
+    auto const at =
+        std::partition_point(runs.begin(), last, [&](auto& r) { return r.tile < tile; });
+    return static_cast<std::size_t>(at - runs.begin());
+  }
+  // What run_from() and then locate() read first of a row.
+  void prefetch_run(Row row) const {
+    if (runs.empty()) return;
+    __builtin_prefetch(&runs[std::min<std::size_t>(row / kDocTileRows, runs.size() - 1)]);
+  }
+  void prefetch_posting(std::size_t run, Row row) const {
+    if (run == runs.size()) return;
+    std::size_t const n = run_end(run) - runs[run].begin;
+    __builtin_prefetch(data + (runs[run].begin + n * (row % kDocTileRows) / kDocTileRows) *
+                                  format.width());
+  }
+  // The first posting in [begin, end) of a run whose row within the tile is not below.
+  std::uint32_t locate(std::uint32_t begin, std::uint32_t end, Row row_in_tile) const {
+    while (begin < end) {
+      std::uint32_t const middle = begin + (end - begin) / 2;
+      if (PostingFormat::row_at(data + std::size_t{middle} * format.width()) < row_in_tile) {
+        begin = middle + 1;
+      } else {
+        end = middle;
+      }
+    }
+    return begin;
+  }
+  // The first posting whose row is not below.
+  std::uint32_t locate(Row row) const {
+    std::size_t const run = run_from(row / kDocTileRows);
+    if (run == runs.size()) return size;
+    if (runs[run].tile != row / kDocTileRows || row % kDocTileRows == 0) return runs[run].begin;
+    return locate(runs[run].begin, run_end(run), row % kDocTileRows);
+  }
+
+  std::uint32_t escaped_freq(Row row) const {
+    return std::partition_point(escapes.begin(), escapes.end(),
+                                [&](auto& e) { return e.row < row; })
+        ->term_freq;
+  }
+  std::uint32_t freq_of(Row row) const {  // 0 if the row is not in the list
+    std::uint32_t const i = locate(row);
+    if (i == size || PostingFormat::row(bits(i)) != row % kDocTileRows) return 0;
+    std::size_t const run = run_from(row / kDocTileRows);
+    if (runs[run].tile != row / kDocTileRows || i >= run_end(run)) return 0;
+    std::uint32_t const freq = format.freq(bits(i));
+    return freq == format.escape() ? escaped_freq(row) : freq + 1;
+  }
+
+  // Calls f(row, term_freq) for the postings [begin, end).
+  template <typename F>
+  void for_each(std::uint32_t begin, std::uint32_t end, F&& f) const {
+    if (begin >= end) return;
+    auto const first =
+        std::partition_point(runs.begin(), runs.end(), [&](auto& r) { return r.begin <= begin; });
+    for (auto run = static_cast<std::size_t>(first - runs.begin()) - 1; begin < end; ++run) {
+      Row const base = runs[run].tile * kDocTileRows;
+      for (std::uint32_t const stop = std::min(end, run_end(run)); begin < stop; ++begin) {
+        std::uint32_t const posting = bits(begin);
+        Row const row = base + PostingFormat::row(posting);
+        std::uint32_t const freq = format.freq(posting);
+        f(row, freq == format.escape() ? escaped_freq(row) : freq + 1);
+      }
+    }
+  }
+};
+
+// A list made for one query: of a phrase, a prefix, or a term in a scope of several ranges.
+class OwnPostings {
+ public:
+  explicit OwnPostings(PostingFormat format) : format_(format) {}
+  // Postings that are packed already.
+  OwnPostings(PostingFormat format, std::span<std::uint8_t const> bytes,
+              std::span<PostingRun const> runs)
+      : format_(format), bytes_(bytes.begin(), bytes.end()), runs_(runs.begin(), runs.end()) {}
+
+  void append(Row row, std::uint32_t term_freq, std::uint32_t doc_length) {
+    open_run(row / kDocTileRows);
+    if (!format_.fits(term_freq, doc_length)) escapes_.push_back({row, term_freq});
+    bytes_.resize(bytes_.size() + format_.width());
+    format_.write(bytes_.data() + bytes_.size() - format_.width(), row, term_freq, doc_length);
+  }
+  void append_escape(PostingEscape const& escape) { escapes_.push_back(escape); }
+
+  PostingList list() const {
+    return {format_, bytes_.data(), static_cast<std::uint32_t>(bytes_.size() / format_.width()),
+            runs_, escapes_};
+  }
+
+ private:
+  void open_run(std::uint32_t tile) {
+    if (!runs_.empty() && runs_.back().tile == tile) return;
+    runs_.push_back({tile, static_cast<std::uint32_t>(bytes_.size() / format_.width())});
+  }
+
+  PostingFormat format_;
+  std::vector<std::uint8_t> bytes_;
+  std::vector<PostingRun> runs_;
+  std::vector<PostingEscape> escapes_;
+};
+
+}  // namespace hyrecall

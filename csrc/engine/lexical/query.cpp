@@ -1,0 +1,285 @@
+#include "engine/lexical/query.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+
+#include "core/error.hpp"
+#include "core/hash.hpp"
+#include "core/parallel.hpp"
+
+namespace hyrecall {
+namespace {
+
+using Kind = TextQuery::Kind;
+
+// A tile of rows holds a bit for each where scores do not tell what matches (TileScan): 64 MiB a
+// thread at most.
+constexpr std::uint32_t kMaxLeaves = 1 << 16;
+
+struct Token {
+  std::string const* term;
+  std::uint32_t position;
+};
+
+constexpr std::size_t kTextsAtOnce = 128;  // some 100 us, as against 20 to wake a thread
+
+// The texts of all queries. Those of an analyzer that calls back are analysed in one go: token
+// functions run once per distinct token of the batch.
+class Texts {
+ public:
+  // Gives the number of the query's first text; its others follow.
+  std::size_t collect(TextQuery const& query) {
+    std::size_t const first = texts_.size();
+    if (query.kind == Kind::kText || query.kind == Kind::kPhrase || query.kind == Kind::kPrefix) {
+      texts_.push_back(query.text);
+    }
+    for (TextQuery const& child : query.children) collect(child);
+    return first;
+  }
+  void analyze(text::Analyzer const& analyzer, int threads) {
+    at_once_ = analyzer.calls_back() ? std::max<std::size_t>(texts_.size(), 1) : kTextsAtOnce;
+    batches_.resize((texts_.size() + at_once_ - 1) / at_once_);
+    parallel_for(batches_.size(), threads, [&](int, std::size_t batch) {
+      std::size_t const begin = batch * at_once_;
+      std::size_t const n = std::min(at_once_, texts_.size() - begin);
+      batches_[batch] = analyzer.analyze(std::span(texts_).subspan(begin, n), text::Role::kQuery);
+    });
+  }
+
+  // Words that the text was cut into.
+  std::uint32_t n_words(std::size_t text) const {
+    return batches_[text / at_once_].n_words[text % at_once_];
+  }
+  // The terms of its tokens, by their UTF-8 bytes.
+  std::vector<std::string const*> sorted_terms_of(std::size_t text) const {
+    text::TokenBatch const& batch = batches_[text / at_once_];
+    std::size_t const at = text % at_once_;
+    std::vector<std::string const*> out;
+    out.reserve(batch.offsets[at + 1] - batch.offsets[at]);
+    for (std::uint64_t t = batch.offsets[at]; t < batch.offsets[at + 1]; ++t)
+      out.push_back(&batch.terms[batch.term_ids[t]]);
+    std::sort(out.begin(), out.end(), [](auto* a, auto* b) { return *a < *b; });
+    return out;
+  }
+  std::vector<Token> tokens_of(std::size_t text) const {
+    text::TokenBatch const& batch = batches_[text / at_once_];
+    std::size_t const at = text % at_once_;
+    std::vector<Token> out;
+    for (std::uint64_t t = batch.offsets[at]; t < batch.offsets[at + 1]; ++t)
+      out.push_back({&batch.terms[batch.term_ids[t]], batch.positions[t]});
+    return out;
+  }
+
+ private:
+  std::vector<std::string_view> texts_;
+  std::size_t at_once_ = 1;
+  std::vector<text::TokenBatch> batches_;  // of so many texts each
+};
+
+Error too_many_leaves(std::string const& argument) {
+  return Error(
+      ErrorCode::kOption, argument,
+      "expected at most " + std::to_string(kMaxLeaves) + " distinct terms in a query, got more");
+}
+
+// A query that is one text: what most are, and needs none of Compiler's tables.
+LexicalQuery compile_words(Texts const& texts, std::size_t text, std::string const& argument) {
+  // Within a batch a term has one address.
+  std::vector<std::string const*> const terms = texts.sorted_terms_of(text);
+  std::size_t n_distinct = 0;
+  for (std::size_t i = 0; i < terms.size(); ++i)
+    n_distinct += i == 0 || terms[i] != terms[i - 1] ? 1 : 0;
+  if (n_distinct > kMaxLeaves) throw too_many_leaves(argument);
+  LexicalQuery out;
+  out.leaves.reserve(n_distinct);
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    if (i > 0 && terms[i] == terms[i - 1]) {
+      out.leaves.back().multiplicity += 1.0;
+      continue;
+    }
+    Leaf& leaf = out.leaves.emplace_back();
+    leaf.terms.push_back(*terms[i]);
+    leaf.multiplicity = 1.0;
+  }
+  return out;
+}
+
+class Compiler {
+ public:
+  // first: the number of the query's first text. place: the query's, for messages.
+  Compiler(Texts const& texts, std::size_t first, std::string const& argument, std::string place)
+      : texts_(texts), next_(first), argument_(argument), place_(std::move(place)) {}
+
+  LexicalQuery compile(TextQuery const& query) {
+    LexicalQuery out;
+    out.match = {MatchNode::Kind::kAny, 0, {}};
+    add(query, 1.0, out.match);
+    finish(out);
+    return out;
+  }
+
+ private:
+  // Adds the query's nodes to a parent that is kAll or kAny: words of a str under All are all
+  // required.
+  void add(TextQuery const& query, double boost, MatchNode& parent) {
+    switch (query.kind) {
+      case Kind::kText:
+        for (Token const& token : texts_.tokens_of(next_++))
+          add_leaf({Leaf::Kind::kTerm, {*token.term}, {0}, 0, 0.0}, boost, parent);
+        break;
+      case Kind::kPhrase:
+        add_phrase(query, boost, parent);
+        break;
+      case Kind::kPrefix:
+        add_leaf({Leaf::Kind::kPrefix, {prefix_term(query)}, {0}, 0, 0.0}, boost, parent);
+        break;
+      case Kind::kBoost:
+        boost *= query.boost;
+        // Far outside, a weight leaves float32: scores of 0 or infinity, which rank nothing.
+        if (!(boost >= 0x1p-20 && boost <= 0x1p20)) {
+          throw Error(ErrorCode::kOption, argument_,
+                      "expected nested boosts that multiply to [2^-20, 2^20], got " +
+                          std::to_string(boost));
+        }
+        for (TextQuery const& child : query.children) add(child, boost, parent);
+        break;
+      case Kind::kAll:
+      case Kind::kAny: {
+        MatchNode node{
+            query.kind == Kind::kAll ? MatchNode::Kind::kAll : MatchNode::Kind::kAny, 0, {}};
+        for (TextQuery const& child : query.children) add(child, boost, node);
+        if (!node.children.empty()) parent.children.push_back(std::move(node));
+        break;
+      }
+    }
+  }
+
+  void add_phrase(TextQuery const& query, double boost, MatchNode& parent) {
+    std::vector<Token> const tokens = texts_.tokens_of(next_++);
+    if (tokens.empty()) return;
+    if (tokens.size() > kMaxPhraseTokens) {
+      throw Error(ErrorCode::kOption, place_,
+                  "expected a phrase of at most " + std::to_string(kMaxPhraseTokens) +
+                      " tokens, got " + std::to_string(tokens.size()));
+    }
+    Leaf leaf{Leaf::Kind::kPhrase, {}, {}, query.slop, 0.0};
+    for (Token const& token : tokens) {
+      leaf.terms.push_back(*token.term);
+      leaf.offsets.push_back(token.position - tokens.front().position);
+    }
+    if (tokens.size() == 1) leaf = {Leaf::Kind::kTerm, std::move(leaf.terms), {0}, 0, 0.0};
+    add_leaf(std::move(leaf), boost, parent);
+  }
+
+  std::string prefix_term(TextQuery const& query) {
+    std::uint32_t const n_words = texts_.n_words(next_);
+    std::vector<Token> const tokens = texts_.tokens_of(next_++);
+    // Of one word; a compound comes first and shares its position with its first part.
+    bool const one =
+        n_words == 1 &&
+        (tokens.size() == 1 || (tokens.size() > 1 && tokens[1].position == tokens[0].position));
+    if (!one) {
+      throw Error(ErrorCode::kOption, argument_,
+                  "expected a prefix of one token, got " +
+                      std::to_string(n_words == 1 ? tokens.size() : n_words) +
+                      " tokens in Prefix('" + query.text + "')");
+    }
+    return *tokens.front().term;
+  }
+
+  void add_leaf(Leaf leaf, double boost, MatchNode& parent) {
+    std::uint32_t const index = number_of(std::move(leaf));
+    leaves_[index].boosts[boost] += 1;
+    parent.children.push_back({MatchNode::Kind::kLeaf, index, {}});
+  }
+
+  // Equal leaves share a number; found by hash, since a query may have a million.
+  std::uint32_t number_of(Leaf leaf) {
+    std::uint64_t hash = mix64(static_cast<std::uint64_t>(leaf.kind) << 32 | leaf.slop);
+    for (std::size_t i = 0; i < leaf.terms.size(); ++i)
+      hash = hash_bytes(leaf.terms[i], hash ^ leaf.offsets[i]);
+    auto const [first, last] = numbers_.equal_range(hash);
+    for (auto at = first; at != last; ++at) {
+      if (same_leaf(leaves_[at->second].leaf, leaf)) return at->second;
+    }
+    auto const number = static_cast<std::uint32_t>(leaves_.size());
+    if (number == kMaxLeaves) throw too_many_leaves(argument_);
+    numbers_.emplace(hash, number);
+    leaves_.push_back({std::move(leaf), {}});
+    return number;
+  }
+
+  void finish(LexicalQuery& out) {
+    std::vector<std::uint32_t> order(leaves_.size());
+    for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+      Leaf const& x = leaves_[a].leaf;
+      Leaf const& y = leaves_[b].leaf;
+      return std::tie(x.terms, x.kind, x.offsets, x.slop) <
+             std::tie(y.terms, y.kind, y.offsets, y.slop);
+    });
+    std::vector<std::uint32_t> place(order.size());
+    for (std::uint32_t i = 0; i < order.size(); ++i) {
+      place[order[i]] = i;
+      Entry& entry = leaves_[order[i]];
+      for (auto const& [boost, count] : entry.boosts) entry.leaf.multiplicity += boost * count;
+      out.leaves.push_back(std::move(entry.leaf));
+    }
+    renumber(out.match, place);
+    out.is_bag = std::all_of(out.match.children.begin(), out.match.children.end(),
+                             [](MatchNode const& n) { return n.kind == MatchNode::Kind::kLeaf; });
+    if (out.is_bag) out.match = {};
+  }
+
+  static void renumber(MatchNode& node, std::vector<std::uint32_t> const& place) {
+    if (node.kind == MatchNode::Kind::kLeaf) node.leaf = place[node.leaf];
+    for (MatchNode& child : node.children) renumber(child, place);
+  }
+
+  struct Entry {
+    Leaf leaf;
+    std::map<double, double> boosts;  // boost -> occurrences, summed by rising boost
+  };
+
+  Texts const& texts_;
+  std::size_t next_;  // text
+  std::string const& argument_;
+  std::string const place_;
+  std::vector<Entry> leaves_;
+  std::unordered_multimap<std::uint64_t, std::uint32_t> numbers_;  // hash -> leaf
+};
+
+}  // namespace
+
+std::string Leaf::label() const {
+  if (kind == Kind::kTerm) return terms.front();
+  if (kind == Kind::kPrefix) return terms.front() + "*";
+  std::string out = "\"";
+  for (std::size_t i = 0; i < terms.size(); ++i) out += (i > 0 ? " " : "") + terms[i];
+  return out + "\"" + (slop > 0 ? "~" + std::to_string(slop) : "");
+}
+
+std::vector<std::optional<LexicalQuery>> analyze_queries(
+    std::span<std::optional<TextQuery> const> queries, text::Analyzer const& analyzer,
+    std::string const& argument, std::size_t first_query, int threads) {
+  Texts texts;
+  std::vector<std::size_t> firsts(queries.size());
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    if (queries[i]) firsts[i] = texts.collect(*queries[i]);
+  }
+  texts.analyze(analyzer, threads);
+  std::vector<std::optional<LexicalQuery>> out(queries.size());
+  parallel_runs(queries.size(), kShortRun, threads, [&](int, std::size_t i) {
+    if (!queries[i]) return;
+    out[i] =
+        queries[i]->kind == Kind::kText
+            ? compile_words(texts, firsts[i], argument)
+            : Compiler(texts, firsts[i], argument, "text[" + std::to_string(first_query + i) + "]")
+                  .compile(*queries[i]);
+  });
+  return out;
+}
+
+}  // namespace hyrecall

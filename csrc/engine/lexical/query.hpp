@@ -1,0 +1,74 @@
+// A text query in its analysed form: distinct leaves that score, and a tree that says what matches.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/small_vector.hpp"
+#include "engine/request/text_query.hpp"
+#include "text/analyzer.hpp"
+
+namespace hyrecall {
+
+// A term, or a phrase or prefix that counts as one: term frequency = occurrences, doc frequency =
+// documents with one.
+struct Leaf {
+  enum class Kind : std::uint8_t { kTerm, kPhrase, kPrefix };
+  Kind kind = Kind::kTerm;
+  SmallVector<std::string, 1> terms;   // one, or a phrase's in its order
+  std::vector<std::uint32_t> offsets;  // a phrase's positions, the first is 0
+  std::uint32_t slop = 0;
+  double multiplicity = 0.0;  // boost x occurrences in the query, summed
+
+  friend bool same_leaf(Leaf const& a, Leaf const& b) {
+    return a.kind == b.kind && a.terms == b.terms && a.offsets == b.offsets && a.slop == b.slop;
+  }
+  std::string label() const;  // how explain() names it
+};
+
+struct MatchNode {
+  enum class Kind : std::uint8_t { kLeaf, kAll, kAny };
+  Kind kind = Kind::kAny;
+  std::uint32_t leaf = 0;
+  std::vector<MatchNode> children;
+
+  // present(leaf) says whether the document holds it.
+  template <typename F>
+  bool matches(F&& present) const {
+    if (kind == Kind::kLeaf) return present(leaf);
+    for (MatchNode const& child : children) {
+      if (child.matches(present) != (kind == Kind::kAll)) return kind == Kind::kAny;
+    }
+    return kind == Kind::kAll && !children.empty();
+  }
+};
+
+struct LexicalQuery {
+  std::vector<Leaf>
+      leaves;  // distinct, by the UTF-8 bytes of their terms: the order in which scores are summed
+  MatchNode match;     // of what is no bag
+  bool is_bag = true;  // any leaf matches: no tree to evaluate
+
+  // present(leaf) says whether the document holds it.
+  template <typename F>
+  bool matches(F&& present) const {
+    if (!is_bag) return match.matches(present);
+    for (std::uint32_t leaf = 0; leaf < leaves.size(); ++leaf)
+      if (present(leaf)) return true;
+    return false;
+  }
+};
+
+// More are no phrase that anybody types: each costs a look at every document with the rarest.
+inline constexpr std::size_t kMaxPhraseTokens = 4096;
+
+// A missing query stays missing; a text without an indexable token becomes a query without leaves.
+// first_query: the number of the first one in its batch, for messages.
+std::vector<std::optional<LexicalQuery>> analyze_queries(
+    std::span<std::optional<TextQuery> const> queries, text::Analyzer const& analyzer,
+    std::string const& argument, std::size_t first_query, int threads);
+
+}  // namespace hyrecall

@@ -1,0 +1,20 @@
+// The lexical arms of a batch on one snapshot: each query's ranked lists.
+#pragma once
+
+#include <vector>
+
+#include "engine/lexical/bm25.hpp"
+#include "engine/scope/audience.hpp"
+#include "engine/top_k.hpp"
+
+namespace hyrecall {
+
+using LexicalScorers = std::vector<std::vector<Bm25Query>>;  // [lexical arm][query]
+using LexicalPostings = std::vector<ArmPostings>;            // [lexical arm]
+
+// The best `depth` of each query in each lexical arm, as [arm][query].
+std::vector<std::vector<std::vector<Candidate>>> scan_lexical_arms(
+    Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes,
+    Audiences const& audiences, LexicalScorers const& scorers, LexicalPostings const& postings);
+
+}  // namespace hyrecall

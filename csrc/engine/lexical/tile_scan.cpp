@@ -1,0 +1,384 @@
+#include "engine/lexical/tile_scan.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "engine/lexical/column.hpp"
+#include "kernels/cpu/scores.hpp"
+
+namespace hyrecall {
+namespace {
+
+static_assert(kDocTileBits == cpu::kCodedBits);
+
+constexpr std::uint32_t kSiftChunk = 2048;  // rows between two looks at the threshold
+// A tile with fewer postings than one in so many rows is read through its postings.
+constexpr std::uint64_t kRowsAPosting = 32;
+static_assert(kDocTileRows / kRowsAPosting < kSiftChunk);  // a walk's finds have room
+constexpr float kLeastPositive = std::numeric_limits<float>::denorm_min();
+// A threshold is guessed from the first tile where it saves enough of a long list's selection.
+constexpr std::size_t kGuessDepth = 64;
+constexpr Row kGuessTiles = 4;
+
+class TileScan {
+ public:
+  TileScan(LexicalRows const& rows, LexicalRequest const& arm, Bm25Query const& query,
+           std::span<LeafPostings const> postings, LexicalScratch& scratch)
+      : rows_(rows),
+        column_(*rows.view.segment().p.lexical[arm.column]),
+        arm_(arm),
+        query_(query),
+        depth_(scratch.best.depth()),
+        scratch_(scratch),
+        leaves_(scratch.leaves),
+        kernels_(cpu::score_kernels()),
+        first_(rows.scope.ranges.front().begin),
+        last_(rows.scope.ranges.back().end) {
+    if (rows.share.n > 1) cut_to_share();
+    // A bag needs to know that a leaf is there, a tree which; scores that are positive tell a bag.
+    bool const is_bag = query.query().is_bag;
+    n_words_ = is_bag ? (query.is_positive() ? 0 : 1) : (postings.size() + 63) / 64;
+    is_bag_ = is_bag;
+    leaves_.clear();
+    for (std::size_t leaf = 0; leaf < postings.size(); ++leaf) {
+      LeafPostings const& one = postings[leaf];
+      std::uint32_t first = one.begin, end = one.end;
+      if (rows.share.n > 1 && first < end) {
+        first = std::max(first, one.list.locate(first_));
+        end = std::min(end, one.list.locate(last_));
+      }
+      if (first >= end) continue;
+      LeafScan& scan = leaves_.emplace_back(LeafScan{&one, leaf});
+      scan.first = first;
+      scan.end = end;
+      ask_for(scan, first);
+    }
+  }
+
+  bool is_empty() const { return leaves_.empty(); }
+
+  void run() {
+    if (scratch_.scores.empty()) {
+      scratch_.scores.resize(kDocTileRows, 0.0f);
+      scratch_.places.resize(kSiftChunk + cpu::kSiftSpare);
+      scratch_.values.resize(kSiftChunk + cpu::kSiftSpare);
+    }
+    if (n_words_ > 0 && scratch_.present.size() < kDocTileRows * n_words_)
+      scratch_.present.resize(kDocTileRows * n_words_, 0);
+    make_tables();
+    scratch_.best.begin(rows_.segment, rows_.view.segment().p.seqs.data(), least_score());
+    if (pass(can_guess())) return;
+    // The guess was too high. Nothing else had been offered before.
+    scratch_.best.reset(depth_);
+    scratch_.best.begin(rows_.segment, rows_.view.segment().p.seqs.data(), least_score());
+    pass(false);
+  }
+
+ private:
+  // The next postings of a leaf: the first ones of a tile would be waited for, what follows the
+  // processor sees coming.
+  static void ask_for(LeafScan const& one, std::uint32_t from) {
+    constexpr std::size_t kLine = 64;
+    constexpr std::size_t kLines = 4;
+    PostingList const& list = one.postings->list;
+    std::size_t const width = list.format.width();
+    std::uint8_t const* const at = list.data + from * width;
+    std::size_t const n_bytes = std::min((one.end - from) * width, kLines * kLine);
+    for (std::size_t i = 0; i < n_bytes; i += kLine) __builtin_prefetch(at + i);
+  }
+
+  void cut_to_share() {
+    LexicalShare const& share = rows_.share;
+    std::uint64_t const begin = first_ / kDocTileRows;
+    std::uint64_t const n_tiles = (last_ + kDocTileRows - 1) / kDocTileRows - begin;
+    auto const border = [&](std::uint64_t at) {
+      return static_cast<Row>((begin + n_tiles * at / share.n) * kDocTileRows);
+    };
+    first_ = std::max(first_, border(share.number));
+    last_ = std::min(last_, border(share.number + 1));
+  }
+
+  // What this share reaches, the others need not look below, and the other way round. A guess that
+  // `depth` rows have not reached yet is none of their business.
+  void tell_others() {
+    TopRows& best = scratch_.best;
+    std::atomic<float>& reached = *rows_.share.reached;
+    float known = reached.load(std::memory_order_relaxed);
+    if (known >= best.threshold()) {
+      best.expect(known);
+      guessed_ = false;  // what lay below the guess lies below this
+    } else if (!guessed_ || best.size() >= depth_) {
+      float const mine = best.threshold();
+      while (known < mine &&
+             !reached.compare_exchange_weak(known, mine, std::memory_order_relaxed)) {
+      }
+    }
+  }
+
+  // The score that a row must reach from the start.
+  float least_score() const {
+    if (!query_.is_positive()) return -std::numeric_limits<float>::infinity();
+    float least = kLeastPositive;
+    if (arm_.floor.set) least = std::max(least, arm_.floor.value);
+    if (!is_bag_ || !rows_.is_whole) return least;
+    // Enough documents hold the leaf, and each has at least its least impact: a sum of positive
+    // numbers is not below any of them, however it is rounded.
+    for (LeafScan const& one : leaves_) {
+      if (one.postings->n_in_scope() >= depth_)
+        least = std::max(least, query_.least_impact(one.leaf, column_.max_length()));
+    }
+    return least;
+  }
+
+  bool can_guess() const {
+    return n_words_ == 0 && depth_ >= kGuessDepth && scratch_.best.size() == 0 &&
+           (last_ - first_) / kDocTileRows >= kGuessTiles;
+  }
+
+  // false: the guess was too high.
+  bool pass(bool may_guess) {
+    selected_ = 0;
+    for (LeafScan& one : leaves_) rewind(one);
+    guessed_ = false;
+    for (;;) {
+      std::uint32_t tile = kNone32;
+      for (LeafScan const& one : leaves_) tile = std::min(tile, one.tile);
+      if (tile == kNone32) break;
+      base_ = tile * kDocTileRows;
+      begin_ = std::max(first_, base_) - base_;
+      end_ = std::min(last_ - base_, kDocTileRows);
+      std::uint64_t n_postings = 0;
+      for (LeafScan& one : leaves_) {
+        one.begin = one.at;
+        if (one.tile == tile) n_postings += add_tile(one);
+      }
+      if (n_words_ > 0) {
+        walk_present();
+      } else if (n_postings * kRowsAPosting < end_ - begin_) {
+        walk_positive();
+      } else {
+        sift();
+      }
+      if (rows_.share.reached != nullptr) tell_others();
+      if (may_guess) {
+        guessed_ = guess(end_ - begin_);
+        may_guess = false;
+      }
+    }
+    return !guessed_ || scratch_.best.size() >= depth_;
+  }
+
+  // What the k-th best score will be at least, if the other tiles are like the first: more than
+  // its share of the best rows (an expected number plus some deviations) lies above.
+  bool guess(Row n_rows) {
+    double const share = static_cast<double>(depth_) * n_rows / (last_ - first_);
+    auto const rank = static_cast<std::size_t>(1.2 * share + 2.5 * std::sqrt(share) + 2.0);
+    TopRows& best = scratch_.best;
+    if (rank >= depth_ || best.size() < rank) return false;
+    best.raise(best.nth_score(rank));
+    return true;
+  }
+
+  void rewind(LeafScan& one) const {
+    PostingList const& list = one.postings->list;
+    one.at = one.first;
+    auto const after = std::partition_point(list.runs.begin(), list.runs.end(),
+                                            [&](auto& r) { return r.begin <= one.at; });
+    one.run = static_cast<std::size_t>(after - list.runs.begin()) - 1;
+    one.tile = list.runs[one.run].tile;
+    one.escape =
+        static_cast<std::size_t>(std::partition_point(list.escapes.begin(), list.escapes.end(),
+                                                      [&](auto& e) { return e.row < first_; }) -
+                                 list.escapes.begin());
+  }
+
+  // Length norms and tables of impacts, where there are postings enough to pay for them.
+  void make_tables() {
+    std::uint32_t const low = column_.min_length();
+    std::uint32_t const high =
+        std::min(column_.max_length(), PostingFormat(column_.parts().posting_width).max_length());
+    if (high < low) return;
+    std::size_t const n_lengths = high - low + 1;
+    std::size_t n_postings = 0;
+    for (LeafScan const& one : leaves_) n_postings += one.postings->n_in_scope();
+    if (n_postings < n_lengths) return;
+    if (scratch_.norms_of != query_.norm_params() || scratch_.norms_from != low ||
+        scratch_.norms.size() < n_lengths) {
+      scratch_.norms.resize(n_lengths);
+      for (std::uint32_t length = low; length <= high; ++length)
+        scratch_.norms[length - low] = query_.length_norm(length);
+      scratch_.norms_from = low;
+      scratch_.norms_of = query_.norm_params();
+    }
+    norms_ = scratch_.norms;
+    if (column_.parts().posting_width != PostingFormat::kCompact) return;
+    scratch_.tables.resize(std::max(scratch_.tables.size(), leaves_.size() * cpu::kCodes));
+    for (std::size_t i = 0; i < leaves_.size(); ++i) {
+      if (leaves_[i].postings->n_in_scope() < n_lengths) continue;
+      float* const table = scratch_.tables.data() + i * cpu::kCodes;
+      constexpr PostingFormat kFormat(PostingFormat::kCompact);
+      query_.with_impact(leaves_[i].leaf, [&](auto impact) {
+        for (std::uint32_t freq = 0; freq < kFormat.escape(); ++freq) {
+          float* const row = table + (freq << kFormat.length_bits()) + low;
+          for (std::size_t j = 0; j < n_lengths; ++j)
+            row[j] = impact(static_cast<float>(freq + 1), norms_[j]);
+        }
+      });
+      table[kFormat.escape() << kFormat.length_bits()] = 0.0f;  // the escapes say what it adds
+      leaves_[i].table = table;
+    }
+  }
+
+  float norm_of(std::uint32_t length) const {
+    return norms_.empty() ? query_.length_norm(length) : norms_[length - scratch_.norms_from];
+  }
+
+  // Adds a leaf's impacts on the rows of its next tile; gives how many.
+  std::uint32_t add_tile(LeafScan& one) {
+    PostingList const& list = one.postings->list;
+    std::uint32_t const end = std::min(one.end, list.run_end(one.run));
+    float* const scores = scratch_.scores.data();
+    query_.with_impact(one.leaf, [&](auto impact) {
+      if (one.table != nullptr) {
+        kernels_.add_coded(list.data + std::size_t{one.at} * PostingFormat::kCompact, end - one.at,
+                           one.table, scores);
+      } else {
+        PostingFormat const format = list.format;
+        for (std::uint32_t i = one.at; i < end; ++i) {
+          std::uint32_t const bits = list.bits(i);
+          std::uint32_t const freq = format.freq(bits);
+          if (freq == format.escape()) continue;
+          scores[PostingFormat::row(bits)] +=
+              impact(static_cast<float>(freq + 1), norm_of(format.length(bits)));
+        }
+      }
+      for (; one.escape < list.escapes.size(); ++one.escape) {
+        PostingEscape const& escape = list.escapes[one.escape];
+        if (escape.row >= base_ + end_) break;
+        float const norm = query_.length_norm(column_.doc_length(escape.row));
+        scores[escape.row - base_] += impact(static_cast<float>(escape.term_freq), norm);
+      }
+    });
+    if (n_words_ > 0) {
+      std::size_t const word = is_bag_ ? 0 : one.leaf / 64;
+      for (std::uint32_t i = one.at; i < end; ++i)
+        scratch_.present[PostingFormat::row(list.bits(i)) * n_words_ + word] |= std::uint64_t{1}
+                                                                                << (one.leaf % 64);
+    }
+    ask_for(one, end);
+    one.at = end;
+    ++one.run;
+    one.tile = end < one.end ? list.runs[one.run].tile : kNone32;
+    return end - one.begin;
+  }
+
+  // Offers the rows of a tile's postings, each once. No branch on a score, which is as good as
+  // random: a row that was met already has 0, below any threshold of a positive query.
+  void walk_positive() {
+    float* const scores = scratch_.scores.data();
+    std::uint32_t* const places = scratch_.places.data();
+    float* const values = scratch_.values.data();
+    for (LeafScan const& one : leaves_) {
+      PostingList const& list = one.postings->list;
+      std::size_t const width = list.format.width();
+      std::uint8_t const* at = list.data + one.begin * width;
+      std::uint8_t const* const end = list.data + one.at * width;
+      float const threshold = scratch_.best.threshold();
+      std::size_t found = 0;
+      for (; at != end; at += width) {
+        Row const row = PostingFormat::row_at(at);
+        places[found] = row;
+        values[found] = scores[row];
+        found += scores[row] >= threshold ? 1 : 0;
+        scores[row] = 0.0f;
+      }
+      for (std::size_t i = 0; i < found; ++i) {
+        if (values[i] >= scratch_.best.threshold()) offer(values[i], base_ + places[i]);
+      }
+    }
+  }
+
+  // The same where scores do not tell who was met.
+  void walk_present() {
+    for (LeafScan const& one : leaves_) {
+      for (std::uint32_t i = one.begin; i < one.at; ++i) {
+        Row const row = PostingFormat::row(one.postings->list.bits(i));
+        float& score = scratch_.scores[row];
+        std::uint64_t* const present = scratch_.present.data() + row * n_words_;
+        if (std::all_of(present, present + n_words_, [](auto w) { return w == 0; })) continue;
+        if (score >= scratch_.best.threshold() && matches(present)) offer(score, base_ + row);
+        std::fill_n(present, n_words_, 0);
+        score = 0.0f;
+      }
+    }
+  }
+
+  void sift() {
+    std::uint32_t const last = (end_ + cpu::kSiftRows - 1) / cpu::kSiftRows * cpu::kSiftRows;
+    for (std::uint32_t at = begin_ / cpu::kSiftRows * cpu::kSiftRows; at < last; at += kSiftChunk) {
+      std::size_t const found =
+          kernels_.sift(scratch_.scores.data() + at, std::min(kSiftChunk, last - at),
+                        scratch_.best.threshold(), scratch_.places.data(), scratch_.values.data());
+      for (std::size_t i = 0; i < found; ++i) {
+        if (scratch_.values[i] >= scratch_.best.threshold())
+          offer(scratch_.values[i], base_ + at + scratch_.places[i]);
+      }
+    }
+  }
+
+  bool matches(std::uint64_t const* present) const {
+    return is_bag_ || query_.query().match.matches([&](std::uint32_t leaf) {
+      return (present[leaf / 64] >> (leaf % 64) & 1) != 0;
+    });
+  }
+
+  void offer(float score, Row row) {
+    if (!arm_.floor.passes(score)) return;
+    if (!rows_.is_whole && !is_selected(row)) return;
+    scratch_.best.offer(score, row);
+  }
+
+  bool is_selected(Row row) {
+    Row const tile = row / kTileRows;
+    auto const& tiles = rows_.tiles;
+    // Rows of a sift rise, so the next is near; those of a walk may go back.
+    if (selected_ >= tiles.size() || tiles[selected_].tile != tile) {
+      auto const at = std::partition_point(tiles.begin(), tiles.end(),
+                                           [&](auto& one) { return one.tile < tile; });
+      selected_ = static_cast<std::size_t>(at - tiles.begin());
+    }
+    return selected_ < tiles.size() && tiles[selected_].tile == tile &&
+           tiles[selected_].mask.test(row % kTileRows);
+  }
+
+  LexicalRows const& rows_;
+  LexicalColumn const& column_;
+  LexicalRequest const& arm_;
+  Bm25Query const& query_;
+  std::size_t depth_;
+  LexicalScratch& scratch_;
+  std::vector<LeafScan>& leaves_;  // those that occur in the scope, in the order of their sum
+  cpu::ScoreKernels const& kernels_;
+  Row first_;  // the scope lies in [first_, last_)
+  Row last_;
+  bool is_bag_ = true;
+  std::size_t n_words_ = 0;
+  std::span<float const> norms_;
+  Row base_ = 0;   // of the tile at hand
+  Row begin_ = 0;  // its rows in [first_, last_), from its base
+  Row end_ = 0;
+  std::size_t selected_ = 0;
+  bool guessed_ = false;  // the threshold is a guess
+};
+
+}  // namespace
+
+void scan_lexical(LexicalRows const& rows, LexicalRequest const& arm, Bm25Query const& query,
+                  std::span<LeafPostings const> postings, LexicalScratch& scratch) {
+  if (rows.scope.ranges.empty() || (!rows.is_whole && rows.tiles.empty())) return;
+  TileScan scan(rows, arm, query, postings, scratch);
+  if (!scan.is_empty()) scan.run();
+}
+
+}  // namespace hyrecall

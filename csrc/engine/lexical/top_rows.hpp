@@ -1,0 +1,111 @@
+// The best k rows by (score desc, seq asc), gathered by score: a row's seq is read only where
+// scores are equal, and for what is kept.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "engine/top_k.hpp"
+
+namespace hyrecall {
+
+class TopRows {
+ public:
+  std::size_t depth() const { return k_; }
+  std::size_t size() const { return kept_.size(); }
+
+  // Forgets everything.
+  void reset(std::size_t k) {
+    k_ = k;
+    capacity_ = std::max(2 * k, k + kSlack);
+    threshold_ = -std::numeric_limits<float>::infinity();
+    has_worst_ = false;
+    kept_.clear();
+    seqs_.clear();
+  }
+  // What is offered from here on are rows of this segment; they must reach `least` to count.
+  void begin(std::uint32_t segment, Seq const* seqs, float least) {
+    if (kept_.size() >= k_) shrink();
+    if (seqs_.size() <= segment) seqs_.resize(segment + 1, nullptr);
+    seqs_[segment] = seqs;
+    segment_ = segment;
+    expect(least);
+  }
+  // What is offered from here on must reach this to count.
+  void expect(float least) {
+    if (least <= threshold_) return;
+    threshold_ = least;
+    has_worst_ = false;
+  }
+
+  // The score below which a row cannot be among the best.
+  float threshold() const { return threshold_; }
+
+  // Of a score that reaches the threshold; each row once.
+  void offer(float score, Row row) {
+    Entry const entry{score, row, segment_};
+    if (has_worst_ && score == threshold_ && !before(entry, worst_)) return;
+    kept_.push_back(entry);
+    if (kept_.size() >= capacity_) shrink();
+  }
+
+  // The n-th best score so far (from 1), n <= size().
+  float nth_score(std::size_t n) {
+    select(n);
+    return kept_[n - 1].score;
+  }
+  // Forgets what is below.
+  void raise(float threshold) {
+    threshold_ = threshold;
+    has_worst_ = false;
+    std::erase_if(kept_, [&](Entry const& e) { return e.score < threshold; });
+  }
+
+  std::vector<Candidate> take() {
+    if (kept_.size() > k_) shrink();
+    std::sort(kept_.begin(), kept_.end(), [this](auto& a, auto& b) { return before(a, b); });
+    std::vector<Candidate> out;
+    out.reserve(kept_.size());
+    for (Entry const& e : kept_) out.push_back({e.score, seq_of(e), e.segment, e.row});
+    return out;
+  }
+
+ private:
+  // So that a small k does not select at every other offer.
+  static constexpr std::size_t kSlack = 64;
+
+  struct Entry {
+    float score;
+    Row row;
+    std::uint32_t segment;
+  };
+
+  Seq seq_of(Entry const& e) const { return seqs_[e.segment][e.row]; }
+  bool before(Entry const& a, Entry const& b) const {
+    return a.score != b.score ? a.score > b.score : seq_of(a) < seq_of(b);
+  }
+  void select(std::size_t n) {
+    std::nth_element(kept_.begin(), kept_.begin() + static_cast<std::ptrdiff_t>(n) - 1, kept_.end(),
+                     [this](auto& a, auto& b) { return before(a, b); });
+  }
+  void shrink() {
+    if (k_ > 0) {
+      threshold_ = nth_score(k_);
+      worst_ = kept_[k_ - 1];
+      has_worst_ = true;
+    }
+    kept_.resize(k_);
+  }
+
+  std::size_t k_ = 0;
+  std::size_t capacity_ = 0;
+  float threshold_ = 0.0f;
+  bool has_worst_ = false;
+  Entry worst_{};  // of the last selection: what comes after it cannot be among the best
+  std::uint32_t segment_ = 0;
+  std::vector<Seq const*> seqs_;  // by segment
+  std::vector<Entry> kept_;
+};
+
+}  // namespace hyrecall

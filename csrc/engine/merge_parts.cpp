@@ -1,0 +1,173 @@
+#include "engine/merge_parts.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "core/parallel.hpp"
+#include "engine/fusion/fusion.hpp"
+
+namespace hyrecall {
+
+void require_like(Statistics const& one, Statistics const& other) {
+  bool is_alike = one.size() == other.size();
+  for (std::size_t arm = 0; is_alike && arm < one.size(); ++arm) {
+    is_alike = std::equal(one[arm].begin(), one[arm].end(), other[arm].begin(), other[arm].end(),
+                          [](QueryStatistics const& a, QueryStatistics const& b) {
+                            return a.doc_freqs.size() == b.doc_freqs.size();
+                          });
+  }
+  require(is_alike, "statistics of one request");
+}
+
+Statistics add_statistics(std::span<Statistics const* const> parts) {
+  require(!parts.empty(), "statistics of a part");
+  Statistics sum = *parts.front();
+  for (std::size_t part = 1; part < parts.size(); ++part) {
+    require_like(*parts[part], sum);
+    for (std::size_t arm = 0; arm < sum.size(); ++arm) {
+      for (std::size_t q = 0; q < sum[arm].size(); ++q) {
+        QueryStatistics const& one = (*parts[part])[arm][q];
+        sum[arm][q].n_docs += one.n_docs;
+        sum[arm][q].total_length += one.total_length;
+        for (std::size_t leaf = 0; leaf < one.doc_freqs.size(); ++leaf)
+          sum[arm][q].doc_freqs[leaf] += one.doc_freqs[leaf];
+      }
+    }
+  }
+  return sum;
+}
+
+namespace {
+
+// One query's candidates of all parts in one pool. An arm's list is cut again, over all parts; what
+// no list keeps is no part of the union.
+class JoinedPool {
+ public:
+  // Of one part: its pool as it is, which must outlive this.
+  explicit JoinedPool(Pool const& only) : only_(&only) {}
+  JoinedPool(Pool joined, std::vector<std::uint32_t> part)
+      : joined_(std::move(joined)), part_(std::move(part)) {}
+
+  Pool const& pool() const { return only_ != nullptr ? *only_ : joined_; }
+  std::uint32_t part(std::uint32_t doc) const { return only_ != nullptr ? 0 : part_[doc]; }
+
+ private:
+  Pool const* only_ = nullptr;
+  Pool joined_;
+  std::vector<std::uint32_t> part_;  // [n_docs]
+};
+
+JoinedPool join_parts(Request const& request, std::span<std::vector<Pool> const* const> parts,
+                      std::size_t query) {
+  if (parts.size() == 1) return JoinedPool((*parts[0])[query]);
+  std::size_t const n_arms = request.n_arms();
+  struct Place {
+    std::uint32_t part;
+    std::uint32_t doc;
+  };
+  std::vector<std::vector<Place>> lists(n_arms);
+  std::vector<std::vector<std::uint32_t>> number(parts.size());  // where a kept document went
+  for (std::uint32_t part = 0; part < parts.size(); ++part)
+    number[part].resize((*parts[part])[query].docs.size(), kNone32);
+  Pool joined;
+  std::vector<std::uint32_t> part_of;
+  joined.lists.resize(n_arms);
+  for (std::size_t arm = 0; arm < n_arms; ++arm) {
+    auto const pool_of = [&](Place place) -> Pool const& { return (*parts[place.part])[query]; };
+    for (std::uint32_t part = 0; part < parts.size(); ++part) {
+      for (std::uint32_t doc : (*parts[part])[query].lists[arm]) lists[arm].push_back({part, doc});
+    }
+    std::sort(lists[arm].begin(), lists[arm].end(), [&](Place a, Place b) {
+      float const x = pool_of(a).scores[a.doc * n_arms + arm];
+      float const y = pool_of(b).scores[b.doc * n_arms + arm];
+      return x != y ? x > y : pool_of(a).docs[a.doc].seq < pool_of(b).docs[b.doc].seq;
+    });
+    if (lists[arm].size() > request.depth) lists[arm].resize(request.depth);
+    for (Place place : lists[arm]) {
+      std::uint32_t& at = number[place.part][place.doc];
+      if (at == kNone32) {
+        Pool const& from = pool_of(place);
+        at = static_cast<std::uint32_t>(joined.docs.size());
+        joined.docs.push_back(from.docs[place.doc]);
+        part_of.push_back(place.part);
+        auto const first = from.scores.begin() + static_cast<std::ptrdiff_t>(place.doc * n_arms);
+        joined.scores.insert(joined.scores.end(), first,
+                             first + static_cast<std::ptrdiff_t>(n_arms));
+      }
+      joined.lists[arm].push_back(at);
+    }
+  }
+  return {std::move(joined), std::move(part_of)};
+}
+
+void append_hits(Request const& request, JoinedPool const& joined, Fuser& fuser, Hits& hits) {
+  std::size_t const n_arms = request.n_arms();
+  Pool const& pool = joined.pool();
+  auto const& [fused, ranks, scales] = fuser.fuse(pool);
+  hits.scales.insert(hits.scales.end(), scales.begin(), scales.end());
+  for (auto const& list : pool.lists)
+    hits.list_sizes.push_back(static_cast<std::int32_t>(list.size()));
+  std::size_t const begin = std::min(request.offset, fused.size());
+  std::size_t const end = begin + std::min(request.limit, fused.size() - begin);
+  for (std::size_t i = begin; i < end; ++i) {
+    std::uint32_t const doc = fused[i].doc;
+    hits.part.push_back(joined.part(doc));
+    hits.segment.push_back(pool.docs[doc].segment);
+    hits.row.push_back(pool.docs[doc].row);
+    hits.rank.push_back(static_cast<std::int32_t>(i) + 1);
+    hits.score.push_back(fused[i].score);
+    for (std::size_t arm = 0; arm < n_arms; ++arm) {
+      hits.arm_scores.push_back(pool.scores[doc * n_arms + arm]);
+      hits.arm_ranks.push_back(ranks[doc * n_arms + arm]);
+    }
+  }
+  hits.offsets.push_back(static_cast<std::int64_t>(hits.rank.size()));
+}
+
+template <typename T>
+void append(std::vector<T>& to, std::vector<T> const& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+constexpr std::size_t kQueriesPerChunk = 64;
+
+}  // namespace
+
+Hits merge(Request const& request, std::span<std::vector<Pool> const* const> parts) {
+  bool const is_fused = request.fusion.weights.size() == request.n_arms() && request.n_arms() > 0;
+  bool const is_single = request.fusion.kind == Fusion::Kind::kNone && request.n_arms() == 1;
+  require(!parts.empty() && (is_fused || is_single), "parts, and a fusion of all arms");
+  for (std::vector<Pool> const* part : parts) {
+    bool const fits = part->size() == request.n_queries &&
+                      std::all_of(part->begin(), part->end(), [&](Pool const& pool) {
+                        return pool.lists.size() == request.n_arms();
+                      });
+    require(fits, "candidates of the request");
+  }
+  std::vector<Hits> chunks((request.n_queries + kQueriesPerChunk - 1) / kQueriesPerChunk);
+  parallel_for(chunks.size(), request.threads, [&](int, std::size_t chunk) {
+    Fuser fuser(request);
+    std::size_t const end = std::min(request.n_queries, (chunk + 1) * kQueriesPerChunk);
+    for (std::size_t q = chunk * kQueriesPerChunk; q < end; ++q) {
+      append_hits(request, join_parts(request, parts, q), fuser, chunks[chunk]);
+    }
+  });
+  Hits hits;
+  for (Hits const& chunk : chunks) {
+    std::int64_t const base = hits.offsets.back();
+    for (std::size_t i = 1; i < chunk.offsets.size(); ++i)
+      hits.offsets.push_back(base + chunk.offsets[i]);
+    append(hits.part, chunk.part);
+    append(hits.segment, chunk.segment);
+    append(hits.row, chunk.row);
+    append(hits.rank, chunk.rank);
+    append(hits.score, chunk.score);
+    append(hits.arm_scores, chunk.arm_scores);
+    append(hits.arm_ranks, chunk.arm_ranks);
+    append(hits.scales, chunk.scales);
+    append(hits.list_sizes, chunk.list_sizes);
+  }
+  return hits;
+}
+
+}  // namespace hyrecall

@@ -1,0 +1,72 @@
+// A graph over the documents of one snapshot, whose edges are the documents of another: each edge
+// lists the keys of its participants, which are one hop apart from each other. A query sees the
+// edges of its scope among the edges, and of their participants those that are in its scope among
+// the nodes; nothing else is there, not even to pass through.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/related/incidence.hpp"
+
+namespace hyrecall {
+
+// Which keys live in a scope. In a few cells they are looked up in the tables of keys; of many
+// cells they are listed once.
+class LiveKeys {
+ public:
+  LiveKeys(Snapshot const& nodes, std::vector<ScopeRows> scope);
+  bool operator()(KeyValue const& key) const;
+
+ private:
+  static constexpr std::size_t kFewCells = 32;
+
+  Snapshot const& nodes_;
+  std::vector<ScopeRows> scope_;
+  bool is_listed_ = false;
+  std::vector<KeyValue> keys_;  // rising
+};
+
+class Adjacency {
+ public:
+  // Both requests hold the same queries; their scopes alone are read. Everything must outlive this.
+  Adjacency(Snapshot const& edges, Request const& edge_request, std::size_t participants,
+            Snapshot const& nodes, Request const& node_request);
+
+  std::size_t n_queries() const { return group_of_.size(); }
+
+  struct Hop {
+    KeyValue key;
+    int hops;
+  };
+  // Every node within `most` hops of the nearest source, by key; sources that are no participant
+  // of an edge reach nothing.
+  std::vector<Hop> distances(std::size_t query, std::span<KeyValue const> sources, int most) const;
+
+  // For each target the largest of score x 2^-hops over the sources within `most` hops, 0 if there
+  // is none. A source is at distance 0 of itself, on an edge or not.
+  std::vector<double> spread(std::size_t query, std::span<KeyValue const> sources,
+                             std::span<double const> scores, std::span<KeyValue const> targets,
+                             int most) const;
+
+  struct Neighbour {
+    KeyValue key;
+    Incidence::Place edge;
+  };
+  // The nodes one hop from this one, a row for each edge between them, by (edge, key).
+  std::vector<Neighbour> neighbours(std::size_t query, KeyValue const& key) const;
+
+ private:
+  struct Group {
+    Incidence edges;
+    LiveKeys live;
+  };
+  Group const& group(std::size_t query) const { return *groups_[group_of_[query]]; }
+
+  std::vector<std::uint32_t> group_of_;         // [n_queries]
+  std::vector<std::unique_ptr<Group>> groups_;  // [n distinct (edge scope, node scope)]
+};
+
+}  // namespace hyrecall

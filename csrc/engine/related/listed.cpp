@@ -1,0 +1,26 @@
+#include "engine/related/listed.hpp"
+
+#include <algorithm>
+
+namespace hyrecall {
+
+std::vector<Candidate> list_candidates(Snapshot const& snapshot, Audience const& audience,
+                                       std::uint32_t group, std::span<ListedDoc const> given,
+                                       Floor<float> const& floor, std::size_t depth) {
+  std::vector<Candidate> list;
+  for (ListedDoc const& doc : given) {
+    if (!floor.passes(doc.score) || !audience.sees(group, doc.segment, doc.row)) continue;
+    Seq const seq = snapshot.segments[doc.segment]->segment().p.seqs[doc.row];
+    list.push_back({doc.score + 0.0f, seq, doc.segment, doc.row});  // -0 + 0 is +0
+  }
+  std::sort(list.begin(), list.end(), [](Candidate const& a, Candidate const& b) {
+    return a.seq != b.seq ? a.seq < b.seq : a.score > b.score;
+  });
+  auto const same = [](Candidate const& a, Candidate const& b) { return a.seq == b.seq; };
+  list.erase(std::unique(list.begin(), list.end(), same), list.end());
+  std::sort(list.begin(), list.end());
+  if (list.size() > depth) list.resize(depth);
+  return list;
+}
+
+}  // namespace hyrecall

@@ -1,0 +1,101 @@
+#include "engine/request/request.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "engine/segment/cells.hpp"
+
+namespace hyrecall {
+namespace {
+
+template <typename T>
+std::vector<T> part_of(std::vector<T> const& all, std::size_t begin, std::size_t end) {
+  return {all.begin() + static_cast<std::ptrdiff_t>(begin),
+          all.begin() + static_cast<std::ptrdiff_t>(end)};
+}
+
+// What is used of `all`: numbers that point into it are made to point into that; `none` stays.
+template <typename T>
+class Used {
+ public:
+  explicit Used(std::vector<T> const& all) : all_(all) {}
+
+  void renumber(std::vector<std::uint32_t>& numbers) {
+    for (std::uint32_t& number : numbers) {
+      if (number == kNone32) continue;
+      auto const [at, is_new] = place_.emplace(number, static_cast<std::uint32_t>(used_.size()));
+      if (is_new) used_.push_back(all_[number]);
+      number = at->second;
+    }
+  }
+  std::vector<T> take() { return std::move(used_); }
+
+ private:
+  std::vector<T> const& all_;
+  std::vector<T> used_;
+  std::unordered_map<std::uint32_t, std::uint32_t> place_;
+};
+
+}  // namespace
+
+void Request::divide(std::size_t part, std::span<std::string const> values) {
+  std::size_t const n_scopes = scopes.size(), n_tables = values.size() + 1;
+  tables.assign(n_tables, std::vector<std::uint32_t>(n_queries));
+  for (std::size_t scope = 0; scope < n_scopes; ++scope) {
+    std::vector<std::shared_ptr<Scope>> parts(n_tables);
+    for (std::shared_ptr<Scope>& one : parts) one = std::make_shared<Scope>();
+    for (std::string const& cell : scopes[scope]->cells) {
+      auto const at = std::find(values.begin(), values.end(), cell_part(cell, part));
+      parts[static_cast<std::size_t>(at - values.begin())]->cells.push_back(cell);
+    }
+    scopes.insert(scopes.end(), parts.begin(), parts.end());
+  }
+  for (std::size_t table = 0; table < n_tables; ++table) {
+    for (std::size_t query = 0; query < n_queries; ++query) {
+      tables[table][query] =
+          static_cast<std::uint32_t>(n_scopes + scope_of[query] * n_tables + table);
+    }
+  }
+}
+
+Request Request::slice(std::size_t begin, std::size_t end) const {
+  Request out;
+  out.n_queries = end - begin;
+  out.first_query = first_query + begin;
+  out.scope_of = part_of(scope_of, begin, end);
+  Used used_scopes(scopes);
+  used_scopes.renumber(out.scope_of);
+  for (std::vector<std::uint32_t> const& table : tables) {
+    out.tables.push_back(part_of(table, begin, end));
+    used_scopes.renumber(out.tables.back());
+  }
+  out.scopes = used_scopes.take();
+  out.filter_of = part_of(filter_of, begin, end);
+  Used used_filters(filters);
+  used_filters.renumber(out.filter_of);
+  out.filters = used_filters.take();
+  for (LexicalRequest const& arm : lexical) {
+    out.lexical.push_back({arm.column, arm.name, arm.bm25, arm.analyzer,
+                           part_of(arm.queries, begin, end), arm.floor, arm.table});
+  }
+  for (DenseRequest const& arm : dense) {
+    bool const has_guest = arm.guest != nullptr;
+    out.dense.push_back({arm.column, arm.name,
+                         has_guest ? arm.queries : part_of(arm.queries, begin, end), arm.floor,
+                         arm.guest, arm.guest_begin + begin, arm.table});
+  }
+  for (ListedRequest const& arm : listed)
+    out.listed.push_back({arm.name, part_of(arm.queries, begin, end), arm.floor});
+  out.depth = depth;
+  out.fusion = fusion;
+  out.min_fused = min_fused;
+  out.normalize = normalize;
+  out.limit = limit;
+  out.offset = offset;
+  out.threads = threads;
+  out.settings = settings;
+  return out;
+}
+
+}  // namespace hyrecall

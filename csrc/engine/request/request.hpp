@@ -1,0 +1,126 @@
+// One frozen batch of queries: plain data.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/formulas.hpp"
+#include "core/types.hpp"
+#include "engine/request/guest_queries.hpp"
+#include "engine/request/text_query.hpp"
+#include "kernels/settings.hpp"
+#include "text/analyzer.hpp"
+
+namespace hyrecall {
+
+struct FilterProgram;  // engine/scope/filter.hpp
+
+// The cells a query may see, as encoded by encode_cell. Empty: it sees nothing.
+struct Scope {
+  std::vector<std::string> cells;
+};
+
+// The least score an arm, or the fusion, lets through.
+template <typename T>
+struct Floor {
+  T value = 0;
+  bool set = false;
+  bool strict = false;
+  bool passes(T score) const { return !set || (strict ? score > value : score >= value); }
+};
+
+inline constexpr std::uint32_t kAllTables = ~std::uint32_t{0};
+
+struct LexicalRequest {
+  std::size_t column = 0;  // of Segment::Parts::lexical
+  std::string name;
+  Bm25 bm25{Bm25Variant::kLucene, 1.2, 0.75};
+  std::shared_ptr<text::Analyzer const> analyzer;
+  std::vector<std::optional<TextQuery>> queries;  // [n_queries]
+  Floor<float> floor;
+  std::uint32_t table = kAllTables;  // of Request::tables
+};
+
+struct DenseRequest {
+  std::size_t column = 0;  // of Segment::Parts::dense
+  std::string name;
+  std::vector<DenseQuery> queries;  // [n_queries]; inverse norm 0 = missing
+  Floor<float> floor;
+  // Instead of queries: rows of a tensor on the device, from guest_begin on.
+  std::shared_ptr<GuestQueries> guest{};
+  std::size_t guest_begin = 0;
+  std::uint32_t table = kAllTables;  // of Request::tables
+
+  DenseQuery const& query(std::size_t q) const {
+    return guest == nullptr ? queries.at(q) : guest->query(guest_begin + q);
+  }
+};
+
+// A document that the caller names, with its score in the arm.
+struct ListedDoc {
+  std::uint32_t segment;
+  Row row;
+  float score;  // finite
+};
+
+// An arm whose candidates come with the request, in any order. What the query may not see is
+// dropped without a word.
+struct ListedRequest {
+  std::string name;
+  std::vector<std::vector<ListedDoc>> queries;  // [n_queries]
+  Floor<float> floor;
+};
+
+struct Fusion {
+  enum class Kind : std::uint8_t { kNone, kRrf, kWeightedSum, kMax };
+  enum class Scale : std::uint8_t { kNone, kMinmax, kDistribution, kBest, kClip, kUnit };
+  Kind kind = Kind::kNone;      // kNone: exactly one arm, its score is the score
+  std::vector<double> weights;  // [n_arms], >= 0
+  double rank_constant = 60.0;
+  std::vector<Scale> scales;  // [n_arms] what its scores are worth in sums and maxima
+  bool complete = true;       // use scores of documents outside the arm's own list too
+  // Of a sum: each query's weights of its lexical and dense arms come from its candidates.
+  std::optional<double> balance;
+};
+
+// Arms are numbered lexical first, then dense, then listed, in the order of these vectors.
+struct Request {
+  std::size_t n_queries = 0;
+  std::size_t first_query = 0;                       // its number in the batch that slice() cut
+  std::vector<std::shared_ptr<Scope const>> scopes;  // distinct
+  std::vector<std::uint32_t> scope_of;               // [n_queries]
+  // Parts of every query's scope, as numbers of scopes: [table][n_queries]. An arm of a table sees
+  // nothing else. Either every lexical and dense arm has a table, each table as many, or none has.
+  std::vector<std::vector<std::uint32_t>> tables;
+  std::vector<std::shared_ptr<FilterProgram const>> filters;  // distinct
+  std::vector<std::uint32_t> filter_of;                       // [n_queries], kNone32 = none
+  std::vector<LexicalRequest> lexical;
+  std::vector<DenseRequest> dense;
+  std::vector<ListedRequest> listed;
+  std::size_t depth = 100;  // how many documents an arm hands on
+  Fusion fusion;
+  Floor<double> min_fused;
+  bool normalize = false;
+  std::size_t limit = 10;
+  std::size_t offset = 0;
+  int threads = 1;
+  Settings settings{};
+  bool is_read = false;  // an execution has taken its arms: no more are added
+
+  // Divides every query's scope by the value of one part of a cell: a table for each of these
+  // encoded values, and one for all others.
+  void divide(std::size_t part, std::span<std::string const> values);
+  std::span<std::uint32_t const> scopes_of(std::uint32_t table) const {
+    return table == kAllTables ? scope_of : tables[table];
+  }
+  std::size_t n_arms() const { return lexical.size() + dense.size() + listed.size(); }
+  // The queries [begin, end) as a request of their own: a batch of any size runs in pieces, with
+  // the same bits.
+  Request slice(std::size_t begin, std::size_t end) const;
+};
+
+}  // namespace hyrecall

@@ -1,0 +1,86 @@
+#include "engine/scope/audience.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/parallel.hpp"
+
+namespace hyrecall {
+
+ResolvedScopes resolve_scopes(Snapshot const& snapshot, Request const& request) {
+  ResolvedScopes scopes(request.scopes.size());
+  std::size_t n_cells = 0;
+  for (auto const& scope : request.scopes) n_cells += scope->cells.size();
+  std::size_t const run = n_cells > kShortRun * scopes.size() ? 1 : kShortRun;
+  // Scopes are shared among the threads, and the cells of a scope among those that are left.
+  int const threads = request.threads / static_cast<int>(std::max<std::size_t>(scopes.size(), 1));
+  parallel_runs(scopes.size(), run, request.threads, [&](int, std::size_t s) {
+    scopes[s].reserve(snapshot.segments.size());
+    for (auto const& view : snapshot.segments)
+      scopes[s].push_back(resolve_scope(view->segment(), *request.scopes[s], threads));
+  });
+  return scopes;
+}
+
+std::size_t run_of(ResolvedScopes const& scopes) {
+  bool const is_scattered = std::any_of(scopes.begin(), scopes.end(), [](auto const& scope) {
+    return std::any_of(scope.begin(), scope.end(),
+                       [](ScopeRows const& rows) { return rows.ranges.size() > 1; });
+  });
+  return is_scattered ? 1 : kShortRun;
+}
+
+// By (scope, filter): equal neighbours of that order are a group.
+QueryGroups::QueryGroups(Request const& request, std::uint32_t table)
+    : group_of(request.n_queries) {
+  std::span<std::uint32_t const> const scopes = request.scopes_of(table);
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> order;  // ((scope, filter), query)
+  order.reserve(request.n_queries);
+  for (std::uint32_t q = 0; q < request.n_queries; ++q)
+    order.emplace_back(std::uint64_t{scopes[q]} << 32 | request.filter_of[q], q);
+  std::sort(order.begin(), order.end());
+  by_group.reserve(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    std::uint32_t const query = order[i].second;
+    if (i == 0 || order[i].first != order[i - 1].first) {
+      scope_of.push_back(scopes[query]);
+      filter_of.push_back(request.filter_of[query]);
+    }
+    group_of[query] = static_cast<std::uint32_t>(scope_of.size()) - 1;
+    by_group.push_back(query);
+  }
+}
+
+Audience::Audience(Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes,
+                   std::uint32_t table)
+    : groups_(request, table), tiles_(groups_.scope_of.size()) {
+  parallel_runs(tiles_.size(), run_of(scopes), request.threads, [&](int, std::size_t group) {
+    tiles_[group].reserve(snapshot.segments.size());
+    std::uint32_t const number = groups_.filter_of[group];
+    FilterProgram const* const filter = number == kNone32 ? nullptr : request.filters[number].get();
+    for (std::size_t s = 0; s < snapshot.segments.size(); ++s) {
+      tiles_[group].push_back(
+          select_tiles(*snapshot.segments[s], scopes[groups_.scope_of[group]][s], filter));
+    }
+  });
+}
+
+Audiences::Audiences(Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes,
+                     bool whole) {
+  if (whole || request.tables.empty()) whole_.emplace(snapshot, request, scopes);
+  tables_.reserve(request.tables.size());
+  for (std::uint32_t table = 0; table < request.tables.size(); ++table)
+    tables_.emplace_back(snapshot, request, scopes, table);
+}
+
+bool Audience::sees(std::size_t group, std::uint32_t segment, Row row) const {
+  if (segment >= tiles_[group].size()) return false;
+  std::vector<SelectedTile> const& tiles = tiles_[group][segment];
+  Row const tile = row / kTileRows;
+  auto const at =
+      std::lower_bound(tiles.begin(), tiles.end(), tile,
+                       [](SelectedTile const& one, Row wanted) { return one.tile < wanted; });
+  return at != tiles.end() && at->tile == tile && at->mask.test(row % kTileRows);
+}
+
+}  // namespace hyrecall

@@ -1,0 +1,56 @@
+#include "engine/segment/keys.hpp"
+
+#include <bit>
+
+#include "core/error.hpp"
+#include "core/hash.hpp"
+
+namespace hyrecall {
+namespace {
+
+std::uint64_t hash_of(std::uint32_t cell, KeyValue const& key) {
+  std::uint64_t const seed = mix64(cell + 1);
+  if (auto const* number = std::get_if<std::int64_t>(&key))
+    return hash_number(static_cast<std::uint64_t>(*number), seed);
+  return hash_bytes(std::get<std::string_view>(key), seed);
+}
+
+}  // namespace
+
+KeyTable::KeyTable(KeyColumn keys, CellDirectory const& cells) : keys_(std::move(keys)) {
+  std::size_t const n_rows = std::visit([](auto const& column) { return column.size(); }, keys_);
+  require(cells.n_rows() == n_rows, "a key a row");
+  std::vector<Row> slots(std::bit_ceil(n_rows + n_rows / 2 + 1), kNone32);
+  std::size_t const mask = slots.size() - 1;
+  for (std::uint32_t cell = 0; cell < cells.size(); ++cell) {
+    RowRange const rows = cells.rows(cell);
+    for (Row row = rows.begin; row < rows.end; ++row) {
+      KeyValue const value = key(row);
+      std::size_t at = hash_of(cell, value) & mask;
+      for (; slots[at] != kNone32; at = (at + 1) & mask) {
+        Row const other = slots[at];
+        if (other >= rows.begin && key(other) == value) duplicate_ = std::minmax(other, row);
+      }
+      slots[at] = row;
+    }
+  }
+  slots_ = std::move(slots);
+}
+
+Row KeyTable::find(CellDirectory const& cells, std::uint32_t cell, KeyValue const& wanted) const {
+  if (wanted.index() != keys_.index()) return kNone32;
+  RowRange const rows = cells.rows(cell);
+  std::size_t const mask = slots_.size() - 1;
+  for (std::size_t at = hash_of(cell, wanted) & mask; slots_[at] != kNone32; at = (at + 1) & mask) {
+    Row const row = slots_[at];
+    if (row >= rows.begin && row < rows.end && key(row) == wanted) return row;
+  }
+  return kNone32;
+}
+
+KeyValue KeyTable::key(Row row) const {
+  if (auto const* strings = std::get_if<StringColumn>(&keys_)) return strings->values[row];
+  return std::get<IntColumn>(keys_).values[row];
+}
+
+}  // namespace hyrecall

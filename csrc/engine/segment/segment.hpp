@@ -1,0 +1,123 @@
+// An immutable run of documents sorted by (cell, cluster, seq), and a view of it that knows which
+// are dead.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/segment/attributes.hpp"
+#include "engine/segment/cells.hpp"
+#include "engine/segment/keys.hpp"
+#include "engine/segment/paged_map.hpp"
+
+namespace hyrecall {
+
+// What a segment holds of its columns are pointers: it lies below them, and what it computes from
+// them is in engine/segment_columns.cpp.
+struct DenseColumn;
+class LexicalColumn;
+
+// BM25 statistics of one cell in one lexical arm.
+struct CellTextStatistics {
+  std::int64_t n_docs = 0;        // documents with a text
+  std::int64_t total_length = 0;  // sum of their lengths
+};
+
+struct Segment {
+  struct Parts {
+    Buffer<Seq> seqs;  // [n_rows]
+    CellDirectory cells;
+    KeyTable keys;
+    std::vector<std::shared_ptr<LexicalColumn const>> lexical;  // by arm, in schema order
+    std::vector<std::shared_ptr<DenseColumn const>> dense;      // by arm, in schema order
+    std::vector<std::shared_ptr<AttributeColumn const>> attributes;
+  };
+
+  explicit Segment(Parts parts);
+
+  Parts const p;
+  // [arm][cell]
+  std::vector<std::vector<CellTextStatistics>> const text_statistics;
+
+  std::size_t n_rows() const { return p.seqs.size(); }
+};
+
+// Which rows live. Pages of 4,096 rows are shared between versions; no page = all its rows live.
+class LiveSet {
+ public:
+  explicit LiveSet(std::size_t n_rows) : pages_((n_rows + kPageRows - 1) / kPageRows) {}
+
+  bool operator[](Row row) const {
+    auto const& page = pages_[row / kPageRows];
+    return page == nullptr || ((*page)[row % kPageRows / 64] >> (row % 64) & 1) != 0;
+  }
+  TileMask tile(std::size_t tile) const {
+    auto const& page = pages_[tile * kTileRows / kPageRows];
+    if (page == nullptr) return TileMask::all();
+    std::size_t const word = tile * kTileRows % kPageRows / 64;
+    return {(*page)[word], (*page)[word + 1]};
+  }
+  void kill(std::span<Row const> rows);
+
+ private:
+  static constexpr std::size_t kPageRows = 4096;
+  using Page = std::array<std::uint64_t, kPageRows / 64>;
+  std::vector<std::shared_ptr<Page const>> pages_;
+};
+
+// What deletes took away from the statistics of a segment. Exact under L2 and L3: a live view
+// equals a rebuild.
+struct DeadStatistics {
+  std::vector<PagedCounts> postings;      // by arm: (term, cell) -> dead documents holding the term
+  std::vector<PagedCounts> docs;          // by arm: (cell, 0) -> dead documents with a text
+  std::vector<PagedCounts> total_length;  // by arm: (cell, 0) -> their length
+};
+
+class SegmentView {
+ public:
+  explicit SegmentView(std::shared_ptr<Segment const> segment);
+
+  Segment const& segment() const { return *segment_; }
+  std::shared_ptr<Segment const> const& shared_segment() const { return segment_; }
+  LiveSet const& live() const { return live_; }
+  std::size_t n_dead() const { return n_dead_; }
+  std::size_t n_live() const { return segment_->n_rows() - n_dead_; }
+  // The view after the death of these rows (live ones, each once).
+  SegmentView without(std::span<Row const> rows) const;
+
+  CellTextStatistics text_statistics(std::size_t arm, std::uint32_t cell) const;
+  // Dead documents holding the term, over the given cells (rising).
+  std::int64_t dead_doc_freq(std::size_t arm, TermId term,
+                             std::span<std::uint32_t const> cells) const;
+  // The live row of an identity, or kNone32.
+  Row find(std::string_view cell, KeyValue const& key) const;
+  std::vector<Row> dead_rows() const;
+
+ private:
+  std::shared_ptr<Segment const> segment_;
+  LiveSet live_;
+  std::size_t n_dead_ = 0;
+  DeadStatistics dead_;
+};
+
+class DeviceSnapshot;
+
+// All that a reader sees: immutable, shared, replaced as a whole by the writer.
+struct Snapshot {
+  std::vector<std::shared_ptr<SegmentView const>> segments;
+  std::shared_ptr<DeviceSnapshot const> device{};  // the same on a CUDA device; null: on the CPU
+
+  std::int64_t n_docs() const {
+    std::int64_t n = 0;
+    for (auto const& view : segments) n += static_cast<std::int64_t>(view->n_live());
+    return n;
+  }
+};
+
+// Throws unless all segments have the same columns.
+void check_alike(Snapshot const& snapshot);
+
+}  // namespace hyrecall

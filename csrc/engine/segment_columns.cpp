@@ -1,0 +1,86 @@
+// What a segment computes from its columns, which lie above it: whether they fit it, BM25
+// statistics by cell, and what deletes take from these.
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "engine/dense/column.hpp"
+#include "engine/lexical/column.hpp"
+#include "engine/segment/segment.hpp"
+
+namespace hyrecall {
+namespace {
+
+std::vector<std::vector<CellTextStatistics>> sum_by_cell(Segment::Parts const& p) {
+  std::vector<std::vector<CellTextStatistics>> out;
+  for (auto const& column : p.lexical) {
+    std::vector<CellTextStatistics> sums(p.cells.size());
+    for (std::uint32_t cell = 0; cell < sums.size(); ++cell) {
+      RowRange const rows = p.cells.rows(cell);
+      for (Row row = rows.begin; row < rows.end; ++row) {
+        if (!column->has(row)) continue;
+        sums[cell].n_docs += 1;
+        sums[cell].total_length += column->doc_length(row);
+      }
+    }
+    out.push_back(std::move(sums));
+  }
+  return out;
+}
+
+// Before anything reads a row of them.
+Segment::Parts checked(Segment::Parts parts) {
+  std::size_t const n_rows = parts.seqs.size();
+  require(parts.cells.n_rows() == n_rows, "cells of every row");
+  for (auto const& column : parts.lexical)
+    require(column->n_rows() == n_rows, "a lexical column as long as the segment");
+  for (auto const& column : parts.dense)
+    require(column->n_rows() == n_rows, "a dense column as long as the segment");
+  for (auto const& column : parts.attributes)
+    require(column->n_rows == n_rows, "an attribute column as long as the segment");
+  return parts;
+}
+
+}  // namespace
+
+Segment::Segment(Parts parts) : p(checked(std::move(parts))), text_statistics(sum_by_cell(p)) {}
+
+void check_alike(Snapshot const& snapshot) {
+  for (auto const& view : snapshot.segments) {
+    Segment::Parts const& one = view->segment().p;
+    Segment::Parts const& other = snapshot.segments.front()->segment().p;
+    bool const is_alike = one.lexical.size() == other.lexical.size() &&
+                          one.attributes.size() == other.attributes.size() &&
+                          std::equal(one.dense.begin(), one.dense.end(), other.dense.begin(),
+                                     other.dense.end(), [](auto const& a, auto const& b) {
+                                       return a->dim == b->dim && a->dtype == b->dtype;
+                                     });
+    require(is_alike, "segments of one schema");
+  }
+}
+
+SegmentView SegmentView::without(std::span<Row const> rows) const {
+  for (Row row : rows) require(row < segment_->n_rows(), "rows of the segment");
+  SegmentView next(segment_);
+  next.live_ = live_;
+  next.live_.kill(rows);
+  next.n_dead_ = n_dead_ + rows.size();
+  for (std::size_t arm = 0; arm < segment_->p.lexical.size(); ++arm) {
+    LexicalColumn const& column = *segment_->p.lexical[arm];
+    PagedCounts postings = dead_.postings[arm].fork();
+    PagedCounts docs = dead_.docs[arm].fork();
+    PagedCounts total_length = dead_.total_length[arm].fork();
+    for (Row row : rows) {
+      if (!column.has(row)) continue;
+      std::uint32_t const cell = segment_->p.cells.cell_of(row);
+      docs.add(cell, 0, 1);
+      total_length.add(cell, 0, column.doc_length(row));
+      for (TermId const term : column.distinct_terms(row)) postings.add(term, cell, 1);
+    }
+    next.dead_.postings[arm] = std::move(postings);
+    next.dead_.docs[arm] = std::move(docs);
+    next.dead_.total_length[arm] = std::move(total_length);
+  }
+  return next;
+}
+
+}  // namespace hyrecall

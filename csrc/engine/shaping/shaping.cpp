@@ -1,0 +1,272 @@
+#include "engine/shaping/shaping.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/formulas.hpp"
+#include "core/interrupt.hpp"
+#include "core/parallel.hpp"
+#include "engine/shaping/row_block.hpp"
+
+namespace hyrecall {
+namespace {
+
+// Runs `body(query, begin, end)` for every query and joins what each returns, in query order.
+template <typename Result, typename Body>
+std::vector<Result> per_query(PoolView const& pool, int threads, Body const& body) {
+  std::vector<Result> results(pool.n_queries());
+  parallel_for(results.size(), threads, [&](int, std::size_t q) {
+    results[q] = body(q, static_cast<std::size_t>(pool.offsets[q]),
+                      static_cast<std::size_t>(pool.offsets[q + 1]));
+  });
+  return results;
+}
+
+template <typename T>
+void append(std::vector<T>& to, std::vector<T> const& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+void append(Selected& to, std::vector<std::int64_t> const& entries) {
+  append(to.entries, entries);
+  to.offsets.push_back(static_cast<std::int64_t>(to.entries.size()));
+}
+
+// Where the vectors of one query's pool lie.
+class Vectors {
+ public:
+  Vectors(Snapshot const& snapshot, PoolView const& pool, std::size_t column, std::size_t begin)
+      : snapshot_(snapshot), pool_(pool), column_(column), begin_(begin) {}
+
+  DenseColumn const& column_of(std::size_t i) const {
+    return *snapshot_.segments[pool_.segment[begin_ + i]]->segment().p.dense[column_];
+  }
+  Row row_of(std::size_t i) const { return pool_.row[begin_ + i]; }
+  bool has(std::size_t i) const { return column_of(i).has(row_of(i)); }
+
+ private:
+  Snapshot const& snapshot_;
+  PoolView const& pool_;
+  std::size_t column_;
+  std::size_t begin_;
+};
+
+struct QueryDeduped {
+  std::vector<std::int64_t> kept;
+  std::vector<std::int64_t> duplicates;
+};
+
+QueryDeduped dedup_query(Snapshot const& snapshot, PoolView const& pool, DedupParams const& params,
+                         std::size_t begin, std::size_t end) {
+  std::size_t const n = end - begin;
+  Vectors const vectors(snapshot, pool, params.column, begin);
+  RowBlock members(n);                  // entries so far that have a vector
+  std::vector<std::size_t> cluster_of;  // [members]
+  std::vector<float> cosines(n);
+  struct Cluster {
+    std::size_t best;  // entry
+    std::int64_t size;
+  };
+  std::vector<Cluster> clusters;
+  auto const is_better = [&](std::size_t a, std::size_t b) {
+    return !params.preference.empty() &&
+           params.preference[begin + a] < params.preference[begin + b];
+  };
+  for (std::size_t entry = 0; entry < n; ++entry) {
+    poll_interrupt();
+    std::size_t cluster = clusters.size();
+    if (vectors.has(entry)) {
+      DenseColumn const& column = vectors.column_of(entry);
+      Row const row = vectors.row_of(entry);
+      members.cosines(column, row, 0, {cosines.data(), members.size()});
+      for (std::size_t m = 0; m < members.size(); ++m) {
+        double const cosine = cosines[m];
+        if ((params.unit ? (1.0 + cosine) / 2.0 : cosine) > params.threshold)
+          cluster = std::min(cluster, cluster_of[m]);
+      }
+      members.add(column, row);
+      cluster_of.push_back(cluster);
+    }
+    if (cluster == clusters.size()) {
+      clusters.push_back({entry, 1});
+    } else {
+      Cluster& joined = clusters[cluster];
+      joined.size += 1;
+      if (is_better(entry, joined.best)) joined.best = entry;
+    }
+  }
+  std::sort(clusters.begin(), clusters.end(),
+            [](Cluster const& a, Cluster const& b) { return a.best < b.best; });
+  QueryDeduped out;
+  for (Cluster const& cluster : clusters) {
+    out.kept.push_back(static_cast<std::int64_t>(begin + cluster.best));
+    out.duplicates.push_back(cluster.size - 1);
+  }
+  return out;
+}
+
+std::vector<double> scaled_relevance(std::span<double const> scores, RelevanceScale scale) {
+  std::vector<double> out(scores.begin(), scores.end());
+  if (scores.empty() || scale == RelevanceScale::kRaw) return out;
+  auto const [low, high] = std::minmax_element(scores.begin(), scores.end());
+  for (double& score : out) {
+    if (scale == RelevanceScale::kMinMax) {
+      score = minmax_scale(score, *low, *high);
+    } else {
+      score = *high > 0.0 ? score / *high : 0.0;
+    }
+  }
+  return out;
+}
+
+struct QueryDiversified {
+  std::vector<std::int64_t> chosen;
+  std::vector<double> value;
+  std::vector<double> relevance;
+  std::vector<double> similarity;
+  std::vector<std::int64_t> nearest;
+};
+
+// An entry that waits to be chosen, with a value that its own cannot pass: what is chosen in the
+// meantime can only lower it.
+struct Waiting {
+  double value;
+  std::size_t entry;
+
+  friend bool operator<(Waiting const& a, Waiting const& b) {  // of a heap: "is chosen later"
+    return a.value != b.value ? a.value < b.value : a.entry > b.entry;
+  }
+};
+
+QueryDiversified diversify_query(Snapshot const& snapshot, PoolView const& pool,
+                                 DiversifyParams const& params, std::size_t query,
+                                 std::size_t begin, std::size_t end) {
+  std::size_t const n = end - begin;
+  std::size_t const n_wanted = std::min(params.n_wanted, n);
+  QueryDiversified out;
+  if (n_wanted == 0) return out;
+  std::vector<double> const relevance =
+      scaled_relevance(pool.scores.subspan(begin, n), params.scale);
+  std::vector<double> similarity(n, 0.0);
+  std::vector<std::int64_t> nearest(n, -1);
+  bool const is_bounded = !params.tokens.empty() && params.budgets[query] > 0;
+  std::int64_t left = is_bounded ? params.budgets[query] : 0;
+  Vectors const vectors(snapshot, pool, params.column, begin);
+  RowBlock chosen(n_wanted);               // those with a vector
+  std::vector<std::int64_t> chosen_entry;  // [chosen]
+  std::vector<std::size_t> n_compared(n);  // with how many of the chosen an entry was
+  std::vector<float> cosines(n_wanted);
+
+  auto const choose = [&](std::size_t entry, double value) {
+    auto const number = static_cast<std::int64_t>(begin + entry);
+    if (is_bounded) left -= params.tokens[begin + entry];
+    out.chosen.push_back(number);
+    out.value.push_back(value);
+    out.relevance.push_back(relevance[entry]);
+    out.similarity.push_back(similarity[entry]);
+    out.nearest.push_back(nearest[entry]);
+    if (!params.use_vectors || !vectors.has(entry)) return;
+    chosen.add(vectors.column_of(entry), vectors.row_of(entry));
+    chosen_entry.push_back(number);
+  };
+  auto const value_of = [&](std::size_t entry) {
+    return mmr_value(params.relevance_weight, relevance[entry], similarity[entry]);
+  };
+  choose(0, value_of(0));  // the first of the list, whatever the weight
+  std::vector<Waiting> heap;
+  heap.reserve(n);
+  for (std::size_t entry = 1; entry < n; ++entry) heap.push_back({value_of(entry), entry});
+  std::make_heap(heap.begin(), heap.end());
+  while (out.chosen.size() < n_wanted && !heap.empty()) {
+    poll_interrupt();
+    std::pop_heap(heap.begin(), heap.end());
+    auto const [value, entry] = heap.back();
+    heap.pop_back();
+    // What does not fit now never will.
+    if (is_bounded && params.tokens[begin + entry] > left) continue;
+    std::size_t const first = n_compared[entry];
+    if (first < chosen.size() && vectors.has(entry)) {
+      std::span<float> const found(cosines.data(), chosen.size() - first);
+      chosen.cosines(vectors.column_of(entry), vectors.row_of(entry), first, found);
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        if (!(found[i] > similarity[entry])) continue;
+        similarity[entry] = found[i];
+        nearest[entry] = chosen_entry[first + i];
+      }
+      n_compared[entry] = chosen.size();
+      double const now = value_of(entry);
+      if (now < value) {
+        heap.push_back({now, entry});
+        std::push_heap(heap.begin(), heap.end());
+        continue;
+      }
+    }
+    choose(entry, value);
+  }
+  return out;
+}
+
+}  // namespace
+
+Selected order_pool(PoolView const& pool, std::span<std::span<std::int64_t const> const> ties,
+                    int threads) {
+  auto const ordered = per_query<std::vector<std::int64_t>>(
+      pool, threads, [&](std::size_t, std::size_t begin, std::size_t end) {
+        std::vector<std::int64_t> entries(end - begin);
+        std::iota(entries.begin(), entries.end(), static_cast<std::int64_t>(begin));
+        std::stable_sort(entries.begin(), entries.end(), [&](std::int64_t a, std::int64_t b) {
+          auto const x = static_cast<std::size_t>(a), y = static_cast<std::size_t>(b);
+          if (pool.scores[x] != pool.scores[y]) return pool.scores[x] > pool.scores[y];
+          for (auto const& tie : ties) {
+            if (tie[x] != tie[y]) return tie[x] < tie[y];
+          }
+          return false;
+        });
+        return entries;
+      });
+  Selected out;
+  for (auto const& entries : ordered) append(out, entries);
+  return out;
+}
+
+Deduped dedup_pool(Snapshot const& snapshot, PoolView const& pool, DedupParams const& params,
+                   int threads) {
+  auto const results =
+      per_query<QueryDeduped>(pool, threads, [&](std::size_t, std::size_t begin, std::size_t end) {
+        return dedup_query(snapshot, pool, params, begin, end);
+      });
+  Deduped out;
+  for (QueryDeduped const& one : results) {
+    append(out.kept, one.kept);
+    append(out.duplicates, one.duplicates);
+  }
+  return out;
+}
+
+Diversified diversify_pool(Snapshot const& snapshot, PoolView const& pool,
+                           DiversifyParams const& params, int threads) {
+  auto const results = per_query<QueryDiversified>(
+      pool, threads, [&](std::size_t q, std::size_t begin, std::size_t end) {
+        return diversify_query(snapshot, pool, params, q, begin, end);
+      });
+  Diversified out;
+  for (QueryDiversified const& one : results) {
+    append(out.chosen, one.chosen);
+    append(out.value, one.value);
+    append(out.relevance, one.relevance);
+    append(out.similarity, one.similarity);
+    append(out.nearest, one.nearest);
+  }
+  return out;
+}
+
+float row_cosine(DenseColumn const& query_column, Row query_row, DenseColumn const& column,
+                 Row row) {
+  if (!query_column.has(query_row) || !column.has(row)) return 0.0f;
+  std::vector<float> const query = query_column.widen(query_row);
+  float score;
+  column.score(query.data(), query_column.inverse_norms[query_row], row, row + 1, &score);
+  return score;
+}
+
+}  // namespace hyrecall

@@ -1,0 +1,202 @@
+// The border of libhyrecall_cuda: one exported function, hyrecall_cuda_api(), that gives a table of
+// C functions. No CUDA type crosses it, so that the host side needs no CUDA header.
+#pragma once
+
+#include <cstdint>
+
+#include "core/zone.hpp"
+#include "kernels/int8_bound.hpp"
+#include "kernels/kernel_choice.hpp"
+#include "kernels/shared/dense_batch.hpp"
+#include "kernels/shared/dense_rows.hpp"
+#include "kernels/shared/guest_tensor.hpp"
+#include "kernels/shared/tile_filter.hpp"
+
+namespace hyrecall::cuda {
+
+// Raise it whenever anything in this file, in kernels/shared/dense_batch.hpp,
+// kernels/shared/guest_tensor.hpp, kernels/kernel_choice.hpp or the numbers of ArithmeticOp change.
+inline constexpr std::int32_t kAbiVersion = 9;
+inline constexpr int kMaxDevices = 64;
+
+// What a call says of itself: code 0 is success, above 0 a cudaError_t, below 0 one of these; and
+// its text.
+inline constexpr std::int32_t kHostMemory = -1;
+inline constexpr std::int32_t kInternalFault = -2;
+struct Status {
+  std::int32_t code;
+  char text[252];
+};
+
+struct DeviceProperties {
+  char name[256];
+  std::int32_t major;  // compute capability
+  std::int32_t minor;
+  std::uint64_t memory_bytes;
+  std::int32_t n_multiprocessors;
+  std::int32_t reserved;
+};
+
+struct DeviceTable {
+  std::int32_t driver_version;   // 1000 x major + 10 x minor; 0 = no driver
+  std::int32_t runtime_version;  // of the library, same form
+  std::int32_t n_devices;
+  std::int32_t reserved;
+  DeviceProperties devices[kMaxDevices];
+};
+
+// results[i] = formula `op` of arguments[i * kMaxArity ...]; see kernels/shared/arithmetic_op.hpp.
+struct FormulaParams {
+  double const* arguments;  // [n, kMaxArity] host
+  double* results;          // [n]            host, out
+  std::int64_t n;
+  std::int32_t op;      // ArithmeticOp
+  std::int32_t device;  // ordinal
+};
+
+// dots[i] = canonical dot of the query and row i; inverse_norms[i] = that of row i, 0 for a zero
+// row.
+struct DotParams {
+  float const* query;    // [dim]          host
+  float const* rows;     // [n_rows, dim]  host
+  float* dots;           // [n_rows]       host, out
+  float* inverse_norms;  // [n_rows]       host, out
+  std::int64_t n_rows;
+  std::int64_t dim;
+  std::int32_t device;
+  std::int32_t reserved;
+};
+
+// An array in host memory.
+template <typename T>
+struct HostArray {
+  T const* data;
+  std::uint64_t n;
+};
+
+// One attribute column of a segment, as engine/segment/attributes.hpp has it.
+struct AttributeParams {
+  HostArray<std::int64_t> codes;
+  HostArray<std::int64_t> offsets;  // empty: one value a row
+  HostArray<std::uint64_t> valid;   // empty: every row has a value
+  HostArray<Zone> zones;
+};
+
+// One dense column of a segment.
+struct ColumnParams {
+  RowType type;
+  std::uint32_t dim;
+  std::uint8_t const* rows;    // [n_rows, dim] of type
+  float const* inverse_norms;  // [n_rows], 0: no vector
+  void* gate;                  // of create_gate; not null: rows come from this tensor instead
+  GuestTensor guest;
+  std::uint32_t const* order;  // [n_rows] which of the tensor's rows each is, host
+};
+
+struct SegmentParams {
+  std::int32_t device;
+  std::uint32_t n_rows;
+  std::int64_t const* seqs;  // [n_rows]
+  HostArray<AttributeParams> attributes;
+  HostArray<ColumnParams> columns;
+};
+
+// A segment as one snapshot sees it.
+struct ViewParams {
+  void* segment;
+  std::uint64_t const* live;  // [2 * n_tiles]; null: every row lives
+};
+
+// One dense column of all segments of a snapshot. The views must outlive it.
+struct TableParams {
+  std::int32_t device;
+  std::uint32_t column;
+  HostArray<void*> views;
+  float* greatest_residual;  // of any row in the int8 plane, out
+};
+
+// Queries that lie on the device already. Values and readings come back with the results.
+struct GuestParams {
+  void* gate;  // of create_gate; null: there are none
+  GuestTensor tensor;
+  std::uint32_t const* rows;  // [n_queries] which of the tensor's rows each query is, host
+  float* const* values;       // [n_queries] where to write its [dim] float32
+  GuestReading* readings;     // [n_queries] out
+};
+
+// A batch on a table: see kernels/shared/dense_job.hpp for what the arrays mean.
+struct SearchParams {
+  void* table;
+  DenseBatch batch;  // pointers into host memory
+  std::uint64_t n_ranges;
+  std::uint64_t n_groups;
+  std::uint64_t n_runs;
+  std::uint64_t n_cohorts;
+  std::uint64_t n_panels;
+  std::uint64_t n_panel_queries;
+  std::uint64_t n_panel_groups;
+  std::uint64_t n_visit_begins;
+  HostArray<SegmentFilter> filters;  // [n_filters, n_segments]
+  HostArray<TileTest> tests;
+  HostArray<std::int64_t> codes;
+  float const* queries;  // [n_queries, dim] host; null: those of guest
+  GuestParams guest;
+  float const* floors;          // [n_queries]
+  std::uint8_t const* strict;   // [n_queries]
+  std::uint32_t const* depths;  // [n_queries] at most depth
+  std::uint32_t depth;
+  std::uint32_t capacity;
+  FrontPlane plane;
+  KernelChoice kernels;  // as in the call of scans() that the batch was planned with
+
+  std::uint32_t* counts;     // [n_queries]         out
+  float* scores;             // [n_queries, depth]  out
+  std::uint32_t* slots;      // [n_queries, depth]  out; sorted up to kMostSorted rows
+  std::uint32_t* overflows;  // [n_queries]         out: 1 = the answer is not whole
+  float* thresholds;         // [n_queries]         out: no row of a lower score belongs to it
+  // [n_queries, capacity] out: candidate_key of each, as the last stage left them; null: unasked.
+  std::uint64_t* candidates;
+};
+
+// Rows of a tensor on the device, brought to the host.
+struct ReadParams {
+  std::int32_t device;
+  std::uint32_t n;
+  GuestParams guest;  // [n]
+};
+
+struct Usage {
+  std::uint64_t bytes;  // of device memory
+};
+
+struct Api {
+  std::int32_t abi_version;  // first, so that any version can read it
+  std::int32_t reserved;
+  Status (*describe)(DeviceTable* out);
+  Status (*formulas)(FormulaParams const* params);
+  Status (*dots)(DotParams const* params);
+  // Handles; destroying one that is null does nothing.
+  Status (*create_segment)(SegmentParams const* params, void** out);
+  Status (*create_view)(ViewParams const* params, void** out);
+  Status (*create_table)(TableParams const* params, void** out);
+  void (*destroy_segment)(void* segment);
+  void (*destroy_view)(void* view);
+  void (*destroy_table)(void* table);
+  Status (*usage)(void const* segment, Usage* out);
+  // What scans the device may run on a plane, by rising width; gives how many, at most kMaxWidths.
+  Status (*scans)(std::int32_t device, FrontPlane plane, KernelChoice kernels, Scan* out,
+                  std::uint32_t* n);
+  // Any number of threads at once. Nothing is lost if it fails.
+  Status (*search)(SearchParams const* params);
+  // A gate has a stream of ours, on which the producer of a tensor lets us wait for it: gives the
+  // stream's handle. For one tensor at a time.
+  Status (*create_gate)(std::int32_t device, void** out, std::uint64_t* stream);
+  void (*destroy_gate)(void* gate);
+  Status (*read_guest)(ReadParams const* params);
+};
+
+}  // namespace hyrecall::cuda
+
+// Signature of the exported function.
+using HyrecallCudaApi = hyrecall::cuda::Api const*();
+inline constexpr char const* kHyrecallCudaApiName = "hyrecall_cuda_api";

@@ -1,0 +1,85 @@
+// One batch on one dense column of one snapshot, as kernels see it: where everything lies on the
+// device. Every kernel takes a pointer to a DenseJob, so that a recorded sequence of kernels serves
+// any batch of its size.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/int8_bound.hpp"
+#include "kernels/shared/dense_batch.hpp"
+#include "kernels/shared/dense_rows.hpp"
+#include "kernels/shared/guest_tensor.hpp"
+#include "kernels/shared/tile_filter.hpp"
+
+namespace hyrecall {
+
+// One segment; row r of it is slot first_tile * kTileRows + r.
+struct DenseSegment {
+  std::uint32_t first_tile;
+  std::uint32_t n_rows;
+  std::uint64_t const* live;        // [2 * n_tiles] rows that live and have a vector
+  std::int64_t const* seqs;         // [n_rows]
+  AttributeView const* attributes;  // [n_attributes]
+  std::uint8_t const* rows;         // as given: float32 [n_rows, dim]; 16-bit types a tiled plane
+  float const* inverse_norms;       // [n_rows]
+  std::uint8_t const* codes;        // the int8 plane, tiled
+  float const* scales;              // [n_rows]
+  float const* residuals;           // [n_rows]
+};
+
+struct DenseJob {
+  DenseBatch batch;
+
+  DenseSegment const* segments;        // rising first_tile
+  std::uint32_t const* segment_tiles;  // [n_segments] their first_tile
+  std::uint32_t n_segments;
+  std::uint32_t dim;
+  RowType row_type;
+  FrontPlane plane;            // what the first pass reads
+  float greatest_residual;     // of any row in that plane
+  std::uint32_t front_chunks;  // of a row of that plane and of a query in it
+
+  SegmentFilter const* filters;  // [n_filters, n_segments]
+  TileTest const* tests;
+  std::int64_t const* codes;  // of tests
+
+  // Where queries come from, if they lie on the device already: which row of the tensor each is.
+  GuestTensor guest;
+  std::uint32_t const* guest_rows;  // [n_queries]
+  float* guest_values;              // [n_queries, dim] made by a kernel; then queries are these
+  GuestReading* readings;           // [n_queries] likewise
+
+  float const* queries;         // [n_queries, dim]
+  float const* floors;          // [n_queries] the least score, -inf: none
+  std::uint8_t const* strict;   // [n_queries] whether a score must lie above it
+  std::uint32_t const* depths;  // [n_queries] how many rows each wants, at most depth
+  std::uint32_t depth;
+  std::uint32_t capacity;  // candidates a query may have
+
+  // Made by kernels.
+  std::uint8_t* front_queries;   // by panel and chunk a block of `width` queries; see Panel
+  float* inverse_query_norms;    // [n_queries]
+  float* query_scales;           // [n_queries] 1 in 16-bit planes
+  QueryBound* bounds;            // [n_queries]
+  float* cuts;                   // [n_queries] see cut_for
+  float* thresholds;             // [n_queries] scores below cannot be among the best
+  std::uint32_t* counts;         // [n_queries] candidates found, those past capacity too
+  std::uint32_t* overflows;      // [n_queries] 1: some were lost
+  std::uint32_t* pivots;         // [n_queries] score key of the depth-th best candidate, or 0
+  std::uint64_t* candidates;     // [n_queries, capacity] candidate_key
+  std::uint32_t* score_keys;     // [n_queries, capacity] canonical; 0: not a candidate any more
+  std::uint32_t* result_counts;  // [n_queries]
+  float* result_scores;          // [n_queries, depth]
+  std::uint32_t* result_slots;   // [n_queries, depth]
+};
+
+// Where a panel's queries begin, in bytes: a block of its width a chunk.
+HYRECALL_HD inline std::size_t queries_of_panel(DenseJob const& job, Panel const& panel) {
+  return std::size_t{panel.plane_begin} * job.front_chunks * kChunkBytes;
+}
+
+HYRECALL_HD inline DenseSegment const& segment_of_tile(DenseJob const& job, std::uint32_t tile) {
+  return job.segments[find_run(job.segment_tiles, job.n_segments, tile)];
+}
+
+}  // namespace hyrecall
