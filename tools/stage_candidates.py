@@ -2,8 +2,9 @@
 
     python -m tools.stage_candidates --rows 1000000 --dim 768 --depth 100
 
-Follows kernels/shared/dense_stages.hpp and choose_tuning() of device/dense_planner.cpp; the scores and
-residuals are those of the int8 plane but for float32's roundings. docs/kernels/dense.md quotes it.
+Follows kernels/shared/dense_stages.hpp and choose_tuning() of device/dense_planner.cpp; the scores
+and residuals are those of the int8 plane but for float32's roundings. docs/kernels/dense.md quotes
+it.
 """
 
 import argparse

@@ -189,7 +189,7 @@ def _dense(hits: Hits, place: Place, at: int) -> dict[str, Any]:
 
 
 def _fuse(hits: Hits, query: int, parts: dict[int, dict[str, Any]]) -> _Joined:
-    """Join the components as csrc/engine/fusion/fusion.cpp does; the pool's scales came with the hits.
+    """Join the components as csrc/engine/fusion does; the pool's scales came with the hits.
 
     ``parts`` are by the arm's place.
     """

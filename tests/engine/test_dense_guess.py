@@ -1,7 +1,8 @@
 """Batches of the dense scan start from a guessed threshold: where it was too high they scan again.
 
-The sample is one block of 16 rows in 16 (`csrc/engine/dense/first_threshold.cpp`), so rows can be laid
-such that it misleads. A scan that trusted its guess would lose rows in every case of `MISLEADING`.
+The sample is one block of 16 rows in 16 (`csrc/engine/dense/first_threshold.cpp`), so rows can be
+laid such that it misleads. A scan that trusted its guess would lose rows in every case of
+`MISLEADING`.
 """
 
 from collections.abc import Callable
