@@ -107,7 +107,7 @@ def test_every_formula_of_host_and_device_is_in_the_table() -> None:
     formulas = (CSRC / "core" / "formulas.hpp").read_text()
     declared = set(re.findall(r"^HYRECALL_HD inline \w+ (\w+)\(", formulas, re.MULTILINE))
     assert len(declared) == len(re.findall("^HYRECALL_HD", formulas, re.MULTILINE))
-    ops = (CSRC / "kernels" / "arithmetic_op.hpp").read_text()
+    ops = (CSRC / "kernels" / "shared" / "arithmetic_op.hpp").read_text()
     evaluated = set(re.findall(r"      return (\w+)\(", ops))
     assert evaluated <= declared
     assert declared - evaluated == set(WITHOUT_A_SCALAR_LINE)
