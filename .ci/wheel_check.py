@@ -48,9 +48,9 @@ def main() -> None:
     numpy, hyrecall = (min(seconds) for seconds in zip(*turns, strict=True))
     print(f"import: {hyrecall:.3f} s, numpy's {numpy:.3f} (limit: {MOST_TIMES_NUMPY} times)")
     assert hyrecall < MOST_TIMES_NUMPY * numpy
+    from hyrecall.base.runtime import cuda_report
     from hyrecall.embed import HttpEmbedder
     from hyrecall.memory import MemorySync
-    from hyrecall.runtime import cuda_report
 
     print("devices:", cuda_report())
     print("embedder:", HttpEmbedder("https://host/v1"))

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import hyrecall as hr
+from hyrecall.ask.recipe import Dense, Lexical
 from hyrecall.evaluate import Dataset, Indexes, Setting, ablate, load_dataset, read_setting
-from hyrecall.recipe import Dense, Lexical
 
 ANALYZERS = {
     "default": hr.Analyzer("unicode"),

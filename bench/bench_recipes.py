@@ -15,7 +15,7 @@ from bench.episodes import LIMIT, N_QUERIES, NOW, USER, Episodes, Found
 from bench.sizes import Size
 from bench.turns import OURS
 from hyrecall import recipes
-from hyrecall.recipe import Recipe
+from hyrecall.ask.recipe import Recipe
 
 RECIPES = ("loom", "hypergraph", "l0", "honeycomb", "hebb", "default")
 N_SINGLE = 32  # queries of a round, one call each

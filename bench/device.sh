@@ -51,7 +51,7 @@ build() {
   HYRECALL_CUDA=$cuda "$python" -m pip install -q --no-build-isolation --no-deps --no-index \
     -C build-dir="$built/cmake" --target "$built/site" . || return
   if [ "$cuda" = ON ]; then cp "$built/cmake/cuda_resources.txt" "$out" || return; fi
-  "$python" -c 'import hyrecall, hyrecall.runtime as r; print(hyrecall.__version__, r.cuda_report())'
+  "$python" -c 'import hyrecall, hyrecall.base.runtime as r; print(hyrecall.__version__, r.cuda_report())'
 }
 
 smoke() { # each scanning kernel once, on one tile: leaves the names of those that hang or fail in $out/excluded
@@ -63,7 +63,7 @@ smoke() { # each scanning kernel once, on one tile: leaves the names of those th
 has_device() { # pytest would skip what it cannot run, and that is not what this script is for
   "$python" - "$device" <<'PYTHON'
 import sys
-from hyrecall.runtime import cuda_report
+from hyrecall.base.runtime import cuda_report
 report = cuda_report()
 if sys.argv[1] not in ["cpu", *(found.device for found in report.devices)]:
     sys.exit(f"{sys.argv[1]} is not there: {report.problem or report.devices}")

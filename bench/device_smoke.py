@@ -116,7 +116,7 @@ class _Worker:
 def work(device: str, done: Collection[str]) -> None:
     """Try every kernel of the device that is not in ``done``, and print what happens."""
     from hyrecall import _core
-    from hyrecall.runtime import cuda_library_folder, ordinal_of
+    from hyrecall.base.runtime import cuda_library_folder, ordinal_of
 
     names: list[str] = _core.device.scans(cuda_library_folder(), ordinal_of(device))
     print("kernels", *names, flush=True)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import hyrecall as hr
 from bench import THREADS, corpus, reference
 from hyrecall import recipes
-from hyrecall.recipe import Recipe
+from hyrecall.ask.recipe import Recipe
 
 N_QUERIES, LIMIT = 256, 5
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -3,10 +3,9 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from hyrecall import Composite, Recipe
 from hyrecall.memory import MemorySync
-from hyrecall.recipe import Recipe
 from hyrecall.recipes import hebb
-from hyrecall.shaping import Composite
 
 NOW = datetime.now(UTC)
 

@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # for `import oracle` and `import laws`
 
 from emulated import Emulator
-from hyrecall.runtime import cuda_report
+from hyrecall.base.runtime import cuda_report
 from laws.effort import Effort
 
 

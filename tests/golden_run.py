@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hyrecall import recipes
-from hyrecall.arms import Regex
+from hyrecall.ask.arms import Regex
+from hyrecall.ask.recipe import Fill, TieBreak
 from hyrecall.evaluate import (
     Dataset,
     Indexes,
@@ -24,7 +25,6 @@ from hyrecall.evaluate import (
 )
 from hyrecall.evaluate.baseline import GATE
 from hyrecall.evaluate.metrics import Scores
-from hyrecall.recipe import Fill, TieBreak
 
 GOLDEN = Path(__file__).parent / "evaluate" / "golden"
 BASELINE = GOLDEN / "baseline.json"

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 import hyrecall as hr
-from hyrecall.arms import EdgeLexical, Edges, Listed, Newest, Regex, Tags
-from hyrecall.recipe import Dense, Fill, Lexical, Recipe, TieBreak
-from hyrecall.shaping import SessionSignals
+from hyrecall.ask.arms import EdgeLexical, Edges, Listed, Newest, Regex, Tags
+from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe, TieBreak
+from hyrecall.ask.shaping import SessionSignals
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 WORDS = ("oak", "ash", "elm", "fir", "yew", "pine")

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import hyrecall
-from hyrecall import _core, runtime
+from hyrecall import _core
+from hyrecall.base import runtime
 from hyrecall.errors import DeviceUnavailableError, OptionError
 
 PACKAGE = Path(hyrecall.__file__).parent

@@ -37,7 +37,7 @@ std::string take_text(py::handle text) {
   return py::cast<std::string>(text.attr("encode")("utf-8", "surrogatepass"));
 }
 
-// None, a str, or a tuple (kind, ...) as hyrecall.queries makes them.
+// None, a str, or a tuple (kind, ...) as hyrecall.ask.queries makes them.
 TextQuery take_query(py::handle source, int depth = 0) {
   if (depth > kMaxNesting) {
     throw Error(

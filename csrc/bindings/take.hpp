@@ -260,7 +260,7 @@ inline pybind11::list take_metadata(pybind11::handle source) {
   return out;
 }
 
-// (variant, k1, b, delta), as hyrecall.scoring makes it.
+// (variant, k1, b, delta), as hyrecall.ask.scoring makes it.
 using Bm25Numbers = std::tuple<std::string, double, double, double>;
 
 inline Bm25Variant take_variant(std::string const& name) {

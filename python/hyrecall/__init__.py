@@ -4,8 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hyrecall import arms, recipes
-from hyrecall.analyzer import Analyzer, Token, TokenFunction
+from hyrecall import recipes
+from hyrecall.ask import arms
+from hyrecall.ask.expansion import Context, SharedTags
+from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
+from hyrecall.ask.queries import All, Any, Boost, Phrase, Prefix
+from hyrecall.ask.recipe import Recipe
+from hyrecall.ask.scope import ANY, Scope
+from hyrecall.ask.scoring import DBSF, RRF, Above, Max, WeightedSum
+from hyrecall.ask.session import Session
+from hyrecall.ask.shaping import (
+    MMR,
+    Budget,
+    Composite,
+    Dedup,
+    Gate,
+    Phase,
+    Provenance,
+    Recency,
+    Rerank,
+    RerankBy,
+    SessionSignals,
+)
+from hyrecall.base.version import __version__
 from hyrecall.errors import (
     CorruptIndexError,
     CorruptStoreError,
@@ -28,38 +49,18 @@ from hyrecall.errors import (
     UnknownOptionError,
     WriterBusyError,
 )
-from hyrecall.expansion import Context, SharedTags
-from hyrecall.explanation import Explanation
-from hyrecall.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
-from hyrecall.graph import Graph, GraphSchema, Neighbour
-from hyrecall.hit import Hit, QueryHits
-from hyrecall.hits import Hits
+from hyrecall.graph.graph import Graph, GraphSchema, Neighbour
+from hyrecall.hits.explanation import Explanation
+from hyrecall.hits.hit import Hit, QueryHits
+from hyrecall.hits.hits import Hits
+from hyrecall.hits.trace import StageTrace, Trace
 from hyrecall.index import Index
-from hyrecall.queries import All, Any, Boost, Phrase, Prefix
-from hyrecall.recipe import Recipe
-from hyrecall.schema import Schema, Text, Vector
-from hyrecall.scope import ANY, Scope
-from hyrecall.scoring import BM25, DBSF, RRF, Above, Max, WeightedSum
-from hyrecall.session import Session
-from hyrecall.shaping import (
-    MMR,
-    Budget,
-    Composite,
-    Dedup,
-    Gate,
-    Phase,
-    Provenance,
-    Recency,
-    Rerank,
-    RerankBy,
-    SessionSignals,
-)
-from hyrecall.trace import StageTrace, Trace
+from hyrecall.table.schema import Schema, Text, Vector
+from hyrecall.text.analyzer import Analyzer, Token, TokenFunction
+from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
     from hyrecall.memory import Episode, EpisodeMatch
-
-__version__ = "0.1.0"
 
 __all__ = [
     "ANY",

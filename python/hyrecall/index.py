@@ -8,22 +8,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hyrecall import writer
-from hyrecall.analyzer import Analyzer
-from hyrecall.arguments import read_path, whole
-from hyrecall.asking import Asking
+from hyrecall.ask.filter_expression import FilterLike
+from hyrecall.base.arguments import read_path, whole
+from hyrecall.base.keywords import check_keywords
+from hyrecall.base.progress import ProgressFunction, read_progress
+from hyrecall.base.runtime import check_device, choose_threads
 from hyrecall.errors import DTypeError, OptionError, WriterBusyError, error
-from hyrecall.files import Opening, is_current, open_index
-from hyrecall.filter_expression import FilterLike
-from hyrecall.keywords import check_keywords
-from hyrecall.lineage import Lineage
-from hyrecall.placing import place, settle_on
-from hyrecall.plan import IndexFacts
-from hyrecall.progress import ProgressFunction, read_progress
-from hyrecall.runtime import check_device, choose_threads
-from hyrecall.schema import Schema
-from hyrecall.scoring import BM25
-from hyrecall.segments import State, describe
+from hyrecall.recall.asking import Asking
+from hyrecall.segments import writer
+from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.lineage import Lineage
+from hyrecall.segments.opening import Opening, is_current, open_index
+from hyrecall.segments.placing import place, settle_on
+from hyrecall.segments.segments import State, describe
+from hyrecall.table.schema import Schema
+from hyrecall.text.analyzer import Analyzer
+from hyrecall.text.bm25 import BM25
 
 __all__ = ["Index"]
 
@@ -291,7 +291,7 @@ class Index(Asking):
         OptionError
             A path that no folder can have.
         """
-        from hyrecall.saving import save_index
+        from hyrecall.segments.saving import save_index
 
         with self._writer() as state:
             self._state = save_index(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import hyrecall as hr
 from arms.world import GRAPH, SCHEMA, Doc, Draw, Edge, docs_table, edges_table, said
-from hyrecall import arms
+from hyrecall.ask import arms
 
 TEXTS = ("oak", "fir tea", "(", "e.m")
 

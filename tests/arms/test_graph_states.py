@@ -9,9 +9,9 @@ import pytest
 
 import hyrecall as hr
 from arms.world import GRAPH, SCHEMA, USERS, Draw, docs_table, edges_table, said
-from hyrecall import arms
-from hyrecall.recipe import Lexical, Recipe
-from hyrecall.shaping import Phase
+from hyrecall.ask import arms
+from hyrecall.ask.recipe import Lexical, Recipe
+from hyrecall.ask.shaping import Phase
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 PHASES = (Phase("all", 0, 0.4, 0.4, 0.2),)

@@ -14,10 +14,11 @@ import hyrecall as hr
 from arms import channels
 from arms.channels import every_arm, indexes, say_everything
 from arms.world import Draw, docs_table, edges_table, said
-from hyrecall import _core, arms
+from hyrecall import _core
+from hyrecall.ask import arms
+from hyrecall.ask.scope import read_scopes
 from hyrecall.errors import HyrecallError
-from hyrecall.graph_states import BoundGraph
-from hyrecall.scope import read_scopes
+from hyrecall.graph.states import BoundGraph
 from laws.effort import Effort
 
 # Native callables of the arms that meet documents: an Audience and an Adjacency hold the scopes of

@@ -7,7 +7,7 @@ import pytest
 import hyrecall as hr
 from arms import world
 from arms.world import GRAPH, SCHEMA, Doc, Draw, Edge, docs_table, edges_table, said, seen
-from hyrecall import arms
+from hyrecall.ask import arms
 from laws.effort import Effort
 
 DEPTH = 7

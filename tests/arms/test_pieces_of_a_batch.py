@@ -8,9 +8,10 @@ import pytest
 import hyrecall as hr
 from arms.channels import every_arm, indexes, say_everything
 from arms.world import Draw, said
-from hyrecall import arms, recall
-from hyrecall.arms.batch import Asked, Batch, Candidates
-from hyrecall.recipe import Lexical, Recipe
+from hyrecall.ask import arms
+from hyrecall.ask.arms.batch import Asked, Batch, Candidates
+from hyrecall.ask.recipe import Lexical, Recipe
+from hyrecall.recall import batch as recall
 
 SCOPE = ("ann", "cy")
 HINTS = ("n3", "n1", "n4", "n15")

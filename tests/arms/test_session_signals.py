@@ -24,8 +24,8 @@ from arms.world import (
     said,
     seen,
 )
-from hyrecall import arms
-from hyrecall.shaping import Phase
+from hyrecall.ask import arms
+from hyrecall.ask.shaping import Phase
 from laws.effort import Effort
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 from hyrecall import recipes
-from hyrecall.explain_text import wrapped_text
+from hyrecall.hits.explain_text import wrapped_text
 from hyrecall.memory import Episode, MemorySync
 
 Run = Callable[..., SimpleNamespace]

@@ -28,8 +28,8 @@ pytest.importorskip("rich", reason="the extra [cli] is not installed")
 import typer
 
 from hyrecall import _core
+from hyrecall.base.text_tables import width_of
 from hyrecall.cli.app import app
-from hyrecall.text_tables import width_of
 from retrieval_set import small_set, write_folder
 
 SCREENS_FOLDER = Path(__file__).parent / "screens"
@@ -198,7 +198,7 @@ def world(
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     monkeypatch.setattr("hyrecall.embed.static._PACKAGE", "no_such_package")
     drawn = SimpleNamespace(token_hex=lambda n_bytes: FIRST[3 : 3 + 2 * n_bytes])
-    monkeypatch.setattr("hyrecall.memory.types.secrets", drawn)
+    monkeypatch.setattr("hyrecall.memory.data.types.secrets", drawn)
     monkeypatch.setattr(
         _core.device,
         "describe",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hyrecall import disk
+from hyrecall.base import disk
 from hyrecall.cli import settings
 from hyrecall.cli.settings import KEYS, read_settings, remove_setting, set_setting, settings_path
 from hyrecall.errors import DTypeError, OptionError

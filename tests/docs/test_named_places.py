@@ -36,7 +36,7 @@ def test_what_a_page_names_is_there(place: str, name: str) -> None:
         ("csrc/engine/fusion/fusion.cpp", "rrf_term"),
         ("csrc/engine/fusion/fusion.cpp", "Nowhere::best"),
         ("csrc/engine/lexical/bm25.cpp", "bm25_impact"),
-        ("python/hyrecall/explain.py", "dataclass"),
+        ("python/hyrecall/recall/explain.py", "dataclass"),
     ],
 )
 def test_a_name_that_is_not_there_would_be_seen(place: str, name: str) -> None:

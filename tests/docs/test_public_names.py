@@ -133,8 +133,12 @@ EVALUATE = {
 # What has its docstrings held against its signatures.
 DOCUMENTED = (
     *("hyrecall.embed", "hyrecall.memory", "hyrecall.memory.backends"),
-    *("hyrecall.memory.backends.contract", "hyrecall.memory.browse", "hyrecall.memory.hypergraph"),
-    *("hyrecall.memory.notes", "hyrecall.memory.vectorstore"),
+    *(
+        "hyrecall.memory.backends.contract",
+        "hyrecall.memory.faces.browse",
+        "hyrecall.memory.hypergraph",
+    ),
+    *("hyrecall.memory.notes", "hyrecall.memory.backends.vectorstore"),
 )
 
 

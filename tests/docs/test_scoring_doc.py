@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "scoring.md"
 HOME = "csrc/core/formulas.hpp"
 # Writes formulas out for a reader and computes none; tests/explained.py follows what it writes.
-WRITTEN_OUT = "python/hyrecall/explain_text.py"
+WRITTEN_OUT = "python/hyrecall/hits/explain_text.py"
 
 # What a copy of a formula would look like, whatever its names: in C++ and in Python.
 _DOT = r"(?:\w+(?:\.|->))*"

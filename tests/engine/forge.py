@@ -21,8 +21,9 @@ import xxhash
 
 import hyrecall as hr
 from engine import saved_index, test_files_golden
-from hyrecall import arrow_read, disk
+from hyrecall.base import disk
 from hyrecall.errors import HyrecallError, InternalError
+from hyrecall.table import arrow_read
 
 ROOM = 2 * 2**30
 """Bytes of address space that a forged folder of some 100 kB may make a process ask for."""

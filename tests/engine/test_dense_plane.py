@@ -14,7 +14,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import _core
-from hyrecall.segments import State, segment_from_parts
+from hyrecall.segments.segments import State, segment_from_parts
 
 Floats = np.ndarray
 Plane = tuple[np.ndarray, np.ndarray, np.ndarray]

@@ -18,7 +18,7 @@ from engine.saved_index import (
     schema,
     table,
 )
-from hyrecall import disk
+from hyrecall.base import disk
 
 MODES = [("mmap", "full"), ("mmap", "structure"), ("ram", "full"), ("ram", "structure")]
 

@@ -12,7 +12,7 @@ import pytest
 
 import hyrecall as hr
 from engine.saved_index import ask, grown
-from hyrecall import disk
+from hyrecall.base import disk
 from laws.effort import Effort
 
 REFUSED, SAME, WRONG = "refused", "same replies", "wrong replies"

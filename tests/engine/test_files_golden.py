@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.manifest import FORMAT
+from hyrecall.segments.manifest import FORMAT
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -17,9 +17,10 @@ import xxhash
 
 import hyrecall as hr
 from engine.saved_index import DIM, ask, build, everyone, grown, question, schema, table
-from hyrecall import disk, files
-from hyrecall.analyzer import TokenFunction
-from hyrecall.manifest import FORMAT
+from hyrecall.base import disk
+from hyrecall.segments import opening as files
+from hyrecall.segments.manifest import FORMAT
+from hyrecall.text.analyzer import TokenFunction
 
 
 def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pytest
 
 import hyrecall as hr
-from hyrecall.attributes import attribute_column
-from hyrecall.filter_program import compile_filter
+from hyrecall.ask.filter_program import compile_filter
+from hyrecall.table.attributes import attribute_column
 from laws.effort import Effort
 
 Expression = pc.Expression

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hyrecall.attributes import attribute_column
+from hyrecall.ask.filter_program import compile_filter
+from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
 from hyrecall.errors import DTypeError, OptionError
-from hyrecall.filter_program import compile_filter
-from hyrecall.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
+from hyrecall.table.attributes import attribute_column
 
 
 def matched(test: Any, values: list[Any], arrow: pa.DataType) -> list[int]:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hyrecall.attributes import attribute_column
-from hyrecall.filter_program import compile_filter
-from hyrecall.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
+from hyrecall.ask.filter_program import compile_filter
+from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
+from hyrecall.table.attributes import attribute_column
 from laws.effort import Effort
 
 NONE, SOME, ALL = 0, 1, 2

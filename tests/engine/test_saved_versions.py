@@ -11,8 +11,9 @@ import pytest
 
 import hyrecall as hr
 from engine.saved_index import ask, build, everyone, grown, table
-from hyrecall import disk, saving
-from hyrecall.lineage import Lineage
+from hyrecall.base import disk
+from hyrecall.segments import saving
+from hyrecall.segments.lineage import Lineage
 
 
 def keys(index: hr.Index) -> set[int]:

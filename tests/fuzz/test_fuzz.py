@@ -16,7 +16,8 @@ import pyarrow as pa
 import pytest
 
 from fuzz.checks import Broken, Counts, one_seed
-from hyrecall import ages, arrow_values
+from hyrecall.base import ages
+from hyrecall.table import arrow_values
 from laws.effort import Effort
 
 QUICK = (2, 5, 19)  # cases in which the planted bugs below show
@@ -89,14 +90,17 @@ def untyped_check(column: pa.ChunkedArray, *_: object) -> None:
 
 PLANTED: dict[str, tuple[dict[str, object], int]] = {
     "wrapped ages": (
-        {"hyrecall.pipeline.age_seconds": wrapped_ages,
-         "hyrecall.explain_stages.age_seconds": wrapped_ages},
+        {"hyrecall.recall.pipeline.age_seconds": wrapped_ages,
+         "hyrecall.recall.explain_stages.age_seconds": wrapped_ages},
         5,
     ),
-    "batch-wide values": ({"hyrecall.hits.python_values": batch_wide_values}, 2),
-    "batch-wide importances": ({"hyrecall.pipeline.importances": batch_wide_importances}, 19),
-    "the least count is no time": ({"hyrecall.arrow_values.NAT": None}, 2),
-    "an untyped refusal": ({"hyrecall.columns.check_column": untyped_check}, 2),
+    "batch-wide values": ({"hyrecall.hits.hits.python_values": batch_wide_values}, 2),
+    "batch-wide importances": (
+        {"hyrecall.recall.pipeline.importances": batch_wide_importances},
+        19,
+    ),
+    "the least count is no time": ({"hyrecall.table.arrow_values.NAT": None}, 2),
+    "an untyped refusal": ({"hyrecall.table.columns.check_column": untyped_check}, 2),
 }  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from golden import exact, make
 from golden.check import found_bits
 from golden.table import PATH, Case, read
 from hyrecall import _core
-from hyrecall.runtime import cuda_library_folder, cuda_report
+from hyrecall.base.runtime import cuda_library_folder, cuda_report
 from laws.effort import Effort
 
 NEEDED_FLAGS = {

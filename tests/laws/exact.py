@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import hyrecall as hr
-from hyrecall.recipe import Dense, Lexical, Recipe
+from hyrecall.ask.recipe import Dense, Lexical, Recipe
 from laws.engine import (
     EngineSubject,
     arguments,

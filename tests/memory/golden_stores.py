@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hyrecall.memory.database import DATABASE, Database
-from hyrecall.memory.schema import FORMAT
+from hyrecall.memory.sql.database import DATABASE, Database
+from hyrecall.memory.sql.schema import FORMAT
 from memory.faults.work import contents, do
 
 __all__ = ["GOLDEN", "as_json", "make"]

@@ -11,17 +11,18 @@ import numpy as np
 import pyarrow as pa
 
 import hyrecall as hr
-from hyrecall.memory import derived, edge_rows, writing
-from hyrecall.memory.cells import Cell, cell_of, find_cell
-from hyrecall.memory.database import Database
-from hyrecall.memory.derived import Derived, Wish
-from hyrecall.memory.follower import INDEX, Follower
-from hyrecall.memory.layout import CELL, Layout, layout_of
-from hyrecall.memory.ready import Ready
-from hyrecall.memory.selection import Selection
-from hyrecall.memory.types import Edge, Episode, Participant
-from hyrecall.memory.writing import NewVersion
-from hyrecall.scope import Scope
+from hyrecall.ask.scope import Scope
+from hyrecall.memory.data.types import Edge, Episode, Participant
+from hyrecall.memory.derived import derived_index as derived
+from hyrecall.memory.derived.derived_index import Derived, Wish
+from hyrecall.memory.derived.follower import INDEX, Follower
+from hyrecall.memory.derived.layout import CELL, Layout, layout_of
+from hyrecall.memory.derived.readiness import Ready
+from hyrecall.memory.sql import edge_rows, writing
+from hyrecall.memory.sql.cells import Cell, cell_of, find_cell
+from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.selection import Selection
+from hyrecall.memory.sql.writing import NewVersion
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 DIM = 4

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Episode, MemorySync
-from hyrecall.memory.database import DATABASE, LOG
-from hyrecall.memory.lock import LOCK, read_note
+from hyrecall.memory.sql.database import DATABASE, LOG
+from hyrecall.memory.sql.lock import LOCK, read_note
 from memory.small_store import listing
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -8,9 +8,9 @@ from typing import Any
 import apsw
 import pytest
 
-from hyrecall.memory.audience import EVERYONE, AskedBy, audience
-from hyrecall.memory.cells import Cell, cells_of, every_cell, make_cell
-from hyrecall.memory.roster import set_policy
+from hyrecall.memory.recall.audience import EVERYONE, AskedBy, audience
+from hyrecall.memory.sql.cells import Cell, cells_of, every_cell, make_cell
+from hyrecall.memory.sql.roster import set_policy
 from memory.test_edge_rows import a_store
 
 ORG, WORKSPACE = "acme", "west"
@@ -123,6 +123,6 @@ def test_a_look_at_every_cell_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> 
         known = cells_of(connection, cell.org, cell.workspace)
         return {number: one for number, one in known.items() if one == cell}
 
-    monkeypatch.setattr("hyrecall.memory.audience.find_cells", slow)
+    monkeypatch.setattr("hyrecall.memory.recall.audience.find_cells", slow)
     few, many = efforts(AskedBy(ORG, WORKSPACE, "ann"))
     assert many > 10 * few

@@ -10,14 +10,15 @@ import pytest
 from embed.fakes import Fake
 from hyrecall.embed import EmbedError, EmbedFault, Guard, HashEmbedder, Off
 from hyrecall.errors import OptionError
-from hyrecall.memory import MemorySync, backfill
-from hyrecall.memory.backfill import Reembedded, RowError, reembed
-from hyrecall.memory.cells import Cell, find_cell
-from hyrecall.memory.codec import decode_vector
-from hyrecall.memory.database import Database
-from hyrecall.memory.selection import Selection
-from hyrecall.memory.types import Episode
-from hyrecall.memory.writing import NewVersion, forget, remember, update
+from hyrecall.memory import MemorySync
+from hyrecall.memory.data.types import Episode
+from hyrecall.memory.derived import backfill
+from hyrecall.memory.derived.backfill import Reembedded, RowError, reembed
+from hyrecall.memory.sql.cells import Cell, find_cell
+from hyrecall.memory.sql.codec import decode_vector
+from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.selection import Selection
+from hyrecall.memory.sql.writing import NewVersion, forget, remember, update
 from memory.rows_of_tests import ANA, BOB, NOW
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from hyrecall.errors import StoreError
-from hyrecall.memory import derived
-from hyrecall.memory import follower as following
-from hyrecall.memory.background import Background
-from hyrecall.memory.database import Database
-from hyrecall.memory.follower import Follower
+from hyrecall.memory.derived import derived_index as derived
+from hyrecall.memory.derived import follower as following
+from hyrecall.memory.derived.background import Background
+from hyrecall.memory.derived.follower import Follower
+from hyrecall.memory.sql.database import Database
 from memory.children import in_child
 from memory.small_store import episode, follower_of, keys, remember
 
@@ -119,7 +119,7 @@ def test_it_leaves_no_thread_and_its_child_none_to_wait_for(follower: Follower) 
 def test_what_is_due_is_tried_until_it_is_done(
     follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hyrecall.memory.background.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("hyrecall.memory.derived.background.RETRY_SECONDS", 0.01)
     background = Background(follower)
     background.start()
     tried: list[str] = []

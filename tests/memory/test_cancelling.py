@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from hyrecall.memory import Memory, MemorySync
-from hyrecall.memory.background import Background
-from hyrecall.memory.database import Database
-from hyrecall.memory.follower import Follower
+from hyrecall.memory.derived.background import Background
+from hyrecall.memory.derived.follower import Follower
+from hyrecall.memory.sql.database import Database
 from memory.stores import NOON, folder
 
 

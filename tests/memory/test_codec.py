@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hyrecall.errors import OptionError, ShapeError
-from hyrecall.memory.cells import cell_of
-from hyrecall.memory.codec import (
+from hyrecall.memory.sql.cells import cell_of
+from hyrecall.memory.sql.codec import (
     decode_vector,
     encode_vector,
     episode_of,

@@ -19,9 +19,9 @@ from hyrecall.errors import (
     StoreNotFoundError,
     WriterBusyError,
 )
-from hyrecall.memory.database import DATABASE, Database
-from hyrecall.memory.faults import check_sqlite
-from hyrecall.memory.schema import FORMAT, meta, take_sequence
+from hyrecall.memory.sql.database import DATABASE, Database
+from hyrecall.memory.sql.faults import check_sqlite
+from hyrecall.memory.sql.schema import FORMAT, meta, take_sequence
 from memory.children import in_child
 
 PUT = "INSERT OR REPLACE INTO models VALUES (?, ?)"

@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from hyrecall.errors import StoreError
-from hyrecall.memory.database import Database
+from hyrecall.memory.sql.database import Database
 from memory.failing_vfs import Faults, failing_vfs
 from memory.test_database import PUT, names, put
 

@@ -154,8 +154,8 @@ def test_rows_that_a_recipe_s_fill_added_are_marked() -> None:
 def test_what_a_blank_query_gets_is_marked_where_there_is_no_index(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from hyrecall.memory.degradation import DegradedReason
-    from hyrecall.memory.ready import IndexNotReadyError
+    from hyrecall.memory.data.degradation import DegradedReason
+    from hyrecall.memory.derived.readiness import IndexNotReadyError
 
     def none(**_: object) -> None:
         raise IndexNotReadyError(DegradedReason.INDEX_NOT_READY, "as asked")

@@ -8,15 +8,15 @@ import apsw
 import pytest
 
 from hyrecall.memory import Fact
-from hyrecall.memory.cells import find_cell
-from hyrecall.memory.database import DATABASE, Database
-from hyrecall.memory.doctor import Check, Report, examine, file_system_of
-from hyrecall.memory.edge_rows import link
-from hyrecall.memory.erasing import erase
-from hyrecall.memory.fact_rows import assert_fact
-from hyrecall.memory.selection import Selection
-from hyrecall.memory.transfer import import_lines, read_lines
-from hyrecall.memory.writing import forget, remember, update
+from hyrecall.memory.faces.transfer import import_lines, read_lines
+from hyrecall.memory.sql.cells import find_cell
+from hyrecall.memory.sql.database import DATABASE, Database
+from hyrecall.memory.sql.doctor import Check, Report, examine, file_system_of
+from hyrecall.memory.sql.edge_rows import link
+from hyrecall.memory.sql.erasing import erase
+from hyrecall.memory.sql.fact_rows import assert_fact
+from hyrecall.memory.sql.selection import Selection
+from hyrecall.memory.sql.writing import forget, remember, update
 from memory.rows_of_tests import ANA, NOW, new
 from memory.test_edge_rows import an_edge
 
@@ -170,7 +170,7 @@ def test_a_file_system_between_machines_is_told(
     def shared(folder: Path) -> str:
         return "nfs4"
 
-    monkeypatch.setattr("hyrecall.memory.doctor.file_system_of", shared)
+    monkeypatch.setattr("hyrecall.memory.sql.doctor.file_system_of", shared)
     assert bad(examine(store)) == ["file system"]
 
     def unknown() -> str:

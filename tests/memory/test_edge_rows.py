@@ -8,8 +8,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from hyrecall.errors import KeyConflictError
 from hyrecall.memory import Edge, Participant
-from hyrecall.memory.cells import Cell, find_cell, make_cell
-from hyrecall.memory.edge_rows import (
+from hyrecall.memory.sql.cells import Cell, find_cell, make_cell
+from hyrecall.memory.sql.edge_rows import (
     edge_by_id,
     edges_changed_since,
     edges_in,
@@ -19,7 +19,7 @@ from hyrecall.memory.edge_rows import (
     unlink_all,
     unlink_incident,
 )
-from hyrecall.memory.schema import meta, migrate
+from hyrecall.memory.sql.schema import meta, migrate
 from memory.rows_of_tests import ANA, BOB, NOW
 
 

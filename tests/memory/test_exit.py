@@ -13,7 +13,7 @@ import pytest
 from hyrecall import recipes
 from hyrecall.embed.static import StaticEmbedder
 from hyrecall.memory import MemorySync
-from hyrecall.memory.sessions import SessionName
+from hyrecall.memory.data.sessions import SessionName
 from laws.effort import Effort
 
 SECONDS = 120  # for a child, on a machine that is busy with other things
@@ -46,7 +46,7 @@ THREADS_OF_A_STORE = """
 import sys, time
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import MemorySync
-from hyrecall.memory.follower import Follower
+from hyrecall.memory.derived.follower import Follower
 
 class Slow(HashEmbedder):
     def warm(self):
@@ -75,7 +75,7 @@ def later():
     print(kept.embedded, found[0].episode.output, *found.reasons)
 
 atexit.register(later)
-from hyrecall import threads
+from hyrecall.base import threads
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import MemorySync
 
@@ -145,7 +145,8 @@ main()
 CONVERSATIONS = """
 import sys, time
 from hyrecall import recipes
-from hyrecall.memory import MemorySync, store_sessions
+from hyrecall.memory import MemorySync
+from hyrecall.memory.sql import store_sessions
 
 save = store_sessions._save
 def slowly(*given):

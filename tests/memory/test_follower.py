@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 import hyrecall as hr
-from hyrecall.memory import projection, writing
-from hyrecall.memory.codec import encode_vector
-from hyrecall.memory.database import Database
-from hyrecall.memory.follower import INDEX
-from hyrecall.memory.header import HEADER
-from hyrecall.memory.layout import layout_of
+from hyrecall.memory.derived import projection
+from hyrecall.memory.derived.follower import INDEX
+from hyrecall.memory.derived.layout import layout_of
+from hyrecall.memory.sql import writing
+from hyrecall.memory.sql.codec import encode_vector
+from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.header import HEADER
 from memory.small_store import (
     DIM,
     MODEL,

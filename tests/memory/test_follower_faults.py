@@ -11,12 +11,13 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.errors import DeviceUnavailableError, StoreError
-from hyrecall.memory import derived, projection, snapshots
-from hyrecall.memory import follower as following
-from hyrecall.memory.database import Database
-from hyrecall.memory.follower import INDEX, RETRY_SECONDS
-from hyrecall.memory.ready import IndexNotReadyError, Ready
-from hyrecall.memory.recalling import LEAST_WAIT
+from hyrecall.memory.derived import derived_index as derived
+from hyrecall.memory.derived import follower as following
+from hyrecall.memory.derived import projection, snapshots
+from hyrecall.memory.derived.follower import INDEX, RETRY_SECONDS
+from hyrecall.memory.derived.readiness import IndexNotReadyError, Ready
+from hyrecall.memory.recall.recalling import LEAST_WAIT
+from hyrecall.memory.sql.database import Database
 from memory.small_store import (
     episode,
     follower_of,

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from hyrecall.errors import KeyConflictError, NotFoundError
-from hyrecall.memory import derived, edge_rows, writing
-from hyrecall.memory.database import Database
-from hyrecall.memory.follower import Follower
-from hyrecall.memory.schema import meta
-from hyrecall.memory.writing import NewVersion
+from hyrecall.memory.derived import derived_index as derived
+from hyrecall.memory.derived.follower import Follower
+from hyrecall.memory.sql import edge_rows, writing
+from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.schema import meta
+from hyrecall.memory.sql.writing import NewVersion
 from memory.small_store import (
     NOW,
     USERS,

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
-from hyrecall.memory import EVERYONE, Episode, MemorySync, Participant, connecting
-from hyrecall.memory.agent_view import AgentMemorySync
+from hyrecall.memory import EVERYONE, Episode, MemorySync, Participant
+from hyrecall.memory.sql import connecting
+from hyrecall.memory.view import AgentMemorySync
 from memory.stores import DIM, NOON, Clock, episode, folder
 
-pytestmark = pytest.mark.filterwarnings("ignore::hyrecall.memory.types.IsolationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::hyrecall.memory.data.types.IsolationWarning")
 
 TEXTS = ["", " ", "note", "\0", "a\0b", "\ud800", "🐘" * 300, "x" * 1_000, '"', "NEAR(", "%_\\"]
 VALUES: list[Any] = [

@@ -14,7 +14,7 @@ from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import OptionError, StoreError
 from hyrecall.memory import EVERYONE, Episode, Fact, Memory, MemorySync, Participant
-from hyrecall.memory.in_memory import PATIENCE, MemoryDatabase
+from hyrecall.memory.sql.in_memory import PATIENCE, MemoryDatabase
 from hyrecall.memory.store import StoreOptions
 from memory.stores import DIM, HOUR, NOON, Clock, folder
 

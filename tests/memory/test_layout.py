@@ -11,9 +11,9 @@ import pytest
 import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.errors import OptionError
-from hyrecall.memory import layout as layouts
-from hyrecall.memory.database import Database
-from hyrecall.memory.layout import ANALYZER, Layout, layout_of, serves
+from hyrecall.memory.derived import layout as layouts
+from hyrecall.memory.derived.layout import ANALYZER, Layout, layout_of, serves
+from hyrecall.memory.sql.database import Database
 from memory.small_store import DIM, NOW, cell, episode, link, rebuilt, remember, vector
 
 ALL = [

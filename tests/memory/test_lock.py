@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hyrecall.errors import WriterBusyError
-from hyrecall.memory.lock import LOCK, SECONDS_FOR_READERS, ReaderLock, WriterLock
+from hyrecall.memory.sql.lock import LOCK, SECONDS_FOR_READERS, ReaderLock, WriterLock
 from memory.children import fork, in_child
 
 

@@ -12,10 +12,10 @@ import pytest
 
 from hyrecall.errors import CorruptStoreError, StoreFormatError, StoreNotFoundError
 from hyrecall.memory import Episode, MemorySync
-from hyrecall.memory.database import DATABASE, LOG, Database
-from hyrecall.memory.header import HEADER, INDEX
-from hyrecall.memory.lock import LOCK
-from hyrecall.memory.losses import Witness, witnesses
+from hyrecall.memory.sql.database import DATABASE, LOG, Database
+from hyrecall.memory.sql.header import HEADER, INDEX
+from hyrecall.memory.sql.lock import LOCK
+from hyrecall.memory.sql.losses import Witness, witnesses
 from laws.effort import Effort
 from memory.children import in_child
 from memory.stores import lasting, open_store

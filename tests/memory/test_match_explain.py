@@ -11,9 +11,9 @@ from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import OptionError
 from hyrecall.memory import Episode, EpisodeMatch, Matches, MemorySync
-from hyrecall.memory.degradation import DegradedReason
-from hyrecall.memory.follower import Follower
-from hyrecall.memory.ready import IndexNotReadyError
+from hyrecall.memory.data.degradation import DegradedReason
+from hyrecall.memory.derived.follower import Follower
+from hyrecall.memory.derived.readiness import IndexNotReadyError
 from memory.stores import DIM
 
 BY_HAND = r"^match: expected one that an index ranked in this process, got one that was made by h"

@@ -15,10 +15,10 @@ import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.errors import DTypeError, OptionError
 from hyrecall.memory import DamageWarning, Episode, Memory, MemorySync
-from hyrecall.memory.degradation import DegradedReason
-from hyrecall.memory.follower import Follower
-from hyrecall.memory.metadata import metadata_tokens
-from hyrecall.memory.ready import IndexNotReadyError
+from hyrecall.memory.data.degradation import DegradedReason
+from hyrecall.memory.data.metadata import metadata_tokens
+from hyrecall.memory.derived.follower import Follower
+from hyrecall.memory.derived.readiness import IndexNotReadyError
 from laws.effort import Effort
 
 NOTES: dict[str, dict[str, Any]] = {

@@ -9,9 +9,11 @@ import apsw
 import pytest
 
 from hyrecall.embed import HashEmbedder
-from hyrecall.memory import MemorySync, derived, projection
-from hyrecall.memory.database import Database
-from hyrecall.memory.derived import MOST_JOINED
+from hyrecall.memory import MemorySync
+from hyrecall.memory.derived import derived_index as derived
+from hyrecall.memory.derived import projection
+from hyrecall.memory.derived.derived_index import MOST_JOINED
+from hyrecall.memory.sql.database import Database
 from memory.small_store import DIM, replies
 from memory.stores import open_store
 

@@ -9,7 +9,7 @@ import pytest
 
 from hyrecall.errors import OptionError
 from hyrecall.memory import Episode
-from hyrecall.memory.cells import (
+from hyrecall.memory.sql.cells import (
     Cell,
     cell_of,
     cells_by_number,
@@ -18,8 +18,8 @@ from hyrecall.memory.cells import (
     find_cell,
     make_cell,
 )
-from hyrecall.memory.database import Database
-from hyrecall.memory.reading import (
+from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.reading import (
     Counts,
     changed_since,
     counts,
@@ -29,9 +29,9 @@ from hyrecall.memory.reading import (
     newest,
     newest_model,
 )
-from hyrecall.memory.roster import ReadPolicy, agents_of_group, read_policy, set_policy
-from hyrecall.memory.selection import Selection
-from hyrecall.memory.writing import archive, forget, pin, remember, supersede, update
+from hyrecall.memory.sql.roster import ReadPolicy, agents_of_group, read_policy, set_policy
+from hyrecall.memory.sql.selection import Selection
+from hyrecall.memory.sql.writing import archive, forget, pin, remember, supersede, update
 from memory.rows_of_tests import ANA, BOB, NOBODY, NOW, an_episode, any_episode, cell_rows, new
 from memory.stores import open_store
 

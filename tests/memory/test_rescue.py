@@ -11,8 +11,8 @@ import pytest
 from hyrecall import recipes
 from hyrecall.errors import CorruptStoreError, OptionError
 from hyrecall.memory import EVERYONE, Fact, MemorySync
-from hyrecall.memory.database import DATABASE, LOG
-from hyrecall.memory.rescue import RESCUED_FACT
+from hyrecall.memory.faces.rescue import RESCUED_FACT
+from hyrecall.memory.sql.database import DATABASE, LOG
 from hyrecall.memory.upkeep import rescue
 from memory.stores import NOON, lasting, open_store
 

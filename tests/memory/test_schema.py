@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from hyrecall.errors import StoreFormatError
-from hyrecall.memory.schema import (
+from hyrecall.memory.sql.schema import (
     FORMAT,
     MIGRATIONS,
     Migration,

@@ -10,6 +10,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipes
+from hyrecall.ask.shaping import Composite
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, OptionError
 from hyrecall.memory import (
@@ -20,7 +21,6 @@ from hyrecall.memory import (
     MemorySync,
     Partition,
 )
-from hyrecall.shaping import Composite
 from memory.stores import DIM, HOUR, NOON, Clock, FixedEmbedder, folder
 
 DAY = 24 * HOUR
@@ -189,7 +189,7 @@ def test_without_an_index_a_budget_holds_too(
     def unreadable(*_: object) -> None:
         raise CorruptIndexError("segment: expected its bytes, got others")
 
-    monkeypatch.setattr("hyrecall.memory.recalling._hits", unreadable)
+    monkeypatch.setattr("hyrecall.memory.recall.recalling._hits", unreadable)
     assert len(clones.search("deploy", user_id="ann")) == 4
     found = clones.search("deploy", user_id="ann", token_budget=25)
     assert found.lexical_mode == "substring"

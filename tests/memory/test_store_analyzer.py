@@ -9,9 +9,9 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipes
-from hyrecall.analyzer import TokenFunction
 from hyrecall.errors import DTypeError, OptionError
 from hyrecall.memory import MemorySync
+from hyrecall.text.analyzer import TokenFunction
 from memory.stores import episode, folder, open_store
 
 PAID, DEPLOYS = "The invoices were paid", "Deploys run on Friday"

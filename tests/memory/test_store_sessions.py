@@ -9,11 +9,11 @@ import apsw
 import pytest
 
 from hyrecall import recipes
+from hyrecall.ask.session import Session
 from hyrecall.memory import InProcessSessions, MemorySync
-from hyrecall.memory.database import DATABASE, LOG
-from hyrecall.memory.sessions import SessionName
-from hyrecall.memory.store_sessions import MOST_OF_A_USER, StoreSessions
-from hyrecall.session import Session
+from hyrecall.memory.data.sessions import SessionName
+from hyrecall.memory.sql.database import DATABASE, LOG
+from hyrecall.memory.sql.store_sessions import MOST_OF_A_USER, StoreSessions
 from memory.stores import HOUR, NOON, Clock, folder, open_store
 
 CHAT = SessionName(None, None, "ann", "chat")
@@ -162,7 +162,7 @@ def test_a_write_that_fails_is_tried_again_and_harms_no_recall(
         sessions = memory._store.sessions
         assert isinstance(sessions, StoreSessions)
         with monkeypatch.context() as patched:
-            patched.setattr("hyrecall.memory.store_sessions._save", _full)
+            patched.setattr("hyrecall.memory.sql.store_sessions._save", _full)
             assert ids(memory) == ["one", "two"]
             until = time.monotonic() + 30
             while not _FAILED.is_set() and time.monotonic() < until:
@@ -205,7 +205,7 @@ def test_a_fault_of_any_kind_does_not_end_the_thread_for_good(
         for fault in (ValueError("odd"), MemoryError(), SystemExit()):
             fails = Fails(fault)
             with monkeypatch.context() as patched:
-                patched.setattr("hyrecall.memory.store_sessions._save", fails)
+                patched.setattr("hyrecall.memory.sql.store_sessions._save", fails)
                 ids(memory)
                 assert fails.raised.wait(30), fault
         ids(memory)
@@ -222,11 +222,11 @@ def test_without_a_thread_the_recall_writes_its_conversation(
             raise RuntimeError("can't start new thread")
 
         with monkeypatch.context() as patched:
-            patched.setattr("hyrecall.threads.start", refuse)
+            patched.setattr("hyrecall.base.threads.start", refuse)
             ids(memory)
             assert [row[6] for row in kept(path)] == [1]
             with monkeypatch.context() as full:
-                full.setattr("hyrecall.memory.store_sessions._save", _full)
+                full.setattr("hyrecall.memory.sql.store_sessions._save", _full)
                 assert memory.search("words", user_id="ann", session_id="chat").reasons == ()
             assert [row[6] for row in kept(path)] == [1]
     assert [row[6] for row in kept(path)] == [2]  # written when the store was closed

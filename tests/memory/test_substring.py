@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 
 import hyrecall as hr
-from hyrecall.memory import MemorySync, substring
-from hyrecall.memory.cells import find_cell
-from hyrecall.memory.database import Database
-from hyrecall.memory.degradation import DegradedReason
-from hyrecall.memory.follower import Follower
-from hyrecall.memory.layout import Layout, layout_of
-from hyrecall.memory.reading import episodes_of_rows
-from hyrecall.memory.ready import IndexNotReadyError
-from hyrecall.memory.substring import Substrings, Wanted, find
+from hyrecall.memory import MemorySync
+from hyrecall.memory.data.degradation import DegradedReason
+from hyrecall.memory.derived.follower import Follower
+from hyrecall.memory.derived.layout import Layout, layout_of
+from hyrecall.memory.derived.readiness import IndexNotReadyError
+from hyrecall.memory.recall import substring
+from hyrecall.memory.recall.substring import Substrings, Wanted, find
+from hyrecall.memory.sql.cells import find_cell
+from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.reading import episodes_of_rows
 from memory.small_store import (
     LOOM,
     NOW,

@@ -15,7 +15,7 @@ import pytest
 
 from hyrecall.errors import OptionError, WriterBusyError
 from hyrecall.memory import Episode, Fact, MemorySync, upkeep
-from hyrecall.memory.transfer import export_lines
+from hyrecall.memory.faces.transfer import export_lines
 from memory.stores import episode, open_store
 
 

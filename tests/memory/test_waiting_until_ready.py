@@ -11,7 +11,9 @@ import pytest
 
 from hyrecall.embed import HashEmbedder, Off
 from hyrecall.errors import DTypeError, OptionError
-from hyrecall.memory import Memory, MemorySync, derived, follower
+from hyrecall.memory import Memory, MemorySync
+from hyrecall.memory.derived import derived_index as derived
+from hyrecall.memory.derived import follower
 from memory.stores import DIM, folder, open_store
 
 LONG = 60.0

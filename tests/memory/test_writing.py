@@ -10,13 +10,13 @@ import pytest
 
 from hyrecall.errors import KeyConflictError, NotFoundError, OptionError
 from hyrecall.memory import Participant
-from hyrecall.memory.cells import find_cell
-from hyrecall.memory.database import Database
-from hyrecall.memory.edge_rows import edges_in, link
-from hyrecall.memory.reading import changed_since, episode_by_id, history, newest
-from hyrecall.memory.selection import Selection
-from hyrecall.memory.types import Edge, Episode
-from hyrecall.memory.writing import (
+from hyrecall.memory.data.types import Edge, Episode
+from hyrecall.memory.sql.cells import find_cell
+from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.edge_rows import edges_in, link
+from hyrecall.memory.sql.reading import changed_since, episode_by_id, history, newest
+from hyrecall.memory.sql.selection import Selection
+from hyrecall.memory.sql.writing import (
     NewVersion,
     Written,
     archive,

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 
-from hyrecall.columns import Columns, read_table
 from hyrecall.errors import DTypeError, HyrecallError, KeyConflictError, OptionError
-from hyrecall.schema import Schema
+from hyrecall.table.columns import Columns, read_table
+from hyrecall.table.schema import Schema
 
 
 def only(role: str, column: Any) -> pa.ChunkedArray:

@@ -8,9 +8,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from hyrecall.columns import read_table
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError
-from hyrecall.schema import Schema, Text
+from hyrecall.table.columns import read_table
+from hyrecall.table.schema import Schema, Text
 
 PLAIN = Schema(key="id", cell=None, text="text")
 

@@ -137,7 +137,7 @@ def test_a_tensor_is_held_until_it_was_read_and_no_longer(machine: Any, index: h
 def test_a_batch_beyond_a_piece_is_read_piece_by_piece(
     machine: Any, index: hr.Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hyrecall.recall.BATCH_QUERIES", 10)
+    monkeypatch.setattr("hyrecall.recall.batch.BATCH_QUERIES", 10)
     values = matrix(12, 33)
     guest = DeviceTensor(machine, values, layout="transposed")
     assert outcome(index, vectors=guest, limit=2) == outcome(index, vectors=values, limit=2)

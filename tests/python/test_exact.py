@@ -9,9 +9,9 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipes
-from hyrecall.arms import Listed, Newest
-from hyrecall.exact import exact_text
-from hyrecall.recipe import Dense, Fill, Lexical, Recipe
+from hyrecall.ask.arms import Listed, Newest
+from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe
+from hyrecall.recall.exact import exact_text
 
 BOTH = Recipe(name="both", arms=(Lexical(), Dense()), fusion=hr.RRF(), exact=True)
 WORDS = Recipe(name="words", arms=(Lexical(),), fusion=hr.RRF(), exact=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import hyrecall as hr
-from hyrecall.recipe import Dense, Lexical, Recipe, TieBreak
+from hyrecall.ask.recipe import Dense, Lexical, Recipe, TieBreak
 from laws.effort import Effort
 from oracle import shaping as oracle
 from shaped_corpus import NOW, WEIGHTS, Corpus, age, corpus, preference, signals, tokens

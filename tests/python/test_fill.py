@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall import fill, recipes
-from hyrecall.recipe import Dense, Fill, Lexical, Recipe
+from hyrecall import recipes
+from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe
+from hyrecall.recall import fill
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 TEXTS = [

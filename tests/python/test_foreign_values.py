@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.arrow_values import python_values
+from hyrecall.table.arrow_values import python_values
 
 
 def strings(offsets: list[int], data: bytes, kind: pa.DataType | None = None) -> pa.Array:
@@ -130,7 +130,7 @@ def old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> hr.Index:
         "note": pa.array([["x"]] * 4, pa.list_(pa.string())),
         "day": counted(pa.date64(), 0, 43_200_001, 86_400_000, 5),
     })  # fmt: skip
-    monkeypatch.setattr("hyrecall.columns.check_column", lambda *_: None)
+    monkeypatch.setattr("hyrecall.table.columns.check_column", lambda *_: None)
     schema = hr.Schema(key="id", cell="who", text="text", stored=("text", "note", "day"))
     hr.Index.build(table, schema).save(tmp_path / "old")
     monkeypatch.undo()

@@ -16,7 +16,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipes
-from hyrecall.recipe import Lexical
+from hyrecall.ask.recipe import Lexical
 from small_index import ONE, built, refused
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

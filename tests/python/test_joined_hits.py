@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.joined_hits import JoinedHits
+from hyrecall.hits.joined_hits import JoinedHits
 from laws.effort import Effort
 from several_recipes import NOW, Ask, World, asks, world
 

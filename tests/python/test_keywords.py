@@ -13,17 +13,23 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from hyrecall.ask.recipe import RecipeSettings
+from hyrecall.base.keywords import check_keywords
 from hyrecall.embed import HashEmbedder
 from hyrecall.evaluate.settings import RecallOptions, Setting
-from hyrecall.keywords import check_keywords
 from hyrecall.memory import Episode, Memory, MemorySync, VectorStore
-from hyrecall.memory.given_fields import Changes, EpisodeFields, OwnFields
-from hyrecall.memory.writing import FIXED_FIELDS
-from hyrecall.recipe import RecipeSettings
+from hyrecall.memory.data.given_fields import Changes, EpisodeFields, OwnFields
+from hyrecall.memory.sql.writing import FIXED_FIELDS
 from refused_keywords import awaited, of_a_store, of_an_index, of_options
 
 MODULES = (
-    *("hyrecall", "hyrecall.arms", "hyrecall.shaping", "hyrecall.recipe", "hyrecall.embed"),
+    *(
+        "hyrecall",
+        "hyrecall.ask.arms",
+        "hyrecall.ask.shaping",
+        "hyrecall.ask.recipe",
+        "hyrecall.embed",
+    ),
     *("hyrecall.evaluate", "hyrecall.memory", "hyrecall.memory.backends", "hyrecall.memory.notes"),
     "hyrecall.memory.hypergraph",
 )

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from hyrecall.base.output import check_outside, replaced
 from hyrecall.errors import OptionError
-from hyrecall.output import check_outside, replaced
 
 
 def names(folder: Path) -> list[str]:

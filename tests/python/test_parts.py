@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall import arms
-from hyrecall.recipe import Dense, Fill, Lexical, Recipe, Tables, TieBreak
+from hyrecall.ask import arms
+from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe, Tables, TieBreak
 from small_index import built, refused
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

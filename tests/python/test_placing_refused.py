@@ -13,7 +13,8 @@ import pytest
 
 import hyrecall as hr
 from emulated import Emulator
-from hyrecall import _core, placing
+from hyrecall import _core
+from hyrecall.segments import placing
 from laws.engine import ipc_bytes
 from small_index import refused
 

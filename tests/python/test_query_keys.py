@@ -13,7 +13,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipes
-from hyrecall.recipe import Lexical
+from hyrecall.ask.recipe import Lexical
 from small_index import built, refused
 
 BATCH = {

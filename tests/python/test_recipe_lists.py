@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
-from hyrecall import arms
-from hyrecall.arms import EdgeLexical, Listed, Newest, Regex
-from hyrecall.recipe import Dense, Fill, Lexical, Recipe
+from hyrecall.ask import arms
+from hyrecall.ask.arms import EdgeLexical, Listed, Newest, Regex
+from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe
 from several_recipes import DIM, NOW, RECIPES, World, asks, world
 
 ONE = np.ones((1, DIM), np.float32)

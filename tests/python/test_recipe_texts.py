@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.arms import Newest, Regex
-from hyrecall.recipe import Dense, Fill, Lexical, Recipe, TieBreak
+from hyrecall.ask.arms import Newest, Regex
+from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe, TieBreak
 
 TEXTS = ("red tea", "green tea", "red and green", "blue")
 TABLE = pa.table({"id": ["a", "b", "c", "d"], "text": TEXTS, "at": [1, 2, 3, 4]})

@@ -15,7 +15,7 @@ from hypothesis import given
 
 from guests import FromTorch, made, torch_or_skip
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError
-from hyrecall.tensors import query_vectors, row_count
+from hyrecall.table.tensors import query_vectors, row_count
 
 ROWS = np.array([[1.5, -2.0], [0.0, 3.25], [2.0**-10, 40.0]], np.float32)
 FIXED = pa.FixedSizeListArray.from_arrays(pa.array(ROWS.ravel()), 2)
@@ -301,7 +301,7 @@ def test_row_count_refuses_a_tensor_without_rows() -> None:
 
 def test_torch_is_not_imported() -> None:
     code = (
-        "import sys, numpy, pyarrow; import hyrecall.columns, hyrecall.tensors as t;"
+        "import sys, numpy, pyarrow; import hyrecall.table.columns, hyrecall.table.tensors as t;"
         "t.query_vectors(numpy.ones((1, 2)), dim=2); t.query_vectors([[1, 2]], dim=2);"
         "sys.exit('torch' in sys.modules or 'ml_dtypes' in sys.modules)"
     )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyrecall.text_tables import Column, Line, Row, clean, cut, fields, table, width_of, wrap
+from hyrecall.base.text_tables import Column, Line, Row, clean, cut, fields, table, width_of, wrap
 
 COLUMNS = (
     Column("rank", "right"),

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 
 from guests import FromTorch, made, torch_or_skip
-from hyrecall.columns import read_table
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError
-from hyrecall.matrices import VectorInput
-from hyrecall.schema import Schema, Vector
+from hyrecall.table.columns import read_table
+from hyrecall.table.matrices import VectorInput
+from hyrecall.table.schema import Schema, Vector
 
 ROWS = np.array([[1.5, -2.0], [0.0, 3.25], [2.0**-20, 40.0]], np.float32)
 WIDE = ROWS.astype(np.float64)

@@ -74,7 +74,7 @@ def drawn(rng: random.Random, at: int) -> Episode:
     )
 
 
-@pytest.mark.filterwarnings("ignore::hyrecall.memory.types.IsolationWarning")
+@pytest.mark.filterwarnings("ignore::hyrecall.memory.data.types.IsolationWarning")
 def test_A05_comes_back_as_it_was_stored() -> None:
     rng = random.Random(5)
     episodes = [drawn(rng, at) for at in range(200)]
@@ -93,7 +93,7 @@ def test_A05_comes_back_as_it_was_stored() -> None:
         assert sorted(listed, key=lambda e: e.id) == sorted(episodes, key=lambda e: e.id)
 
 
-@pytest.mark.filterwarnings("ignore::hyrecall.memory.types.IsolationWarning")
+@pytest.mark.filterwarnings("ignore::hyrecall.memory.data.types.IsolationWarning")
 @pytest.mark.parametrize("verb", ["recall", "recall_scored", "search", "list"])
 def test_A29_reserved_and_wrong_users(verb: str) -> None:
     with open_store(recipe=recipes.loom) as memory:

@@ -21,7 +21,7 @@ from hyrecall.memory.backends import (
 )
 from hyrecall.memory.backends.contract import MemoryContract
 from hyrecall.memory.backends.ranked import check_recall, ranked
-from hyrecall.memory.fields import check_user
+from hyrecall.memory.data.fields import check_user
 from memory.servers import postgres_connection, redis_client
 from memory.stores import episode, folder, open_store
 

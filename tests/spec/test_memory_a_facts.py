@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from hyrecall import recipes
 from hyrecall.memory import DegradedReason, Fact, Facts, MemorySync
-from hyrecall.memory.follower import Follower
-from hyrecall.memory.ready import IndexNotReadyError
+from hyrecall.memory.derived.follower import Follower
+from hyrecall.memory.derived.readiness import IndexNotReadyError
 from laws.effort import Effort
 from memory.stores import BrokenEmbedder, folder, open_store
 

@@ -11,6 +11,7 @@ import pytest
 
 from embed.lateness import within
 from hyrecall import recipes
+from hyrecall.ask.session import Session
 from hyrecall.errors import OptionError
 from hyrecall.memory import (
     DegradedReason,
@@ -20,10 +21,9 @@ from hyrecall.memory import (
     SessionTracker,
     hm_recall,
 )
-from hyrecall.memory.follower import Follower
-from hyrecall.memory.ready import IndexNotReadyError
-from hyrecall.memory.sessions import SessionName
-from hyrecall.session import Session
+from hyrecall.memory.data.sessions import SessionName
+from hyrecall.memory.derived.follower import Follower
+from hyrecall.memory.derived.readiness import IndexNotReadyError
 from memory.servers import redis_client
 from memory.stores import HOUR, NOON, BrokenEmbedder, Clock, open_store
 

@@ -11,9 +11,9 @@ from hyrecall import recipes
 from hyrecall.embed import HashEmbedder, choose
 from hyrecall.errors import KeyConflictError, NotFoundError, OptionError
 from hyrecall.memory import EVERYONE, DegradedReason, MemorySync, Notes
-from hyrecall.memory.follower import Follower
+from hyrecall.memory.derived.follower import Follower
+from hyrecall.memory.derived.readiness import IndexNotReadyError, Ready
 from hyrecall.memory.notes import snippet
-from hyrecall.memory.ready import IndexNotReadyError, Ready
 from memory.stores import FixedEmbedder, episode, folder, open_store
 
 ODD = [

@@ -9,7 +9,8 @@ import pytest
 
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
-from hyrecall.memory import Episode, MemorySync, contents, recalling
+from hyrecall.memory import Episode, MemorySync
+from hyrecall.memory.recall import contents, recalling
 from laws.effort import Effort
 from memory.isolation.world import VIEWERS, make_world
 from memory.stores import DIM, NOON, episode, open_store
@@ -103,7 +104,7 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
     return made
 
 
-@pytest.mark.filterwarnings("ignore::hyrecall.memory.types.IsolationWarning")
+@pytest.mark.filterwarnings("ignore::hyrecall.memory.data.types.IsolationWarning")
 def test_E31_content_is_read_of_authorised_rows_only(reader: Reader, effort: Effort) -> None:
     rng = random.Random(31)
     world = make_world(1)
@@ -128,7 +129,7 @@ def test_E31_content_is_read_of_authorised_rows_only(reader: Reader, effort: Eff
 
 
 def test_E31_a_row_of_another_cell_is_not_read_whoever_names_it() -> None:
-    from hyrecall.memory.reading import episodes_of_rows
+    from hyrecall.memory.sql.reading import episodes_of_rows
 
     with open_store(embedder=HashEmbedder(dim=DIM), recipe=recipes.honeycomb) as memory:
         memory.remember(Episode(id="hers", user_id="alice", output="secret"))

@@ -17,8 +17,9 @@ import pytest
 from embed.lateness import within
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder, HttpEmbedder, Off, StaticEmbedder
-from hyrecall.memory import DegradedReason, Matches, MemorySync, follower
-from hyrecall.memory.ready import IndexNotReadyError
+from hyrecall.memory import DegradedReason, Matches, MemorySync
+from hyrecall.memory.derived import follower
+from hyrecall.memory.derived.readiness import IndexNotReadyError
 from memory.stores import DIM, BrokenEmbedder, FixedEmbedder, episode, folder, open_store
 
 Rows = npt.NDArray[np.float32]

@@ -13,7 +13,7 @@ import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.errors import KeyConflictError
 from hyrecall.memory import Episode, Fact, Matches, MemorySync
-from hyrecall.memory.database import DATABASE
+from hyrecall.memory.sql.database import DATABASE
 from memory.stores import HOUR, NOON, Clock, FixedEmbedder, folder
 
 SOURCES = ("memory", "summary", "session")

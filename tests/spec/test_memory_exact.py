@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import pytest
 
 from hyrecall import recipes
+from hyrecall.ask.recipe import Recipe
 from hyrecall.memory import Episode, MemorySync, Notes
-from hyrecall.recipe import Recipe
 from memory.stores import HOUR, NOON, Clock, FixedEmbedder, episode, open_store
 
 QUERY = "INV-2026-0042"

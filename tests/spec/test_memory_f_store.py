@@ -75,7 +75,7 @@ def test_F23_what_the_index_cannot_take_is_not_kept(monkeypatch: pytest.MonkeyPa
             raise ZeroDivisionError
 
         with monkeypatch.context() as patched:
-            patched.setattr("hyrecall.memory.derived.project", fail)
+            patched.setattr("hyrecall.memory.derived.derived_index.project", fail)
             with pytest.raises(ZeroDivisionError):
                 memory.remember(episode(1, "disk"))
         assert n_rows(memory) == 1

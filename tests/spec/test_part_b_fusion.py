@@ -10,7 +10,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipes
-from hyrecall.recipe import Dense, Lexical, Recipe
+from hyrecall.ask.recipe import Dense, Lexical, Recipe
 from oracle.arithmetic import cosines
 from oracle.bm25 import LUCENE
 from oracle.documents import Row, Shape

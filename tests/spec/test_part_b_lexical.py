@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.recipe import Lexical, Recipe
+from hyrecall.ask.recipe import Lexical, Recipe
 from oracle.references import Fts5, textbook
 from oracle.words import Words
 from spec.episodes import WORDS

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
-from hyrecall.shaping import Phase, SessionSignals
+from hyrecall.ask.shaping import Phase, SessionSignals
 from laws.effort import Effort
 from spec.hypergraph_world import (
     DIM,

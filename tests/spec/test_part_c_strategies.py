@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
-from hyrecall.recipe import Dense, Lexical
+from hyrecall.ask.recipe import Dense, Lexical
 from laws.effort import Effort
 from spec.hypergraph_world import (
     QUERY,

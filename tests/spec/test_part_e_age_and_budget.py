@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
-from hyrecall import arms
-from hyrecall.recipe import Dense, Lexical, Recipe
-from hyrecall.shaping import Stage
+from hyrecall.ask import arms
+from hyrecall.ask.recipe import Dense, Lexical, Recipe
+from hyrecall.ask.shaping import Stage
 from spec.honeycomb_world import (
     DEDUP,
     NOW,

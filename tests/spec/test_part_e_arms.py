@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall import arms
-from hyrecall.recipe import Dense, Lexical, Recipe
+from hyrecall.ask import arms
+from hyrecall.ask.recipe import Dense, Lexical, Recipe
 from spec.honeycomb_world import (
     CELL,
     DIM,

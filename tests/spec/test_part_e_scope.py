@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
-from hyrecall import arms
-from hyrecall.recipe import Fill
+from hyrecall.ask import arms
+from hyrecall.ask.recipe import Fill
 from laws.effort import Effort
 from spec.honeycomb_world import (
     CELL,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
-from hyrecall.recipe import Dense, Lexical
+from hyrecall.ask.recipe import Dense, Lexical
 from spec.honeycomb_world import (
     DEDUP,
     DIM,

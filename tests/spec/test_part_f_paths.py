@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
-from hyrecall import arms
-from hyrecall.recipe import Recipe
+from hyrecall.ask import arms
+from hyrecall.ask.recipe import Recipe
 from laws.effort import Effort
 from spec.hebb_world import (
     DIM,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
-from hyrecall.recipe import Recipe
+from hyrecall.ask.recipe import Recipe
 from spec.hebb_world import (
     COMPOSITE,
     DIM,

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall import arms, recipes
-from hyrecall.recipe import Dense, Lexical
+from hyrecall import recipes
+from hyrecall.ask import arms
+from hyrecall.ask.recipe import Dense, Lexical
 from spec.loom_by_definition import voted
 
 ROOT = Path(__file__).parents[2]

@@ -18,11 +18,11 @@ import pytest
 import Stemmer
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
-import hyrecall._text_functions
-import hyrecall.analyzer
+import hyrecall.text.analyzer
+import hyrecall.text.functions
 from hyrecall import _core
-from hyrecall.analyzer import ENGLISH_STOPWORDS, Analyzer, Token, TokenFunction
 from hyrecall.errors import DTypeError, OptionError, ShapeError
+from hyrecall.text.analyzer import ENGLISH_STOPWORDS, Analyzer, Token, TokenFunction
 
 
 def pairs(analyzer: Analyzer, text: str) -> list[tuple[str, int]]:
@@ -378,7 +378,7 @@ def test_ten_megabytes_in_one_text_are_analysed_in_linear_time(name: str, kind: 
     assert time.thread_time() - start < 5  # measured at most 1; quadratic work would take hours
 
 
-@pytest.mark.parametrize("module", [hyrecall.analyzer, hyrecall._text_functions])
+@pytest.mark.parametrize("module", [hyrecall.text.analyzer, hyrecall.text.functions])
 def test_the_examples_of_the_docstrings_run(module: ModuleType) -> None:
     result = doctest.testmod(module)
     assert result.attempted > 0
@@ -387,7 +387,7 @@ def test_the_examples_of_the_docstrings_run(module: ModuleType) -> None:
 
 def test_stemmers_and_tokenizers_are_imported_only_when_used() -> None:
     code = (
-        "import sys; from hyrecall.analyzer import Analyzer; Analyzer().explain('a');"
+        "import sys; from hyrecall.text.analyzer import Analyzer; Analyzer().explain('a');"
         "assert not {'Stemmer', 'tokenizers'} & set(sys.modules);"
         "Analyzer('snowball:english'); assert 'Stemmer' in sys.modules"
     )

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyrecall import _core
-from hyrecall.analyzer import Analyzer
+from hyrecall.text.analyzer import Analyzer
 from laws.effort import Effort
 
 Terms = list[tuple[str, int]]

@@ -21,7 +21,7 @@ _Floats: TypeAlias = npt.NDArray[np.float32]
 _Front: TypeAlias = tuple[_Bytes, _Floats, _Floats] | None  # codes, scales, residuals
 _Floor: TypeAlias = tuple[float, bool] | None  # (value, strict)
 _Bm25: TypeAlias = tuple[str, float, float, float]  # (variant, k1, b, delta)
-_Query: TypeAlias = str | tuple[Any, ...] | None  # (kind, ...) as hyrecall.queries makes them
+_Query: TypeAlias = str | tuple[Any, ...] | None  # (kind, ...) as hyrecall.ask.queries makes them
 
 class _ArrowArray(Protocol):
     def __arrow_c_array__(self, schema: object | None = None, /) -> tuple[object, object]: ...

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-import hyrecall
+from hyrecall.base.version import __version__
 from hyrecall.cli.batch_command import batch
 from hyrecall.cli.browse_command import browse
 from hyrecall.cli.config_command import config
@@ -166,7 +166,7 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        print(hyrecall.__version__)
+        print(__version__)
         raise typer.Exit
 
 

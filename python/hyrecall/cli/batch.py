@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hyrecall.ask.scope import Scope
 from hyrecall.cli.batch_output import Output, Refused
 from hyrecall.cli.query_files import QueryFile, QueryRows
 from hyrecall.embed import StaticEmbedder
@@ -22,7 +23,6 @@ from hyrecall.errors import (
     error,
 )
 from hyrecall.index import Index
-from hyrecall.scope import Scope
 
 __all__ = ["Batch", "QueryColumns", "run"]
 

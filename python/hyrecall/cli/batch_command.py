@@ -11,7 +11,9 @@ from typing import Annotated, Any, Literal
 import typer
 import xxhash
 
-import hyrecall
+from hyrecall.ask.scope import CellTypes, Scope
+from hyrecall.base.output import check_outside, replaced, resolved
+from hyrecall.base.version import __version__
 from hyrecall.cli.batch import Batch, QueryColumns, run
 from hyrecall.cli.batch_formats import OUTPUT_KINDS, STDOUT, check_types, output_kind
 from hyrecall.cli.batch_output import Output, Stream, Unfinished
@@ -39,8 +41,6 @@ from hyrecall.cli.values import by_arm, names, read_scope
 from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import OptionError, error
 from hyrecall.index import Index
-from hyrecall.output import check_outside, replaced, resolved
-from hyrecall.scope import CellTypes, Scope
 
 __all__ = ["batch"]
 
@@ -297,7 +297,7 @@ def _identity(given: dict[str, Any], index: Index, queries: Path) -> dict[str, A
         **options,
         "the queries": f"{found.st_size} bytes, changed {found.st_mtime_ns}, {ends.hexdigest()}",
         "the index": ", ".join(index._lineage.seals),
-        "hyrecall": hyrecall.__version__,
+        "hyrecall": __version__,
         "the output's format": output_kind(given["output"], given["output_format"]),
     }
 

@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from hyrecall.arrow_values import python_values
 from hyrecall.cli.show import finite
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.table.arrow_values import python_values
 
 __all__ = [
     "OUTPUT_KINDS",

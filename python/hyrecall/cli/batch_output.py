@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
-from hyrecall import disk, output
+from hyrecall.base import disk, output
 from hyrecall.cli.batch_formats import TableWriter, check_types, finish, writer
 from hyrecall.cli.show import say
 from hyrecall.errors import OptionError, WriterBusyError, error

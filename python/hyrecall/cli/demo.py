@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from hyrecall.analyzer import Analyzer
+from hyrecall.base.text_tables import Line
 from hyrecall.cli.show import (
     hits_to_dict,
     print_explanation,
@@ -19,10 +19,10 @@ from hyrecall.cli.show import (
     say,
 )
 from hyrecall.embed import StaticEmbedder
-from hyrecall.hits import Hits
+from hyrecall.hits.hits import Hits
 from hyrecall.index import Index
-from hyrecall.schema import Schema
-from hyrecall.text_tables import Line
+from hyrecall.table.schema import Schema
+from hyrecall.text.analyzer import Analyzer
 
 __all__ = ["demo"]
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from hyrecall import recipes
-from hyrecall.analyzer import Analyzer
 from hyrecall.cli.memory_options import EmbedderName, bar
 from hyrecall.cli.options import Bm25, Threads
 from hyrecall.cli.settings import read_settings
@@ -48,6 +47,7 @@ from hyrecall.evaluate.extras import require_extra
 from hyrecall.evaluate.plot import plot_format
 from hyrecall.evaluate.report import best_setting, checks_text, differences_text, winner_text
 from hyrecall.evaluate.settings import BUILT_IN
+from hyrecall.text.analyzer import Analyzer
 
 __all__ = [
     "AnalyzerName",

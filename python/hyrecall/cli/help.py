@@ -11,8 +11,8 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from hyrecall.base.text_tables import Line, wrap
 from hyrecall.cli.show import screen_width
-from hyrecall.text_tables import Line, wrap
 
 __all__ = ["Command", "Group"]
 

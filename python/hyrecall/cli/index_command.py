@@ -10,7 +10,6 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from hyrecall.analyzer import Analyzer
 from hyrecall.cli.options import Threads
 from hyrecall.cli.show import say
 from hyrecall.cli.tables import read_corpus
@@ -18,8 +17,9 @@ from hyrecall.cli.values import by_arm, names, read_analyzer, read_bm25
 from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import OptionError, error
 from hyrecall.index import Index
-from hyrecall.manifest import MANIFEST
-from hyrecall.schema import Schema, Text, Vector, VectorDtype
+from hyrecall.segments.manifest import MANIFEST
+from hyrecall.table.schema import Schema, Text, Vector, VectorDtype
+from hyrecall.text.analyzer import Analyzer
 
 __all__ = ["index"]
 

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from hyrecall.analyzer import Analyzer
+from hyrecall.base.runtime import CudaReport, cuda_report
+from hyrecall.base.text_tables import Column, Row, fields
 from hyrecall.cli import report
 from hyrecall.cli.show import print_json, print_lines, print_table, screen_width
 from hyrecall.errors import IndexNotFoundError, error
 from hyrecall.index import Index
-from hyrecall.runtime import CudaReport, cuda_report
-from hyrecall.scoring import BM25
-from hyrecall.text_tables import Column, Row, fields
+from hyrecall.text.analyzer import Analyzer
+from hyrecall.text.bm25 import BM25
 
 __all__ = ["info"]
 

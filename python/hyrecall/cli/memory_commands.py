@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from hyrecall.base.text_tables import Column, Line, Row, wrap
 from hyrecall.cli.memory_options import (
     AsJson,
     Org,
@@ -27,7 +28,6 @@ from hyrecall.cli.memory_options import (
 from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import print_json, print_lines, print_table, say, screen_width
 from hyrecall.errors import OptionError, error
-from hyrecall.text_tables import Column, Line, Row, wrap
 
 __all__ = ["compact", "doctor", "forget", "reembed", "remember"]
 
@@ -306,7 +306,7 @@ def _rescue(path: Path | None, file: Path, *, as_json: bool) -> None:
 
 def _episode(text: str, fields: dict[str, Any]) -> Any:
     from hyrecall.memory import Episode
-    from hyrecall.memory.transfer import why
+    from hyrecall.memory.faces.transfer import why
 
     try:
         return Episode(output=text, **{k: v for k, v in fields.items() if v is not None})

@@ -20,17 +20,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from hyrecall import recipes
+from hyrecall.ask.recipe import Recipe
+from hyrecall.ask.shaping import Composite
+from hyrecall.base.progress import ProgressFunction
 from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import say
 from hyrecall.cli.values import read_filter
 from hyrecall.embed import choose
 from hyrecall.errors import OptionError, StoreNotFoundError, error
-from hyrecall.progress import ProgressFunction
-from hyrecall.recipe import Recipe
-from hyrecall.shaping import Composite
 
 if TYPE_CHECKING:
-    from hyrecall.filters import Filter
+    from hyrecall.ask.filters import Filter
     from hyrecall.memory import Degradation, MemorySync
 
 __all__ = [
@@ -237,7 +237,7 @@ def _logs_as_notes() -> Iterator[None]:
 
 def now_ready(memory: MemorySync) -> MemorySync:
     """Wait for embedder and index: a command has one answer, which should not be degraded."""
-    from hyrecall.memory.ready import IndexNotReadyError
+    from hyrecall.memory.derived.readiness import IndexNotReadyError
 
     memory.wait_until_ready(_SECONDS_TO_WARM)
     # A large index may take longer.
@@ -254,7 +254,7 @@ def tell_reasons(reasons: Sequence[Degradation]) -> None:
 
 def read_store_filter(values: Sequence[str] | None) -> Filter | None:
     """Read ``--filter`` of a store: columns of memories, and keys of the metadata."""
-    from hyrecall.memory.layout import FILTERED
+    from hyrecall.memory.derived.layout import FILTERED
 
     return read_filter(values, {name: column.type for name, column in FILTERED.items()})
 

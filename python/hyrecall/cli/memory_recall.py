@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hyrecall.analyzer import Analyzer
+from hyrecall.ask.filters import Filter
+from hyrecall.base.text_tables import Column, Line, Row, clean
 from hyrecall.cli.memory_options import (
     now_ready,
     opened,
@@ -20,9 +21,8 @@ from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import print_explanation, print_json, print_table, say
 from hyrecall.cli.snippets import Snippets
 from hyrecall.errors import OptionError, WriterBusyError, error
-from hyrecall.filters import Filter
-from hyrecall.hit_tables import EXACT
-from hyrecall.text_tables import Column, Line, Row, clean
+from hyrecall.hits.hit_tables import EXACT
+from hyrecall.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
     from hyrecall.memory import Matches, MemorySync

@@ -14,12 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hyrecall import disk, recipes
-from hyrecall.arguments import number
+from hyrecall import recipes
+from hyrecall.base import disk
+from hyrecall.base.arguments import number
 from hyrecall.embed.durations import duration
 from hyrecall.embed.openai_wire import Endpoint
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
-from hyrecall.named_analyzer import read_analyzer
+from hyrecall.text.named_analyzer import read_analyzer
 
 __all__ = ["KEYS", "read_settings", "remove_setting", "set_setting", "settings_path"]
 

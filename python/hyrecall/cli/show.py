@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from hyrecall.base.text_tables import Column, Line, Row, clean, table, visible
 from hyrecall.cli.snippets import Snippets
-from hyrecall.explain_text import wrapped_text
-from hyrecall.explanation import Explanation
-from hyrecall.hit_tables import hit_lines
-from hyrecall.hits import QueryHits
-from hyrecall.rich_tables import styled
-from hyrecall.schema import Schema
-from hyrecall.text_tables import Column, Line, Row, clean, table, visible
+from hyrecall.hits.explain_text import wrapped_text
+from hyrecall.hits.explanation import Explanation
+from hyrecall.hits.hit_tables import hit_lines
+from hyrecall.hits.hits import QueryHits
+from hyrecall.hits.rich_tables import styled
+from hyrecall.table.schema import Schema
 
 __all__ = [
     "finite",

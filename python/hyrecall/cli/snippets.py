@@ -5,8 +5,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterator
 
-from hyrecall.analyzer import Analyzer
-from hyrecall.text_tables import Line, clean
+from hyrecall.base.text_tables import Line, clean
+from hyrecall.text.analyzer import Analyzer
 
 __all__ = ["Snippets"]
 

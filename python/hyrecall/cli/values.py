@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from hyrecall.analyzer import Analyzer
+from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
+from hyrecall.ask.scope import CellTypes, Scope
+from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
 from hyrecall.errors import HyrecallError, OptionError, ScopeError, error
-from hyrecall.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
-from hyrecall.scope import CellTypes, Scope
-from hyrecall.scoring import BM25, DBSF, RRF, Fusion, Max, WeightedSum
+from hyrecall.text.analyzer import Analyzer
+from hyrecall.text.bm25 import BM25
 
 __all__ = [
     "by_arm",

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from hyrecall import threads
+from hyrecall.base import threads
+from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.keywords import check_keywords
 
 __all__ = ["AsyncEmbedder", "from_async"]
 

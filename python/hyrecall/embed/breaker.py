@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from hyrecall.arguments import number, whole
+from hyrecall.base.arguments import number, whole
 from hyrecall.errors import OptionError, error
 
 __all__ = ["Breaker"]

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final, Literal, TypeAlias
 
+from hyrecall.base.keywords import check_keywords
 from hyrecall.embed.durations import timeout_of
 from hyrecall.embed.guard import Off
 from hyrecall.embed.http import HttpEmbedder
 from hyrecall.embed.protocol import Embedder
 from hyrecall.embed.static import StaticEmbedder
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
-from hyrecall.keywords import check_keywords
 
 __all__ = ["AUTO", "Auto", "Given", "embedder"]
 

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall import threads
+from hyrecall.base import threads
+from hyrecall.base.keywords import check_keywords
 from hyrecall.embed.breaker import Breaker
 from hyrecall.embed.pool import AllHungError, LateError, Pool, PoolClosedError
 from hyrecall.embed.protocol import Embedder, EmbedError, EmbedFault, NoVectors, check_vectors
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.keywords import check_keywords
 
 __all__ = ["Guard", "Off"]
 

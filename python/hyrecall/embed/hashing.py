@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from hyrecall.arguments import whole
+from hyrecall.base.arguments import whole
+from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.keywords import check_keywords
 
 __all__ = ["HashEmbedder"]
 

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from hyrecall import threads
+from hyrecall.base import threads
 
 __all__ = ["AllHungError", "LateError", "Pool", "PoolClosedError"]
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, MissingExtraError, error
-from hyrecall.keywords import check_keywords
 
 __all__ = ["StaticEmbedder"]
 

@@ -12,9 +12,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.arguments import read_path, whole
+from hyrecall.base.arguments import read_path, whole
+from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
-from hyrecall.keywords import check_keywords
 
 __all__ = ["TransformerEmbedder"]
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hyrecall.ask.scoring import RRF, Max, WeightedSum
+from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.evaluate.compare import Comparison, compare
 from hyrecall.evaluate.data import Dataset
 from hyrecall.evaluate.metrics import MEASURES, Scores, read_measure
 from hyrecall.evaluate.run import Indexes, score_setting
 from hyrecall.evaluate.settings import Setting, grid, read_setting
-from hyrecall.keywords import check_keywords
-from hyrecall.scoring import RRF, Max, WeightedSum
 
 __all__ = [
     "Study",

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from hyrecall.arguments import read_path
+from hyrecall.base.arguments import read_path
+from hyrecall.base.keywords import check_keywords
+from hyrecall.base.output import replaced
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.evaluate.compare import Comparison, compare
 from hyrecall.evaluate.metrics import Scores, read_measure
-from hyrecall.keywords import check_keywords
-from hyrecall.output import replaced
 
 __all__ = ["GATE", "Check", "check", "read_baseline", "write_baseline"]
 

@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 
 import hyrecall
 from hyrecall import recipes
-from hyrecall.analyzer import Analyzer
+from hyrecall.ask.filters import Filter
+from hyrecall.ask.predicates import AnyOf, Equal, Predicate
+from hyrecall.ask.recipe import Recipe
+from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, error
 from hyrecall.evaluate.run import DEPTH
 from hyrecall.evaluate.settings import Setting
-from hyrecall.filters import Filter
-from hyrecall.keywords import check_keywords
-from hyrecall.predicates import AnyOf, Equal, Predicate
-from hyrecall.recipe import Recipe
+from hyrecall.text.analyzer import Analyzer
 
 __all__ = ["setting_code"]
 

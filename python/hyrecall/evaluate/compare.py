@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, error
 from hyrecall.evaluate.extras import needs_extra
 from hyrecall.evaluate.metrics import Scores
-from hyrecall.keywords import check_keywords
 
 __all__ = [
     "Comparison",

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
+from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.evaluate.files import read_pairs, read_rows
-from hyrecall.keywords import check_keywords
 
 __all__ = ["CELL", "VECTOR", "Dataset", "Judgements", "Part", "load_dataset"]
 

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hyrecall.base.keywords import check_keywords
+from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.embed import Embedder, EmbedError, Guard, NoVectors
 from hyrecall.errors import OptionError, error
 from hyrecall.evaluate.data import VECTOR, Dataset
-from hyrecall.keywords import check_keywords
-from hyrecall.progress import ProgressFunction, read_progress
 
 __all__ = ["embed_dataset"]
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.evaluate.data import Judgements
 from hyrecall.evaluate.extras import needs_extra
-from hyrecall.keywords import check_keywords
 
 __all__ = ["MEASURES", "Scores", "cutoff_of", "read_measure", "read_measures", "score_run"]
 

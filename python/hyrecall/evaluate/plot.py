@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, error
 from hyrecall.evaluate.ablate import Study
 from hyrecall.evaluate.compare import bootstrap_interval
 from hyrecall.evaluate.extras import needs_extra
-from hyrecall.keywords import check_keywords
 
 __all__ = ["plot_format", "plot_study"]
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from hyrecall.base.keywords import check_keywords
+from hyrecall.base.text_tables import Column, Line, Row, clean, cut, table_text, wrap
+from hyrecall.base.text_tables import table as lines_of
 from hyrecall.evaluate.ablate import Study
 from hyrecall.evaluate.baseline import Check
 from hyrecall.evaluate.compare import Comparison
 from hyrecall.evaluate.settings import Setting
 from hyrecall.evaluate.tune import Tuned
-from hyrecall.keywords import check_keywords
-from hyrecall.text_tables import Column, Line, Row, clean, cut, table_text, wrap
-from hyrecall.text_tables import table as lines_of
 
 __all__ = [
     "best_setting",

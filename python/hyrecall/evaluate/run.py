@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, error
 from hyrecall.evaluate.data import CELL, Dataset
 from hyrecall.evaluate.metrics import MEASURES, Scores, cutoff_of, read_measures, score_run
 from hyrecall.evaluate.settings import Setting
 from hyrecall.index import Index
-from hyrecall.keywords import check_keywords
-from hyrecall.schema import Schema, Text
+from hyrecall.table.schema import Schema, Text
 
 __all__ = ["DEPTH", "LIMIT", "Indexes", "Run", "run_setting", "score_setting"]
 

@@ -8,18 +8,19 @@ from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
 from hyrecall import recipes
-from hyrecall.analyzer import Analyzer
-from hyrecall.arms.run import Arm
+from hyrecall.ask.arms.run import Arm
+from hyrecall.ask.expansion import Expansion
+from hyrecall.ask.filter_expression import FilterLike
+from hyrecall.ask.recipe import Recipe
+from hyrecall.ask.scoring import RRF, Above, Fusion, WeightedSum
+from hyrecall.ask.session import Session
+from hyrecall.ask.shaping import Stage
+from hyrecall.base.keywords import check_keywords, unknown_option
 from hyrecall.errors import OptionError, error
-from hyrecall.expansion import Expansion
-from hyrecall.filter_expression import FilterLike
-from hyrecall.graph import Graph
-from hyrecall.keywords import check_keywords, unknown_option
-from hyrecall.plan import Floors
-from hyrecall.recipe import Recipe
-from hyrecall.scoring import BM25, RRF, Above, Fusion, WeightedSum
-from hyrecall.session import Session
-from hyrecall.shaping import Stage
+from hyrecall.graph.graph import Graph
+from hyrecall.recall.plan import Floors
+from hyrecall.text.analyzer import Analyzer
+from hyrecall.text.bm25 import BM25
 
 __all__ = ["BUILT_IN", "Setting", "grid", "plain", "read_setting", "with_each", "without_each"]
 

@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hyrecall.analyzer import Analyzer
+from hyrecall.ask.scoring import Max
+from hyrecall.base.keywords import check_keywords
 from hyrecall.evaluate.ablate import Study, ablate, alpha_grid, weight_grid
 from hyrecall.evaluate.compare import Comparison, compare
 from hyrecall.evaluate.data import Dataset
 from hyrecall.evaluate.metrics import read_measure
 from hyrecall.evaluate.run import Indexes, score_setting
 from hyrecall.evaluate.settings import Setting, read_setting
-from hyrecall.keywords import check_keywords
-from hyrecall.scoring import BM25, Max
+from hyrecall.text.analyzer import Analyzer
+from hyrecall.text.bm25 import BM25
 
 __all__ = ["Tuned", "tune"]
 

@@ -10,24 +10,14 @@ except ImportError as fault:
     raise error(MissingExtraError, "hyrecall.memory", _wish, f"no package {fault.name}") from None
 
 from hyrecall.memory.agent_memory import AgentMemory
-from hyrecall.memory.agent_view import AgentMemorySync
-from hyrecall.memory.audience import EVERYONE, Partition
 from hyrecall.memory.backends.shim import default_recall_scored
-from hyrecall.memory.browse import Browse
+from hyrecall.memory.backends.vectorstore import VectorStore
 from hyrecall.memory.changing import Remembered
-from hyrecall.memory.degradation import Degradation, DegradedReason
-from hyrecall.memory.fields import ANONYMOUS
-from hyrecall.memory.holder import Agent
-from hyrecall.memory.hypergraph import ahm_recall, hm_recall
-from hyrecall.memory.matches import Facts, Matches, Reading, ReadPolicyFault
-from hyrecall.memory.memory import Memory
-from hyrecall.memory.notes import Note, NoteHit, Notes
-from hyrecall.memory.redis_sessions import RedisSessions
-from hyrecall.memory.sessions import InProcessSessions, SessionTracker
-from hyrecall.memory.sound import DamageWarning
-from hyrecall.memory.store import AUTO
-from hyrecall.memory.sync import MemorySync
-from hyrecall.memory.types import (
+from hyrecall.memory.data.degradation import Degradation, DegradedReason
+from hyrecall.memory.data.fields import ANONYMOUS
+from hyrecall.memory.data.matches import Facts, Matches, Reading, ReadPolicyFault
+from hyrecall.memory.data.sessions import InProcessSessions, SessionTracker
+from hyrecall.memory.data.types import (
     Edge,
     Episode,
     EpisodeMatch,
@@ -37,7 +27,17 @@ from hyrecall.memory.types import (
     Participant,
     Version,
 )
-from hyrecall.memory.vectorstore import VectorStore
+from hyrecall.memory.faces.browse import Browse
+from hyrecall.memory.holder import Agent
+from hyrecall.memory.hypergraph import ahm_recall, hm_recall
+from hyrecall.memory.memory import Memory
+from hyrecall.memory.notes import Note, NoteHit, Notes
+from hyrecall.memory.recall.audience import EVERYONE, Partition
+from hyrecall.memory.recall.redis_sessions import RedisSessions
+from hyrecall.memory.sql.sound import DamageWarning
+from hyrecall.memory.store import AUTO
+from hyrecall.memory.sync import MemorySync
+from hyrecall.memory.view import AgentMemorySync
 
 __all__ = [
     "ANONYMOUS",

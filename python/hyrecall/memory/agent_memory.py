@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import ParamSpec, Protocol, TypeVar, Unpack
 
-from hyrecall.filter_expression import FilterLike
-from hyrecall.keywords import check_keywords
-from hyrecall.memory.adapting import Reranker
-from hyrecall.memory.agent_view import AgentMemorySync
-from hyrecall.memory.asking import Hints, TimeRange
-from hyrecall.memory.browse import Browse
+from hyrecall.ask.filter_expression import FilterLike
+from hyrecall.ask.recipe import Recipe
+from hyrecall.base.keywords import check_keywords
 from hyrecall.memory.changing import Remembered
-from hyrecall.memory.given_fields import Changes, OwnFields
-from hyrecall.memory.matches import Matches
+from hyrecall.memory.data.given_fields import Changes, OwnFields
+from hyrecall.memory.data.matches import Matches
+from hyrecall.memory.data.types import Episode, Visibility
+from hyrecall.memory.faces.browse import Browse
 from hyrecall.memory.reads import Edges, Episodes, Facts, Versions
-from hyrecall.memory.types import Episode, Visibility
-from hyrecall.recipe import Recipe
+from hyrecall.memory.recall.adapting import Reranker
+from hyrecall.memory.recall.call import Hints, TimeRange
+from hyrecall.memory.view import AgentMemorySync
 
 __all__ = ["AgentMemory", "Runner"]
 

@@ -11,22 +11,22 @@ import apsw
 import numpy as np
 import numpy.typing as npt
 
+from hyrecall.base.progress import ProgressFunction
 from hyrecall.errors import DTypeError, NotFoundError, OptionError, ScopeError, error
-from hyrecall.memory import edge_rows, writing
-from hyrecall.memory.asking import read_seconds
-from hyrecall.memory.audience import EVERYONE, AskedBy, audience
-from hyrecall.memory.cells import Cell, cell_of, lookup_order
-from hyrecall.memory.degradation import Degradation
-from hyrecall.memory.erasing import erase
-from hyrecall.memory.fact_rows import as_episode, assert_fact
-from hyrecall.memory.fields import check_id, flag, in_utc
-from hyrecall.memory.given_fields import checked
-from hyrecall.memory.reading import episode_by_id
-from hyrecall.memory.selection import Selection, check_which
+from hyrecall.memory.data.degradation import Degradation
+from hyrecall.memory.data.fields import check_id, flag, in_utc
+from hyrecall.memory.data.given_fields import checked
+from hyrecall.memory.data.types import Edge, Episode, Fact, Participant, Visibility
+from hyrecall.memory.recall.audience import EVERYONE, AskedBy, audience
+from hyrecall.memory.recall.call import read_seconds
+from hyrecall.memory.sql import edge_rows, writing
+from hyrecall.memory.sql.cells import Cell, cell_of, lookup_order
+from hyrecall.memory.sql.erasing import erase
+from hyrecall.memory.sql.fact_rows import as_episode, assert_fact
+from hyrecall.memory.sql.reading import episode_by_id
+from hyrecall.memory.sql.selection import Selection, check_which
+from hyrecall.memory.sql.store_sessions import StoreSessions
 from hyrecall.memory.store import Store
-from hyrecall.memory.store_sessions import StoreSessions
-from hyrecall.memory.types import Edge, Episode, Fact, Participant, Visibility
-from hyrecall.progress import ProgressFunction
 
 __all__ = ["Remembered"]
 

@@ -6,14 +6,14 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hyrecall.arguments import whole
+from hyrecall.base.arguments import whole
+from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, error
-from hyrecall.keywords import check_keywords
-from hyrecall.memory.fields import flag
-from hyrecall.memory.matches import Matches
+from hyrecall.memory.data.fields import flag
+from hyrecall.memory.data.matches import Matches
+from hyrecall.memory.data.types import Episode
 from hyrecall.memory.memory import Memory
 from hyrecall.memory.sync import MemorySync
-from hyrecall.memory.types import Episode
 from hyrecall.recipes import hypergraph, hypergraph_regex
 
 __all__ = ["ahm_recall", "hm_recall"]

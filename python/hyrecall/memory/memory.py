@@ -12,26 +12,26 @@ from datetime import datetime
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, Unpack
 
-from hyrecall.analyzer import Analyzer
+from hyrecall.ask.recipe import Recipe
+from hyrecall.base.keywords import check_keywords
+from hyrecall.base.progress import ProgressFunction
 from hyrecall.errors import OptionError, error
-from hyrecall.keywords import check_keywords
 from hyrecall.memory.agent_memory import AgentMemory
-from hyrecall.memory.audience import EVERYONE
-from hyrecall.memory.backfill import Reembedded
 from hyrecall.memory.changing import Remembered
-from hyrecall.memory.doctor import Report
-from hyrecall.memory.given_fields import Changes, EpisodeFields
-from hyrecall.memory.in_memory import IN_MEMORY
+from hyrecall.memory.data.given_fields import Changes, EpisodeFields
+from hyrecall.memory.data.sessions import SessionTracker
+from hyrecall.memory.data.types import Edge, Episode, Fact, Participant, Visibility
+from hyrecall.memory.derived.backfill import Reembedded
+from hyrecall.memory.faces.transfer import Imported
 from hyrecall.memory.memory_reads import AsyncReads
 from hyrecall.memory.reads import User
-from hyrecall.memory.sessions import SessionTracker
+from hyrecall.memory.recall.audience import EVERYONE
+from hyrecall.memory.sql.doctor import Report
+from hyrecall.memory.sql.in_memory import IN_MEMORY
 from hyrecall.memory.store import AUTO, Clock, Given
 from hyrecall.memory.sync import Kept, MemorySync
-from hyrecall.memory.transfer import Imported
-from hyrecall.memory.types import Edge, Episode, Fact, Participant, Visibility
 from hyrecall.memory.upkeep import Compacted, Exported, File
-from hyrecall.progress import ProgressFunction
-from hyrecall.recipe import Recipe
+from hyrecall.text.analyzer import Analyzer
 
 __all__ = ["Memory", "Opening"]
 

@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import ParamSpec, Protocol, TypeVar
 
-from hyrecall.filter_expression import FilterLike
-from hyrecall.keywords import check_keywords
-from hyrecall.memory.adapting import Reranker
-from hyrecall.memory.asking import Hints, TimeRange
-from hyrecall.memory.audience import Partition
-from hyrecall.memory.browse import Browse
-from hyrecall.memory.matches import Matches
+from hyrecall.ask.filter_expression import FilterLike
+from hyrecall.ask.recipe import Recipe
+from hyrecall.base.keywords import check_keywords
+from hyrecall.memory.data.matches import Matches
+from hyrecall.memory.data.types import Episode, Visibility
+from hyrecall.memory.faces.browse import Browse
 from hyrecall.memory.reads import Edges, Episodes, Facts, User, Versions
+from hyrecall.memory.recall.adapting import Reranker
+from hyrecall.memory.recall.audience import Partition
+from hyrecall.memory.recall.call import Hints, TimeRange
 from hyrecall.memory.sync import MemorySync
-from hyrecall.memory.types import Episode, Visibility
-from hyrecall.recipe import Recipe
 
 __all__ = ["AsyncReads"]
 

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import NotFoundError, OptionError, error
-from hyrecall.keywords import check_keywords
-from hyrecall.memory.audience import EVERYONE, Partition
-from hyrecall.memory.fields import check_id
-from hyrecall.memory.given_fields import checked
+from hyrecall.memory.data.fields import check_id
+from hyrecall.memory.data.given_fields import checked
+from hyrecall.memory.data.types import Episode, EpisodeMatch
+from hyrecall.memory.recall.audience import EVERYONE, Partition
 from hyrecall.memory.sync import MemorySync
-from hyrecall.memory.types import Episode, EpisodeMatch
 from hyrecall.recipes import l0
 
 __all__ = ["Note", "NoteHit", "Notes"]

@@ -7,22 +7,22 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
-from hyrecall.arguments import whole
+from hyrecall.ask.filters import Filter
+from hyrecall.base.arguments import whole
 from hyrecall.errors import OptionError, error
-from hyrecall.filters import Filter
-from hyrecall.memory.adapting import weighted
-from hyrecall.memory.asking import read_ask, read_tags
-from hyrecall.memory.audience import EVERYONE, AskedBy, _Everyone, audience, read_partition
-from hyrecall.memory.cells import lookup_order
-from hyrecall.memory.edge_rows import incident
-from hyrecall.memory.fact_rows import KIND
-from hyrecall.memory.fields import check_id, flag
-from hyrecall.memory.matches import Facts, Matches
-from hyrecall.memory.narrowing import newest_passing, read_narrowing
-from hyrecall.memory.reading import Change, episode_by_id, history, last_changes, newest
-from hyrecall.memory.recalling import recall, recall_facts, warn_of_isolation
+from hyrecall.memory.data.fields import check_id, flag
+from hyrecall.memory.data.matches import Facts, Matches
+from hyrecall.memory.data.types import Edge, Episode, Version
+from hyrecall.memory.derived.narrowing import newest_passing, read_narrowing
+from hyrecall.memory.recall.adapting import weighted
+from hyrecall.memory.recall.audience import EVERYONE, AskedBy, _Everyone, audience, read_partition
+from hyrecall.memory.recall.call import read_ask, read_tags
+from hyrecall.memory.recall.recalling import recall, recall_facts, warn_of_isolation
+from hyrecall.memory.sql.cells import lookup_order
+from hyrecall.memory.sql.edge_rows import incident
+from hyrecall.memory.sql.fact_rows import KIND
+from hyrecall.memory.sql.reading import Change, episode_by_id, history, last_changes, newest
 from hyrecall.memory.store import Store
-from hyrecall.memory.types import Edge, Episode, Version
 
 __all__ = ["Edges", "Episodes", "Facts", "Reads", "User", "Versions"]
 
@@ -44,7 +44,7 @@ class Reads:
         self._store = store
 
     def search(self, query: object, by: AskedBy, **options: Any) -> Matches:
-        """Answer one call of recall; options as :func:`hyrecall.memory.asking.read_ask` has them.
+        """Answer one call of recall; its options are those of :func:`.call.read_ask`.
 
         Raises
         ------

@@ -17,32 +17,32 @@ import apsw
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.analyzer import Analyzer
-from hyrecall.arguments import number, read_path, whole
+from hyrecall.ask.recipe import Recipe
+from hyrecall.base.arguments import number, read_path, whole
+from hyrecall.base.progress import ProgressFunction
 from hyrecall.embed import choose
 from hyrecall.embed.choose import AUTO, Given
 from hyrecall.embed.guard import Guard
 from hyrecall.embed.protocol import NORMS, EmbedFault, NoVectors, norms
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError, error
-from hyrecall.memory.background import Background
-from hyrecall.memory.bounded import Bounded
-from hyrecall.memory.database import Database
-from hyrecall.memory.degradation import Degradation, DegradedReason
-from hyrecall.memory.fields import flag, in_utc
-from hyrecall.memory.follower import INDEX, Follower
-from hyrecall.memory.in_memory import IN_MEMORY, MemoryDatabase
-from hyrecall.memory.layout import Layout, layout_of, serves
-from hyrecall.memory.reading import newest_model
-from hyrecall.memory.ready import IndexNotReadyError
-from hyrecall.memory.recalling import Means
-from hyrecall.memory.sessions import SessionTracker
-from hyrecall.memory.store_sessions import StoreSessions
-from hyrecall.memory.tables import divide
-from hyrecall.memory.usable import Usable
-from hyrecall.named_analyzer import read_analyzer
-from hyrecall.progress import ProgressFunction
-from hyrecall.recipe import Recipe
+from hyrecall.memory.data.degradation import Degradation, DegradedReason
+from hyrecall.memory.data.fields import flag, in_utc
+from hyrecall.memory.data.sessions import SessionTracker
+from hyrecall.memory.derived.background import Background
+from hyrecall.memory.derived.follower import INDEX, Follower
+from hyrecall.memory.derived.layout import Layout, layout_of, serves
+from hyrecall.memory.derived.readiness import IndexNotReadyError
+from hyrecall.memory.derived.usable import Usable
+from hyrecall.memory.faces.tables import divide
+from hyrecall.memory.recall.bounded import Bounded
+from hyrecall.memory.recall.recalling import Means
+from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.in_memory import IN_MEMORY, MemoryDatabase
+from hyrecall.memory.sql.reading import newest_model
+from hyrecall.memory.sql.store_sessions import StoreSessions
 from hyrecall.recipes import default, loom
+from hyrecall.text.analyzer import Analyzer
+from hyrecall.text.named_analyzer import read_analyzer
 
 __all__ = ["AUTO", "Clock", "Given", "Store", "StoreOptions"]
 

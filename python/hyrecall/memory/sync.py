@@ -6,24 +6,24 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from hyrecall.analyzer import Analyzer
-from hyrecall.keywords import check_keywords
+from hyrecall.ask.recipe import Recipe
+from hyrecall.base.keywords import check_keywords
+from hyrecall.base.progress import ProgressFunction
 from hyrecall.memory import changing
-from hyrecall.memory.agent_view import AgentMemorySync
-from hyrecall.memory.audience import read_agent, read_partition
-from hyrecall.memory.browse import Browse
-from hyrecall.memory.in_memory import IN_MEMORY
+from hyrecall.memory.data.sessions import SessionTracker
+from hyrecall.memory.data.types import Edge, Participant, Visibility
+from hyrecall.memory.faces.browse import Browse
 from hyrecall.memory.reads import Reads
-from hyrecall.memory.roster import set_policy
-from hyrecall.memory.sessions import SessionTracker
+from hyrecall.memory.recall.audience import read_agent, read_partition
+from hyrecall.memory.sql.in_memory import IN_MEMORY
+from hyrecall.memory.sql.roster import set_policy
 from hyrecall.memory.store import AUTO, Clock, Given, Store, StoreOptions
 from hyrecall.memory.sync_reads import SyncReads
 from hyrecall.memory.sync_recall import SyncRecall
 from hyrecall.memory.sync_upkeep import SyncUpkeep
 from hyrecall.memory.sync_writes import Kept, SyncWrites
-from hyrecall.memory.types import Edge, Participant, Visibility
-from hyrecall.progress import ProgressFunction
-from hyrecall.recipe import Recipe
+from hyrecall.memory.view import AgentMemorySync
+from hyrecall.text.analyzer import Analyzer
 
 __all__ = ["Kept", "MemorySync"]
 

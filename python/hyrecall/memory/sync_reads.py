@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hyrecall.filter_expression import FilterLike
-from hyrecall.keywords import check_keywords
-from hyrecall.memory.audience import read_partition
+from hyrecall.ask.filter_expression import FilterLike
+from hyrecall.base.keywords import check_keywords
+from hyrecall.memory.data.types import Episode, Visibility
 from hyrecall.memory.reads import Edges, Episodes, Reads, User, Versions
-from hyrecall.memory.types import Episode, Visibility
+from hyrecall.memory.recall.audience import read_partition
 
 __all__ = ["SyncReads"]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from hyrecall.ask.filter_expression import FilterLike
+from hyrecall.ask.recipe import Recipe
+from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, error
-from hyrecall.filter_expression import FilterLike
-from hyrecall.keywords import check_keywords
-from hyrecall.memory.adapting import Reranker
-from hyrecall.memory.asking import Hints, TimeRange
-from hyrecall.memory.audience import Partition, read_partition, read_partitions
-from hyrecall.memory.matches import Matches
+from hyrecall.memory.data.matches import Matches
 from hyrecall.memory.reads import Episodes, Facts, Reads
-from hyrecall.recipe import Recipe
+from hyrecall.memory.recall.adapting import Reranker
+from hyrecall.memory.recall.audience import Partition, read_partition, read_partitions
+from hyrecall.memory.recall.call import Hints, TimeRange
 
 __all__ = ["SyncRecall"]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from hyrecall.keywords import check_keywords
-from hyrecall.memory.audience import EVERYONE
-from hyrecall.memory.backfill import Reembedded
-from hyrecall.memory.doctor import Report
+from hyrecall.base.keywords import check_keywords
+from hyrecall.base.progress import ProgressFunction
+from hyrecall.memory.derived.backfill import Reembedded
+from hyrecall.memory.faces.transfer import Imported
 from hyrecall.memory.reads import Reads, User
+from hyrecall.memory.recall.audience import EVERYONE
+from hyrecall.memory.sql.doctor import Report
 from hyrecall.memory.store import Store
-from hyrecall.memory.transfer import Imported
 from hyrecall.memory.upkeep import (
     Compacted,
     Exported,
@@ -19,7 +20,6 @@ from hyrecall.memory.upkeep import (
     look_over,
     reembed_store,
 )
-from hyrecall.progress import ProgressFunction
 
 __all__ = ["SyncUpkeep"]
 

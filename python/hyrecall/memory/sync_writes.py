@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TypeAlias, Unpack
 
-from hyrecall.keywords import check_keywords
+from hyrecall.base.keywords import check_keywords
+from hyrecall.base.progress import ProgressFunction
 from hyrecall.memory import changing
-from hyrecall.memory.audience import read_partition
 from hyrecall.memory.changing import Remembered
-from hyrecall.memory.given_fields import Changes, EpisodeFields
+from hyrecall.memory.data.given_fields import Changes, EpisodeFields
+from hyrecall.memory.data.types import Episode, Fact
+from hyrecall.memory.recall.audience import read_partition
 from hyrecall.memory.store import Store
-from hyrecall.memory.types import Episode, Fact
-from hyrecall.progress import ProgressFunction
 
 __all__ = ["Kept", "SyncWrites"]
 

@@ -11,20 +11,26 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from hyrecall.arguments import read_path
+from hyrecall.base.arguments import read_path
+from hyrecall.base.output import check_outside, replaced
+from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
-from hyrecall.memory.audience import EVERYONE, AskedBy, audience
-from hyrecall.memory.backfill import Reembedded, reembed
-from hyrecall.memory.cells import every_cell
-from hyrecall.memory.doctor import Check, Report, examine
-from hyrecall.memory.fields import flag
-from hyrecall.memory.foreign import read_l0
-from hyrecall.memory.ready import IndexNotReadyError
-from hyrecall.memory.rescue import rescue_lines
+from hyrecall.memory.data.fields import flag
+from hyrecall.memory.derived.backfill import Reembedded, reembed
+from hyrecall.memory.derived.readiness import IndexNotReadyError
+from hyrecall.memory.faces.foreign import read_l0
+from hyrecall.memory.faces.rescue import rescue_lines
+from hyrecall.memory.faces.transfer import (
+    Imported,
+    Numbered,
+    export_lines,
+    import_lines,
+    read_lines,
+)
+from hyrecall.memory.recall.audience import EVERYONE, AskedBy, audience
+from hyrecall.memory.sql.cells import every_cell
+from hyrecall.memory.sql.doctor import Check, Report, examine
 from hyrecall.memory.store import Store
-from hyrecall.memory.transfer import Imported, Numbered, export_lines, import_lines, read_lines
-from hyrecall.output import check_outside, replaced
-from hyrecall.progress import ProgressFunction, read_progress
 
 __all__ = ["Compacted", "Exported", "File", "rescue"]
 

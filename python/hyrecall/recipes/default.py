@@ -5,8 +5,8 @@ candidates apart counts more. Measured in docs/evaluation.md; the depth
 is part of what was measured.
 """
 
-from hyrecall.defaults import DEFAULT_BM25, DEFAULT_FUSION
-from hyrecall.recipe import Dense, Lexical, Recipe
+from hyrecall.ask.defaults import DEFAULT_BM25, DEFAULT_FUSION
+from hyrecall.ask.recipe import Dense, Lexical, Recipe
 
 default = Recipe(
     name="default",

@@ -1,10 +1,11 @@
 """Memories by the best of their arms, weighed with recency of access and importance."""
 
-from hyrecall.arms.tags import Tags
-from hyrecall.expansion import SharedTags
-from hyrecall.recipe import Dense, Lexical, Recipe, TieBreak
-from hyrecall.scoring import BM25, Max
-from hyrecall.shaping import Composite
+from hyrecall.ask.arms.tags import Tags
+from hyrecall.ask.expansion import SharedTags
+from hyrecall.ask.recipe import Dense, Lexical, Recipe, TieBreak
+from hyrecall.ask.scoring import Max
+from hyrecall.ask.shaping import Composite
+from hyrecall.text.bm25 import BM25
 
 hebb = Recipe(
     name="hebb",

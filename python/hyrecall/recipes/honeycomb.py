@@ -8,9 +8,9 @@ Facts, summaries and dialogue are tables with arms of their own, where the index
 there are no vectors.
 """
 
-from hyrecall.recipe import Dense, Lexical, Recipe, Tables, TieBreak
-from hyrecall.scoring import RRF
-from hyrecall.shaping import MMR, Dedup, Provenance, Recency
+from hyrecall.ask.recipe import Dense, Lexical, Recipe, Tables, TieBreak
+from hyrecall.ask.scoring import RRF
+from hyrecall.ask.shaping import MMR, Dedup, Provenance, Recency
 
 honeycomb = Recipe(
     name="honeycomb",

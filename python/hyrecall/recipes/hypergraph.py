@@ -3,12 +3,12 @@
 Give the graph by its role: ``recall(recipe=hypergraph, graphs={"graph": ...}, session=...)``.
 """
 
-from hyrecall.arms.edges import EdgeLexical
-from hyrecall.arms.regex import Edges, Regex
-from hyrecall.expansion import Context
-from hyrecall.recipe import Dense, Lexical, Recipe, TieBreak
-from hyrecall.scoring import RRF
-from hyrecall.shaping import Phase, SessionSignals
+from hyrecall.ask.arms.edges import EdgeLexical
+from hyrecall.ask.arms.regex import Edges, Regex
+from hyrecall.ask.expansion import Context
+from hyrecall.ask.recipe import Dense, Lexical, Recipe, TieBreak
+from hyrecall.ask.scoring import RRF
+from hyrecall.ask.shaping import Phase, SessionSignals
 
 hypergraph = Recipe(
     name="hypergraph",

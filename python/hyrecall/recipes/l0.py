@@ -5,8 +5,9 @@ What holds an identifier or a quoted string whole comes first.
 Vectors are opt-in: a store of it has none until an embedder is named.
 """
 
-from hyrecall.recipe import Dense, Lexical, Recipe, TieBreak
-from hyrecall.scoring import BM25, RRF
+from hyrecall.ask.recipe import Dense, Lexical, Recipe, TieBreak
+from hyrecall.ask.scoring import RRF
+from hyrecall.text.bm25 import BM25
 
 l0 = Recipe(
     name="l0",

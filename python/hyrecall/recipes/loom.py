@@ -1,7 +1,8 @@
 """Episodes by BM25 Okapi and cosine, joined by reciprocal ranks."""
 
-from hyrecall.recipe import Dense, Fill, Lexical, Recipe, TieBreak
-from hyrecall.scoring import BM25, RRF, Above
+from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe, TieBreak
+from hyrecall.ask.scoring import RRF, Above
+from hyrecall.text.bm25 import BM25
 
 loom = Recipe(
     name="loom",

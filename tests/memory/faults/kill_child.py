@@ -18,12 +18,14 @@ from typing import Any
 
 import apsw
 
-from hyrecall import disk
+from hyrecall.base import disk
 from hyrecall.embed import HashEmbedder
-from hyrecall.memory import MemorySync, erasing, fact_rows, snapshots, writing
-from hyrecall.memory import database as database_module
-from hyrecall.memory.database import Database
-from hyrecall.memory.follower import Follower
+from hyrecall.memory import MemorySync
+from hyrecall.memory.derived import snapshots
+from hyrecall.memory.derived.follower import Follower
+from hyrecall.memory.sql import database as database_module
+from hyrecall.memory.sql import erasing, fact_rows, writing
+from hyrecall.memory.sql.database import Database
 from hyrecall.recipes import hypergraph
 from memory.faults.work import do
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hyrecall.memory.database import Database
-from hyrecall.memory.doctor import examine
+from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.doctor import examine
 from memory.faults.work import Expected, contents
 
 __all__ = ["Kill", "killing", "survivors"]

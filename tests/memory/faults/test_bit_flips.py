@@ -16,15 +16,17 @@ from pathlib import Path
 
 import pytest
 
-from hyrecall import disk, files
+from hyrecall.base import disk
 from hyrecall.errors import HyrecallError
-from hyrecall.memory import header, snapshots
-from hyrecall.memory.database import DATABASE, Database
-from hyrecall.memory.derived import Wish
-from hyrecall.memory.doctor import Report, examine
-from hyrecall.memory.follower import INDEX
-from hyrecall.memory.header import HEADER, Header, StaleError
-from hyrecall.memory.projection import n_live
+from hyrecall.memory.derived import snapshots
+from hyrecall.memory.derived.derived_index import Wish
+from hyrecall.memory.derived.follower import INDEX
+from hyrecall.memory.derived.projection import n_live
+from hyrecall.memory.sql import header
+from hyrecall.memory.sql.database import DATABASE, Database
+from hyrecall.memory.sql.doctor import Report, examine
+from hyrecall.memory.sql.header import HEADER, Header, StaleError
+from hyrecall.segments import opening as files
 from laws.effort import Effort
 from memory.children import in_child
 from memory.small_store import (

@@ -7,7 +7,7 @@ import pytest
 
 from hyrecall import recipes
 from hyrecall.memory import InProcessSessions, MemorySync
-from hyrecall.memory.sessions import SessionName
+from hyrecall.memory.data.sessions import SessionName
 from memory.stores import HOUR, NOON, Clock, episode, folder, open_store
 
 START = datetime(1970, 1, 1, tzinfo=UTC)

@@ -20,9 +20,9 @@ import pytest
 
 from hyrecall.errors import HyrecallError
 from hyrecall.memory import EVERYONE, Fact, MemorySync
-from hyrecall.memory.database import DATABASE, LOG
-from hyrecall.memory.header import INDEX
-from hyrecall.memory.lock import LOCK
+from hyrecall.memory.sql.database import DATABASE, LOG
+from hyrecall.memory.sql.header import INDEX
+from hyrecall.memory.sql.lock import LOCK
 from laws.effort import Effort
 from memory.children import in_child
 from memory.stores import NOON, episode, open_store
@@ -241,7 +241,7 @@ def test_a_store_that_does_not_look_beside_its_database_loses_rows_in_silence(
 ) -> None:
     """The control."""
     for name in ("check_is_there", "check_is_whole"):
-        monkeypatch.setattr(f"hyrecall.memory.database.{name}", lambda *_: None)
+        monkeypatch.setattr(f"hyrecall.memory.sql.database.{name}", lambda *_: None)
     for name in (DATABASE, LOG):
         path = Path(shutil.copytree(stores.killed, tmp_path / name))
         (path / name).write_bytes(b"")

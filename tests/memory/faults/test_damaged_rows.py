@@ -22,17 +22,10 @@ import apsw
 import pytest
 
 from hyrecall.errors import CorruptStoreError, HyrecallError
-from hyrecall.memory import (
-    EVERYONE,
-    DamageWarning,
-    DegradedReason,
-    Episode,
-    Fact,
-    MemorySync,
-    codec,
-)
-from hyrecall.memory.database import DATABASE
-from hyrecall.memory.follower import INDEX
+from hyrecall.memory import EVERYONE, DamageWarning, DegradedReason, Episode, Fact, MemorySync
+from hyrecall.memory.derived.follower import INDEX
+from hyrecall.memory.sql import codec
+from hyrecall.memory.sql.database import DATABASE
 from hyrecall.recipes import loom
 from memory.stores import NOON
 

@@ -11,14 +11,14 @@ import pytest
 
 from hyrecall.errors import StoreError, WriterBusyError
 from hyrecall.memory import MemorySync
-from hyrecall.memory.cells import every_cell, find_cell
-from hyrecall.memory.database import Database
-from hyrecall.memory.doctor import examine
-from hyrecall.memory.erasing import erase
-from hyrecall.memory.lock import WriterLock
-from hyrecall.memory.reading import newest
-from hyrecall.memory.selection import Selection
-from hyrecall.memory.writing import remember
+from hyrecall.memory.sql.cells import every_cell, find_cell
+from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.doctor import examine
+from hyrecall.memory.sql.erasing import erase
+from hyrecall.memory.sql.lock import WriterLock
+from hyrecall.memory.sql.reading import newest
+from hyrecall.memory.sql.selection import Selection
+from hyrecall.memory.sql.writing import remember
 from memory.rows_of_tests import ANA, NOW, new
 
 

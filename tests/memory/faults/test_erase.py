@@ -10,17 +10,18 @@ from typing import Any
 import apsw
 import pytest
 
-from hyrecall.memory import Edge, Fact, MemorySync, Participant, connecting
-from hyrecall.memory.cells import Cell, every_cell, find_cell
-from hyrecall.memory.database import Database
-from hyrecall.memory.edge_rows import edges_in, link
-from hyrecall.memory.erasing import erase
-from hyrecall.memory.fact_rows import assert_fact
-from hyrecall.memory.reading import episode_by_id, newest
-from hyrecall.memory.roster import read_policy, set_policy
-from hyrecall.memory.schema import meta
-from hyrecall.memory.selection import Selection
-from hyrecall.memory.writing import NewVersion, forget, remember, supersede, update
+from hyrecall.memory import Edge, Fact, MemorySync, Participant
+from hyrecall.memory.sql import connecting
+from hyrecall.memory.sql.cells import Cell, every_cell, find_cell
+from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.edge_rows import edges_in, link
+from hyrecall.memory.sql.erasing import erase
+from hyrecall.memory.sql.fact_rows import assert_fact
+from hyrecall.memory.sql.reading import episode_by_id, newest
+from hyrecall.memory.sql.roster import read_policy, set_policy
+from hyrecall.memory.sql.schema import meta
+from hyrecall.memory.sql.selection import Selection
+from hyrecall.memory.sql.writing import NewVersion, forget, remember, supersede, update
 from memory.rows_of_tests import ANA, BOB, MODEL, NOW, an_episode, new, vector
 
 SECRET = Cell("canary-org", "canary-space", "canary-user", "private")
@@ -189,7 +190,7 @@ def test_an_erase_that_fails_erases_nothing(
     def fail(connection: apsw.Connection, cells: str) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("hyrecall.memory.erasing._delete_empty_cells", fail)
+    monkeypatch.setattr("hyrecall.memory.sql.erasing._delete_empty_cells", fail)
     with pytest.raises(ZeroDivisionError):
         erase(database, Selection([number]))
     with database.reading() as c:

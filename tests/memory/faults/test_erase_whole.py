@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hyrecall.memory import Fact, MemorySync
-from hyrecall.memory.follower import Follower
+from hyrecall.memory.derived.follower import Follower
 from memory.stores import NOON, folder, open_store
 
 TRACES = (b"canary", b"c-a-n-a-r-y")

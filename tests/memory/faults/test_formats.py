@@ -9,10 +9,10 @@ import apsw
 import pytest
 
 from hyrecall.errors import StoreFormatError
-from hyrecall.memory import schema
-from hyrecall.memory.database import DATABASE, Database
-from hyrecall.memory.doctor import examine
-from hyrecall.memory.schema import FORMAT
+from hyrecall.memory.sql import schema
+from hyrecall.memory.sql.database import DATABASE, Database
+from hyrecall.memory.sql.doctor import examine
+from hyrecall.memory.sql.schema import FORMAT
 from memory.faults.work import contents, do
 from memory.golden_stores import GOLDEN, as_json, make
 

@@ -17,9 +17,9 @@ import pytest
 
 from hyrecall.errors import StoreError, error
 from hyrecall.memory import MemorySync
-from hyrecall.memory.database import DATABASE, Database
-from hyrecall.memory.erasing import erase
-from hyrecall.memory.follower import Follower
+from hyrecall.memory.derived.follower import Follower
+from hyrecall.memory.sql.database import DATABASE, Database
+from hyrecall.memory.sql.erasing import erase
 from laws.effort import Effort
 from memory.faults.interrupting import Lines, interrupted
 from memory.faults.test_erase_whole import put_canaries, traces
@@ -188,7 +188,7 @@ def test_doctor_finds_erased_rows_in_a_snapshot_that_says_it_has_none(
     path = Path(shutil.copytree(saved, tmp_path / "store"))
     with monkeypatch.context() as patch:
         patch.setattr("hyrecall.memory.store.Store.scrub", lambda _: True)
-        patch.setattr("hyrecall.memory.derived.compact", lambda held: held)
+        patch.setattr("hyrecall.memory.derived.derived_index.compact", lambda held: held)
         with open_store(path) as memory:
             memory.forget(user_id=WHO, everything=True, erase=True)
     for _ in range(2):
@@ -233,7 +233,7 @@ def test_an_erase_without_room_to_save_the_index_removes_the_saved_one(
         raise OSError(28, "No space left on device")
 
     with open_store(path) as memory, monkeypatch.context() as patch:
-        patch.setattr("hyrecall.memory.follower.keep_snapshot", full)
+        patch.setattr("hyrecall.memory.derived.follower.keep_snapshot", full)
         assert memory.forget(user_id=WHO, everything=True, erase=True) == 31
         assert traces(path) == set()
         assert memory.doctor(full=True).ok

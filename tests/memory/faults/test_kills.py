@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hyrecall.memory.database import Database
+from hyrecall.memory.sql.database import Database
 from laws.effort import Effort
 from memory.faults.kill_child import POINTS, around
 from memory.faults.killing import Kill, killing, survivors

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hyrecall.memory.follower import INDEX
+from hyrecall.memory.derived.follower import INDEX
 from laws.effort import Effort
 from memory.faults.kill_child import INDEX_POINTS, open_whole
 from memory.faults.killing import Kill, killing, survivors

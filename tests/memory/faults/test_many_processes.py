@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from hyrecall.memory.database import Database
-from hyrecall.memory.follower import Follower
-from hyrecall.memory.ready import Ready
+from hyrecall.memory.derived.follower import Follower
+from hyrecall.memory.derived.readiness import Ready
+from hyrecall.memory.sql.database import Database
 from laws.effort import Effort
 from memory.children import fork
 from memory.small_store import (

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hyrecall import disk
-from hyrecall.memory import header
-from hyrecall.memory.database import Database
-from hyrecall.memory.follower import INDEX
+from hyrecall.base import disk
+from hyrecall.memory.derived.follower import INDEX
+from hyrecall.memory.sql import header
+from hyrecall.memory.sql.database import Database
 from laws.effort import Effort
 from memory.faults.recorded_folders import FATES, Operation, RecordingFolders, left_by
 from memory.small_store import episode, follower_of, forget, link, rebuilt, remember, replies

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from hyrecall.errors import StoreError
-from hyrecall.memory.database import DATABASE, Database
-from hyrecall.memory.doctor import examine
-from hyrecall.memory.lock import LOCK
+from hyrecall.memory.sql.database import DATABASE, Database
+from hyrecall.memory.sql.doctor import examine
+from hyrecall.memory.sql.lock import LOCK
 from memory.faults.recording_vfs import FATES, Recording, left_by, recording_vfs
 from memory.faults.work import Expected, contents, do
 

@@ -15,8 +15,8 @@ import pytest
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import StoreError, WriterBusyError
 from hyrecall.memory import MemorySync
-from hyrecall.memory.database import DATABASE, LOG, Database
-from hyrecall.memory.lock import LOCK, ReaderLock, WriterLock
+from hyrecall.memory.sql.database import DATABASE, LOG, Database
+from hyrecall.memory.sql.lock import LOCK, ReaderLock, WriterLock
 from memory.children import in_child
 from memory.stores import DIM, folder, open_store
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from embed.lateness import is_busy
-from hyrecall.memory.database import Database
-from hyrecall.memory.follower import INDEX
+from hyrecall.memory.derived.follower import INDEX
+from hyrecall.memory.sql.database import Database
 from memory.small_store import episode, follower_of, remember, replies
 
 OPEN_SECONDS = 2.0

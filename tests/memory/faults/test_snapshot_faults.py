@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from engine.disk_faults import FailingOs
-from hyrecall import disk
-from hyrecall.memory.database import Database
-from hyrecall.memory.follower import INDEX
+from hyrecall.base import disk
+from hyrecall.memory.derived.follower import INDEX
+from hyrecall.memory.sql.database import Database
 from laws.effort import Effort
 from memory.small_store import (
     episode,

@@ -15,7 +15,7 @@ import pytest
 
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import MemorySync
-from hyrecall.memory.follower import INDEX
+from hyrecall.memory.derived.follower import INDEX
 from memory.faults.writer_child import DIM, output
 
 NAMES = ("a", "b")

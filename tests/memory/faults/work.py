@@ -17,16 +17,16 @@ import apsw
 
 from hyrecall.errors import KeyConflictError, NotFoundError
 from hyrecall.memory import Edge, Fact, Participant
-from hyrecall.memory.cells import Cell, find_cell
-from hyrecall.memory.codec import encode_vector
-from hyrecall.memory.database import Database
-from hyrecall.memory.edge_rows import link, unlink
-from hyrecall.memory.erasing import erase
-from hyrecall.memory.fact_rows import assert_fact
-from hyrecall.memory.reading import head_row
-from hyrecall.memory.roster import set_policy
-from hyrecall.memory.selection import Selection
-from hyrecall.memory.writing import (
+from hyrecall.memory.sql.cells import Cell, find_cell
+from hyrecall.memory.sql.codec import encode_vector
+from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.edge_rows import link, unlink
+from hyrecall.memory.sql.erasing import erase
+from hyrecall.memory.sql.fact_rows import assert_fact
+from hyrecall.memory.sql.reading import head_row
+from hyrecall.memory.sql.roster import set_policy
+from hyrecall.memory.sql.selection import Selection
+from hyrecall.memory.sql.writing import (
     NewVersion,
     archive,
     forget,

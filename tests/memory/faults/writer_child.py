@@ -20,7 +20,8 @@ from typing import Any
 
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import WriterBusyError
-from hyrecall.memory import MemorySync, lock
+from hyrecall.memory import MemorySync
+from hyrecall.memory.sql import lock
 
 __all__ = ["DIM", "main", "output"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from hyrecall import recipes
-from hyrecall.filters import Filter, NotNull
+from hyrecall.ask.filters import Filter, NotNull
 from hyrecall.memory import (
     Agent,
     AgentMemory,

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from hyrecall.cli.app import app
 from hyrecall.embed import HashEmbedder
-from hyrecall.memory import MemorySync, browse, reads
+from hyrecall.memory import MemorySync, reads
+from hyrecall.memory.faces import browse
 from memory.isolation.test_every_door import everybody, leaks
 from memory.isolation.world import VIEWERS, Viewer, World, make_world
 from memory.stores import DIM

@@ -15,20 +15,12 @@ import hyrecall.memory
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import HyrecallError
-from hyrecall.memory import (
-    MemorySync,
-    audience,
-    backends,
-    browse,
-    changing,
-    hypergraph,
-    notes,
-    reads,
-    recalling,
-)
+from hyrecall.memory import MemorySync, backends, changing, hypergraph, notes, reads
+from hyrecall.memory.faces import browse
 from hyrecall.memory.memory import Memory
 from hyrecall.memory.notes import Notes
-from hyrecall.memory.reading import episode_by_id
+from hyrecall.memory.recall import audience, recalling
+from hyrecall.memory.sql.reading import episode_by_id
 from memory.isolation.doors import (
     CASES,
     DATA,
@@ -56,7 +48,7 @@ from memory.isolation.world import (
 )
 from memory.stores import DIM, HOUR, NOON, folder
 
-pytestmark = pytest.mark.filterwarnings("ignore::hyrecall.memory.types.IsolationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::hyrecall.memory.data.types.IsolationWarning")
 
 
 @pytest.fixture(params=[1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))])

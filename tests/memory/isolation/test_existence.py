@@ -7,7 +7,8 @@ from typing import Any
 import apsw
 import pytest
 
-from hyrecall.memory import MemorySync, connecting, database
+from hyrecall.memory import MemorySync
+from hyrecall.memory.sql import connecting, database
 from memory.isolation.world import told
 from memory.stores import open_store
 

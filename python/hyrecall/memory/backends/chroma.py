@@ -7,14 +7,14 @@ import json
 from datetime import datetime
 from typing import Any
 
-from hyrecall.keywords import check_keywords, same_arguments
-from hyrecall.memory.asking import Ask, TimeRange
+from hyrecall.base.keywords import check_keywords, same_arguments
 from hyrecall.memory.backends.ranked import check_recall
 from hyrecall.memory.backends.shim import default_recall_scored
-from hyrecall.memory.codec import to_micros
-from hyrecall.memory.fields import ANONYMOUS, check_user
-from hyrecall.memory.selection import check_which
-from hyrecall.memory.types import Episode, EpisodeMatch
+from hyrecall.memory.data.fields import ANONYMOUS, check_user
+from hyrecall.memory.data.types import Episode, EpisodeMatch
+from hyrecall.memory.recall.call import Ask, TimeRange
+from hyrecall.memory.sql.codec import to_micros
+from hyrecall.memory.sql.selection import check_which
 
 __all__ = ["ChromaMemory"]
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from hyrecall.memory.fields import ANONYMOUS
-from hyrecall.memory.types import Episode, EpisodeMatch
+from hyrecall.memory.data.fields import ANONYMOUS
+from hyrecall.memory.data.types import Episode, EpisodeMatch
 
 __all__ = ["MemoryContract"]
 
@@ -159,14 +159,14 @@ class MemoryContract:
         assert self._ask(episodes, user_id="alice") == ["e0"]
         assert self._ask(episodes, user_id="bob") == ["e1"]
 
-    @pytest.mark.filterwarnings("ignore::hyrecall.memory.types.IsolationWarning")
+    @pytest.mark.filterwarnings("ignore::hyrecall.memory.data.types.IsolationWarning")
     def test_the_anonymous_are_a_bucket_of_their_own(self) -> None:
         episodes = [_episode(0), _episode(1, user_id=None), _episode(2, user_id="None")]
         assert self._ask(episodes, user_id=None) == ["e1"]
         assert self._ask(episodes) == ["e1"]
         assert self._ask(episodes, user_id="alice") == ["e0"]
 
-    @pytest.mark.filterwarnings("ignore::hyrecall.memory.types.IsolationWarning")
+    @pytest.mark.filterwarnings("ignore::hyrecall.memory.data.types.IsolationWarning")
     def test_the_empty_name_is_a_bucket_of_its_own(self) -> None:
         episodes = [_episode(0, user_id=""), _episode(1, user_id=None)]
         assert self._ask(episodes, user_id="") == ["e0"]

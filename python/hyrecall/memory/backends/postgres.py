@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from hyrecall.base.keywords import check_keywords, same_arguments
 from hyrecall.errors import OptionError, error
-from hyrecall.keywords import check_keywords, same_arguments
-from hyrecall.memory.asking import TimeRange
 from hyrecall.memory.backends.ranked import check_recall, ranked
 from hyrecall.memory.backends.shim import default_recall_scored
-from hyrecall.memory.fields import check_user
-from hyrecall.memory.selection import check_which
-from hyrecall.memory.types import Episode, EpisodeMatch
+from hyrecall.memory.data.fields import check_user
+from hyrecall.memory.data.types import Episode, EpisodeMatch
+from hyrecall.memory.recall.call import TimeRange
+from hyrecall.memory.sql.selection import check_which
 
 __all__ = ["PostgresMemory"]
 

@@ -9,12 +9,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall.index import Index
-from hyrecall.memory.asking import Ask, TimeRange, read_ask
-from hyrecall.memory.audience import AskedBy
-from hyrecall.memory.layout import Layout, layout_of
-from hyrecall.memory.types import Episode, EpisodeMatch
+from hyrecall.memory.data.types import Episode, EpisodeMatch
+from hyrecall.memory.derived.layout import Layout, layout_of
+from hyrecall.memory.recall.audience import AskedBy
+from hyrecall.memory.recall.call import Ask, TimeRange, read_ask
 from hyrecall.recipes import loom
-from hyrecall.schema import Schema, Text
+from hyrecall.table.schema import Schema, Text
 
 __all__ = ["check_recall", "ranked"]
 

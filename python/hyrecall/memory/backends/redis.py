@@ -6,13 +6,13 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from hyrecall.keywords import check_keywords, same_arguments
-from hyrecall.memory.asking import TimeRange
+from hyrecall.base.keywords import check_keywords, same_arguments
 from hyrecall.memory.backends.ranked import check_recall, ranked
 from hyrecall.memory.backends.shim import default_recall_scored
-from hyrecall.memory.fields import check_user
-from hyrecall.memory.selection import check_which
-from hyrecall.memory.types import Episode, EpisodeMatch
+from hyrecall.memory.data.fields import check_user
+from hyrecall.memory.data.types import Episode, EpisodeMatch
+from hyrecall.memory.recall.call import TimeRange
+from hyrecall.memory.sql.selection import check_which
 
 if TYPE_CHECKING:
     import redis

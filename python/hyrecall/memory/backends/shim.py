@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol, cast, overload
 
-from hyrecall.memory.types import Episode, EpisodeMatch
+from hyrecall.memory.data.types import Episode, EpisodeMatch
 
 __all__ = ["CanRecall", "RecallOnly", "default_recall_scored"]
 

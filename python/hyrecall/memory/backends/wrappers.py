@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar, cast
 
 from hyrecall.memory.backends.shim import scored_of
-from hyrecall.memory.types import Episode, EpisodeMatch, Fact
+from hyrecall.memory.data.types import Episode, EpisodeMatch, Fact
 
 __all__ = ["AutoExtract", "Lazy"]
 

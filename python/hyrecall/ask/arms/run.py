@@ -1,0 +1,170 @@
+"""The arms of a call: read once, searched for a part of its queries at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from hyrecall import _core
+from hyrecall.ask.arms.batch import Asked, Batch, Candidates
+from hyrecall.ask.arms.edges import EdgeLexical
+from hyrecall.ask.arms.listed import AskedKeys, Listed, Newest
+from hyrecall.ask.arms.regex import Regex
+from hyrecall.ask.arms.tags import Tags
+from hyrecall.ask.scope import scope_of
+from hyrecall.errors import DTypeError, OptionError, ShapeError, error
+
+if TYPE_CHECKING:
+    from hyrecall.graph.states import BoundGraphs
+    from hyrecall.segments.facts import IndexFacts
+    from hyrecall.segments.segments import State
+
+__all__ = ["Arm", "Searches", "read_arms", "read_asked", "runs", "text_readers"]
+
+Arm: TypeAlias = Regex | Newest | Listed | EdgeLexical | Tags
+
+Arms: TypeAlias = "dict[str, Arm]"
+
+_READERS = (EdgeLexical, Tags, Regex)
+
+
+def read_arms(facts: IndexFacts, given: object, candidates: object) -> Arms:
+    """Take ``arms=``: each by its name, which nothing else of a result has."""
+    if candidates is None and (given is None or (isinstance(given, tuple) and not given)):
+        return {}
+    if given is None:
+        given = ()
+    arms = given if isinstance(given, Sequence) else (given,)
+    out: Arms = {}
+    for arm in arms:
+        if not isinstance(arm, Arm):
+            wish = "Regex, Newest, Listed, EdgeLexical or Tags of hr.arms"
+            raise error(DTypeError, "arms", wish, repr(arm))
+        if arm.name in facts.arms or arm.name in out:
+            raise error(OptionError, "arms", "names that no other arm has", repr(arm.name))
+        for column in (f"{arm.name}_score", f"{arm.name}_rank"):
+            if column in facts.schema.row_columns:
+                wish = "names whose result columns no column of the index has"
+                raise error(OptionError, "arms", wish, f"{arm.name!r} ({column})")
+        out[arm.name] = arm
+    named = [arm.name for arm in out.values() if isinstance(arm, Listed)]
+    if candidates is not None and not isinstance(candidates, Mapping):
+        wish = "{arm: a list with one entry per query}"
+        raise error(DTypeError, "candidates", wish, type(candidates).__name__)
+    for name, lists in (candidates or {}).items():
+        if name not in named:
+            raise error(OptionError, "candidates", f"arms of {named} (arms.Listed)", repr(name))
+        if isinstance(lists, str | Mapping) or not isinstance(lists, Sequence):
+            argument, got = f"candidates[{name!r}]", type(lists).__name__
+            raise error(DTypeError, argument, "a list with one entry per query", got)
+    return out
+
+
+def text_readers(arms: Arms) -> tuple[str, ...]:
+    """Name the arms that read the queries' texts."""
+    return tuple(
+        name
+        for name, arm in arms.items()
+        if isinstance(arm, _READERS) and getattr(arm, "pattern", None) is None
+    )
+
+
+def runs(arm: Arm, texts: Mapping[str, object], candidates: Mapping[str, object] | None) -> bool:
+    """Whether a call gives an arm what it needs."""
+    if isinstance(arm, Listed):
+        return arm.name in (candidates or {})
+    return arm.name in texts or not text_readers({arm.name: arm})
+
+
+def read_asked(
+    facts: IndexFacts,
+    arm: Arm,
+    texts: Any,
+    candidates: Mapping[str, Any] | None,
+    n_queries: int,
+) -> Asked | AskedKeys:
+    """Check what a call asks of an arm, and of the index for it; nothing is searched yet.
+
+    Parameters
+    ----------
+    facts : IndexFacts
+    arm : Arm
+    texts : sequence of queries or None
+        For this arm.
+    candidates : mapping of str to sequence or None
+        As the call gave them.
+    n_queries : int
+    """
+    match arm:
+        case Listed():
+            return arm.read(facts, (candidates or {})[arm.name])
+        case Newest():
+            return arm.read(facts)
+        case Regex():
+            return arm.read(facts, texts, n_queries)
+        case Tags():
+            return arm.read(facts, texts)
+        case EdgeLexical():
+            return arm.read(texts)
+
+
+class Searches(NamedTuple):
+    """The arms of a call that search by themselves, with what they are asked.
+
+    Attributes
+    ----------
+    facts, state
+        Of the index.
+    asked : sequence of (Arm, Asked)
+        In the order of the request's arms.
+    floors : mapping of str to floor
+    scope : object
+        Of the call; a list has an entry for each query.
+    graphs : mapping of Graph to BoundGraph
+    depth : int
+        How many documents an arm hands on.
+    """
+
+    facts: IndexFacts
+    state: State
+    asked: Sequence[tuple[Arm, Asked | AskedKeys]]
+    floors: Mapping[str, tuple[float, bool] | None]
+    scope: object
+    graphs: BoundGraphs
+    depth: int
+
+    def add_to(self, request: _core.Request, first_query: int) -> dict[str, Candidates]:
+        """Search for the queries of a request, which begin at ``first_query`` of the call.
+
+        What each arm finds is put into the request, behind the arms that it has.
+        """
+        if not self.asked:
+            return {}
+        with _core.arithmetic.RoundToNearest():  # some of their scores are computed here
+            return self._add_to(request, first_query)
+
+    def _add_to(self, request: _core.Request, first_query: int) -> dict[str, Candidates]:
+        begin, n_queries = first_query, request.n_queries
+        batch = Batch(
+            self.facts,
+            self.state,
+            _core.arms.Audience(self.state.snapshot, request),
+            scope_of(self.scope, begin, begin + n_queries),
+            self.graphs,
+            n_queries,
+            self.depth,
+        )
+        out = {}
+        for arm, asked in self.asked:
+            found = out[arm.name] = _search(arm, batch, asked.part(begin, begin + n_queries))
+            if len(found.offsets) != n_queries + 1:
+                raise error(ShapeError, arm.name, f"{n_queries} queries", len(found.offsets) - 1)
+            floor = self.floors.get(arm.name)
+            request.add_listed(
+                arm.name, found.offsets, found.segment, found.row, found.score, floor
+            )
+        return out
+
+
+def _search(arm: Arm, batch: Batch, asked: Any) -> Candidates:
+    return arm.candidates(batch) if isinstance(arm, Newest) else arm.candidates(batch, asked)

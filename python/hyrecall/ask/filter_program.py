@@ -1,0 +1,178 @@
+"""Compile a filter against a schema: from the words of the caller to tests on codes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hyrecall._core import FilterProgram
+from hyrecall.ask.filter_expression import read_filter
+from hyrecall.ask.filters import Filter
+from hyrecall.ask.predicates import AllOf, Between, IsNull, NoneOf, NotNull, Predicate
+from hyrecall.errors import OptionError, ShapeError, error
+from hyrecall.table.attributes import MAX_CODE, MIN_CODE, AttributeType, Place, attribute_type
+
+__all__ = ["compile_filter", "read_filters"]
+
+_NO_FILTER = 2**32 - 1
+
+_Columns = Mapping[str, tuple[int, pa.DataType]]
+
+
+def compile_filter(filter: Filter, types: Mapping[str, pa.DataType]) -> FilterProgram:  # noqa: A002
+    """Compile a filter against a schema's attribute columns.
+
+    Parameters
+    ----------
+    filter : Filter
+    types : mapping of str to pyarrow.DataType
+        The attribute columns in the order in which every segment holds them.
+
+    Returns
+    -------
+    FilterProgram
+        Good for every segment of the schema; it depends on no data.
+
+    Raises
+    ------
+    OptionError
+        A column that is not there, or a predicate that its type cannot answer.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from hyrecall.table.attributes import attribute_column
+    >>> from hyrecall.ask.filters import Filter
+    >>> program = compile_filter(Filter(year=(2.5, None)), {"year": pa.int64()})
+    >>> program.evaluate([attribute_column(pa.array([2, 3, None]))]).tolist()
+    [False, True, False]
+    """
+    if not isinstance(filter, Filter):
+        raise error(OptionError, "filter", "an hr.Filter", type(filter).__name__)
+    columns = {name: (index, arrow) for index, (name, arrow) in enumerate(types.items())}
+    return _compile(filter, columns)
+
+
+def _compile(node: Filter, columns: _Columns) -> FilterProgram:
+    if node.op == "test":
+        tests = [_compile_test(name, test, columns) for name, test in node.predicates]
+        return tests[0] if len(tests) == 1 else FilterProgram.all_of(tests)
+    parts = [_compile(part, columns) for part in node.parts]
+    if node.op == "not":
+        return FilterProgram.complement(parts[0])
+    return FilterProgram.all_of(parts) if node.op == "and" else FilterProgram.any_of(parts)
+
+
+def _compile_test(name: str, test: Predicate, columns: _Columns) -> FilterProgram:
+    if name not in columns:
+        known = ", ".join(columns) or "there are none"
+        raise error(OptionError, name, f"an attribute column ({known})", "an unknown column")
+    index, arrow = columns[name]
+    kind = attribute_type(arrow)
+    if kind is None:
+        raise error(OptionError, name, "a column of a filterable type", f"a column of type {arrow}")
+    if isinstance(test, IsNull):
+        return FilterProgram.is_null(index)
+    if isinstance(test, NotNull):
+        return FilterProgram.complement(FilterProgram.is_null(index))
+    if isinstance(test, Between):
+        return _compile_range(name, index, kind, *test.values)
+    if isinstance(test, NoneOf):
+        return FilterProgram.complement(_compile_any_of(name, index, kind, test.values))
+    if isinstance(test, AllOf):
+        if not kind.is_list:
+            raise error(OptionError, name, "a list column for AllOf", f"a column of type {arrow}")
+        each = [_compile_any_of(name, index, kind, (value,)) for value in test.values]
+        return FilterProgram.all_of(
+            each or [FilterProgram.complement(FilterProgram.is_null(index))]
+        )
+    return _compile_any_of(name, index, kind, test.values)
+
+
+def _compile_any_of(
+    name: str, index: int, kind: AttributeType, values: tuple[Any, ...]
+) -> FilterProgram:
+    if kind.place is None:
+        return FilterProgram.text_any_of(index, [_utf8(name, kind, value) for value in values])
+    places = [_place(name, kind, value) for value in values]
+    codes = [low for low, high in places if low == high and MIN_CODE <= low <= MAX_CODE]
+    return FilterProgram.codes_any_of(index, codes)
+
+
+def _compile_range(
+    name: str, index: int, kind: AttributeType, start: Any, end: Any
+) -> FilterProgram:
+    if not kind.has_order:
+        raise error(OptionError, name, f"{kind.expected} (column type {kind.arrow})", "a range")
+    if kind.place is None:
+        first = None if start is None else _utf8(name, kind, start)
+        last = None if end is None else _utf8(name, kind, end)
+        return FilterProgram.text_between(index, first, last)
+    low = MIN_CODE if start is None else max(_place(name, kind, start)[0], MIN_CODE)
+    # Without ends there is nothing to compare, so NaN, above every float that compares, is in.
+    open_top = MAX_CODE if start is None else kind.top_code
+    high = open_top if end is None else min(_place(name, kind, end)[1], MAX_CODE)
+    # The ends may lie past each other, and then past int64 too.
+    return (
+        FilterProgram.codes_between(index, low, high) if low <= high else FilterProgram.any_of([])
+    )
+
+
+def _place(name: str, kind: AttributeType, value: Any) -> Place:
+    place = None if kind.place is None else kind.place(value)
+    if place is None:
+        raise _refused(name, kind, value)
+    return place
+
+
+def _utf8(name: str, kind: AttributeType, value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise _refused(name, kind, value)
+    try:
+        return value.encode()
+    except UnicodeEncodeError:
+        expected, got = "a str of Unicode characters", f"{value!r}, with a lone surrogate"
+        raise error(OptionError, name, expected, got) from None
+
+
+def _refused(name: str, kind: AttributeType, value: object) -> OptionError:
+    expected = f"{kind.expected} (column type {kind.arrow})"
+    return error(OptionError, name, expected, f"{value!r} ({type(value).__name__})")
+
+
+def read_filters(
+    types: Mapping[str, pa.DataType], given: object, n: int
+) -> tuple[list[FilterProgram], npt.NDArray[np.uint32] | None]:
+    """Take ``filter=``: a filter or an Arrow expression for all n queries, or a list of these.
+
+    Returns
+    -------
+    list of FilterProgram, ndarray or None
+        The distinct ones, and which of them is each query's; None: there is none.
+    """
+    if given is None:
+        return [], None
+    each = given if isinstance(given, list) else [given] * n
+    if len(each) != n:
+        raise error(ShapeError, "filter", f"{n} entries, one per query", len(each))
+    numbers: dict[Filter, int] = {}
+    met: dict[int, int] = {}  # the same by identity, which costs less than a hash of values
+    programs: list[FilterProgram] = []
+    index = []
+    for place, one in enumerate(each):
+        if one is None:
+            index.append(_NO_FILTER)
+            continue
+        if id(one) in met:
+            index.append(met[id(one)])
+            continue
+        asked = read_filter(f"filter[{place}]" if each is given else "filter", one)
+        assert asked is not None
+        number = numbers.setdefault(asked, len(programs))
+        if number == len(programs):
+            programs.append(compile_filter(asked, types))
+        met[id(one)] = number
+        index.append(number)
+    return programs, np.array(index, np.uint32)

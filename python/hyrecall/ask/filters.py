@@ -1,0 +1,202 @@
+"""Ad-hoc filters: predicates on attribute columns that narrow a reply.
+
+A filter never changes statistics and never widens a scope. Logic is two-valued: a null has no
+value to match, and ``~`` and :class:`NoneOf` are plain complements, so they *do* match nulls.
+"""
+
+from typing import Any, Final, Literal, NoReturn
+
+from hyrecall.ask.predicates import (
+    AllOf,
+    Between,
+    IsNull,
+    NoneOf,
+    NotNull,
+    Predicate,
+    read_predicate,
+)
+from hyrecall.base.keywords import check_keywords
+from hyrecall.errors import OptionError, error
+
+__all__ = ["AllOf", "Between", "Filter", "IsNull", "NoneOf", "NotNull"]
+
+# Filters are walked by recursion, here and in the engine.
+_MAX_DEPTH: Final = 100
+
+_Op = Literal["test", "and", "or", "not"]
+
+
+@check_keywords
+class Filter:
+    """Predicates on attribute columns, all of which must hold; none at all matches every row.
+
+    Parameters
+    ----------
+    **predicates
+        Per column, one of
+
+        - ``x=v``: equality; on a list column, an element equals v. For nulls use
+          :class:`IsNull`.
+        - ``x=(a, b)``: ``a <= x <= b``, both ends inclusive, None for an open end; on a list
+          column, an element lies in the range. ``a > b`` matches nothing, ``(None, None)`` every
+          value. Two strings in a tuple are refused: write ``[a, b]`` or :class:`Between`.
+        - ``x=[a, b]`` (list, set, frozenset, series, NumPy or Arrow array): any of them; an empty
+          one matches nothing.
+        - :class:`Between`, :class:`NoneOf`, :class:`AllOf` (list columns), :class:`IsNull`,
+          :class:`NotNull`.
+
+    Raises
+    ------
+    OptionError
+        A predicate that no column could answer, such as None or a tuple of three. By recall: a
+        column that is not there, or one whose type cannot answer the predicate.
+
+    Notes
+    -----
+    Filters join with ``&``, ``|`` and ``~``; they are immutable and hashable. Comparisons are
+    exact: ints against floats, times of any unit against a column's own; a float32 column holds
+    what its float32 values are, not what they were rounded from. Naive datetimes are UTC. Strings
+    compare by their UTF-8 bytes. NaN equals nothing and lies in no range that has an end.
+
+    Examples
+    --------
+    >>> recent = Filter(year=(2023, None), kind="episodic")
+    >>> recent & ~Filter(lang=["de", "fr"])
+    Filter(year=(2023, None), kind='episodic') & ~Filter(lang=['de', 'fr'])
+    """
+
+    __slots__ = ("_depth", "op", "parts", "predicates")
+    op: _Op
+    predicates: tuple[tuple[str, Predicate], ...]  # of "test"
+    parts: "tuple[Filter, ...]"  # of "and", "or", "not"
+    _depth: int
+
+    def __init__(self, /, **predicates: object) -> None:
+        """Take the predicates; whether a column can answer them shows when it is known."""
+        tests = tuple(
+            (column, read_predicate(column, value)) for column, value in predicates.items()
+        )
+        self._set("test", tests, ())
+
+    @staticmethod
+    def expression(expression: Any) -> "Filter":
+        """Make a filter of an Arrow compute expression over attribute columns.
+
+        ``filter=`` takes an expression as it is; this makes one that joins with other filters.
+
+        Parameters
+        ----------
+        expression : pyarrow.compute.Expression
+            Made of ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=`` between a column and a constant (on
+            either side), ``isin``, ``is_null``, ``is_valid``, ``is_nan``, columns of booleans,
+            ``True`` and ``False``, joined by ``&``, ``|`` and ``~``. Columns are named, not
+            numbered.
+
+        Returns
+        -------
+        Filter
+            It matches the rows for which the expression is true: those that
+            ``pyarrow.Table.filter`` keeps.
+
+        Raises
+        ------
+        OptionError
+            Something else stands in it (arithmetic, casts, two columns compared, functions); the
+            message shows the piece.
+
+        Notes
+        -----
+        Arrow's logic has three values and a filter's has two. The translation keeps Arrow's inside
+        the expression: a comparison with null is null, so a null is matched neither by ``x != 3``
+        nor by ``~(x == 3)``. A ``~`` *outside*, on the filter, is a plain complement and matches
+        whatever the filter does not, nulls included. Comparisons are exact where Arrow would first
+        cast (an int64 column against 3.5), and ``isin`` compares as ``==`` does. Arrow compares no
+        lists: for a list column use the forms of :class:`Filter`.
+
+        Examples
+        --------
+        >>> import pyarrow.compute as pc
+        >>> Filter.expression((pc.field("year") >= 2023) & pc.field("lang").isin(["de", "fr"]))
+        Filter(year=(2023, None)) & Filter(lang=['de', 'fr'])
+        """
+        from hyrecall.ask.filter_expression import to_filter
+
+        return to_filter(expression)
+
+    def _set(
+        self, op: _Op, predicates: tuple[tuple[str, Predicate], ...], parts: "tuple[Filter, ...]"
+    ) -> None:
+        depth = 1 + max((part._depth for part in parts), default=0)
+        if depth > _MAX_DEPTH:
+            raise error(OptionError, "filter", f"at most {_MAX_DEPTH} levels of & | ~", depth)
+        freeze = object.__setattr__
+        freeze(self, "op", op)
+        freeze(self, "predicates", predicates)
+        freeze(self, "parts", parts)
+        freeze(self, "_depth", depth)
+
+    def _flat(self, op: _Op) -> "tuple[Filter, ...]":
+        return self.parts if self.op == op else (self,)
+
+    def __and__(self, other: "Filter") -> "Filter":
+        """Match rows that both match."""
+        return self._join("and", other) if isinstance(other, Filter) else NotImplemented
+
+    def __or__(self, other: "Filter") -> "Filter":
+        """Match rows that one of the two matches."""
+        return self._join("or", other) if isinstance(other, Filter) else NotImplemented
+
+    def _join(self, op: _Op, other: "Filter") -> "Filter":
+        return _restore_filter(op, (), self._flat(op) + other._flat(op))
+
+    def __invert__(self) -> "Filter":
+        """Match the rows that this filter does not, nulls included."""
+        return self.parts[0] if self.op == "not" else _restore_filter("not", (), (self,))
+
+    def __bool__(self) -> NoReturn:
+        """Refuse `and`, `or` and `not`, which Python does not let a filter define."""
+        raise error(
+            OptionError, "filter", "&, | and ~ between filters", "and, or, not, or a truth test"
+        )
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        """Refuse: filters are frozen."""
+        raise AttributeError("Filter is frozen")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        """Refuse: filters are frozen."""
+        raise AttributeError("Filter is frozen")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle as what it was made of."""
+        return (_restore_filter, self._identity())
+
+    def _identity(self) -> tuple[object, ...]:
+        return (self.op, self.predicates, self.parts)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare what was written, not what it means."""
+        return isinstance(other, Filter) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        """Agree with equality."""
+        return hash(self._identity())
+
+    def __repr__(self) -> str:
+        """Show the filter as it could be written."""
+        if self.op == "test":
+            if all(column.isidentifier() for column, _ in self.predicates):
+                return f"Filter({', '.join(f'{name}={test!r}' for name, test in self.predicates)})"
+            return f"Filter(**{dict(self.predicates)!r})"
+        shown = [f"({part!r})" if part.op in {"and", "or"} else repr(part) for part in self.parts]
+        if self.op == "not":
+            return f"~{shown[0]}"
+        return (" & " if self.op == "and" else " | ").join(shown)
+
+
+def _restore_filter(
+    op: _Op, predicates: tuple[tuple[str, Predicate], ...], parts: tuple[Filter, ...]
+) -> Filter:
+    made = Filter.__new__(Filter)
+    made._set(op, predicates, parts)
+    return made

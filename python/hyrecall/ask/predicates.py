@@ -1,0 +1,233 @@
+"""Predicates: what a filter asks of one column, as the caller writes it."""
+
+import datetime as dt
+from typing import Any, NoReturn
+
+import numpy as np
+
+from hyrecall.base.arguments import listed, plain
+from hyrecall.base.keywords import check_keywords
+from hyrecall.errors import OptionError, error
+
+__all__ = [
+    "AllOf",
+    "AnyOf",
+    "Between",
+    "Equal",
+    "IsNull",
+    "NoneOf",
+    "NotNull",
+    "Predicate",
+    "read_predicate",
+]
+
+_SCALARS = (str, bool, int, float, dt.date, dt.time, dt.timedelta, np.generic)
+
+
+class Predicate:
+    """What one column is asked. Frozen; equal to another only when the constants agree in type."""
+
+    __slots__ = ("values",)
+    values: tuple[Any, ...]
+
+    def __init__(self, *values: object) -> None:
+        """Take the constants; they are checked when a filter takes the predicate."""
+        object.__setattr__(self, "values", values)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        """Refuse: predicates are frozen."""
+        raise AttributeError(f"{type(self).__name__} is frozen")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        """Refuse: predicates are frozen."""
+        raise AttributeError(f"{type(self).__name__} is frozen")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle as what it was made of."""
+        return (type(self), self.values)
+
+    def _identity(self) -> tuple[object, ...]:
+        # 1, 1.0 and True are equal to Python, but ask different things of a column.
+        return (type(self), tuple((type(value), value) for value in self.values))
+
+    def __eq__(self, other: object) -> bool:
+        """Compare what was written, not what it means."""
+        return isinstance(other, Predicate) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        """Agree with equality."""
+        return hash(self._identity())
+
+    def __repr__(self) -> str:
+        """Show the predicate as it is written."""
+        return f"{type(self).__name__}({', '.join(map(repr, self.values))})"
+
+
+class Equal(Predicate):
+    """One value: written as it is."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Show the value."""
+        return repr(self.values[0])
+
+
+class AnyOf(Predicate):
+    """One of the values: written as a list."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Show a list."""
+        return repr(list(self.values))
+
+
+@check_keywords
+class Between(Predicate):
+    """Match values from a first to a last one, both included: ``name=Between("a", "f")``.
+
+    The same as a pair, ``year=(2020, 2023)``, and the only way to write a range between two
+    strings: a pair of strings is refused, since ``kind=("note", "doc")`` looks like two values.
+    None is an open end.
+
+    Parameters
+    ----------
+    start, end : str, int, float, bool, date, datetime, time, timedelta or None
+        ``Between(b, a)`` with ``a < b`` matches nothing, ``Between(None, None)`` every value.
+
+    Examples
+    --------
+    >>> import hyrecall as hr
+    >>> hr.Filter(name=hr.Between("a", "f"), year=hr.Between(2020, None))
+    Filter(name=Between('a', 'f'), year=(2020, None))
+    """
+
+    __slots__ = ()
+
+    def __init__(self, start: object, end: object) -> None:
+        """Take the two ends; they are checked when a filter takes the predicate."""
+        super().__init__(start, end)
+
+    def __repr__(self) -> str:
+        """Show a pair, where a pair says the same."""
+        return super().__repr__() if _are_texts(self.values) else repr(self.values)
+
+
+@check_keywords
+class NoneOf(Predicate):
+    """Match rows that hold none of the values: ``lang=NoneOf("de", "fr")``.
+
+    The complement of any-of: it matches null rows too, and ``NoneOf()`` matches every row. On a
+    list column no element may be one of the values.
+
+    Examples
+    --------
+    >>> import hyrecall as hr
+    >>> hr.Filter(lang=hr.NoneOf("de", "fr"))
+    Filter(lang=NoneOf('de', 'fr'))
+    """
+
+    __slots__ = ()
+
+
+@check_keywords
+class AllOf(Predicate):
+    """Match rows of a list column that hold each of the values: ``labels=AllOf("x", "y")``.
+
+    ``AllOf()`` matches every list, also an empty one, and no null.
+
+    Examples
+    --------
+    >>> import hyrecall as hr
+    >>> hr.Filter(labels=hr.AllOf("x", "y"))
+    Filter(labels=AllOf('x', 'y'))
+    """
+
+    __slots__ = ()
+
+
+@check_keywords
+class IsNull(Predicate):
+    """Match rows without a value. An empty list and a NaN are values.
+
+    Examples
+    --------
+    >>> import hyrecall as hr
+    >>> hr.Filter(kind=hr.IsNull())
+    Filter(kind=IsNull())
+    """
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        """Take nothing."""
+        super().__init__()
+
+
+@check_keywords
+class NotNull(Predicate):
+    """Match rows with a value. An empty list and a NaN are values.
+
+    Examples
+    --------
+    >>> import hyrecall as hr
+    >>> hr.Filter(kind=hr.NotNull())
+    Filter(kind=NotNull())
+    """
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        """Take nothing."""
+        super().__init__()
+
+
+def read_predicate(column: str, value: Any) -> Predicate:
+    """Take what a filter asks of a column, in any form that :class:`hyrecall.Filter` lists.
+
+    Raises
+    ------
+    OptionError
+        No column could answer it; the column is named.
+    """
+    if isinstance(value, tuple):
+        if len(value) != 2:
+            expected = "a range (start, end), or a list for any of its values"
+            raise error(OptionError, column, expected, f"a tuple of {len(value)}")
+        if _are_texts(value):
+            pair = tuple(map(plain, value))
+            expected = (
+                f"a list {list(pair)!r} for any of its values, or hr.Between{pair!r} for a range"
+            )
+            raise error(OptionError, column, expected, f"the pair of strings {pair!r}")
+        value = Between(*value)
+    if isinstance(value, Predicate):
+        for constant in value.values:
+            if constant is not None or not isinstance(value, Between):
+                _check_scalar(column, constant)
+        return value
+    value = listed(value)
+    if isinstance(value, (set, frozenset)):
+        # An order of its own, so that repr and equality do not hang on the hash seed.
+        value = sorted(value, key=lambda one: (type(one).__name__, repr(one)))
+    if isinstance(value, list) or (isinstance(value, np.ndarray) and value.ndim == 1):
+        constants = tuple(value)
+        for constant in constants:
+            _check_scalar(column, constant)
+        return AnyOf(*constants)
+    _check_scalar(column, value)
+    return Equal(value)
+
+
+def _are_texts(values: tuple[Any, ...]) -> bool:
+    return all(isinstance(one, str) for one in values)
+
+
+def _check_scalar(column: str, value: object) -> None:
+    if value is None:
+        remedy = "for rows without a value use hr.IsNull()"
+        raise error(OptionError, column, "a value", None, remedy)
+    if not isinstance(value, _SCALARS):
+        expected = "a str, bool, int, float, date, datetime, time or timedelta"
+        raise error(OptionError, column, expected, type(value).__name__)

@@ -1,0 +1,236 @@
+"""Typed text queries. Text is never parsed: operators exist only as these objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any as AnyType
+from typing import TypeAlias
+
+from hyrecall.base.arguments import plain, whole
+from hyrecall.base.keywords import check_keywords
+from hyrecall.errors import DTypeError, OptionError, error
+
+__all__ = ["All", "Any", "Boost", "Phrase", "Prefix", "TextQuery", "lower", "words_of"]
+
+_MAX_SLOP = 1000
+_MAX_BOOST = 2.0**20
+_MAX_NESTING = 32  # queries are lowered, compiled and matched by recursion
+
+
+@check_keywords
+@dataclass(frozen=True)
+class Phrase:
+    """Documents that hold the tokens of a text at consecutive positions.
+
+    A phrase counts as one term: its term frequency is the number of its occurrences, its document
+    frequency the number of documents with one.
+
+    Parameters
+    ----------
+    text : str
+        Analysed like every query text; at most 4,096 tokens.
+    slop : int, default 0
+        How far tokens may lie from their places: an occurrence is a place of the first token for
+        which the displacements of all tokens span at most ``slop`` positions. In [0, 1000].
+
+    Raises
+    ------
+    OptionError, DTypeError
+        A slop out of range; no str.
+
+    Notes
+    -----
+    Costs the documents in scope of its rarest token, each with a walk over its terms.
+
+    Examples
+    --------
+    >>> Phrase("blue green deploy")
+    Phrase(text='blue green deploy', slop=0)
+    """
+
+    text: str
+    slop: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        _check_text("Phrase", self.text)
+        slop = whole(self.slop)
+        if slop is None or not 0 <= slop <= _MAX_SLOP:
+            raise error(OptionError, "slop", f"an int in [0, {_MAX_SLOP}]", repr(self.slop))
+        object.__setattr__(self, "slop", slop)
+
+
+@check_keywords
+@dataclass(frozen=True)
+class Prefix:
+    """Documents with a term that starts with the (one) token of a text.
+
+    It counts as one term: its term frequency is the number of positions with a term that it stands
+    for, its document frequency the number of documents with one. It expands over terms of the
+    authorised cells only; more than 1,024 are an error, never a silent cut.
+
+    Parameters
+    ----------
+    text : str
+        One token after analysis.
+
+    Raises
+    ------
+    OptionError
+        By recall: a text of several tokens, or too many terms.
+
+    Examples
+    --------
+    >>> Prefix("postg")
+    Prefix(text='postg')
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        """Check the text."""
+        _check_text("Prefix", self.text)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class _Group:
+    queries: tuple[TextQuery, ...]
+
+    def __init__(self, *queries: TextQuery) -> None:
+        """Take the parts; at least one."""
+        if not queries:
+            raise error(OptionError, type(self).__name__, "at least one query", "none")
+        for query in queries:
+            _check_query(type(self).__name__, query)
+        object.__setattr__(self, "queries", queries)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self.queries))})"
+
+
+@check_keywords
+class All(_Group):
+    """Documents that match every part; each word of a str is a part.
+
+    Parameters
+    ----------
+    *queries : str or typed query
+        The parts. A str whose analysis yields no token asks for nothing.
+
+    Notes
+    -----
+    A matching document is scored by every leaf of the query that it holds. FTS5 leaves out the
+    leaves of a failed AND under an OR.
+
+    Examples
+    --------
+    >>> All("postgres replication", Phrase("hot standby"))
+    All('postgres replication', Phrase(text='hot standby', slop=0))
+    """
+
+
+@check_keywords
+class Any(_Group):
+    """Documents that match at least one part; a plain str means the same for its words.
+
+    Parameters
+    ----------
+    *queries : str or typed query
+        The parts.
+
+    Examples
+    --------
+    >>> Any("postgres", Prefix("replic"))
+    Any('postgres', Prefix(text='replic'))
+    """
+
+
+@check_keywords
+@dataclass(frozen=True)
+class Boost:
+    """A query whose terms count ``factor`` times.
+
+    Parameters
+    ----------
+    query : str or typed query
+        What is weighted; what matches stays the same.
+    factor : float
+        In [2^-20, 2^20].
+
+    Raises
+    ------
+    OptionError
+        A factor out of range.
+
+    Examples
+    --------
+    >>> Boost("postgres", 2.0)
+    Boost(query='postgres', factor=2.0)
+    """
+
+    query: TextQuery
+    factor: float
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        _check_query("Boost", self.query)
+        factor = plain(self.factor)
+        is_number = isinstance(factor, int | float) and not isinstance(factor, bool)
+        if not is_number or not 1 / _MAX_BOOST <= factor <= _MAX_BOOST:
+            raise error(OptionError, "factor", "a number in [2^-20, 2^20]", repr(self.factor))
+        object.__setattr__(self, "factor", factor)
+
+
+TextQuery: TypeAlias = str | Phrase | Prefix | All | Any | Boost
+
+
+def lower(query: object, argument: str, depth: int = 0) -> AnyType:
+    """Turn a query into what the engine takes: None, a str, or nested tuples."""
+    if depth > _MAX_NESTING:
+        raise error(OptionError, argument, f"queries nested at most {_MAX_NESTING} deep", "more")
+    if query is None or isinstance(query, str):
+        return query
+    if isinstance(query, Phrase):
+        return ("phrase", query.text, query.slop)
+    if isinstance(query, Prefix):
+        return ("prefix", query.text)
+    if isinstance(query, All | Any):
+        kind = "all" if isinstance(query, All) else "any"
+        return (kind, [lower(part, argument, depth + 1) for part in query.queries])
+    if isinstance(query, Boost):
+        return ("boost", float(query.factor), lower(query.query, argument, depth + 1))
+    raise _not_a_query(argument, query)
+
+
+def words_of(query: object) -> str | None:
+    """Return a query's words, for what reads plain text; None: it has none.
+
+    Examples
+    --------
+    >>> words_of(All(Phrase("green tea"), Boost("milk", 2.0), Prefix("oat")))
+    'green tea milk oat'
+    """
+    if isinstance(query, str):
+        return query
+    if isinstance(query, Phrase | Prefix):
+        return query.text
+    if isinstance(query, Boost):
+        return words_of(query.query)
+    if isinstance(query, _Group):
+        return " ".join(words_of(one) or "" for one in query.queries)
+    return None
+
+
+def _check_text(argument: str, text: object) -> None:
+    if not isinstance(text, str):
+        raise error(DTypeError, argument, "a str", type(text).__name__)
+
+
+def _check_query(argument: str, query: object) -> None:
+    if not isinstance(query, str | Phrase | Prefix | _Group | Boost):
+        raise _not_a_query(argument, query)
+
+
+def _not_a_query(argument: str, query: object) -> DTypeError:
+    wish = "a str, hr.Phrase, hr.Prefix, hr.All, hr.Any or hr.Boost"
+    return error(DTypeError, argument, wish, f"{type(query).__name__} {query!r}")

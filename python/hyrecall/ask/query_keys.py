@@ -1,0 +1,53 @@
+"""The caller's own keys of the queries of a batch, which its hits show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hyrecall.base.arguments import listed, plain
+from hyrecall.errors import DTypeError, OptionError, error
+
+__all__ = ["NAME", "keys_of", "read_query_keys"]
+
+NAME = "query_key"
+"""The column of results that holds them."""
+
+
+def read_query_keys(given: Any, columns: tuple[str, ...]) -> pa.Array:
+    """Take a key per query: all str or all ints, beside these other columns of the hits.
+
+    Raises
+    ------
+    DTypeError
+        No sequence, a key that is null, neither a str nor an int, or of another type than the
+        first; a number that int64 does not hold is an OptionError.
+    OptionError
+        The hits have a column of that name already.
+    """
+    wish = "a sequence of str or of int keys, one per query"
+    values = listed(given)
+    if isinstance(values, np.ndarray) and values.ndim == 1:
+        values = values.tolist()
+    if not isinstance(values, list | tuple):
+        raise error(DTypeError, "query_keys", wish, f"{type(given).__name__} {given!r}")
+    keys = [plain(key) for key in values]
+    kind = str if keys and isinstance(keys[0], str) else int
+    for at, key in enumerate(keys):
+        if not isinstance(key, kind) or isinstance(key, bool):
+            raise error(DTypeError, f"query_keys[{at}]", wish, f"{type(key).__name__} {key!r}")
+    if NAME in columns:
+        raise error(OptionError, "query_keys", f"no column of the index named {NAME!r}", "one")
+    try:
+        return pa.array(keys, pa.string() if kind is str else pa.int64())
+    except (OverflowError, pa.ArrowInvalid, UnicodeEncodeError) as fault:
+        raise error(OptionError, "query_keys", wish, fault) from None
+
+
+def keys_of(keys: pa.Array, asked: npt.NDArray[np.bool_]) -> pa.Array:
+    """Return the keys of some queries, and null in place of the others."""
+    # if_else would leave the bytes of the others in its buffers.
+    return keys.take(pa.array(np.arange(len(keys)), mask=~asked))

@@ -1,0 +1,375 @@
+"""A way to recall as plain data: which arms, how they are joined and shaped, what fills gaps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
+
+from hyrecall.ask.arms.edges import EdgeLexical
+from hyrecall.ask.arms.listed import Listed, Newest
+from hyrecall.ask.arms.regex import Edges, Regex, without_edges
+from hyrecall.ask.arms.tags import Tags
+from hyrecall.ask.expansion import Context, Expansion, SharedTags, read_expansion
+from hyrecall.ask.recipe_parts import Dense, Fill, Lexical, Tables, TieBreak, plain_floor
+from hyrecall.ask.scoring import DBSF, RRF, Above, Fusion, Max, WeightedSum
+from hyrecall.ask.shaping import MMR, Budget, Stage, check_stages
+from hyrecall.ask.shaping.checks import boolean, integer, text
+from hyrecall.base.arguments import one_of
+from hyrecall.base.keywords import check_keywords
+from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
+from hyrecall.text.bm25 import BM25
+
+__all__ = ["Dense", "Fill", "Lexical", "Recipe", "Tables", "TieBreak"]
+
+OnEmpty: TypeAlias = Literal["newest", "empty", "error"]
+
+
+Arm: TypeAlias = Lexical | Dense
+More: TypeAlias = Regex | EdgeLexical | Tags | Newest | Listed
+_MORE = "Regex, EdgeLexical, Tags, Newest and Listed"
+
+
+class RecipeSettings(TypedDict, total=False):
+    """The settings of a :class:`Recipe`, each of which may be left out."""
+
+    name: str
+    arms: tuple[Arm, ...]
+    fusion: Fusion
+    more: tuple[More, ...]
+    on_no_match: tuple[More, ...]
+    shaping: tuple[Stage, ...]
+    expansion: tuple[Expansion, ...]
+    fill: Fill | None
+    tie_break: tuple[TieBreak, ...]
+    depth: int
+    on_empty: OnEmpty
+    normalize: bool
+    min_fused: float | Above | None
+    analyzer: str | None
+    fuse_one_arm: bool
+    semantic: Literal["default", "opt-in"]
+    budget_mmr: MMR | None
+    tables: Tables | None
+    exact: bool
+
+
+@check_keywords
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How to recall, as plain data.
+
+    Parameters
+    ----------
+    name : str
+    arms : tuple of Lexical and Dense
+        What runs, where the index has it and the query asks for it.
+    more : tuple of Regex, EdgeLexical, Tags, Newest and Listed of ``hyrecall.ask.arms``
+        What runs beside them, with weight 1. Graphs are named, and given by ``graphs=``.
+    on_no_match : tuple of the same
+        What runs instead for a query for which no arm found anything.
+    fill : Fill, optional
+        What fills lists that found too little. It steps aside where ``shaping`` has a
+        :class:`hyrecall.Budget`, which it would exceed.
+    expansion : tuple of Context and SharedTags
+        What is shown beside the hits.
+    fusion : RRF, WeightedSum, Max or DBSF
+        Without weights: those of the arms, by which it is weighted.
+    fuse_one_arm : bool, default False
+        Fuse where one arm runs too, so that scores keep their scale whichever arms ran: stages
+        that weigh scores then weigh the same ones. False: its scores are the scores.
+    semantic : {"default", "opt-in"}, default "default"
+        Whether a store of the recipe has vectors where nobody says which: of the packaged model.
+        "opt-in": only those of an embedder that is named.
+    tables : Tables, optional
+        Arms for each table of the rows, as where facts, summaries and dialogue lie apart.
+    budget_mmr : MMR, optional
+        What chooses where a call of a store gives a token budget; ``shaping`` holds what always
+        runs.
+    shaping : tuple of stages
+        In their fixed order.
+    tie_break : tuple of TieBreak
+        Between equal fused scores, before the insertion number decides.
+    depth : int, default 100
+        How many documents an arm hands on; limit + offset stay within it.
+    on_empty : {"newest", "empty", "error"}, default "empty"
+        What a query of blank text gets: the newest documents with score 1 (by ``fill``), nothing,
+        or an error.
+    normalize : bool, default False
+        Fused scores over the best possible.
+    min_fused : float or Above, optional
+    analyzer : str, optional
+        The analyzer that the recipe is meant for; another one is refused.
+    exact : bool, default False
+        Where a query is one identifier or one quoted string, rows that hold it whole come before
+        all others; see docs/recipes.md.
+
+    Raises
+    ------
+    OptionError
+        Settings that do not go together, a number out of range, stages out of order.
+    DTypeError
+        A part or a setting of another type.
+
+    Examples
+    --------
+    >>> recipe = Recipe(name="mine", arms=(Lexical(), Dense(min_score=0.35)), fusion=RRF())
+    >>> Recipe.from_json(recipe.to_json()) == recipe
+    True
+    """
+
+    name: str
+    arms: tuple[Arm, ...]
+    fusion: Fusion
+    more: tuple[More, ...] = ()
+    on_no_match: tuple[More, ...] = ()
+    shaping: tuple[Stage, ...] = ()
+    expansion: tuple[Expansion, ...] = ()
+    fill: Fill | None = None
+    tie_break: tuple[TieBreak, ...] = ()
+    depth: int = 100
+    on_empty: OnEmpty = "empty"
+    normalize: bool = False
+    min_fused: float | Above | None = None
+    analyzer: str | None = None
+    fuse_one_arm: bool = False
+    semantic: Literal["default", "opt-in"] = "default"
+    budget_mmr: MMR | None = None
+    tables: Tables | None = None
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        text("name", self.name)
+        arms = self._take("arms", Lexical | Dense, "Lexical and Dense")
+        for name in ("more", "on_no_match"):
+            self._take(name, More, _MORE)
+        self._take("tie_break", TieBreak, "TieBreak")
+        if not arms and not self.more:
+            raise error(OptionError, "arms", "an arm, there or in more", "none")
+        if not isinstance(self.fusion, RRF | WeightedSum | Max | DBSF):
+            raise error(DTypeError, "fusion", "a fusion", repr(self.fusion))
+        if self.fusion.weights is not None:
+            raise error(OptionError, "fusion", "no weights (arms have them)", repr(self.fusion))
+        is_scaled = any(arm.scale is not None for arm in arms)
+        if is_scaled and not isinstance(self.fusion, WeightedSum | Max):
+            raise error(OptionError, "scale", "WeightedSum or Max as fusion", repr(self.fusion))
+        if getattr(self.fusion, "balance", None) is not None:
+            for arm in arms:
+                if arm.scale not in (None, "minmax"):
+                    wish = "'minmax' (the fusion has a balance)"
+                    raise error(OptionError, "scale", wish, repr(arm.scale))
+        object.__setattr__(self, "shaping", check_stages(self.shaping))
+        object.__setattr__(self, "expansion", read_expansion(self.expansion))
+        _check_part("fill", self.fill, Fill)
+        one_of("on_empty", self.on_empty, ("newest", "empty", "error"))
+        one_of("semantic", self.semantic, ("default", "opt-in"))
+        if self.on_empty == "newest" and self.fill is None:
+            raise error(OptionError, "on_empty", "'newest' with fill=", "no fill")
+        object.__setattr__(self, "depth", integer("depth", self.depth, 1))
+        for name in ("normalize", "fuse_one_arm", "exact"):
+            object.__setattr__(self, name, boolean(name, getattr(self, name)))
+        object.__setattr__(self, "min_fused", plain_floor("min_fused", self.min_fused))
+        if self.analyzer is not None:
+            text("analyzer", self.analyzer)
+        _check_part("budget_mmr", self.budget_mmr, MMR)
+        _check_part("tables", self.tables, Tables)
+
+    def _take(self, name: str, kind: Any, wish: str) -> tuple[Any, ...]:
+        """Take a setting of several parts; one alone is a tuple of one."""
+        given = getattr(self, name)
+        parts = (given,) if isinstance(given, kind) else given
+        is_sequence = isinstance(parts, Sequence)
+        if not is_sequence or not all(isinstance(one, kind) for one in parts):
+            raise error(DTypeError, name, f"a tuple of {wish}", repr(given))
+        object.__setattr__(self, name, tuple(parts))
+        return tuple(parts)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it reads: attributes or stored columns of the index, each once."""
+        named = [tie.column for tie in self.tie_break]
+        for stage in self.shaping:
+            options = ("column", "by", "keep", "time", "rating")
+            named += [getattr(stage, one) for one in options if getattr(stage, one, None)]
+        with_column = Tags | Newest | SharedTags
+        for part in (*self.more, *self.on_no_match, *self.expansion):
+            named += [part.column] if isinstance(part, with_column) else []
+            if isinstance(part, Regex):
+                named += [column for column in part.columns if isinstance(column, str)]
+        named += [] if self.fill is None else [self.fill.column]
+        return tuple(dict.fromkeys(named))
+
+    @property
+    def has_words_alone(self) -> bool:
+        """Whether it has text arms and no vector arm."""
+        return bool(self.arms) and all(isinstance(arm, Lexical) for arm in self.arms)
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether a token budget bounds its lists; nothing fills them then."""
+        return any(isinstance(stage, Budget) and stage.bounds for stage in self.shaping)
+
+    def replace(self, **changes: Unpack[RecipeSettings]) -> Recipe:
+        """Return the recipe with some settings changed.
+
+        Parameters
+        ----------
+        **changes
+            Settings of :class:`Recipe`.
+        """
+        return replace(self, **changes)
+
+    def without_graphs(self) -> Recipe:
+        """Return the recipe for where there is no graph: what names one is left out."""
+        more, on_no_match = (
+            tuple(
+                kept
+                for arm in arms
+                if not isinstance(arm, EdgeLexical) and (kept := without_edges(arm)) is not None
+            )
+            for arms in (self.more, self.on_no_match)
+        )
+        return self.replace(
+            more=more,
+            on_no_match=on_no_match,
+            shaping=tuple(one for one in self.shaping if getattr(one, "graph", None) is None),
+            expansion=tuple(one for one in self.expansion if not isinstance(one, Context)),
+        )
+
+    # ---- as JSON ----
+
+    def to_json(self) -> str:
+        """Return the recipe as JSON: one object, each part with its kind."""
+        return json.dumps(_to_data(self), ensure_ascii=False, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> Recipe:
+        """Read :meth:`to_json`'s form; what is unknown or missing is refused by name."""
+        if not isinstance(text, str | bytes):
+            raise error(DTypeError, "recipe", "JSON, a str", repr(text))
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError) as fault:  # no UTF-8, too, is a ValueError
+            raise error(OptionError, "recipe", "JSON", fault) from None
+        made = _from_data(data, "recipe")
+        if not isinstance(made, cls):
+            raise error(OptionError, "recipe", "an object of kind Recipe", repr(data)[:80])
+        return made
+
+    def explain(self) -> str:
+        """Show the pipeline on one screen: a line per part, in the order in which they act."""
+        lines = [f"recipe {self.name}"]
+        if self.analyzer is not None:
+            lines.append(f"  analyzer  {self.analyzer}")
+        lines += [f"  arm       {_show(arm)}" for arm in (*self.arms, *self.more)]
+        if self.tables is not None:
+            lines.append(f"  tables    {_show(self.tables)}")
+        lines.append(f"  depth     {self.depth} documents an arm")
+        also = ", of one arm too" if self.fuse_one_arm else ""
+        lines.append(f"  fusion    {_show(self.fusion)}{also}")
+        if self.normalize:
+            lines.append("  normalize over the best score possible")
+        if self.min_fused is not None:
+            lines.append(f"  min fused {self.min_fused!r}")
+        if self.exact:
+            lines.append("  first     what holds an identifier or a quoted string whole")
+        lines += [f"  tie       {_show(tie)}" for tie in self.tie_break]
+        lines += [f"  shaping   {_show(stage)}" for stage in self.shaping]
+        if self.budget_mmr is not None:
+            lines.append(f"  budget    {_show(self.budget_mmr)}")
+        lines += [f"  no match  {_show(arm)}" for arm in self.on_no_match]
+        if self.fill is not None:
+            lines.append(f"  fill      {_show(self.fill)}")
+        lines += [f"  beside    {_show(part)}" for part in self.expansion]
+        lines.append(f"  on empty  {self.on_empty}")
+        if self.semantic == "opt-in":
+            lines.append("  semantic  where an embedder is named")
+        return "\n".join(lines)
+
+
+def _check_part(name: str, part: object, kind: type[Any]) -> None:
+    if part is not None and not isinstance(part, kind):
+        raise error(DTypeError, name, f"a {kind.__name__}, or None", repr(part))
+
+
+def _parts() -> dict[str, type[Any]]:
+    from hyrecall.ask import shaping
+
+    stages = {name: getattr(shaping, name) for name in shaping.__all__ if name[0].isupper()}
+    kinds = (
+        Recipe,
+        Lexical,
+        Dense,
+        TieBreak,
+        Tables,
+        Fill,
+        Regex,
+        Edges,
+        EdgeLexical,
+        Tags,
+        Newest,
+        Listed,
+        Context,
+        SharedTags,
+        BM25,
+        RRF,
+        WeightedSum,
+        Max,
+        DBSF,
+        Above,
+    )
+    known = {kind.__name__: kind for kind in kinds} | stages
+    # A function is no data.
+    return {name: kind for name, kind in known.items() if isinstance(kind, type)}
+
+
+def _settings(part: Any) -> dict[str, Any]:
+    """Return the settings of a part that are not its defaults."""
+    out = {}
+    for one in fields(part):
+        value = getattr(part, one.name)
+        if one.init and value != one.default:
+            out[one.name] = value
+    return out
+
+
+def _show(part: Any) -> str:
+    given = ", ".join(f"{name}={value!r}" for name, value in _settings(part).items())
+    return f"{type(part).__name__}({given})"
+
+
+def _to_data(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        settings = {name: _to_data(one) for name, one in _settings(value).items()}
+        return {"kind": type(value).__name__, **settings}
+    if isinstance(value, tuple | list):
+        return [_to_data(one) for one in value]
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    raise error(DTypeError, "recipe", "plain data (functions cannot be written)", repr(value))
+
+
+def _from_data(data: Any, where: str) -> Any:
+    if isinstance(data, list):
+        return tuple(_from_data(one, f"{where}[{at}]") for at, one in enumerate(data))
+    if not isinstance(data, Mapping):
+        return data
+    known = _parts()
+    name = data.get("kind")
+    kind = known.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise error(OptionError, where, f"a kind of {sorted(known)}", repr(data.get("kind")))
+    names = {one.name for one in fields(kind) if one.init}
+    given = {name: value for name, value in data.items() if name != "kind"}
+    for name in given:
+        if name not in names:
+            raise error(OptionError, where, f"settings of {sorted(names)}", repr(name))
+    settings = {name: _from_data(value, f"{where}.{name}") for name, value in given.items()}
+    try:
+        return kind(**settings)
+    except HyrecallError:
+        raise
+    except (TypeError, ValueError) as fault:
+        raise error(OptionError, where, f"the settings of {kind.__name__}", fault) from None

@@ -1,0 +1,271 @@
+"""Scopes: which cells a query may see."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from hyrecall import _core
+from hyrecall.base.arguments import items_of, listed, plain
+from hyrecall.base.keywords import check_keywords
+from hyrecall.errors import OptionError, ScopeError, ShapeError, error
+
+__all__ = [
+    "ANY",
+    "CellTypes",
+    "Scope",
+    "encode_part",
+    "read_scopes",
+    "scope_entries",
+    "scope_of",
+]
+
+
+class _Any(Enum):
+    ANY = "ANY"
+
+    def __repr__(self) -> str:
+        return "hyrecall.ANY"
+
+
+ANY: Final = _Any.ANY
+"""In :meth:`Scope.matching`: every value of this cell column."""
+
+CellTypes: TypeAlias = "dict[str, pa.DataType]"
+
+
+def encode_part(value: object, name: str, kind: pa.DataType, argument: str = "scope") -> bytes:
+    """Encode one value of a cell tuple as the engine does: a tag and the value."""
+    value = plain(value)
+    if value is None:
+        return b"\0"
+    if pa.types.is_boolean(kind) and isinstance(value, bool):
+        return b"\1" + bytes([value])
+    if pa.types.is_int64(kind) and isinstance(value, int) and not isinstance(value, bool):
+        if not -(2**63) <= value < 2**63:
+            raise error(ScopeError, argument, f"an int64 for {name}", value)
+        return b"\2" + struct.pack("<q", value)
+    if pa.types.is_large_string(kind) and isinstance(value, str):
+        raw = value.encode("utf-8", "surrogatepass")
+        return b"\3" + struct.pack("<I", len(raw)) + raw
+    wish = {"large_string": "a str", "int64": "an int", "bool": "a bool"}[str(kind)]
+    got = f"{type(value).__name__} {value!r}"
+    raise error(ScopeError, argument, f"{wish} or None for {name}", got)
+
+
+@check_keywords
+@dataclass(frozen=True, init=False)
+class Scope:
+    """The set of cells one query may see.
+
+    Parameters
+    ----------
+    cells : iterable
+        Cells: a value where the index has one cell column, else a tuple with a value per cell
+        column. An empty iterable sees nothing; ``Scope([None])`` is the null cell. A cell that is
+        not there is an empty one.
+
+    Raises
+    ------
+    ScopeError
+        No iterable, here; by recall, a cell of another width or type than the cell columns.
+
+    Examples
+    --------
+    >>> Scope([("alice", "private"), ("acme", "shared")]).cells
+    (('alice', 'private'), ('acme', 'shared'))
+    """
+
+    cells: tuple[tuple[object, ...], ...]
+
+    def __init__(self, cells: Iterable[object]) -> None:
+        """Take each cell as a tuple."""
+        given = None if isinstance(cells, str | bytes) else items_of(cells)
+        if given is None:
+            raise error(ScopeError, "scope", "an iterable of cells", repr(cells))
+        made = tuple(cell if isinstance(cell, tuple) else (cell,) for cell in given)
+        object.__setattr__(self, "cells", made)
+
+    @staticmethod
+    def matching(**parts: object) -> ScopePattern:
+        """Return the cells whose every named part has this value, or any for :data:`ANY`.
+
+        Every cell column must be named. The pattern is resolved on the snapshot that the call
+        reads, so it never sees cells that came later.
+
+        Parameters
+        ----------
+        **parts : str or int or bool or None or ANY
+            Cell column to value.
+
+        Examples
+        --------
+        >>> Scope.matching(tenant="acme", agent=ANY)
+        ScopePattern(parts=(('agent', hyrecall.ANY), ('tenant', 'acme')))
+        """
+        return ScopePattern(tuple(sorted(parts.items())))
+
+
+@dataclass(frozen=True)
+class ScopePattern:
+    """What :meth:`Scope.matching` gives; taken wherever a scope is.
+
+    Attributes
+    ----------
+    parts : tuple of (str, value)
+        Cell column and its value or ANY, by name.
+    """
+
+    parts: tuple[tuple[str, object], ...]
+
+
+_NO_COLUMN: Final = (list, tuple, str, int, Scope, ScopePattern)
+
+
+def scope_entries(types: CellTypes, scope: object, per: str = "query") -> Any:
+    """Return the entries of a column as a list, one per query; any other scope as it is.
+
+    A column is a NumPy array, an Arrow array or a series. The value of a struct is a cell, with a
+    field for each cell column, in any order.
+
+    Raises
+    ------
+    ShapeError
+        The array has several axes, or it is a table.
+    ScopeError
+        A struct has other fields than the cell columns.
+    """
+    values = _column_values(scope, per)
+    if values is None:
+        return scope
+    return [
+        _cell_of_struct(types, value, place) if isinstance(value, dict) else value
+        for place, value in enumerate(values)
+    ]
+
+
+def _column_values(scope: Any, per: str) -> list[Any] | None:
+    """Return the values of a column; None: it is none."""
+    if scope is None or isinstance(scope, _NO_COLUMN):
+        return None
+    if isinstance(scope, pa.Table | pa.RecordBatch):
+        remedy = "scope=table.to_struct_array()"
+        raise error(ShapeError, "scope", f"one column, an entry per {per}", "a table", remedy)
+    if hasattr(scope, "columns"):  # a data frame
+        raise error(ShapeError, "scope", f"one column, an entry per {per}", "a data frame")
+    values = listed(scope)
+    if isinstance(values, np.ndarray) and values.ndim:
+        if values.ndim > 1:
+            wish = f"one dimension, an entry per {per}"
+            raise error(ShapeError, "scope", wish, f"shape {values.shape}")
+        values = values.tolist()
+    return values if isinstance(values, list) else None
+
+
+def _cell_of_struct(types: CellTypes, value: dict[str, object], place: int) -> tuple[object, ...]:
+    if value.keys() != types.keys():
+        wish = f"a struct with the fields ({', '.join(types)})"
+        raise error(ScopeError, f"scope[{place}]", wish, f"({', '.join(value)})")
+    return tuple(value[name] for name in types)
+
+
+def read_scopes(
+    types: CellTypes, snapshot: _core.Snapshot, scope: object, n: int, per: str = "query"
+) -> _core.Scopes:
+    """Take ``scope=``: one for all n queries (or keys), or a list with one for each.
+
+    Of an index with these cell columns, resolved on one snapshot. :func:`scope_entries` makes a
+    list of a column.
+    """
+    kinds = [str(kind) for kind in types.values()]
+    scopes = _core.Scopes(kinds, Scope, _CellReader(types, snapshot))
+    if not types:
+        if scope is not None:
+            wish = "no scope (the index was built with cell=None: one audience)"
+            raise error(ScopeError, "scope", wish, repr(scope))
+        scopes.add((), n)  # the cell of no columns
+    elif scope is None:
+        wish = f"a scope: a cell, hr.Scope([...]), or a list with one entry per {per}"
+        raise error(ScopeError, "scope", wish, "None (the null cell is hr.Scope([None]))")
+    elif isinstance(scope, list):
+        if len(scope) != n:
+            raise error(ShapeError, "scope", f"{n} entries, one per {per}", len(scope))
+        scopes.add_each(scope)
+    else:
+        scopes.add(scope, n)
+    return scopes
+
+
+class _CellReader:
+    """Reads what ``_core.Scopes`` does not know: patterns, other libraries' scalars, mistakes."""
+
+    def __init__(self, types: CellTypes, snapshot: _core.Snapshot) -> None:
+        self._types, self._snapshot = types, snapshot
+
+    def __call__(self, scope: object, argument: str) -> list[bytes]:
+        """Encode the cells of a scope, or say what is wrong with it."""
+        scope = plain(scope)
+        if isinstance(scope, Scope):
+            return [self._encode(cell, argument) for cell in scope.cells]
+        if isinstance(scope, ScopePattern):
+            return self._match(scope, argument)
+        if isinstance(scope, str | int | tuple):
+            return [self._encode(scope if isinstance(scope, tuple) else (scope,), argument)]
+        got = "None (the null cell is hr.Scope([None]))" if scope is None else repr(scope)
+        wish = "a cell (str, int, bool or tuple) or hr.Scope"
+        remedy = self._matching([ANY] * len(self._types)) if scope is ANY else ""
+        if isinstance(scope, list):
+            remedy = f"several cells are hr.Scope({scope!r})"
+        raise error(ScopeError, argument, wish, got, remedy)
+
+    def _encode(self, cell: Sequence[object], argument: str) -> bytes:
+        if any(part is ANY for part in cell):
+            wish = "values of cell columns: hr.ANY is for hr.Scope.matching"
+            raise error(ScopeError, argument, wish, repr(tuple(cell)), self._matching(cell))
+        if len(cell) != len(self._types):
+            wish = f"a value for each of ({', '.join(self._types)})"
+            raise error(ScopeError, argument, wish, repr(tuple(cell)))
+        return b"".join(
+            encode_part(value, name, kind, argument)
+            for value, (name, kind) in zip(cell, self._types.items(), strict=True)
+        )
+
+    def _matching(self, cell: Sequence[object]) -> str:
+        """Write the pattern that a cell with ANY was meant for; of another width, of all cells."""
+        parts = cell if len(cell) == len(self._types) else [ANY] * len(self._types)
+        given = {
+            name: "hr.ANY" if part is ANY else repr(plain(part))
+            for name, part in zip(self._types, parts, strict=True)
+        }
+        if all(name.isidentifier() for name in given):
+            return f"hr.Scope.matching({', '.join(f'{k}={v}' for k, v in given.items())})"
+        return f"hr.Scope.matching(**{{{', '.join(f'{k!r}: {v}' for k, v in given.items())}}})"
+
+    def _match(self, pattern: ScopePattern, argument: str) -> list[bytes]:
+        named = dict(pattern.parts)
+        if set(named) != set(self._types):
+            wish = f"every cell column named: {sorted(self._types)}"
+            raise error(ScopeError, argument, wish, sorted(named))
+        parts = [
+            None if named[name] is ANY else encode_part(named[name], name, kind, argument)
+            for name, kind in self._types.items()
+        ]
+        return self._snapshot.matching(parts)
+
+
+def scope_of(scope: object, begin: int, end: int) -> object:
+    """Return the scopes of the queries [begin, end) of a batch: a list has one for each."""
+    return scope[begin:end] if isinstance(scope, list) else scope
+
+
+def check_no_list(scope: object) -> None:
+    """Refuse a list or a column where one scope is asked for."""
+    if isinstance(scope, list) or _column_values(scope, "query") is not None:
+        got = "a list" if isinstance(scope, list) else f"a column ({type(scope).__name__})"
+        raise error(OptionError, "scope", "one scope (several cells are hr.Scope([...]))", got)

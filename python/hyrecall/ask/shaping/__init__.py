@@ -1,0 +1,81 @@
+"""What may happen to the fused list, as plain data; :mod:`hyrecall.recall.pipeline` carries it out.
+
+Stages run in one order: provenance, rerank, dedup, recency or composite or session signals, budget
+and MMR, gate. Each takes the list in the order the stage before left it and hands on a score that
+is never undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TypeAlias
+
+from hyrecall.ask.shaping.age import Composite, Recency
+from hyrecall.ask.shaping.choice import MMR, Budget, Dedup
+from hyrecall.ask.shaping.order import Gate, Provenance, Rerank, RerankBy
+from hyrecall.ask.shaping.signals import Phase, SessionSignals
+from hyrecall.errors import OptionError, error
+
+__all__ = [
+    "MMR",
+    "Budget",
+    "Composite",
+    "Dedup",
+    "Gate",
+    "Phase",
+    "Provenance",
+    "Recency",
+    "Rerank",
+    "RerankBy",
+    "SessionSignals",
+    "Stage",
+    "check_stages",
+]
+
+Stage: TypeAlias = (
+    Provenance
+    | Rerank
+    | RerankBy
+    | Dedup
+    | Recency
+    | Composite
+    | SessionSignals
+    | Budget
+    | MMR
+    | Gate
+)
+_KINDS = (
+    Provenance,
+    Rerank,
+    RerankBy,
+    Dedup,
+    Recency,
+    Composite,
+    SessionSignals,
+    Budget,
+    MMR,
+    Gate,
+)
+_ORDER = "provenance, rerank, dedup, recency or composite or session signals, budget and MMR, gate"
+
+
+def check_stages(shaping: object) -> tuple[Stage, ...]:
+    """Check that these are stages, in their fixed order, none twice."""
+    if shaping is None or (isinstance(shaping, tuple) and not shaping):
+        return ()
+    wish = f"a sequence of stages ({', '.join(kind.__name__ for kind in _KINDS)})"
+    if isinstance(shaping, _KINDS):
+        return (shaping,)
+    if isinstance(shaping, str | bytes) or not isinstance(shaping, Sequence):
+        raise error(OptionError, "shaping", wish, repr(shaping))
+    for stage in shaping:
+        if not isinstance(stage, _KINDS):
+            raise error(OptionError, "shaping", wish, repr(stage))
+    names = [type(stage).__name__ for stage in shaping]
+    for earlier, later in pairwise(shaping):
+        pair = {type(earlier), type(later)} == {Budget, MMR}
+        if earlier.phase > later.phase or (earlier.phase == later.phase and not pair):
+            wish = f"at most one of each, in the order {_ORDER}"
+            raise error(OptionError, "shaping", wish, names)
+    return tuple(shaping)

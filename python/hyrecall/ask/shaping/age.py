@@ -1,0 +1,134 @@
+"""Stages that weigh a document's age and rating."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from hyrecall.ask.shaping.checks import (
+    Duration,
+    column_name,
+    plain_duration,
+    plain_pairs,
+    read_duration,
+)
+from hyrecall.base.arguments import number
+from hyrecall.base.keywords import check_keywords
+from hyrecall.errors import OptionError, error
+
+__all__ = ["Composite", "Recency"]
+
+
+@check_keywords
+@dataclass(frozen=True)
+class Recency:
+    """Multiply the score by what age leaves of it: 0.5 ^ (exponent x age / half_life).
+
+    Ages count from ``now=`` of the call. A missing or future time costs nothing; no document is
+    dropped.
+
+    Parameters
+    ----------
+    column : str
+        A timestamp or date column.
+    half_life : duration, default "36500d"
+        The default is neutral: a year costs 0.7 %.
+    by : str, optional
+        A column whose value chooses the half-life in ``half_lives``.
+    half_lives : mapping of value to duration, optional
+        Values that are not named take ``half_life``.
+    exponent : float, default 1
+        In [0, 100].
+
+    Examples
+    --------
+    >>> Recency("created_at", half_life="30d").half_life
+    '30d'
+    """
+
+    phase: ClassVar[int] = 3
+
+    column: str
+    half_life: Duration = field(default="36500d", kw_only=True)
+    by: str | None = field(default=None, kw_only=True)
+    half_lives: Mapping[object, Duration] | tuple[tuple[object, Duration], ...] = field(
+        default=(), kw_only=True
+    )
+    exponent: float = field(default=1.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        column_name("column", self.column)
+        object.__setattr__(self, "half_life", plain_duration("half_life", self.half_life))
+        pairs = tuple(
+            (value, plain_duration(f"half_lives[{value!r}]", duration))
+            for value, duration in plain_pairs("half_lives", self.half_lives)
+        )
+        object.__setattr__(self, "half_lives", pairs)
+        if self.by is not None:
+            column_name("by", self.by)
+        if (self.by is None) != (not pairs):
+            raise error(OptionError, "by", "by= and half_lives= together", "one of them")
+        wish = "a number in [0, 100]"
+        checked = number("exponent", self.exponent, 0.0, 100.0, wish)
+        object.__setattr__(self, "exponent", checked)
+
+    @property
+    def by_value(self) -> tuple[tuple[object, float], ...]:
+        """Value and half-life in seconds of each that is named."""
+        return tuple((v, read_duration("half_lives", d)) for v, d in dict(self.half_lives).items())
+
+
+@check_keywords
+@dataclass(frozen=True, kw_only=True)
+class Composite:
+    """Score by a weighted mean of recency, importance and relevance.
+
+    Recency is 0.5 ^ (age / half_life), importance is value / scale within [0, 1], relevance is the
+    score so far. The score is the sum over the sum of the weights (0 where that is 0); hits carry
+    the plain sum as ``composite_raw``.
+
+    Parameters
+    ----------
+    recency, importance, relevance : float, default 1
+        Weights, in [0, 1e6].
+    time : str
+        A timestamp or date column. A missing or future time has recency 1.
+    half_life : duration
+    rating : str
+        A numeric column.
+    scale : float, default 10
+        The highest rating.
+    default : float, default 5
+        The rating of documents without one: null or NaN.
+
+    Examples
+    --------
+    >>> Composite(time="last_accessed", half_life="69h", rating="importance").relevance
+    1.0
+    """
+
+    phase: ClassVar[int] = 3
+
+    time: str
+    half_life: Duration
+    rating: str
+    recency: float = 1.0
+    importance: float = 1.0
+    relevance: float = 1.0
+    scale: float = 10.0
+    default: float = 5.0
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        column_name("time", self.time)
+        column_name("rating", self.rating)
+        object.__setattr__(self, "half_life", plain_duration("half_life", self.half_life))
+        for name, low in (
+            ("recency", 0.0), ("importance", 0.0), ("relevance", 0.0), ("scale", 1e-6),
+            ("default", 0.0),
+        ):  # fmt: skip
+            wish = f"a number in [{low:g}, 1e6]"
+            checked = number(name, getattr(self, name), low, 1e6, wish)
+            object.__setattr__(self, name, checked)

@@ -1,0 +1,139 @@
+"""The stage that weighs what a conversation met before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar
+
+from hyrecall.ask.shaping.checks import Duration, integer, plain_duration, text
+from hyrecall.base.arguments import number
+from hyrecall.base.keywords import check_keywords
+from hyrecall.errors import DTypeError, OptionError, error
+
+if TYPE_CHECKING:
+    from hyrecall.graph.graph import Graph
+
+__all__ = ["Phase", "SessionSignals"]
+
+MOST_HOPS = 16
+
+
+@check_keywords
+@dataclass(frozen=True)
+class Phase:
+    """How much each signal weighs from some recall of a conversation on.
+
+    Parameters
+    ----------
+    name : str
+    first : int
+        How many recalls came before, at least.
+    general, topical, session : float
+        Weights in [0, 1]; together 1.
+
+    Raises
+    ------
+    OptionError
+        A weight out of range, weights that do not add up to 1, or a first below 0.
+    DTypeError
+        A name that is no str, or a weight that is no number.
+    """
+
+    name: str
+    first: int
+    general: float
+    topical: float
+    session: float
+
+    def __post_init__(self) -> None:
+        """Check the weights."""
+        text("name", self.name)
+        object.__setattr__(self, "first", integer("first", self.first, 0))
+        for weight in ("general", "topical", "session"):
+            value = number(weight, getattr(self, weight), 0.0, 1.0, "a number in [0, 1]")
+            object.__setattr__(self, weight, value)
+        total = self.general + self.topical + self.session
+        if abs(total - 1.0) > 1e-9:
+            raise error(OptionError, "Phase", "weights that add up to 1", total)
+
+
+PHASES = (
+    Phase("early", 0, 0.8, 0.1, 0.1),
+    Phase("mid", 3, 0.6, 0.2, 0.2),
+    Phase("deep", 10, 0.5, 0.25, 0.25),
+)
+
+
+@check_keywords
+@dataclass(frozen=True)
+class SessionSignals:
+    """Weigh what a conversation met before, and what is near that in a graph.
+
+    score = general x (score / best score) + topical x t + session x s, with the weights of the
+    phase. s = 2 ^ (-age / half_life) since the conversation last got the document, 0 if it never
+    did; t = the largest s x 2 ^ -hops over the hot documents within reach. Nothing joins the list:
+    both only move what the arms found. For a query without a session, or with one that got nothing
+    yet, general weighs 1.
+
+    Parameters
+    ----------
+    graph : Graph or str, optional
+        Over the index that is asked, or its name in ``graphs=``. Without one topical must weigh 0.
+    half_life : duration, default "1800s"
+    hops : int, default 3
+        How far topics reach, in [0, 16].
+    n_hot, min_hot : int, float, default 10, 0.05
+        At most so many hot documents, the largest s first (ties by key); the least s of one.
+    phases : tuple of Phase
+        By recalls before this one, the first from 0 on. Default: early .8/.1/.1, from 3 mid
+        .6/.2/.2, from 10 deep .5/.25/.25.
+
+    Raises
+    ------
+    OptionError
+        A number out of range, phases that do not rise from 0 on, or no graph where topical weighs.
+    DTypeError
+        A setting of another type.
+
+    Notes
+    -----
+    A session knows documents by key: one that lies in several cells of the query's scope was met
+    in all of them, as :class:`hyrecall.Graph` takes keys too.
+
+    Examples
+    --------
+    >>> SessionSignals("graph").phase_of(4).name
+    'mid'
+    """
+
+    phase: ClassVar[int] = 3
+
+    graph: Graph | str | None = None
+    half_life: Duration = field(default="1800s", kw_only=True)
+    hops: int = field(default=3, kw_only=True)
+    n_hot: int = field(default=10, kw_only=True)
+    min_hot: float = field(default=0.05, kw_only=True)
+    phases: tuple[Phase, ...] = field(default=PHASES, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        object.__setattr__(self, "half_life", plain_duration("half_life", self.half_life))
+        object.__setattr__(self, "hops", integer("hops", self.hops, 0, MOST_HOPS))
+        object.__setattr__(self, "n_hot", integer("n_hot", self.n_hot, 0))
+        checked = number("min_hot", self.min_hot, 0.0, 1.0, "a number in [0, 1]")
+        object.__setattr__(self, "min_hot", checked)
+        phases = self.phases
+        if not isinstance(phases, Sequence) or not all(isinstance(p, Phase) for p in phases):
+            raise error(DTypeError, "phases", "a sequence of Phase", repr(phases))
+        object.__setattr__(self, "phases", tuple(phases))
+        starts = [one.first for one in phases]
+        if not starts or starts[0] != 0 or any(a >= b for a, b in pairwise(starts)):
+            raise error(OptionError, "phases", "phases from 0 on, rising", starts)
+        if self.graph is None and any(one.topical > 0 for one in phases):
+            raise error(OptionError, "graph", "a graph, or phases without topical", "None")
+
+    def phase_of(self, n_recalls: int) -> Phase:
+        """Return the phase of a conversation that recalled so often before."""
+        return next(one for one in reversed(self.phases) if one.first <= n_recalls)

@@ -1,0 +1,1 @@
+"""What every room needs: arguments, files, threads, progress, and which devices there are."""

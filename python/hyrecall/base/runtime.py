@@ -1,0 +1,182 @@
+"""Where and with how many threads an index runs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from hyrecall import _core
+from hyrecall.base.arguments import is_one_of, whole
+from hyrecall.errors import DeviceUnavailableError, OptionError, error
+
+__all__ = [
+    "CudaReport",
+    "DeviceInfo",
+    "check_device",
+    "choose_threads",
+    "cuda_library_folder",
+    "cuda_report",
+    "devices",
+    "ordinal_of",
+]
+
+LEAST_COMPUTE = (8, 0)
+"""Ampere: asynchronous copies, and bfloat16 on the matrix units."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """A CUDA device that this process can see.
+
+    Attributes
+    ----------
+    device : str
+        Its name in ``device=``: ``"cuda:0"``, ``"cuda:1"``, ...
+    name : str
+        What the driver calls it.
+    compute_capability : tuple of int
+        ``(major, minor)``.
+    memory_bytes : int
+        All of its memory, in bytes.
+    n_multiprocessors : int
+        How many streaming multiprocessors it has.
+    """
+
+    device: str
+    name: str
+    compute_capability: tuple[int, int]
+    memory_bytes: int
+    n_multiprocessors: int
+
+    @property
+    def problem(self) -> str:
+        """Why no index can run on it; empty if one can."""
+        if self.compute_capability >= LEAST_COMPUTE:
+            return ""
+        least, own = (".".join(map(str, of)) for of in (LEAST_COMPUTE, self.compute_capability))
+        return f"it is of compute capability {own}, expected {least} or later"
+
+
+@dataclass(frozen=True, slots=True)
+class CudaReport:
+    """What this process knows of CUDA.
+
+    Attributes
+    ----------
+    has_library : bool
+        Whether this build has ``libhyrecall_cuda.so``.
+    driver_version, runtime_version : str or None
+        ``"13.0"``, ...; None where there is none.
+    devices : tuple of DeviceInfo
+        By ordinal.
+    problem : str
+        Why there is no device; empty if there is one.
+    """
+
+    has_library: bool
+    driver_version: str | None
+    runtime_version: str | None
+    devices: tuple[DeviceInfo, ...]
+    problem: str
+
+
+def cuda_library_folder() -> str:
+    """Return the folder where ``libhyrecall_cuda.so`` lies if this build has it.
+
+    ``HYRECALL_CUDA_LIBRARY`` names another.
+    """
+    return os.environ.get("HYRECALL_CUDA_LIBRARY") or str(Path(_core.__file__).parent)
+
+
+def cuda_report() -> CudaReport:
+    """Look for CUDA devices; loads ``libhyrecall_cuda.so`` on first use and never raises.
+
+    Returns
+    -------
+    CudaReport
+        Without the library, a driver or a device, ``problem`` says which is missing.
+
+    Examples
+    --------
+    >>> report = cuda_report()
+    >>> bool(report.devices) == (report.problem == "")
+    True
+    """
+    found = _core.device.describe(cuda_library_folder())
+    return CudaReport(
+        has_library=found["has_library"],
+        driver_version=_version(found["driver_version"]),
+        runtime_version=_version(found["runtime_version"]),
+        devices=tuple(
+            DeviceInfo(f"cuda:{ordinal}", name, (major, minor), memory_bytes, n_multiprocessors)
+            for ordinal, (name, major, minor, memory_bytes, n_multiprocessors) in enumerate(
+                found["devices"]
+            )
+        ),
+        problem=found["problem"],
+    )
+
+
+def _version(number: int) -> str | None:
+    return f"{number // 1000}.{number % 1000 // 10}" if number else None
+
+
+def devices() -> tuple[DeviceInfo, ...]:
+    """List the CUDA devices that this process can see; empty without a driver.
+
+    Examples
+    --------
+    >>> all(found.device.startswith("cuda:") for found in devices())
+    True
+    """
+    return cuda_report().devices
+
+
+def choose_threads(threads: int | None) -> int:
+    """Return the thread count: as asked, or what the CPU affinity and the cgroup's quota allow."""
+    if threads is None:
+        return max(1, min(len(os.sched_getaffinity(0)), _cgroup_cpus()))
+    count = whole(threads)
+    if count is None or not 1 <= count <= 1024:
+        raise error(OptionError, "threads", "an int in [1, 1024], or None", repr(threads))
+    return count
+
+
+def _cgroup_cpus() -> int:
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        return 1024 if quota == "max" else max(1, int(quota) // int(period))
+    except (OSError, ValueError):
+        return 1024
+
+
+def ordinal_of(device: str) -> int:
+    """Return the N of "cuda:N"."""
+    return int(device.partition(":")[2])
+
+
+def check_device(device: str) -> None:
+    """Refuse a name that is none, or of a device that is not there.
+
+    Raises
+    ------
+    DeviceUnavailableError
+        The CUDA device that is named is not there; the message names it and says what is missing.
+    OptionError
+        ``device`` is not a name of a device.
+    """
+    if is_one_of(device, ("cpu", "auto")):
+        return
+    kind, _, number = device.partition(":") if isinstance(device, str) else ("", "", "")
+    if kind != "cuda" or not (number.isascii() and number.isdecimal()):
+        raise error(OptionError, "device", "'cpu', 'cuda:N' or 'auto'", repr(device))
+    report = cuda_report()
+    ordinal = int(number)
+    if ordinal < len(report.devices):
+        why = report.devices[ordinal].problem
+    else:
+        there = ", ".join(found.device for found in report.devices)
+        why = report.problem or f"there is no such device, only {there}"
+    if why:
+        raise error(DeviceUnavailableError, "device", "a CUDA device", f"{device}: {why}")

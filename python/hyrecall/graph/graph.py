@@ -1,0 +1,349 @@
+"""Graphs over the documents of an index: edges are documents of an index of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall.ask.arms.listed import read_keys
+from hyrecall.ask.scope import scope_entries
+from hyrecall.base.keywords import check_keywords
+from hyrecall.errors import DTypeError, OptionError, ShapeError, error
+from hyrecall.graph.reach import Reach
+from hyrecall.graph.reads import GraphReads
+from hyrecall.graph.schema import GraphSchema
+from hyrecall.graph.states import BoundGraph
+from hyrecall.index import Index
+from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.segments import State
+from hyrecall.text.analyzer import Analyzer
+from hyrecall.text.bm25 import BM25
+
+__all__ = ["Graph", "GraphSchema", "Neighbour"]
+
+MOST_HOPS = 16
+
+Keys = Sequence[Sequence[object]]
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A document one hop away.
+
+    Attributes
+    ----------
+    key : object
+    edge : object
+        Key of the edge between: of several the one that matches the text best, then the earliest.
+    score : float
+        BM25 of that edge; 0.0 where it does not match, or no text was given.
+    """
+
+    key: Any
+    edge: Any
+    score: float
+
+
+@check_keywords
+class Graph(GraphReads):
+    """Edges and hyperedges between the documents of an index.
+
+    Make one with :meth:`build` or :meth:`open`. An edge names its participants by key and lies in a
+    cell of its own; all participants of an edge are one hop apart. A query sees the edges of its
+    scope, and of their participants those that are in its scope in the index: others are not
+    there, not even to pass through. A key in several cells of the scope stands for all of them.
+
+    Examples
+    --------
+    >>> import hyrecall as hr
+    >>> import pyarrow as pa
+    >>> people = pa.table({"id": ["ann", "bo", "cy"], "text": ["a cook", "a nurse", "a pilot"]})
+    >>> index = hr.Index.build(people, hr.Schema(key="id", cell=None, text="text"))
+    >>> who = [["ann", "bo"], ["bo", "cy"]]
+    >>> edges = pa.table({"id": [1, 2], "label": ["sister of", "flies with"], "who": who})
+    >>> schema = hr.GraphSchema(key="id", cell=None, text="label", participants="who")
+    >>> graph = hr.Graph.build(edges, schema, nodes=index)
+    >>> graph.distances([["ann"]])
+    [{'ann': 0, 'bo': 1, 'cy': 2}]
+    >>> arm = hr.arms.EdgeLexical(graph)
+    >>> hits = index.recall(text=["sister"], arms=arm)[0]
+    >>> [(hit.key, hit.evidence("edges")) for hit in hits]
+    [('ann', 1), ('bo', 1)]
+    """
+
+    def __init__(self, edges: Index, nodes: Index, schema: GraphSchema) -> None:
+        """Hold both indexes; use :meth:`build` or :meth:`open`."""
+        cells = {name: edges._facts.row_types[name] for name in edges.schema.cell_columns}
+        known = {name: nodes._facts.row_types[name] for name in nodes.schema.cell_columns}
+        if cells and cells != known:
+            wish = f"the nodes' cell columns {known}, or None"
+            raise error(OptionError, "cell", wish, cells)
+        super().__init__(edges, nodes, schema.participants_column)
+        self._schema = schema
+
+    # ---- making ----
+
+    @classmethod
+    def build(
+        cls,
+        table: object,
+        schema: GraphSchema,
+        *,
+        nodes: Index,
+        analyzer: Analyzer | None = None,
+        bm25: BM25 | None = None,
+        threads: int | None = None,
+    ) -> Graph:
+        """Index a table of edges.
+
+        Parameters
+        ----------
+        table : object
+            As in :meth:`hyrecall.Index.build`, a row an edge.
+        schema : GraphSchema
+            What each column is for.
+        nodes : Index
+            The documents that edges connect. It may change afterwards: a participant that is not
+            there (yet, or any more) is passed over.
+        analyzer, bm25, threads
+            As in :meth:`hyrecall.Index.build`.
+
+        Raises
+        ------
+        DTypeError
+            Participants of another type than the nodes' keys.
+        OptionError, ShapeError, KeyConflictError
+            As in :meth:`hyrecall.Index.build`.
+        """
+        if not isinstance(schema, GraphSchema):
+            raise error(DTypeError, "schema", "an hr.GraphSchema", type(schema).__name__)
+        if not isinstance(nodes, Index):
+            raise error(DTypeError, "nodes", "an hr.Index", type(nodes).__name__)
+        edges = Index.build(
+            schema.with_participants(table, nodes._facts.row_types[nodes.schema.key]),
+            schema.index_schema,
+            analyzer=analyzer,
+            bm25=bm25,
+            threads=threads,
+        )
+        return cls(edges, nodes, schema)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        schema: GraphSchema,
+        *,
+        nodes: Index,
+        analyzer: Analyzer | None = None,
+    ) -> Graph:
+        """Open the edges that :meth:`save` wrote, over an index.
+
+        Parameters
+        ----------
+        path : path-like
+        schema : GraphSchema
+            The one it was built with.
+        nodes, analyzer
+            As in :meth:`build`.
+        """
+        edges = Index.open(path, analyzer=analyzer)
+        wanted = schema.index_schema.to_dict()
+        if edges.schema.to_dict() != wanted:
+            raise error(OptionError, "schema", f"{edges.schema.to_dict()}", wanted)
+        return cls(edges, nodes, schema)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Refuse to be pickled, and say how processes share a graph.
+
+        Raises
+        ------
+        DTypeError
+            Always.
+        """
+        got = "a Graph"
+        remedy = "graph.save(path), then in each process hr.Graph.open(path, schema, nodes=index)"
+        raise error(DTypeError, "pickle", "a folder that each process opens", got, remedy)
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the edges as :meth:`hyrecall.Index.save` does; nodes have a place of their own."""
+        self._edges.save(path, overwrite=overwrite)
+
+    # ---- changing ----
+
+    def add(self, table: object) -> None:
+        """Add edges, as :meth:`hyrecall.Index.add`."""
+        self._edges.add(self._schema.with_participants(table, self.key_type))
+
+    def upsert(self, table: object) -> None:
+        """Add edges in place of those with the same cell and key."""
+        self._edges.upsert(self._schema.with_participants(table, self.key_type))
+
+    def delete(self, keys: Sequence[object], *, scope: object = None) -> int:
+        """Delete edges by key within a scope; give how many there were."""
+        return self._edges.delete(keys, scope=scope)
+
+    def delete_incident(self, keys: Sequence[object], *, scope: object = None) -> int:
+        """Delete the edges of a scope in which one of these documents takes part.
+
+        Parameters
+        ----------
+        keys : sequence
+            Keys of documents, deleted already or not.
+        scope
+            As in :meth:`hyrecall.Index.recall`, of the edges.
+
+        Returns
+        -------
+        int
+            How many edges there were.
+        """
+        wanted = read_keys("keys", list(keys), self._nodes._facts)
+        found = self._bound().incident(wanted, scope)
+        columns = [self._edges.schema.key, *self._edges.schema.cell_columns]
+        values = [found.column(name).to_pylist() for name in columns]
+        if not self._edges.schema.cell_columns:
+            return self._edges.delete(values[0])
+        cells = list(zip(*values[1:], strict=True))
+        return self._edges.delete(values[0], scope=cells)
+
+    def compact(self) -> None:
+        """Put all segments of edges into one. Replies stay the same."""
+        self._edges.compact()
+
+    def __len__(self) -> int:
+        """Return the number of edges."""
+        return len(self._edges)
+
+    # ---- asking ----
+
+    def distances(self, hot: Keys, *, scope: object = None, hops: int = 3) -> list[dict[Any, int]]:
+        """Count the hops from the nearest of some documents.
+
+        Parameters
+        ----------
+        hot : sequence of sequence
+            Per query the keys to start from.
+        scope
+            As in :meth:`hyrecall.Index.recall`.
+        hops : int, default 3
+            How far, in [0, 16].
+
+        Returns
+        -------
+        list of dict
+            Per query key to hops, by key, of every document that an edge connects; a hot one
+            without an edge is not there.
+        """
+        read_hops(hops)
+        adjacency = self._bound().adjacency(self._entries(scope), len(hot))
+        offsets, keys = self.flat_keys("hot", hot)
+        return [
+            dict(zip(near, far, strict=True))
+            for near, far in adjacency.distances(offsets, keys, hops)
+        ]
+
+    def topical(
+        self,
+        hot: Sequence[Mapping[Any, float]],
+        among: Keys,
+        *,
+        scope: object = None,
+        hops: int = 3,
+    ) -> list[npt.NDArray[np.float64]]:
+        """Score documents by how near hot ones are: the largest of score x 2^-hops.
+
+        Parameters
+        ----------
+        hot : sequence of mapping of key to float
+            Per query the hot documents and their scores, finite and >= 0.
+        among : sequence of sequence
+            Per query the keys to score.
+        scope, hops
+            As in :meth:`distances`.
+
+        Returns
+        -------
+        list of ndarray, float64
+            Per query a score for each of its keys; 0 where no hot document is within reach. A hot
+            document is at distance 0 of itself.
+        """
+        read_hops(hops)
+        if len(hot) != len(among):
+            raise error(ShapeError, "among", f"{len(hot)} queries as hot has", len(among))
+        adjacency = self._bound().adjacency(self._entries(scope), len(hot))
+        offsets, keys = self.flat_keys("hot", [list(one) for one in hot])
+        scores = np.array([score for one in hot for score in one.values()], np.float64)
+        if not (np.isfinite(scores) & (scores >= 0)).all():
+            raise error(OptionError, "hot", "finite scores >= 0", list(scores))
+        target_offsets, targets = self.flat_keys("among", among)
+        found = adjacency.spread(offsets, keys, scores, target_offsets, targets, hops)
+        return [found[b:e] for b, e in pairwise(target_offsets)]
+
+    def neighbours(
+        self,
+        keys: Keys,
+        *,
+        scope: object = None,
+        text: Sequence[object] | None = None,
+        exclude: Keys | None = None,
+        n: int = 3,
+    ) -> list[list[tuple[Neighbour, ...]]]:
+        """Return the documents one hop away, to show results in their surroundings.
+
+        Parameters
+        ----------
+        keys : sequence of sequence
+            Per query the documents to look around, say its first five results.
+        scope
+            As in :meth:`hyrecall.Index.recall`.
+        text : sequence of str or typed query or None, optional
+            Per query, to order by BM25 of the edges.
+        exclude : sequence of sequence, optional
+            Per query documents that are no neighbours, say all its results; its keys never are.
+        n : int, default 3
+            At most so many for each document.
+
+        Returns
+        -------
+        list of list of tuple of Neighbour
+            Per query and key, by score of the edge descending, then key.
+        """
+        from hyrecall.graph.context import check_surroundings, find_neighbours
+
+        check_surroundings(len(keys), text, exclude, n)
+        scope = self._entries(scope)
+        reach = Reach.of(self._bound(), scope, len(keys))
+        return find_neighbours(reach, keys, scope, text, exclude, n)
+
+    def _entries(self, scope: object) -> object:
+        return scope_entries(self._nodes._facts.cell_types, scope)
+
+    def _bound(self, nodes: State | None = None) -> BoundGraph:
+        """Hold its edges as they are now, over a state of the nodes; default: today's."""
+        return BoundGraph(self, self._edges._state, nodes or self._nodes._state)
+
+    def __repr__(self) -> str:
+        """Show its size."""
+        return f"<Graph: {len(self)} edges over {len(self._nodes)} documents>"
+
+
+def read_hops(hops: object) -> None:
+    """Check a number of hops."""
+    if isinstance(hops, bool) or not isinstance(hops, int) or not 0 <= hops <= MOST_HOPS:
+        raise error(OptionError, "hops", f"an int in [0, {MOST_HOPS}]", repr(hops))
+
+
+def check_graph(argument: str, graph: object, facts: IndexFacts) -> Graph:
+    """Return the graph of an arm; it must be there, and over the index that is asked."""
+    if not isinstance(graph, Graph):
+        raise error(OptionError, argument, "an hr.Graph in place of its name", repr(graph))
+    if graph._nodes._facts is not facts:
+        raise error(OptionError, argument, "a graph over the index that is asked", "another")
+    return graph

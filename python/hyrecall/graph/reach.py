@@ -1,0 +1,54 @@
+"""Who is connected with whom in the graphs of one call: read once, however many parts ask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hyrecall import _core
+from hyrecall.ask.scope import scope_of
+
+if TYPE_CHECKING:
+    from hyrecall.graph.states import BoundGraph, BoundGraphs
+
+__all__ = ["Reach", "Reaches"]
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """A graph as some queries see it.
+
+    Attributes
+    ----------
+    bound : BoundGraph
+        The places of edges mean something in its state only.
+    adjacency : _core.arms.Adjacency
+        Of these queries.
+    """
+
+    bound: BoundGraph
+    adjacency: _core.arms.Adjacency
+
+    @staticmethod
+    def of(bound: BoundGraph, scope: object, n: int) -> Reach:
+        """Read a graph for n queries."""
+        return Reach(bound, bound.adjacency(scope, n))
+
+
+class Reaches:
+    """The reach of each graph that a call asks, made when it is first asked."""
+
+    def __init__(self, graphs: BoundGraphs, scope: object) -> None:
+        """Take the graphs and the scope of the call."""
+        self._graphs = graphs
+        self._scope = scope
+        self._made: dict[tuple[BoundGraph, int, int], Reach] = {}
+
+    def of(self, graph: object, begin: int, end: int) -> Reach:
+        """Return a graph's reach for the queries [begin, end)."""
+        bound = self._graphs[graph]
+        made = self._made.get((bound, begin, end))
+        if made is None:
+            own = scope_of(self._scope, begin, end)
+            made = self._made[bound, begin, end] = Reach.of(bound, own, end - begin)
+        return made

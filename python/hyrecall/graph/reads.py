@@ -1,0 +1,69 @@
+"""The two indexes of a graph, and how its edges name their participants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hyrecall.ask.arms.listed import read_keys
+from hyrecall.base.keywords import check_keywords
+from hyrecall.index import Index
+
+__all__ = ["GraphReads"]
+
+
+@check_keywords
+class GraphReads:
+    """An index of edges over an index of nodes."""
+
+    def __init__(self, edges: Index, nodes: Index, participants_column: str) -> None:
+        """Hold both."""
+        self._edges = edges
+        self._nodes = nodes
+        self._column = participants_column
+
+    @property
+    def edges(self) -> Index:
+        """The index of edges: its hits are edges."""
+        return self._edges
+
+    @property
+    def nodes(self) -> Index:
+        """The index of documents."""
+        return self._nodes
+
+    @property
+    def participants_column(self) -> str:
+        """The list column of participants."""
+        return self._column
+
+    @property
+    def key_type(self) -> pa.DataType:
+        """Of the nodes' keys."""
+        return self._nodes._facts.row_types[self._nodes.schema.key]
+
+    def edge_scope(self, scope: object) -> object:
+        """Return the scope as the index of edges takes it."""
+        return scope if self._edges.schema.cell_columns else None
+
+    def participants(self, column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
+        """Return (which edge, key) of every participant of a column of lists."""
+        which = pc.list_parent_indices(column).to_numpy().astype(np.int64)
+        keys = pc.list_flatten(column)
+        if keys.null_count:
+            present = keys.is_valid().to_numpy(zero_copy_only=False)
+            which, keys = which[present], keys.filter(pa.array(present))
+        return which, keys.cast(self.key_type)
+
+    def flat_keys(
+        self, argument: str, keys: Sequence[Sequence[object]]
+    ) -> tuple[npt.NDArray[np.int64], pa.Array]:
+        """Return offsets and keys of lists back to back."""
+        lists = [list(one) for one in keys]
+        offsets = np.cumsum([0, *(len(one) for one in lists)], dtype=np.int64)
+        flat = [key for one in lists for key in one]
+        return offsets, read_keys(argument, flat, self._nodes._facts)

@@ -1,0 +1,99 @@
+"""A graph as it stands at one moment: one state of its edges, one of its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hyrecall import _core
+from hyrecall.ask.arms.batch import Batch, scope_request
+from hyrecall.ask.scope import scope_of
+from hyrecall.recall.batch import run_recall
+from hyrecall.recall.plan import Options
+from hyrecall.segments.segments import State, gather
+
+if TYPE_CHECKING:
+    from hyrecall.graph.graph import Graph
+    from hyrecall.hits.hits import Hits
+
+__all__ = ["BoundGraph", "BoundGraphs"]
+
+
+@dataclass(frozen=True, eq=False)
+class BoundGraph:
+    """What arms, signals and context read of a graph within a call; every read names a scope.
+
+    Attributes
+    ----------
+    graph : Graph
+    edges, nodes : State
+        What is written later is not there.
+    """
+
+    graph: Graph
+    edges: State
+    nodes: State
+
+    def best_edges(
+        self, texts: Sequence[object], scope: object, depth: int, **options: Any
+    ) -> Hits:
+        """Return each query's best edges by their texts."""
+        graph = self.graph
+        asked = Options(
+            text={"text": texts}, scope=graph.edge_scope(scope), limit=depth, depth=depth, **options
+        )
+        index = graph.edges
+        return run_recall(index._facts, self.edges, index.device, asked, columns=(), now=None)
+
+    def edge_rows(self, scope: object, columns: Sequence[str]) -> pa.Table:
+        """Return columns of all edges of one scope."""
+        graph = self.graph
+        request = scope_request(graph.edges._facts, self.edges, graph.edge_scope(scope), 1)
+        segment, row = _core.arms.Audience(self.edges.snapshot, request).rows(0)
+        return gather(self.edges.segments, segment, row, columns)
+
+    def participants_where(
+        self, batch: Batch, query: int, matches: Callable[[Any], npt.NDArray[np.bool_]]
+    ) -> pa.Array:
+        """Return the participants of a query's edges that have a text that matches."""
+        graph = self.graph
+        texts = graph.edges.schema.text_columns
+        own = scope_of(batch.scope, query, query + 1)
+        rows = self.edge_rows(own, [*texts, graph.participants_column])
+        found = np.zeros(rows.num_rows, bool)
+        for name in texts:
+            found |= matches(rows.column(name))
+        column = rows.column(graph.participants_column).combine_chunks()
+        return graph.participants(column.filter(pa.array(found)))[1]
+
+    def incident(self, keys: pa.Array, scope: object) -> pa.Table:
+        """Return key and cells of every edge of one scope that has one of the keys."""
+        graph = self.graph
+        schema = graph.edges.schema
+        named = [schema.key, *schema.cell_columns]
+        rows = self.edge_rows(scope, [*named, graph.participants_column])
+        edge, found = graph.participants(rows.column(graph.participants_column).combine_chunks())
+        wanted = pc.is_in(found, keys).to_numpy(zero_copy_only=False)
+        return rows.select(named).take(pa.array(np.unique(edge[wanted])))
+
+    def adjacency(self, scope: object, n: int) -> _core.arms.Adjacency:
+        """Return who is connected with whom for n queries."""
+        graph = self.graph
+        edges, nodes = graph.edges, graph.nodes
+        return _core.arms.Adjacency(
+            self.edges.snapshot,
+            scope_request(edges._facts, self.edges, graph.edge_scope(scope), n),
+            list(edges.schema.attributes).index(graph.participants_column),
+            self.nodes.snapshot,
+            scope_request(nodes._facts, self.nodes, scope, n),
+        )
+
+
+BoundGraphs: TypeAlias = Mapping[object, BoundGraph]
+"""Of one call: by the graph that an arm, a stage or an expansion has."""

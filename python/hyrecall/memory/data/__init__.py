@@ -1,0 +1,1 @@
+"""What a store takes and returns: episodes, facts, matches, as plain data."""

@@ -1,0 +1,249 @@
+"""What a recall from a store gives back: a list of matches that can say how it came about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
+
+from hyrecall.base.arguments import place_in
+from hyrecall.errors import OptionError, error
+from hyrecall.memory.data.degradation import Degradation
+from hyrecall.memory.data.origin import WITHOUT_INDEX, Origin
+from hyrecall.memory.data.types import Edge, Episode, EpisodeMatch, Fact
+
+if TYPE_CHECKING:
+    from hyrecall.ask.shaping import Phase
+    from hyrecall.hits.explanation import Explanation
+    from hyrecall.hits.hit import QueryHits
+    from hyrecall.hits.trace import Trace
+
+__all__ = ["Facts", "Found", "Matches", "ReadPolicyFault", "Reading"]
+
+
+@dataclass(frozen=True)
+class ReadPolicyFault:
+    """Why an agent sees its own memories only.
+
+    Attributes
+    ----------
+    org, workspace, agent : str or None
+        Who asked.
+    policy : str or None
+        What its policy is said to be.
+    reason : str
+    """
+
+    org: str | None
+    workspace: str | None
+    agent: str | None
+    policy: str | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Reading:
+    """On whose behalf a recall read.
+
+    Attributes
+    ----------
+    org, workspace, user : str or None
+        The partition, and the user or agent in it.
+    policy : str or None
+        An agent's read policy that was followed; None: a user, who reads its own.
+    """
+
+    org: str | None
+    workspace: str | None
+    user: str | None
+    policy: str | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """How a list of matches came about; its attributes are those of :class:`Matches`."""
+
+    reasons: tuple[Degradation, ...] = ()
+    lexical_mode: Literal["bm25", "substring"] = "bm25"
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    origins: tuple[str, ...] = ()
+    trace: Trace | None = None
+    related: tuple[Episode, ...] = ()
+    context: tuple[tuple[Episode, ...], ...] = ()
+    edges: tuple[Edge, ...] = ()
+    phase: Phase | None = None
+    tiers: dict[str, int] = field(default_factory=dict)
+    scopes: tuple[Reading, ...] = ()
+    faults: tuple[ReadPolicyFault, ...] = ()
+    rows: tuple[int, ...] = ()
+
+
+class Matches(list[EpisodeMatch]):
+    """Matches, best first: a list that also says how it came about.
+
+    Attributes
+    ----------
+    degraded : bool
+        Whether the answer is less than it could have been.
+    reasons : tuple of Degradation
+        Why; empty where it is not.
+    lexical_mode : {"bm25", "substring"}
+        How texts were matched: "substring" where there was no index to rank by.
+    now : datetime
+        The time that ages were counted from.
+    origins : tuple of str
+        Of each match "hit", or "fill" for what was not asked for but is newest.
+    trace : Trace or None
+        What ran; None where there was no index.
+    related : tuple of Episode
+        Beside the matches: episodes with the same tags, where the recipe asks for them.
+    context : tuple of tuple of Episode
+        Of each match its neighbours in the graph, where the recipe asks for them.
+    edges : tuple of Edge
+        What connects two or more of matches and context, where the recipe asks for context: first
+        those whose own text was found.
+    phase : Phase or None
+        The weights that the conversation's age gave, where the recipe weighs it.
+    tiers : dict of str to int
+        How many candidates each arm found; nothing where there was no index.
+    scope : Reading
+        On whose behalf was read.
+    scopes : tuple of Reading
+        The same of each partition that was read; ``scope`` is the first.
+    faults : tuple of ReadPolicyFault
+        Why an agent's policy was not followed but closed.
+
+    Examples
+    --------
+    >>> matches = Matches()
+    >>> len(matches), matches.degraded
+    (0, False)
+    """
+
+    def __init__(
+        self,
+        matches: Iterable[EpisodeMatch] = (),
+        found: Found | None = None,
+        *,
+        hits: QueryHits | None = None,
+        places: tuple[int, ...] = (),
+    ) -> None:
+        """Take the matches.
+
+        Parameters
+        ----------
+        matches : iterable of EpisodeMatch, default ()
+        found : Found, optional
+            How they came about.
+        hits : QueryHits, optional
+            What the index gave.
+        places : tuple of int, default ()
+            Those of the matches among the hits.
+        """
+        super().__init__(matches)
+        self._found = found = Found() if found is None else found
+        self._hits, self._places = hits, places
+        if hits is not None:
+            for match, place in zip(self, places, strict=True):
+                match._origin = Origin(hits, place)
+        elif found.lexical_mode == "substring":
+            for match in self:
+                match._origin = Origin(missing=WITHOUT_INDEX)
+        self.reasons, self.lexical_mode = found.reasons, found.lexical_mode
+        self.now, self.origins, self.trace = found.now, found.origins, found.trace
+        self.related, self.context, self.edges = found.related, found.context, found.edges
+        self.phase, self.tiers = found.phase, found.tiers
+        self.scopes, self.faults = found.scopes, found.faults
+        self.scope = found.scopes[0] if found.scopes else None
+
+    @property
+    def degraded(self) -> bool:
+        """Whether the answer is less than it could have been."""
+        return bool(self.reasons)
+
+    def explain(self, at: int) -> Explanation:
+        """Recompute the score of a match from what it was made of.
+
+        Parameters
+        ----------
+        at : int
+            Which, as in the list that was given; -1 is the last.
+
+        Returns
+        -------
+        Explanation
+
+        Raises
+        ------
+        OptionError
+            There was no index.
+        IndexError, DTypeError
+            There is no such match, or it is no int.
+        """
+        if self._hits is None:
+            raise error(OptionError, "at", "a match that an index ranked", "none")
+        return self._hits[self._places[place_in(len(self._places), at, "at")]].explain()
+
+    def with_reasons(self, *reasons: Degradation) -> Matches:
+        """Return the same matches with more reasons, each once.
+
+        Parameters
+        ----------
+        *reasons : Degradation
+
+        Returns
+        -------
+        Matches
+            These themselves if there are none.
+        """
+        if not reasons:
+            return self
+        joined = tuple(dict.fromkeys((*self.reasons, *reasons)))
+        found = replace(self._found, reasons=joined)
+        return Matches(self, found, hits=self._hits, places=self._places)
+
+    def __repr__(self) -> str:
+        """Show how many there are, and the best of them by id and score."""
+        best = ", ".join(f"{one.episode.id!r}: {one.score:.4f}" for one in self[:5])
+        why = f", degraded: {', '.join(map(str, self.reasons))}" if self.degraded else ""
+        return f"<Matches: {len(self)}{' of ' if best else ''}{best}{why}>"
+
+
+class Facts(list[Fact]):
+    """Facts, best first: a list that also says whether it is all it could have been.
+
+    Parameters
+    ----------
+    facts : iterable of Fact
+    reasons : tuple of Degradation
+        Why there may be more.
+
+    Attributes
+    ----------
+    degraded : bool
+        Whether the answer is less than it could have been.
+    reasons : tuple of Degradation
+        Why; empty where it is not.
+
+    Examples
+    --------
+    >>> facts = Facts()
+    >>> len(facts), facts.degraded
+    (0, False)
+    """
+
+    def __init__(self, facts: Iterable[Fact] = (), reasons: tuple[Degradation, ...] = ()) -> None:
+        """Take the facts."""
+        super().__init__(facts)
+        self.reasons = reasons
+
+    @property
+    def degraded(self) -> bool:
+        """Whether the answer is less than it could have been."""
+        return bool(self.reasons)
+
+    def __repr__(self) -> str:
+        """Show them as a list does, and why there may be more."""
+        why = f", degraded: {', '.join(map(str, self.reasons))}" if self.degraded else ""
+        return f"<Facts: {super().__repr__()}{why}>"

@@ -1,0 +1,69 @@
+"""Where a match of a store came from: the hit that recomputes its score."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hyrecall.errors import OptionError, error
+
+if TYPE_CHECKING:
+    from hyrecall.hits.explanation import Explanation
+    from hyrecall.hits.hit import QueryHits
+
+__all__ = ["BY_HAND", "WITHOUT_INDEX", "Origin"]
+
+BY_HAND = "one that was made by hand, unpickled or read from JSON"
+WITHOUT_INDEX = "one that was found without an index"
+
+
+class Origin:
+    """The hit behind a match, which is no part of the match's value.
+
+    All origins are equal, and a pickle or a copy through JSON has an empty one.
+
+    Parameters
+    ----------
+    hits : QueryHits, optional
+        What the index gave; None: no index ranked the match. The state of the index at the search
+        lives as long as they do.
+    place : int, default 0
+        The match's among the hits.
+    missing : str
+        What a match is that no index ranked.
+    """
+
+    hits: QueryHits | None = None
+    place = 0
+    missing = BY_HAND
+
+    def __init__(
+        self, hits: QueryHits | None = None, place: int = 0, *, missing: str = BY_HAND
+    ) -> None:
+        """Hold the hits."""
+        self.hits, self.place, self.missing = hits, place, missing
+
+    def explain(self) -> Explanation:
+        """Recompute the score of the match.
+
+        Raises
+        ------
+        OptionError
+            No index ranked it.
+        """
+        if self.hits is None:
+            wish = "one that an index ranked in this process"
+            raise error(OptionError, "match", wish, self.missing)
+        return self.hits[self.place].explain()
+
+    def __eq__(self, other: object) -> bool:
+        """Be equal to every other one, so that matches are compared by their fields."""
+        return isinstance(other, Origin)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __deepcopy__(self, memo: object) -> Origin:
+        """Return this one: hits are never copied."""
+        return self
+
+    def __getstate__(self) -> None:
+        """Return nothing: hits are never pickled."""

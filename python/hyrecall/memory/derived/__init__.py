@@ -1,0 +1,1 @@
+"""The index that follows a store's rows: built, brought up to date and saved."""

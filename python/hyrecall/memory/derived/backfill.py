@@ -1,0 +1,303 @@
+"""Vectors for memories that have none of the embedder's model and length, or for all.
+
+It can be ended at any time: each page of rows is one transaction, and the next run goes on with
+what is missing. An embedder that cannot say how long its vectors are is not asked for that alone:
+the length counts from its first reply on. A run with ``force`` notes in ``meta`` how far it came,
+as the number of a row: an id would outlive its erasure there. With another model or length it
+begins anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+import numpy as np
+import xxhash
+
+from hyrecall.base.progress import ProgressFunction
+from hyrecall.embed.guard import Guard
+from hyrecall.embed.protocol import EmbedFault, NoVectors
+from hyrecall.errors import OptionError, error
+from hyrecall.memory.data.types import Episode
+from hyrecall.memory.sql.cells import cells_by_number
+from hyrecall.memory.sql.codec import encode_vector, to_json
+from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.reading import episodes_of_rows
+from hyrecall.memory.sql.sound import is_text, rows
+from hyrecall.memory.sql.writing import set_vectors
+
+__all__ = ["Reembedded", "RowError", "reembed"]
+
+PAGE = 64  # rows that are embedded in one call and written in one transaction
+CURSOR = "reembed"
+
+_LIVE = (
+    "documents d JOIN versions v USING (cell, id, version) "
+    "WHERE d.cell IN (SELECT value FROM json_each(?1)) AND v.status = 'live'"
+)
+_WANTED = (
+    f"{_LIVE} AND v.row > ?2 AND v.row <= ?3 AND (?4 OR v.embedding IS NULL "
+    "OR v.embedding_model <> ?5 OR length(v.embedding) <> ?6 * 4)"
+)
+_DIM = "SELECT dim FROM models WHERE model = ?"
+_ANY_TEXT = "How long is a vector?"
+_DAMAGED = "damaged: doctor(full=True) tells more"
+# Faults of the embedder as a whole: no single row would fare better.
+_OF_ALL = frozenset({EmbedFault.OFF, EmbedFault.HUNG, EmbedFault.RESTING})
+
+
+@dataclass(frozen=True)
+class RowError:
+    """Why a memory has no new vector.
+
+    Attributes
+    ----------
+    id : str
+    user_id : str or None
+        Whose it is.
+    error : str
+    """
+
+    id: str
+    user_id: str | None
+    error: str
+
+
+@dataclass(frozen=True)
+class Reembedded:
+    """What a backfill did.
+
+    Attributes
+    ----------
+    scanned : int
+        Memories there are.
+    embedded : int
+        Memories that got a vector.
+    skipped : int
+        Memories that have one of this model and length, or no text, or were changed meanwhile.
+    errors : tuple of RowError
+    stopped : str or None
+        Why it ended before it had tried all, if it did; run again, it goes on there.
+    """
+
+    scanned: int
+    embedded: int
+    skipped: int
+    errors: tuple[RowError, ...] = ()
+    stopped: str | None = None
+
+
+def reembed(
+    database: Database,
+    guard: Guard,
+    cells: Collection[int],
+    *,
+    force: bool = False,
+    budget: float = 60.0,
+    progress: ProgressFunction | None = None,
+) -> Reembedded:
+    """Embed the live memories of cells that have no vector of the embedder's model and length.
+
+    Parameters
+    ----------
+    database : Database
+        Opened for writing.
+    guard : Guard
+        Whose embedder is asked.
+    cells : collection of int
+        Their numbers; none: nothing is done.
+    force : bool, default False
+        Embed all, whatever they have. After an interruption it goes on where it was.
+    budget : float, default 60
+        Seconds for a page of 64 memories.
+    progress : callable, optional
+        ``progress(done, total)``, in memories, after each page.
+
+    Returns
+    -------
+    Reembedded
+
+    Raises
+    ------
+    OptionError
+        There is no embedder, or the database is opened for reading only; nothing is changed.
+    StoreError
+        The disk refuses; the pages before are kept.
+    """
+    if guard.off is not None or guard.model is None:
+        wish = 'one: set LTM_EMBEDDING_URL, or name the packaged model of [local], "static"'
+        raise error(OptionError, "embedder", wish, guard.off.detail if guard.off else "none")
+    if database.read_only:
+        raise error(OptionError, "memory", "a store opened for writing", "read_only=True")
+    many = guard.for_many()
+    try:
+        return _Backfill(database, many, guard.model, cells, force, budget).run(progress)
+    finally:
+        guard.learn_from(many)
+        many.close()
+
+
+@dataclass(frozen=True)
+class _Page:
+    """Some of the wanted rows: their episodes, those that are damaged, and the last row number."""
+
+    episodes: dict[int, Episode]
+    damaged: list[RowError]
+    last: int | None
+
+
+class _Backfill:
+    """One run: which rows are to do, and what became of them."""
+
+    def __init__(
+        self,
+        database: Database,
+        guard: Guard,
+        model: str,
+        cells: Collection[int],
+        force: bool,
+        budget: float,
+    ) -> None:
+        self._database = database
+        self._guard = guard
+        self._model = model
+        self._cells = cells
+        self._listed = to_json(sorted(cells))
+        self._force = force
+        self._budget = budget
+        self._errors: list[RowError] = []
+        self._n_embedded = 0
+        self._n_passed = 0  # have no text, or were changed meanwhile
+        self._stopped: str | None = None
+        self._last_dim: int | None = None
+
+    def run(self, progress: ProgressFunction | None) -> Reembedded:
+        with self._database.reading() as connection:
+            self._last_dim = connection.execute(_DIM, (self._model,)).get
+            after = self._resumed(connection) if self._force else 0
+            last = connection.execute("SELECT ifnull(max(row), 0) FROM versions").get
+            n_live = connection.execute(f"SELECT count(*) FROM {_LIVE}", (self._listed,)).get
+            total = self._n_wanted(connection, after, last)
+        done, dim = 0, self._dim
+        while self._stopped is None:
+            page = self._page(after, last)
+            if page.last is None:
+                break
+            after = page.last
+            self._errors += page.damaged
+            self._write(self._embedded(page.episodes), after)
+            done += len(page.episodes) + len(page.damaged)
+            if self._dim != dim and not self._force:  # more are wanted than it seemed
+                dim, after, done = self._dim, 0, self._n_embedded
+                self._n_passed, self._errors = 0, []
+                with self._database.reading() as connection:
+                    total = done + self._n_wanted(connection, after, last)
+            if progress is not None:
+                progress(min(done, total), total)
+        if self._force and self._stopped is None:
+            with self._database.transaction() as connection:
+                connection.execute("DELETE FROM meta WHERE name = ?", (CURSOR,))
+        skipped = n_live - total + self._n_passed
+        errors = tuple(self._errors)
+        return Reembedded(n_live, self._n_embedded, skipped, errors, self._stopped)
+
+    @property
+    def _dim(self) -> int | None:
+        """Length of the wanted vectors: until there is a reply, that of the last one written."""
+        return self._guard.dim or self._last_dim
+
+    def _n_wanted(self, connection: apsw.Connection, after: int, last: int) -> int:
+        select = f"SELECT count(*) FROM {_WANTED}"
+        return int(connection.execute(select, self._range(after, last)).get)
+
+    def _range(self, after: int, last: int) -> tuple[Any, ...]:
+        """Return the values of ``_WANTED``."""
+        return (self._listed, after, last, self._force, self._model, self._dim)
+
+    def _page(self, after: int, last: int) -> _Page:
+        """Read the next rows to embed, with their episodes."""
+        select = f"SELECT v.row, d.cell, d.id FROM {_WANTED} ORDER BY v.row LIMIT {PAGE}"
+        with self._database.reading() as connection:
+            wanted = list(rows(connection, select, self._range(after, last)))
+            numbers = [row for row, _, _ in wanted]
+            episodes = episodes_of_rows(connection, numbers, self._cells, set())
+            homes = cells_by_number(connection, self._cells)
+        damaged = []
+        for row, cell, key in wanted:
+            if row not in episodes:
+                name = key if is_text(key) else f"row {row}"
+                user = homes[cell].user if cell in homes else None
+                damaged.append(RowError(name, user, _DAMAGED))
+        return _Page(episodes, damaged, numbers[-1] if numbers else None)
+
+    def _embedded(self, page: dict[int, Episode]) -> Iterator[tuple[int, bytes, str]]:
+        """Return what is to be written; all rows at once, and each alone if that fails."""
+        with_text = [(row, episode) for row, episode in page.items() if episode.text.strip()]
+        self._n_passed += len(page) - len(with_text)
+        answer = self._ask([episode for _, episode in with_text])
+        if not isinstance(answer, NoVectors):
+            for (row, _), vector in zip(with_text, answer, strict=True):
+                yield row, encode_vector(vector), self._model
+            return
+        for row, episode in with_text:
+            alone = answer
+            if answer.fault not in _OF_ALL:
+                one = self._ask([episode])
+                if not isinstance(one, NoVectors):
+                    yield row, encode_vector(one[0]), self._model
+                    continue
+                alone = one
+            if alone.fault in _OF_ALL:
+                self._stopped = _told(alone)
+                return
+            self._errors.append(RowError(episode.id, episode.user_id, _told(alone)))
+
+    def _ask(self, episodes: Sequence[Episode]) -> np.ndarray[Any, Any] | NoVectors:
+        if not episodes:
+            return np.zeros((0, 0), np.float32)
+        return self._guard.embed([episode.text for episode in episodes], budget=self._budget)
+
+    def _write(self, rows: Iterator[tuple[int, bytes, str]], after: int) -> None:
+        """Write a page's vectors, and how far a forced run is."""
+        made = list(rows)  # no call is made while the database is locked
+        with self._database.transaction() as connection:
+            n_set = set_vectors(connection, made)
+            if self._force and self._stopped is None:
+                note = json.dumps({**self._kind, "row": after})
+                connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (CURSOR, note))
+        self._n_embedded += n_set
+        self._n_passed += len(made) - n_set
+
+    def _resumed(self, connection: apsw.Connection) -> int:
+        """Return the row that an interrupted run of the same kind had come to, or 0.
+
+        A note that is damaged counts as none.
+        """
+        select = "SELECT value FROM meta WHERE name = ?"
+        try:
+            found = connection.execute(select, (CURSOR,)).get
+            if found is None:
+                return 0
+            note = json.loads(found)
+            row, kind = note["row"], {name: note[name] for name in self._kind}
+        except (ValueError, TypeError, KeyError):
+            return 0
+        if not isinstance(row, int) or row not in range(2**63):
+            return 0
+        if self._guard.dim is None:
+            self._guard.embed([_ANY_TEXT], budget=self._budget)  # a fault is met again, and told
+        return row if kind == self._kind else 0
+
+    @property
+    def _kind(self) -> dict[str, Any]:
+        """What a run and the one that it goes on with have in common."""
+        cells = xxhash.xxh3_64_hexdigest(self._listed.encode())
+        return {"model": self._model, "dim": self._guard.dim, "cells": cells}
+
+
+def _told(answer: NoVectors) -> str:
+    return f"{answer.fault}: {answer.detail}" if answer.detail else str(answer.fault)

@@ -1,0 +1,135 @@
+"""A thread that keeps a follower up to date, so that recalls need not."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable
+
+from hyrecall.base import threads
+from hyrecall.errors import HyrecallError
+from hyrecall.memory.derived.follower import Follower
+from hyrecall.memory.derived.readiness import IndexNotReadyError
+
+__all__ = ["Background"]
+
+_log = logging.getLogger("hyrecall.memory")
+
+RETRY_SECONDS = 1.0
+"""Between two tries of what has to be done and could not be yet."""
+
+
+class Background:
+    """Applies changes after commits, builds what was left for later, saves snapshots.
+
+    Parameters
+    ----------
+    follower : Follower
+    snapshot_every : int, default 10,000
+        Changes after which a snapshot is saved.
+    quiet : float, default 60
+        Seconds without a change after which those there are get saved.
+    clock : callable, default time.monotonic
+        Seconds.
+    """
+
+    def __init__(
+        self,
+        follower: Follower,
+        *,
+        snapshot_every: int = 10_000,
+        quiet: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Wait for :meth:`start`."""
+        self._follower = follower
+        self._snapshot_every = snapshot_every
+        self._quiet = quiet
+        self._clock = clock
+        self._wake = threading.Condition()
+        self._poked = False
+        self._due: Callable[[], bool] | None = None
+        self._tried = -math.inf
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin, with what there is to do already."""
+        self._poked = True
+        try:
+            self._thread = threads.start(self._run, name="hyrecall-memory", stop=self.stop)
+        except RuntimeError as fault:  # recalls apply changes themselves, closing saves
+            _log.warning("there is no thread that follows the store: %s", fault)
+
+    def poke(self) -> None:
+        """Say that something was committed."""
+        with self._wake:
+            self._poked = True
+            self._wake.notify()
+
+    def until_done(self, due: Callable[[], bool]) -> None:
+        """Call this about each second until it says that it is done, or the store is closed."""
+        with self._wake:
+            self._due = due
+            self._wake.notify()
+
+    def stop(self) -> None:
+        """Begin nothing more; do not wait for what is under way."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+
+    def close(self) -> None:
+        """Stop, and wait for what is under way. Closing twice is fine."""
+        self.stop()
+        thread = self._thread
+        # In a forked child the thread is not there.
+        if thread is not None and thread.is_alive() and thread is not threading.current_thread():
+            thread.join()
+
+    def _run(self) -> None:
+        last_change = self._clock()
+        while True:
+            with self._wake:
+                if not self._poked and not self._stopping:
+                    self._wake.wait(self._patience(last_change))
+                if self._stopping:
+                    return
+                poked, self._poked = self._poked, False
+            if self._due is not None and self._clock() - self._tried >= RETRY_SECONDS:
+                self._try(self._due)
+            if poked:
+                last_change = self._clock()
+                self._follow()
+            n_unsaved = self._follower.n_unsaved
+            is_quiet = n_unsaved > 0 and self._clock() - last_change >= self._quiet
+            if n_unsaved >= self._snapshot_every or is_quiet:
+                self._follower.snapshot()
+                last_change = self._clock()  # a snapshot that failed is tried as late again
+
+    def _patience(self, last_change: float) -> float | None:
+        """Return the seconds until there is something to do unasked."""
+        times = [last_change + self._quiet] if self._follower.n_unsaved else []
+        if self._due is not None:
+            times.append(self._tried + RETRY_SECONDS)
+        return max(min(times) - self._clock(), 0.0) if times else None
+
+    def _try(self, due: Callable[[], bool]) -> None:
+        self._tried = self._clock()
+        try:
+            is_done = due()
+        except HyrecallError as fault:
+            _log.debug("what is due could not be done: %s", type(fault).__name__)
+            return
+        with self._wake:
+            if is_done and self._due is due:  # another may have come meanwhile
+                self._due = None
+
+    def _follow(self) -> None:
+        try:
+            self._follower.catch_up()
+        except (IndexNotReadyError, HyrecallError) as fault:
+            # Whoever asks meets it too, and tells the caller; the next commit tries again.
+            _log.debug("changes were not applied: %s", type(fault).__name__)

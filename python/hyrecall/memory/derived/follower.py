@@ -1,0 +1,448 @@
+"""The index of a store: built from it, following it, saved beside it, and lost without harm."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from hyrecall.base.progress import ProgressFunction
+from hyrecall.errors import (
+    CorruptIndexError,
+    DeviceUnavailableError,
+    HyrecallError,
+    StoreError,
+)
+from hyrecall.memory.data.degradation import DegradedReason
+from hyrecall.memory.derived import derived_index as derived
+from hyrecall.memory.derived import projection
+from hyrecall.memory.derived.derived_index import Changes, Derived, Wish
+from hyrecall.memory.derived.layout import Layout
+from hyrecall.memory.derived.readiness import BEHIND, How, IndexNotReadyError, OpenReport, Ready
+from hyrecall.memory.derived.snapshots import (
+    drop_snapshot,
+    keep_snapshot,
+    may_hold_erased,
+    take_snapshot,
+)
+from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.header import HEADER, INDEX, StaleError
+from hyrecall.memory.sql.schema import meta
+
+__all__ = ["INDEX", "Follower"]
+
+SMALL_STORE = 20_000
+"""Up to so many documents, an index is built while the caller waits: half a second."""
+
+RETRY_SECONDS = 30.0
+"""After an index could not be made or followed, so long goes by before it is tried again."""
+
+_log = logging.getLogger("hyrecall.memory")
+
+
+class Follower:
+    """Keeps an index of a store, and applies what changes. Threads may share it.
+
+    Parameters
+    ----------
+    database : Database
+        Close the follower first.
+    folder : Path or None
+        Where the snapshot is; None: none is kept.
+    layout, model, dim, device, threads
+        As in :class:`hyrecall.memory.derived.derived_index.Wish`.
+    may_save : bool
+        Write snapshots: for the one process that writes the store.
+    clock : callable, default time.monotonic
+        Seconds.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        folder: Path | None,
+        layout: Layout,
+        *,
+        model: str | None,
+        dim: int,
+        may_save: bool,
+        device: str = "cpu",
+        threads: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Hold nothing yet; :meth:`open` does."""
+        self._database = database
+        self._folder = folder
+        self._wish = Wish(layout, model, dim, device, threads)
+        self._save_to = folder if may_save else None
+        self._clock = clock
+        self._pid = os.getpid()
+        self._lock = threading.Lock()  # around every change of the index: it takes one writer
+        self._held: Derived | None = None
+        self._offering = threading.Lock()
+        self._offered: Changes | None = None
+        self._saved = 0
+        self._is_later = False
+        self._failed: tuple[float, str] | None = None
+        self._counts: Counter[str] = Counter()
+        self._reasons: list[str] = []
+
+    # ---- coming by an index ----
+
+    def open(
+        self, *, progress: ProgressFunction | None = None, background: bool = False
+    ) -> OpenReport:
+        """Take the snapshot, or build the index anew.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            As in :meth:`hyrecall.Index.build`.
+        background : bool, default False
+            Leave the building of a large index to the next :meth:`catch_up`.
+
+        Raises
+        ------
+        StoreError
+            The store itself cannot be read.
+        DeviceUnavailableError
+            The device is not there.
+        """
+        began = self._clock()
+        how: How = "snapshot"
+        reason = ""
+        with self._lock, self._database.reading() as connection:
+            try:
+                now = self._wish.header(connection)
+                if self._folder is None:
+                    raise StaleError("not kept: the store is in memory")
+                self._held = take_snapshot(self._folder, self._wish, now)
+                self._saved = self._held.sequence
+            except StaleError as fault:
+                reason = str(fault)
+                how = self._open_without(connection, reason, progress, background)
+        return OpenReport(how, reason, self._clock() - began)
+
+    def _open_without(
+        self,
+        connection: apsw.Connection,
+        reason: str,
+        progress: ProgressFunction | None,
+        background: bool,
+    ) -> How:
+        if self._folder is not None and (self._folder / HEADER).exists():
+            _log.warning("the index of the store is built anew: its snapshot is %s", reason)
+        self._reasons.append(reason)
+        self._drop_snapshot()
+        if background and projection.n_live(connection) > SMALL_STORE:
+            self._is_later = True
+            return "later"
+        try:
+            self._build(connection, progress)
+        except IndexNotReadyError:
+            return "failed"
+        return "rebuilt"
+
+    def relayout(
+        self,
+        layout: Layout,
+        *,
+        model: str | None,
+        dim: int,
+        progress: ProgressFunction | None = None,
+    ) -> None:
+        """Build the index anew for another layout, model or length.
+
+        Raises
+        ------
+        IndexNotReadyError
+            It could not be built.
+        """
+        with self._lock, self._database.reading() as connection:
+            self._wish = replace(self._wish, layout=layout, model=model, dim=dim)
+            self._held = None
+            self._drop_snapshot()
+            self._build(connection, progress)
+
+    def _build(
+        self, connection: apsw.Connection, progress: ProgressFunction | None = None
+    ) -> Derived:
+        self._counts["rebuilds"] += 1
+        try:
+            self._held = derived.build(connection, self._wish, progress)
+        except (StoreError, DeviceUnavailableError):
+            raise
+        except Exception as fault:
+            if not self._leaves_none(fault):
+                raise
+            raise self._unavailable(fault) from fault
+        finally:
+            self._is_later = False
+        self._failed = None
+        return self._held
+
+    def _leaves_none(self, fault: Exception) -> bool:
+        """Say whether a fault means that there is no index just now; any other is raised."""
+        is_known = isinstance(fault, HyrecallError | MemoryError | OSError)
+        return is_known or self._wish.layout.analyzer.has_callable  # which may raise anything
+
+    def _unavailable(self, fault: BaseException) -> IndexNotReadyError:
+        name = type(fault).__name__
+        _log.warning("the index of the store cannot be made or followed: %s", name)
+        self._counts["failures"] += 1
+        self._failed = (self._clock(), name)
+        return IndexNotReadyError(DegradedReason.INDEX_UNAVAILABLE, name)
+
+    # ---- following ----
+
+    def project(self, connection: apsw.Connection, *, after: int) -> Changes | None:
+        """Make the rows for the index of what a transaction has changed, before its commit.
+
+        They are for :meth:`offer`; None: there are too many. It fails where an index could not take
+        the changes.
+        """
+        return derived.project(connection, self._wish, after)
+
+    def offer(self, changes: Changes | None) -> None:
+        """Take the rows of changes that are committed now, so that they are not read again."""
+        with self._offering:
+            held, offered = self._held, self._offered
+            if held is None or changes is None:
+                self._offered = None
+            elif offered is None or offered.after < held.sequence:
+                self._offered = changes
+            else:
+                self._offered = offered.followed_by(changes)
+
+    def _take_offered(self) -> Changes | None:
+        with self._offering:
+            offered, self._offered = self._offered, None
+            return offered
+
+    def ready(self, *, budget: float | None = None) -> Ready:
+        """Return the index with every change that was committed before the call.
+
+        Parameters
+        ----------
+        budget : float, optional
+            Seconds to wait for another thread that applies changes. After them a reading handle
+            takes the index as it is, which lacks changes of another process and says so; a writing
+            handle would lack its own, and is refused.
+
+        Raises
+        ------
+        IndexNotReadyError
+            There is none: it is being built, or could not be.
+        StoreError
+            The store itself cannot be read.
+        """
+        sequence = self._database.sequence()
+        held = self._held
+        if held is not None and held.sequence == sequence:
+            return self._give(held)
+        if self._is_later:
+            raise IndexNotReadyError(DegradedReason.INDEX_NOT_READY, "being built")
+        if not self._lock.acquire(timeout=-1 if budget is None else max(budget, 0.0)):
+            if held is not None and self._database.read_only:
+                return self._give(held, behind=True)
+            raise IndexNotReadyError(DegradedReason.INDEX_NOT_READY, BEHIND)
+        try:
+            return self._give(self._current()[0])
+        finally:
+            self._lock.release()
+
+    def _give(self, held: Derived, *, behind: bool = False) -> Ready:
+        wish = held.wish
+        return Ready(
+            held.index, held.graph, held.sequence, wish.layout, wish.model, wish.dim, behind
+        )
+
+    def catch_up(self) -> int:
+        """Apply what was committed since, or build the index if there is none.
+
+        Returns
+        -------
+        int
+            How many changes were applied.
+
+        Raises
+        ------
+        IndexNotReadyError
+            It could not be done.
+        StoreError
+            The store itself cannot be read.
+        """
+        with self._lock:
+            return self._current()[1]
+
+    def reconcile(self) -> int:
+        """Remove what an erasure took out of the store, here and on the disk.
+
+        Returns
+        -------
+        int
+            How many documents and edges the index still had.
+
+        Raises
+        ------
+        IndexNotReadyError
+            There is no index: what is saved is removed then.
+        StoreError
+            The store itself cannot be read.
+        """
+        with self._lock:
+            before = self._counts["dropped"]
+            try:
+                held, _ = self._current()
+            except IndexNotReadyError:
+                self._held = None
+                self._drop_snapshot()
+                raise
+            n_dropped = self._counts["dropped"] - before
+        if held.holds_erased:
+            self._scrub()
+        return n_dropped
+
+    def _scrub(self) -> None:
+        """Drop the bytes of erased rows from the index, and save it where one is kept."""
+        if self._folder is not None:
+            self.snapshot()
+            return
+        with self._lock:
+            if self._held is not None and self._held.holds_erased:
+                self._held = derived.compact(self._held)
+
+    def _current(self) -> tuple[Derived, int]:
+        """Bring what is held to the last commit, under the lock."""
+        if self._failed is not None and self._clock() - self._failed[0] < RETRY_SECONDS:
+            raise IndexNotReadyError(DegradedReason.INDEX_UNAVAILABLE, self._failed[1])
+        with self._database.reading() as connection:
+            held = self._held
+            if held is None:
+                return self._build(connection), 0
+            if held.sequence == int(meta(connection, "sequence")):
+                return held, 0
+            try:
+                self._held, n_changes, n_dropped = derived.apply(
+                    connection, held, self._take_offered()
+                )
+            except StoreError:
+                raise
+            except CorruptIndexError as fault:  # of the snapshot it was opened from
+                _log.warning("the index of the store is built anew: %s", type(fault).__name__)
+                self._reasons.append("damaged")
+                self._held = None
+                self._drop_snapshot()
+                return self._build(connection), 0
+            except Exception as fault:
+                if not self._leaves_none(fault):
+                    raise
+                raise self._unavailable(fault) from fault
+            self._failed = None
+            self._counts["dropped"] += n_dropped
+            return self._held, n_changes
+
+    # ---- keeping ----
+
+    @property
+    def n_unsaved(self) -> int:
+        """How many changes the snapshot lacks."""
+        held = self._held
+        return 0 if held is None or self._save_to is None else max(held.sequence - self._saved, 0)
+
+    def snapshot(self) -> bool:
+        """Save the index, so that the next process need not build it; say whether it was.
+
+        It never saves the bytes of what was erased. A fault is logged and counted, not raised: the
+        store has everything. If an older snapshot still holds those bytes then, it is removed.
+        """
+        if self._save_to is None:
+            return False
+        with self._lock:
+            held = self._held
+            if held is None or held.sequence == self._saved:
+                return False
+            try:
+                made = derived.compact(held) if held.holds_erased else held
+                self._keep(made, self._save_to)
+            except (HyrecallError, MemoryError, OSError) as fault:
+                _log.warning("no snapshot of the index was kept: %s", type(fault).__name__)
+                self._counts["failed_snapshots"] += 1
+                if held.holds_erased:
+                    self._drop_snapshot()
+                return False
+            self._held = made
+            self._saved = made.sequence
+            self._counts["snapshots"] += 1
+            return True
+
+    def _keep(self, held: Derived, folder: Path) -> None:
+        with self._database.reading() as connection:  # refused in a forked child
+            now = held.wish.header(connection)
+        header = replace(now, sequence=held.sequence, erasures=held.erasures)
+        try:
+            keep_snapshot(folder, held, header)
+        except CorruptIndexError:
+            self._drop_snapshot()
+            keep_snapshot(folder, held, header)
+
+    def _drop_snapshot(self) -> None:
+        self._saved = 0
+        if self._save_to is not None:
+            drop_snapshot(self._save_to)
+
+    def close(self) -> None:
+        """Save a snapshot and let go of the index. Closing twice is fine."""
+        if self._pid != os.getpid() or self._held is None:
+            return
+        try:
+            self.catch_up()
+        except (IndexNotReadyError, HyrecallError) as fault:
+            _log.warning("the index was not brought up to date: %s", type(fault).__name__)
+        self.snapshot()
+        with self._lock:
+            held, self._held = self._held, None
+            if held is not None:
+                held.index.close()
+                held.graph.edges.close()
+
+    # ---- knowing ----
+
+    def may_hold_erased(self, *, full: bool) -> bool:
+        """Say whether the saved index may hold bytes of what was erased; see :mod:`snapshots`."""
+        if self._folder is None:
+            return False
+        with self._database.reading() as connection:
+            return may_hold_erased(self._folder, connection, full=full)
+
+    def report(self) -> dict[str, Any]:
+        """Return what a health check tells: counts and reasons, nothing of any document."""
+        with self._database.reading() as connection:
+            without = projection.n_without_vector(
+                connection, model=self._wish.model, dim=self._wish.dim
+            )
+            sequence = int(meta(connection, "sequence"))
+        held = self._held
+        saved = () if self._folder is None else self._folder.rglob("*")
+        files = (path for path in saved if path.is_file())
+        names = ("rebuilds", "failures", "snapshots", "failed_snapshots", "dropped")
+        return {
+            "sequence": None if held is None else held.sequence,
+            "behind": None if held is None else sequence - held.sequence,
+            "documents": None if held is None else len(held.index),
+            "edges": None if held is None else len(held.graph),
+            "failed": None if self._failed is None else self._failed[1],
+            "rebuild_reasons": tuple(self._reasons),
+            "snapshot_sequence": self._saved or None,
+            "snapshot_bytes": sum(path.stat().st_size for path in files),
+            "without_vector": without,
+            **{name: self._counts[name] for name in names},
+        }

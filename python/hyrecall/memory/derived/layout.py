@@ -1,0 +1,249 @@
+"""How the rows of a store become rows of an index: columns, texts, analyzer.
+
+A recipe decides which texts are searched, a recipe or the store's ``analyzer=`` how they become
+words; everything else is there for every recipe. So recipes of one layout share one index, and a
+store is indexed anew only for a recipe of another layout or for another analyzer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import xxhash
+
+from hyrecall.ask.recipe import Recipe
+from hyrecall.errors import OptionError, error
+from hyrecall.graph.schema import GraphSchema
+from hyrecall.memory.data.metadata import COLUMN as METADATA
+from hyrecall.memory.data.metadata import metadata_tokens
+from hyrecall.memory.sql.cells import FACT_SOURCE
+from hyrecall.table.schema import Schema, Text
+from hyrecall.text.analyzer import Analyzer
+
+__all__ = ["ANALYZER", "CELL", "EDGES", "FILTERED", "Column", "Layout", "layout_of", "serves"]
+
+CELL = {"org": "org", "workspace": "workspace", "user": "user", "visibility": "visibility",
+        "table": "source"}  # fmt: skip
+"""The columns that are a row's cell, and what they are called in the table of cells."""
+
+ANALYZER = "unicode:english"
+"""The analyzer of a store where neither recipe nor ``analyzer=`` says which; see
+docs/decisions/0017-analyzer-of-a-store.md."""
+
+_OWN_ANALYZERS = {"loom": "word"}
+"""Analyzers of systems whose recipes state none, since an index may have any."""
+
+_REVISION = 1
+"""Raised when the same rows of a store would become other rows of an index."""
+
+_TEXT = pa.large_string()
+_TIME = pa.timestamp("us", "UTC")
+_TAGS = pa.list_(_TEXT)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of an index: what it reads of a store.
+
+    ``sql`` speaks of a document d, its head version v, its cell c and its fact f (nulls if it is
+    none); for an edge, of the edge e and its cell c. ``read`` makes the value of what that gives.
+    """
+
+    sql: str
+    type: pa.DataType
+    read: Callable[[Any], Any] | None = None
+
+    def array(self, values: Sequence[Any]) -> pa.Array:
+        """Return what SQL gave for some rows as the column that an index takes."""
+        return pa.array(values if self.read is None else map(self.read, values), self.type)
+
+
+_BOTH = """CASE WHEN trim(v.input) = '' THEN v.output WHEN trim(v.output) = '' THEN v.input
+  ELSE v.input || char(10) || v.output END"""
+
+_COLUMNS = {
+    "id": Column("d.id", _TEXT),
+    "key": Column("d.id", _TEXT),
+    **{name: Column(f"c.{column}", _TEXT) for name, column in CELL.items()},
+    "input": Column("v.input", _TEXT),
+    "output": Column("v.output", _TEXT),
+    "text": Column(_BOTH, _TEXT),
+    "description": Column(_BOTH, _TEXT),
+    "tag_words": Column(
+        """CASE WHEN json_valid(v.tags) THEN
+          ifnull((SELECT group_concat(value, ' ' ORDER BY key) FROM json_each(v.tags)), '') END""",
+        _TEXT,
+    ),
+    "data": Column("v.metadata", _TEXT),
+    "row": Column("v.row", pa.int64()),
+    "kind": Column("v.kind", _TEXT),
+    "source": Column(f"iif(f.row IS NULL, v.source, '{FACT_SOURCE}')", _TEXT),
+    "session_id": Column("v.session_id", _TEXT),
+    "occurred_at": Column("v.occurred_at", _TIME),
+    "created_at": Column("v.occurred_at", _TIME),
+    "updated_at": Column("v.recorded_at", _TIME),
+    "last_accessed": Column("ifnull(d.last_accessed, v.occurred_at)", _TIME),
+    "importance": Column("v.importance", pa.float64()),
+    "pinned": Column("d.pinned", pa.bool_(), bool),
+    "tags": Column("v.tags", _TAGS, json.loads),
+    "valid_from": Column("f.valid_from", _TIME),
+    "valid_to": Column("f.valid_to", _TIME),
+    "version": Column("d.version", pa.int64()),
+    METADATA: Column("v.metadata", _TAGS, metadata_tokens),
+}
+
+_ATTRIBUTES = (
+    "kind", "source", "session_id", "occurred_at", "created_at", "updated_at", "last_accessed",
+    "importance", "pinned", "tags", "valid_from", "valid_to", "version", METADATA,
+)  # fmt: skip
+
+FILTERED = {name: _COLUMNS[name] for name in _ATTRIBUTES}
+"""The columns that a filter may ask; of the metadata's tokens, its keys."""
+
+EDGES = {
+    "id": Column("e.id", _TEXT),
+    **{name: _COLUMNS[name] for name in CELL},
+    "relationship": Column("e.relationship", _TEXT),
+    "description": Column("e.description", _TEXT),
+    "participants": Column(
+        # The cast: damage may have made a BLOB of a name, which JSON does not take.
+        """(SELECT json_group_array(CAST(node AS TEXT) ORDER BY ordinal) FROM participants p
+            WHERE p.cell = e.cell AND p.edge = e.id)""",
+        _TAGS,
+        json.loads,
+    ),
+    "recorded_at": Column("e.recorded_at", _TIME),
+    "changed": Column("e.changed", pa.int64()),
+}
+"""The columns of an index of edges."""
+
+_EDGE_SCHEMA = GraphSchema(
+    key="id",
+    cell=tuple(CELL),
+    text=("relationship", "description"),
+    participants="participants",
+    attributes="recorded_at",
+    stored="changed",
+)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What an index of a store holds.
+
+    Attributes
+    ----------
+    key : str
+        What the column of ids is called: recipes name it to break ties.
+    texts : tuple of str
+        The columns of the lexical arm.
+    analyzer : Analyzer
+        How they become words.
+    stored : tuple of str
+        Columns that stages and arms read beside the attributes. ``row`` says which version of a
+        document was indexed, ``text`` is for rerankers and budgets.
+
+    Examples
+    --------
+    >>> from hyrecall import recipes
+    >>> layout_of(recipes.default) == layout_of(recipes.honeycomb)
+    True
+    >>> layout_of(recipes.default).analyzer, layout_of(recipes.loom).analyzer
+    (Analyzer('unicode:english'), Analyzer('word'))
+    >>> layout_of(recipes.l0).texts
+    ('id', 'input', 'output', 'tag_words')
+    """
+
+    key: str = "id"
+    texts: tuple[str, ...] = ("input", "output")
+    analyzer: Analyzer = field(default_factory=lambda: Analyzer(ANALYZER))
+    stored: tuple[str, ...] = field(default=("row", "text"))
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The schema of the index of documents."""
+        return Schema(
+            key=self.key,
+            cell=tuple(CELL),
+            text={"text": Text(*self.texts)},
+            vector="embedding",
+            attributes=_ATTRIBUTES,
+            stored=self.stored,
+        )
+
+    @property
+    def edge_schema(self) -> GraphSchema:
+        """The schema of the graph."""
+        return _EDGE_SCHEMA
+
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        """The columns of a table of documents by name, but for the embedding."""
+        names = (self.key, *CELL, *self.texts, *_ATTRIBUTES, *self.stored)
+        return {name: _COLUMNS[name] for name in dict.fromkeys(names)}
+
+    @cached_property
+    def hash(self) -> str:
+        """16 hex digits over everything that makes other rows of an index."""
+        facts = {
+            "revision": _REVISION,
+            "documents": self.schema.to_dict(),
+            "edges": self.edge_schema.index_schema.to_dict(),
+            "analyzer": self.analyzer.hash,
+            "columns": {
+                kind: {name: [column.sql, str(column.type)] for name, column in columns.items()}
+                for kind, columns in (("documents", self.columns), ("edges", EDGES))
+            },
+        }
+        return xxhash.xxh3_64_hexdigest(json.dumps(facts, sort_keys=True).encode())
+
+
+def layout_of(recipe: Recipe, analyzer: Analyzer | None = None) -> Layout:
+    """Return the layout that a recipe needs.
+
+    A recipe that breaks ties by ``key`` calls the id so, and speaks of nodes with a description
+    and data; every other one speaks of what was said, with l0 counting id and tags as words.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    analyzer : Analyzer, optional
+        How texts become words; default: what the recipe states, else :data:`ANALYZER`.
+
+    Raises
+    ------
+    OptionError
+        The recipe states another analyzer, or reads a column that no memory has.
+    """
+    if analyzer is None:
+        name = recipe.analyzer or _OWN_ANALYZERS.get(recipe.name, ANALYZER)
+        analyzer = Analyzer(name)
+    elif recipe.analyzer not in (None, analyzer.name):
+        wish = f"{recipe.analyzer!r}, which the recipe {recipe.name!r} states"
+        raise error(OptionError, "analyzer", wish, repr(analyzer))
+    if "key" in recipe.columns:
+        stored = ("row", "text", "description", "data")
+        made = Layout("key", ("description",), analyzer, stored)
+    elif recipe.name == "l0":
+        made = Layout(texts=("id", "input", "output", "tag_words"), analyzer=analyzer)
+    else:
+        made = Layout(analyzer=analyzer)
+    unknown = [name for name in recipe.columns if name not in made.columns]
+    if unknown:
+        raise error(OptionError, "recipe", f"columns of {list(made.columns)}", repr(unknown[0]))
+    return made
+
+
+def serves(layout: Layout, recipe: Recipe) -> bool:
+    """Say whether a recipe can recall from an index of a layout.
+
+    A recipe that states no analyzer takes the layout's.
+    """
+    if recipe.analyzer not in (None, layout.analyzer.name):
+        return False
+    return layout_of(recipe, layout.analyzer) == layout

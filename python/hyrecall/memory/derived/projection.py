@@ -1,0 +1,291 @@
+"""Rows of a store as Arrow tables that an index takes.
+
+Everything here is read in the caller's transaction and in the order of ``changed``, which becomes
+the order of insertion numbers: an index that followed and one that was built anew get the same
+rows in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import apsw
+import numpy as np
+import pyarrow as pa
+
+from hyrecall.embed.protocol import norms
+from hyrecall.memory.derived.layout import CELL, EDGES, Column, Layout
+from hyrecall.memory.sql.cells import Cell, is_sound_cell
+from hyrecall.memory.sql.codec import (
+    CHECKED,
+    N_CHECKED,
+    is_sound,
+    to_json,
+    vector_checksum,
+)
+from hyrecall.memory.sql.edge_rows import EDGE_COLUMNS, is_sound_edge
+from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
+from hyrecall.memory.sql.reading import HIGHEST
+from hyrecall.memory.sql.sound import is_text, rows
+
+__all__ = [
+    "BATCH_ROWS",
+    "Batch",
+    "documents",
+    "edges",
+    "has_only_others_vectors",
+    "live_edges",
+    "live_rows",
+    "n_live",
+    "n_without_vector",
+]
+
+BATCH_ROWS = 50_000
+
+_CELL = ", ".join(("c.checksum", "c.cell", *(f"c.{column}" for column in CELL.values())))
+_N_CELL = _CELL.count(",") + 1
+_USABLE = "(?1 IS NULL OR v.embedding_model = ?1) AND length(v.embedding) = ?2 * 4"
+_DOCUMENTS = """documents d JOIN versions v ON (v.cell, v.id, v.version) = (d.cell, d.id, d.version)
+  JOIN cells c ON c.cell = d.cell LEFT JOIN facts f ON f.row = v.row"""
+_EDGES = "edges e JOIN cells c ON c.cell = e.cell"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What changed.
+
+    Attributes
+    ----------
+    live : pyarrow.Table
+        The rows that an index should have.
+    gone : list of (str, tuple)
+        Id and cell of each that it should not have.
+    last : int
+        The number of the last change that was read.
+    n_read : int
+        How many changes were.
+    n_damaged : int
+        How many of them are of a damaged row: an index does without it.
+    """
+
+    live: pa.Table
+    gone: list[tuple[str, tuple[str | None, ...]]]
+    last: int
+    n_read: int
+    n_damaged: int
+
+
+def documents(
+    connection: apsw.Connection,
+    layout: Layout,
+    *,
+    model: str | None,
+    dim: int,
+    after: int = 0,
+    only_live: bool = False,
+) -> Iterator[Batch]:
+    """Return the documents that changed after a number, in batches; none if nothing has changed.
+
+    Parameters
+    ----------
+    connection : apsw.Connection
+        In a transaction.
+    layout : Layout
+    model : str or None
+        Whose vectors are given; those of another length or model, and damaged ones, are null. None:
+        only the length counts.
+    dim : int
+        The length.
+    after : int, default 0
+    only_live : bool, default False
+        Leave out what is gone: for an index that is built anew. There is one batch at least then.
+    """
+    embedding = f"CASE WHEN {_USABLE} THEN v.embedding END"
+    more = f"v.status = 'live', {embedding}, v.embedding_model, v.embedding_checksum"
+    checks = f"iif(v.version = {HIGHEST}, v.row, NULL), {CHECKED}, {FACT_COLUMNS}"
+    select = _select(layout.columns, more, "d.changed", _DOCUMENTS, checks)
+    if only_live:
+        select = select.replace("WHERE", "WHERE v.status = 'live' AND")
+    is_whole = _SoundOnce()
+    while True:
+        found = list(rows(connection, select, (model, dim, after, BATCH_ROWS)))
+        if not found and not only_live:
+            return
+        batch, live = _batch(found, layout.columns, layout.key, after, is_whole)
+        field = pa.field("embedding", pa.list_(pa.float32(), dim))
+        table = batch.live.append_column(field, _vectors([row[2:5] for row in live], dim))
+        yield replace(batch, live=table)
+        if batch.n_read < BATCH_ROWS:
+            return
+        after = batch.last
+
+
+def edges(
+    connection: apsw.Connection, *, after: int = 0, only_live: bool = False
+) -> Iterator[Batch]:
+    """Return the edges that changed after a number, in batches; none if nothing has changed.
+
+    ``only_live`` gives one batch at least, as for documents.
+    """
+    more = "e.status = 'live', NULL, NULL, NULL"
+    select = _select(EDGES, more, "e.changed", _EDGES, EDGE_COLUMNS)
+    if only_live:
+        select = select.replace("WHERE", "WHERE e.status = 'live' AND")
+    while True:
+        found = list(rows(connection, select, (None, None, after, BATCH_ROWS)))
+        if not found and not only_live:
+            return
+        batch, _ = _batch(found, EDGES, "id", after, is_sound_edge)
+        yield batch
+        if batch.n_read < BATCH_ROWS:
+            return
+        after = batch.last
+
+
+def live_rows(connection: apsw.Connection) -> set[int]:
+    """Return the rows of the live versions."""
+    select = f"SELECT v.row FROM {_DOCUMENTS} WHERE v.status = 'live'"
+    return {row for (row,) in connection.execute(select)}
+
+
+def live_edges(connection: apsw.Connection) -> set[int]:
+    """Return the change numbers of the live edges."""
+    select = "SELECT changed FROM edges WHERE status = 'live'"
+    return {changed for (changed,) in connection.execute(select)}
+
+
+def n_live(connection: apsw.Connection) -> int:
+    """Count the live documents."""
+    return int(connection.execute(f"SELECT count(*) FROM {_DOCUMENTS} WHERE v.status = 'live'").get)
+
+
+def n_without_vector(connection: apsw.Connection, *, model: str | None, dim: int) -> int:
+    """Count the live documents without a vector of this model and length."""
+    select = f"SELECT count(*) FROM {_DOCUMENTS} WHERE v.status = 'live' AND ({_USABLE}) IS NOT 1"
+    return int(connection.execute(select, (model, dim)).get)
+
+
+def has_only_others_vectors(
+    connection: apsw.Connection, cells: Collection[int], *, model: str | None, dim: int
+) -> bool:
+    """Say whether live documents of cells have vectors, but none of this model and length."""
+    live = (
+        f"SELECT 1 FROM {_DOCUMENTS} WHERE d.cell IN (SELECT value FROM json_each(?3)) "
+        "AND v.status = 'live' AND v.embedding IS NOT NULL"
+    )
+    select = f"SELECT NOT EXISTS ({live} AND {_USABLE}) AND EXISTS ({live})"
+    return bool(connection.execute(select, (model, dim, to_json(tuple(cells)))).get)
+
+
+def _select(columns: Mapping[str, Column], more: str, number: str, tables: str, checks: str) -> str:
+    wanted = ", ".join(column.sql for column in columns.values())
+    return (
+        f"SELECT {number}, {more}, {wanted}, {_CELL}, {checks} FROM {tables} "
+        f"WHERE {number} > ?3 ORDER BY {number} LIMIT ?4"
+    )
+
+
+_FIRST = 5  # the columns before an index's: number, status, vector, its model, its checksum
+
+
+def _batch(
+    found: Sequence[tuple[Any, ...]],
+    columns: Mapping[str, Column],
+    key: str,
+    after: int,
+    is_whole: Callable[[Sequence[Any]], bool],
+) -> tuple[Batch, list[tuple[Any, ...]]]:
+    """Return rows as a batch, and those of them that are live.
+
+    A damaged row is gone for an index; where its cell or its id is damaged, nothing names it.
+    """
+    names = list(columns)
+    end = _FIRST + len(names)
+    # What no checksum covers of a row: times and counts.
+    numbers = [_FIRST + at for at, one in enumerate(columns.values()) if _is_number(one.type)]
+    sound_cells: dict[tuple[Any, ...], bool] = {}
+    places = [_FIRST + names.index(name) for name in (key, *CELL)]
+    live, gone, kept, n_damaged = [], [], set(), 0
+    for row in found:
+        cell, checks = row[end : end + _N_CELL], row[end + _N_CELL :]
+        if cell not in sound_cells:
+            sound_cells[cell] = is_sound_cell(cell)
+        is_named = sound_cells[cell] and is_text(row[places[0]])
+        if not row[1]:
+            is_good = False
+        else:
+            is_good = is_named and is_whole(checks) and _are_numbers(row, numbers)
+            n_damaged += not is_good
+        name = (row[places[0]], tuple(row[place] for place in places[1:]))
+        if is_good:
+            live.append(row)
+            kept.add(name)
+        elif is_named:
+            gone.append(name)
+    # A damaged row may have taken another's name.
+    gone = [name for name in gone if name not in kept]
+    held = list(zip(*live, strict=True)) or [()] * end
+    arrays = [column.array(held[_FIRST + at]) for at, column in enumerate(columns.values())]
+    last = found[-1][0] if found else after
+    return Batch(pa.table(arrays, names=names), gone, last, len(found), n_damaged), live
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_timestamp(kind))
+
+
+def _are_numbers(row: Sequence[Any], places: Sequence[int]) -> bool:
+    return all(row[at] is None or isinstance(row[at], int) for at in places)
+
+
+class _SoundOnce:
+    """Says whether a version is sound, the highest of its document, and met for the first time.
+
+    Damage to a document's id may make it a second document of another's version.
+    """
+
+    def __init__(self) -> None:
+        self._met: set[int] = set()
+
+    def __call__(self, checks: Sequence[Any]) -> bool:
+        row, *columns = checks  # None instead of the row: there is a higher version
+        if row is None or row in self._met or not _is_sound_document(columns):
+            return False
+        self._met.add(row)
+        return True
+
+
+def _is_sound_document(checks: Sequence[Any]) -> bool:
+    """Say whether a version is as it was written, and with it its fact, if it is one."""
+    checked, fact = checks[:N_CHECKED], checks[N_CHECKED:]
+    is_fact = any(value is not None for value in fact)
+    return read_fact(_ANY_CELL, checks) is not None if is_fact else is_sound(checked)
+
+
+_ANY_CELL = Cell(None, None, None, "private")  # only the rows are looked at
+
+
+def _vectors(kept: Sequence[tuple[bytes | None, str, int | None]], dim: int) -> pa.Array:
+    """Return vectors as one column, null where there is none that an index takes.
+
+    Parameters
+    ----------
+    kept : sequence of (blob, model, checksum)
+    dim : int
+    """
+    vectors = np.zeros((len(kept), dim), np.float32)
+    missing = np.ones(len(kept), np.bool_)
+    whole, blobs = [], []
+    for at, (blob, model, checksum) in enumerate(kept):
+        if blob is not None and (checksum is None or vector_checksum(blob, model) == checksum):
+            whole.append(at)
+            blobs.append(blob)
+    if whole:
+        vectors[whole] = np.frombuffer(b"".join(blobs), "<f4").reshape(-1, dim)
+        missing[whole] = False
+    missing |= ~np.isfinite(vectors).all(axis=1)  # of rows without a checksum
+    vectors[missing] = 0
+    missing |= ~norms(vectors)[1]
+    return pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), dim, mask=pa.array(missing))

@@ -1,0 +1,63 @@
+"""What a follower gives: an index to ask, why there is none, how it came by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from hyrecall.graph.graph import Graph
+from hyrecall.index import Index
+from hyrecall.memory.data.degradation import DegradedReason
+from hyrecall.memory.derived.layout import Layout
+
+__all__ = ["BEHIND", "How", "IndexNotReadyError", "OpenReport", "Ready"]
+
+BEHIND = "changes are being applied"
+"""What is known of an index that is there, and not up to date."""
+
+How: TypeAlias = Literal["snapshot", "rebuilt", "later", "failed"]
+
+
+class IndexNotReadyError(Exception):
+    """There is no index to ask just now; inside the package: recall then answers without it."""
+
+    def __init__(self, reason: DegradedReason, detail: str) -> None:
+        """Say which reason a caller sees, and what is known."""
+        super().__init__(f"{reason} ({detail})")
+        self.reason = reason
+        self.detail = detail
+
+
+@dataclass(frozen=True)
+class Ready:
+    """An index that has applied every change up to one, and what it holds.
+
+    ``graph`` is there without edges too: recipes name it. ``behind``: changes of another process
+    are being applied, and it lacks them.
+    """
+
+    index: Index
+    graph: Graph
+    sequence: int
+    layout: Layout
+    model: str | None
+    dim: int
+    behind: bool = False
+
+
+@dataclass(frozen=True)
+class OpenReport:
+    """How a follower came by its index.
+
+    Attributes
+    ----------
+    how : {"snapshot", "rebuilt", "later", "failed"}
+        "later": it is built by the first :meth:`Follower.catch_up`.
+    reason : str
+        Why the snapshot was not taken; empty if it was.
+    seconds : float
+    """
+
+    how: How
+    reason: str
+    seconds: float

@@ -1,0 +1,53 @@
+"""Whether there are vectors that a query's can be compared with."""
+
+from __future__ import annotations
+
+from hyrecall.hits.hits import Hits
+from hyrecall.memory.derived.projection import has_only_others_vectors
+from hyrecall.memory.derived.readiness import Ready
+from hyrecall.memory.sql.database import Database
+
+__all__ = ["STALE", "Usable"]
+
+STALE = "the vectors are of another model or length: reembed()"
+
+MOST_KEPT = 256
+"""Answers that are kept for the next call."""
+
+
+class Usable:
+    """Finds out whether the vectors of some cells are all of another model or length.
+
+    Parameters
+    ----------
+    database : Database
+    """
+
+    def __init__(self, database: Database) -> None:
+        """Know nothing yet."""
+        self._database = database
+        self._kept: dict[tuple[object, ...], bool] = {}
+
+    def has_only_others(self, hits: Hits, ready: Ready, cells: tuple[int, ...]) -> bool:
+        """Say whether documents of cells have vectors, but none that the index takes.
+
+        Parameters
+        ----------
+        hits : Hits
+            Of a query with a vector; one with a cosine settles it.
+        ready : Ready
+        cells : tuple of int
+        """
+        scores = hits.to_arrow().column("embedding_score")
+        if scores.null_count < len(scores):
+            return False
+        # Where it is so every row is read, hence no more than once after a change.
+        key = (ready.sequence, ready.model, ready.dim, cells)
+        found = self._kept.get(key)
+        if found is None:
+            with self._database.reading() as connection:
+                found = has_only_others_vectors(connection, cells, model=ready.model, dim=ready.dim)
+            if len(self._kept) >= MOST_KEPT:
+                self._kept = {}
+            self._kept[key] = found
+        return found

@@ -1,0 +1,333 @@
+"""Export to JSON lines, and import from them: a store can be moved, merged and looked at."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any, TypeAlias, TypeVar
+
+import apsw
+from pydantic import BaseModel, ValidationError
+
+from hyrecall.base.progress import ProgressFunction
+from hyrecall.errors import (
+    CorruptStoreError,
+    HyrecallError,
+    OptionError,
+    StoreError,
+    StoreFormatError,
+    error,
+)
+from hyrecall.memory.data.fields import AS_KEPT, check_id
+from hyrecall.memory.faces.export_lines import FORMAT, AgentLine, Line, VersionLine
+from hyrecall.memory.faces.merging import merge_agent, merge_edge, merge_version
+from hyrecall.memory.faces.tables import settle
+from hyrecall.memory.sql.cells import Cell, cells_by_number
+from hyrecall.memory.sql.codec import (
+    CHECKED,
+    N_CHECKED,
+    content_of,
+    decode_vector,
+    episode_of,
+    from_micros,
+    is_sound,
+    is_time,
+    to_json,
+    vector_checksum,
+)
+from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.edge_rows import edges_in
+from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
+from hyrecall.memory.sql.reading import HIGHEST
+from hyrecall.memory.sql.roster import read_policy
+from hyrecall.memory.sql.sound import is_text, rows, warn_of_damage
+
+__all__ = [
+    "Imported",
+    "LineError",
+    "Numbered",
+    "export_lines",
+    "import_lines",
+    "read_lines",
+    "why",
+]
+
+_PAGE = 500  # lines of one transaction
+_DOCUMENT = "d.version, d.pinned, d.access_count, d.last_accessed"
+_VECTOR = "v.embedding, v.embedding_model, v.embedding_checksum"
+_Part = TypeVar("_Part", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class LineError:
+    """A line that was not taken: its number from 1, the id on it if that could be read, and why."""
+
+    line: int
+    id: str
+    error: str
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What became of the lines of an import; those with errors left the store as it was.
+
+    Attributes
+    ----------
+    imported : int
+        Lines that were new.
+    skipped : int
+        Lines of which the store had the same.
+    errors : tuple of LineError
+    """
+
+    imported: int
+    skipped: int
+    errors: tuple[LineError, ...]
+
+
+Numbered: TypeAlias = tuple[int, Line | LineError]
+"""A line, or what is wrong with it, after its number in the file."""
+
+
+# ---- export ----
+
+
+def export_lines(
+    connection: apsw.Connection,
+    cells: Collection[int],
+    *,
+    history: bool = False,
+    vectors: bool = True,
+) -> Iterator[str]:
+    """Return what is in cells, line by line, in the order of the last changes.
+
+    Parameters
+    ----------
+    connection : apsw.Connection
+        Reading, until the last line is taken.
+    cells : collection of int
+    history : bool, default False
+        Every version, also of what is deleted; otherwise what is live.
+    vectors : bool, default True
+        With the vectors, so that whoever imports it need not embed again.
+    """
+    yield _told(Line(format=FORMAT))
+    homes = cells_by_number(connection, cells)
+    n_bad = 0
+    for org, workspace, agent in dict.fromkeys(cell[:3] for cell in homes.values()):
+        policy = None if agent is None else read_policy(connection, org, workspace, agent)
+        if policy is not None:
+            where = {"org": org, "workspace": workspace, "agent": agent}
+            line = _made(AgentLine, {**where, **policy._asdict()})
+            n_bad += line is None
+            if line is not None:
+                yield _told(Line(agent=line))
+    for row in _versions(connection, cells, history=history):
+        version = _version_line(homes, row, vectors=vectors)
+        n_bad += version is None
+        if version is not None:
+            yield _told(Line(version=version))
+    warn_of_damage(n_bad)
+    for edge in edges_in(connection, cells):
+        yield _told(Line(edge=edge))
+
+
+def _made(kind: type[_Part], fields: dict[str, Any]) -> _Part | None:
+    """Return a part of a line; None: a damaged row gave a value that no line may have."""
+    try:
+        return kind.model_validate(fields)
+    except (ValidationError, HyrecallError):
+        return None
+
+
+def _told(line: Line) -> str:
+    return line.model_dump_json(exclude_defaults=True)
+
+
+def _versions(
+    connection: apsw.Connection, cells: Collection[int], *, history: bool
+) -> Iterator[tuple[Any, ...]]:
+    """Return documents in the order of their last change, and their versions by number."""
+    which = "" if history else f"AND v.version = {HIGHEST} AND v.status = 'live' "
+    select = (
+        f"SELECT v.successor, {_DOCUMENT}, {_VECTOR}, {CHECKED}, {FACT_COLUMNS} "
+        "FROM documents d JOIN versions v ON v.cell = d.cell AND v.id = d.id "
+        "LEFT JOIN facts f ON f.row = v.row "
+        "WHERE d.cell IN (SELECT value FROM json_each(?)) "
+        f"{which}ORDER BY d.changed, v.version"
+    )
+    yield from rows(connection, select, (to_json(tuple(cells)),))
+
+
+def _version_line(
+    homes: dict[int, Cell], row: tuple[Any, ...], *, vectors: bool
+) -> VersionLine | None:
+    """Return the line of a version; None: its row is damaged.
+
+    No checksum covers the counts of a document: a damaged count or time becomes 0 or None.
+    """
+    successor, head, pinned, access_count, last_accessed, blob, model, seal, *columns = row
+    checked, fact_columns = columns[:N_CHECKED], columns[N_CHECKED:]
+    _, cell, key, version, status, reason, recorded_at, *_ = checked
+    is_readable = is_sound(checked) and (successor is None or is_text(successor))
+    if cell not in homes or not is_readable:
+        return None
+    line: dict[str, Any] = {
+        "id": key,
+        **homes[cell].identity(),
+        "table": homes[cell].source,
+        "version": version,
+        "status": status,
+        "reason": reason,
+        "successor": successor,
+        "recorded_at": from_micros(recorded_at),
+    }
+    if any(value is not None for value in fact_columns):
+        fact = read_fact(homes[cell], columns)
+        if fact is None:
+            return None
+        line["fact"] = VersionLine.content_of(fact)
+    elif status != "deleted":
+        episode = episode_of(homes[cell], key, pinned, content_of(checked))
+        line["content"] = VersionLine.content_of(episode)
+    if vectors and _is_vector(blob, model) and seal in (None, vector_checksum(blob, model)):
+        line |= {"embedding": base64.b64encode(blob).decode(), "embedding_model": model}
+    if version == head:
+        is_count = isinstance(access_count, int) and access_count >= 0
+        line |= {"pinned": bool(pinned), "access_count": access_count if is_count else 0}
+        line["last_accessed"] = from_micros(last_accessed) if is_time(last_accessed) else None
+    return _made(VersionLine, line)
+
+
+def _is_vector(blob: object, model: object) -> bool:
+    """Say whether an import takes the vector; without a checksum, damage is seen only here."""
+    if not isinstance(blob, bytes):
+        return False
+    try:
+        decode_vector(blob)
+        check_id("embedding_model", model)
+    except HyrecallError:
+        return False
+    return True
+
+
+# ---- import ----
+
+
+def read_lines(lines: Iterable[str]) -> Iterator[Numbered]:
+    """Read the lines of an export, each with its number from 1; blank ones are passed over.
+
+    Raises
+    ------
+    OptionError
+        The first says of no format.
+    StoreFormatError
+        The format is newer than this version knows.
+    """
+    is_first = True
+    for at, text in enumerate(lines, start=1):
+        if not text.strip():
+            continue
+        try:
+            line = _parsed(text)
+        except (ValidationError, HyrecallError) as fault:
+            if is_first:
+                raise error(OptionError, "file", "lines of an export", "others") from None
+            yield at, LineError(at, "", why(fault))
+            continue
+        if is_first and line.format is None:
+            raise error(OptionError, "file", "lines of an export", "others")
+        is_first = False
+        if line.format is not None and line.format > FORMAT:
+            raise error(StoreFormatError, "file", f"format <= {FORMAT}", line.format)
+        yield at, line
+
+
+def _parsed(text: str) -> Line:
+    try:
+        text.encode()
+        found = json.loads(text)  # pydantic's own reader gives up at fewer levels than were kept
+    except UnicodeEncodeError:  # bytes of a file that were kept as lone surrogates
+        raise error(OptionError, "line", "UTF-8", "other bytes") from None
+    except (ValueError, RecursionError) as fault:
+        raise error(OptionError, "line", "JSON", type(fault).__name__) from None
+    return Line.model_validate(found, context=AS_KEPT)
+
+
+def import_lines(
+    database: Database,
+    lines: Iterable[Numbered],
+    *,
+    now: datetime,
+    progress: ProgressFunction | None = None,
+) -> Imported:
+    """Merge lines into the store; what is there already stays as it is.
+
+    Lines are kept in pages: what was imported before a crash stays, and importing the same file
+    again skips it. A line whose row in the store is damaged is an error that names the row.
+
+    Parameters
+    ----------
+    database : Database
+    lines : iterable of (int, Line or LineError)
+        Numbered, from :func:`read_lines` or another source.
+    now : datetime
+        When edges count as recorded.
+    progress : callable, optional
+        Called with (lines done, lines seen).
+
+    Raises
+    ------
+    StoreError
+        The disk or SQLite refuses; the page at work is not kept.
+    """
+    counts = {True: 0, False: 0}
+    errors: list[LineError] = []
+    left = iter(lines)
+    done = 0
+    while page := list(islice(left, _PAGE)):
+        with database.transaction() as connection:
+            for at, line in page:
+                if isinstance(line, LineError):
+                    errors.append(line)
+                    continue
+                if line.format is not None:
+                    continue
+                try:
+                    counts[_merge(connection, line, now)] += 1
+                except (HyrecallError, ValidationError) as fault:
+                    # A damaged row concerns its own line alone; SQLite's faults are no StoreError
+                    # before the transaction ends.
+                    if isinstance(fault, StoreError) and not isinstance(fault, CorruptStoreError):
+                        raise
+                    errors.append(LineError(at, line.name, why(fault)))
+        done += len(page)
+        if progress is not None:
+            progress(done, done)
+    if counts[True]:
+        with database.transaction() as connection:
+            settle(connection)  # memories of a store without tables
+    return Imported(counts[True], counts[False], tuple(errors))
+
+
+def _merge(connection: apsw.Connection, line: Line, now: datetime) -> bool:
+    if line.version is not None:
+        return merge_version(connection, line.version)
+    if line.edge is not None:
+        return merge_edge(connection, line.edge, now)
+    if line.agent is not None:
+        return merge_agent(connection, line.agent)
+    raise error(OptionError, "line", "a version, an edge or an agent", "none of them")
+
+
+def why(fault: Exception) -> str:
+    """Say what is wrong with a line; never what is on it."""
+    if isinstance(fault, ValidationError):
+        first = fault.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return f"{where}: {first['msg']}" if where else str(first["msg"])
+    return str(fault)

@@ -1,0 +1,1 @@
+"""One recall of a store: who asks, what is asked, and what comes back."""

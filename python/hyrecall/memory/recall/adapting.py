@@ -1,0 +1,209 @@
+"""The recipe as a call asks for it: each option of a call replaces a part of the recipe.
+
+Ranking itself is the recipe's and the engine's: here only plain data changes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from hyrecall.ask.arms.listed import Listed
+from hyrecall.ask.recipe import Dense, Lexical, Recipe
+from hyrecall.ask.scoring import RRF, Max, WeightedSum
+from hyrecall.ask.shaping import MMR, Budget, Composite, Gate, RerankBy, Stage
+from hyrecall.base.arguments import number, whole
+from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.memory.data.fields import flag
+
+__all__ = ["TEXT", "Reranker", "adapted", "balanced", "hints_arm", "weighted", "with_hints"]
+
+Reranker = Callable[[str, list[str]], Any]
+"""``function(query, texts) -> scores``, or a coroutine of them: a cross-encoder, say."""
+
+RERANK_TIMEOUT: Final = "1s"
+WEIGHTS: Final = ("recency", "importance", "relevance")
+TEXT: Final = "text"  # the column that an index of a store has for it
+HINTS: Final = "hints"  # the arm of what a caller names, where the recipe has none
+
+
+def adapted(
+    recipe: Recipe,
+    *,
+    reranker: Reranker | None = None,
+    diversity: float | None = None,
+    normalize: bool = False,
+    min_score: float | None = None,
+    token_budget: int | None = None,
+) -> Recipe:
+    """Return a recipe with what one call asks of it, but for alpha.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    reranker : callable, optional
+        Puts the fused list in the order of its scores, if it gives them within a second.
+    diversity : float, optional
+        In [0, 1]; 0 is the recipe as it is.
+    normalize : bool, default False
+        Scores over the best possible.
+    min_score : float, optional
+        Least final score; nothing fills the list then.
+    token_budget : int, optional
+        Matches are taken while their texts fit, as the recipe's ``budget_mmr`` chooses them;
+        the recipe's ``fill`` steps aside. 0 or less: no budget.
+
+    Notes
+    -----
+    Rerankers and budgets of the recipe that name no column read the whole text of a memory.
+
+    Examples
+    --------
+    >>> from hyrecall import recipes
+    >>> adapted(recipes.loom, diversity=0.25).shaping
+    (MMR(relevance_weight=0.75, relevance='max', vector=None),)
+    >>> adapted(recipes.loom) is recipes.loom
+    True
+    """
+    recipe = _reading_texts(recipe)
+    if reranker is not None:
+        by = RerankBy(_function(reranker), column=TEXT, timeout=RERANK_TIMEOUT)
+        recipe = with_stage(recipe, by)
+    if diversity is not None:
+        share = number("diversity", diversity, 0.0, 1.0, "a number in [0, 1]")
+        recipe = recipe if share == 0 else with_stage(recipe, MMR(1 - share))
+    if flag("normalize", normalize):
+        recipe = recipe.replace(normalize=True)
+    if min_score is not None:
+        wish = "a finite number"
+        floor = number("min_score", min_score, -math.inf, math.inf, wish)
+        recipe = with_stage(_without_fill(recipe), Gate(floor))
+    return _budgeted(recipe, token_budget)
+
+
+def _reading_texts(recipe: Recipe) -> Recipe:
+    """Return a recipe whose rerankers and budgets read the column of whole texts."""
+    for stage in recipe.shaping:
+        if isinstance(stage, RerankBy | Budget) and stage.column is None:
+            recipe = with_stage(recipe, replace(stage, column=TEXT))
+    return recipe
+
+
+def _budgeted(recipe: Recipe, given: object) -> Recipe:
+    if given is None:
+        return recipe
+    tokens = whole(given)
+    if tokens is None:
+        raise error(DTypeError, "token_budget", "an int", repr(given))
+    if tokens <= 0:
+        return recipe
+    recipe = with_stage(recipe, Budget(min(tokens, 2**31 - 1), column=TEXT))
+    chooses = any(isinstance(stage, MMR) for stage in recipe.shaping)
+    if recipe.budget_mmr is None or chooses:
+        return recipe
+    return with_stage(recipe, recipe.budget_mmr)
+
+
+def _without_fill(recipe: Recipe) -> Recipe:
+    on_empty = "empty" if recipe.on_empty == "newest" else recipe.on_empty
+    return recipe.replace(fill=None, on_empty=on_empty)
+
+
+def weighted(recipe: Recipe, given: object) -> Recipe:
+    """Return a recipe whose composite score has the weights of a call.
+
+    Raises
+    ------
+    OptionError, DTypeError
+        Weights that no composite score has, or for a recipe without one.
+    """
+    asked = _read_weights(given)
+    if not asked:
+        return recipe
+    for stage in recipe.shaping:
+        if isinstance(stage, Composite):
+            return with_stage(recipe, replace(stage, **asked))
+    wish = "a recipe with a Composite stage, as recipes.hebb has"
+    raise error(OptionError, "weights", wish, recipe.name)
+
+
+def _read_weights(given: object) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        wish = f"a mapping of {', '.join(WEIGHTS)} to numbers"
+        raise error(DTypeError, "weights", wish, type(given).__name__)
+    for name in given:
+        if name not in WEIGHTS:
+            raise error(OptionError, "weights", f"{', '.join(WEIGHTS)}", repr(name))
+    wish = "a number in [0, 1e6]"
+    return {
+        name: number(f"weights[{name!r}]", weight, 0.0, 1e6, wish) for name, weight in given.items()
+    }
+
+
+def hints_arm(recipe: Recipe) -> str | None:
+    """Name the arm that takes what a caller names; None: the recipe has none."""
+    return next((arm.name for arm in recipe.more if isinstance(arm, Listed)), None)
+
+
+def with_hints(recipe: Recipe) -> Recipe:
+    """Return a recipe that has such an arm."""
+    if hints_arm(recipe) is not None:
+        return recipe
+    return recipe.replace(more=(*recipe.more, Listed(HINTS)))
+
+
+def with_stage(recipe: Recipe, stage: Stage) -> Recipe:
+    """Return a recipe with a stage in its place; one of that kind it has is replaced."""
+    others = [one for one in recipe.shaping if not isinstance(one, type(stage))]
+    return recipe.replace(shaping=tuple(sorted((*others, stage), key=lambda one: one.phase)))
+
+
+def balanced(recipe: Recipe, given: float | None) -> Recipe:
+    """Return the vectors more the larger alpha is, and the words less; 0.5 is the recipe as it is.
+
+    A sum has the weights 2 alpha and 2 (1 - alpha), one that balances its arms by itself alpha and
+    1 - alpha, a maximum the same cut at 1: whatever alpha is, scores keep their scale. Only where
+    the recipe's own fusion has an alpha, 0 and 1 are one arm pure, with its own scores.
+    """
+    alpha = 0.5 if given is None else number("alpha", given, 0.0, 1.0, "a number in [0, 1]")
+    if alpha == 0.5:
+        return recipe
+    fusion = recipe.fusion
+    share = {Lexical: 2 * (1 - alpha), Dense: 2 * alpha}
+    if isinstance(fusion, RRF) and fusion.alpha is not None:
+        if 0 < alpha < 1:
+            mode = fusion.alpha_mode
+            new = RRF(rank_constant=fusion.rank_constant, alpha=alpha, alpha_mode=mode)
+            return recipe.replace(fusion=new)
+        kept = tuple(arm for arm in recipe.arms if share[type(arm)] > 0)
+        plain = RRF(rank_constant=fusion.rank_constant)
+        return recipe.replace(arms=kept, fusion=plain) if kept else recipe
+    if isinstance(fusion, WeightedSum) and fusion.balance is not None:
+        fusion = WeightedSum(normalize=_as_given(fusion), complete=fusion.complete)
+        share = {Lexical: 1 - alpha, Dense: alpha}
+    elif isinstance(fusion, Max):
+        share = {kind: min(1.0, weight) for kind, weight in share.items()}
+    arms = tuple(
+        replace(arm, weight=arm.weight * share[type(arm)])
+        for arm in recipe.arms
+        if share[type(arm)] > 0
+    )
+    if not arms:
+        return recipe  # it lacks the arm that alpha asks for, and ignores it
+    fuses = recipe.fuse_one_arm or len(arms) < len(recipe.arms)
+    return recipe.replace(arms=arms, fusion=fusion, fuse_one_arm=fuses)
+
+
+def _as_given(fusion: WeightedSum) -> Any:
+    return dict(fusion.normalize) if isinstance(fusion.normalize, tuple) else fusion.normalize
+
+
+def _function(reranker: Reranker) -> Reranker:
+    if not callable(reranker):
+        wish = "function(query, texts) -> scores"
+        raise error(DTypeError, "reranker", wish, type(reranker).__name__)
+    return reranker

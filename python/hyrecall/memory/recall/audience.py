@@ -1,0 +1,220 @@
+"""Who may see what: a caller and its policy become cells. In doubt it sees less, never more."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final, Literal, TypeAlias
+
+import apsw
+
+from hyrecall.ask.scope import Scope
+from hyrecall.base.keywords import check_keywords
+from hyrecall.errors import DTypeError, OptionError, ScopeError, error
+from hyrecall.memory.data.fields import check_user
+from hyrecall.memory.data.matches import Reading, ReadPolicyFault
+from hyrecall.memory.sql.cells import Cell, cells_of, find_cells, has_named_users
+from hyrecall.memory.sql.roster import ReadPolicy, agents_of_group, read_policy
+
+__all__ = ["EVERYONE", "AskedBy", "Audience", "Partition", "audience"]
+
+_log = logging.getLogger("hyrecall.memory")
+
+
+class _Everyone(Enum):
+    EVERYONE = "EVERYONE"
+
+    def __repr__(self) -> str:
+        return "hyrecall.memory.EVERYONE"
+
+
+EVERYONE: Final = _Everyone.EVERYONE
+"""Every user of an org and workspace: for those who administer a store, where a call takes it.
+
+Recall never does. It must not come from a request.
+"""
+
+Policy: TypeAlias = Literal["isolated", "shared", "group"]
+
+
+@check_keywords
+@dataclass(frozen=True)
+class Partition:
+    """A user of an org and workspace: one of those that a search goes through.
+
+    Parameters
+    ----------
+    user_id, org, workspace : str, optional
+
+    Examples
+    --------
+    >>> Partition("ann", org="acme", workspace="lab").org
+    'acme'
+    """
+
+    user_id: str | None = None
+    org: str | None = None
+    workspace: str | None = None
+
+
+@dataclass(frozen=True)
+class AskedBy:
+    """Who asks: a user, who reads its own, or an agent, whose read policy may admit more.
+
+    Attributes
+    ----------
+    org, workspace : str or None
+        The partition; nothing outside it is ever seen.
+    user : str or None or EVERYONE
+        None is the anonymous bucket.
+    is_agent : bool
+    others : tuple of AskedBy
+        What is read beside, as one.
+    """
+
+    org: str | None = None
+    workspace: str | None = None
+    user: str | Literal[_Everyone.EVERYONE] | None = None
+    is_agent: bool = False
+    others: tuple[AskedBy, ...] = ()
+
+
+@dataclass(frozen=True)
+class Audience:
+    """What a caller may see.
+
+    Attributes
+    ----------
+    cells : dict of int to Cell
+        Number in the store to cell.
+    readings : tuple of Reading
+        On whose behalf, one for each partition.
+    faults : tuple of ReadPolicyFault
+        Why a policy was not followed but closed.
+    has_named_users : bool
+        For an anonymous user: whether somebody with a name has memories in the partition.
+    """
+
+    cells: dict[int, Cell]
+    readings: tuple[Reading, ...]
+    faults: tuple[ReadPolicyFault, ...] = ()
+    has_named_users: bool = False
+
+    @property
+    def scope(self) -> Scope:
+        """The cells as an index names them; none of them sees nothing."""
+        return Scope([tuple(cell) for cell in self.cells.values()])
+
+
+def read_partition(org: object, workspace: object, user: object) -> AskedBy:
+    """Check the names of a partition and a user in it.
+
+    Raises
+    ------
+    DTypeError, OptionError
+        From :func:`hyrecall.memory.data.fields.check_user`.
+    """
+    names = check_user("org", org), check_user("workspace", workspace)
+    return AskedBy(*names, check_user("user_id", user))
+
+
+def read_partitions(given: object) -> AskedBy:
+    """Check the partitions that a search goes through: one or more, each once.
+
+    Raises
+    ------
+    DTypeError, OptionError
+        No sequence of partitions, none at all, or what :func:`read_partition` refuses.
+    """
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence):
+        raise error(DTypeError, "partitions", "a sequence of Partition", repr(given))
+    for one in given:
+        if not isinstance(one, Partition):
+            raise error(DTypeError, "partitions", "a sequence of Partition", repr(one))
+    if not given:
+        raise error(OptionError, "partitions", "one or more", "none")
+    asked = (read_partition(one.org, one.workspace, one.user_id) for one in given)
+    first, *others = dict.fromkeys(asked)
+    return replace(first, others=tuple(others))
+
+
+def read_agent(agent: object, org: object, workspace: object) -> AskedBy:
+    """Check who an agent is; a blank agent is one that sees nothing of others.
+
+    Raises
+    ------
+    ScopeError
+        No org or workspace: a missing one is never "all".
+    """
+    for name, given in (("org", org), ("workspace", workspace)):
+        if not isinstance(given, str) or not given.strip():
+            wish = "a name: an agent has an org and a workspace"
+            raise error(ScopeError, name, wish, repr(given))
+    blank = isinstance(agent, str) and not agent.strip()
+    who = "" if blank else check_user("agent", agent)
+    return AskedBy(check_user("org", org), check_user("workspace", workspace), who, is_agent=True)
+
+
+def audience(connection: apsw.Connection, asked: AskedBy) -> Audience:
+    """Resolve who asks to the cells it may see, all within one reading of the store.
+
+    How long it takes does not tell how many others there are, but where a policy admits them all.
+    """
+    if asked.others:
+        parts = [audience(connection, one) for one in (replace(asked, others=()), *asked.others)]
+        return Audience(
+            {number: cell for part in parts for number, cell in part.cells.items()},
+            tuple(reading for part in parts for reading in part.readings),
+            tuple(fault for part in parts for fault in part.faults),
+            any(part.has_named_users for part in parts),
+        )
+    org, workspace, user = asked.org, asked.workspace, asked.user
+    if user is EVERYONE:
+        return Audience(cells_of(connection, org, workspace), (Reading(org, workspace, None),))
+    own = _known(connection, (Cell(org, workspace, user, seen) for seen in ("global", "private")))
+    if not asked.is_agent:
+        named = user is None and has_named_users(connection, org, workspace)
+        return Audience(own, (Reading(org, workspace, user),), (), named)
+    policy, group, faults = _policy(connection, asked, user)
+    others = _others(connection, asked, policy, group)
+    return Audience(own | others, (Reading(org, workspace, user, policy),), faults)
+
+
+def _policy(
+    connection: apsw.Connection, asked: AskedBy, user: str | None
+) -> tuple[Policy, str | None, tuple[ReadPolicyFault, ...]]:
+    """Return the policy in force and its group; a fault in its settings selects the closed one."""
+    entry: ReadPolicy | None = None
+    if user is None or not user.strip():
+        reason = "a blank agent"
+    else:
+        entry = read_policy(connection, asked.org, asked.workspace, user)
+        if entry is None:
+            return "isolated", None, ()
+        match entry.policy:
+            case "isolated" | "shared" | "group" as known:
+                return known, entry.policy_group, ()
+        reason = "an unknown policy"
+    said = None if entry is None else entry.policy
+    _log.warning("a read policy is not followed: %s", reason)
+    return "isolated", None, (ReadPolicyFault(asked.org, asked.workspace, user, said, reason),)
+
+
+def _others(
+    connection: apsw.Connection, asked: AskedBy, policy: Policy, group: str | None
+) -> dict[int, Cell]:
+    """Return the cells of others that a policy admits: global ones only."""
+    org, workspace = asked.org, asked.workspace
+    if policy == "shared":
+        return cells_of(connection, org, workspace, visibility="global")
+    if policy == "isolated" or group is None or not group.strip():
+        return {}
+    members = agents_of_group(connection, org, workspace, group)
+    return _known(connection, (Cell(org, workspace, one, "global") for one in members))
+
+
+def _known(connection: apsw.Connection, cells: Iterable[Cell]) -> dict[int, Cell]:
+    """Return those of some cells in which something was ever kept, of every table."""
+    return {number: one for cell in cells for number, one in find_cells(connection, cell).items()}

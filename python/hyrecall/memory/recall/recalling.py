@@ -1,0 +1,335 @@
+"""One recall from a store: who may see what, the embedding, the index, the content.
+
+What belongs to others may fail here (embedder, tracker, index, reranker): the answer then says so
+and is what there is without it. Content comes from the store, by rows that the index named and the
+audience admits.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import apsw
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall.ask.expansion import Context
+from hyrecall.ask.recipe import Recipe
+from hyrecall.ask.session import Session
+from hyrecall.embed.guard import Guard
+from hyrecall.embed.protocol import EmbedFault, NoVectors
+from hyrecall.errors import CorruptIndexError, HyrecallError
+from hyrecall.hits.hits import Hits
+from hyrecall.memory.data.degradation import Degradation, DegradedReason
+from hyrecall.memory.data.matches import Facts, Found, Matches
+from hyrecall.memory.data.sessions import InProcessSessions, SessionName, SessionTracker
+from hyrecall.memory.data.types import EpisodeMatch, IsolationWarning
+from hyrecall.memory.derived.follower import Follower
+from hyrecall.memory.derived.layout import Layout
+from hyrecall.memory.derived.readiness import BEHIND, IndexNotReadyError, Ready
+from hyrecall.memory.derived.usable import STALE, Usable
+from hyrecall.memory.recall.adapting import hints_arm
+from hyrecall.memory.recall.audience import AskedBy, Audience, audience
+from hyrecall.memory.recall.bounded import Bounded
+from hyrecall.memory.recall.call import Ask, Hints
+from hyrecall.memory.recall.contents import matches_of
+from hyrecall.memory.recall.without_index import answer, within_budget
+from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.fact_rows import facts_of_rows
+from hyrecall.memory.sql.reading import episodes_of_rows, homes_of_rows
+from hyrecall.memory.sql.store_sessions import StoreSessions
+from hyrecall.memory.sql.writing import touch
+
+__all__ = ["Means", "recall", "recall_facts", "warn_of_isolation"]
+
+_log = logging.getLogger("hyrecall.memory")
+
+TRIES = 3
+TRACKER_SECONDS = 0.25
+LEAST_WAIT = 0.5  # seconds; applying a few changes takes milliseconds, less would refuse too soon
+GRAPH = "graph"  # what recipes call it
+
+Vector = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a recall works with.
+
+    Attributes
+    ----------
+    database : Database
+    follower : Follower
+    guard : Guard
+    sessions : SessionTracker
+    bounded : Bounded
+        For calls of a tracker that may hang.
+    clock : callable
+    layout : Layout
+        What an index of the store holds.
+    settle : callable
+        Lets the index take vectors of the length that an embedder turned out to give.
+    budget : float
+        Seconds for the embedder where a call says nothing, and for changes that another thread is
+        applying to the index.
+    """
+
+    database: Database
+    follower: Follower
+    usable: Usable
+    guard: Guard
+    sessions: SessionTracker
+    bounded: Bounded
+    clock: Callable[[], datetime]
+    layout: Layout
+    settle: Callable[[], None]
+    budget: float
+
+
+def recall(means: Means, ask: Ask) -> Matches:
+    """Answer one call.
+
+    Raises
+    ------
+    OptionError, DTypeError
+        A filter that asks what is not there.
+    StoreError
+        Content cannot be read.
+    """
+    with means.database.reading() as connection:
+        seen = audience(connection, ask.by)
+    warn_of_isolation(ask.by, seen)
+    now = means.clock() if ask.now is None else ask.now
+    reasons: list[Degradation] = []
+    vector = _vector(means, ask, reasons)
+    session = _session(means, ask, now, reasons)
+    matches = _ranked(means, ask, seen, vector, session, now, tuple(reasons))
+    reasons = []
+    if ask.wants_session:
+        _record(means, ask, matches, now, reasons)
+    if ask.touch and matches:
+        with means.database.transaction() as connection:
+            touch(connection, homes_of_rows(connection, matches._found.rows), now)
+    return matches.with_reasons(*reasons)
+
+
+def recall_facts(means: Means, ask: Ask) -> Facts:
+    """Answer one call that asks for facts only."""
+    matches = recall(means, ask)
+    rows = matches._found.rows
+    with means.database.reading() as connection:
+        seen = audience(connection, ask.by)
+        facts = facts_of_rows(connection, rows, tuple(seen.cells))
+    return Facts((facts[row] for row in rows if row in facts), matches.reasons)
+
+
+def warn_of_isolation(by: AskedBy, seen: Audience) -> None:
+    """Warn who asks without a name where others have one: it sees less than it may think."""
+    if by.user is None and not by.is_agent and seen.has_named_users:
+        told = "user_id: this call sees the anonymous memories only, and the store has named users"
+        warnings.warn(told, IsolationWarning, stacklevel=5)
+
+
+def _ranked(
+    means: Means,
+    ask: Ask,
+    seen: Audience,
+    vector: Vector | None,
+    session: Session | None,
+    now: datetime,
+    reasons: tuple[Degradation, ...],
+) -> Matches:
+    """Ask the index, again where what it named was changed meanwhile; without one, the texts."""
+    left = TRIES
+    while True:
+        left -= 1
+        try:
+            ready = means.follower.ready(budget=max(means.budget, LEAST_WAIT))
+            hits, more = _hits(means, ready, ask, seen, vector, session, now)
+        except IndexNotReadyError as fault:
+            reason = Degradation(fault.reason, fault.detail)
+        except (CorruptIndexError, MemoryError) as fault:
+            _log.warning("the index cannot be asked: %s", type(fault).__name__)
+            told = type(fault).__name__
+            if vector is not None and isinstance(fault, CorruptIndexError):  # of words, perhaps not
+                failed = Degradation(DegradedReason.INDEX_UNAVAILABLE, f"embedding: {told}")
+                reasons, vector = (*reasons, failed), None
+                continue
+            reason = Degradation(DegradedReason.INDEX_UNAVAILABLE, told)
+        else:
+            damaged: set[int] = set()
+            with means.database.reading() as connection:
+                matches = matches_of(
+                    connection, hits, seen, now, reasons + more, damaged, with_edges=_shows(ask)
+                )
+            if len(matches) + len(damaged) >= hits.n_hits or ready.behind or not left:
+                return matches.with_reasons(*Degradation.of_damage(len(damaged)))
+            continue
+        with means.database.reading() as connection:
+            return _by_substring(means, connection, ask, seen, now, (*reasons, reason))
+
+
+def _shows(ask: Ask) -> bool:
+    """Say whether the recipe shows what is around in the graph."""
+    return any(isinstance(one, Context) for one in ask.recipe.expansion)
+
+
+# ---- what others give ----
+
+
+def _has_declined(means: Means) -> bool:
+    """Say whether the store was opened for words alone."""
+    return means.guard.off is not None and means.guard.off.is_choice
+
+
+def _vector(means: Means, ask: Ask, reasons: list[Degradation]) -> Vector | None:
+    """Return the query's vector; without one that was wanted, say why."""
+    if not ask.uses_vector or ask.vector is not None or _has_declined(means):
+        return ask.vector if ask.uses_vector else None
+    budget = means.budget if ask.embed_timeout is None else ask.embed_timeout
+    answer = means.guard.embed([ask.query], budget=budget)
+    if isinstance(answer, NoVectors):
+        reasons.append(Degradation.of_fault(answer.fault, answer.detail))
+        if answer.fault is not EmbedFault.OFF:
+            _log.warning("recalled by words alone: %s", reasons[-1])
+        return None
+    means.settle()
+    row: Vector = answer[0]
+    return row
+
+
+def _name(ask: Ask) -> SessionName:
+    assert ask.session_id is not None
+    user = ask.by.user if isinstance(ask.by.user, str) else None
+    return SessionName(ask.by.org, ask.by.workspace, user, ask.session_id)
+
+
+def _tracked(means: Means, call: Callable[[], Any], reasons: list[Degradation]) -> Any:
+    """Call the tracker; one that is not ours may raise and hang."""
+    try:
+        if isinstance(means.sessions, InProcessSessions | StoreSessions):
+            return call()
+        return means.bounded.call(call, timeout=TRACKER_SECONDS)
+    except Exception as fault:
+        reasons.append(Degradation(DegradedReason.SESSION_TRACKER, type(fault).__name__))
+        return None
+
+
+def _session(means: Means, ask: Ask, now: datetime, reasons: list[Degradation]) -> Session | None:
+    if not ask.wants_session:
+        return None
+    name = _name(ask)
+    given = _tracked(means, lambda: means.sessions.session(name, now=now), reasons)
+    if given is None:
+        return None
+    session = _checked(given)
+    if session is None:
+        told = "keys or times that are none" if isinstance(given, Session) else type(given).__name__
+        reasons.append(Degradation(DegradedReason.SESSION_TRACKER, told))
+    return session
+
+
+def _checked(given: object) -> Session | None:
+    """Take what a tracker gave; None: it names no memories, as an index would find out."""
+    if not isinstance(given, Session):
+        return None
+    try:
+        session = Session(given.accessed, given.n_recalls)  # it may have been changed since made
+        "".join(session.accessed).encode()
+    except (HyrecallError, TypeError, UnicodeEncodeError):
+        return None
+    return session
+
+
+def _record(
+    means: Means, ask: Ask, matches: Matches, now: datetime, reasons: list[Degradation]
+) -> None:
+    """Keep what was given back: nothing of what only surrounds it."""
+    name = _name(ask)
+    met = [one.episode.id for one in matches]
+    _tracked(means, lambda: means.sessions.record(name, met, now=now), reasons)
+
+
+# ---- the index ----
+
+
+def _hits(
+    means: Means,
+    ready: Ready,
+    ask: Ask,
+    seen: Audience,
+    vector: Vector | None,
+    session: Session | None,
+    now: datetime,
+) -> tuple[Hits, tuple[Degradation, ...]]:
+    more: list[Degradation] = []
+    if ready.behind:
+        more.append(Degradation(DegradedReason.INDEX_NOT_READY, BEHIND))
+    if vector is not None and len(vector) != ready.dim:
+        told = f"{len(vector)}, expected {ready.dim}"
+        more.append(Degradation.of_fault(EmbedFault.WRONG_SIZE, told))
+        vector = None
+    # Alpha has no effect where there is no vector, but where it left the vectors out.
+    asks_words = ask.recipe.has_words_alone and means.guard.off is None
+    recipe = ask.recipe if vector is not None or asks_words else ask.by_words
+    names_graph = recipe != recipe.without_graphs()
+    hits = ready.index.recall(
+        text=[ask.query] if ask.query.strip() or vector is None else None,
+        vectors=None if vector is None else vector[np.newaxis],
+        scope=seen.scope,
+        filter=ask.filter,
+        limit=ask.limit,
+        offset=ask.offset,
+        recipe=recipe,
+        session=session,
+        candidates=_candidates(recipe, ask),
+        graphs={GRAPH: ready.graph} if names_graph else None,
+        columns=("row",),
+        now=now,
+    )
+    if vector is not None and means.usable.has_only_others(hits, ready, tuple(seen.cells)):
+        more.append(Degradation(DegradedReason.EMBED_STALE, STALE))
+    more += [Degradation(DegradedReason.RERANK, note) for note in hits.trace.degraded]
+    return hits, tuple(more)
+
+
+def _candidates(recipe: Recipe, ask: Ask) -> dict[str, list[Hints]] | None:
+    """Return what the caller names to the recipe's arm for it."""
+    name = hints_arm(recipe)
+    return None if name is None or ask.candidates is None else {name: [ask.candidates]}
+
+
+def _by_substring(
+    means: Means,
+    connection: apsw.Connection,
+    ask: Ask,
+    seen: Audience,
+    now: datetime,
+    reasons: tuple[Degradation, ...],
+) -> Matches:
+    """Answer by what texts hold, newest first, without scores."""
+    cells = tuple(seen.cells)
+    damaged: set[int] = set()
+    rows, score, cut = answer(connection, means.layout, ask, cells, damaged)
+    episodes = episodes_of_rows(connection, rows, cells, damaged)
+    kept = within_budget(ask, {row: episodes[row].text for row in rows if row in episodes})
+    matches = [
+        EpisodeMatch(episode=episodes[row], score=score, is_fill=ask.is_blank) for row in kept
+    ]
+    if cut:
+        reasons += (Degradation(reasons[-1].reason, cut),)
+    found_by = Found(
+        reasons=tuple(dict.fromkeys((*reasons, *Degradation.of_damage(len(damaged))))),
+        lexical_mode="substring",
+        now=now,
+        origins=("fill" if ask.is_blank else "hit",) * len(matches),
+        scopes=seen.readings,
+        faults=seen.faults,
+        rows=tuple(kept),
+    )
+    return Matches(matches, found_by)

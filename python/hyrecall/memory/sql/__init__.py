@@ -1,0 +1,1 @@
+"""A store's rows in SQLite: reading, writing, checking and erasing them."""

@@ -1,0 +1,232 @@
+"""What the columns of the store hold: times as microseconds, vectors as bytes, tags as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall.errors import OptionError, ShapeError, error
+from hyrecall.memory.data.types import Episode
+from hyrecall.memory.sql.cells import Cell
+from hyrecall.memory.sql.sound import checksum, is_text
+
+__all__ = [
+    "CHECKED",
+    "EPISODE_COLUMNS",
+    "N_CHECKED",
+    "EpisodeColumns",
+    "content_of",
+    "decode_vector",
+    "encode_vector",
+    "episode_of",
+    "from_json",
+    "from_micros",
+    "is_sound",
+    "is_time",
+    "to_columns",
+    "to_json",
+    "to_micros",
+    "vector_checksum",
+]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+# ---- times ----
+
+
+def to_micros(time: datetime) -> int:
+    """Return a time as microseconds since 1970.
+
+    Examples
+    --------
+    >>> to_micros(datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC))
+    -1
+    """
+    return (time - _EPOCH) // _MICROSECOND
+
+
+def from_micros(micros: int) -> datetime:
+    """Return the time, in UTC, of so many microseconds since 1970."""
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+# ---- vectors ----
+
+
+def encode_vector(vector: npt.ArrayLike) -> bytes:
+    """Return the bytes of a vector: little-endian float32, no header.
+
+    Raises
+    ------
+    ShapeError
+        It is not one row of one number or more.
+    OptionError
+        It has a NaN or an infinity, of its own or as a float32.
+
+    Examples
+    --------
+    >>> encode_vector([1.0, -2.0]).hex()
+    '0000803f000000c0'
+    """
+    with np.errstate(over="ignore"):  # what overflows is refused below
+        row = np.asarray(vector, dtype="<f4")
+    if row.ndim != 1 or not row.size:
+        raise error(ShapeError, "vector", "one row of numbers", f"shape {row.shape}")
+    if not np.isfinite(row).all():
+        raise error(OptionError, "vector", "finite numbers", "NaN or infinity")
+    return row.tobytes()
+
+
+def decode_vector(blob: bytes) -> npt.NDArray[np.float32]:
+    """Return the vector that :func:`encode_vector` made bytes of.
+
+    Raises
+    ------
+    OptionError
+        The bytes are none: not a multiple of four, nothing, or with a NaN or an infinity.
+    """
+    if not blob or len(blob) % 4:
+        raise error(OptionError, "blob", "a multiple of 4 bytes", f"{len(blob)} bytes")
+    row = np.frombuffer(blob, dtype="<f4")
+    if not np.isfinite(row).all():
+        raise error(OptionError, "blob", "finite numbers", "NaN or infinity")
+    return row
+
+
+def vector_checksum(blob: bytes | None, model: str | None) -> int | None:
+    """Return the checksum of a vector and its model; of none, None."""
+    return None if blob is None else checksum(blob, model)
+
+
+# ---- JSON ----
+
+
+def to_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
+    """Write metadata, tags, or a list for SQL."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def from_json(text: str) -> Any:
+    """Read what :func:`to_json` wrote."""
+    return json.loads(text)
+
+
+# ---- episodes ----
+
+
+class EpisodeColumns(NamedTuple):
+    """The content of an episode as the columns of a version have it."""
+
+    kind: str
+    source: str | None
+    session_id: str | None
+    input: str
+    output: str
+    occurred_at: int
+    importance: float | None
+    tags: str
+    metadata: str
+
+
+EPISODE_COLUMNS = ", ".join(EpisodeColumns._fields)
+"""The same as SQL."""
+
+
+def to_columns(episode: Episode) -> EpisodeColumns:
+    """Return the columns of an episode; the rest of it is its cell, its id and its pin."""
+    return EpisodeColumns(
+        episode.kind,
+        episode.source,
+        episode.session_id,
+        episode.input,
+        episode.output,
+        to_micros(episode.occurred_at),
+        episode.importance,
+        to_json(episode.tags),
+        to_json(episode.metadata),
+    )
+
+
+_STATE = "cell, id, version, status, reason, recorded_at"
+_KEPT = f"{_STATE}, {EPISODE_COLUMNS}"
+
+CHECKED = ", ".join(f"v.{name}" for name in f"checksum, {_KEPT}".split(", "))
+"""A version's checksum and all that it covers, as SQL: what :func:`is_sound` takes."""
+
+N_CHECKED = CHECKED.count(",") + 1
+_N_BEFORE_CONTENT = N_CHECKED - len(EpisodeColumns._fields)
+
+
+def is_sound(checked: Sequence[Any]) -> bool:
+    """Say whether a version is as it was written; one without a checksum, whether it can be read.
+
+    Parameters
+    ----------
+    checked : sequence
+        The columns :data:`CHECKED`.
+    """
+    found, *kept = checked
+    return _can_be_read(kept) if found is None else checksum(*kept) == found
+
+
+def _can_be_read(kept: Sequence[Any]) -> bool:
+    cell, key, version, _, reason, recorded_at, *content = kept
+    one = EpisodeColumns(*content)
+    texts = (key, one.kind, one.input, one.output, one.tags, one.metadata)
+    names = (reason, one.source, one.session_id)
+    if not is_text(*texts, *(name for name in names if name is not None)):
+        return False
+    if not (isinstance(cell, int) and isinstance(version, int)):
+        return False
+    if not (is_time(recorded_at) and is_time(one.occurred_at)):
+        return False
+    if not isinstance(one.importance, float | None):
+        return False
+    try:
+        tags, metadata = from_json(one.tags), from_json(one.metadata)
+    except ValueError:
+        return False
+    return isinstance(tags, list) and is_text(*tags) and isinstance(metadata, dict)
+
+
+def is_time(micros: object) -> bool:
+    """Say whether a column holds a time."""
+    try:
+        return isinstance(micros, int) and bool(from_micros(micros))
+    except OverflowError:
+        return False
+
+
+def content_of(checked: Sequence[Any]) -> EpisodeColumns:
+    """Return the content of a version from the columns :data:`CHECKED`."""
+    return EpisodeColumns(*checked[_N_BEFORE_CONTENT:])
+
+
+def episode_of(cell: Cell, key: str, pinned: int, columns: Sequence[Any]) -> Episode:
+    """Return the episode that is kept in these columns, in the order of ``EPISODE_COLUMNS``.
+
+    It was checked when it was written, and is not checked again.
+    """
+    kept = EpisodeColumns(*columns)
+    time = from_micros(kept.occurred_at)
+    return Episode.model_construct(
+        **cell.identity(),
+        id=key,
+        input=kept.input,
+        output=kept.output,
+        kind=kept.kind,
+        source=kept.source,
+        session_id=kept.session_id,
+        occurred_at=time,
+        created_at=time,
+        importance=kept.importance,
+        pinned=bool(pinned),
+        tags=tuple(from_json(kept.tags)),
+        metadata=from_json(kept.metadata),
+    )

@@ -1,0 +1,407 @@
+"""The database of a store: one writer, any number of readers, every fault under a name of ours.
+
+SQLite in WAL mode with synchronous=FULL: when :meth:`Database.transaction` ends, its changes
+outlive a power cut. A reader sees the database as it was when its reading began.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import apsw
+
+from hyrecall.base import disk
+from hyrecall.base.version import __version__
+from hyrecall.errors import (
+    CorruptStoreError,
+    OptionError,
+    StoreError,
+    StoreNotFoundError,
+    error,
+)
+from hyrecall.memory.sql.connecting import (
+    BUSY_MILLISECONDS,
+    DATABASE,
+    LOG,
+    Shared,
+    connect,
+    connect_to_read,
+)
+from hyrecall.memory.sql.faults import DAMAGING, check_sqlite, disk_named, problems, sqlite_named
+from hyrecall.memory.sql.lock import LOCK, WriterLock, make_folder
+from hyrecall.memory.sql.losses import (
+    Witness,
+    check_is_there,
+    check_is_whole,
+    forget_losses,
+    last_change,
+    witnesses,
+)
+from hyrecall.memory.sql.schema import check_format, is_empty, meta, migrate
+
+__all__ = ["DATABASE", "LOG", "Database"]
+
+IDLE_READERS = 8
+
+
+class Database:
+    """The connections to a store's database. Make one with :meth:`open`; threads may share it.
+
+    A forked child must not use its parent's; it is refused.
+
+    Attributes
+    ----------
+    read_only : bool
+    was_clean : bool
+        Whether the last writer closed it; if not, it was checked when it was opened.
+    """
+
+    def __init__(
+        self, folder: Path, lock: WriterLock | None, vfs: str | None, *, is_writer: bool
+    ) -> None:
+        """Hold the lock; use :meth:`open`."""
+        self._folder = folder
+        self.read_only = not is_writer
+        self.was_clean = True
+        self._name = str(folder)
+        self._lock = lock
+        self._vfs = vfs
+        self._pid = os.getpid()
+        self._writing = threading.Lock()
+        self._writer: apsw.Connection | None = None
+        self._pool = threading.Lock()
+        self._idle: list[apsw.Connection] = []
+        self._fixed: dict[apsw.Connection, Shared] = {}
+        self._closed = False
+        self._noted: Witness | None = None
+        _open_here.add(self)
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the store, or None if the database is in memory."""
+        return self._folder
+
+    # ---- opening and closing ----
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        *,
+        read_only: bool = False,
+        wait: float = 0.0,
+        accept_loss: bool = False,
+        vfs: str | None = None,
+    ) -> Database:
+        """Open the database of a folder.
+
+        Parameters
+        ----------
+        folder : Path
+            A writer makes it if it is not there.
+        read_only : bool, default False
+            Be one of many readers, instead of the one writer.
+        wait : float, default 0
+            Seconds that a writer waits for another one to leave.
+        accept_loss : bool, default False
+            Go on without changes that the files beside the database name and it lacks. A writer
+            makes it a store that never had them.
+        vfs : str, optional
+            SQLite's way to the disk, by name; for tests.
+
+        Raises
+        ------
+        WriterBusyError
+            Another writer has it.
+        StoreNotFoundError
+            A reader finds none.
+        StoreFormatError
+            It is of a format that is too new, or no store.
+        CorruptStoreError
+            It is damaged, or lacks changes that were acknowledged; nothing was changed then.
+        StoreError
+            The disk refuses.
+        OptionError
+            The folder holds other things, or SQLite is too old.
+        """
+        check_sqlite(apsw.sqlite_lib_version())
+        with disk_named(str(folder)):
+            lock = None
+            if not read_only:
+                make_folder(folder, {DATABASE, LOCK})
+                lock = WriterLock.take(folder, wait=wait)
+        self = cls(folder, lock, vfs, is_writer=not read_only)
+        try:
+            with sqlite_named(self._name), disk_named(self._name):
+                self._start(folder, accept_loss=accept_loss)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def _start(self, folder: Path, *, accept_loss: bool) -> None:
+        """Check what is there; a writer brings it to the newest format."""
+        path, log = folder / DATABASE, folder / LOG
+        known = witnesses(folder)
+        if not accept_loss:
+            check_is_there(path, log, known)
+        if self.read_only:
+            if not path.is_file():
+                raise error(StoreNotFoundError, self._name, f"a folder with {DATABASE}", "none")
+            # Even a reader's connection deletes the log of an empty database.
+            check_is_there(path, log, known, remedy="read_only=False")
+        self.was_clean = not (log.exists() and log.stat().st_size)
+        if not self.read_only:
+            # SQLite gives its other files the mode of this one.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            disk.sync_folder(folder)
+        first = self._open_reader() if self.read_only else self._connect()
+        try:
+            # A database that is refused keeps its log.
+            first.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            if not accept_loss and is_empty(first):
+                check_is_whole(self._name, None, known)
+            check_format(first, self._name, writing=not self.read_only)
+            if not accept_loss and not is_empty(first):
+                check_is_whole(self._name, last_change(first, self._name), known)
+            if self.read_only:
+                self._give_reader(first)
+                return
+            mode = first.pragma("journal_mode", "WAL")
+            if mode != "wal":
+                wish = "a file system on which SQLite can keep a write-ahead log"
+                raise error(StoreError, self._name, wish, f"journal mode {mode}")
+            migrate(first, now=datetime.now(UTC), made_by=f"hyrecall {__version__}")
+            if not self.was_clean:
+                found = problems(first, full=False)
+                if found:
+                    raise error(CorruptStoreError, self._name, "an undamaged database", found[0])
+            if accept_loss:
+                forget_losses(first, self._name, known)
+            self._note(last_change(first, self._name))
+            first.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+        except BaseException:
+            self._fixed.pop(first, first).close()
+            raise
+        self._writer = first
+
+    def _note(self, state: Witness) -> None:
+        """Note in LOCK how far the database has come."""
+        if self._lock is not None and state != self._noted:
+            self._lock.put_note(state.to_note())
+            self._noted = state
+
+    def _open_reader(self) -> apsw.Connection:
+        reader, shared = connect_to_read(self._folder, vfs=self._vfs, may_lock=self.read_only)
+        if shared is not None:
+            self._fixed[reader] = shared
+        return reader
+
+    def _connect(self) -> apsw.Connection:
+        return connect(self._folder, writing=True, vfs=self._vfs)
+
+    def close(self) -> None:
+        """Close every connection and let another writer in. Closing twice is fine.
+
+        Readings under way end first, each when its thread is done.
+        """
+        if self._pid != os.getpid():
+            return  # the connections are the parent's
+        with self._writing, contextlib.ExitStack() as held:
+            if self._lock is not None:
+                held.callback(self._lock.release)
+            with self._pool:
+                self._closed = True
+                idle, self._idle = self._idle, []
+            for connection in idle:
+                connection.close()
+            writer, self._writer = self._writer, None
+            if writer is not None:
+                with contextlib.suppress(apsw.Error):  # what was committed is safe either way
+                    writer.close()
+
+    # ---- using ----
+
+    @contextmanager
+    def transaction(self) -> Iterator[apsw.Connection]:
+        """Change the database: all of it or nothing. Threads take turns; blocks do not nest.
+
+        When the block ends without an error its changes are on the disk.
+
+        Raises
+        ------
+        OptionError
+            It was opened for reading only, or is closed.
+        StoreError
+            The disk or SQLite refuses; the connection is made anew for the next transaction.
+        """
+        with self._writing, sqlite_named(self._name):
+            writer = self._ready_writer()
+            try:
+                writer.execute("BEGIN IMMEDIATE")
+                yield writer
+                state = last_change(writer, self._name)
+                writer.execute("COMMIT")
+                self._note(state)
+            except BaseException as fault:
+                _end(writer)
+                if isinstance(fault, DAMAGING):
+                    self._writer = None
+                    writer.close(True)
+                raise
+
+    @contextmanager
+    def reading(self) -> Iterator[apsw.Connection]:
+        """Read the database as it is at the first statement of the block, whatever is written.
+
+        Raises
+        ------
+        OptionError
+            It is closed.
+        StoreError
+            The disk or SQLite refuses.
+        """
+        with sqlite_named(self._name):
+            reader = self._take_reader()
+            try:
+                reader.execute("BEGIN")
+                yield reader
+            finally:
+                _end(reader)
+                self._give_reader(reader)
+
+    def sequence(self) -> int:
+        """Return the number of the last change that is committed, by whatever process."""
+        with self.reading() as connection:
+            return int(meta(connection, "sequence"))
+
+    def problems(self, *, full: bool) -> list[str]:
+        """Look for damage; give what was found.
+
+        Parameters
+        ----------
+        full : bool
+            Compare indexes with tables and follow foreign keys too.
+        """
+        with self.reading() as connection:
+            return problems(connection, full=full)
+
+    def checkpoint(self, *, wait: float = 5.0) -> bool:
+        """Move the write-ahead log into the database and empty its file.
+
+        Parameters
+        ----------
+        wait : float, default 5
+            Seconds to wait for readers that still see an older state.
+
+        Returns
+        -------
+        bool
+            Whether the file is empty now.
+        """
+        until = time.monotonic() + wait
+        while True:
+            with self._writing, sqlite_named(self._name):
+                writer = self._ready_writer()
+                with contextlib.suppress(apsw.BusyError):
+                    writer.set_busy_timeout(0)
+                    try:
+                        writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                    finally:
+                        writer.set_busy_timeout(BUSY_MILLISECONDS)
+                    return True
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.02)
+
+    def vacuum(self) -> None:
+        """Write the database anew without the room that nothing uses any more; readers read on.
+
+        The file is shorter after the next :meth:`checkpoint`.
+
+        Raises
+        ------
+        OptionError
+            It was opened for reading only, or is closed.
+        StoreError
+            The disk refuses: it needs about the database's size again, twice. Nothing is changed.
+        """
+        with self._writing, sqlite_named(self._name):
+            writer = self._ready_writer()
+            try:
+                writer.pragma("temp_store", "FILE")  # as large as the database
+                writer.execute("VACUUM")
+                writer.pragma("temp_store", "MEMORY")
+            except BaseException:
+                self._writer = None
+                writer.close(True)
+                raise
+
+    def size(self) -> int:
+        """Return the bytes of the database and of its write-ahead log."""
+        paths = (self._folder / name for name in (DATABASE, LOG))
+        return sum(path.stat().st_size for path in paths if path.exists())
+
+    def _check_usable(self) -> None:
+        if self._pid != os.getpid():
+            wish, got = f"the process that opened it (pid {self._pid})", f"pid {os.getpid()}"
+            raise error(StoreError, self._name, wish, got, "open it again")
+        if self._closed:
+            raise error(OptionError, self._name, "an open store", "a closed one")
+
+    def _ready_writer(self) -> apsw.Connection:
+        self._check_usable()
+        if self.read_only:
+            raise error(OptionError, self._name, "a store opened for writing", "read_only=True")
+        if self._writer is None:
+            self._writer = self._connect()
+        return self._writer
+
+    def _take_reader(self) -> apsw.Connection:
+        self._check_usable()
+        with self._pool:
+            if self._idle:
+                return self._idle.pop()
+        return self._open_reader()
+
+    def _give_reader(self, reader: apsw.Connection) -> None:
+        shared = self._fixed.pop(reader, None)
+        if shared is not None:
+            shared.close()
+            return
+        with self._pool:
+            if not self._closed and len(self._idle) < IDLE_READERS:
+                self._idle.append(reader)
+                return
+        reader.close(True)
+
+    def _leave_to_parent(self) -> None:
+        """Keep a parent's connections from being closed in its child, whose locks they are not."""
+        _parents.append((self._writer, self._idle))
+
+
+_open_here: weakref.WeakSet[Database] = weakref.WeakSet()
+_parents: list[object] = []
+
+
+def _after_fork() -> None:
+    for database in list(_open_here):
+        database._leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _end(connection: apsw.Connection) -> None:
+    """Leave a transaction; one that SQLite has ended already is fine."""
+    with contextlib.suppress(apsw.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")

@@ -1,0 +1,280 @@
+"""What is wrong with a store, if anything: checks that read everything and change nothing.
+
+No check names a text, an id or a user: a report may be shown to whoever keeps the machine.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from hyrecall.errors import OptionError
+from hyrecall.memory.sql.cells import CELLS, Cell, is_sound_cell
+from hyrecall.memory.sql.codec import CHECKED, N_CHECKED, decode_vector, is_sound, vector_checksum
+from hyrecall.memory.sql.database import DATABASE, Database
+from hyrecall.memory.sql.edge_rows import EDGE_COLUMNS, is_sound_edge
+from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
+from hyrecall.memory.sql.schema import meta
+from hyrecall.memory.sql.sound import rows
+from hyrecall.memory.sql.store_sessions import count_damaged
+
+__all__ = ["Check", "Report", "examine", "file_system_of"]
+
+_HEAD = "documents d JOIN versions v USING (cell, id, version)"
+_FOR_EVER = 2**63 - 1
+_MOST_NAMED = 20  # rows of a table in a report
+# SQLite's locks and its shared memory do not hold between machines.
+_NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "gluster", "fuse.sshfs", "lustre", "ocfs")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes
+    ----------
+    name : str
+    ok : bool
+    detail : str
+        What is wrong, or what is known; no text, id or user.
+    """
+
+    name: str
+    ok: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that was looked at, and how much there is.
+
+    Attributes
+    ----------
+    checks : tuple of Check
+    counts : dict of str to int
+        How many memories, versions, facts, edges, cells, models and erasures there are, and
+        memories without a vector, and versions without a checksum, which format 1 had none of;
+        empty where the database is damaged.
+    """
+
+    checks: tuple[Check, ...]
+    counts: dict[str, int]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check is."""
+        return all(one.ok for one in self.checks)
+
+
+def examine(database: Database, *, full: bool = False, more: Iterable[Check] = ()) -> Report:
+    """Look at a store.
+
+    Parameters
+    ----------
+    database : Database
+    full : bool, default False
+        Compare the database's indexes with its tables, and read every row and every vector;
+        otherwise only the rows of cells.
+    more : iterable of Check
+        Of parts that are not the database's: they come last.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    StoreError
+        The disk refuses to be read.
+    """
+    problems = database.problems(full=full)
+    checks = [Check("database", not problems, "; ".join(problems[:3]))]
+    if database.folder is not None:
+        checks += [
+            _log(database, database.folder),
+            _modes(database.folder),
+            _file_system(database.folder),
+        ]
+    if problems:  # what stands in damaged tables says nothing
+        return Report((*checks, *more), {})
+    with database.reading() as connection:
+        checks += [_none(connection, name, *asked) for name, asked in _QUERIES.items()]
+        checks.append(_vectors(connection, full=full))
+        checks.append(_rows(connection, full=full))
+        checks.append(_conversations(connection, full=full))
+        counts = {name: int(connection.execute(sql).get) for name, sql in _COUNTS.items()}
+    return Report((*checks, *more), counts)
+
+
+# Each counts what must not be there.
+_QUERIES: dict[str, tuple[str, str]] = {
+    # A connection that only reads checks no CHECK of a table, not even when it looks for damage.
+    "values": (
+        "SELECT (SELECT count(*) FROM versions WHERE version < 1 "
+        "OR status NOT IN ('live', 'superseded', 'archived', 'deleted') "
+        "OR (embedding IS NULL) <> (embedding_model IS NULL)) "
+        "+ (SELECT count(*) FROM documents WHERE pinned NOT IN (0, 1)) "
+        "+ (SELECT count(*) FROM edges WHERE status NOT IN ('live', 'deleted')) "
+        "+ (SELECT count(*) FROM cells WHERE visibility NOT IN ('private', 'global'))",
+        "rows hold what is never written",
+    ),
+    "versions": (
+        "SELECT count(*) FROM documents d WHERE d.version IS NOT "
+        "(SELECT max(v.version) FROM versions v WHERE v.cell = d.cell AND v.id = d.id)",
+        "documents do not point to their highest version",
+    ),
+    "sequence": (
+        "SELECT count(*) FROM (SELECT changed FROM documents UNION ALL SELECT changed FROM edges) "
+        "WHERE changed > (SELECT value FROM meta WHERE name = 'sequence')",
+        "changes have a number that was not given",
+    ),
+    "fields": (
+        "SELECT count(*) FROM versions WHERE NOT (json_valid(tags) AND json_valid(metadata))",
+        "versions have tags or metadata that are no JSON",
+    ),
+    "facts": (
+        f"WITH held AS (SELECT f.*, ifnull(valid_to, {_FOR_EVER}) AS until "
+        f"FROM {_HEAD} JOIN facts f USING (row) WHERE v.status = 'live') "
+        "SELECT count(*) FROM held a JOIN held b ON a.cell = b.cell AND a.subject = b.subject "
+        "AND a.predicate = b.predicate AND a.row < b.row AND a.valid_from < b.until "
+        "AND b.valid_from < a.until AND a.valid_from < a.until AND b.valid_from < b.until",
+        "pairs of facts hold at the same time for one subject and predicate",
+    ),
+}
+
+_COUNTS = {
+    "memories": f"SELECT count(*) FROM {_HEAD} WHERE v.status = 'live'",
+    "versions": "SELECT count(*) FROM versions",
+    "facts": f"SELECT count(*) FROM {_HEAD} JOIN facts f USING (row) WHERE v.status = 'live'",
+    "edges": "SELECT count(*) FROM edges WHERE status = 'live'",
+    "cells": "SELECT count(*) FROM cells",
+    "without_vector": f"SELECT count(*) FROM {_HEAD} WHERE v.status = 'live' "
+    "AND v.embedding IS NULL",
+    "models": "SELECT count(*) FROM models",
+    "unchecked": "SELECT count(*) FROM versions WHERE checksum IS NULL",
+    "erasures": "SELECT value FROM meta WHERE name = 'erasures'",
+}
+
+
+def _none(connection: apsw.Connection, name: str, sql: str, told: str) -> Check:
+    n_found = connection.execute(sql).get
+    return Check(name, not n_found, f"{n_found} {told}" if n_found else "")
+
+
+def _vectors(connection: apsw.Connection, *, full: bool) -> Check:
+    """Count the vectors that are none or not as written: their rows are found by words only."""
+    if full:
+        select = (
+            "SELECT embedding, embedding_model, embedding_checksum FROM versions "
+            "WHERE embedding IS NOT NULL ORDER BY row"
+        )
+        n_bad = sum(
+            not _is_vector(blob) or seal not in (None, vector_checksum(blob, model))
+            for blob, model, seal in rows(connection, select)
+        )
+    else:
+        bad = "length(embedding) % 4 <> 0 OR length(embedding) = 0"
+        n_bad = connection.execute(f"SELECT count(*) FROM versions WHERE {bad}").get
+    return Check("vectors", not n_bad, f"{n_bad} are no vectors: reembed" if n_bad else "")
+
+
+def _is_sound_fact(columns: Sequence[Any]) -> bool:
+    """Say whether a fact is as it was written; one of a damaged version counts there."""
+    any_cell = Cell(None, None, None, "private")
+    return read_fact(any_cell, columns) is not None or not is_sound(columns[:N_CHECKED])
+
+
+# Of each table the number of a row, its SELECT, and what says whether the row is as it was written.
+_ROWS: dict[str, tuple[str, str, Callable[[Sequence[Any]], bool]]] = {
+    "cells": ("cell", f"SELECT cell, * FROM ({CELLS})", is_sound_cell),
+    "versions": ("row", f"SELECT v.row, {CHECKED} FROM versions v", is_sound),
+    "facts": (
+        "row",
+        f"SELECT f.row, {CHECKED}, {FACT_COLUMNS} FROM versions v JOIN facts f USING (row)",
+        _is_sound_fact,
+    ),
+    "edges": ("changed", f"SELECT e.changed, {EDGE_COLUMNS} FROM edges e", is_sound_edge),
+}
+
+
+def _rows(connection: apsw.Connection, *, full: bool) -> Check:
+    """Name by number the rows that are not as they were written; not ``full``: of cells only.
+
+    Cells are few, and one damaged row of them hides all that its user has.
+    """
+    told = []
+    for table, (number, select, is_whole) in _ROWS.items():
+        if table != "cells" and not full:
+            continue
+        read = rows(connection, f"{select} ORDER BY 1")
+        found = [str(at) for at, *columns in read if not is_whole(columns)]
+        if found:
+            more = ", ..." if len(found) > _MOST_NAMED else ""
+            which = f"{', '.join(found[:_MOST_NAMED])}{more}"
+            told.append(f"{len(found)} of {table} are damaged (their {number}: {which})")
+    return Check("rows", not told, "; ".join(told))
+
+
+def _conversations(connection: apsw.Connection, *, full: bool) -> Check:
+    n_bad = count_damaged(connection, full=full)
+    told = f"{n_bad} cannot be read: each counts as new, and its next recall replaces it"
+    return Check("conversations", not n_bad, told if n_bad else "")
+
+
+def _is_vector(blob: bytes) -> bool:
+    try:
+        decode_vector(blob)
+    except OptionError:
+        return False
+    return True
+
+
+def _log(database: Database, folder: Path) -> Check:
+    """See whether what was erased may still be in the write-ahead log."""
+    with database.reading() as connection:
+        n_erasures = meta(connection, "erasures")
+    path = folder / f"{DATABASE}-wal"
+    if not n_erasures or not path.exists() or not path.stat().st_size:
+        return Check("log", True)
+    if not database.read_only and database.checkpoint(wait=0.0):
+        return Check("log", True)
+    told = "what was erased may be in the log until its readers leave and the writer is next closed"
+    return Check("log", database.read_only, told)
+
+
+def _modes(folder: Path) -> Check:
+    open_to_others = [
+        path.name or str(path)
+        for path in (folder, *folder.glob(f"{DATABASE}*"))
+        if stat.S_IMODE(path.stat().st_mode) & 0o077
+    ]
+    told = f"others may read {', '.join(sorted(open_to_others))}" if open_to_others else ""
+    return Check("modes", not open_to_others, told)
+
+
+def _file_system(folder: Path) -> Check:
+    kind = file_system_of(folder)
+    is_shared = kind.startswith(_NETWORK)
+    return Check("file system", not is_shared, f"{kind} is shared by machines" if is_shared else "")
+
+
+def file_system_of(
+    folder: Path, read: Callable[[], str] = Path("/proc/self/mountinfo").read_text
+) -> str:
+    """Return the kind of file system of a folder as the kernel tells it, "" if it does not."""
+    try:
+        lines = read().splitlines()
+    except OSError:
+        return ""
+    kind, longest = "", -1
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        point = Path(before.split(" ")[4].replace("\\040", " "))
+        if folder.absolute().is_relative_to(point) and len(point.parts) >= longest:
+            kind, longest = after.split(" ")[0], len(point.parts)
+    return kind

@@ -1,0 +1,305 @@
+"""Edges and hyperedges between memories of one cell: put, taken away, read, followed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import apsw
+
+from hyrecall.errors import KeyConflictError, error
+from hyrecall.memory.data.types import Edge, Participant
+from hyrecall.memory.sql.cells import (
+    Cell,
+    cell_of,
+    cells_by_number,
+    find_cell,
+    find_cells,
+    home_of_edges,
+    make_cell,
+)
+from hyrecall.memory.sql.codec import from_json, to_json, to_micros
+from hyrecall.memory.sql.schema import take_sequence
+from hyrecall.memory.sql.sound import checksum, is_text, rows, warn_of_damage
+
+__all__ = [
+    "EDGE_COLUMNS",
+    "EdgeChange",
+    "edge_by_id",
+    "edge_ever",
+    "edges_changed_since",
+    "edges_in",
+    "incident",
+    "is_elsewhere",
+    "is_sound_edge",
+    "link",
+    "unlink",
+    "unlink_all",
+    "unlink_incident",
+]
+
+_KEPT = "cell, id, relationship, description, metadata"
+# The participants as one text, whatever damage has made of them.
+_ENDS = (
+    "(SELECT group_concat(typeof(node) || hex(node) || ' ' || typeof(role) || hex(role), ',' "
+    "ORDER BY ordinal) FROM participants p WHERE p.cell = e.cell AND p.edge = e.id)"
+)
+EDGE_COLUMNS = ", ".join(f"e.{name}" for name in f"checksum, {_KEPT}".split(", ")) + f", {_ENDS}"
+"""The checksum of an edge e and all that it covers, as SQL: what :func:`is_sound_edge` takes."""
+_EDGE = f"SELECT e.changed, e.status, {EDGE_COLUMNS} FROM edges e"
+_BY_ID = f"{_EDGE} WHERE e.cell = ? AND e.id = ?"
+_LISTED = "(SELECT value FROM json_each(?))"
+
+
+class EdgeChange(NamedTuple):
+    """An edge that changed; None in its place: it is not there any more, or damaged."""
+
+    changed: int
+    cell: int
+    id: str
+    edge: Edge | None
+
+
+# ---- writing: inside a transaction ----
+
+
+def link(connection: apsw.Connection, edge: Edge, now: datetime) -> int:
+    """Put an edge in its cell; give its change number.
+
+    Its participants may come later, or be gone: who follows the graph passes over such an edge.
+
+    Raises
+    ------
+    KeyConflictError
+        The cell has an edge of that id.
+    """
+    cell = make_cell(connection, cell_of(edge))
+    status = connection.execute(
+        "SELECT status FROM edges WHERE cell = ? AND id = ?", (cell, edge.id)
+    ).get
+    if status == "live":
+        raise error(KeyConflictError, "id", "an edge that is not there yet", repr(edge.id))
+    changed = take_sequence(connection)
+    connection.execute(
+        "INSERT OR REPLACE INTO edges (cell, id, changed, status, recorded_at, relationship, "
+        "description, metadata) VALUES (?, ?, ?, 'live', ?, ?, ?, ?)",
+        (
+            cell,
+            edge.id,
+            changed,
+            to_micros(now),
+            edge.relationship,
+            edge.description,
+            to_json(edge.metadata),
+        ),
+    )
+    connection.executemany(
+        "INSERT INTO participants (cell, edge, ordinal, node, role) VALUES (?, ?, ?, ?, ?)",
+        [
+            (cell, edge.id, ordinal, end.id, end.role)
+            for ordinal, end in enumerate(edge.participants)
+        ],
+    )
+    _, _, _, *kept = connection.execute(_BY_ID, (cell, edge.id)).get
+    seal = "UPDATE edges SET checksum = ? WHERE cell = ? AND id = ?"
+    connection.execute(seal, (checksum(*kept), cell, edge.id))
+    return changed
+
+
+def unlink(
+    connection: apsw.Connection, cell: Cell, key: str, reason: str | None, now: datetime
+) -> bool:
+    """Take an edge away; say whether it was there."""
+    number = find_cell(connection, cell)
+    return number is not None and bool(_delete(connection, number, [key], reason, now))
+
+
+def unlink_incident(
+    connection: apsw.Connection,
+    cell: int,
+    nodes: Iterable[str],
+    reason: str | None,
+    now: datetime,
+) -> int:
+    """Take away the edges of a cell that one of the nodes takes part in; give how many.
+
+    Where memories lie in tables, a node is an id in any of them: it is there as long as one is.
+    """
+    home = home_of_edges(connection, cell)
+    if home is None:
+        return 0
+    if home != cell:
+        nodes = [key for key in nodes if not is_elsewhere(connection, home, cell, key)]
+    cell = home
+    select = (
+        "SELECT DISTINCT e.id FROM participants p JOIN edges e ON e.cell = p.cell "
+        f"AND e.id = p.edge WHERE p.cell = ? AND p.node IN {_LISTED} AND e.status = 'live' "
+        "ORDER BY e.changed"
+    )
+    keys = [key for (key,) in connection.execute(select, (cell, to_json(tuple(nodes))))]
+    return _delete(connection, cell, keys, reason, now)
+
+
+def is_elsewhere(connection: apsw.Connection, home: int, cell: int, key: str) -> bool:
+    """Say whether another table of the same user has a live memory of that id."""
+    (one,) = cells_by_number(connection, [home]).values()
+    others = set(find_cells(connection, one)) - {cell}
+    select = (
+        "SELECT EXISTS (SELECT 1 FROM documents d JOIN versions v USING (cell, id, version) "
+        f"WHERE d.cell IN {_LISTED} AND d.id = ? AND v.status = 'live')"
+    )
+    return bool(connection.execute(select, (to_json(tuple(others)), key)).get)
+
+
+def unlink_all(
+    connection: apsw.Connection, cells: Collection[int], reason: str | None, now: datetime
+) -> int:
+    """Take away every edge of cells; give how many."""
+    select = "SELECT id FROM edges WHERE cell = ? AND status = 'live' ORDER BY changed"
+    return sum(
+        _delete(
+            connection, cell, [key for (key,) in connection.execute(select, (cell,))], reason, now
+        )
+        for cell in cells
+    )
+
+
+def _delete(
+    connection: apsw.Connection,
+    cell: int,
+    keys: Sequence[str],
+    reason: str | None,
+    now: datetime,
+) -> int:
+    n_deleted = 0
+    for key in keys:
+        connection.execute(
+            "UPDATE edges SET status = 'deleted', reason = ?, recorded_at = ? "
+            "WHERE cell = ? AND id = ? AND status = 'live'",
+            (reason, to_micros(now), cell, key),
+        )
+        if connection.changes():
+            n_deleted += 1
+            connection.execute(
+                "UPDATE edges SET changed = ? WHERE cell = ? AND id = ?",
+                (take_sequence(connection), cell, key),
+            )
+    return n_deleted
+
+
+# ---- reading ----
+
+
+def edges_changed_since(connection: apsw.Connection, sequence: int, limit: int) -> list[EdgeChange]:
+    """Return the edges that changed after a number, in the order of their last change."""
+    select = f"{_EDGE} WHERE e.changed > ? ORDER BY e.changed LIMIT ?"
+    return _read(connection, select, (sequence, limit))
+
+
+def edge_by_id(connection: apsw.Connection, cell: int, key: str) -> Edge | None:
+    """Return the edge of an id in a cell."""
+    found = _read(connection, _BY_ID, (cell, key))
+    return found[0].edge if found else None
+
+
+def edge_ever(connection: apsw.Connection, cell: int, key: str) -> Edge | None:
+    """Return the edge that an id in a cell names, or named until it was taken away."""
+    found = _read(connection, _BY_ID, (cell, key), deleted_too=True)
+    return found[0].edge if found else None
+
+
+def edges_in(connection: apsw.Connection, cells: Collection[int]) -> list[Edge]:
+    """Return the edges of cells, in the order they were put there."""
+    given = (to_json(tuple(cells)),)
+    return _live(_read(connection, f"{_EDGE} WHERE e.cell IN {_LISTED} ORDER BY e.changed", given))
+
+
+def incident(connection: apsw.Connection, cells: Collection[int], node: str) -> list[Edge]:
+    """Return the edges of cells in which a node takes part, in the order they were put there."""
+    select = (
+        f"{_EDGE} WHERE e.cell IN {_LISTED} AND EXISTS (SELECT 1 FROM participants p "
+        "WHERE p.cell = e.cell AND p.edge = e.id AND p.node = ?) ORDER BY e.changed"
+    )
+    return _live(_read(connection, select, (to_json(tuple(cells)), node)))
+
+
+def edges_between(connection: apsw.Connection, nodes: Collection[tuple[int, str]]) -> list[Edge]:
+    """Return the edges with two or more ends among nodes of the cells, in insertion order.
+
+    Parameters
+    ----------
+    nodes : collection of (int, str)
+        Cell and id.
+    """
+    select = (
+        f"{_EDGE} WHERE (e.cell, e.id) IN (SELECT p.cell, p.edge FROM json_each(?) n "
+        "CROSS JOIN participants p ON p.cell = n.value ->> 0 AND p.node = n.value ->> 1 "
+        "GROUP BY p.cell, p.edge HAVING count(DISTINCT p.node) > 1) ORDER BY e.changed"
+    )
+    return _live(_read(connection, select, (to_json([list(node) for node in nodes]),)))
+
+
+def _live(found: Iterable[EdgeChange]) -> list[Edge]:
+    return [one.edge for one in found if one.edge is not None]
+
+
+def _read(
+    connection: apsw.Connection, select: str, given: tuple[Any, ...], *, deleted_too: bool = False
+) -> list[EdgeChange]:
+    found = list(rows(connection, select, given))
+    homes = cells_by_number(connection, {row[3] for row in found})
+    ends = "SELECT node, role FROM participants WHERE cell = ? AND edge = ? ORDER BY ordinal"
+    read, n_bad = [], 0
+    for changed, status, *columns in found:
+        _, cell, key, relationship, description, metadata, _ = columns
+        edge = None
+        is_wanted = status == "live" or deleted_too
+        if is_wanted and (cell not in homes or not is_sound_edge(columns)):
+            n_bad += 1
+        elif is_wanted:
+            edge = Edge.model_construct(
+                **homes[cell].identity(),
+                id=key,
+                participants=tuple(
+                    Participant.model_construct(id=node, role=role)
+                    for node, role in connection.execute(ends, (cell, key))
+                ),
+                relationship=relationship,
+                description=description,
+                metadata=from_json(metadata),
+            )
+        read.append(EdgeChange(changed, cell, key, edge))
+    warn_of_damage(n_bad)
+    return read
+
+
+def is_sound_edge(columns: Sequence[Any]) -> bool:
+    """Say whether an edge is as it was written; one without a checksum, whether it can be read.
+
+    Parameters
+    ----------
+    columns : sequence
+        Those of :data:`EDGE_COLUMNS`.
+    """
+    found, *kept = columns
+    if found is not None:
+        return bool(checksum(*kept) == found)
+    cell, key, relationship, description, metadata, ends = kept
+    if not isinstance(cell, int) or not is_text(key, relationship, description, metadata, ends):
+        return False
+    try:
+        return isinstance(from_json(metadata), dict) and all(map(_is_end, ends.split(",")))
+    except ValueError:
+        return False
+
+
+def _is_end(end: str) -> bool:
+    """Say whether a participant can be read, from what ``_ENDS`` says of it."""
+    for part, is_role in zip(end.split(" "), (False, True), strict=True):
+        if is_role and part == "null":
+            continue
+        if not part.startswith("text"):
+            return False
+        bytes.fromhex(part.removeprefix("text")).decode()  # a ValueError where it is no UTF-8
+    return True

@@ -1,0 +1,169 @@
+"""Erasing: what is selected leaves no byte in the database's files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import apsw
+
+from hyrecall.errors import CorruptStoreError, StoreError
+from hyrecall.memory.sql.cells import cells_by_number, home_of_edges
+from hyrecall.memory.sql.codec import to_json
+from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.edge_rows import is_elsewhere
+from hyrecall.memory.sql.selection import Selection, selected
+
+__all__ = ["Erased", "erase"]
+
+_LISTED = "(SELECT value FROM json_each(?))"
+
+
+@dataclass(frozen=True)
+class Erased:
+    """What an erase did.
+
+    Attributes
+    ----------
+    n : int
+        Memories that are gone, those among them that were deleted or superseded before included.
+    wal_truncated : bool
+        Whether the write-ahead log was emptied too. If not, a reader still sees the state before,
+        or the disk refused; the next checkpoint that succeeds empties the log.
+    """
+
+    n: int
+    wal_truncated: bool
+
+
+def erase(database: Database, selection: Selection, *, wait: float = 5.0) -> Erased:
+    """Remove documents with all their versions and edges, and overwrite where they were.
+
+    A cell in which nothing is left goes too, and with it the entry in the roster of an agent that
+    has no other.
+
+    Parameters
+    ----------
+    database : Database
+    selection : Selection
+    wait : float, default 5
+        Seconds to wait for readers that still see an older state.
+
+    Raises
+    ------
+    CorruptStoreError
+        A row differs from its entry in an index, or the database is damaged; nothing is erased. For
+        all of a user, indexes are made anew first.
+    StoreError
+        The disk or SQLite refuses; nothing is erased then.
+    """
+    try:
+        with database.transaction() as connection:
+            n_erased = _delete(connection, selection)
+    except CorruptStoreError:
+        if not selection.is_whole:
+            raise
+        # SQLite does not delete a row that differs from its entry in an index: make the indexes
+        # anew. Of a whole user it does not matter which of the two is damaged.
+        with database.transaction() as connection:
+            connection.execute("REINDEX")
+            n_erased = _delete(connection, selection)
+    try:
+        is_emptied = database.checkpoint(wait=wait)
+    except StoreError:  # the erasure itself is committed
+        is_emptied = False
+    return Erased(n_erased, is_emptied)
+
+
+def _delete(connection: apsw.Connection, selection: Selection) -> int:
+    before = connection.total_changes()
+    cells = to_json(tuple(selection.cells))
+    _delete_conversations(connection, selection)
+    if selection.is_whole:
+        n_deleted = _delete_all(connection, cells)
+    else:
+        n_deleted = _delete_selected(connection, selection, cells)
+    _delete_empty_cells(connection, cells)
+    if connection.total_changes() != before:
+        change = "UPDATE meta SET value = value + 1 WHERE name IN ('erasures', 'sequence')"
+        connection.execute(change)
+    return n_deleted
+
+
+def _delete_all(connection: apsw.Connection, cells: str) -> int:
+    """Delete every row of cells, also rows that damage has cut off from their document."""
+    for table in ("facts", "versions", "participants", "edges"):
+        connection.execute(f"DELETE FROM {table} WHERE cell IN {_LISTED}", (cells,))
+    connection.execute(f"DELETE FROM documents WHERE cell IN {_LISTED}", (cells,))
+    return connection.changes()
+
+
+def _delete_selected(connection: apsw.Connection, selection: Selection, cells: str) -> int:
+    """Delete documents with their versions, facts and edges; return how many documents."""
+    found = selected(connection, selection, deleted_too=True)
+    if selection.session_id is None and selection.before is None:
+        # Also versions without a document: damage may have changed the document's id.
+        found = [(cell, key) for cell in selection.cells for key in selection.ids or ()]
+    n_deleted = 0
+    for cell, key in found:
+        n_rows = 0
+        for table in ("versions", "documents"):  # facts are deleted with their version
+            connection.execute(f"DELETE FROM {table} WHERE cell = ? AND id = ?", (cell, key))
+            n_rows += connection.changes()
+        if n_rows:  # an edge may name a memory that never was here: it stays
+            n_deleted += 1
+            home = home_of_edges(connection, cell)
+            if home is None or (home != cell and is_elsewhere(connection, home, cell, key)):
+                continue
+            connection.execute(
+                "DELETE FROM edges WHERE cell = ?1 AND id IN "
+                "(SELECT edge FROM participants WHERE cell = ?1 AND node = ?2)",
+                (home, key),
+            )
+    connection.execute(
+        f"UPDATE versions SET successor = NULL WHERE cell IN {_LISTED} AND successor IN {_LISTED}",
+        (cells, to_json(tuple(key for _, key in found))),
+    )
+    return n_deleted
+
+
+def _delete_conversations(connection: apsw.Connection, selection: Selection) -> None:
+    """Delete what conversations met of what is to be erased, others' where they were shown it."""
+    if selection.owner is None:
+        return
+    org, workspace, user = selection.owner
+    if selection.is_whole or selection.session_id is not None:
+        connection.execute(
+            "DELETE FROM sessions WHERE org IS ?1 AND workspace IS ?2 AND user IS ?3 "
+            "AND (?4 IS NULL OR name = ?4)",
+            (org, workspace, user, selection.session_id),
+        )
+    found = selected(connection, selection, deleted_too=True)
+    homes = cells_by_number(connection, {cell for cell, _ in found})
+    for is_shared in (False, True):
+        keys = {
+            key
+            for cell, key in found
+            if cell in homes and (homes[cell].visibility == "global") == is_shared
+        }
+        connection.execute(
+            f"DELETE FROM session_ids WHERE id IN {_LISTED} AND session IN (SELECT session FROM "
+            "sessions WHERE org IS ?2 AND workspace IS ?3 AND (?4 OR user IS ?5))",
+            (to_json(tuple(keys)), org, workspace, is_shared, user),
+        )
+
+
+def _delete_empty_cells(connection: apsw.Connection, cells: str) -> None:
+    empty = (
+        f"DELETE FROM cells WHERE cell IN {_LISTED} AND "
+        "NOT EXISTS (SELECT 1 FROM documents d WHERE d.cell = cells.cell) AND "
+        "NOT EXISTS (SELECT 1 FROM versions v WHERE v.cell = cells.cell) AND "
+        "NOT EXISTS (SELECT 1 FROM edges e WHERE e.cell = cells.cell) "
+        "RETURNING org, workspace, user"
+    )
+    for owner in list(connection.execute(empty, (cells,))):
+        connection.execute(
+            "DELETE FROM roster WHERE org IS ?1 AND workspace IS ?2 AND agent IS ?3 AND "
+            "NOT EXISTS (SELECT 1 FROM cells c WHERE c.org IS ?1 AND c.workspace IS ?2 "
+            "AND c.user IS ?3)",
+            owner,
+        )

@@ -1,0 +1,204 @@
+"""Locks among threads and processes: one writer of a store, or readers that keep writers out."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+import weakref
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hyrecall.base import disk
+from hyrecall.errors import OptionError, WriterBusyError, error
+
+__all__ = ["LOCK", "ReaderLock", "WriterLock", "make_folder", "read_note"]
+
+LOCK = "LOCK"
+SECONDS_FOR_READERS = 1.0
+"""So long a writer waits at least for the end of readings that keep it out."""
+
+_PAUSE = 0.02  # seconds between two tries
+_MOST = 1000  # bytes of the file that are read
+
+
+class _Lock:
+    """A lock on the file LOCK, until it is released or the process dies.
+
+    A forked child does not hold its parent's lock, and cannot free it.
+    """
+
+    def __init__(self, handle: int | None) -> None:
+        """Keep the file on which the lock was taken; None: there is none that could be locked."""
+        self._handle = handle
+        _held.add(self)
+
+    def release(self) -> None:
+        """Let others in. Releasing twice is fine."""
+        _held.discard(self)
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            os.close(handle)
+
+
+class WriterLock(_Lock):
+    """Held from :meth:`take` to :meth:`release`; the system frees it when the process dies.
+
+    The file's first line says who holds it, for the message of whoever comes second; the rest is a
+    note that outlives its writer.
+    """
+
+    def __init__(self, handle: int, note_at: int) -> None:
+        """Keep the file on which the lock was taken, and where its note begins."""
+        super().__init__(handle)
+        self._note_at = note_at
+
+    @classmethod
+    def take(cls, folder: Path, *, wait: float = 0.0) -> WriterLock:
+        """Take the lock of a folder.
+
+        Parameters
+        ----------
+        folder : Path
+        wait : float, default 0
+            Seconds to wait for another writer to leave. For readings to end, which keep writers
+            out, it waits for a second at least.
+
+        Raises
+        ------
+        WriterBusyError
+            Another writer or a reader holds it.
+        OSError
+            From the disk.
+        """
+        # Never removed: a lock on a file without a name excludes nobody.
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            begun = time.monotonic()
+            while not _try(handle):
+                is_read = _is_read(handle)
+                if time.monotonic() - begun >= max(wait, SECONDS_FOR_READERS if is_read else 0.0):
+                    raise _busy(folder, handle, is_read=is_read)
+                time.sleep(_PAUSE)
+            told = f"pid {os.getpid()}, since {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n".encode()
+            content = told + _note_of(os.pread(handle, _MOST, 0))
+            # What was there is longer or shorter: cut only after it is overwritten, so that a
+            # reader in between sees a name, old or new.
+            os.pwrite(handle, content, 0)
+            os.ftruncate(handle, len(content))
+        except BaseException:
+            os.close(handle)
+            raise
+        return cls(handle, len(told))
+
+    def put_note(self, note: bytes) -> None:
+        """Replace the note; the file ends behind it.
+
+        It is not synced, and a fault of the disk is passed over: an older note is never wrong.
+        """
+        if self._handle is not None:
+            with contextlib.suppress(OSError):
+                os.pwrite(self._handle, note, self._note_at)
+                os.ftruncate(self._handle, self._note_at + len(note))
+
+
+class ReaderLock(_Lock):
+    """Keeps writers out of a folder; readers share it."""
+
+    @classmethod
+    def take(cls, folder: Path) -> ReaderLock | None:
+        """Take the lock of a folder; None: a writer is at work.
+
+        A folder without LOCK has had no writer: a copy of some files of a store. If it may not be
+        written, it will have none, and nothing is locked.
+
+        Raises
+        ------
+        OSError
+            From the disk; the folder has had no writer, and may have one.
+        """
+        try:
+            handle = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            if os.access(folder, os.W_OK):
+                raise
+            return cls(None)
+        if _try(handle, fcntl.LOCK_SH):
+            return cls(handle)
+        os.close(handle)
+        return None
+
+
+def make_folder(folder: Path, known: set[str]) -> None:
+    """Make the folder of a store, for its owner only; refuse one that holds other things.
+
+    Raises
+    ------
+    OptionError
+        It is a file, or has things in it and none of the known names.
+    """
+    if folder.is_dir():
+        names = {path.name for path in folder.iterdir()}
+        if names and not names & known:
+            got = f"one with {sorted(names)[0]!r} in it"
+            raise error(OptionError, str(folder), "a store, or an empty or new folder", got)
+        return
+    if folder.exists() and not folder.is_dir():  # in this order: another process may make it now
+        raise error(OptionError, str(folder), "a folder", "a file")
+    # Not made and then closed to others: it would stay open if this process died in between.
+    disk.make_folder(folder, mode=0o700)
+
+
+def read_note(folder: Path) -> bytes:
+    """Return the note in the lock of a folder; empty: there is none, or it cannot be read."""
+    try:
+        with (folder / LOCK).open("rb") as file:
+            return _note_of(file.read(_MOST))
+    except OSError:
+        return b""
+
+
+def _note_of(content: bytes) -> bytes:
+    return content.partition(b"\n")[2]
+
+
+_held: weakref.WeakSet[_Lock] = weakref.WeakSet()
+
+
+def _forget_in_child() -> None:
+    # Closed, not unlocked: both processes have the same open file, and unlocking it here would
+    # unlock it there. Left open, it would stay locked as long as this child lives.
+    for lock in list(_held):
+        lock.release()
+
+
+def _try(handle: int, kind: int = fcntl.LOCK_EX) -> bool:
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_read(handle: int) -> bool:
+    """Return whether readers hold the lock, and not a writer."""
+    if not _try(handle, fcntl.LOCK_SH):
+        return False
+    fcntl.flock(handle, fcntl.LOCK_UN)
+    return True
+
+
+def _busy(folder: Path, handle: int, *, is_read: bool) -> WriterBusyError:
+    if is_read:
+        wish, got = "no reading that keeps writers out", "one that takes long"
+        return error(WriterBusyError, str(folder), wish, got, "wait= so many seconds")
+    who = b""
+    with contextlib.suppress(OSError):
+        who = os.pread(handle, 200, 0).partition(b"\n")[0]
+    got = f"one at work ({who.decode(errors='replace') or 'unknown'})"
+    remedy = "read_only=True, or wait= so many seconds"
+    return error(WriterBusyError, str(folder), "no other writer", got, remedy)
+
+
+os.register_at_fork(after_in_child=_forget_in_child)

@@ -1,0 +1,168 @@
+"""What lies beside a database and shows which changes it had, so that a loss does not go unnoticed.
+
+SQLite reads a damaged log up to the damage and takes an empty file for a new database; neither is
+an error to it. Two files beside the database name a change that the store had made: LOCK, in which
+the writer notes each commit, and the header of the saved index. A database that ends before that
+change, or that is not there at all, has lost something.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+import xxhash
+
+from hyrecall.errors import CorruptStoreError, error
+from hyrecall.memory.sql.header import INDEX, StaleError, read_sealed
+from hyrecall.memory.sql.lock import read_note
+
+__all__ = [
+    "Witness",
+    "check_is_there",
+    "check_is_whole",
+    "forget_losses",
+    "last_change",
+    "witnesses",
+]
+
+_NOTE = re.compile(rb"(store ([0-9a-f]{32}) change (\d{19}) )xxh3_64 ([0-9a-f]{16})\n")
+
+_RESCUE = (
+    "`hyrecall doctor --rescue FILE` writes the rows that the saved index still holds, "
+    "`hyrecall doctor --accept-loss` goes on without what is lost"
+)
+_REMEDY = "accept_loss=True"
+
+# One statement: each commit runs it.
+_LAST_CHANGE = "SELECT {}, {}, {}".format(
+    *(f"(SELECT value FROM meta WHERE name = '{n}')" for n in ("store_id", "sequence", "erasures"))
+)
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A change that a store is known to have made: its number, and the id of the store."""
+
+    store_id: str
+    sequence: int
+
+    def to_note(self) -> bytes:
+        """Return the line that LOCK holds; all are of one length."""
+        text = f"store {self.store_id} change {self.sequence:019} ".encode()
+        return text + f"xxh3_64 {xxhash.xxh3_64_hexdigest(text)}\n".encode()
+
+    @classmethod
+    def of_note(cls, note: bytes) -> Witness | None:
+        """Read the line of LOCK; None: it is damaged, or from an older version."""
+        found = _NOTE.fullmatch(note)
+        if found is None or xxhash.xxh3_64_hexdigest(found[1]).encode() != found[4]:
+            return None
+        return cls(found[2].decode(), int(found[3]))
+
+
+def witnesses(folder: Path) -> list[Witness]:
+    """Read what LOCK and the saved index know of the store. Read it before the database.
+
+    A store that has made no change has nothing to lose: it is not among them.
+    """
+    found = [Witness.of_note(read_note(folder))]
+    try:
+        header = read_sealed(folder / INDEX)
+        found.append(Witness(header.store_id, header.sequence))
+    except StaleError:
+        pass
+    return [one for one in found if one is not None and one.sequence > 0]
+
+
+def check_is_there(
+    database: Path, log: Path, known: Iterable[Witness], *, remedy: str = _REMEDY
+) -> None:
+    """Refuse a folder whose database is missing or empty, though the files beside it tell of one.
+
+    A store that was never completely made has neither: SQLite writes the database before the log.
+
+    Raises
+    ------
+    CorruptStoreError
+    """
+    if _size(database):
+        return
+    left = ["the log"] if _size(log) else []
+    left += ["what LOCK and the index tell of it"] if any(known) else []
+    if left:
+        wish = "the database of the store, which was here"
+        got = "an empty file" if database.exists() else "none"
+        told = f"{got} beside {' and '.join(left)}. Put a copy of it back; {_RESCUE}"
+        raise error(CorruptStoreError, str(database), wish, told, remedy)
+
+
+def check_is_whole(path: str, found: Witness | None, known: Iterable[Witness]) -> None:
+    """Refuse a database that lacks changes which the files beside it name.
+
+    Parameters
+    ----------
+    path : str
+        For the message.
+    found : Witness or None
+        Where the database ends; None: there is nothing in it.
+    known : iterable of Witness
+        From :func:`witnesses`.
+
+    Raises
+    ------
+    CorruptStoreError
+    """
+    named = list(known)
+    own = [one.sequence for one in named if found is not None and one.store_id == found.store_id]
+    last = max((one.sequence for one in named), default=0) if not own else max(own)
+    if found is not None and own and last <= found.sequence:
+        return  # a saved index of another store is merely not taken
+    if not named:
+        return
+    wish = f"every change up to {last}, which LOCK or the saved index names"
+    if found is None:
+        got = "a database with nothing in it: its log is lost"
+    elif not own:
+        got = "the database of another store"
+    else:
+        got = f"a database that ends at change {found.sequence}"
+    got = f"{got}. Either its log is damaged or cut, or another memory.db was put here; {_RESCUE}"
+    raise error(CorruptStoreError, path, wish, got, _REMEDY)
+
+
+def last_change(connection: apsw.Connection, path: str) -> Witness:
+    """Read which store a database is and its last change. It must have tables.
+
+    Raises
+    ------
+    CorruptStoreError
+        The table ``meta`` is damaged.
+    """
+    store_id, *counts = connection.execute(_LAST_CHANGE).get
+    if not isinstance(store_id, str) or not all(isinstance(one, int) for one in counts):
+        raise error(CorruptStoreError, path, "an id and counts in the table meta", "other values")
+    return Witness(store_id, counts[0])
+
+
+def forget_losses(connection: apsw.Connection, path: str, known: Iterable[Witness]) -> None:
+    """Go on after the last change that is known, so that no number is given twice.
+
+    It counts as an erasure: indexes that hold what is lost are not taken any more.
+    """
+    found = last_change(connection, path)
+    last = max((one.sequence for one in known if one.store_id == found.store_id), default=0)
+    if last > found.sequence:
+        with connection:  # a transaction
+            connection.execute("UPDATE meta SET value = ? WHERE name = 'sequence'", (last + 1,))
+            connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'erasures'")
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,361 @@
+"""What is in the store: episodes by row or by id, their history, the newest, what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import apsw
+
+from hyrecall.errors import CorruptStoreError, error
+from hyrecall.memory.data.types import Episode, Version
+from hyrecall.memory.sql.cells import Cell, cells_by_number
+from hyrecall.memory.sql.codec import (
+    CHECKED,
+    content_of,
+    episode_of,
+    from_micros,
+    is_sound,
+    to_json,
+    vector_checksum,
+)
+from hyrecall.memory.sql.sound import is_text, rows, warn_of_damage
+
+__all__ = [
+    "HIGHEST",
+    "Change",
+    "Counts",
+    "changed_since",
+    "counts",
+    "episode_by_id",
+    "episodes_of_rows",
+    "head_row",
+    "history",
+    "homes_of_rows",
+    "is_sound_vector",
+    "last_changes",
+    "live_rows",
+    "newest",
+    "newest_model",
+    "newest_rows",
+    "texts_of_rows",
+]
+
+# A document's highest version, which is the one that counts.
+_HEAD = "documents d JOIN versions v USING (cell, id, version)"
+HIGHEST = "(SELECT max(w.version) FROM versions w WHERE w.cell = v.cell AND w.id = v.id)"
+"""The highest version of the document of a version v, as SQL.
+
+No checksum covers the number in ``documents``: a lower one there would bring back an old text.
+"""
+_LISTED = "(SELECT value FROM json_each(?))"
+_NEWEST_FIRST = "ORDER BY v.occurred_at DESC, v.row DESC"
+
+
+class Change(NamedTuple):
+    """A document that changed, and the row of its live version; None: it is not live any more."""
+
+    changed: int
+    cell: int
+    id: str
+    row: int | None
+
+
+class Counts(NamedTuple):
+    """How much there is: live memories in all and by kind, versions, sessions, pins."""
+
+    live: int
+    by_kind: dict[str, int]
+    versions: int
+    sessions: int
+    pinned: int
+    with_vector: int
+
+
+def changed_since(connection: apsw.Connection, sequence: int, limit: int) -> list[Change]:
+    """Return the documents that changed after a number, in the order of their last change.
+
+    After number 0: all there are.
+    """
+    select = (
+        "SELECT d.changed, d.cell, d.id, iif(v.status = 'live', v.row, NULL) "
+        f"FROM {_HEAD} WHERE d.changed > ? ORDER BY d.changed LIMIT ?"
+    )
+    return [Change(*row) for row in rows(connection, select, (sequence, limit))]
+
+
+def episodes_of_rows(
+    connection: apsw.Connection,
+    numbers: Sequence[int],
+    cells: Collection[int],
+    damaged: set[int] | None = None,
+) -> dict[int, Episode]:
+    """Return the episodes of version rows, by row.
+
+    A row is left out if it is not its document's live version (any more), or lies in none of the
+    cells: nothing of it but that is looked at. One that is damaged is left out and put into
+    ``damaged``; without that, a warning tells how many were.
+    """
+    # The document may be missing only because the id in the row is damaged. One that points to a
+    # version below the highest is damaged itself.
+    select = (
+        f"SELECT v.row, d.pinned, d.version, {HIGHEST}, {CHECKED} "
+        "FROM versions v LEFT JOIN documents d "
+        "ON (d.cell, d.id, d.version) = (v.cell, v.id, v.version) "
+        f"WHERE v.row IN {_LISTED} AND v.cell IN {_LISTED} ORDER BY v.row"
+    )
+    given = (to_json(tuple(numbers)), to_json(tuple(cells)))
+    homes = cells_by_number(connection, cells)
+    found, bad = {}, set()
+    for row, pinned, head, highest, *checked in rows(connection, select, given):
+        _, cell, key, _, status, *_ = checked
+        if not is_sound(checked) or head not in (None, highest):
+            bad.add(row)
+        elif head is not None and status == "live" and cell in homes:
+            found[row] = episode_of(homes[cell], key, pinned, content_of(checked))
+    if damaged is None:
+        warn_of_damage(len(bad))
+    else:
+        damaged |= bad
+    return found
+
+
+def homes_of_rows(connection: apsw.Connection, numbers: Sequence[int]) -> list[tuple[Cell, str]]:
+    """Return cell and id of the documents of version rows; of one that is gone, nothing."""
+    select = f"SELECT cell, id FROM versions WHERE row IN {_LISTED} ORDER BY row"
+    found = list(rows(connection, select, (to_json(tuple(numbers)),)))
+    homes = cells_by_number(connection, {cell for cell, _ in found})
+    return [(homes[cell], key) for cell, key in found if cell in homes]
+
+
+def head_row(connection: apsw.Connection, cell: int, key: str) -> int | None:
+    """Return the row of a document's live version."""
+    select = f"SELECT v.row FROM {_HEAD} WHERE d.cell = ? AND d.id = ? AND v.status = 'live'"
+    found: int | None = connection.execute(select, (cell, key)).get
+    return found
+
+
+def last_changes(
+    connection: apsw.Connection, cells: Collection[int], key: str
+) -> dict[int, Change]:
+    """Return how an id changed last in each of some cells that knows it, by cell."""
+    select = (
+        "SELECT d.changed, d.cell, d.id, iif(v.status = 'live', v.row, NULL) "
+        f"FROM {_HEAD} WHERE d.cell IN {_LISTED} AND d.id = ?"
+    )
+    found = rows(connection, select, (to_json(tuple(cells)), key))
+    return {cell: Change(changed, cell, *rest) for changed, cell, *rest in found}
+
+
+def episode_by_id(
+    connection: apsw.Connection, cell: int, key: str, damaged: set[int] | None = None
+) -> Episode | None:
+    """Return the live episode of an id in a cell.
+
+    Raises
+    ------
+    CorruptStoreError
+        Its row is damaged, and there is no ``damaged`` to put the number of the row into.
+    """
+    select = f"SELECT v.row FROM {_HEAD} WHERE d.cell = ? AND d.id = ?"
+    row: int | None = connection.execute(select, (cell, key)).get
+    if row is None:
+        return None
+    bad: set[int] = set()
+    found = episodes_of_rows(connection, [row], [cell], bad).get(row)
+    if bad and damaged is None:
+        wish, got = "an undamaged memory", f"the damaged row {row}"
+        raise error(CorruptStoreError, "id", wish, got, "doctor(full=True) tells more")
+    if damaged is not None:
+        damaged |= bad
+    return found
+
+
+def history(connection: apsw.Connection, cell: int, key: str) -> list[Version]:
+    """Return every version of a document, oldest first; an erased one, or none, has no version.
+
+    A pin is the document's: each version shows the one there is now. A warning tells how many
+    versions were left out because they are damaged.
+    """
+    select = (
+        f"SELECT v.successor, d.pinned, {CHECKED} FROM versions v JOIN documents d "
+        "USING (cell, id) WHERE v.cell = ? AND v.id = ? ORDER BY v.version"
+    )
+    homes = cells_by_number(connection, [cell])
+    found, n_bad = [], 0
+    for successor, pinned, *checked in rows(connection, select, (cell, key)):
+        _, _, _, version, status, reason, recorded_at, *_ = checked
+        if not is_sound(checked) or not (successor is None or is_text(successor)):
+            n_bad += 1
+            continue
+        found.append(
+            Version(
+                version=version,
+                status=status,
+                reason=reason,
+                successor=successor,
+                recorded_at=from_micros(recorded_at),
+                episode=(
+                    None
+                    if status == "deleted"
+                    else episode_of(homes[cell], key, pinned, content_of(checked))
+                ),
+            )
+        )
+    warn_of_damage(n_bad)
+    return found
+
+
+def newest(
+    connection: apsw.Connection,
+    cells: Collection[int],
+    *,
+    kind: str | None = None,
+    tags: Collection[str] | None = None,
+    pinned: bool | None = None,
+    session_id: str | None = None,
+    limit: int = 200,
+    offset: int = 0,
+) -> list[Episode]:
+    """Return the live episodes of cells, newest first; equal times: the one written last.
+
+    Parameters
+    ----------
+    connection : apsw.Connection
+    cells : collection of int
+        Their numbers; none sees nothing.
+    kind, session_id : str, optional
+        Only such.
+    tags : collection of str, optional
+        Only with one of them; an empty one gives nothing.
+    pinned : bool, optional
+        Only pinned ones, or only others.
+    limit : int, default 200
+    offset : int, default 0
+        How many to pass over first.
+    """
+    wanted, given = _wanted(cells, kind=kind, pinned=pinned, session_id=session_id)
+    if tags is not None:
+        tags_there = "json_each(iif(json_valid(v.tags), v.tags, '[]'))"  # they may be damaged
+        wanted += f" AND EXISTS (SELECT 1 FROM {tags_there} t WHERE t.value IN {_LISTED})"
+        given.append(to_json(tuple(tags)))
+    page = (
+        f"SELECT d.pinned, {CHECKED} FROM {_HEAD} WHERE {wanted} {_NEWEST_FIRST} LIMIT ? OFFSET ?"
+    )
+    select = f"SELECT {HIGHEST}, v.* FROM ({page}) v"  # looked up for the rows of the page alone
+    homes = cells_by_number(connection, cells)
+    found, n_bad = [], 0
+    for highest, is_pinned, *checked in rows(connection, select, (*given, limit, offset)):
+        _, cell, key, version, *_ = checked
+        if is_sound(checked) and version == highest and cell in homes:
+            found.append(episode_of(homes[cell], key, is_pinned, content_of(checked)))
+        else:
+            n_bad += 1
+    warn_of_damage(n_bad)
+    return found
+
+
+def newest_rows(
+    connection: apsw.Connection,
+    cells: Collection[int],
+    *,
+    kind: str | None = None,
+    pinned: bool | None = None,
+    session_id: str | None = None,
+    in_session: bool = False,
+) -> list[tuple[int, str]]:
+    """Return row and id of live episodes, in the order of :func:`newest`, and nothing else of them.
+
+    ``in_session``: only those of a session, whichever.
+    """
+    wanted, given = _wanted(cells, kind=kind, pinned=pinned, session_id=session_id)
+    if in_session:
+        wanted += " AND v.session_id IS NOT NULL"
+    select = f"SELECT v.row, v.id FROM {_HEAD} WHERE {wanted} {_NEWEST_FIRST}"
+    return [(row, key) for row, key in rows(connection, select, tuple(given))]
+
+
+def texts_of_rows(
+    connection: apsw.Connection, numbers: Sequence[int]
+) -> dict[int, tuple[str, str]]:
+    """Return input and output of rows that the caller may read; a damaged one is left out."""
+    select = f"SELECT v.row, {CHECKED} FROM versions v WHERE v.row IN {_LISTED} ORDER BY v.row"
+    found, n_bad = {}, 0
+    for row, *checked in rows(connection, select, (to_json(tuple(numbers)),)):
+        if is_sound(checked):
+            content = content_of(checked)
+            found[row] = content.input, content.output
+        else:
+            n_bad += 1
+    warn_of_damage(n_bad)
+    return found
+
+
+def live_rows(connection: apsw.Connection, cells: Collection[int]) -> Iterator[tuple[int, str]]:
+    """Return cell and id of every live document of cells, in the order of (cell, id)."""
+    wanted, given = _wanted(cells)
+    select = f"SELECT v.cell, v.id FROM {_HEAD} WHERE {wanted} ORDER BY d.cell, d.id"
+    yield from rows(connection, select, tuple(given))
+
+
+def counts(connection: apsw.Connection, cells: Collection[int]) -> Counts:
+    """Count what is in cells; what is deleted or superseded counts as versions only."""
+    wanted, given = _wanted(cells)
+    select = (
+        "SELECT v.kind, count(*), sum(d.pinned), count(v.embedding) "
+        f"FROM {_HEAD} WHERE {wanted} GROUP BY v.kind ORDER BY v.kind"
+    )
+    kinds = list(rows(connection, select, tuple(given)))
+    sessions = f"SELECT count(DISTINCT v.session_id) FROM {_HEAD} WHERE {wanted}"
+    versions = f"SELECT count(*) FROM versions v WHERE v.cell IN {_LISTED}"
+    return Counts(
+        live=sum(n for _, n, _, _ in kinds),
+        by_kind={kind: n for kind, n, _, _ in kinds if is_text(kind)},
+        versions=connection.execute(versions, (to_json(tuple(cells)),)).get,
+        sessions=connection.execute(sessions, given).get,
+        pinned=sum(n for _, _, n, _ in kinds),
+        with_vector=sum(n for _, _, _, n in kinds),
+    )
+
+
+def newest_model(connection: apsw.Connection) -> tuple[str, int] | None:
+    """Return model and length of the newest vector that is not damaged."""
+    numbers = "SELECT row FROM versions WHERE embedding IS NOT NULL ORDER BY row DESC"
+    select = "SELECT embedding, embedding_model, embedding_checksum FROM versions WHERE row = ?"
+    for (number,) in connection.execute(numbers):
+        for blob, model, found in rows(connection, select, (number,)):
+            if is_sound_vector(blob, model, found):
+                return model, len(blob) // 4
+    return None
+
+
+def is_sound_vector(blob: object, model: object, kept: object) -> bool:
+    """Return whether a vector is as it was written; without a checksum, whether it can be one.
+
+    Parameters
+    ----------
+    blob, model, kept : object
+        ``embedding``, ``embedding_model`` and ``embedding_checksum`` of a row.
+    """
+    if not (isinstance(blob, bytes) and blob and len(blob) % 4 == 0):
+        return False
+    if not (isinstance(model, str) and is_text(model)):
+        return False
+    return kept is None or vector_checksum(blob, model) == kept
+
+
+def _wanted(
+    cells: Collection[int],
+    *,
+    kind: str | None = None,
+    pinned: bool | None = None,
+    session_id: str | None = None,
+) -> tuple[str, list[Any]]:
+    """Return the condition on live documents, and its values."""
+    wanted = f"d.cell IN {_LISTED} AND v.status = 'live'"
+    given: list[Any] = [to_json(tuple(cells))]
+    for column, value in (("v.kind", kind), ("d.pinned", pinned), ("v.session_id", session_id)):
+        if value is not None:
+            wanted += f" AND {column} = ?"
+            given.append(value)
+    return wanted, given

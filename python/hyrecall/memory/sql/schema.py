@@ -1,0 +1,390 @@
+"""The tables of a store, format by format.
+
+A format only ever adds: tables, indexes, columns with defaults. So a program that knows an older
+format goes on reading a newer file, and writing it where the newer format says that it may.
+
+- Times are microseconds since 1970, UTC. JSON columns hold one object or list.
+- A *document* is an identity (cell, id) with its highest version. *Versions* are appended; of a
+  version that is there only ``embedding`` and ``embedding_model`` ever change, since they are made
+  from the rest.
+- ``changed`` numbers the changes of documents and edges together, from ``meta.sequence``. Whoever
+  has read up to a number finds all that came after it above that number, each document once.
+- ``checksum`` covers what never changes of a row, ``embedding_checksum`` the vector and its model;
+  :mod:`hyrecall.memory.sql.sound` computes them. Null: the row is of format 1, and is not checked.
+- ``cells`` gives every combination of org, workspace, user and visibility a number; null is none.
+  Where ``meta.tables`` is 1, memories of another source lie in another cell.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import apsw
+
+from hyrecall.errors import StoreFormatError, error
+
+__all__ = [
+    "APPLICATION_ID",
+    "FORMAT",
+    "MIGRATIONS",
+    "Migration",
+    "check_format",
+    "has_tables",
+    "is_empty",
+    "meta",
+    "migrate",
+    "set_tables",
+    "show_newest",
+    "take_sequence",
+]
+
+APPLICATION_ID = 0x48795243  # "HyRC"
+
+_FORMAT_1 = """
+CREATE TABLE meta (
+  name TEXT PRIMARY KEY,
+  value ANY NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE cells (
+  cell INTEGER PRIMARY KEY,
+  org TEXT,
+  workspace TEXT,
+  user TEXT,
+  visibility TEXT NOT NULL CHECK (visibility IN ('private', 'global'))
+) STRICT;
+
+-- Nulls are equal here, and differ from ''.
+CREATE UNIQUE INDEX cells_identity ON cells (
+  ifnull(org, ''), org IS NULL, ifnull(workspace, ''), workspace IS NULL,
+  ifnull(user, ''), user IS NULL, visibility
+);
+
+CREATE TABLE documents (
+  cell INTEGER NOT NULL REFERENCES cells,
+  id TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  changed INTEGER NOT NULL,
+  pinned INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1)),
+  access_count INTEGER NOT NULL DEFAULT 0,
+  last_accessed INTEGER,
+  PRIMARY KEY (cell, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX documents_changed ON documents (changed);
+
+CREATE TABLE versions (
+  row INTEGER PRIMARY KEY AUTOINCREMENT,
+  cell INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  version INTEGER NOT NULL CHECK (version >= 1),
+  status TEXT NOT NULL CHECK (status IN ('live', 'superseded', 'archived', 'deleted')),
+  reason TEXT,
+  successor TEXT,
+  recorded_at INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  source TEXT,
+  session_id TEXT,
+  input TEXT NOT NULL DEFAULT '',
+  output TEXT NOT NULL DEFAULT '',
+  occurred_at INTEGER NOT NULL,
+  importance REAL,
+  tags TEXT NOT NULL DEFAULT '[]',
+  metadata TEXT NOT NULL DEFAULT '{}',
+  embedding BLOB,
+  embedding_model TEXT,
+  UNIQUE (cell, id, version),
+  CHECK ((embedding IS NULL) = (embedding_model IS NULL)),
+  FOREIGN KEY (cell, id) REFERENCES documents ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED
+) STRICT;
+
+CREATE TABLE facts (
+  row INTEGER PRIMARY KEY REFERENCES versions ON DELETE CASCADE,
+  cell INTEGER NOT NULL,
+  subject TEXT NOT NULL,
+  predicate TEXT NOT NULL,
+  object TEXT NOT NULL,
+  valid_from INTEGER NOT NULL,
+  valid_to INTEGER,
+  CHECK (valid_to IS NULL OR valid_to >= valid_from)
+) STRICT;
+
+CREATE INDEX facts_slot ON facts (cell, subject, predicate, valid_from);
+
+CREATE TABLE edges (
+  cell INTEGER NOT NULL REFERENCES cells,
+  id TEXT NOT NULL,
+  changed INTEGER NOT NULL,
+  status TEXT NOT NULL CHECK (status IN ('live', 'deleted')),
+  reason TEXT,
+  recorded_at INTEGER NOT NULL,
+  relationship TEXT NOT NULL,
+  description TEXT NOT NULL DEFAULT '',
+  metadata TEXT NOT NULL DEFAULT '{}',
+  PRIMARY KEY (cell, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX edges_changed ON edges (changed);
+
+CREATE TABLE participants (
+  cell INTEGER NOT NULL,
+  edge TEXT NOT NULL,
+  ordinal INTEGER NOT NULL,
+  node TEXT NOT NULL,
+  role TEXT,
+  PRIMARY KEY (cell, edge, ordinal),
+  FOREIGN KEY (cell, edge) REFERENCES edges ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX participants_node ON participants (cell, node);
+
+-- No CHECK on the policy: one that is unknown closes, and whoever reads it must be able to say so.
+CREATE TABLE roster (
+  org TEXT,
+  workspace TEXT,
+  agent TEXT NOT NULL,
+  policy TEXT NOT NULL,
+  policy_group TEXT
+) STRICT;
+
+CREATE UNIQUE INDEX roster_identity ON roster (
+  ifnull(org, ''), org IS NULL, ifnull(workspace, ''), workspace IS NULL, agent
+);
+
+CREATE TABLE models (
+  model TEXT PRIMARY KEY,
+  dim INTEGER NOT NULL CHECK (dim > 0)
+) STRICT, WITHOUT ROWID;
+"""
+
+_FORMAT_2 = """
+ALTER TABLE versions ADD COLUMN checksum INTEGER;
+ALTER TABLE versions ADD COLUMN embedding_checksum INTEGER;
+ALTER TABLE facts ADD COLUMN checksum INTEGER;
+ALTER TABLE edges ADD COLUMN checksum INTEGER;
+ALTER TABLE cells ADD COLUMN checksum INTEGER;
+
+-- A program of format 1 changes a vector and leaves the checksum: that is then unchecked.
+CREATE TRIGGER versions_vector AFTER UPDATE OF embedding, embedding_model ON versions
+  WHEN (new.embedding, new.embedding_model) IS NOT (old.embedding, old.embedding_model)
+    AND new.embedding_checksum IS old.embedding_checksum
+  BEGIN
+    UPDATE versions SET embedding_checksum = NULL WHERE row = new.row;
+  END;
+"""
+
+# For whoever only reads a file of format 1: temporary names come before those of the file.
+_BEFORE_2 = """
+CREATE TEMP VIEW versions AS
+  SELECT *, NULL AS checksum, NULL AS embedding_checksum FROM main.versions;
+CREATE TEMP VIEW facts AS SELECT *, NULL AS checksum FROM main.facts;
+CREATE TEMP VIEW edges AS SELECT *, NULL AS checksum FROM main.edges;
+CREATE TEMP VIEW cells AS SELECT *, NULL AS checksum, NULL AS source FROM main.cells;
+"""
+
+
+# The index has more columns, and those of before first: an older program finds its cells by it. It
+# makes none with a source, and a store that has any is closed to it: see `divide_tables`.
+_FORMAT_3 = """
+ALTER TABLE cells ADD COLUMN source TEXT;
+DROP INDEX cells_identity;
+CREATE UNIQUE INDEX cells_identity ON cells (
+  ifnull(org, ''), org IS NULL, ifnull(workspace, ''), workspace IS NULL,
+  ifnull(user, ''), user IS NULL, visibility, ifnull(source, ''), source IS NULL
+);
+
+-- What a conversation met: signals for ranking, for a day. They are no memories.
+CREATE TABLE sessions (
+  session INTEGER PRIMARY KEY,
+  org TEXT,
+  workspace TEXT,
+  user TEXT,
+  name TEXT NOT NULL,
+  last INTEGER NOT NULL,
+  n_recalls INTEGER NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX sessions_identity ON sessions (
+  ifnull(org, ''), org IS NULL, ifnull(workspace, ''), workspace IS NULL,
+  ifnull(user, ''), user IS NULL, name
+);
+
+CREATE INDEX sessions_last ON sessions (last);
+
+CREATE TABLE session_ids (
+  session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+  id TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (session, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX session_ids_id ON session_ids (id);
+"""
+
+_BEFORE_3 = """
+CREATE TEMP VIEW IF NOT EXISTS cells AS SELECT *, NULL AS source FROM main.cells;
+CREATE TEMP VIEW sessions AS SELECT NULL AS session, NULL AS org, NULL AS workspace, NULL AS user,
+  NULL AS name, NULL AS last, NULL AS n_recalls WHERE 0;
+CREATE TEMP VIEW session_ids AS SELECT NULL AS session, NULL AS id, NULL AS at WHERE 0;
+"""
+
+
+@dataclass(frozen=True)
+class Migration:
+    """From one format to the next.
+
+    Attributes
+    ----------
+    format : int
+        The one it leads to.
+    statements : str
+        SQL that only adds.
+    min_reader, min_writer : int
+        The oldest formats whose programs may read and write a file of this one.
+    before : str
+        SQL that shows what is new, empty, to a connection that reads a file of the format before.
+    """
+
+    format: int
+    statements: str
+    min_reader: int = 1
+    min_writer: int = 1
+    before: str = ""
+
+
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration(1, _FORMAT_1),
+    Migration(2, _FORMAT_2, before=_BEFORE_2),
+    Migration(3, _FORMAT_3, before=_BEFORE_3),
+)
+
+_TABLES = 3  # the format that knows them
+
+FORMAT = MIGRATIONS[-1].format
+"""The newest format, which this version writes."""
+
+
+def meta(connection: apsw.Connection, name: str) -> Any:
+    """Return a value of the table ``meta``."""
+    return connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).get
+
+
+def has_tables(connection: apsw.Connection) -> bool:
+    """Say whether memories of other sources lie in other cells."""
+    return bool(meta(connection, "tables"))
+
+
+def set_tables(connection: apsw.Connection) -> None:
+    """Let memories of other sources lie in other cells; older programs are shut out."""
+    facts = {"tables": 1, "min_reader": _TABLES, "min_writer": _TABLES}
+    connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(facts.items()))
+
+
+def take_sequence(connection: apsw.Connection, n: int = 1) -> int:
+    """Take the next n change numbers, inside the transaction of the changes; give the first."""
+    update = "UPDATE meta SET value = value + ? WHERE name = 'sequence' RETURNING value"
+    last: int = connection.execute(update, (n,)).get
+    return last - n + 1
+
+
+def migrate(
+    connection: apsw.Connection,
+    migrations: tuple[Migration, ...] = MIGRATIONS,
+    *,
+    now: datetime,
+    made_by: str,
+) -> bool:
+    """Bring a database to the newest format, in one transaction; say whether there was a need.
+
+    Raises
+    ------
+    apsw.Error
+        From SQLite; the database is then as it was.
+    """
+    wanted = [one for one in migrations if one.format > _user_version(connection)]
+    if not wanted:
+        return False
+    with connection:  # a transaction
+        with _unchecked(connection):
+            for one in wanted:
+                connection.execute(one.statements)
+        facts: dict[str, object] = {
+            "store_id": secrets.token_hex(16),
+            "made_at": now.isoformat(),
+            "made_by": made_by,
+            "sequence": 0,
+            "erasures": 0,
+        }
+        connection.executemany("INSERT OR IGNORE INTO meta VALUES (?, ?)", list(facts.items()))
+        least = {"min_reader": wanted[-1].min_reader, "min_writer": wanted[-1].min_writer}
+        if has_tables(connection):
+            least = {name: max(value, _TABLES) for name, value in least.items()}
+        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(least.items()))
+        connection.pragma("application_id", APPLICATION_ID)
+        connection.pragma("user_version", wanted[-1].format)
+    return True
+
+
+@contextmanager
+def _unchecked(connection: apsw.Connection) -> Iterator[None]:
+    """Let ADD COLUMN skip the check of every row in a STRICT table.
+
+    One damaged row would fail it, and the store could not be opened for writing any more.
+    """
+    check = (apsw.SQLITE_PRAGMA, "quick_check")  # as which SQLite runs it
+    connection.authorizer = lambda action, name, *_: (
+        apsw.SQLITE_IGNORE if (action, name) == check else apsw.SQLITE_OK
+    )
+    try:
+        yield
+    finally:
+        connection.authorizer = None
+
+
+def show_newest(connection: apsw.Connection) -> None:
+    """Let a connection that only reads see a file of an older format as one of the newest."""
+    found = _user_version(connection)
+    for one in MIGRATIONS:
+        if 0 < found < one.format:
+            connection.execute(one.before)
+
+
+def check_format(
+    connection: apsw.Connection, path: str, *, writing: bool, known: int = FORMAT
+) -> None:
+    """Refuse a database that is none of ours, or too new to be read or written.
+
+    An empty database is none yet, which is fine for a writer.
+
+    Raises
+    ------
+    StoreFormatError
+        Both formats are named.
+    """
+    if writing and is_empty(connection):
+        return
+    found = _user_version(connection)
+    if connection.pragma("application_id") != APPLICATION_ID or found < 1:
+        raise error(StoreFormatError, path, "a store of hyrecall", "another SQLite database")
+    if found <= known:
+        return
+    least = meta(connection, "min_writer" if writing else "min_reader")
+    if least > known:
+        verb = "written" if writing else "read"
+        wish = f"a format that can be {verb} by one that knows {known}"
+        raise error(StoreFormatError, path, wish, f"format {found}, which needs {least}")
+
+
+def is_empty(connection: apsw.Connection) -> bool:
+    """Say whether a database has no tables yet."""
+    n_tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+    return not n_tables and _user_version(connection) == 0
+
+
+def _user_version(connection: apsw.Connection) -> int:
+    return int(connection.pragma("user_version"))

@@ -1,0 +1,232 @@
+"""Conversations in the store: a restarted agent and a shell go on with the ones they had."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import apsw
+
+from hyrecall.ask.session import LONGEST, Session
+from hyrecall.base import threads
+from hyrecall.memory.data.sessions import MOST_SESSIONS, SessionName, still_known
+from hyrecall.memory.sql.codec import from_micros, is_time, to_micros
+from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.sound import is_text, rows
+
+__all__ = ["MOST_OF_A_USER", "StoreSessions", "count_damaged"]
+
+_log = logging.getLogger("hyrecall.memory")
+
+MOST_OF_A_USER = 1_000
+"""Conversations of one user that are kept, those that recalled last; nobody displaces another's."""
+
+_MOST_RECALLS = 2**53
+_LAST_TIME = to_micros(datetime.max.replace(tzinfo=UTC))
+
+_OWNER = " AND ".join(
+    f"ifnull({name}, '') = ifnull(?{at}, '') AND ({name} IS NULL) = (?{at} IS NULL)"
+    for at, name in enumerate(("org", "workspace", "user"), start=1)
+)
+_NAMED = f"{_OWNER} AND name = ?4"
+
+
+class StoreSessions:
+    """As :class:`InProcessSessions`, in tables of the store; conversations are kept for 24 hours.
+
+    A recall waits for no write: what it gave is known at once and written by a thread of its own,
+    so that a process that is killed may lose the last recall of a conversation, never a memory. At
+    exit the thread writes what is left, also if nobody closes the store. Where there can be no
+    thread, the recall writes. In a store that is only read, conversations go on in this process.
+
+    Parameters
+    ----------
+    database : Database
+    """
+
+    def __init__(self, database: Database) -> None:
+        """Begin with what the store has."""
+        self._database = database
+        self._wake = threading.Condition()
+        # What is not written yet: of each conversation, when it recalled last and what it met.
+        self._pending: OrderedDict[SessionName, tuple[datetime, Session]] = OrderedDict()
+        self._writing = threading.Lock()
+        self._is_due = False
+        self._is_stopping = False
+        self._is_closed = False
+        self._thread: threading.Thread | None = None
+
+    def session(self, name: SessionName, *, now: datetime) -> Session:
+        """Return what a conversation met in 24 hours, as :meth:`SessionTracker.session`."""
+        with self._wake:
+            last, session = self._held(name, now)
+        return still_known(session, last, now)
+
+    def record(self, name: SessionName, ids: Sequence[str], *, now: datetime) -> None:
+        """Keep what a recall gave, as :meth:`SessionTracker.record`."""
+        with self._wake:
+            last, session = self._held(name, now)
+            self._pending[name] = (now, still_known(session, last, now).after(ids, now=now))
+            self._pending.move_to_end(name)
+            while len(self._pending) > MOST_SESSIONS:
+                self._pending.popitem(last=False)
+            if self._database.read_only or self._is_closed:
+                return
+            self._is_due = True
+            if self._has_thread():
+                self._wake.notify()
+                return
+        self._try_flush()
+
+    def flush(self) -> None:
+        """Write what is not written yet.
+
+        Raises
+        ------
+        StoreError
+            The disk or SQLite refuses; it stays to be written.
+        """
+        if self._database.read_only:
+            return
+        with self._writing:
+            with self._wake:
+                taken = dict(self._pending)
+            if not taken:
+                return
+            with self._database.transaction() as connection:
+                for name, (last, session) in taken.items():
+                    _save(connection, name, last, session)
+            with self._wake:
+                for name, kept in taken.items():
+                    if self._pending.get(name) is kept:
+                        del self._pending[name]
+
+    def stop(self) -> None:
+        """Let the thread write what is left and end; do not wait for it."""
+        with self._wake:
+            self._is_stopping = True
+            self._is_due = bool(self._pending)
+            self._wake.notify_all()
+
+    def close(self) -> None:
+        """Write what is left and end the thread. Closing twice is fine."""
+        with self._wake:
+            self._is_closed = True
+            thread = self._thread
+        self.stop()
+        if thread is not None:
+            thread.join()  # in a forked child the thread is not there
+        elif self._pending:
+            self._try_flush()
+
+    def _held(self, name: SessionName, now: datetime) -> tuple[datetime, Session]:
+        found = self._pending.get(name)
+        if found is not None:
+            return found
+        with self._database.reading() as connection:
+            return _load(connection, name, now) or (now, Session())
+
+    def _has_thread(self) -> bool:
+        """Start the thread if there is none; say whether there is one."""
+        if self._thread is None:
+            try:
+                self._thread = threads.start(
+                    self._write, name="hyrecall-conversations", stop=self.stop
+                )
+            except RuntimeError as fault:  # no more threads, or the interpreter is exiting
+                _log.debug("there is no thread that writes conversations: %s", fault)
+        return self._thread is not None
+
+    def _write(self) -> None:
+        try:
+            while self._awaits_work():
+                self._try_flush()
+        finally:  # whatever ended it: the next recall starts another
+            with self._wake:
+                if self._thread is threading.current_thread():
+                    self._thread = None
+
+    def _awaits_work(self) -> bool:
+        """Wait for a recall or for the end; say whether there is something to write."""
+        with self._wake:
+            self._wake.wait_for(lambda: self._is_due or self._is_stopping)
+            if not self._is_due:
+                self._thread = None
+                return False
+            self._is_due = False
+            return True
+
+    def _try_flush(self) -> None:
+        """Write; a fault is logged, and the next recall tries again."""
+        try:
+            self.flush()
+        except Exception as fault:
+            _log.debug("conversations could not be written: %s", type(fault).__name__)
+
+
+def count_damaged(connection: apsw.Connection, *, full: bool) -> int:
+    """Count the conversations that cannot be decoded; not ``full``: without reading their ids."""
+    select = "SELECT session, org, workspace, user, name, last, n_recalls FROM sessions ORDER BY 1"
+    damaged = {
+        number
+        for number, *owner, name, last, n_recalls in rows(connection, select)
+        if not (_is_count(n_recalls) and is_time(last))
+        or not is_text(name, *(one for one in owner if one is not None))
+    }
+    if full:
+        met = rows(connection, "SELECT session, id, at FROM session_ids ORDER BY 1, 2")
+        damaged |= {number for number, key, at in met if not (is_text(key) and is_time(at))}
+    return len(damaged)
+
+
+def _is_count(n_recalls: object) -> bool:
+    return isinstance(n_recalls, int) and 0 <= n_recalls <= _MOST_RECALLS
+
+
+def _load(
+    connection: apsw.Connection, name: SessionName, now: datetime
+) -> tuple[datetime, Session] | None:
+    """Read a conversation.
+
+    None: there is none, or its rows are damaged: they cannot be decoded, or have a time that is
+    more than a day in the future.
+    """
+    select = f"SELECT session, last, n_recalls FROM sessions WHERE {_NAMED}"
+    found = connection.execute(select, name).get
+    if found is None:
+        return None
+    number, last, n_recalls = found
+    met = connection.execute("SELECT id, at FROM session_ids WHERE session = ?", (number,))
+    try:
+        accessed = {key: from_micros(at) for key, at in met}
+        ended = from_micros(last)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    is_future = any(time - now > LONGEST for time in (ended, *accessed.values()))
+    if is_future or not _is_count(n_recalls):
+        return None
+    return ended, Session(accessed, n_recalls)
+
+
+def _save(connection: apsw.Connection, name: SessionName, last: datetime, session: Session) -> None:
+    """Replace a conversation, and forget those that are over or whose time is damaged."""
+    over = "DELETE FROM sessions WHERE last <= ? OR last > ?"
+    connection.execute(over, (to_micros(last - LONGEST), _LAST_TIME))
+    connection.execute(f"DELETE FROM sessions WHERE {_NAMED}", name)
+    insert = (
+        "INSERT INTO sessions (org, workspace, user, name, last, n_recalls) "
+        "VALUES (?, ?, ?, ?, ?, ?) RETURNING session"
+    )
+    number = connection.execute(insert, (*name, to_micros(last), session.n_recalls)).get
+    connection.executemany(
+        "INSERT INTO session_ids (session, id, at) VALUES (?, ?, ?)",
+        [(number, str(key), to_micros(at)) for key, at in session.accessed.items()],
+    )
+    displaced = (
+        f"DELETE FROM sessions WHERE session IN (SELECT session FROM sessions WHERE {_OWNER} "
+        "ORDER BY last DESC, session DESC LIMIT -1 OFFSET ?4)"
+    )
+    connection.execute(displaced, (*name[:3], MOST_OF_A_USER))

@@ -1,0 +1,364 @@
+"""What changes a document: a version is appended, and the document points to it.
+
+Every function works inside the caller's transaction and gives what it changed. What is refused
+leaves the caller to end the transaction: nothing of it is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+import apsw
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall.errors import KeyConflictError, NotFoundError, OptionError, error
+from hyrecall.memory.data.fields import AS_KEPT
+from hyrecall.memory.data.given_fields import checked
+from hyrecall.memory.data.types import Episode
+from hyrecall.memory.sql.cells import Cell, as_kept, find_cell, make_cell
+from hyrecall.memory.sql.codec import (
+    CHECKED,
+    content_of,
+    encode_vector,
+    is_sound,
+    to_columns,
+    to_micros,
+)
+from hyrecall.memory.sql.edge_rows import unlink_all, unlink_incident
+from hyrecall.memory.sql.reading import episode_by_id, head_row
+from hyrecall.memory.sql.schema import take_sequence
+from hyrecall.memory.sql.selection import Selection, selected
+from hyrecall.memory.sql.sound import rows
+from hyrecall.memory.sql.version_rows import (
+    Embedding,
+    embedding_of,
+    insert_row,
+    insert_version,
+    set_embedding,
+)
+
+__all__ = [
+    "NewVersion",
+    "Written",
+    "append",
+    "archive",
+    "forget",
+    "pin",
+    "remember",
+    "set_vectors",
+    "supersede",
+    "touch",
+    "update",
+]
+
+FIXED_FIELDS = ("id", "user_id", "org", "workspace")
+"""What an update cannot change: they say which document it is, and whose."""
+
+_POINT = (
+    "INSERT INTO documents (cell, id, version, changed, pinned) VALUES (?, ?, ?, ?, ?) "
+    "ON CONFLICT (cell, id) DO UPDATE SET version = excluded.version, "
+    "changed = excluded.changed, pinned = excluded.pinned"
+)
+_HEAD = "documents d JOIN versions v USING (cell, id, version)"
+_ANY = "episodic"  # the kind of a tombstone says nothing
+
+
+@dataclass(frozen=True)
+class NewVersion:
+    """An episode to be kept in a cell, with its vector and the model that made it, if any."""
+
+    cell: Cell
+    episode: Episode
+    vector: npt.NDArray[np.float32] | None = None
+    model: str | None = None
+
+    def embedding(self) -> Embedding:
+        """Return the columns of the vector."""
+        if self.vector is None:
+            return None, None
+        if self.model is None:
+            raise error(OptionError, "model", "the name of the vector's model", None)
+        return encode_vector(self.vector), self.model
+
+
+class Written(NamedTuple):
+    """A version that was appended."""
+
+    cell: int
+    id: str
+    version: int
+    row: int
+    changed: int
+
+
+# ---- new documents ----
+
+
+def remember(
+    connection: apsw.Connection, new_rows: Sequence[NewVersion], now: datetime
+) -> list[Written]:
+    """Keep new episodes.
+
+    An id that was deleted in its cell may come again, as the next version.
+
+    Raises
+    ------
+    KeyConflictError
+        The cell has the id.
+    """
+    written = []
+    for new in new_rows:
+        cell = make_cell(connection, new.cell)
+        last, status = _head(connection, cell, new.episode.id)
+        if status not in {None, "deleted"}:
+            wish, got = "an id that is free", f"{new.episode.id!r}, which is {status}"
+            # A change needs a live one; what is superseded or archived can only be given up.
+            remedy = "update(id, ...)" if status == "live" else "forget(id), then it is free"
+            raise error(KeyConflictError, "id", wish, got, remedy)
+        connection.execute(
+            "UPDATE documents SET access_count = 0, last_accessed = NULL WHERE cell = ? AND id = ?",
+            (cell, new.episode.id),
+        )
+        written.append(append(connection, cell, new.episode, last + 1, new.embedding(), now))
+    return written
+
+
+# ---- changes of documents ----
+
+
+def update(
+    connection: apsw.Connection,
+    cell: Cell,
+    key: str,
+    changes: Mapping[str, Any],
+    vector: npt.NDArray[np.float32] | None,
+    model: str | None,
+    reason: str | None,
+    now: datetime,
+) -> Written:
+    """Append a version with other fields.
+
+    Without a vector the last one is kept where the text is the same, and otherwise there is none:
+    that of another text would be wrong. Another ``visibility`` moves the episode: it is deleted in
+    this cell and new in the other.
+
+    Raises
+    ------
+    NotFoundError
+        The cell has no such episode.
+    OptionError
+        Fields that cannot be changed, or a fact: facts change by new facts.
+    KeyConflictError
+        The other cell has the id.
+    """
+    fixed = sorted(set(changes) & set(FIXED_FIELDS))
+    if fixed:
+        raise error(OptionError, fixed[0], f"none of {', '.join(FIXED_FIELDS)}", "a change of it")
+    number, old, row = _found(connection, cell, key)
+    if connection.execute("SELECT 1 FROM facts WHERE row = ?", (row,)).get:
+        raise error(OptionError, "id", "an episode (a fact changes by a new one)", "a fact")
+    new = _changed(old, changes)
+    embedding: Embedding = (None, None)
+    if vector is not None:
+        embedding = NewVersion(cell, new, vector, model).embedding()
+    elif new.text == old.text:
+        embedding = embedding_of(connection, row)
+    moved_to = cell._replace(visibility=new.visibility, source=new.source)
+    target = as_kept(connection, moved_to)
+    if target == cell:
+        last, _ = _head(connection, number, key)
+        return append(connection, number, new, last + 1, embedding, now, reason=reason)
+    _retire(connection, number, key, "deleted", reason, None, now)
+    unlink_incident(connection, number, [key], reason, now)
+    (moved,) = remember(connection, [NewVersion(target, new)], now)
+    set_embedding(connection, moved.row, embedding)
+    return moved
+
+
+def supersede(
+    connection: apsw.Connection,
+    cell: Cell,
+    key: str,
+    new: NewVersion,
+    reason: str | None,
+    now: datetime,
+    *,
+    status: Literal["superseded", "archived"] = "superseded",
+) -> Written:
+    """Keep a new episode in the place of an old one, whose history then names it.
+
+    Raises
+    ------
+    NotFoundError
+        The cell has no such episode.
+    KeyConflictError
+        The new id is not free.
+    """
+    number, _, _ = _found(connection, cell, key)
+    _retire(connection, number, key, status, reason, new.episode.id, now)
+    (written,) = remember(connection, [new], now)
+    return written
+
+
+def archive(
+    connection: apsw.Connection, cell: Cell, key: str, reason: str | None, now: datetime
+) -> Written:
+    """Take an episode out of recall, and keep it.
+
+    Raises
+    ------
+    NotFoundError
+        The cell has no such episode.
+    """
+    number, _, _ = _found(connection, cell, key)
+    return _retire(connection, number, key, "archived", reason, None, now)
+
+
+def forget(
+    connection: apsw.Connection, selection: Selection, reason: str | None, now: datetime
+) -> int:
+    """Append a tombstone to every document selected; give how many.
+
+    The edges that one of them takes part in go too, and all of a cell that is selected whole.
+    """
+    found = selected(connection, selection)
+    by_cell: dict[int, list[str]] = {}
+    for cell, key in found:
+        _retire(connection, cell, key, "deleted", reason, None, now)
+        by_cell.setdefault(cell, []).append(key)
+    for cell, keys in by_cell.items():
+        unlink_incident(connection, cell, keys, reason, now)
+    if selection.is_whole:
+        unlink_all(connection, selection.cells, reason, now)
+    return len(found)
+
+
+def pin(connection: apsw.Connection, cell: Cell, key: str, on: bool) -> int:
+    """Pin an episode or not; give the change number, that of the last change if it was so.
+
+    Raises
+    ------
+    NotFoundError
+        The cell has no such episode.
+    """
+    number, _, _ = _found(connection, cell, key)
+    where = (number, key)
+    select = "SELECT pinned, changed FROM documents WHERE cell = ? AND id = ?"
+    pinned, changed = connection.execute(select, where).get
+    if bool(pinned) != on:
+        changed = take_sequence(connection)
+        change = "UPDATE documents SET pinned = ?, changed = ? WHERE cell = ? AND id = ?"
+        connection.execute(change, (on, changed, *where))
+    return int(changed)
+
+
+def touch(connection: apsw.Connection, rows: Sequence[tuple[Cell, str]], now: datetime) -> int:
+    """Count an access of each of these episodes that is there; give how many were."""
+    n_touched = 0
+    for cell, key in rows:
+        number = find_cell(connection, cell)
+        if number is not None and head_row(connection, number, key) is not None:
+            connection.execute(
+                "UPDATE documents SET access_count = access_count + 1, last_accessed = ?, "
+                "changed = ? WHERE cell = ? AND id = ?",
+                (to_micros(now), take_sequence(connection), number, key),
+            )
+            n_touched += 1
+    return n_touched
+
+
+def set_vectors(connection: apsw.Connection, rows: Sequence[tuple[int, bytes, str]]) -> int:
+    """Return version rows a vector and its model; one that is not live any more is left out.
+
+    Returns
+    -------
+    int
+        How many were set.
+    """
+    n_set = 0
+    for row, blob, model in rows:
+        select = f"SELECT d.cell, d.id FROM {_HEAD} WHERE v.row = ? AND v.status = 'live'"
+        document = connection.execute(select, (row,)).get
+        if document is not None:
+            set_embedding(connection, row, (blob, model))
+            change = "UPDATE documents SET changed = ? WHERE cell = ? AND id = ?"
+            connection.execute(change, (take_sequence(connection), *document))
+            n_set += 1
+    return n_set
+
+
+# ---- what they share ----
+
+
+def append(
+    connection: apsw.Connection,
+    cell: int,
+    episode: Episode,
+    version: int,
+    embedding: Embedding,
+    now: datetime,
+    *,
+    reason: str | None = None,
+) -> Written:
+    """Append a live version and point its document to it."""
+    changed = take_sequence(connection)
+    connection.execute(_POINT, (cell, episode.id, version, changed, episode.pinned))
+    row = insert_version(
+        connection, cell, episode, version, embedding, to_micros(now), reason=reason
+    )
+    return Written(cell, episode.id, version, row, changed)
+
+
+def _retire(
+    connection: apsw.Connection,
+    cell: int,
+    key: str,
+    status: str,
+    reason: str | None,
+    successor: str | None,
+    now: datetime,
+) -> Written:
+    """Append a version that is not live: without content if it is a tombstone, else as it was."""
+    changed = take_sequence(connection)
+    select = f"SELECT d.version, {CHECKED} FROM {_HEAD} WHERE d.cell = ? AND d.id = ?"
+    (last, *checked), at = next(rows(connection, select, (cell, key))), to_micros(now)
+    content = content_of(checked)
+    if status == "deleted":  # also of a damaged one, of which nothing may go on
+        kind, time = (content.kind, content.occurred_at) if is_sound(checked) else (_ANY, at)
+        content = to_columns(Episode(kind=kind))._replace(occurred_at=time)
+    row = insert_row(connection, (cell, key, last + 1, status, reason, at, *content), successor)
+    point = (
+        "UPDATE documents SET version = version + 1, changed = ? WHERE cell = ? AND id = ? "
+        "RETURNING version"
+    )
+    version: int = connection.execute(point, (changed, cell, key)).get
+    return Written(cell, key, version, row, changed)
+
+
+def _head(connection: apsw.Connection, cell: int, key: str) -> tuple[int, str | None]:
+    """Return the highest version of a document and its status; 0 and None if there is none."""
+    select = f"SELECT d.version, v.status FROM {_HEAD} WHERE d.cell = ? AND d.id = ?"
+    found: tuple[int, str] | None = connection.execute(select, (cell, key)).get
+    return found or (0, None)
+
+
+def _found(connection: apsw.Connection, cell: Cell, key: str) -> tuple[int, Episode, int]:
+    """Return the number of the cell, the live episode and its row."""
+    number = find_cell(connection, cell)
+    row = None if number is None else head_row(connection, number, key)
+    episode = None if number is None else episode_by_id(connection, number, key)
+    if number is None or row is None or episode is None:
+        raise error(NotFoundError, "id", "a memory that is there", repr(key))
+    return number, episode, row
+
+
+def _changed(old: Episode, changes: Mapping[str, Any]) -> Episode:
+    fields = {name: getattr(old, name) for name in Episode.model_fields}
+    if {"occurred_at", "created_at"} & set(changes):  # two names of one time
+        del fields["occurred_at"], fields["created_at"]
+    context = None if "metadata" in changes else AS_KEPT
+    return checked(Episode, {**fields, **changes}, context)

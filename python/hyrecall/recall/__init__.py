@@ -1,0 +1,1 @@
+"""One batch of queries on one state: request, plan, arms, fusion, stages."""

@@ -1,0 +1,169 @@
+"""One batch through the engine: statistics, candidates, merge."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from hyrecall import _core
+from hyrecall.ask.arms.batch import Candidates
+from hyrecall.ask.expansion import expand, read_expansion
+from hyrecall.ask.queries import words_of
+from hyrecall.ask.shaping import RerankBy
+from hyrecall.base.ages import utc
+from hyrecall.base.arguments import listed as as_list
+from hyrecall.graph.reach import Reaches
+from hyrecall.hits.hits import Hits
+from hyrecall.hits.reply_arrays import Arrays, join_pieces, only_queries
+from hyrecall.hits.trace import Trace
+from hyrecall.recall.graph_names import bind_graphs
+from hyrecall.recall.pipeline import Shaper
+from hyrecall.recall.pipeline_checks import check_shaping
+from hyrecall.recall.plan import Options, Plan
+from hyrecall.recall.pools import Piece
+from hyrecall.recall.request import make_plan
+from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.segments import State
+from hyrecall.segments.selecting import read_columns
+
+__all__ = ["batch_of_one", "run_recall"]
+
+BATCH_QUERIES = 4096
+"""Queries that are in the engine at a time: candidates of more would only take memory."""
+
+SHAPED_QUERIES = 512
+"""The same where stages run: they hold the whole pools, with the columns they read."""
+
+
+def batch_of_one(one: Any) -> Any:
+    """Return what is given for one query as a batch takes it: a list of one, by name if named."""
+    if isinstance(one, Mapping):
+        return {name: [value] for name, value in one.items()}
+    return None if one is None else [one]
+
+
+def run_recall(
+    facts: IndexFacts,
+    state: State,
+    device: str,
+    options: Options,
+    *,
+    columns: Sequence[str],
+    now: datetime | None,
+) -> Hits:
+    """Answer a batch on one state; what is read later is read from that state too."""
+    started = time.perf_counter()
+    named = read_columns(facts, columns)
+    asked_at = _utc(now)
+    options = bind_graphs(facts, state, options)
+    expansion = read_expansion(options.expansion)
+    with _core.arithmetic.RoundToNearest():  # weights and floors are computed here
+        plan = make_plan(facts, state, options)
+    for arm in dict.fromkeys(plan.bases[plan.n_lexical :]):
+        for segment in state.segments:
+            segment.check(arm)  # does nothing but after open(verify="structure"), once
+    check_shaping(facts, plan)
+    texts: list[str | None] = []
+    if expansion or any(isinstance(stage, RerankBy) for stage in plan.stages):
+        texts = _texts(facts, plan, options.text if options.said is None else options.said)
+    reaches = Reaches(plan.bound, plan.scope)
+    shaper = Shaper(facts, state, plan, now=asked_at, texts=texts, reaches=reaches)
+    planned = time.perf_counter()
+    pieces, notes, steps = [], list(plan.notes), {"plan": planned - started}
+    listed: list[dict[str, Candidates]] = []
+    whole = plan.is_shaped or plan.has_leading
+    piece = SHAPED_QUERIES if whole else BATCH_QUERIES
+    try:
+        for begin in range(0, plan.n_queries, piece) or (0,):
+            request = plan.request
+            if plan.n_queries > piece:
+                request = request.slice(begin, min(begin + piece, plan.n_queries))
+            execution, arrays, found, seconds = _run_piece(state, plan, request, begin)
+            listed.append(found)
+            if plan.asked is not None:
+                arrays = only_queries(arrays, plan.asked[begin : begin + request.n_queries])
+            if plan.blank and not plan.is_shaped:
+                own = np.isin(np.arange(begin, begin + request.n_queries), plan.blank)
+                arrays = only_queries(arrays, ~own)
+            if whole:
+                merged = time.perf_counter()
+                arrays = shaper.run(arrays, Piece(execution, request, begin))
+                seconds["shaping"] = time.perf_counter() - merged
+            pieces.append(arrays)
+            notes += _empty_queries(execution, plan, begin)
+            for step, spent in seconds.items():
+                steps[step] = steps.get(step, 0.0) + spent
+    finally:
+        plan.request.release_guests()
+    trace = Trace(
+        device=device,
+        n_queries=plan.n_queries,
+        arms=tuple(dict.fromkeys(plan.bases)),
+        depth=plan.depth,
+        milliseconds={step: seconds * 1e3 for step, seconds in steps.items()},
+        degraded=tuple(note for stage in shaper.traces for note in stage.notes),
+        notes=tuple(notes),
+        stages=shaper.traces,
+        exact=shaper.exact,
+    )
+    hits = Hits(
+        join_pieces(pieces),
+        plan=plan.answered(listed),
+        facts=facts,
+        state=state,
+        columns=named,
+        now=asked_at,
+        trace=trace,
+    )
+    if expansion:
+        began = time.perf_counter()
+        hits._around = expand(expansion, hits, texts, reaches)
+        trace.milliseconds["expansion"] = (time.perf_counter() - began) * 1e3
+    return hits
+
+
+def _texts(facts: IndexFacts, plan: Plan, text: object) -> list[str | None]:
+    """Return the queries' own words, for rerankers; None where there are none to hand over."""
+    if isinstance(text, Mapping):
+        text = next((text[arm] for arm in facts.text_arms if arm in text), None)
+    given = [None] * plan.n_queries if text is None else as_list(text)
+    return [words_of(one) for one in given]
+
+
+def _run_piece(
+    state: State, plan: Plan, request: _core.Request, first_query: int
+) -> tuple[_core.Execution, Arrays, dict[str, Candidates], dict[str, float]]:
+    """Take a part of a call through its three steps; arms that search by themselves go first."""
+    began = time.perf_counter()
+    found = plan.complete(request, first_query)
+    started = time.perf_counter()
+    execution = _core.Execution(state.snapshot, request)
+    statistics = execution.statistics()
+    counted = time.perf_counter()
+    candidates = execution.candidates(statistics)
+    ranked = time.perf_counter()
+    arrays = _core.merge(request, [candidates])
+    seconds = {
+        "statistics": counted - started,
+        "candidates": (started - began) + (ranked - counted),
+        "fusion": time.perf_counter() - ranked,
+    }
+    return execution, arrays, found, seconds
+
+
+def _empty_queries(execution: _core.Execution, plan: Plan, first_query: int) -> list[str]:
+    """Say which queries of a part have a text without an indexable token."""
+    lexical = plan.bases[: plan.n_lexical]
+    empty = [(arm, q) for at, arm in enumerate(lexical) for q in execution.empty_queries(at)]
+    once = dict.fromkeys(empty)  # of several tables, once
+    return [f"{arm}[{first_query + query}] has no indexable token" for arm, query in once]
+
+
+def _utc(now: datetime | None) -> datetime:
+    if now is None:
+        return datetime.now(UTC)
+    return utc("now", now)

@@ -1,0 +1,255 @@
+"""Which queries are one identifier or quoted string, and which rows hold it whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall import _core
+from hyrecall.ask.arms.batch import Candidates, from_entries
+from hyrecall.ask.filter_program import read_filters
+from hyrecall.ask.queries import Phrase, lower
+from hyrecall.ask.scope import read_scopes
+from hyrecall.hits.reply_arrays import Arrays
+
+if TYPE_CHECKING:
+    from hyrecall.recall.plan import Options
+    from hyrecall.segments.facts import IndexFacts
+    from hyrecall.segments.segments import State
+    from hyrecall.text.bm25 import BM25
+
+__all__ = ["Exact", "ExactTexts", "exact_text", "exact_texts", "find_exact"]
+
+ExactTexts = Mapping[str, Sequence[str | None]]
+"""By arm, what a row must hold whole for each query of a batch; None: nothing."""
+
+MOST_TOKENS = 4096  # of a phrase
+
+_ONE_WORD_WITH_A_DIGIT = re.compile(r"\S*?\d\S*")
+_HYPHENS = frozenset("-\u2010\u2011")
+
+
+def exact_text(text: object) -> str | None:
+    """Return the text that a row must hold whole to rank first for a query, or None.
+
+    An identifier has no white space, a digit, and a letter or a hyphen. A quoted string stands in
+    double quotes as a whole, with none inside.
+
+    Examples
+    --------
+    >>> exact_text("INV-2026-0042"), exact_text('"green tea"')
+    ('INV-2026-0042', 'green tea')
+    >>> [exact_text(text) for text in ("invoice", "2026", "invoice 2026-42", 'say "green tea"')]
+    [None, None, None, None]
+    """
+    if not isinstance(text, str):
+        return None
+    asked = text.strip()
+    if asked[:1] == '"':
+        inside = asked[1:-1].strip()
+        is_quoted = len(asked) > 1 and asked[-1] == '"' and '"' not in inside
+        return inside if is_quoted and inside else None
+    if _ONE_WORD_WITH_A_DIGIT.fullmatch(asked) is None:
+        return None
+    return asked if any(one.isalpha() or one in _HYPHENS for one in asked) else None
+
+
+def exact_texts(
+    text: object, arms: Sequence[str], asked: npt.NDArray[np.bool_] | None = None
+) -> ExactTexts:
+    """Return what rows must hold whole for the queries in ``asked``, by arm that any has."""
+    out: dict[str, list[str | None]] = {}
+    known: dict[int, list[str | None]] = {}  # one list may be for several arms
+    for arm in arms:
+        given = text.get(arm) if isinstance(text, Mapping) else text
+        if not isinstance(given, Sequence) or isinstance(given, str):
+            continue  # the plan says what is wrong with it
+        if id(given) not in known:
+            found = [exact_text(one) for one in given]
+            if asked is not None:
+                found = [
+                    one if is_asked else None for one, is_asked in zip(found, asked, strict=False)
+                ]
+            known[id(given)] = found
+        if any(one is not None for one in known[id(given)]):
+            out[arm] = known[id(given)]
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """The queries of a batch that were taken as exact, and the rows that hold their text whole.
+
+    Attributes
+    ----------
+    queries : ndarray of int64
+        Which, rising.
+    texts : mapping of str to sequence
+        By arm, the text of each of these queries.
+    depth : int
+        Rows of an arm that were looked up at most, and how deep the arms' lists are looked through.
+    lists : mapping of str to Candidates
+        By arm, the rows found by phrase, for every query of the batch; empty: no query has any.
+    is_cut : ndarray of bool, shape (len(queries), len(texts))
+        Whether there may be more such rows than were looked up.
+    execution : _core.Execution
+        Of the phrases.
+    """
+
+    queries: npt.NDArray[np.int64]
+    texts: ExactTexts
+    depth: int
+    lists: Mapping[str, Candidates]
+    is_cut: npt.NDArray[np.bool_]
+    execution: _core.Execution
+
+    def add_to(self, request: _core.Request, first_query: int) -> None:
+        """Add arms that bring the rows of a part's queries into its pools, behind all others."""
+        for arm, found in self.lists.items():
+            own = found.part(first_query, first_query + request.n_queries)
+            request.add_listed(
+                f"{arm} holds it", own.offsets, own.segment, own.row, own.score, None
+            )
+
+    def split(self, arrays: Arrays, n_arms: int, first_query: int) -> Arrays:
+        """Take the arms of :meth:`add_to` out of a reply; ``exact`` marks the rows that hold it."""
+        total = n_arms + len(self.lists)
+        n_queries = len(arrays["offsets"]) - 1
+        ranks = arrays["arm_ranks"].reshape(-1, total)
+        scales = arrays["scales"].reshape(n_queries, 3 * total + 1)
+        kept = (scales[:, : 2 * n_arms], scales[:, 2 * total : 2 * total + n_arms], scales[:, -1:])
+        out = {
+            **arrays,
+            "arm_scores": arrays["arm_scores"].reshape(-1, total)[:, :n_arms].reshape(-1),
+            "scales": np.concatenate(kept, axis=1).reshape(-1),
+            "list_sizes": arrays["list_sizes"].reshape(-1, total)[:, :n_arms].reshape(-1),
+        }
+        query = np.repeat(np.arange(n_queries), np.diff(arrays["offsets"])) + first_query
+        out["exact"] = np.asarray((ranks[:, n_arms:] > 0).any(axis=1))
+        # One arm's list may be deeper, as the limit is, on which nothing of these rows may depend.
+        listed = ((ranks[:, :n_arms] > 0) & (ranks[:, :n_arms] <= self.depth)).any(axis=1)
+        if self.is_cut.any():
+            cut = np.isin(query, self.queries[self.is_cut.any(axis=1)])
+            for at in np.flatnonzero(cut & listed & ~out["exact"]):
+                row = int(arrays["segment"][at]), int(arrays["row"][at])
+                out["exact"][at] = bool(self.held(int(query[at]), *row))
+        hides = out["exact"][:, np.newaxis] & (ranks[:, :n_arms] > self.depth)
+        out["arm_ranks"] = np.where(hides, 0, ranks[:, :n_arms]).reshape(-1)
+        return out
+
+    def held(self, query: int, segment: int, row: int) -> dict[str, str]:
+        """Give, by arm, what a row that the query may see holds whole."""
+        own = int(np.searchsorted(self.queries, query))
+        if own == len(self.queries) or self.queries[own] != query:
+            return {}
+        return {
+            arm: text
+            for at, (arm, texts) in enumerate(self.texts.items())
+            if (text := texts[own]) is not None and self.execution.matches(at, own, segment, row)
+        }
+
+    def counts(self, arrays: Arrays, first_query: int) -> dict[int, int]:
+        """Count the rows that hold it in a part of the reply, for each query taken in it."""
+        offsets = arrays["offsets"]
+        own = self.queries[
+            (self.queries >= first_query) & (self.queries < first_query + len(offsets) - 1)
+        ]
+        sums = np.concatenate([[0], np.cumsum(arrays["exact"])])
+        at = own - first_query
+        found = sums[offsets[at + 1]] - sums[offsets[at]]
+        return dict(zip(own.tolist(), found.tolist(), strict=True))
+
+
+def find_exact(
+    facts: IndexFacts,
+    state: State,
+    options: Options,
+    bm25: Mapping[str, BM25],
+    n_queries: int,
+    depth: int,
+) -> Exact | None:
+    """Look up the rows that hold whole what a batch asks for, in its scopes and by its filters.
+
+    An arm that does not run is not looked through. None: no query asks for such a thing.
+
+    Parameters
+    ----------
+    facts, state
+        Of the index.
+    options : Options
+        Checked, but for its texts.
+    bm25 : mapping of str to BM25
+        Of the lexical arms that run.
+    n_queries, depth : int
+    """
+    asked = {arm: texts for arm, texts in (options.exact or {}).items() if arm in bm25}
+    if not asked:
+        return None
+    by_arm = {arm: _of_terms(facts, arm, texts) for arm, texts in asked.items()}
+    asks = [any(one is not None for one in texts) for texts in zip(*by_arm.values(), strict=True)]
+    queries = np.flatnonzero(np.array(asks, np.bool_))
+    if not len(queries):
+        return None
+    texts = {arm: tuple(own[at] for at in queries) for arm, own in by_arm.items()}
+    request = _phrases(facts, state, options, texts, bm25, queries, depth)
+    execution = _core.Execution(state.snapshot, request)
+    found = _core.merge(request, [execution.candidates(execution.statistics())])
+    ranks, scores = (found[name].reshape(-1, len(texts)) for name in ("arm_ranks", "arm_scores"))
+    query = np.repeat(queries, np.diff(found["offsets"]))
+    lists = {}
+    for at, arm in enumerate(texts if len(query) else ()):
+        own = ranks[:, at] > 0
+        rows = (query[own], found["segment"][own], found["row"][own], scores[own, at])
+        lists[arm] = from_entries(n_queries, *rows)
+    is_cut = found["list_sizes"].reshape(-1, len(texts)) >= depth
+    return Exact(queries, texts, depth, lists, is_cut, execution)
+
+
+def _phrases(
+    facts: IndexFacts,
+    state: State,
+    options: Options,
+    texts: ExactTexts,
+    bm25: Mapping[str, BM25],
+    queries: npt.NDArray[np.int64],
+    depth: int,
+) -> _core.Request:
+    """Ask for the texts as phrases, on behalf of the queries that have them."""
+    n, n_arms = len(queries), len(texts)
+    filters, filter_of = read_filters(facts.attribute_types, _of(options.filter, queries), n)
+    request = _core.Request(
+        scopes=read_scopes(facts.cell_types, state.snapshot, _of(options.scope, queries), n),
+        filters=filters,
+        filter_of=filter_of,
+        depth=depth,
+        limit=depth * n_arms,
+        offset=0,
+        threads=facts.threads,
+    )
+    for arm, own in texts.items():
+        phrases = [None if text is None else Phrase(text) for text in own]
+        column, analyzer = facts.text_arms.index(arm), facts.analyzers[arm].native
+        request.add_lexical(column, arm, bm25[arm].numbers, analyzer, phrases, lower, None)
+    request.set_fusion(
+        kind="none" if n_arms == 1 else "rrf", weights=[1.0] * n_arms, rank_constant=60.0,
+        scales=["none"] * n_arms, complete=True, balance=None, min_fused=None, normalize=False,
+    )  # fmt: skip
+    return request
+
+
+def _of_terms(facts: IndexFacts, arm: str, texts: Sequence[str | None]) -> list[str | None]:
+    """Leave out texts that make no phrase: of no term, or of too many."""
+    asked = [at for at, text in enumerate(texts) if text is not None]
+    offsets = facts.analyzers[arm].native.analyze([str(texts[at]) for at in asked], "query")[1]
+    sizes = dict(zip(asked, np.diff(offsets).tolist(), strict=True))
+    return [text if 0 < sizes.get(at, 0) <= MOST_TOKENS else None for at, text in enumerate(texts)]
+
+
+def _of(given: Any, queries: npt.NDArray[np.int64]) -> Any:
+    """Return the entries of some queries, where there is one for each."""
+    return [given[at] for at in queries] if isinstance(given, list) else given

@@ -1,0 +1,198 @@
+"""What each shaping stage made of a hit's score, recomputed to the last bit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from hyrecall import _core
+from hyrecall.ask.shaping import (
+    MMR,
+    Budget,
+    Composite,
+    Dedup,
+    Gate,
+    Provenance,
+    Recency,
+    Rerank,
+    RerankBy,
+    SessionSignals,
+    Stage,
+)
+from hyrecall.ask.shaping.checks import read_duration
+from hyrecall.base.ages import age_seconds, importances
+from hyrecall.graph.reach import Reaches
+from hyrecall.hits.explanation import Step
+from hyrecall.recall.explain import Place
+from hyrecall.recall.leading import scaled_relevance
+from hyrecall.recall.pipeline_checks import vector_arm
+from hyrecall.recall.pools import by_value
+from hyrecall.recall.session_signals import phase_of, session_signals, signal_sums
+
+if TYPE_CHECKING:
+    from hyrecall.hits.hits import Hits
+
+__all__ = ["explain_stages"]
+
+
+def explain_stages(
+    hits: Hits,
+    at: int,
+    place: Place,
+    fused: float,
+    fused_of: Callable[[Place], float],
+    execution: _core.Execution,
+) -> tuple[Step, ...]:
+    """Return a step per stage; ``fused_of`` is the fused score of any document of the query.
+
+    ``execution`` is that of the query alone.
+    """
+    steps: list[Step] = []
+    score = fused
+    stages = hits._plan.stages
+    for number, stage in enumerate(stages):
+        factors: dict[str, float] = {}
+        match stage:
+            case Rerank() | RerankBy():
+                donor = _donor(hits, at, place)
+                score = fused_of(donor)
+                for earlier in stages[:number]:
+                    score = _alone(hits, earlier, donor, score, {})
+                given = float(hits._arrays["rerank_score"][at])
+                if not math.isnan(given):
+                    factors["rerank_score"] = given
+            case MMR():
+                score = _mmr(hits, stage, at, place, score, factors, execution)
+            case SessionSignals():
+                score = _signals(hits, stage, at, place, score, factors)
+            case Dedup():
+                factors["duplicates"] = float(hits._arrays["n_duplicates"][at])
+            case Gate():
+                factors["min_score"] = stage.min_score
+            case Budget():
+                if "token_estimate" in hits._arrays:
+                    factors["tokens"] = float(hits._arrays["token_estimate"][at])
+            case _:
+                score = _alone(hits, stage, place, score, factors)
+        steps.append(Step(type(stage).__name__, score, factors))
+    return tuple(steps)
+
+
+def _donor(hits: Hits, at: int, place: Place) -> Place:
+    """Return the document that held the place first, whose score it kept."""
+    arrays = hits._arrays
+    n_arms = len(hits._plan.arms)
+    ranks = arrays["place_arm_ranks"].reshape(-1, n_arms)[at]
+    scores = arrays["place_arm_scores"].reshape(-1, n_arms)[at]
+    return Place(
+        place.query,
+        int(arrays["place_segment"][at]),
+        int(arrays["place_row"][at]),
+        tuple(int(rank) or None for rank in ranks),
+        tuple(None if math.isinf(score) else float(score) for score in scores),
+    )
+
+
+def _value(hits: Hits, place: Place, column: str) -> pa.Array:
+    return hits._state.segments[place.segment].column(column).slice(place.row, 1)
+
+
+def _alone(
+    hits: Hits, stage: Stage, place: Place, score: float, factors: dict[str, float]
+) -> float:
+    """Score a document by a stage that looks at no other document."""
+    native = _core.shaping
+    if isinstance(stage, Provenance):
+        values = _value(hits, place, stage.column)
+        weight = float(by_value(values, stage.by_value, stage.default, stage.column)[0])
+        factors["weight"] = weight
+        return weight * score
+    if isinstance(stage, Recency):
+        age = age_seconds(_value(hits, place, stage.column), hits.now)
+        half_life = read_duration("half_life", stage.half_life)
+        if stage.by is not None:
+            values = _value(hits, place, stage.by)
+            half_life = float(by_value(values, stage.by_value, half_life, stage.by)[0])
+        factor = float(native.recency_factors(age, half_life, stage.exponent)[0])
+        factors |= {
+            "age": float(age[0]), "half_life": half_life, "exponent": stage.exponent,
+            "factor": factor,
+        }  # fmt: skip
+        return score * factor
+    if isinstance(stage, Composite):
+        age = age_seconds(_value(hits, place, stage.time), hits.now)
+        half_life = read_duration("half_life", stage.half_life)
+        recency = float(native.recency_factors(age, half_life, 1.0)[0])
+        ratings = _value(hits, place, stage.rating)
+        importance = float(importances(ratings, stage.default, stage.scale)[0])
+        given: Any = native.composite_sums(
+            stage.recency, recency, stage.importance, importance, stage.relevance, score
+        )
+        total = (stage.recency + stage.importance) + stage.relevance
+        factors |= {
+            "age": float(age[0]), "half_life": half_life, "recency": recency,
+            "importance": importance, "relevance": score, "recency_weight": stage.recency,
+            "importance_weight": stage.importance, "relevance_weight": stage.relevance,
+            "raw": float(given),
+        }  # fmt: skip
+        return float(native.composite_means(given, total))
+    return score
+
+
+def _signals(
+    hits: Hits,
+    stage: SessionSignals,
+    at: int,
+    place: Place,
+    score: float,
+    factors: dict[str, float],
+) -> float:
+    plan = hits._plan
+    best = float(hits._arrays["general_best"][at])
+    general = score / best if best > 0 else 0.0
+    key = _value(hits, place, hits._facts.schema.key)
+    query = place.query
+    own = plan.sessions[query : query + 1]
+    topical, session = session_signals(
+        stage, hits._facts, own, np.array([0, 1]), key,
+        reach=lambda graph: Reaches(plan.bound, plan.scope).of(graph, query, query + 1),
+        now=hits.now,
+    )  # fmt: skip
+    phase = phase_of(stage, own[0])
+    signals = (np.array([general]), topical, session)
+    factors |= {
+        "general": general, "topical": float(topical[0]), "session": float(session[0]),
+        "general_weight": phase.general, "topical_weight": phase.topical,
+        "session_weight": phase.session, "best": best,
+    }  # fmt: skip
+    return float(signal_sums([phase], [1], signals)[0])
+
+
+def _mmr(
+    hits: Hits,
+    stage: MMR,
+    at: int,
+    place: Place,
+    score: float,
+    factors: dict[str, float],
+    execution: _core.Execution,
+) -> float:
+    arrays = hits._arrays
+    high, low = float(arrays["mmr_high"][at]), float(arrays["mmr_low"][at])
+    relevance = scaled_relevance(stage.relevance, score, high, low)
+    similarity = 0.0
+    if arrays["mmr_has_nearest"][at]:
+        column = hits._facts.vector_arms.index(vector_arm(hits._facts, stage))
+        nearest = int(arrays["mmr_nearest_segment"][at]), int(arrays["mmr_nearest_row"][at])
+        similarity = _core.shaping.row_cosine(
+            execution, column, 0, nearest, (place.segment, place.row)
+        )
+    factors |= {"relevance_weight": stage.relevance_weight, "relevance": relevance}
+    factors |= {} if stage.relevance == "raw" else {"high": high}
+    factors |= {"low": low} if stage.relevance == "minmax" else {}
+    factors["similarity"] = similarity
+    return _core.shaping.mmr_value(stage.relevance_weight, relevance, similarity)

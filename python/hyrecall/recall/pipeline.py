@@ -1,0 +1,333 @@
+"""Carries out the shaping stages on the fused lists of a batch, a stage at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hyrecall import _core
+from hyrecall.ask.shaping import (
+    MMR,
+    Budget,
+    Composite,
+    Dedup,
+    Gate,
+    Provenance,
+    Recency,
+    Rerank,
+    RerankBy,
+    SessionSignals,
+    Stage,
+)
+from hyrecall.ask.shaping.checks import read_duration
+from hyrecall.base.ages import age_seconds, importances
+from hyrecall.graph.reach import Reaches
+from hyrecall.hits.arm_texts import join_texts
+from hyrecall.hits.reply_arrays import QUERY_ARRAYS
+from hyrecall.hits.trace import StageTrace
+from hyrecall.recall.fill import fill_lists
+from hyrecall.recall.leading import choose_leading, lead, others
+from hyrecall.recall.pipeline_checks import text_columns, vector_arm
+from hyrecall.recall.plan import Plan
+from hyrecall.recall.pools import Array, Floats, Piece, Pool, by_value, order_codes, tie_ranks
+from hyrecall.recall.rerankers import rerank_scores
+from hyrecall.recall.session_signals import phase_of, session_signals, signal_sums
+from hyrecall.recall.tokens import token_counts
+from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.segments import State, gather_column, seqs_of
+
+__all__ = ["Shaper"]
+
+
+class Shaper:
+    """Runs the stages of one call on its pieces; keeps what the trace says of them."""
+
+    def __init__(
+        self,
+        facts: IndexFacts,
+        state: State,
+        plan: Plan,
+        *,
+        now: datetime,
+        texts: Sequence[str | None],
+        reaches: Reaches,
+    ) -> None:
+        """Take what the stages may need; ``texts`` are the queries' own, for rerankers."""
+        self._facts = facts
+        self._state = state
+        self._plan = plan
+        self._stages = plan.stages
+        self._now = now
+        self._texts = texts
+        self._reaches = reaches
+        exact = plan.exact
+        self.exact = {} if exact is None else dict.fromkeys(exact.queries.tolist(), 0)
+        self._traces = [StageTrace(type(s).__name__, 0, 0, 0.0, ()) for s in plan.stages]
+
+    @property
+    def traces(self) -> tuple[StageTrace, ...]:
+        """What each stage did so far."""
+        return tuple(self._traces)
+
+    def run(self, arrays: dict[str, Array], piece: Piece) -> dict[str, Array]:
+        """Shape the native hits of a piece and cut offset and limit."""
+        exact = self._plan.exact
+        if exact is not None and exact.lists:
+            arrays = exact.split(arrays, len(self._plan.arms), piece.first_query)
+            self.exact |= exact.counts(arrays, piece.first_query)
+        offsets = arrays["offsets"]
+        entries = {name: a for name, a in arrays.items() if name not in QUERY_ARRAYS}
+        n_arms = len(self._plan.arms)
+        for name in ("arm_scores", "arm_ranks"):
+            entries[name] = entries[name].reshape(-1, n_arms)
+        pool = Pool(offsets, entries)
+        n = len(offsets) - 1
+        blank = np.zeros(n, np.bool_)
+        if self._plan.blank:
+            blank = np.isin(np.arange(n) + piece.first_query, self._plan.blank)
+            pool = pool.keep(~np.repeat(blank, np.diff(offsets)))
+        pool = before = lead(self._break_ties(pool))
+        for number, stage in enumerate(self._stages):
+            started = time.perf_counter()
+            n_in = len(pool)
+            pool, note = self._run_stage(stage, pool, piece)
+            seconds = time.perf_counter() - started
+            self._traces[number] = self._traces[number].plus(n_in, len(pool), seconds * 1e3, note)
+        if self._plan.fill is not None:
+            asked = self._plan.asked
+            may = np.ones(n, np.bool_) if asked is None else asked[piece.first_query :][:n]
+            pool = fill_lists(
+                pool, self._facts, self._state, self._plan, piece.request, piece.first_query,
+                blank, may, before,
+            )  # fmt: skip
+        rank = pool.places + 1
+        first = self._plan.offset
+        pool = pool.with_arrays(rank=rank.astype(np.int32))
+        pool = pool.keep((rank > first) & (rank <= first + self._plan.limit))
+        flat = {name: pool.arrays[name].reshape(-1) for name in ("arm_scores", "arm_ranks")}
+        kept = {name: arrays[name] for name in QUERY_ARRAYS}
+        return {**kept, **pool.arrays, **flat, "offsets": pool.offsets}
+
+    def _run_stage(self, stage: Stage, pool: Pool, piece: Piece) -> tuple[Pool, str | None]:
+        note = None
+        match stage:
+            case Provenance():
+                pool = self._provenance(stage, pool)
+            case Rerank():
+                pool = self._rerank(stage, pool)
+            case RerankBy():
+                pool, note = self._rerank_by(stage, pool, piece.first_query)
+            case Dedup():
+                pool = self._dedup(stage, pool, piece)
+            case Recency():
+                pool = self._recency(stage, pool)
+            case Composite():
+                pool = self._composite(stage, pool)
+            case Budget():  # with MMR it bounds what that chooses
+                if not any(isinstance(other, MMR) for other in self._stages):
+                    pool = self._choose(pool, piece, stage, None)
+            case MMR():
+                budget = next((s for s in self._stages if isinstance(s, Budget)), None)
+                pool = self._choose(pool, piece, budget, stage)
+            case SessionSignals():
+                pool = self._session_signals(stage, pool, piece)
+            case Gate():
+                pool = pool.keep(pool.score >= stage.min_score)
+        return pool, note
+
+    def column(self, pool: Pool, name: str) -> pa.Array:
+        """Return a row column of every entry."""
+        return gather_column(self._state.segments, pool.arrays["segment"], pool.arrays["row"], name)
+
+    def _break_ties(self, pool: Pool) -> Pool:
+        """Order equal scores by the columns that decide; the insertion number decides last."""
+        ties = [
+            order_codes(self.column(pool, tie.column), descending=tie.descending, prefer=tie.prefer)
+            for tie in self._plan.tie_break
+        ]
+        if self._stages:  # which break their ties so too
+            seqs = seqs_of(self._state.segments, pool.arrays["segment"], pool.arrays["row"])
+            ranks = tie_ranks(ties, seqs) if ties else seqs
+            pool = pool.with_arrays(fused_score=pool.score, tie_rank=ranks)
+        if not ties:
+            return pool
+        return pool.take(_core.shaping.order(pool.native, ties, self._facts.threads))
+
+    def _ordered(self, pool: Pool) -> Pool:
+        """Order by score; ties as the fused list's, or by place where a rerank chose the places.
+
+        What comes first for what it holds stays there.
+        """
+        ties = pool.arrays["tie_rank"]
+        return lead(pool.take(_core.shaping.order(pool.native, [ties], self._facts.threads)))
+
+    def _by_value(
+        self, pool: Pool, column: str, pairs: Sequence[tuple[object, float]], default: float
+    ) -> Floats:
+        """Replace each entry by the number of its value in a column."""
+        return by_value(self.column(pool, column), pairs, default, column)
+
+    def _provenance(self, stage: Provenance, pool: Pool) -> Pool:
+        weight = self._by_value(pool, stage.column, stage.by_value, stage.default)
+        scored = pool.with_arrays(provenance_weight=weight, score=weight * pool.score)
+        return self._ordered(scored)
+
+    def _rerank(self, stage: Rerank, pool: Pool) -> Pool:
+        places = self._plan.places(vector_arm(self._facts, stage))
+        scores = pool.arrays["arm_scores"][:, places].max(axis=1).astype(np.float64)
+        return self._permuted(pool, np.where(np.isneginf(scores), np.nan, scores), stage.window)
+
+    def _rerank_by(self, stage: RerankBy, pool: Pool, first_query: int) -> tuple[Pool, str | None]:
+        if not len(pool):
+            return self._permuted(pool, np.zeros(0), stage.window), None
+        inside = pool.places < stage.window
+        texts = self._texts_of(stage, pool.keep(inside))
+        counts = np.minimum(np.diff(pool.offsets), stage.window)
+        ends = np.cumsum(counts)
+        lists = [texts[end - n : end].to_pylist() for n, end in zip(counts, ends, strict=True)]
+        queries = self._texts[first_query : first_query + len(counts)]
+        found, note = rerank_scores(stage, queries, lists)
+        scores = np.full(len(pool), np.nan)
+        scores[inside] = np.concatenate([np.asarray(one, np.float64) for one in found])
+        return self._permuted(pool, scores, stage.window), note
+
+    def _permuted(self, pool: Pool, scores: Floats, window: int) -> Pool:
+        """Share out the places of the window's scored entries by these scores; NaN has none."""
+        moves = (pool.places < window) & ~np.isnan(scores)
+        places = np.flatnonzero(moves)
+        first = others(pool)[places]
+        by_score = places[np.lexsort((places, -scores[places], first, pool.query[places]))]
+        entries = np.arange(len(pool))
+        entries[places] = by_score
+        # A place keeps its score. Its first holder explains that score.
+        held = ("segment", "row", "arm_ranks", "arm_scores")
+        donors = {f"place_{name}": pool.arrays[name] for name in held}
+        moved = pool.with_arrays(rerank_score=np.where(moves, scores, np.nan)).take(
+            (pool.offsets, entries)
+        )
+        return moved.with_arrays(score=pool.score, tie_rank=pool.places, **donors)
+
+    def _dedup(self, stage: Dedup, pool: Pool, piece: Piece) -> Pool:
+        preference = np.zeros(0, np.int64)
+        if stage.keep is not None:
+            pairs = [(value, float(at)) for at, value in enumerate(stage.prefer)]
+            ranks = self._by_value(pool, stage.keep, pairs, float(len(stage.prefer)))
+            # A copy that does not hold what was asked for stands for none that does.
+            preference = ranks.astype(np.int64) + others(pool) * (len(stage.prefer) + 1)
+        column = self._dense(vector_arm(self._facts, stage))
+        found = _core.shaping.dedup(
+            pool.native, piece.execution, column, stage.limit, stage.scale == "unit", preference
+        )
+        return pool.take(found["kept"]).with_arrays(n_duplicates=found["duplicates"])
+
+    def _recency(self, stage: Recency, pool: Pool) -> Pool:
+        age = age_seconds(self.column(pool, stage.column), self._now)
+        common = read_duration("half_life", stage.half_life)
+        half_life: Floats | float = common
+        if stage.by is not None:
+            half_life = self._by_value(pool, stage.by, stage.by_value, common)
+        factor = _core.shaping.recency_factors(age, half_life, stage.exponent)
+        scored = pool.with_arrays(recency_factor=factor, score=pool.score * factor)
+        # Nothing is penalised: the list stays as it is, to the last bit.
+        return scored if (factor == 1.0).all() else self._ordered(scored)
+
+    def _composite(self, stage: Composite, pool: Pool) -> Pool:
+        age = age_seconds(self.column(pool, stage.time), self._now)
+        half_life = read_duration("half_life", stage.half_life)
+        recency = _core.shaping.recency_factors(age, half_life, 1.0)
+        importance = importances(self.column(pool, stage.rating), stage.default, stage.scale)
+        raw = _core.shaping.composite_sums(
+            stage.recency, recency, stage.importance, importance, stage.relevance, pool.score
+        )
+        total = (stage.recency + stage.importance) + stage.relevance
+        scored = pool.with_arrays(
+            recency_score=recency,
+            importance_score=importance,
+            relevance_score=pool.score,
+            composite_raw=raw,
+            score=_core.shaping.composite_means(raw, total),
+        )
+        return self._ordered(scored)
+
+    def _session_signals(self, stage: SessionSignals, pool: Pool, piece: Piece) -> Pool:
+        counts = np.diff(pool.offsets)
+        begin = piece.first_query
+        own = slice(begin, begin + len(counts))
+        topical, session = session_signals(
+            stage, self._facts, self._plan.sessions[own], pool.offsets,
+            self.column(pool, self._facts.schema.key),
+            reach=lambda graph: self._reaches.of(graph, own.start, own.stop), now=self._now,
+        )  # fmt: skip
+        best, _ = pool.extremes
+        general = np.where(best > 0, pool.score / np.where(best > 0, best, 1.0), 0.0)
+        phases = [phase_of(stage, one) for one in self._plan.sessions[own]]
+        scored = pool.with_arrays(
+            general_score=general,
+            topical_score=topical,
+            session_score=session,
+            general_best=best,
+            score=signal_sums(phases, counts, (general, topical, session)),
+        )
+        return self._ordered(scored)
+
+    def _choose(self, pool: Pool, piece: Piece, budget: Budget | None, mmr: MMR | None) -> Pool:
+        tokens = budgets = np.zeros(0, np.int64)
+        bounded = budget is not None and budget.bounds
+        if bounded:
+            assert budget is not None
+            tokens = self._tokens(budget, pool)
+            budgets = np.full(len(pool.offsets) - 1, budget.tokens, np.int64)
+            pool = pool.with_arrays(token_estimate=tokens)
+        elif mmr is None:
+            return pool
+        column = None if mmr is None else self._dense(vector_arm(self._facts, mmr))
+        found = _core.shaping.diversify(
+            pool.native,
+            piece.execution,
+            column,
+            1.0 if mmr is None else mmr.relevance_weight,
+            "raw" if mmr is None else mmr.relevance,
+            self._plan.offset + self._plan.limit,
+            tokens,
+            budgets,
+        )
+        found = choose_leading(
+            pool, found, piece, mmr, column, n_wanted=self._plan.offset + self._plan.limit,
+            tokens=tokens, tokens_fit=budget.tokens if bounded and budget is not None else None,
+        )  # fmt: skip
+        if mmr is None:
+            return pool.take(found["chosen"])
+        high, low = pool.extremes
+        pool = pool.with_arrays(mmr_high=high, mmr_low=low)
+        chosen = pool.take(found["chosen"])
+        nearest = found["nearest"]
+        near = {
+            f"mmr_nearest_{name}": np.where(nearest < 0, 0, pool.arrays[name][nearest])
+            for name in ("segment", "row")
+        }
+        return chosen.with_arrays(
+            mmr_relevance=found["relevance"],
+            mmr_similarity=found["similarity"],
+            mmr_has_nearest=nearest >= 0,
+            score=found["value"],
+            **near,
+        )
+
+    def _tokens(self, budget: Budget, pool: Pool) -> npt.NDArray[np.int64]:
+        """Estimate what each entry's text takes."""
+        return token_counts(budget, self._texts_of(budget, pool))
+
+    def _texts_of(self, stage: RerankBy | Budget, pool: Pool) -> pa.Array:
+        """Return the text of each entry that a stage reads."""
+        names = text_columns(self._facts, stage)
+        return join_texts([self.column(pool, name) for name in names])
+
+    def _dense(self, arm: str) -> int:
+        for segment in self._state.segments:
+            segment.check(arm)  # as the scan does: the stage reads the arm's rows
+        return self._facts.vector_arms.index(arm)

@@ -1,0 +1,162 @@
+"""What a call asks, and the plan that it makes together with the index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hyrecall import _core
+from hyrecall.ask.arms.batch import Candidates, join_candidates
+from hyrecall.ask.scoring import Fusion
+from hyrecall.ask.session import Session
+from hyrecall.ask.shaping import Phase, SessionSignals, Stage
+from hyrecall.recall.session_signals import phase_of
+from hyrecall.text.bm25 import BM25
+
+if TYPE_CHECKING:
+    from hyrecall.ask.arms.run import Searches
+    from hyrecall.ask.queries import TextQuery
+    from hyrecall.ask.recipe import Fill, Tables, TieBreak
+    from hyrecall.ask.scoring import Above
+    from hyrecall.graph.states import BoundGraphs
+    from hyrecall.recall.exact import Exact, ExactTexts
+
+__all__ = ["Floors", "Options", "Plan", "Texts", "is_shaped"]
+
+Texts: TypeAlias = "Sequence[TextQuery | None] | Mapping[str, Sequence[TextQuery | None]] | None"
+Floors: TypeAlias = "Mapping[str, float | Above] | float | Above | None"
+
+
+_NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
+
+
+class Options(NamedTuple):
+    """The arguments of :meth:`hyrecall.Index.recall`, as given."""
+
+    text: object = None
+    vectors: object = None
+    scope: object = None
+    filter: object = None
+    limit: int = 10
+    offset: int = 0
+    depth: int = 100
+    fusion: Fusion | None = None
+    min_score: object = None
+    min_fused: object = None
+    bm25: BM25 | Mapping[str, BM25] | None = None
+    normalize: bool = False
+    arms: object = None
+    candidates: Mapping[str, Sequence[object]] | None = None
+    shaping: object = None
+    session: object = None
+    graphs: object = None  # by the names that arms, stages and expansion give them
+    bound: BoundGraphs = _NOTHING  # the states of those that are bound already
+    expansion: object = None
+    tie_break: tuple[TieBreak, ...] = ()
+    tables: Tables | None = None
+    fill: Fill | None = None
+    blank: tuple[int, ...] = ()  # queries that get nothing but what fills
+    said: object = None  # the texts as the caller gave them, where a recipe reads them its way
+    notes: tuple[str, ...] = ()  # for the trace
+    n_queries: int | None = None  # where no arm reads what says so
+    n_keys: int | None = None  # the caller's keys of queries
+    asked: npt.NDArray[np.bool_] | None = None  # the only queries that get a reply
+    exact: ExactTexts | None = None  # what rows hold whole that come first; None: none do
+
+
+class Plan(NamedTuple):
+    """A request and what its reply has to say of it; nothing of the caller's is kept."""
+
+    request: _core.Request  # with its text and vector arms; complete() adds the others
+    n_queries: int
+    arms: tuple[str, ...]  # that run, in the request's order
+    n_lexical: int
+    bm25: dict[str, BM25]
+    fusion: Fusion | None  # None: one arm, no fusion; else also the default where none was named
+    weights: tuple[float, ...]
+    normalize: bool
+    depth: int
+    notes: tuple[str, ...]
+    limit: int
+    offset: int
+    stages: tuple[Stage, ...]
+    tie_break: tuple[TieBreak, ...]
+    searches: Searches  # what else puts arms into a part of the request
+    joining: Mapping[str, Any]  # how a part joins its arms
+    extra: tuple[str, ...] = ()  # arms of the call beside the index's own, running or not
+    listed: Mapping[str, Candidates] = _NOTHING  # what those that ran have found
+    fill: Fill | None = None
+    blank: tuple[int, ...] = ()
+    sessions: tuple[Session | None, ...] = ()
+    scope: object = None  # for graphs; a list is the plan's own
+    bound: BoundGraphs = _NOTHING
+    asked: npt.NDArray[np.bool_] | None = None
+    asks: npt.NDArray[np.bool_] | None = None  # [n_queries, n_arms], where lists are filled
+    exact: Exact | None = None
+    tables: Tables | None = None
+    bases: tuple[str, ...] = ()  # without the table's name: the index's arm behind each of arms
+
+    def complete(self, request: _core.Request, first_query: int) -> dict[str, Candidates]:
+        """Add all other arms to a part of the request; return what those of the call found."""
+        found = self.searches.add_to(request, first_query)
+        if self.exact is not None:
+            self.exact.add_to(request, first_query)
+        request.set_fusion(**self.joining)
+        return found
+
+    def answered(self, found: Sequence[Mapping[str, Candidates]]) -> Plan:
+        """Return the plan with what its arms found for each part, without what they were asked."""
+        if not self.searches.asked:
+            return self
+        listed = {arm: join_candidates([one[arm] for one in found]) for arm in found[0]}
+        return self._replace(listed=listed, searches=self.searches._replace(asked=()))
+
+    def plain(self) -> Plan:
+        """Return what hits say of their call when they are pickled: no documents, no functions."""
+        signals = tuple(one for one in self.stages if isinstance(one, SessionSignals))
+        nothing: Any = None
+        return self._replace(
+            request=nothing, searches=nothing, joining={}, bm25={}, stages=signals, tie_break=(),
+            listed={}, fill=None, sessions=self.sessions if signals else (), scope=None, bound={},
+            asks=None, exact=None,
+        )  # fmt: skip
+
+    def places(self, arm: str) -> list[int]:
+        """Return where an arm stands among those that run: once for each table, or once."""
+        pairs = zip(self.arms, self.bases, strict=True)
+        return [at for at, names in enumerate(pairs) if arm in names]
+
+    def in_table(self, at: int, values: pa.Array) -> npt.NDArray[np.bool_]:
+        """Say of rows, by their values in the column of tables, which of them an arm may see."""
+        if self.tables is None or self.arms[at] == self.bases[at]:
+            return np.ones(len(values), np.bool_)
+        names = self.tables.all_names
+        found = pc.index_in(values, pa.array(self.tables.names, values.type))
+        table = found.fill_null(len(self.tables.names)).to_numpy(zero_copy_only=False)
+        return np.asarray(table == names.index(self.arms[at].removesuffix(f".{self.bases[at]}")))
+
+    def phase_of(self, query: int) -> Phase | None:
+        """Return the weights of a query's signals; None where no stage weighs them."""
+        stage = next((one for one in self.stages if isinstance(one, SessionSignals)), None)
+        return None if stage is None else phase_of(stage, self.sessions[query])
+
+    @property
+    def is_shaped(self) -> bool:
+        """Whether the call asks for whole lists, which stages then order and cut."""
+        return is_shaped(self.stages, self.tie_break, self.fill)
+
+    @property
+    def has_leading(self) -> bool:
+        """Whether rows come first that hold whole what a query asks for."""
+        return self.exact is not None and bool(self.exact.lists)
+
+
+def is_shaped(stages: object, tie_break: object, fill: object) -> bool:
+    """Whether lists are asked for whole, to be ordered and cut afterwards."""
+    return bool(stages or tie_break or fill)

@@ -1,0 +1,350 @@
+"""A recipe and a call -> the options of one recall."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence, Sized
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall.ask.arms.run import text_readers
+from hyrecall.ask.queries import All, Boost, Phrase, Prefix, TextQuery
+from hyrecall.ask.queries import Any as AnyOf
+from hyrecall.ask.recipe import Dense, Lexical, Recipe, Tables
+from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
+from hyrecall.base.arguments import listed
+from hyrecall.errors import OptionError, error
+from hyrecall.recall.exact import ExactTexts, exact_texts
+from hyrecall.recall.plan import Options
+from hyrecall.segments.facts import IndexFacts
+from hyrecall.text.analyzer import Analyzer
+
+__all__ = ["read_words", "recipe_options"]
+
+OWNED = (
+    "fusion",
+    "shaping",
+    "arms",
+    "min_score",
+    "min_fused",
+    "bm25",
+    "normalize",
+    "expansion",
+)
+"""Settings that a recipe has, so that a call beside it has not."""
+
+_QUOTED = re.compile(r'"([^"]*)"')
+_WORD = re.compile(r"\w+")
+
+
+def recipe_options(
+    facts: IndexFacts,
+    recipe: Recipe,
+    options: Options,
+    asked: npt.NDArray[np.bool_] | None = None,
+) -> Options:
+    """Return the options that carry out a recipe; what the call says beside it stays.
+
+    Only the queries of ``asked`` are answered; None: all.
+
+    Raises
+    ------
+    OptionError
+        A setting of the call that the recipe has too, an arm that the index lacks, another
+        analyzer than the recipe is meant for.
+    """
+    plain = Options()
+    for name in OWNED:
+        given, default = getattr(options, name), getattr(plain, name)
+        if given is not default and not (
+            isinstance(given, bool | tuple) and given in (default, ())
+        ):
+            raise error(OptionError, name, f"none beside recipe= ({recipe.name} has its own)", name)
+    lexical = _arms(facts, recipe, Lexical, facts.text_arms)
+    dense = _arms(facts, recipe, Dense, facts.vector_arms)
+    _check_analyzer(facts, recipe, lexical)
+    options = options._replace(text=_as_lists(options.text))
+    _check_names(facts, recipe, options)
+    texts = _texts(options.text, lexical, facts, recipe)
+    vectors = options.vectors if dense else None
+    runs = [*(texts or {}), *(dense if vectors is not None else ())]
+    if isinstance(vectors, Mapping):
+        vectors = {arm: rows for arm, rows in vectors.items() if arm in dense}
+        runs = [*(texts or {}), *vectors]
+    chosen = {arm: part for arm, part in {**lexical, **dense}.items() if arm in runs}
+    says = options.text is not None or options.vectors is not None
+    if says and texts is None and vectors is None and not recipe.more:
+        wish = f"an index with an arm of {recipe.name}"
+        raise error(OptionError, "recipe", wish, f"one with arms {list(facts.arms)}")
+    fusion = _fusion(recipe, chosen)
+    weighed = {arm: part for arm, part in chosen.items() if _weight(fusion, arm, part) > 0}
+    floors = {arm: p.min_score for arm, p in weighed.items() if p.min_score is not None}
+    exact, unseen = _exact(facts, recipe, options.text, lexical, weighed, asked)
+    bm25 = {
+        arm: p.bm25 for arm, p in weighed.items() if isinstance(p, Lexical) and p.bm25 is not None
+    }
+    return options._replace(
+        text=texts,
+        vectors=vectors,
+        fusion=fusion,
+        depth=recipe.depth if options.depth == plain.depth else options.depth,
+        min_score=floors or None,
+        min_fused=None if fusion is None else recipe.min_fused,
+        bm25=bm25 or None,
+        normalize=recipe.normalize,
+        shaping=recipe.shaping,
+        tie_break=recipe.tie_break,
+        tables=_tables(facts, recipe),
+        arms=recipe.more,
+        fill=None if recipe.has_budget else recipe.fill,
+        expansion=recipe.expansion,
+        blank=_blank(recipe, options.text, asked),
+        said=options.text,
+        notes=(
+            *_one_table(facts, recipe),
+            *_unfilled(recipe),
+            *_unused(recipe, fusion, chosen),
+            *unseen,
+        ),
+        n_queries=_n_queries(options, asked),
+        asked=asked,
+        exact=exact,
+    )
+
+
+def _tables(facts: IndexFacts, recipe: Recipe) -> Tables | None:
+    """Return the recipe's tables where the index tells them apart."""
+    tables = recipe.tables
+    return tables if tables and tables.column in facts.schema.cell_columns else None
+
+
+def _one_table(facts: IndexFacts, recipe: Recipe) -> tuple[str, ...]:
+    if recipe.tables is None or _tables(facts, recipe) is not None:
+        return ()
+    return (f"one table: the index has no cell column {recipe.tables.column!r}",)
+
+
+def _unfilled(recipe: Recipe) -> tuple[str, ...]:
+    """Say that nothing fills lists that a budget bounds."""
+    if recipe.fill is None or not recipe.has_budget:
+        return ()
+    return ("fill has no effect: a Budget bounds the lists",)
+
+
+def _exact(
+    facts: IndexFacts,
+    recipe: Recipe,
+    text: object,
+    lexical: Mapping[str, Lexical],
+    weighed: Mapping[str, Lexical | Dense],
+    asked: npt.NDArray[np.bool_] | None,
+) -> tuple[ExactTexts | None, tuple[str, ...]]:
+    """Return what rows that come first must hold whole, and what the trace should say of it.
+
+    None: the recipe puts none first.
+    """
+    if not recipe.exact:
+        return None, ()
+    arms = [arm for arm in lexical if arm in weighed]
+    variants = {(lexical[arm].bm25 or facts.bm25[arm]).variant for arm in arms}
+    if isinstance(recipe.fusion, Max) and variants == {"robertson"}:
+        wish = "another BM25 beside Max and exact (scores below 0 would count 0)"
+        raise error(OptionError, "bm25", wish, "'robertson'")
+    found = exact_texts(text, arms, asked)
+    if not arms and exact_texts(text, list(lexical), asked):
+        return found, ("exact has no effect: no text arm runs",)
+    return found, ()
+
+
+def _as_lists(text: object) -> object:
+    """Return texts of any library as lists, arm by arm; what is no list is left to the plan."""
+    if isinstance(text, Mapping):
+        return {arm: _as_lists(queries) for arm, queries in text.items()}
+    given = listed(text)
+    return given.tolist() if isinstance(given, np.ndarray) and given.ndim == 1 else given
+
+
+def _check_names(facts: IndexFacts, recipe: Recipe, options: Options) -> None:
+    """Check the arms that a call names; one that the recipe leaves out is no error."""
+    readers = text_readers({arm.name: arm for arm in (*recipe.more, *recipe.on_no_match)})
+    known = {
+        "text": (*facts.text_arms, *readers),
+        "vectors": facts.vector_arms,
+    }
+    for argument, arms in known.items():
+        given = getattr(options, argument)
+        for arm in given if isinstance(given, Mapping) else ():
+            if arm not in arms:
+                raise error(OptionError, argument, f"arms of {list(arms)}", repr(arm))
+
+
+def _unused(
+    recipe: Recipe, fusion: Fusion | None, chosen: Mapping[str, Lexical | Dense]
+) -> tuple[str, ...]:
+    """Say what has no effect because one arm runs and nothing is fused."""
+    if fusion is not None:
+        return ()
+    settings = {
+        "min_fused": recipe.min_fused is not None,
+        "balance": getattr(recipe.fusion, "balance", None) is not None,
+        "weight": any(part.weight != 1.0 for part in chosen.values()),
+        "scale": any(part.scale is not None for part in chosen.values()),
+    }
+    only = ", ".join([*chosen, *(arm.name for arm in recipe.more)])
+    return tuple(
+        f"{name} has no effect: only {only} runs" for name, is_set in settings.items() if is_set
+    )
+
+
+def _check_analyzer(facts: IndexFacts, recipe: Recipe, lexical: Mapping[str, Lexical]) -> None:
+    if recipe.analyzer is None:
+        return
+    for arm in lexical:
+        analyzer = facts.analyzers[arm]
+        if analyzer.name != recipe.analyzer:
+            wanted = Analyzer(recipe.analyzer)
+            wish = f"the analyzer {recipe.analyzer!r} ({wanted.hash}) in arm {arm!r}"
+            raise error(OptionError, "recipe", wish, f"{analyzer.name!r} ({analyzer.hash})")
+
+
+def _arms(
+    facts: IndexFacts, recipe: Recipe, kind: type[Any], known: tuple[str, ...]
+) -> dict[str, Any]:
+    """Return each arm of the index that the recipe runs, with its part."""
+    out: dict[str, Any] = {}
+    for part in recipe.arms:
+        if not isinstance(part, kind):
+            continue
+        for arm in known if part.arms is None else part.arms:
+            if arm not in known:
+                raise error(OptionError, "recipe", f"arms of {list(known)}", repr(arm))
+            if arm in out:
+                raise error(OptionError, "recipe", "each arm once", repr(arm))
+            out[arm] = part
+    return out
+
+
+def _texts(
+    text: object, lexical: Mapping[str, Lexical], facts: IndexFacts, recipe: Recipe
+) -> dict[str, object] | None:
+    readers = text_readers({arm.name: arm for arm in recipe.more})
+    if text is None or not (lexical or readers):
+        return None
+    given = text if isinstance(text, Mapping) else dict.fromkeys(facts.text_arms, text)
+    out: dict[str, object] = {}
+    for arm, queries in given.items():
+        if arm not in lexical:
+            continue
+        if isinstance(queries, str) or not isinstance(queries, Sequence):
+            out[arm] = queries  # the plan says what is wrong with it
+        else:
+            part = lexical[arm]
+            out[arm] = [read_words(q, part) if isinstance(q, str) else q for q in queries]
+    # Arms beside them read the words as they are: their own, or those of the first arm named.
+    plain = text if not isinstance(text, Mapping) else next(iter(text.values()), None)
+    return out | {arm: given.get(arm, plain) for arm in readers}
+
+
+def _fusion(recipe: Recipe, chosen: Mapping[str, Lexical | Dense]) -> Fusion | None:
+    """Return the fusion with the arms' own weights and scales."""
+    fusion = recipe.fusion
+    given = {arm: part.weight for arm, part in chosen.items()}
+    is_alone = len(chosen) + len(recipe.more) < 2 and not recipe.fuse_one_arm
+    if is_alone and all(weight > 0 for weight in given.values()):
+        return None
+    weights = given if any(weight != 1.0 for weight in given.values()) else None
+    if isinstance(fusion, RRF):
+        if weights is None:
+            return fusion
+        if fusion.alpha is not None:
+            raise error(OptionError, "recipe", "weights of arms or alpha, not both", "both")
+        return RRF(weights, rank_constant=fusion.rank_constant)
+    if isinstance(fusion, DBSF):
+        return DBSF(weights, complete=fusion.complete)
+    scales = {arm: part.scale or fusion.scale_of(arm) for arm, part in chosen.items()}
+    scales |= {arm.name: fusion.scale_of(arm.name) for arm in recipe.more}
+    if isinstance(fusion, WeightedSum):
+        complete, balance = fusion.complete, fusion.balance
+        return WeightedSum(weights, normalize=scales, complete=complete, balance=balance)
+    return Max(weights, normalize=scales, complete=fusion.complete)
+
+
+def _weight(fusion: Fusion | None, arm: str, part: Lexical | Dense) -> float:
+    """Return an arm's weight; at 0 it does not run, and has neither floor nor constants."""
+    if isinstance(fusion, RRF) and fusion.alpha is not None:
+        return fusion.shares[isinstance(part, Dense)]
+    return 1.0 if fusion is None else dict(fusion.weights or ()).get(arm, 1.0)
+
+
+def _blank(recipe: Recipe, text: object, asked: npt.NDArray[np.bool_] | None) -> tuple[int, ...]:
+    """Return the queries of blank text in every arm; a recipe may refuse them."""
+    lists = list(text.values()) if isinstance(text, Mapping) else [text]
+    given = [one for one in lists if isinstance(one, Sequence) and not isinstance(one, str)]
+    if not given or len({len(one) for one in given}) > 1:
+        return ()  # the plan says what is wrong
+    blank = tuple(
+        at
+        for at, query in enumerate(zip(*given, strict=True))
+        if all(map(_is_blank, query)) and (asked is None or asked[at : at + 1].any())
+    )
+    if blank and recipe.on_empty == "error":
+        raise error(OptionError, f"text[{blank[0]}]", f"words ({recipe.name})", "blank text")
+    return blank
+
+
+def _n_queries(options: Options, asked: npt.NDArray[np.bool_] | None) -> int | None:
+    """Count what the call asks, whether or not the recipe has an arm that reads it."""
+    for given in (options.text, options.vectors):
+        lists = list(given.values()) if isinstance(given, Mapping) else [given]
+        for one in lists[:1]:
+            if isinstance(one, str | bytes) or getattr(one, "shape", None) == ():
+                continue  # no list: the plan says what is wrong with it
+            if isinstance(one, Sized):
+                return len(one)
+    return None if asked is None else len(asked)
+
+
+def _is_blank(text: object) -> bool:
+    return isinstance(text, str) and not text.strip()
+
+
+def read_words(text: str, part: Lexical) -> TextQuery | None:
+    """Read plain text as the recipe's mode says; None: it has no word."""
+    phrases = [p for p in _QUOTED.findall(text) if p.strip()] if part.phrases else []
+    words = (_QUOTED.sub(" ", text) if phrases else text).split()
+    words = words[: part.max_terms]
+    kept = _without(words, part.stopwords)
+    if not phrases:
+        if part.mode == "any" and len(kept) == len(text.split()):
+            return text if kept else None
+        return _joined(kept, part.mode) if kept else None
+    required: list[TextQuery] = [Phrase(phrase) for phrase in phrases]
+    if not kept:
+        return All(*required)
+    # The words beside the phrases only add to the score. Halves, because the first phrase stands
+    # in both places and must not count twice.
+    first = Boost(required[0], 0.5)
+    return All(first, *required[1:], AnyOf(first, *kept))
+
+
+def _without(words: list[str], stopwords: Sequence[str]) -> list[str]:
+    """Leave the stop words out; a query of nothing else keeps them."""
+    if not stopwords:
+        return words
+    stops = {word.casefold() for word in stopwords}
+
+    def is_stop(word: str) -> bool:
+        found = _WORD.findall(word.casefold())
+        return bool(found) and all(one in stops for one in found)
+
+    return [word for word in words if not is_stop(word)] or words
+
+
+def _joined(words: Sequence[str], mode: str) -> TextQuery:
+    if mode == "any":
+        return " ".join(words)
+    if mode == "all":
+        return All(*words)
+    return All(*(Prefix(word) if word.isalnum() else Phrase(word) for word in words))

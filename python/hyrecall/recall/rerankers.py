@@ -1,0 +1,78 @@
+"""Calls a reranking function: bounded in time, and its failures are only told."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall.ask.shaping import RerankBy
+from hyrecall.ask.shaping.checks import read_duration
+from hyrecall.embed.pool import AllHungError, LateError, Pool
+
+__all__ = ["rerank_scores"]
+
+Floats = npt.NDArray[np.float64]
+
+
+def rerank_scores(
+    stage: RerankBy, queries: Sequence[str | None], texts: Sequence[list[str | None]]
+) -> tuple[list[Floats], str | None]:
+    """Return each query's scores, NaN where there are none, and what went wrong."""
+    found = [np.full(len(one), np.nan) for one in texts]
+    deadline = time.monotonic() + read_duration("timeout", stage.timeout)
+    faults: dict[str, int] = {}
+    # One thread: a model is seldom safe to call from several. It is left behind when time is up.
+    worker = Pool(_call, workers=1, most=1, name="hyrecall-rerank")
+    try:
+        for at, (query, one) in enumerate(zip(queries, texts, strict=True)):
+            if not one:
+                continue
+            if query is None:
+                faults["no text"] = faults.get("no text", 0) + 1
+                continue
+            given = (stage, query, [text or "" for text in one])
+            made: Floats | str
+            try:
+                made = worker.run(given, max(deadline - time.monotonic(), 0.0))
+            except (LateError, AllHungError):
+                made = "out of time"
+            if isinstance(made, str):
+                faults[made] = faults.get(made, 0) + 1
+            else:
+                found[at] = made
+    finally:
+        worker.close()
+    if not faults:
+        return found, None
+    told = ", ".join(f"{name} for {count}" for name, count in sorted(faults.items()))
+    return found, f"RerankBy kept the order: {told}"
+
+
+def _call(given: tuple[RerankBy, str, list[str]], _: float) -> Floats | str:
+    """Return the scores, or the name of what was raised."""
+    try:
+        return _scores(*given)
+    except BaseException as fault:  # SystemExit too: it must not end the caller
+        return type(fault).__name__
+
+
+def _scores(stage: RerankBy, query: str, texts: list[str]) -> Floats:
+    made: Any = stage.function(query, texts)
+    if inspect.isawaitable(made):
+        made = asyncio.run(_result(made))
+    scores = np.asarray(made, np.float64)
+    if scores.shape != (len(texts),):
+        raise ValueError(f"expected {len(texts)} scores, got shape {scores.shape}")
+    if np.isnan(scores).any():
+        raise ValueError("expected scores, got NaN")
+    return scores
+
+
+async def _result(made: Any) -> Any:
+    return await made

@@ -1,0 +1,1 @@
+"""Columns become segments, on a device or on the disk; each change makes a new state."""

@@ -1,0 +1,223 @@
+"""The MANIFEST of a saved index: which files make it up, and what each of their blocks hashes to.
+
+Plain data and its one text form; no disk is touched here. The format: docs/format.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import xxhash
+
+from hyrecall.base.file_entry import FileEntry, check_int, check_text
+from hyrecall.errors import CorruptIndexError, error
+from hyrecall.table.columns import MOST_ROWS
+
+__all__ = [
+    "FORMAT",
+    "MANIFEST",
+    "Manifest",
+    "SegmentEntry",
+    "TextFacts",
+    "read_seal",
+    "seal_of",
+]
+
+MANIFEST = "MANIFEST"
+
+FORMAT = 2
+"""Raised by every change that an older reader would misread; older formats stay readable."""
+
+_MOST_DIM = 2**31 - 1
+_MOST_SEQ = 2**63 - 1
+_SEGMENT_NAME = re.compile(r"[0-9a-f]{16}")
+_SEAL = re.compile(rb"xxh3_64 ([0-9a-f]{16})\n")
+_SEAL_BYTES = len(b"xxh3_64 0123456789abcdef\n")
+
+
+@dataclass(frozen=True)
+class SegmentEntry:
+    """One segment.
+
+    Attributes
+    ----------
+    name : str
+        16 hex digits, drawn when the segment was first saved; the same in every folder.
+    n_rows, n_dead : int
+    files : dict of str to FileEntry
+        By role: ``rows``, ``vectors-0``, ``documents-0``, ``terms-0``, ... (the number of the arm
+        among those of its kind), and ``dead`` where rows are deleted.
+    """
+
+    name: str
+    n_rows: int
+    n_dead: int
+    files: Mapping[str, FileEntry]
+
+    def __post_init__(self) -> None:
+        """Take only what a save can have written."""
+        check_text("segment", self.name, _SEGMENT_NAME)
+        check_int(f"n_rows of {self.name}", self.n_rows, 0, MOST_ROWS)
+        check_int(f"n_dead of {self.name}", self.n_dead, 0, self.n_rows)
+
+
+@dataclass(frozen=True)
+class TextFacts:
+    """How a lexical arm was analysed, and its BM25 default.
+
+    Attributes
+    ----------
+    analyzer : dict
+        As :meth:`hyrecall.Analyzer.to_dict` gives it.
+    analyzer_hash : str
+    bm25 : dict
+        variant, k1, b, and delta where the variant has one.
+    in_schema : tuple of str
+        Which of "analyzer" and "bm25" the schema itself names (else they were defaults of build).
+    """
+
+    analyzer: Mapping[str, Any]
+    analyzer_hash: str
+    bm25: Mapping[str, Any]
+    in_schema: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Take only what a save can have written; what is in the mappings is checked at open."""
+        if not isinstance(self.analyzer, dict) or not isinstance(self.bm25, dict):
+            raise TypeError("text without analyzer and bm25")
+        check_text("analyzer_hash", self.analyzer_hash)
+        if not {*self.in_schema} <= {"analyzer", "bm25"}:
+            raise ValueError(f"in_schema {self.in_schema!r}")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One version of a saved index.
+
+    Attributes
+    ----------
+    generator : str
+        Who wrote it, e.g. "hyrecall 0.1.0".
+    version : int
+        Counts the saves into this folder, from 1.
+    next_seq : int
+        The insertion number of the next row.
+    schema : dict
+        As :meth:`hyrecall.Schema.to_dict` gives it.
+    texts : dict of str to TextFacts
+    dims : dict of str to int
+        Dimension of each dense arm.
+    segments : tuple of SegmentEntry
+    """
+
+    generator: str
+    version: int
+    next_seq: int
+    schema: Mapping[str, Any]
+    texts: Mapping[str, TextFacts]
+    dims: Mapping[str, int]
+    segments: tuple[SegmentEntry, ...]
+
+    def __post_init__(self) -> None:
+        """Take only what a save can have written."""
+        check_text("generator", self.generator)
+        check_int("version", self.version, 1, 2**63 - 1)
+        check_int("next_seq", self.next_seq, 0, _MOST_SEQ)
+        if not isinstance(self.schema, dict):
+            raise TypeError("schema that is no mapping")
+        for arm, dim in self.dims.items():
+            check_int(f"dim of {arm!r}", dim, 1, _MOST_DIM)
+        if not self.segments:
+            raise ValueError("no segment")
+        names = [segment.name for segment in self.segments]
+        names += [file.name for segment in self.segments for file in segment.files.values()]
+        twice = next((name for name, count in Counter(names).items() if count > 1), None)
+        if twice is not None:
+            raise ValueError(f"{twice} listed twice")
+
+    @property
+    def files(self) -> dict[str, FileEntry]:
+        """Every file by name."""
+        return {f.name: f for segment in self.segments for f in segment.files.values()}
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files.values())
+
+    def to_bytes(self) -> bytes:
+        """Return the text form: one line of JSON, one line with its checksum."""
+        text = json.dumps({"format": FORMAT, **asdict(self)}, separators=(",", ":")) + "\n"
+        return f"{text}xxh3_64 {xxhash.xxh3_64_hexdigest(text.encode())}\n".encode()
+
+    @classmethod
+    def from_bytes(cls, text: bytes, path: Path) -> Manifest:
+        """Read the text form; ``path`` is for messages.
+
+        Raises
+        ------
+        CorruptIndexError
+            Not a MANIFEST, damaged, or of a newer format.
+        """
+        body, seal = text[:-_SEAL_BYTES], seal_of(text, path)
+        if xxhash.xxh3_64_hexdigest(body) != seal:
+            raise error(CorruptIndexError, str(path), "a body with its checksum", "another body")
+        try:
+            data = json.loads(body)
+            found = data.pop("format")
+            if type(found) is int and 1 <= found <= FORMAT:
+                return cls._from_data(data)
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as fault:
+            raise error(CorruptIndexError, str(path), "the fields of a MANIFEST", fault) from fault
+        got = f"format {found} (written by {data.get('generator', 'an unknown program')})"
+        wish = f"format {FORMAT}, the newest that this version of hyrecall reads"
+        raise error(CorruptIndexError, str(path), wish, got)
+
+    @classmethod
+    def _from_data(cls, data: dict[str, Any]) -> Manifest:
+        texts = {
+            arm: TextFacts(**{**facts, "in_schema": tuple(facts["in_schema"])})
+            for arm, facts in data.pop("texts").items()
+        }
+        segments = tuple(_segment(segment) for segment in data.pop("segments"))
+        made = cls(texts=texts, segments=segments, **data)
+        # Names with a lone surrogate, which JSON can spell, are no text: encoding them fails.
+        json.dumps([made.schema, [*texts], made.dims], ensure_ascii=False).encode()
+        return made
+
+
+def seal_of(text: bytes, path: Path) -> str:
+    """Return the checksum in the last line of a MANIFEST; it stands for the version.
+
+    Raises
+    ------
+    CorruptIndexError
+        There is no such line; ``path`` is for the message.
+    """
+    found = _SEAL.fullmatch(text[-_SEAL_BYTES:])
+    if found is None:
+        raise error(CorruptIndexError, str(path), "a last line with its checksum", "none")
+    return found[1].decode()
+
+
+def read_seal(path: Path) -> str:
+    """Return the seal of a MANIFEST file; reads only its last line."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _SEAL_BYTES))
+        return seal_of(file.read(), path)
+
+
+def _segment(data: dict[str, Any]) -> SegmentEntry:
+    files = {
+        role: FileEntry(file["name"], file["size"], tuple(file["blocks"]))
+        for role, file in data.pop("files").items()
+    }
+    return SegmentEntry(files=files, **data)

@@ -1,0 +1,329 @@
+"""Opening a saved index.
+
+Readers take no lock: they read the MANIFEST and map its files, and if a writer removed one of them
+in between, they start over with the MANIFEST that took its place. The format: docs/format.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hyrecall import _core
+from hyrecall.base import disk
+from hyrecall.base.arguments import one_of
+from hyrecall.errors import (
+    CorruptIndexError,
+    DTypeError,
+    IndexNotFoundError,
+    OptionError,
+    error,
+)
+from hyrecall.segments.arrow_files import dead_rows, optional_roles, roles, segment_of
+from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.lineage import Lineage
+from hyrecall.segments.manifest import MANIFEST, Manifest, SegmentEntry, read_seal, seal_of
+from hyrecall.segments.segments import Segment, State
+from hyrecall.table.arrow_read import damage_of, read_batch
+from hyrecall.table.schema import Schema, Text
+from hyrecall.text.analyzer import Analyzer
+from hyrecall.text.bm25 import BM25
+
+__all__ = ["Opening", "is_current", "open_index"]
+
+_MOST_GAPS = 8  # numbers without a row for each row, up to which a table finds duplicates
+
+FULL_CHECK_BELOW = 8 * 10**9
+"""Bytes up to which every block is checked at open: a second or so."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How an index is opened, and opened again by a reload.
+
+    Parameters
+    ----------
+    analyzer : Analyzer or mapping of str to Analyzer, optional
+        For arms whose analyzer has a callable, or all if none has; its hash must be the stored one.
+    memory : {"mmap", "ram"}
+        With "ram" nothing of the folder is needed afterwards.
+    verify : {"full", "structure"} or None
+        Check everything now, or vectors when an arm first reads them; None: full below 8 GB.
+    threads : int
+
+    Raises
+    ------
+    OptionError
+        An unknown option.
+    """
+
+    analyzer: Analyzer | Mapping[str, Analyzer] | None = None
+    memory: str = "mmap"
+    verify: str | None = None
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        one_of("memory", self.memory, ("mmap", "ram"))
+        if self.verify is not None:
+            one_of("verify", self.verify, ("full", "structure"))
+
+
+def open_index(
+    path: Path, how: Opening, held: tuple[IndexFacts, State] | None = None
+) -> tuple[IndexFacts, State, str]:
+    """Open the version that a folder holds now.
+
+    Parameters
+    ----------
+    path : Path
+    how : Opening
+    held : tuple of IndexFacts and State, optional
+        Of an index that takes up this version: its facts stay, and a segment that it holds already
+        is not read again, since the name of a segment stands for the same documents for ever.
+
+    Returns
+    -------
+    tuple of IndexFacts, State and str
+        The last is the seal of the version.
+
+    Raises
+    ------
+    IndexNotFoundError
+        There is nothing at ``path``.
+    CorruptIndexError
+        A file is missing, damaged or of a newer format, or an analyzer is no longer what it was.
+    OptionError
+        An analyzer is missing, or is not the one the index was built with; or the folder holds an
+        index of another schema than ``held``.
+    """
+    manifest, seal = _read_manifest(path)
+    while True:
+        try:
+            return *_open_version(path, manifest, how, held), seal
+        except CorruptIndexError:
+            # A save may have replaced this version and removed its files while we opened them.
+            newer, newer_seal = _read_manifest(path)
+            if newer_seal == seal:
+                raise
+            manifest, seal = newer, newer_seal
+
+
+def is_current(path: Path, lineage: Lineage) -> bool:
+    """Return whether a folder still holds a version that an index holds."""
+    try:
+        return lineage.holds(read_seal(path / MANIFEST))
+    except (FileNotFoundError, NotADirectoryError, CorruptIndexError):
+        return False
+
+
+def _read_manifest(path: Path) -> tuple[Manifest, str]:
+    """Read the MANIFEST of a folder, and its seal."""
+    if not path.exists():
+        raise error(IndexNotFoundError, "path", "the folder of a saved index", f"nothing at {path}")
+    try:
+        text = (path / MANIFEST).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        wish = "the MANIFEST of a saved index"
+        raise error(CorruptIndexError, str(path / MANIFEST), wish, "no such file") from None
+    return Manifest.from_bytes(text, path / MANIFEST), seal_of(text, path / MANIFEST)
+
+
+def _open_version(
+    path: Path, manifest: Manifest, how: Opening, held: tuple[IndexFacts, State] | None
+) -> tuple[IndexFacts, State]:
+    given = how.analyzer
+    if held is not None:
+        given = {arm: one for arm, one in held[0].analyzers.items() if arm in manifest.texts}
+    analyzers = _analyzers(path, manifest, given)
+    with damage_of(path / MANIFEST, "the options of an index"):
+        bm25 = {arm: BM25(**text.bm25) for arm, text in manifest.texts.items()}
+        schema = _schema(manifest, analyzers, bm25)
+        arms = (schema.text_arms.keys(), schema.vector_arms.keys())
+        if (manifest.texts.keys(), manifest.dims.keys()) != arms:
+            raise ValueError("arms that the schema does not have")
+    full = how.verify == "full" or (how.verify is None and manifest.n_bytes < FULL_CHECK_BELOW)
+    if held is not None:
+        _check_same(path, held[0], schema, analyzers, bm25, manifest.dims)
+    known = {segment.name: segment for segment in held[1].segments} if held else {}
+    segments, views = [], []
+    for entry in manifest.segments:
+        segment, view = _open_segment(
+            path, entry, schema, manifest.dims, how, full, known.get(entry.name)
+        )
+        segments.append(segment)
+        views.append(view)
+    _check_together(path, manifest, segments, full)
+    state = State.of(segments, views, manifest.next_seq)
+    if held is not None:
+        return held[0], state
+    types = {name: segments[0].rows.schema.field(name).type for name in schema.row_columns}
+    dims = dict(manifest.dims)
+    return IndexFacts(schema, analyzers, bm25, dims, types, how.threads), state
+
+
+def _check_same(path: Path, facts: IndexFacts, *found: object) -> None:
+    """Refuse a version that calls prepared for this index could not be asked."""
+    if found != (facts.schema, facts.analyzers, facts.bm25, facts.dims):
+        wish = f"in {path} an index with the schema, analyzers and dimensions of this one"
+        raise error(OptionError, "path", wish, "another", "open it: hr.Index.open(path)")
+
+
+def _open_segment(
+    path: Path,
+    entry: SegmentEntry,
+    schema: Schema,
+    dims: Mapping[str, int],
+    how: Opening,
+    full: bool,
+    known: Segment | None,
+) -> tuple[Segment, _core.SegmentView]:
+    wanted = {*roles(schema), *(["dead"] if entry.n_dead else [])}
+    if entry.files.keys() - set(optional_roles(schema)) != wanted:
+        where = f"{path / MANIFEST}: segment {entry.name}"
+        raise error(CorruptIndexError, where, f"files {sorted(wanted)}", sorted(entry.files))
+    arms = {
+        f"{role}-{at}": arm
+        for role in ("vectors", "plane")
+        for at, arm in enumerate(schema.vector_arms)
+    }
+    late: dict[str, list[disk.LateCheck]] = {}
+
+    def open_role(role: str) -> tuple[Path, pa.RecordBatch]:
+        file = entry.files[role]
+        where = path / file.name
+        buffer = disk.read_file(where, file.size, how.memory)
+        left = range(0) if full or role not in arms else disk.late_blocks(file)
+        now = [number for number in range(len(file.blocks)) if number not in left]
+        disk.check_blocks(where, file, buffer, now)
+        if left:
+            late.setdefault(arms[role], []).append(disk.LateCheck(where, file, buffer))
+        return where, read_batch(where, buffer)
+
+    if known is not None and known.rows.num_rows == entry.n_rows:
+        segment = known
+    else:
+        has_role = entry.files.__contains__
+        segment = segment_of(
+            entry.name, entry.n_rows, open_role, has_role, schema, dims, how.threads
+        )
+        checks = {arm: partial(_run, of_arm) for arm, of_arm in late.items()}
+        segment = replace(segment, late=checks)
+    view = _core.SegmentView(segment.core)
+    if entry.n_dead:
+        dead = dead_rows(*open_role("dead"), entry.n_rows, entry.n_dead)
+        view = view.without(dead)
+    return segment, view
+
+
+def _check_together(path: Path, manifest: Manifest, segments: list[Segment], full: bool) -> None:
+    """Check what no segment can tell alone: equal types, insertion numbers below the next."""
+    where = str(path / MANIFEST)
+    types = segments[0].rows.schema.types
+    for segment in segments:
+        if segment.rows.schema.types != types:
+            got = f"others in {segment.name}"
+            raise error(CorruptIndexError, where, "segments with columns of the same types", got)
+    seqs = np.concatenate([segment.core.seqs for segment in segments])
+    if not len(seqs):
+        return
+    low, high = int(seqs.min()), int(seqs.max())
+    if low < 0 or high >= manifest.next_seq:
+        wish = f"insertion numbers in [0, {manifest.next_seq})"
+        raise error(CorruptIndexError, where, wish, f"{low} to {high}")
+    if full and not _are_distinct(seqs, low, high):
+        raise error(CorruptIndexError, where, "insertion numbers that come once", "one twice")
+
+
+def _are_distinct(seqs: npt.NDArray[np.int64], low: int, high: int) -> bool:
+    if high - low > _MOST_GAPS * len(seqs):
+        return len(np.unique(seqs)) == len(seqs)
+    seen = np.zeros(high - low + 1, np.bool_)  # far cheaper than sorting
+    seen[seqs - low] = True
+    return int(np.count_nonzero(seen)) == len(seqs)
+
+
+def _run(checks: list[disk.LateCheck]) -> None:
+    for check in checks:
+        check()
+
+
+# ---- what is not in the files ----
+
+
+def _schema(
+    manifest: Manifest, analyzers: Mapping[str, Analyzer], bm25: Mapping[str, BM25]
+) -> Schema:
+    """Make the schema as it was given, with the options that it named itself."""
+    plain = Schema.from_dict(manifest.schema)
+    texts = {}
+    for arm, text in plain.text_arms.items():
+        own = manifest.texts[arm].in_schema
+        texts[arm] = Text(
+            *text.columns,
+            analyzer=analyzers[arm] if "analyzer" in own else None,
+            bm25=bm25[arm] if "bm25" in own else None,
+        )
+    return replace(plain, text=texts)
+
+
+def _analyzers(
+    path: Path, manifest: Manifest, given: Analyzer | Mapping[str, Analyzer] | None
+) -> dict[str, Analyzer]:
+    """Return each arm the analyzer it was built with, and make sure that it still is."""
+    passed = _passed(manifest, given)
+    made: dict[str, Analyzer] = {}
+    for arm, text in manifest.texts.items():
+        stored = f"{text.analyzer_hash} (as stored by {manifest.generator})"
+        if arm in passed:
+            if passed[arm].hash != text.analyzer_hash:
+                wish = f"the analyzer the index was built with, hash {stored}"
+                got = f"{passed[arm].hash} of {passed[arm]!r}"
+                raise error(OptionError, f"analyzer[{arm!r}]", wish, got)
+            made[arm] = passed[arm]
+            continue
+        if _has_callable(text.analyzer):
+            with damage_of(path / MANIFEST, "an analyzer"):
+                named = text.analyzer.get("token_function", text.analyzer)
+                wish = f"the one with the callable {named['name']!r} version {named['version']!r}"
+            got = "None (callables are not stored)"
+            remedy = "pass it to open(analyzer=)"
+            raise error(OptionError, f"analyzer[{arm!r}]", wish, got, remedy)
+        with damage_of(path / MANIFEST, "an analyzer"):
+            made[arm] = Analyzer.from_dict(text.analyzer)
+        if made[arm].hash != text.analyzer_hash:
+            got = f"{made[arm].hash} of {made[arm]!r} in this installation; build the index again"
+            raise error(CorruptIndexError, f"{path}: analyzer of {arm!r}", f"hash {stored}", got)
+    return made
+
+
+def _passed(
+    manifest: Manifest, given: Analyzer | Mapping[str, Analyzer] | None
+) -> Mapping[str, Analyzer]:
+    if given is None:
+        return {}
+    if isinstance(given, Analyzer):
+        callables = [arm for arm, text in manifest.texts.items() if _has_callable(text.analyzer)]
+        given = dict.fromkeys(callables or manifest.texts, given)
+        if not given:
+            raise error(OptionError, "analyzer", "None (the index has no text arm)", "an Analyzer")
+        return given
+    if not isinstance(given, Mapping):
+        raise error(DTypeError, "analyzer", "an hr.Analyzer or {arm: hr.Analyzer}", repr(given))
+    for arm, analyzer in given.items():
+        if arm not in manifest.texts:
+            raise error(OptionError, "analyzer", f"arms of {list(manifest.texts)}", repr(arm))
+        if not isinstance(analyzer, Analyzer):
+            raise error(DTypeError, f"analyzer[{arm!r}]", "an hr.Analyzer", repr(analyzer))
+    return given
+
+
+def _has_callable(stored: Mapping[str, Any]) -> bool:
+    return stored.get("kind") == "callable" or "token_function" in stored

@@ -1,0 +1,164 @@
+"""Saving an index to a folder: new files first, then one rename that makes them count.
+
+A folder holds immutable Arrow IPC files and one MANIFEST that names those that count. Writers take
+a lock, so that what a save finds in the folder is what it replaces. The format: docs/format.md.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from hyrecall import _core
+from hyrecall.base import disk
+from hyrecall.base.file_entry import FILE_NAME, FileEntry
+from hyrecall.base.version import __version__
+from hyrecall.segments.arrow_files import batches_of, dead_batch, write_batch
+from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.lineage import Lineage
+from hyrecall.segments.manifest import MANIFEST, Manifest, SegmentEntry, TextFacts, seal_of
+from hyrecall.segments.segments import Segment, State, renamed
+from hyrecall.table.schema import Schema
+
+__all__ = ["save_index"]
+
+
+def save_index(
+    path: Path, facts: IndexFacts, state: State, lineage: Lineage, *, overwrite: bool
+) -> State:
+    """Make the folder hold this state: write what it lacks, then put a new MANIFEST in place.
+
+    Parameters
+    ----------
+    path : Path
+        Made if it is not there.
+    facts : IndexFacts
+    state : State
+    lineage : Lineage
+        The versions that the index holds; takes up the new one.
+    overwrite : bool
+        Replace whichever index the folder holds.
+
+    Returns
+    -------
+    State
+        The same, with every segment under the name it was saved by.
+
+    Raises
+    ------
+    WriterBusyError
+        Another thread or process is saving there.
+    SaveConflictError
+        The folder holds a version that is none of ``lineage``, and ``overwrite`` is False.
+    CorruptIndexError
+        The folder's MANIFEST is damaged or of a newer format (the folder is left as it is), or
+        vectors of this index, not read since it was opened, turn out to be damaged.
+    OSError
+        From the disk. The folder then holds the version it held before, or, if only the last sync
+        failed, the new one.
+    """
+    disk.make_folder(path)
+    with disk.writer_lock(path):
+        before = _version_to_replace(path, lineage, overwrite=overwrite)
+        named = [s if s.name else renamed(s, secrets.token_hex(8)) for s in state.segments]
+        written: list[Path] = []
+        try:
+            entries = tuple(
+                _save_segment(path, facts.schema, segment, view, before, written)
+                for segment, view in zip(named, state.views, strict=True)
+            )
+            manifest = _describe(facts, state, entries, version=before.version + 1 if before else 1)
+            content = manifest.to_bytes()
+            disk.prepare(path, MANIFEST, content)
+        except BaseException:
+            disk.remove(written)  # a full disk should not stay full of what nobody can use
+            raise
+        seal = seal_of(content, path / MANIFEST)
+        lineage.expect(path, seal)
+        disk.commit(path, MANIFEST)
+        lineage.settle(path, seal)
+        ours = (file for file in path.iterdir() if FILE_NAME.fullmatch(file.name))
+        disk.remove([file for file in ours if file.name not in manifest.files])
+    return replace(state, segments=tuple(named))
+
+
+def _version_to_replace(path: Path, lineage: Lineage, *, overwrite: bool) -> Manifest | None:
+    """Read the MANIFEST that a save replaces, if it may."""
+    try:
+        text = (path / MANIFEST).read_bytes()
+    except FileNotFoundError:
+        return None
+    before = Manifest.from_bytes(text, path / MANIFEST)
+    if not overwrite:
+        lineage.check(path, seal_of(text, path / MANIFEST), before.version)
+    return before
+
+
+def _save_segment(
+    path: Path,
+    schema: Schema,
+    segment: Segment,
+    view: _core.SegmentView,
+    before: Manifest | None,
+    written: list[Path],
+) -> SegmentEntry:
+    """Write the files of a segment that the folder lacks; note what was written."""
+    assert segment.name is not None
+    known = {s.name: s for s in before.segments}.get(segment.name) if before else None
+    held = dict(known.files) if known else {}
+    dead = held.pop("dead", None)
+    if not held or not all(_is_there(path, file) for file in held.values()):
+        held = {}
+        for role, batch in batches_of(segment, schema):
+            held[role] = _write(path / f"{segment.name}-{role}.arrow", batch, written)
+    if view.n_dead:
+        batch = dead_batch(view)
+        if dead is None or not _is_there(path, dead) or not _would_equal(dead, batch):
+            name = f"{segment.name}-dead-{secrets.token_hex(8)}.arrow"
+            dead = _write(path / name, batch, written)
+        held["dead"] = dead
+    return SegmentEntry(segment.name, view.n_rows, view.n_dead, held)
+
+
+def _is_there(path: Path, file: FileEntry) -> bool:
+    try:
+        return (path / file.name).stat().st_size == file.size
+    except FileNotFoundError:
+        return False
+
+
+def _would_equal(file: FileEntry, batch: pa.RecordBatch) -> bool:
+    sink = pa.BufferOutputStream()
+    write_batch(sink, batch)
+    content = sink.getvalue()
+    return file.size == content.size and file.blocks == disk.block_checksums(content)
+
+
+def _write(file: Path, batch: pa.RecordBatch, written: list[Path]) -> FileEntry:
+    written.append(file)
+    size, blocks = disk.write_file(file, partial(write_batch, batch=batch))
+    return FileEntry(file.name, size, blocks)
+
+
+def _describe(
+    facts: IndexFacts, state: State, segments: tuple[SegmentEntry, ...], *, version: int
+) -> Manifest:
+    texts = {}
+    for arm, text in facts.schema.text_arms.items():
+        analyzer = facts.analyzers[arm]
+        own = [n for n in ("analyzer", "bm25") if getattr(text, n) is not None]
+        bm25 = facts.bm25[arm].to_dict()
+        texts[arm] = TextFacts(analyzer.to_dict(), analyzer.hash, bm25, tuple(own))
+    return Manifest(
+        generator=f"hyrecall {__version__}",
+        version=version,
+        next_seq=state.next_seq,
+        schema=facts.schema.to_dict(),
+        texts=texts,
+        dims=dict(facts.dims),
+        segments=segments,
+    )

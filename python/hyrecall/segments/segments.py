@@ -1,0 +1,351 @@
+"""Segments: built from columns, put together from other segments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hyrecall import _core
+from hyrecall.base.progress import Progress, ProgressFunction
+from hyrecall.errors import KeyConflictError, error
+from hyrecall.table.arrow_values import readable
+from hyrecall.table.attributes import attribute_column
+from hyrecall.table.columns import Columns
+from hyrecall.table.schema import Schema
+from hyrecall.text.analyzer import Analyzer
+
+if TYPE_CHECKING:
+    from hyrecall.segments.facts import IndexFacts
+
+__all__ = [
+    "Segment",
+    "State",
+    "build_segment",
+    "describe",
+    "document_numbers",
+    "gather",
+    "gather_column",
+    "merge_segments",
+    "segment_from_parts",
+]
+
+Rows = npt.NDArray[np.uint32]
+
+_PLAIN = (
+    pa.types.is_large_string,
+    pa.types.is_boolean,
+    pa.types.is_int64,
+    pa.types.is_float64,
+    pa.types.is_timestamp,
+)
+"""Types whose rows the engine gathers."""
+
+SMALL_ROWS = 4096
+"""Tables this small are put together whole; larger ones are read row by row."""
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """An immutable run of documents: what the engine holds, and the columns that hits return.
+
+    Attributes
+    ----------
+    core : _core.Segment
+    rows : pyarrow.Table
+        The schema's row columns in the segment's row order, one chunk each.
+    lexical, dense : dict
+        Arm to native column, in schema order.
+    name : str or None
+        Under which name it lies in a saved index; None until it is saved.
+    late : mapping of str to callable
+        By dense arm, the check of its vectors that open left for their first reader.
+    guests : mapping of str to (object, ndarray)
+        By dense arm, the caller's tensor on a CUDA device and which of its rows each row is; until
+        the segment is placed.
+    """
+
+    core: _core.Segment
+    rows: pa.Table
+    lexical: dict[str, _core.LexicalColumn]
+    dense: dict[str, _core.DenseColumn]
+    name: str | None = None
+    late: Mapping[str, Callable[[], None]] = field(default_factory=dict)
+    guests: Mapping[str, tuple[Any, Rows]] = field(default_factory=dict)
+
+    def check(self, arm: str) -> None:
+        """Make sure that the vectors of a dense arm are undamaged; call it before reading them."""
+        if arm in self.late:
+            self.late[arm]()
+
+    def column(self, name: str) -> pa.Array:
+        """Return a row column as one array."""
+        return self._arrays[name]
+
+    @cached_property
+    def _arrays(self) -> dict[str, pa.Array]:
+        return {name: one_array(self.rows.column(name)) for name in self.rows.column_names}
+
+    def plain(self, name: str) -> _core.rows.Column | None:
+        """Return a row column as the engine gathers it; None: it has a type that Arrow gathers."""
+        if name not in self._plain:
+            column = self._arrays[name]
+            is_plain = any(test(column.type) for test in _PLAIN)
+            self._plain[name] = _core.rows.Column(column) if is_plain else None
+        return self._plain[name]
+
+    @cached_property
+    def _plain(self) -> dict[str, _core.rows.Column | None]:
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """All that a reader sees; the writer replaces it as a whole."""
+
+    segments: tuple[Segment, ...]
+    views: tuple[_core.SegmentView, ...]
+    snapshot: _core.Snapshot
+    next_seq: int
+
+    @staticmethod
+    def of(segments: Sequence[Segment], views: Sequence[_core.SegmentView], next_seq: int) -> State:
+        """Make the state of these segments."""
+        return State(tuple(segments), tuple(views), _core.Snapshot(list(views)), next_seq)
+
+    @property
+    def n_docs(self) -> int:
+        """Live documents."""
+        return self.snapshot.n_docs
+
+
+def chunks_of(column: pa.ChunkedArray | pa.Array) -> list[pa.Array]:
+    """Return the chunks of a column; an array is one."""
+    return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+
+
+def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """Return a column as one array, copying only if it came in pieces."""
+    if isinstance(column, pa.Array):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def build_segment(
+    columns: Columns,
+    schema: Schema,
+    analyzers: Mapping[str, Analyzer],
+    *,
+    first_seq: int,
+    threads: int,
+    progress: ProgressFunction | None = None,
+    row_name: str = "row",
+) -> Segment:
+    """Sort, copy and index the columns of a table: one permuted copy of each."""
+    n_rows = columns.n_rows
+    cells = [one_array(columns.rows.column(name)) for name in schema.cell_columns]
+    cluster = np.zeros(0, np.int64)
+    if schema.cluster is not None:
+        cluster = attribute_column(columns.rows.column(schema.cluster)).sort_codes
+    seqs = np.arange(first_seq, first_seq + n_rows, dtype=np.int64)
+    order = _core.sort_rows(cells, n_rows, cluster, seqs)
+    is_sorted = bool(np.array_equal(order, np.arange(n_rows, dtype=np.uint32)))
+    rows = columns.rows if is_sorted else columns.rows.take(pa.array(order))
+    rows = rows.combine_chunks()
+    if n_rows > SMALL_ROWS:
+        # take() joined the chunks first; Arrow's pool would keep that copy beside all that follows.
+        pa.default_memory_pool().release_unused()
+    directory = _directory(rows, schema)
+    steps = Progress(progress, n_rows, len(columns.texts) + len(columns.vectors))
+    lexical = {}
+    for arm, texts in columns.texts.items():
+        lexical[arm] = _core.LexicalColumn.build(
+            arm,
+            [chunks_of(c) for c in texts],
+            order,
+            analyzers[arm].native,
+            threads,
+            steps.of_arm(),
+        )
+        steps.finish_arm()
+    dense = {}
+    for arm, given in columns.vectors.items():
+        valid = np.zeros(0, np.uint8) if given.valid is None else given.valid.view(np.uint8)
+        dense[arm] = _core.DenseColumn.build(
+            arm, given.dtype, given.dim, list(given.chunks), valid, order, threads
+        )
+        steps.finish_arm()
+    made = segment_from_parts(rows, seqs[order], schema, lexical, dense, directory)
+    if made.core.duplicate is not None:
+        first, second = sorted(int(order[row]) for row in made.core.duplicate)
+        key = made.column(schema.key)[made.core.duplicate[0]].as_py()
+        got = f"{key!r} in {row_name}s {first} and {second}"
+        remedy = f"keep one: pa.concat_tables([table[:{second}], table[{second + 1}:]])"
+        raise error(KeyConflictError, schema.key, "keys unique within a cell", got, remedy)
+    guests = {a: (v.guest, order) for a, v in columns.vectors.items() if v.guest is not None}
+    return replace(made, guests=guests) if guests else made
+
+
+def _directory(rows: pa.Table, schema: Schema) -> _core.CellDirectory:
+    return _core.CellDirectory(
+        [one_array(rows.column(c)) for c in schema.cell_columns], rows.num_rows
+    )
+
+
+def segment_from_parts(
+    rows: pa.Table,
+    seqs: npt.NDArray[np.int64],
+    schema: Schema,
+    lexical: dict[str, _core.LexicalColumn],
+    dense: dict[str, _core.DenseColumn],
+    directory: _core.CellDirectory | None = None,
+    *,
+    name: str | None = None,
+) -> Segment:
+    """Join columns that already stand in the segment's row order."""
+    core = _core.Segment(
+        seqs,
+        _directory(rows, schema) if directory is None else directory,
+        one_array(rows.column(schema.key)),
+        list(lexical.values()),
+        list(dense.values()),
+        [attribute_column(rows.column(name)) for name in schema.attributes],
+    )
+    return Segment(core, rows, lexical, dense, name)
+
+
+def merge_segments(
+    segments: Sequence[Segment], views: Sequence[_core.SegmentView], schema: Schema
+) -> Segment:
+    """Put the live rows of several segments into one, without analysing texts again."""
+    cluster: list[npt.NDArray[np.int64]] = []
+    if schema.cluster is not None:
+        cluster = [attribute_column(s.rows.column(schema.cluster)).sort_codes for s in segments]
+    source, source_row = _core.merge_order(list(views), cluster)
+    rows = gather(segments, source, source_row, schema.row_columns)
+    seqs = np.empty(len(source), np.int64)
+    for number, segment in enumerate(segments):
+        here = source == number
+        seqs[here] = segment.core.seqs[source_row[here]]
+    directory = _directory(rows, schema)
+    lexical = {
+        arm: _core.LexicalColumn.merge([s.lexical[arm] for s in segments], source, source_row)
+        for arm in schema.text_arms
+    }
+    for segment in segments:
+        for arm in schema.vector_arms:
+            segment.check(arm)  # a damaged row must not get a new checksum
+    dense = {
+        arm: _core.DenseColumn.merge([s.dense[arm] for s in segments], source, source_row)
+        for arm in schema.vector_arms
+    }
+    return segment_from_parts(rows, seqs, schema, lexical, dense, directory)
+
+
+def gather_column(segments: Sequence[Segment], source: Rows, row: Rows, name: str) -> pa.Array:
+    """Return one column of the rows (source[i], row[i]), in that order; text is UTF-8 in it."""
+    return readable(_gather_column(segments, source, row, name))
+
+
+def _gather_column(segments: Sequence[Segment], source: Rows, row: Rows, name: str) -> pa.Array:
+    plain = [one for segment in segments if (one := segment.plain(name)) is not None]
+    if len(plain) == len(segments):
+        return pa.array(_core.rows.gather(plain, source, row))
+    if len(segments) == 1:
+        return segments[0].column(name).take(pa.array(row))
+    return one_array(gather(segments, source, row, [name]).column(0))
+
+
+def document_numbers(
+    segments: Sequence[Segment], query: npt.NDArray[Any], source: Rows, row: Rows
+) -> npt.NDArray[np.int64]:
+    """Number (query, document) pairs: equal ones alike, in the order (query, source, row)."""
+    bases = np.cumsum([0, *(segment.rows.num_rows for segment in segments)])
+    documents = bases[source] + row.astype(np.int64)
+    return np.asarray(query.astype(np.int64) * int(bases[-1]) + documents)
+
+
+def seqs_of(segments: Sequence[Segment], source: Rows, row: Rows) -> npt.NDArray[np.int64]:
+    """Return the insertion numbers of the rows (source[i], row[i])."""
+    if len(segments) == 1:
+        return np.asarray(segments[0].core.seqs[row], np.int64)
+    out = np.empty(len(row), np.int64)
+    for number in np.unique(source):
+        here = source == number
+        out[here] = segments[number].core.seqs[row[here]]
+    return out
+
+
+def gather(segments: Sequence[Segment], source: Rows, row: Rows, names: Sequence[str]) -> pa.Table:
+    """Return columns of the rows (source[i], row[i]), in that order, one chunk each."""
+    tables = [segment.rows.select(list(names)) for segment in segments]
+    used = [int(s) for s in np.unique(source)]
+    if len(used) <= 1:
+        table = tables[used[0]].take(pa.array(row)) if used else tables[0].slice(0, 0)
+        return table.combine_chunks()
+    if sum(tables[number].num_rows for number in used) <= SMALL_ROWS:
+        # Cheaper than a take per segment: one-row adds come this way.
+        starts = np.zeros(len(tables), np.int64)
+        starts[used] = np.cumsum([0, *(tables[number].num_rows for number in used[:-1])])
+        small = pa.concat_tables([tables[number] for number in used]).combine_chunks()
+        return small.take(pa.array(starts[source] + row)).combine_chunks()
+    parts = []
+    place = np.empty(len(row), np.int64)  # where the concatenation holds row i
+    start = 0
+    for number in used:
+        here = np.flatnonzero(source == number)
+        parts.append(tables[number].take(pa.array(row[here])))
+        place[here] = np.arange(start, start + len(here))
+        start += len(here)
+    return pa.concat_tables(parts).combine_chunks().take(pa.array(place)).combine_chunks()
+
+
+def renamed(segment: Segment, name: str) -> Segment:
+    """Return the segment under the name it was saved by."""
+    return replace(segment, name=name)
+
+
+def describe(facts: IndexFacts, state: State, device: str) -> dict[str, Any]:
+    """Return sizes and settings: nothing of any document."""
+    return {
+        "device": device,
+        "threads": facts.threads,
+        "isa": _core.arithmetic.isa(),
+        "n_docs": state.n_docs,
+        "n_dead": sum(view.n_dead for view in state.views),
+        "n_segments": len(state.segments),
+        "next_seq": state.next_seq,
+        "device_bytes": state.snapshot.device_bytes,
+        "dims": dict(facts.dims),
+        "analyzers": {arm: analyzer.hash for arm, analyzer in facts.analyzers.items()},
+        "segments": [
+            {
+                "n_rows": view.n_rows,
+                "n_dead": view.n_dead,
+                "n_cells": segment.core.n_cells,
+                "nbytes": _nbytes(segment),
+                "plane": {arm: _plane(column) for arm, column in segment.dense.items()},
+            }
+            for segment, view in zip(state.segments, state.views, strict=True)
+        ],
+    }
+
+
+def _plane(column: _core.DenseColumn) -> dict[str, int]:
+    """Tell how often queries read a window of 4,096 rows, and how often they scored it whole."""
+    windows, plain = column.front_use
+    return {"windows": windows, "plain": plain}
+
+
+def _nbytes(segment: Segment) -> dict[str, Any]:
+    return {
+        **segment.core.nbytes,
+        "lexical": {arm: column.nbytes for arm, column in segment.lexical.items()},
+        "dense": {arm: column.nbytes for arm, column in segment.dense.items()},
+        "rows": segment.rows.nbytes,
+    }

@@ -1,0 +1,124 @@
+"""Which documents keys or a filter select within a scope, and their rows as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hyrecall import _core
+from hyrecall.ask.filter_program import read_filters
+from hyrecall.ask.scope import check_no_list, read_scopes, scope_entries
+from hyrecall.base.arguments import is_one_of, items_of
+from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
+from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.segments import State, gather_column, seqs_of
+
+__all__ = [
+    "count_where",
+    "read_columns",
+    "read_keys",
+    "rows_of_keys",
+    "rows_where",
+    "table_of_keys",
+]
+
+Rows = npt.NDArray[np.uint32]
+
+
+def rows_where(
+    facts: IndexFacts, state: State, scope: object, where: object = None
+) -> tuple[Rows, Rows]:
+    """Return (segment, row) of the documents of one scope that pass one filter, in any order."""
+    check_no_list(scope)
+    return _audience(facts, state, scope, 1, where).rows(0)
+
+
+def rows_of_keys(
+    facts: IndexFacts, state: State, keys: object, scope: object, where: object = None
+) -> tuple[npt.NDArray[np.int64], Rows, Rows]:
+    """Return (which key, segment, row) of each document with one of the keys in that key's scope.
+
+    A scope of several cells may hold a key several times. With a filter, only those that pass it.
+    """
+    wanted = read_keys(keys, facts.row_types[facts.schema.key])
+    scope = scope_entries(facts.cell_types, scope, "key")
+    n = len(wanted) if isinstance(scope, list) else 1
+    audience = _audience(facts, state, scope, n, where)
+    asked = np.arange(n) if isinstance(scope, list) else np.zeros(len(wanted))
+    return audience.locate(wanted, asked.astype(np.uint32))
+
+
+def count_where(facts: IndexFacts, state: State, scope: object, where: object) -> int:
+    """Count the documents of one scope that pass one filter."""
+    return len(rows_where(facts, state, scope, where)[0])
+
+
+def table_of_keys(
+    facts: IndexFacts, state: State, keys: object, scope: object, columns: object
+) -> pa.Table:
+    """Return the rows of keys as a table, in the order of the keys; see :meth:`Index.get`."""
+    schema = facts.schema
+    asked = read_columns(facts, columns)
+    which, segment, row = rows_of_keys(facts, state, keys, scope)
+    order = np.lexsort((seqs_of(state.segments, segment, row), which))
+    segment, row = segment[order], row[order]
+    named = {"key": schema.key} | {name: name for name in (*schema.cell_columns, *asked)}
+    gathered = [gather_column(state.segments, segment, row, name) for name in named.values()]
+    return pa.Table.from_arrays(gathered, names=list(named))
+
+
+def _audience(
+    facts: IndexFacts, state: State, scope: object, n: int, where: object
+) -> _core.arms.Audience:
+    """Return what n queries without arms may see: all within one filter, if there is one."""
+    if isinstance(where, list | tuple):
+        raise error(OptionError, "filter", "one filter", f"a {type(where).__name__}")
+    filters, filter_of = read_filters(facts.attribute_types, where, n)
+    request = _core.Request(
+        scopes=read_scopes(facts.cell_types, state.snapshot, scope, n, per="key"),
+        filters=filters,
+        filter_of=filter_of,
+        depth=1,
+        limit=0,
+        offset=0,
+        threads=facts.threads,
+    )
+    return _core.arms.Audience(state.snapshot, request)
+
+
+def read_columns(facts: IndexFacts, columns: object) -> tuple[str, ...]:
+    """Take the names of row columns: key, cell, attribute and stored ones."""
+    known = facts.schema.row_columns
+    named = None if isinstance(columns, str) else items_of(columns)
+    if named is None or not all(is_one_of(name, known) for name in named):
+        wish = f"a sequence of columns of {list(known)}"
+        raise error(OptionError, "columns", wish, repr(columns))
+    return named
+
+
+def read_keys(keys: object, kind: pa.DataType) -> pa.Array:
+    """Take keys of exactly the index's kind: a str is not its letters, 1.5 and True are not 1."""
+    is_text = pa.types.is_large_string(kind)
+    wish = f"a sequence of {'str' if is_text else 'int64'} keys"
+    items = None if isinstance(keys, str | bytes | Mapping) else items_of(keys)
+    if items is None:
+        raise error(DTypeError, "keys", wish, f"{type(keys).__name__} {keys!r}")
+    given: list[Any] = list(items)
+    if given and isinstance(given[0], pa.Scalar):
+        given = [key.as_py() for key in given]
+    for at, key in enumerate(given):
+        if key is None:
+            raise error(KeyConflictError, "keys", "no null key", f"None at {at}")
+        fits = isinstance(key, str) if is_text else isinstance(key, int | np.integer)
+        if not fits or isinstance(key, bool):
+            raise error(DTypeError, "keys", wish, f"{type(key).__name__} {key!r} at {at}")
+    try:
+        return pa.array(given, kind)
+    except (OverflowError, pa.ArrowInvalid) as fault:
+        raise error(OptionError, "keys", wish, fault) from None
+    except UnicodeEncodeError as fault:  # no key of the index holds a lone surrogate
+        raise error(OptionError, "keys", "keys of valid Unicode", fault) from None

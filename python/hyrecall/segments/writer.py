@@ -1,0 +1,236 @@
+"""What the one writer does: each change makes a new state from the old, which stays as it was.
+
+The order of segments never shows in a reply; only cost depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall import _core
+from hyrecall.ask.scope import read_scopes, scope_entries
+from hyrecall.base.progress import ProgressFunction
+from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
+from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.segments import Segment, State, build_segment, merge_segments, one_array
+from hyrecall.segments.selecting import read_keys, rows_of_keys, rows_where
+from hyrecall.table.columns import read_table
+from hyrecall.table.schema import Schema, Vector
+from hyrecall.text.analyzer import Analyzer
+from hyrecall.text.bm25 import BM25
+
+__all__ = ["append", "build", "compact", "delete", "settle"]
+
+CRUMB_ROWS = 128
+"""Below this a segment is a crumb, as one-row adds leave them."""
+
+SEALED_ROWS = 4096
+"""From here on segments stand in tiers; below there are crumbs and the one that collects them."""
+
+TIER_FACTOR = 8
+"""A tier holds fewer segments than this, each this many times larger than in the tier below."""
+
+DEAD_SHARE = 0.10
+"""A segment with more dead rows than this is rewritten: its overlay would outgrow it."""
+
+Pair = tuple[Segment, _core.SegmentView]
+T_ = TypeVar("T_")
+
+
+def tier(n_rows: int) -> int:
+    """Return the tier of a segment: 0 crumb, 1 collecting, 2 from 4,096 rows, 3 from 32,768, ..."""
+    if n_rows < CRUMB_ROWS:
+        return 0
+    number, bound = 1, SEALED_ROWS
+    while n_rows >= bound:
+        number, bound = number + 1, bound * TIER_FACTOR
+    return number
+
+
+def settle(pairs: Sequence[Pair], schema: Schema) -> list[Pair]:
+    """Merge until every tier is below its number of segments and none carries too many dead.
+
+    At a factor of 8 that is at most 7 crumbs, the collecting segment and 7 of each tier: 29 up to
+    two million documents.
+    """
+    held = [pair for pair in pairs if pair[1].n_live > 0]
+    while True:
+        group = _next_merge(held)
+        if not group:
+            return held
+        merged = merge_segments([s for s, _ in group], [v for _, v in group], schema)
+        held = [pair for pair in held if pair not in group]
+        held.append((merged, _core.SegmentView(merged.core)))
+
+
+def _next_merge(pairs: Sequence[Pair]) -> list[Pair]:
+    tiers: dict[int, list[Pair]] = {}
+    for pair in pairs:
+        if pair[1].n_dead > DEAD_SHARE * pair[1].n_rows and pair[1].n_dead > CRUMB_ROWS // 2:
+            return [pair]
+        tiers.setdefault(tier(pair[1].n_live), []).append(pair)
+    for number, group in sorted(tiers.items()):
+        if len(group) >= (2 if number == 1 else TIER_FACTOR):
+            return group
+    return []
+
+
+def build(
+    table: object,
+    schema: Schema,
+    vectors: Mapping[str, object] | None,
+    analyzer: Analyzer | None,
+    bm25: BM25 | None,
+    threads: int,
+    first_seq: int,
+    progress: ProgressFunction | None = None,
+) -> tuple[IndexFacts, State]:
+    """Make an index of one segment; analyzer and bm25 serve the arms that name none."""
+    analyzers = _of_arms("analyzer", Analyzer, schema, analyzer)
+    formulas = _of_arms("bm25", BM25, schema, bm25)
+    columns = read_table(table, schema, vectors=vectors)
+    segment = build_segment(
+        columns, schema, analyzers, first_seq=first_seq, threads=threads, progress=progress
+    )
+    # Rows that join later take the precision that the first ones had.
+    vector_arms = {
+        arm: Vector(vector.column, dtype=segment.dense[arm].dtype)
+        for arm, vector in schema.vector_arms.items()
+    }
+    facts = IndexFacts(
+        schema=replace(schema, vector=vector_arms),
+        analyzers=analyzers,
+        bm25=formulas,
+        dims={arm: column.dim for arm, column in segment.dense.items()},
+        row_types={name: segment.rows.schema.field(name).type for name in schema.row_columns},
+        threads=threads,
+    )
+    view = _core.SegmentView(segment.core)
+    return facts, State.of([segment], [view], first_seq + columns.n_rows)
+
+
+def _of_arms(option: str, kind: type[T_], schema: Schema, default: T_ | None) -> dict[str, T_]:
+    """Return each text arm's own option or the default; an unused default is refused."""
+    own = {arm: getattr(text, option) for arm, text in schema.text_arms.items()}
+    if default is not None and None not in own.values():
+        wish = f"None (there is no text arm without {option}= of its own)"
+        raise error(OptionError, option, wish, repr(default))
+    plain = kind() if default is None else default
+    made = {arm: plain if given is None else given for arm, given in own.items()}
+    for given in made.values():
+        if not isinstance(given, kind):
+            raise error(DTypeError, option, f"an hr.{kind.__name__}", repr(given))
+    return made
+
+
+def append(
+    facts: IndexFacts,
+    state: State,
+    table: object,
+    vectors: Mapping[str, object] | None,
+    *,
+    replace_existing: bool = False,
+    progress: ProgressFunction | None = None,
+) -> State:
+    """Add rows with the next insertion numbers; existing identities are refused or replaced."""
+    columns = read_table(
+        table, facts.schema, vectors=vectors, dims=facts.dims, types=facts.row_types
+    )
+    if columns.n_rows == 0:
+        return state
+    schema = facts.schema
+    cells = [one_array(columns.rows.column(name)) for name in schema.cell_columns]
+    keys = one_array(columns.rows.column(schema.key))
+    segments, rows = state.snapshot.locate_rows(cells, keys)
+    found = segments >= 0
+    if not replace_existing and found.any():
+        row = int(np.argmax(found))
+        wish, got = "keys that their cells do not hold yet", f"{keys[row].as_py()!r} in row {row}"
+        raise error(KeyConflictError, schema.key, wish, got, "replace it: index.upsert(table)")
+    added = build_segment(
+        columns,
+        schema,
+        facts.analyzers,
+        first_seq=state.next_seq,
+        threads=facts.threads,
+        progress=progress,
+    )
+    pairs = _without(state, segments[found], rows[found])
+    pairs.append((added, _core.SegmentView(added.core)))
+    return _state_of(pairs, schema, state.next_seq + columns.n_rows)
+
+
+def delete(
+    facts: IndexFacts,
+    state: State,
+    keys: object,
+    scope: object,
+    where: object = None,
+    *,
+    everything: object = False,
+) -> tuple[State, int]:
+    """Delete documents by key, filter or both within a scope; return the new state and how many.
+
+    Raises
+    ------
+    OptionError
+        Nothing says which and ``everything`` is False, or something does and it is True.
+    """
+    _check_which(keys, where, everything)
+    if keys is None:
+        segments, rows = rows_where(facts, state, scope, where)
+    elif where is None:
+        wanted = read_keys(keys, facts.row_types[facts.schema.key])
+        scope = scope_entries(facts.cell_types, scope, "key")
+        scopes = read_scopes(facts.cell_types, state.snapshot, scope, len(wanted), per="key")
+        found, rows = state.snapshot.locate_keys(wanted, scopes)
+        segments = found.astype(np.uint32)
+    else:
+        _, segments, rows = rows_of_keys(facts, state, keys, scope, where)
+    if not len(rows):
+        return state, 0
+    made = _state_of(_without(state, segments, rows), facts.schema, state.next_seq)
+    return made, state.n_docs - made.n_docs
+
+
+def _check_which(keys: object, where: object, everything: object) -> None:
+    """Refuse a delete that nothing but its scope narrows, unless the caller says ``everything``.
+
+    Keys or a filter that are None by mistake must not remove all that a scope holds.
+    """
+    if not isinstance(everything, bool):
+        raise error(DTypeError, "everything", "True or False", repr(everything))
+    is_narrow = keys is not None or where is not None
+    if everything and is_narrow:
+        raise error(OptionError, "everything", "False beside keys or a filter", True)
+    if not everything and not is_narrow:
+        wish = "keys, a filter, or everything=True for all of the scope"
+        raise error(OptionError, "keys", wish, "none of them")
+
+
+def compact(facts: IndexFacts, state: State) -> State:
+    """Put all segments into one and drop the dead."""
+    if len(state.segments) == 1 and state.views[0].n_dead == 0:
+        return state
+    merged = merge_segments(state.segments, state.views, facts.schema)
+    return State.of([merged], [_core.SegmentView(merged.core)], state.next_seq)
+
+
+def _without(state: State, segments: npt.NDArray[Any], rows: npt.NDArray[np.uint32]) -> list[Pair]:
+    """Return the state's segments after the death of the named rows."""
+    pairs = list(zip(state.segments, state.views, strict=True))
+    for number in np.unique(segments) if len(segments) else ():
+        segment, view = pairs[number]
+        pairs[number] = (segment, view.without(np.unique(rows[segments == number])))
+    return pairs
+
+
+def _state_of(pairs: list[Pair], schema: Schema, next_seq: int) -> State:
+    # An index keeps one segment, even an empty one: it knows the columns' types.
+    held = settle(pairs, schema) or pairs[:1]
+    return State.of([segment for segment, _ in held], [view for _, view in held], next_seq)

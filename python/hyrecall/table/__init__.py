@@ -1,0 +1,1 @@
+"""An Arrow table becomes checked columns, texts and vectors."""

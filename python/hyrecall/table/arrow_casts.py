@@ -1,0 +1,137 @@
+"""Casts of columns that join an index: every value stays what it was, or the row is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from hyrecall.errors import DTypeError, error
+from hyrecall.table.arrow_checks import first_bad, is_list
+from hyrecall.table.arrow_values import python_values
+
+__all__ = ["cast_line", "join_column", "type_nulls"]
+
+
+def type_nulls(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Cast a column in which nothing tells its type (nulls, lists of nulls); leave any other."""
+    if not _is_untyped(column.type):
+        return column
+    try:
+        return column.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # a list is no number
+        return column
+
+
+def _is_untyped(kind: pa.DataType) -> bool:
+    listed = is_list(kind) or pa.types.is_fixed_size_list(kind)
+    return _is_untyped(kind.value_type) if listed else bool(pa.types.is_null(kind))
+
+
+def _is_akin(found: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether values mean the same in both types; the cell 1 is not the cell "1"."""
+    types = pa.types
+    if types.is_null(found) or found == kind:
+        return True
+    if types.is_struct(found) and types.is_struct(kind):
+        names = {field.name for field in found}
+        if len(names) < found.num_fields or names != {field.name for field in kind}:
+            return False
+        return all(_is_akin(found.field(name).type, kind.field(name).type) for name in names)
+    if types.is_nested(found) or types.is_nested(kind):
+        listed = all(types.is_list(one) or types.is_large_list(one) for one in (found, kind))
+        if not (found.id == kind.id or listed) or found.num_fields != kind.num_fields:
+            return False
+        parts = range(kind.num_fields)
+        return all(_is_akin(found.field(i).type, kind.field(i).type) for i in parts)
+    families = (types.is_integer, types.is_floating, types.is_date)
+    return found.id == kind.id or any(family(found) and family(kind) for family in families)
+
+
+def _cast_exactly(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
+    """Cast; None where a value would change. Arrow's own check passes over floats: it rounds."""
+    try:
+        chunks = [chunk.cast(kind) for chunk in column.chunks]
+    except pa.ArrowInvalid:
+        return None
+    same = all(_is_same(*pair) for pair in zip(column.chunks, chunks, strict=True))
+    return pa.chunked_array(chunks, kind) if same else None
+
+
+def _is_same(before: pa.Array, after: pa.Array) -> bool:
+    """Whether a cast kept what there was; NaN is the same as NaN."""
+    kind = before.type
+    if pa.types.is_null(kind):
+        return bool(after.null_count == len(after))
+    if not before.is_valid().equals(after.is_valid()):
+        return False
+    if pa.types.is_struct(kind):
+        parts = zip(_fields(before), _fields(after), strict=True)
+        return all(_is_same(*pair) for pair in parts)
+    if pa.types.is_nested(kind):
+        return _is_same(before.flatten(), after.flatten())
+    if not pa.types.is_floating(kind):
+        return bool(after.cast(kind).equals(before))
+    old, new = (one.to_numpy(zero_copy_only=False) for one in (before, after))
+    return bool(np.array_equal(old, new, equal_nan=True))
+
+
+def _fields(array: pa.Array) -> list[pa.Array]:
+    named = zip((field.name for field in array.type), array.flatten(), strict=True)
+    return [part for _, part in sorted(named, key=lambda pair: pair[0])]
+
+
+def join_column(
+    column: pa.ChunkedArray, kind: pa.DataType, name: str, where: Callable[[int], str]
+) -> pa.ChunkedArray:
+    """Cast a column to the type that the index has for it; no value may change by that."""
+    found = column.type
+    if found == kind:
+        return column
+    akin = _is_akin(found, kind)
+    try:
+        cast = _cast_exactly(column, kind) if akin else None
+    except pa.ArrowNotImplementedError:
+        akin, cast = False, None
+    if cast is not None:
+        return cast
+    if not akin:
+        wish = f"{kind} as the index has"
+        raise error(DTypeError, name, wish, found, cast_line(name, found, kind))
+    row = first_bad(len(column), lambda at, n: _cast_exactly(column.slice(at, n), kind) is not None)
+    wish = f"values that {kind}, as the index has, holds exactly"
+    remedy = cast_line(name, found, kind).replace("cast", "round", 1)
+    is_rounded = pa.types.is_floating(kind)  # what else does not fit, a cast would refuse
+    got = f"{python_values(column.slice(row, 1))[0]} {where(row)}"
+    raise error(DTypeError, name, wish, got, remedy if is_rounded else "")
+
+
+_PYTHON_NAMES = {"double": "float64", "float": "float32", "halffloat": "float16", "bool": "bool_"}
+
+
+def cast_line(name: str, found: pa.DataType, kind: pa.DataType) -> str:
+    """Spell the cast of a column to a type of an attribute, key or cell; empty for others.
+
+    Examples
+    --------
+    >>> cast_line("at", pa.string(), pa.timestamp("us", "UTC"))
+    "cast it: pc.cast(table['at'], pa.timestamp('us', 'UTC'))"
+    """
+    if is_list(kind) != is_list(found):
+        return ""
+    made = _spell(kind)
+    return f"cast it: pc.cast(table[{name!r}], {made})" if made else ""
+
+
+def _spell(kind: pa.DataType) -> str:
+    if is_list(kind):
+        inner = _spell(kind.value_type)
+        return f"pa.list_({inner})" if inner else ""
+    if not (pa.types.is_primitive(kind) or pa.types.is_large_string(kind)):
+        return ""
+    name, _, options = str(kind).rstrip("]").partition("[")
+    if pa.types.is_date(kind):
+        options = ""  # the unit is in the name
+    shown = ", ".join(map(repr, options.split(", tz="))) if options else ""
+    return f"pa.{_PYTHON_NAMES.get(name, name)}({shown})"

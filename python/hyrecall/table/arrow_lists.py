@@ -1,0 +1,221 @@
+"""Arrow list columns as NumPy matrices, without a copy where the rows lie side by side.
+
+Two traps of pyarrow shape this file: ``values`` of a list array ignores its slice, and
+``flatten()`` drops the rows that are null. Row numbers must survive both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hyrecall.errors import DTypeError, OptionError, ShapeError, error
+from hyrecall.table.arrow_checks import check_column, is_list
+from hyrecall.table.matrices import Array, Mask, SourceDtype, describe_row, for_rows
+
+__all__ = ["ListRows", "arrow_column", "is_arrow", "read_lists"]
+
+
+@dataclass(frozen=True, eq=False)
+class ListRows:
+    """A list column read as matrices: values not yet checked, rows under a null hold anything."""
+
+    dtype: SourceDtype
+    dim: int
+    chunks: tuple[Array, ...]  # each (n, dim)
+    valid: Mask | None  # (n_rows,); None when no row is null
+
+
+def is_arrow(value: object) -> bool:
+    """Tell whether the value speaks the Arrow PyCapsule protocol."""
+    return hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
+
+
+def arrow_column(value: Any) -> pa.ChunkedArray:
+    """Take one column from an Arrow array, chunked array or series."""
+    if isinstance(value, pa.ChunkedArray):
+        return value
+    if hasattr(value, "__arrow_c_stream__"):
+        return pa.chunked_array(value)
+    return pa.chunked_array([pa.array(value)])
+
+
+def read_lists(
+    column: pa.ChunkedArray, *, bits: bool, dim: int | None, argument: str, row_name: str
+) -> ListRows:
+    """Read a column of equal-length lists, whatever its layout, chunks and slices.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray
+        fixed_size_list, 1-D fixed_shape_tensor, list, large_list or a list view, of floats.
+    bits : bool
+        Take uint16 values as bit patterns of bfloat16.
+    dim : int or None
+        The length that rows must have; None: that of the type, or of the first row that is not
+        null.
+    argument, row_name : str
+        What to name in messages.
+
+    Raises
+    ------
+    DTypeError
+        Another type of column or of values.
+    ShapeError
+        Rows of another length, of length 0, or none to tell the length from.
+    OptionError
+        A null inside a row, or offsets that lead out of the column.
+    """
+    check_column(column, argument, lambda row: describe_row(row_name, row))
+    if pa.types.is_null(column.type) and dim is not None:  # what a column of None only becomes
+        nothing = np.zeros((len(column), dim), np.float32)
+        return ListRows("float32", dim, (nothing,), np.zeros(len(column), np.bool_))
+    chunks = [_storage(chunk) for chunk in column.chunks]
+    kind = _storage_type(column.type, argument, row_name)
+    dtype = _value_dtype(kind, argument, bits)
+    fixed = kind.list_size if pa.types.is_fixed_size_list(kind) else None
+    if fixed is not None and dim not in (None, fixed):
+        raise error(ShapeError, argument, f"{dim} values in every {row_name}", fixed)
+    width = dim if fixed is None else fixed
+    if width is None:
+        width = _first_length(chunks)
+    if width is None:
+        wish = f"a {row_name} to tell the dimension from, or a column of pa.list_({dtype}, dim)"
+        raise error(ShapeError, argument, wish, f"none in {column.type}")
+    if width == 0:
+        raise error(ShapeError, argument, f"at least 1 value in every {row_name}", 0)
+
+    valid = np.ones(len(column), np.bool_)
+    matrices = []
+    first_row = 0
+    for chunk in chunks:
+        rows = slice(first_row, first_row + len(chunk))
+        if chunk.null_count:
+            valid[rows] = chunk.is_valid().to_numpy(zero_copy_only=False)
+        place = _Place(argument, row_name, first_row)
+        read = _fixed_rows if fixed is not None else _list_rows
+        matrices.append(read(chunk, width, valid[rows], _NUMPY[dtype], place))
+        first_row = rows.stop
+    return ListRows(dtype, width, tuple(matrices), None if valid.all() else valid)
+
+
+@dataclass(frozen=True)
+class _Place:
+    argument: str
+    row_name: str
+    first_row: int
+
+    def row(self, row: int) -> str:
+        return describe_row(self.row_name, self.first_row + row)
+
+
+_ARROW: dict[pa.DataType, SourceDtype] = {
+    pa.float16(): "float16",
+    pa.float32(): "float32",
+    pa.float64(): "float64",
+}
+_NUMPY: dict[SourceDtype, np.dtype[Any]] = {
+    "float16": np.dtype(np.float16),
+    "float32": np.dtype(np.float32),
+    "float64": np.dtype(np.float64),
+    "bfloat16": np.dtype(np.uint16),
+}
+
+
+def _storage(chunk: pa.Array) -> pa.Array:
+    return chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk
+
+
+def _storage_type(kind: pa.DataType, argument: str, row_name: str) -> pa.DataType:
+    """Unwrap a tensor type; refuse what is no column of rows."""
+    if isinstance(kind, pa.FixedShapeTensorType):
+        if len(kind.shape) != 1:
+            raise error(ShapeError, argument, "tensors of shape (dim,)", f"{tuple(kind.shape)}")
+        kind = kind.storage_type
+    if not (pa.types.is_fixed_size_list(kind) or is_list(kind)):
+        wish, remedy = "a fixed_size_list or list column of floats", ""
+        if pa.types.is_null(kind):
+            remedy = "give them a width: pa.nulls(len(rows), pa.list_(pa.float32(), dim))"
+        elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            remedy = (
+                "read them: pa.array(map(json.loads, rows.to_pylist()), pa.list_(pa.float32()))"
+            )
+        raise error(DTypeError, argument, wish, kind, for_rows(row_name, remedy))
+    return kind
+
+
+def _value_dtype(kind: pa.DataType, argument: str, bits: bool) -> SourceDtype:
+    value = kind.value_type
+    if bits and pa.types.is_uint16(value):
+        return "bfloat16"
+    if value in _ARROW:
+        return _ARROW[value]
+    if pa.types.is_uint16(value):
+        remedy = "uint16 means bfloat16 only under hr.Vector(column, dtype='bfloat16')"
+    else:
+        remedy = "cast it: pc.cast(column, pa.list_(pa.float32()))"
+    raise error(DTypeError, argument, "float16, float32 or float64 values", value, remedy)
+
+
+def _first_length(chunks: list[pa.Array]) -> int | None:
+    for chunk in chunks:
+        lengths = pc.list_value_length(chunk).drop_null()
+        if len(lengths):
+            return int(lengths[0].as_py())
+    return None
+
+
+def _primitive(values: pa.Array, dtype: np.dtype[Any]) -> Array:
+    """View the values of a primitive array, nulls included; pyarrow's own view refuses nulls."""
+    buffer = values.buffers()[1]
+    if buffer is None or len(values) == 0:
+        return np.empty(0, dtype)
+    return np.frombuffer(buffer, dtype, len(values), values.offset * dtype.itemsize)
+
+
+def _fixed_rows(
+    chunk: pa.Array, dim: int, valid: Mask, dtype: np.dtype[Any], place: _Place
+) -> Array:
+    values = chunk.values.slice(chunk.offset * dim, len(chunk) * dim)
+    if values.null_count:
+        empty = values.is_null().to_numpy(zero_copy_only=False).reshape(len(chunk), dim)
+        _refuse_nulls(empty.any(axis=1) & valid, place)
+    return _primitive(values, dtype).reshape(len(chunk), dim)
+
+
+def _list_rows(
+    chunk: pa.Array, dim: int, valid: Mask, dtype: np.dtype[Any], place: _Place
+) -> Array:
+    lengths = pc.list_value_length(chunk).fill_null(dim).to_numpy(zero_copy_only=False)
+    ragged = np.flatnonzero(lengths != dim)
+    if len(ragged):
+        row = int(ragged[0])
+        wish = f"{dim} values in every {place.row_name}"
+        good = f"pc.equal(pc.list_value_length(rows), {dim})"
+        remedy = for_rows(place.row_name, f"leave such out: pc.if_else({good}, rows, None)")
+        raise error(ShapeError, place.argument, wish, f"{lengths[row]} {place.row(row)}", remedy)
+    values = chunk.flatten()  # without the rows that are null
+    if values.null_count:
+        empty = values.is_null().to_numpy(zero_copy_only=False).reshape(-1, dim)
+        bad = np.zeros(len(chunk), np.bool_)
+        bad[valid] = empty.any(axis=1)
+        _refuse_nulls(bad, place)
+    dense = _primitive(values, dtype).reshape(-1, dim)
+    if len(dense) == len(chunk):
+        return dense
+    spread = np.zeros((len(chunk), dim), dtype)
+    spread[valid] = dense
+    return spread
+
+
+def _refuse_nulls(bad: Mask, place: _Place) -> None:
+    if bad.any():
+        where = place.row(int(bad.argmax()))
+        wish = f"no null inside a {place.row_name}'s vector"
+        whole = "[None if v and None in v else v for v in rows.to_pylist()]"
+        remedy = for_rows(place.row_name, f"leave such out: pa.array({whole}, rows.type)")
+        raise error(OptionError, place.argument, wish, f"one {where}", remedy)

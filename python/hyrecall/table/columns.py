@@ -1,0 +1,350 @@
+"""An Arrow table and its vectors as checked columns: the one way in for documents.
+
+Every type that a role may have ends in one form, so that nothing after this file asks again:
+strings are large_string, lists are large_list, dictionaries and run-end encodings are decoded.
+Buffers are shared with the input wherever the form allows. Rows count from 0 in the order of the
+input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hyrecall.errors import DTypeError, KeyConflictError, OptionError, ShapeError, error
+from hyrecall.table.arrow_casts import cast_line, join_column, type_nulls
+from hyrecall.table.arrow_checks import check_column, is_list
+from hyrecall.table.arrow_plain import plain_column
+from hyrecall.table.matrices import VectorInput, describe_row
+from hyrecall.table.schema import Schema
+from hyrecall.table.vectors import read_vectors
+
+__all__ = ["Columns", "VectorInput", "read_table"]
+
+MOST_ROWS = 2**32 - 2
+"""Of a segment: a row number is a uint32, and the last one stands for none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """A table as the engine takes it.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of the input.
+    rows : pyarrow.Table
+        The schema's row columns in its order, chunked as given. The key is int64 or large_string
+        without nulls, a cell column large_string, int64 or bool; the others have the types
+        :func:`read_table` lists.
+    texts : dict of str to tuple of pyarrow.ChunkedArray
+        Arm to its columns, each large_string; a null is a missing text.
+    vectors : dict of str to VectorInput
+        Arm to its rows.
+    """
+
+    n_rows: int
+    rows: pa.Table
+    texts: dict[str, tuple[pa.ChunkedArray, ...]]
+    vectors: dict[str, VectorInput]
+
+
+def read_table(
+    source: object,
+    schema: Schema,
+    *,
+    vectors: Mapping[str, object] | None = None,
+    row_name: str = "row",
+    dims: Mapping[str, int] | None = None,
+    types: Mapping[str, pa.DataType] | None = None,
+) -> Columns:
+    """Read and check the columns that a schema names.
+
+    Parameters
+    ----------
+    source : object
+        Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``: pyarrow Table, RecordBatch or
+        RecordBatchReader, polars, pandas, duckdb. A stream is read once, and columns that the
+        schema does not name are dropped batch by batch.
+    schema : Schema
+        What each column is for.
+    vectors : mapping of str to array, optional
+        Rows of dense arms that the table does not hold: NumPy, ml_dtypes, torch (CPU, or CUDA
+        copied to the host), any ``__dlpack__`` object or an Arrow list column, of shape (n_rows,
+        dim).
+    row_name : str
+        What a row is called in messages.
+    dims : mapping of str to int, optional
+        Dimension that an arm must have, as when rows join an index.
+    types : mapping of str to pyarrow.DataType, optional
+        Type that a row column must have, as when rows join an index: it is cast to it where that
+        changes no value, and a column of nulls only has it.
+
+    Returns
+    -------
+    Columns
+        float32, float16 and bfloat16 rows and all values of fixed width share the input's memory.
+
+    Raises
+    ------
+    DTypeError
+        A column of a type that its role does not take; the message gives the cast.
+    KeyConflictError
+        A null key. Duplicates are the engine's to find.
+    ShapeError
+        Vectors of another shape, rows of different lengths, or too many rows.
+    OptionError
+        A column that is missing, ambiguous or given twice; a value that its type does not allow
+        (text that is not UTF-8, offsets that lead out of the column); NaN or infinity.
+
+    Notes
+    -----
+    A key is a string or an integer that fits int64. A cell is a string, integer or boolean. An
+    attribute is a boolean, integer, float, string, date, time, timestamp or duration, or a list of
+    those. A stored column has any Arrow type. Every value must be one that its type allows: text is
+    UTF-8, a date64 a whole day, a time lies within its day. float64 vectors are rounded once, to
+    float32 or to the arm's own dtype.
+
+    Examples
+    --------
+    >>> table = pa.table({"id": [1, 2], "text": ["one", None], "v": [[1.0, 0.0], [0.0, 2.0]]})
+    >>> columns = read_table(table, Schema(key="id", cell=None, text="text", vector="v"))
+    >>> columns.n_rows, columns.vectors["v"].dtype, columns.vectors["v"].dim
+    (2, 'float32', 2)
+    """
+    given = {} if vectors is None else vectors
+    _check_arms(given, schema)
+    table = _take_table(source, schema, given)
+    if table.num_rows > MOST_ROWS:
+        raise error(ShapeError, "table", f"at most {MOST_ROWS} rows", table.num_rows)
+    reader = _Reader(table, row_name, types or {})
+    rows = {name: _row_column(reader, schema, name) for name in schema.row_columns}
+    for name, kind in reader.types.items():
+        rows[name] = join_column(rows[name], kind, name, reader.where)
+    texts = {
+        arm: tuple(_text(reader, name) for name in text.columns)
+        for arm, text in schema.text_arms.items()
+    }
+    dense = {}
+    for arm, vector in schema.vector_arms.items():
+        argument = f"vectors[{arm!r}]" if arm in given else vector.column
+        dense[arm] = read_vectors(
+            given[arm] if arm in given else reader.table.column(vector.column),
+            n_rows=reader.table.num_rows,
+            dim=None if dims is None else dims.get(arm),
+            dtype=vector.dtype,
+            argument=argument,
+            row_name=row_name,
+        )
+    return Columns(reader.table.num_rows, pa.table(rows), texts, dense)
+
+
+# ---- the table ----
+
+
+def _check_arms(given: Mapping[str, object], schema: Schema) -> None:
+    if not isinstance(given, Mapping):
+        raise error(OptionError, "vectors", "a mapping {arm: array}", type(given).__name__)
+    for arm in given:
+        if arm not in schema.vector_arms:
+            known = ", ".join(map(repr, schema.vector_arms)) or "none in this schema"
+            raise error(OptionError, "vectors", f"names of dense arms ({known})", repr(arm))
+
+
+def _take_table(source: Any, schema: Schema, given: Mapping[str, object]) -> pa.Table:
+    """Import the source, with only the columns that the schema names."""
+    try:
+        if isinstance(source, pa.Table):
+            return source.select(_find(source.schema, schema, given))
+        if hasattr(source, "__arrow_c_stream__"):
+            stream = pa.RecordBatchReader.from_stream(source)
+        elif hasattr(source, "__arrow_c_array__"):
+            batch = pa.record_batch(source)
+            stream = pa.RecordBatchReader.from_batches(batch.schema, [batch])
+        else:
+            raise _not_a_table(type(source).__name__)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as fault:
+        raise _not_a_table(f"{type(source).__name__} ({fault})") from fault
+    places = _find(stream.schema, schema, given)
+    kept = pa.schema([stream.schema.field(place) for place in places])
+    return pa.Table.from_batches([batch.select(places) for batch in stream], kept)
+
+
+def _not_a_table(got: str) -> DTypeError:
+    wish = "an Arrow table (pyarrow, polars, pandas, duckdb: anything with __arrow_c_stream__)"
+    return error(DTypeError, "table", wish, got)
+
+
+def _find(found: pa.Schema, schema: Schema, given: Mapping[str, object]) -> list[int]:
+    """Return the places of the needed columns; each must be there exactly once."""
+    arms = schema.vector_arms
+    for arm in given:
+        column = arms[arm].column
+        if column in found.names:
+            wish = f"rows from the table's column {column!r} or from vectors="
+            raise error(OptionError, f"vectors[{arm!r}]", wish, "both")
+    needed: dict[str, str | None] = dict.fromkeys((*schema.row_columns, *schema.text_columns))
+    needed |= {vector.column: arm for arm, vector in arms.items() if arm not in given}
+    places = []
+    for name, absent in needed.items():
+        at = found.get_all_field_indices(name)
+        if len(at) == 1:
+            places.append(at[0])
+            continue
+        wish = "one column of the table" + (f", or vectors={{{absent!r}: array}}" if absent else "")
+        shown = ", ".join(map(repr, found.names[:20])) + (", ..." if len(found.names) > 20 else "")
+        got = f"{len(at)} of that name" if at else f"none among {shown or 'no columns'}"
+        raise error(OptionError, name, wish, got)
+    return places
+
+
+class _Reader:
+    """The table with its columns in plain form, each made once and shared by all roles."""
+
+    def __init__(self, table: pa.Table, row_name: str, types: Mapping[str, pa.DataType]) -> None:
+        self.table = table
+        self.row_name = row_name
+        self.types = types  # of the index that the rows join
+        self._plain: dict[str, pa.ChunkedArray] = {}
+
+    def plain(self, name: str) -> pa.ChunkedArray:
+        if name not in self._plain:
+            given = self.table.column(name)
+            check_column(given, name, self.where)  # before anything follows its offsets
+            column = plain_column(given)
+            kind = self.types.get(name)
+            self._plain[name] = column if kind is None else type_nulls(column, kind)
+        return self._plain[name]
+
+    def where(self, row: int) -> str:
+        return describe_row(self.row_name, row)
+
+    def wrong_type(self, name: str, wish: str, found: pa.DataType, target: str) -> DTypeError:
+        """Refuse a column whose role, or the index that it joins, has other types."""
+        remedy = f"cast it: pc.cast(table[{name!r}], {target})"
+        kind = self.types.get(name)
+        if kind is not None:
+            wish, remedy = f"{kind} as the index has", cast_line(name, found, kind)
+        return error(DTypeError, name, wish, found, remedy)
+
+
+# ---- row columns ----
+
+
+def _row_column(reader: _Reader, schema: Schema, name: str) -> pa.ChunkedArray:
+    """Bring a column to the form of its narrowest role."""
+    if name == schema.cluster:
+        _check_cluster(reader, name)
+    if name == schema.key:
+        return _key(reader, name)
+    if name in schema.cell_columns:
+        return _cell(reader, name)
+    if name in schema.attributes:
+        return _attribute(reader, name)
+    return _stored(reader, name)
+
+
+def _key(reader: _Reader, name: str) -> pa.ChunkedArray:
+    column = reader.plain(name)
+    if column.null_count:
+        row = pc.index(column.is_null(), True).as_py()
+        got = f"null {reader.where(row)}"
+        remedy = f"drop such rows: table.filter(table[{name!r}].is_valid())"
+        raise error(KeyConflictError, name, "a key in every row", got, remedy)
+    if pa.types.is_large_string(column.type):
+        return column
+    if pa.types.is_integer(column.type):
+        return _int64(reader, name, column)
+    raise reader.wrong_type(name, "a string or integer key", column.type, "pa.string()")
+
+
+def _cell(reader: _Reader, name: str) -> pa.ChunkedArray:
+    column = reader.plain(name)
+    if pa.types.is_large_string(column.type):
+        return column
+    if pa.types.is_integer(column.type):
+        return _int64(reader, name, column)
+    if pa.types.is_boolean(column.type):
+        return column
+    fix = "pa.int64()" if _is_number(column.type) else "pa.string()"
+    raise reader.wrong_type(name, "a string, integer or boolean cell", column.type, fix)
+
+
+def _attribute(reader: _Reader, name: str) -> pa.ChunkedArray:
+    column = reader.plain(name)
+    if pa.types.is_fixed_size_list(column.type):
+        column = plain_column(column, fixed_too=True)
+    listed = is_list(column.type)
+    kind = column.type.value_type if listed else column.type
+    if not _is_scalar(kind):
+        fix = "pa.float64()" if pa.types.is_decimal(kind) else "pa.string()"
+        wish = "an attribute (boolean, number, string, date, time, duration, or a list of those)"
+        raise reader.wrong_type(name, wish, column.type, f"pa.list_({fix})" if listed else fix)
+    return column
+
+
+def _stored(reader: _Reader, name: str) -> pa.ChunkedArray:
+    column = reader.plain(name)
+    bad = _unstorable(column.type)
+    if bad is not None:
+        wish = "a stored column without dictionaries inside and of Arrow's own types"
+        raise error(DTypeError, name, wish, f"{bad}; store its parts as columns of their own")
+    return column
+
+
+def _check_cluster(reader: _Reader, name: str) -> None:
+    kind = reader.plain(name).type
+    types = pa.types
+    if not (types.is_integer(kind) or types.is_floating(kind) or _is_date(kind)):
+        wish = "a number, date or timestamp to cluster by"
+        raise reader.wrong_type(name, wish, kind, "pa.int64()")
+
+
+def _text(reader: _Reader, name: str) -> pa.ChunkedArray:
+    column = reader.plain(name)
+    if pa.types.is_large_string(column.type):
+        return column
+    if pa.types.is_null(column.type):  # what a column of None only becomes
+        return column.cast(pa.large_string())
+    raise reader.wrong_type(name, "a text column", column.type, "pa.string()")
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _is_date(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def _is_scalar(kind: pa.DataType) -> bool:
+    types = pa.types
+    plain = (types.is_boolean, types.is_integer, types.is_floating, types.is_large_string)
+    return _is_date(kind) or any(
+        is_kind(kind) for is_kind in (*plain, types.is_time, types.is_duration)
+    )
+
+
+def _unstorable(kind: pa.DataType) -> pa.DataType | None:
+    """Find a type inside that a file of several batches, or another process, could not hold."""
+    if pa.types.is_dictionary(kind):
+        return kind
+    if isinstance(kind, pa.BaseExtensionType):
+        return None if kind.extension_name.startswith("arrow.") else kind
+    inner = (_unstorable(kind.field(i).type) for i in range(kind.num_fields))
+    return next((bad for bad in inner if bad is not None), None)
+
+
+def _int64(reader: _Reader, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    largest = np.iinfo(np.int64).max
+    if pa.types.is_uint64(column.type):
+        row = pc.index(pc.greater(column, pa.scalar(largest, pa.uint64())), True).as_py()
+        if row >= 0:
+            got = f"{column[row]} {reader.where(row)}"
+            raise error(OptionError, name, f"integers of at most {largest} (int64)", got)
+    return column.cast(pa.int64())

@@ -1,0 +1,226 @@
+"""Rows of floats as the engine takes them: one conversion, one rounding, every value checked.
+
+bfloat16 has no NumPy type, so its rows travel as the bit patterns in uint16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall import _core
+from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.table.schema import VectorDtype
+
+__all__ = [
+    "SourceDtype",
+    "VectorInput",
+    "check_rows",
+    "convert",
+    "describe_row",
+    "for_rows",
+    "native",
+    "refuse_dtype",
+    "source_dtype",
+    "widen_bfloat16",
+]
+
+Array: TypeAlias = npt.NDArray[Any]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+SourceDtype: TypeAlias = VectorDtype | Literal["float64"]
+
+# Checks and conversions go block by block, so that their temporaries stay at a few MB beside any
+# matrix.
+_BLOCK_VALUES = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class VectorInput:
+    """The rows of one dense arm.
+
+    Attributes
+    ----------
+    dtype : {"float32", "float16", "bfloat16"}
+        Element type.
+    dim : int
+        Values in a row, at least 1.
+    chunks : tuple of ndarray, shape (n, dim)
+        C-contiguous, read-only, in the order of the rows; uint16 bit patterns for bfloat16. Views
+        of the input wherever no conversion was needed.
+    valid : ndarray of bool, shape (n_rows,), or None
+        False where the row has no vector, whose values mean nothing then; None when every row has
+        one.
+    guest : object
+        The same rows as the caller gave them, on a CUDA device; None: they came otherwise.
+    """
+
+    dtype: VectorDtype
+    dim: int
+    chunks: tuple[Array, ...]
+    valid: Mask | None
+    guest: Any = None
+
+
+@lru_cache(maxsize=64)  # NumPy composes the name anew each time
+def source_dtype(dtype: np.dtype[Any]) -> SourceDtype | None:
+    """Name the element type if it is one that vectors may have; byte order does not matter."""
+    return _SOURCES.get(dtype.name)
+
+
+def native(array: Array) -> Array:
+    """Return the array C-contiguous, aligned and in native byte order; copies only if it is not.
+
+    An ml_dtypes array of bfloat16 comes back as its bit patterns.
+    """
+    if array.dtype.name == "bfloat16":
+        return np.require(array, requirements=["C", "A"]).view(np.uint16)
+    return np.require(array, dtype=array.dtype.newbyteorder("="), requirements=["C", "A"])
+
+
+def widen_bfloat16(bits: Array) -> npt.NDArray[np.float32]:
+    """Widen bit patterns of bfloat16 to float32, exactly."""
+    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def convert(values: Array, source: SourceDtype, target: VectorDtype) -> Array:
+    """Convert with one rounding, to nearest even; what does not fit becomes an infinity."""
+    if source == target:
+        return values
+    if source == "bfloat16":
+        values = widen_bfloat16(values)
+    quiet = np.errstate(over="ignore", under="ignore", invalid="ignore")
+    with quiet, _core.arithmetic.RoundToNearest():
+        if target == "bfloat16":
+            return _round_to_bfloat16(values)
+        return values.astype(target)
+
+
+def _round_to_bfloat16(values: Array) -> npt.NDArray[np.uint16]:
+    floats = values.astype(np.float32)
+    bits = floats.view(np.uint32)
+    if values.dtype == np.float64:
+        # A second rounding could double the first one's error. Rounding to odd in between prevents
+        # that (Boldo and Melquiond, IEEE TC 2008): cut towards zero, then mark what was cut in the
+        # last bit.
+        inexact = floats != values
+        bits = bits - (np.abs(floats) > np.abs(values))
+        bits = np.where(inexact, bits | np.uint32(1), bits)
+    tie_to_even = (bits >> np.uint32(16)) & np.uint32(1)
+    rounded = ((bits + np.uint32(0x7FFF) + tie_to_even) >> np.uint32(16)).astype(np.uint16)
+    rounded[np.isnan(values)] = 0x7FC0  # a NaN whose low bits carry over would turn into a zero
+    return rounded
+
+
+def describe_row(row_name: str, row: int) -> str:
+    """Name a row of the input in a message; rows count from 0."""
+    return f"in {row_name} {row}"
+
+
+def for_rows(row_name: str, remedy: str) -> str:
+    """Return the remedy for a table's rows; none for queries, which nobody mends by the column."""
+    return "" if row_name == "query" else remedy
+
+
+def check_rows(
+    rows: Array,
+    source: SourceDtype,
+    target: VectorDtype,
+    *,
+    valid: Mask | None = None,
+    first_row: int = 0,
+    argument: str,
+    row_name: str,
+) -> Array:
+    """Convert a matrix to the target type and refuse every row that is not finite there.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (n, dim)
+        Values of the source type (bit patterns for bfloat16), as :func:`native` gives them.
+    source, target : str
+        Element types before and after.
+    valid : ndarray of bool, shape (n,), optional
+        Rows to look at; the others hold anything.
+    first_row : int
+        Number of the first row in the input, for messages.
+    argument, row_name : str
+        What to name in messages.
+
+    Returns
+    -------
+    ndarray, shape (n, dim)
+        Read-only; a view of `rows` when there was nothing to convert.
+
+    Raises
+    ------
+    OptionError
+        NaN, infinity, or a value that overflows the target type.
+    """
+    same = source == target
+    out = rows.view() if same else np.empty(rows.shape, _STORAGE[target])
+    for part in _blocks(rows):
+        if not same:
+            out[part] = convert(rows[part], source, target)
+        if _all_finite(out[part], target):
+            continue
+        good = _finite(out[part], target)
+        bad = ~good if valid is None else ~good & valid[part, None]
+        if bad.any():
+            row, column = (int(i) for i in np.argwhere(bad)[0])
+            value = rows[part][row, column : column + 1]
+            got = float((widen_bfloat16(value) if source == "bfloat16" else value)[0])
+            where = describe_row(row_name, first_row + part.start + row)
+            wish, line = "finite values", "rows[~np.isfinite(rows).all(axis=1)] = 0"
+            remedy = f"zeros are no vector: {line}"
+            if np.isfinite(got):
+                wish = f"values that fit {target}"
+                remedy = "scale them: rows / np.abs(rows).max(axis=1, keepdims=True)"
+            raise error(OptionError, argument, wish, f"{got} {where}", for_rows(row_name, remedy))
+    out.flags.writeable = False
+    return out
+
+
+_SOURCES: dict[str, SourceDtype] = {
+    "float32": "float32",
+    "float64": "float64",
+    "float16": "float16",
+    "bfloat16": "bfloat16",
+}
+_STORAGE: dict[VectorDtype, npt.DTypeLike] = {
+    "float32": np.float32,
+    "float16": np.float16,
+    "bfloat16": np.uint16,
+}
+
+
+def _blocks(rows: Array) -> Iterator[slice]:
+    step = max(1, _BLOCK_VALUES // max(1, rows.shape[1]))
+    for start in range(0, len(rows), step):
+        yield slice(start, min(start + step, len(rows)))
+
+
+def _all_finite(values: Array, dtype: VectorDtype) -> bool:
+    if dtype == "float32":
+        return _core.arithmetic.all_finite(values)
+    return bool(_finite(values, dtype).all())
+
+
+def _finite(values: Array, dtype: VectorDtype) -> Mask:
+    # An exponent of all ones is an infinity or a NaN; on integers that test is exact and fast for
+    # 16 bits.
+    if dtype == "float32":
+        return np.isfinite(values)
+    exponent = np.uint16(0x7F80 if dtype == "bfloat16" else 0x7C00)
+    finite: Mask = (values.view(np.uint16) & exponent) != exponent
+    return finite
+
+
+def refuse_dtype(argument: str, got: object) -> DTypeError:
+    """Make the error for values that are no floats."""
+    wish = "float16, bfloat16, float32 or float64 values"
+    return error(DTypeError, argument, wish, got)

@@ -1,0 +1,271 @@
+"""Arrays of any library as NumPy matrices.
+
+The only module that knows torch, and it never imports it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall import _core
+from hyrecall.errors import DTypeError, ShapeError, error
+from hyrecall.table.arrow_lists import arrow_column, is_arrow, read_lists
+from hyrecall.table.matrices import (
+    Array,
+    Mask,
+    SourceDtype,
+    check_rows,
+    describe_row,
+    native,
+    refuse_dtype,
+    source_dtype,
+    widen_bfloat16,
+)
+
+__all__ = ["host_array", "plain_tensor", "query_vectors", "row_count"]
+
+_TORCH: dict[str, SourceDtype] = {
+    "torch.float32": "float32",
+    "torch.float64": "float64",
+    "torch.float16": "float16",
+    "torch.bfloat16": "bfloat16",
+}
+
+Queries = tuple[npt.NDArray[np.float32], Mask | None]
+
+
+def row_count(value: object, *, argument: str = "vectors") -> int:
+    """Count the rows of anything that :func:`query_vectors` takes, without reading it.
+
+    Raises
+    ------
+    ShapeError
+        A value without a first axis.
+    DTypeError
+        A value that has no length.
+
+    Examples
+    --------
+    >>> row_count([[0.0, 1.0], None])
+    2
+    """
+    shape = getattr(value, "shape", None)
+    if shape is not None and len(shape) == 0:
+        raise error(ShapeError, argument, "shape (n_queries, dim)", "()")
+    if hasattr(value, "__len__"):
+        return len(value)
+    if hasattr(value, "__dlpack__"):
+        return row_count(host_array(value, argument=argument)[0], argument=argument)
+    raise _not_an_array(value, argument)
+
+
+def query_vectors(value: object, *, dim: int, argument: str = "vectors") -> Queries:
+    """Read a batch of query vectors.
+
+    Parameters
+    ----------
+    value : array, shape (n_queries, dim), or list
+        NumPy, ml_dtypes, torch (CPU or CUDA), any ``__dlpack__`` object, an Arrow column of lists,
+        or a list with one sequence, 1-D array or None per query. Elements are float16, bfloat16,
+        float32 or float64; Python integers are taken inside a list, where numbers have no declared
+        type.
+    dim : int
+        Values in a query.
+    argument : str
+        What to name in messages.
+
+    Returns
+    -------
+    queries : ndarray, shape (n_queries, dim), float32, C-contiguous
+        A read-only view of the input where that was float32 and contiguous. Narrower types widen
+        exactly, float64 is rounded once, to nearest.
+    valid : ndarray of bool, shape (n_queries,), or None
+        False where the query has no vector (its row is zero); None when all have one.
+
+    Raises
+    ------
+    ShapeError
+        Other axes or another length.
+    DTypeError
+        Elements that are no floats, or a value that is no array.
+    OptionError
+        NaN, infinity, or a float64 beyond float32.
+
+    Notes
+    -----
+    A torch tensor on a device is copied by torch on the current stream; one that requires grad is
+    detached. Tensors on the index's own device do not come here: see :mod:`hyrecall.table.guests`.
+
+    Examples
+    --------
+    >>> queries, valid = query_vectors([[3, 4], None], dim=2)
+    >>> queries.tolist(), valid.tolist()
+    ([[3.0, 4.0], [0.0, 0.0]], [True, False])
+    """
+    if (
+        _is_plain(value, 2, dim)
+        and value.flags.c_contiguous
+        and value.flags.aligned
+        and _core.arithmetic.all_finite(value)
+    ):  # else it is converted, or the mistake named
+        view = value.view()
+        view.flags.writeable = False
+        return view, None
+    if isinstance(value, list | tuple):
+        return _from_rows(value, dim, argument)
+    if is_arrow(value):
+        return _from_arrow(value, dim, argument)
+    array, dtype = host_array(value, argument=argument)
+    if array.ndim != 2 or array.shape[1] != dim:
+        raise error(ShapeError, argument, f"shape (n_queries, {dim})", array.shape)
+    return _float32(native(array), dtype, None, argument), None
+
+
+def host_array(value: object, *, argument: str, bits: bool = False) -> tuple[Array, SourceDtype]:
+    """View an array of floats of any library in host memory, as it lies, and name its element type.
+
+    bfloat16 of torch comes as uint16 bit patterns, of ml_dtypes as it is (see
+    :func:`matrices.native`). Tensors on a device are copied to the host. `bits` takes a NumPy
+    uint16 array as bit patterns of bfloat16.
+    """
+    torch = sys.modules.get("torch")  # a value can only be a tensor when torch is loaded
+    if torch is not None and torch.is_tensor(value):
+        return _from_torch(torch, value, argument)
+    if isinstance(value, np.ma.MaskedArray):
+        raise error(DTypeError, argument, "an array without a mask", "a masked array")
+    if isinstance(value, np.ndarray):
+        array = value
+    elif hasattr(value, "__dlpack__"):
+        array = _from_dlpack(value, argument)
+    elif hasattr(value, "__array__"):
+        array = np.asarray(value)
+    else:
+        raise _not_an_array(value, argument)
+    dtype = "bfloat16" if bits and array.dtype.name == "uint16" else source_dtype(array.dtype)
+    if dtype is None:
+        raise refuse_dtype(argument, array.dtype)
+    return array, dtype
+
+
+def plain_tensor(value: Any) -> Any:
+    """Return a torch tensor without what DLPack cannot carry; another value as it is."""
+    torch = sys.modules.get("torch")
+    return value.detach().resolve_neg() if torch is not None and torch.is_tensor(value) else value
+
+
+def _not_an_array(value: object, argument: str) -> DTypeError:
+    wish = "a NumPy, torch, DLPack or Arrow array"
+    return error(DTypeError, argument, wish, type(value).__name__)
+
+
+def _from_torch(torch: Any, tensor: Any, argument: str) -> tuple[Array, SourceDtype]:
+    dtype = _TORCH.get(str(tensor.dtype))
+    if dtype is None:
+        raise refuse_dtype(argument, tensor.dtype)
+    if tensor.layout != torch.strided or tensor.is_nested or tensor.is_meta:
+        got = "a meta tensor" if tensor.is_meta else f"a {tensor.layout} or nested tensor"
+        raise error(DTypeError, argument, "a dense tensor that holds data", got)
+    host = plain_tensor(tensor).cpu()
+    if dtype == "bfloat16":  # NumPy has no such type: hand over the bits
+        return host.contiguous().view(torch.int16).numpy().view(np.uint16), dtype
+    return host.numpy(), dtype
+
+
+def _from_dlpack(value: Any, argument: str) -> Array:
+    """Import by DLPack; what NumPy cannot import so, by the producer's own conversion."""
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError, ValueError) as fault:
+        reason: Exception = fault
+    try:
+        # From DLPack 1.0 the producer copies to the host when asked; NumPy asks from 2.1 on.
+        return np.from_dlpack(value, device="cpu")
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        pass
+    if hasattr(value, "__array__"):
+        return np.asarray(value)
+    wish = "an array that DLPack can bring to host memory"
+    raise error(DTypeError, argument, wish, f"{type(value).__name__} ({reason})") from reason
+
+
+def _from_arrow(value: Any, dim: int, argument: str) -> Queries:
+    column = arrow_column(value)
+    rows = read_lists(column, bits=False, dim=dim, argument=argument, row_name="query")
+    chunks = []
+    first = 0
+    for chunk in rows.chunks:
+        valid = None if rows.valid is None else rows.valid[first : first + len(chunk)]
+        chunks.append(_float32(native(chunk), rows.dtype, valid, argument, first))
+        first += len(chunk)
+    if len(chunks) == 1 and rows.valid is None:
+        return chunks[0], None
+    queries = np.concatenate(chunks) if chunks else np.empty((0, dim), np.float32)
+    if rows.valid is not None:
+        queries[~rows.valid] = 0
+    return queries, rows.valid
+
+
+def _from_rows(rows: Sequence[object], dim: int, argument: str) -> Queries:
+    plain = [row for row in rows if _is_plain(row, 1, dim)]
+    if plain and len(plain) == len(rows):
+        matrix = np.stack(plain) if len(plain) > 1 else plain[0][np.newaxis]
+        return _float32(matrix, "float32", None, argument), None
+    if any(isinstance(row, int | float | np.number) for row in rows):
+        raise error(ShapeError, argument, f"shape (n_queries, {dim})", f"({len(rows)},)")
+    # Every element type widens to float64 exactly, so that the one rounding comes at the end.
+    values = np.zeros((len(rows), dim), np.float64)
+    valid = np.ones(len(rows), np.bool_)
+    for i, row in enumerate(rows):
+        if row is None:
+            valid[i] = False
+            continue
+        where = describe_row("query", i)
+        array, dtype = _row(row, argument, where)
+        if array.shape != (dim,):
+            got = len(array) if array.ndim == 1 else f"shape {array.shape}"
+            raise error(ShapeError, argument, f"{dim} values in every query", f"{got} {where}")
+        with np.errstate(invalid="ignore"):  # a signalling NaN; the check below names it
+            values[i] = widen_bfloat16(native(array)) if dtype == "bfloat16" else array
+    queries = _float32(values, "float64", None, argument)
+    return queries, None if valid.all() else valid
+
+
+def _is_plain(value: object, n_axes: int, dim: int) -> TypeGuard[npt.NDArray[np.float32]]:
+    """Whether a row or a matrix of rows has the type and width that the engine takes."""
+    return (
+        type(value) is np.ndarray
+        and value.dtype == np.float32
+        and value.ndim == n_axes
+        and value.shape[-1] == dim
+    )
+
+
+def _row(row: object, argument: str, where: str) -> tuple[Array, SourceDtype]:
+    if not isinstance(row, Sequence) or isinstance(row, str | bytes):
+        return host_array(row, argument=argument)
+    try:
+        array = np.asarray(row)
+    except ValueError as fault:
+        raise error(ShapeError, argument, "a flat row of numbers", f"{fault} {where}") from fault
+    if array.dtype.kind not in "iuf" and array.size:
+        raise error(DTypeError, argument, "a row of numbers", f"dtype {array.dtype} {where}")
+    return array, "float64"
+
+
+def _float32(
+    rows: Array, dtype: SourceDtype, valid: Mask | None, argument: str, first_row: int = 0
+) -> npt.NDArray[np.float32]:
+    return check_rows(
+        rows,
+        dtype,
+        "float32",
+        valid=valid,
+        first_row=first_row,
+        argument=argument,
+        row_name="query",
+    )

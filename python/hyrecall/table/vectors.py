@@ -1,0 +1,83 @@
+"""Document vectors of one dense arm, from an Arrow column or from an array of any library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hyrecall.errors import ShapeError, error
+from hyrecall.table.arrow_lists import arrow_column, is_arrow, read_lists
+from hyrecall.table.guests import is_on_cuda
+from hyrecall.table.matrices import VectorInput, check_rows, native
+from hyrecall.table.schema import VectorDtype
+from hyrecall.table.tensors import host_array
+
+__all__ = ["read_vectors"]
+
+
+def read_vectors(
+    value: Any,
+    *,
+    n_rows: int,
+    dim: int | None,
+    dtype: VectorDtype | None,
+    argument: str,
+    row_name: str,
+) -> VectorInput:
+    """Read the rows of an arm, each value checked and converted at most once.
+
+    Parameters
+    ----------
+    value : Arrow column of lists or array, shape (n_rows, dim)
+        See :func:`columns.read_table`.
+    n_rows : int
+        Rows there must be.
+    dim : int or None
+        Values in a row there must be; None: whatever is given.
+    dtype : {"float32", "float16", "bfloat16"} or None
+        Element type wanted; None: as given, float64 as float32.
+    argument, row_name : str
+        What to name in messages.
+
+    Notes
+    -----
+    An array on a CUDA device is copied to the host, which checks, keeps and saves it; the index's
+    own device then takes the rows from where they lie.
+
+    Raises
+    ------
+    DTypeError, ShapeError, OptionError
+        As :func:`columns.read_table` says.
+    """
+    bits = dtype == "bfloat16"
+    if is_arrow(value):
+        column = arrow_column(value)
+        if len(column) != n_rows:
+            raise error(ShapeError, argument, f"{n_rows} rows", len(column))
+        rows = read_lists(column, bits=bits, dim=dim, argument=argument, row_name=row_name)
+        source, width, chunks, valid = rows.dtype, rows.dim, rows.chunks, rows.valid
+    else:
+        array, source = host_array(value, argument=argument, bits=bits)
+        width = array.shape[1] if array.ndim == 2 else 0
+        if len(array.shape) != 2 or len(array) != n_rows or width == 0 or dim not in (None, width):
+            wish = f"shape ({n_rows}, {dim or 'dim >= 1'})"
+            raise error(ShapeError, argument, wish, array.shape)
+        chunks, valid = (array,), None
+
+    target = dtype or ("float32" if source == "float64" else source)
+    checked = []
+    first_row = 0
+    for chunk in chunks:
+        checked.append(
+            check_rows(
+                native(chunk),
+                source,
+                target,
+                valid=None if valid is None else valid[first_row : first_row + len(chunk)],
+                first_row=first_row,
+                argument=argument,
+                row_name=row_name,
+            )
+        )
+        first_row += len(chunk)
+    guest = value if valid is None and is_on_cuda(value) else None
+    return VectorInput(target, width, tuple(checked), valid, guest)

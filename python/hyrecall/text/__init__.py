@@ -1,0 +1,1 @@
+"""A text becomes terms: analyzers and the Python functions that they call."""

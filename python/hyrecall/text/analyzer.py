@@ -1,0 +1,400 @@
+"""How a text becomes terms: one analyzer serves documents and queries of a text arm."""
+
+import functools
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import xxhash
+
+from hyrecall import _core
+from hyrecall.base.keywords import check_keywords
+from hyrecall.errors import OptionError, error
+from hyrecall.text.functions import (
+    TextFunction,
+    TokenFunction,
+    batched,
+    check_named,
+    has_stemmer,
+    load_tokenizer,
+    read_preset,
+    take_stopwords,
+)
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+__all__ = ["Analyzer", "Token", "TokenFunction"]
+
+# The classic English list, as Lucene and its kin have it.
+_ENGLISH = (
+    "a an and are as at be but by for if in into is it no not of on or such that the their then "
+    "there these they this to was will with"
+)
+ENGLISH_STOPWORDS = tuple(_ENGLISH.split())
+
+
+@dataclass(frozen=True)
+class Token:
+    """One term of an analysed text.
+
+    Parameters
+    ----------
+    term : str
+        What the index holds.
+    position : int
+        From 0; terms that stand in the same place share it.
+    """
+
+    term: str
+    position: int
+
+    def __repr__(self) -> str:
+        """Term and place, as 'term'@0."""
+        return f"{self.term!r}@{self.position}"
+
+
+@check_keywords
+class Analyzer:
+    """How text becomes terms; frozen, hashable, and equal to another with the same ``hash``.
+
+    Parameters
+    ----------
+    name : str, default "unicode"
+        The preset:
+
+        ``word``
+            Exactly ``re.findall(r"\\w+", text.lower())`` of Python 3.11 (Unicode 14).
+        ``unicode``
+            Unicode words, case and accents folded; identifiers whole and split; pairs of
+            characters in scripts without spaces. See Notes.
+        ``unicode61``
+            The tokens of SQLite FTS5's ``unicode61 remove_diacritics 2``.
+        ``porter``
+            The tokens of FTS5's ``porter unicode61`` (where remove_diacritics is 1).
+        ``unicode:<language>``
+            The words of ``unicode``, then PyStemmer's stemmer of that language on words of letters
+            alone: not on identifiers or numbers. English leaves words of other scripts as they are.
+        ``snowball:<language>``
+            Words as in ``word``, but with combining marks inside them, then PyStemmer's
+            stemmer of that language.
+    stopwords : None, "english" or iterable of str, default None
+        Terms removed before stemming and before ``token_function``. "english" is the classic
+        list of 33. Words are folded as the preset folds; each must be a single term to it. A
+        removed word keeps its position, so phrases stay honest, and does not count in the
+        document's length.
+    token_function : TokenFunction, optional
+        Applied to the terms of the preset (stems included).
+
+    Attributes
+    ----------
+    hash : str
+        16 hex digits over everything that changes terms: preset, stop words, versions of
+        tables, rules and stemmer, names and versions of callables, the JSON of a tokenizer.
+
+    Raises
+    ------
+    OptionError
+        An unknown name (the message lists the known ones) or a stop word that is not one term.
+
+    Notes
+    -----
+    *Words of* ``unicode``: runs of letters, numbers and their combining marks; invisible format
+    characters inside a word are dropped. Emoji and other symbols are no words.
+    *Folding* is casefold and NFKD; marks over Latin, Greek and Cyrillic letters and over numbers
+    are dropped, strokes, ligatures and the dotless i made plain (``Łódź`` is ``lodz``), decimal
+    digits of every script become ``0`` to ``9``. Marks of all other scripts are kept (Indic and
+    Thai vowels, Hebrew points, Arabic vowel signs), in composed form, so that NFC and NFD
+    spellings agree.
+
+    *Identifiers* are kept whole and split, the whole in the place of its first part: words
+    joined by ``.`` or ``@`` or underscores; words joined by hyphens if a digit occurs in one;
+    camelCase; a trailing ``++`` or ``#``. ``INV-2026-0042`` gives ``inv-2026-0042`` and ``inv``,
+    ``2026``, ``0042``. Chains of more than 128 characters are only split.
+    *Ordinary words* with hyphens or apostrophes are only split: ``well-known`` is ``well``,
+    ``known``; ``don't`` is ``don``, ``t`` (so ``John`` finds ``John's``).
+
+    *Scripts without spaces* (Han, kana, Thai, Lao, Khmer, Myanmar): documents hold single
+    characters and pairs, queries pairs, and a single character where it stands alone. Korean
+    has spaces: words.
+
+    Invalid UTF-8 separates words, as NUL does. The one known departure from FTS5 lies there:
+    SQLite reads a stray byte as a character of its own (0xAA as ``ª``), here every byte that is
+    not UTF-8 is U+FFFD.
+
+    Examples
+    --------
+    >>> Analyzer().explain("Crème brûlée, CVE-2024-1234")
+    ('creme'@0, 'brulee'@1, 'cve-2024-1234'@2, 'cve'@2, '2024'@3, '1234'@4)
+    >>> Analyzer("unicode:english").explain("Deploys: settings.v2s")
+    ('deploy'@0, 'settings.v2s'@1, 'set'@1, 'v2s'@2)
+    >>> Analyzer("snowball:english", stopwords="english").explain("the running of the bulls")
+    ('run'@1, 'bull'@4)
+    >>> Analyzer().explain("東京都", role="query")
+    ('東京'@0, '京都'@1)
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_hash",
+        "_native",
+        "_stopwords",
+        "_text",
+        "_token_function",
+        "name",
+    )
+
+    name: str
+
+    def __init__(
+        self,
+        name: str = "unicode",
+        *,
+        stopwords: Literal["english"] | Iterable[str] | None = None,
+        token_function: TokenFunction | None = None,
+    ) -> None:
+        """See the class."""
+        if not isinstance(name, str):
+            raise error(OptionError, "name", "a str", repr(name))
+        if token_function is not None and not isinstance(token_function, TokenFunction):
+            wish = "hyrecall.TokenFunction"
+            raise error(OptionError, "token_function", wish, repr(token_function))
+        preset, stems = read_preset(name)
+        put = functools.partial(object.__setattr__, self)
+        put("name", name)
+        put("_stopwords", take_stopwords(stopwords))
+        put("_token_function", token_function)
+        put("_text", None)
+        put("_hash", None)
+        function = batched(stems, token_function)
+        words = list(self._stopword_list())
+        put("_native", _core.Analyzer(preset, stopwords=words, token_function=function))
+
+    _stopwords: str | tuple[str, ...] | None
+    _token_function: TokenFunction | None
+    _text: TextFunction | None
+    _hash: str | None
+    _native: _core.Analyzer
+
+    @classmethod
+    def from_callable(
+        cls, function: Callable[[str], Sequence[str]], *, name: str, version: str
+    ) -> "Analyzer":
+        """Take whole texts through a callable.
+
+        Parameters
+        ----------
+        function : callable
+            ``function(text)`` gives the text's terms, a list of str, one position each. Bytes
+            of a column that are not UTF-8 arrive as U+FFFD.
+        name, version : str
+            Stand for the function in the hash.
+
+        Returns
+        -------
+        Analyzer
+            Its callable must be passed again when an index is opened.
+
+        Examples
+        --------
+        >>> Analyzer.from_callable(str.split, name="spaces", version="1").explain("a b")
+        ('a'@0, 'b'@1)
+        """
+        check_named(function, name, version)
+        text_function = TextFunction(
+            name, version, lambda texts: [function(text) for text in texts], function=function
+        )
+        return cls._from_text(text_function)
+
+    @classmethod
+    def from_tokenizer(cls, tokenizer: "str | os.PathLike[str] | Tokenizer") -> "Analyzer":
+        """Take the tokens of the `tokenizers` package.
+
+        Parameters
+        ----------
+        tokenizer : path, JSON str or tokenizers.Tokenizer
+            Terms are its token strings; special tokens are dropped, truncation and padding are off.
+
+        Raises
+        ------
+        OptionError
+            Not a tokenizer that the package can read.
+        """
+        return cls._from_text(load_tokenizer(tokenizer))
+
+    @classmethod
+    def _from_text(cls, text: TextFunction) -> "Analyzer":
+        made = cls.__new__(cls)
+        put = functools.partial(object.__setattr__, made)
+        put("name", text.name)
+        put("_stopwords", None)
+        put("_token_function", None)
+        put("_text", text)
+        put("_hash", None)
+        put("_native", _core.Analyzer.from_text_function(text.call))
+        return made
+
+    @property
+    def native(self) -> _core.Analyzer:
+        """The handle that the engine takes."""
+        return self._native
+
+    @property
+    def stopwords(self) -> str | tuple[str, ...] | None:
+        """The stop words as given: None, "english" or a tuple of str."""
+        return self._stopwords
+
+    @property
+    def token_function(self) -> TokenFunction | None:
+        """The callable on top of the preset."""
+        return self._token_function
+
+    @property
+    def has_callable(self) -> bool:
+        """Whether it calls a function, which must be passed again when an index is opened."""
+        return self._function() is not None
+
+    @property
+    def hash(self) -> str:
+        """16 hex digits over everything that changes terms."""
+        if self._hash is None:
+            text = json.dumps(self._identity(), sort_keys=True)
+            object.__setattr__(self, "_hash", xxhash.xxh3_64_hexdigest(text.encode()))
+        assert self._hash is not None
+        return self._hash
+
+    def _stopword_list(self) -> tuple[str, ...]:
+        return ENGLISH_STOPWORDS if self._stopwords == "english" else tuple(self._stopwords or ())
+
+    def _identity(self) -> dict[str, Any]:
+        identity = self.to_dict()
+        if self._text is None:
+            identity["stopwords"] = sorted(set(self._stopword_list()))
+            identity["text_version"] = _core.text_version()
+            if has_stemmer(self.name):
+                import Stemmer
+
+                identity["stemmer"] = Stemmer.version()
+        return identity
+
+    def explain(
+        self, text: str, *, role: Literal["document", "query"] = "document"
+    ) -> tuple[Token, ...]:
+        """Show the terms of one text.
+
+        Parameters
+        ----------
+        text : str
+        role : "document" or "query"
+            They differ in scripts without spaces only.
+
+        Returns
+        -------
+        tuple of Token
+            In text order; positions never fall.
+        """
+        terms, _, term_ids, positions, _ = self._native.analyze([text], role)
+        pairs = zip(term_ids.tolist(), positions.tolist(), strict=True)
+        return tuple(Token(terms[term], position) for term, position in pairs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Say how to make this analyzer again, as JSON types; a callable is only named."""
+        text = self._text
+        if text is None:
+            made: dict[str, Any] = {"kind": "preset", "name": self.name, "stopwords": None}
+            if self._stopwords is not None:
+                english = self._stopwords == "english"
+                made["stopwords"] = "english" if english else list(self._stopwords)
+            if self._token_function is not None:
+                named = self._token_function
+                made["token_function"] = {"name": named.name, "version": named.version}
+            return made
+        if text.tokenizer_json is not None:
+            return {"kind": "tokenizer", "json": text.tokenizer_json}
+        return {"kind": "callable", "name": text.name, "version": text.version}
+
+    @classmethod
+    def from_dict(
+        cls,
+        stored: Mapping[str, Any],
+        *,
+        function: Callable[[str], Sequence[str]] | None = None,
+    ) -> "Analyzer":
+        """Make an analyzer from what :meth:`to_dict` said.
+
+        Parameters
+        ----------
+        stored : mapping
+        function : callable, optional
+            The callable, where the stored analyzer has one; it is not stored.
+
+        Raises
+        ------
+        OptionError
+            The callable is missing, or one is given that would not be used; ``stored`` is not
+            understood.
+        """
+        kind = stored.get("kind")
+        if kind not in ("preset", "callable", "tokenizer"):
+            wish = "kind 'preset', 'callable' or 'tokenizer'"
+            raise error(OptionError, "stored", wish, repr(kind))
+        named = stored if kind == "callable" else stored.get("token_function")
+        if named is not None and function is None:
+            wanted = f"the callable {named['name']!r} version {named['version']!r}"
+            raise error(OptionError, "function", f"{wanted} (callables are not stored)", "None")
+        if named is None and function is not None:
+            raise error(
+                OptionError, "function", "None (this analyzer has no callable)", repr(function)
+            )
+        if kind == "tokenizer":
+            return cls.from_tokenizer(stored["json"])
+        if named is None or function is None:
+            return cls(stored["name"], stopwords=stored["stopwords"])
+        if kind == "callable":
+            return cls.from_callable(function, name=named["name"], version=named["version"])
+        token_function = TokenFunction(function, name=named["name"], version=named["version"])
+        return cls(stored["name"], stopwords=stored["stopwords"], token_function=token_function)
+
+    def _function(self) -> Callable[[str], Sequence[str]] | None:
+        if self._text is not None:
+            return self._text.function
+        return self._token_function.function if self._token_function is not None else None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle as the stored form and the callable."""
+        return _restore, (self.to_dict(), self._function())
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse: frozen."""
+        raise AttributeError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        """Refuse: frozen."""
+        raise AttributeError(f"cannot delete field {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both give every text the same terms."""
+        return self.hash == other.hash if isinstance(other, Analyzer) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Agree with equality."""
+        return int(self.hash, 16)
+
+    def __repr__(self) -> str:
+        """The call that makes it."""
+        if self._text is not None and self._text.tokenizer_json is not None:
+            return f"Analyzer.from_tokenizer(<{len(self._text.tokenizer_json)} characters of JSON>)"
+        if self._text is not None:
+            return f"Analyzer.from_callable(name={self.name!r}, version={self._text.version!r})"
+        options = [repr(self.name)]
+        if self._stopwords is not None:
+            options.append(f"stopwords={self._stopwords!r}")
+        if self._token_function is not None:
+            options.append(f"token_function={self._token_function!r}")
+        return f"Analyzer({', '.join(options)})"
+
+
+def _restore(stored: dict[str, Any], function: Callable[[str], Sequence[str]] | None) -> Analyzer:
+    return Analyzer.from_dict(stored, function=function)

@@ -1,0 +1,196 @@
+"""What an analyzer calls in Python: token functions, stemmers, tokenizers, whole-text callables."""
+
+import os
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hyrecall.base.arguments import check_unicode
+from hyrecall.base.keywords import check_keywords
+from hyrecall.errors import DTypeError, OptionError, error
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+NATIVE_PRESETS = ("word", "unicode", "unicode61", "porter")
+SNOWBALL = "snowball:"
+UNICODE_STEMS = "unicode:"
+
+Batch = Callable[[list[str]], Sequence[Sequence[str]]]
+
+
+@check_keywords
+@dataclass(frozen=True)
+class TokenFunction:
+    """A callable from one token to the terms that stand for it, on top of a preset.
+
+    It is called once for each distinct token, never once for each occurrence.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(token)`` gives a list of str. Several take successive positions; none drops
+        the token, whose position stays. Equal tokens must give equal lists.
+    name, version : str
+        Stand for the function in the analyzer's hash: raise the version when the function changes.
+
+    Raises
+    ------
+    OptionError
+        ``function`` is not callable, ``name`` or ``version`` is not a non-empty str.
+
+    Examples
+    --------
+    >>> from hyrecall.text.analyzer import Analyzer
+    >>> singular = TokenFunction(lambda t: [t.removesuffix("s")], name="singular", version="1")
+    >>> Analyzer("unicode", token_function=singular).explain("two cats")
+    ('two'@0, 'cat'@1)
+    """
+
+    function: Callable[[str], Sequence[str]] = field(compare=False, repr=False)
+    name: str = field(kw_only=True)
+    version: str = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be called or named."""
+        check_named(self.function, self.name, self.version)
+
+
+@dataclass(frozen=True)
+class TextFunction:
+    """Whole texts to terms: a user's callable, or the JSON of a tokenizer."""
+
+    name: str
+    version: str
+    call: Batch
+    function: Callable[[str], Sequence[str]] | None = None
+    tokenizer_json: str | None = None
+
+
+def check_named(function: object, name: object, version: object) -> None:
+    """Refuse what cannot be called or named."""
+    if not callable(function):
+        raise error(OptionError, "function", "a callable", repr(function))
+    for argument, value in (("name", name), ("version", version)):
+        if not isinstance(value, str) or not value:
+            raise error(OptionError, argument, "a non-empty str", repr(value))
+
+
+def take_stopwords(stopwords: str | Iterable[str] | None) -> str | tuple[str, ...] | None:
+    """Check and freeze the stop words."""
+    if stopwords is None or (isinstance(stopwords, str) and stopwords == "english"):
+        return stopwords
+    wish = "None, 'english' or a list of str"
+    if isinstance(stopwords, (str, bytes)):
+        raise error(OptionError, "stopwords", wish, repr(stopwords))
+    try:
+        words = tuple(stopwords)
+    except TypeError:
+        raise error(OptionError, "stopwords", wish, repr(stopwords)) from None
+    for word in words:
+        if not isinstance(word, str):
+            raise error(OptionError, "stopwords", wish, f"{word!r} in it")
+        check_unicode("stopwords", word)
+    return words
+
+
+def read_preset(name: str) -> tuple[str, Batch | None]:
+    """Return the native preset that a name stands for, and its stemmer; refuse unknown names."""
+    for prefix, preset in ((SNOWBALL, "word_marks"), (UNICODE_STEMS, "unicode")):
+        if name.startswith(prefix):
+            stem = _stemmer(prefix, name.removeprefix(prefix))
+            return preset, stem if prefix == SNOWBALL else _of_words(stem)
+    if name not in NATIVE_PRESETS:
+        known = ", ".join(NATIVE_PRESETS) + ", unicode:<language>, snowball:<language>"
+        raise error(OptionError, "name", f"one of {known}", repr(name))
+    return name, None
+
+
+def has_stemmer(name: str) -> bool:
+    """Say whether the preset stems."""
+    return name.startswith((SNOWBALL, UNICODE_STEMS))
+
+
+def _stemmer(prefix: str, language: str) -> Batch:
+    """Load the Snowball stemmer of a language."""
+    import Stemmer
+
+    if language not in Stemmer.algorithms():
+        known = ", ".join(Stemmer.algorithms())
+        raise error(OptionError, "name", f"{prefix} and one of {known}", repr(prefix + language))
+    stem_words = Stemmer.Stemmer(language, 0).stemWords  # no cache of its own: the analyzer has one
+    return lambda words: [[stem] for stem in stem_words(words)]
+
+
+def _of_words(stem: Batch) -> Batch:
+    """Stem tokens of letters and marks alone: identifiers and numbers stay as they are."""
+
+    def call(tokens: list[str]) -> Sequence[Sequence[str]]:
+        are_words = [_is_word(token) for token in tokens]
+        stems = iter(
+            stem([token for token, is_word in zip(tokens, are_words, strict=True) if is_word])
+        )
+        return [
+            next(stems) if is_word else [token]
+            for token, is_word in zip(tokens, are_words, strict=True)
+        ]
+
+    return call
+
+
+def _is_word(token: str) -> bool:
+    return token.isalpha() or all(unicodedata.category(one)[0] in "LM" for one in token)
+
+
+def batched(stems: Batch | None, token_function: TokenFunction | None) -> Batch | None:
+    """One call for a batch of distinct tokens: stem, then the user's function."""
+    if token_function is None:
+        return stems
+    function = token_function.function
+    if stems is None:
+        return lambda tokens: [function(token) for token in tokens]
+    stem = stems
+
+    def stem_then_call(words: list[str]) -> Sequence[Sequence[str]]:
+        stemmed = [made[0] for made in stem(words)]
+        answers = {token: function(token) for token in dict.fromkeys(stemmed)}
+        return [answers[token] for token in stemmed]
+
+    return stem_then_call
+
+
+def load_tokenizer(source: "str | os.PathLike[str] | Tokenizer") -> TextFunction:
+    """Read a tokenizer; wrap it as a function of whole texts."""
+    from tokenizers import Tokenizer
+
+    wish = "a path, a JSON str or a tokenizers.Tokenizer"
+    if isinstance(source, Tokenizer):
+        text = source.to_str()
+    elif isinstance(source, str) and source.lstrip().startswith("{"):
+        text = source
+    elif isinstance(source, (str, os.PathLike)):
+        try:
+            text = Path(source).read_text(encoding="utf-8")
+        except (OSError, ValueError) as cause:
+            raise error(OptionError, "tokenizer", wish, f"{source!r} ({cause})") from cause
+    else:
+        raise error(DTypeError, "tokenizer", wish, type(source).__name__)
+    try:
+        # Our own copy: the caller's may truncate, pad, or change.
+        tokenizer = Tokenizer.from_str(text)
+    except Exception as cause:  # the package raises bare Exception
+        raise error(OptionError, "tokenizer", wish, str(cause)) from cause
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    special = {i for i, t in tokenizer.get_added_tokens_decoder().items() if t.special}
+
+    def call(texts: list[str]) -> list[list[str]]:
+        encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+        return [
+            [token for token, i in zip(made.tokens, made.ids, strict=True) if i not in special]
+            for made in encodings
+        ]
+
+    return TextFunction("tokenizer", "", call, tokenizer_json=tokenizer.to_str())
