@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hyrecall import recipes
-from hyrecall.ask import arms
+from hyrecall import arms, recipes
 from hyrecall.ask.expansion import Context, SharedTags
 from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
 from hyrecall.ask.queries import All, Any, Boost, Phrase, Prefix
@@ -49,7 +48,8 @@ from hyrecall.errors import (
     UnknownOptionError,
     WriterBusyError,
 )
-from hyrecall.graph.graph import Graph, GraphSchema, Neighbour
+from hyrecall.graph.graph import Graph, GraphSchema
+from hyrecall.hits.around import Neighbour
 from hyrecall.hits.explanation import Explanation
 from hyrecall.hits.hit import Hit, QueryHits
 from hyrecall.hits.hits import Hits

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.ask import arms
+from hyrecall import arms
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError
 
 PEOPLE = pa.table(

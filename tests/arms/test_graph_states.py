@@ -9,7 +9,7 @@ import pytest
 
 import hyrecall as hr
 from arms.world import GRAPH, SCHEMA, USERS, Draw, docs_table, edges_table, said
-from hyrecall.ask import arms
+from hyrecall import arms
 from hyrecall.ask.recipe import Lexical, Recipe
 from hyrecall.ask.shaping import Phase
 

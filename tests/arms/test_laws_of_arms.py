@@ -14,8 +14,7 @@ import hyrecall as hr
 from arms import channels
 from arms.channels import every_arm, indexes, say_everything
 from arms.world import Draw, docs_table, edges_table, said
-from hyrecall import _core
-from hyrecall.ask import arms
+from hyrecall import _core, arms
 from hyrecall.ask.scope import read_scopes
 from hyrecall.errors import HyrecallError
 from hyrecall.graph.states import BoundGraph

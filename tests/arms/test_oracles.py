@@ -7,7 +7,8 @@ import pytest
 import hyrecall as hr
 from arms import world
 from arms.world import GRAPH, SCHEMA, Doc, Draw, Edge, docs_table, edges_table, said, seen
-from hyrecall.ask import arms
+from hyrecall import arms
+from hyrecall.recall.arms.listed import newest_rows
 from laws.effort import Effort
 
 DEPTH = 7
@@ -54,9 +55,7 @@ def test_what_fills_a_reply_is_newest_first_and_never_runs_short(effort: Effort)
         hits = index.recall(text=["oak"], scope=said(scope))
         state = index._state
         for n in (0, 3, 100):
-            offsets, segment, row = arms.newest_rows(
-                index._facts, state, hits._plan.request, "at", n
-            )
+            offsets, segment, row = newest_rows(index._facts, state, hits._plan.request, "at", n)
             mine = seen(docs, scope)
             mine.sort(key=lambda doc: math.inf if doc.at is None else -doc.at)
             found = [

@@ -8,10 +8,11 @@ import pytest
 import hyrecall as hr
 from arms.channels import every_arm, indexes, say_everything
 from arms.world import Draw, said
-from hyrecall.ask import arms
-from hyrecall.ask.arms.batch import Asked, Batch, Candidates
+from hyrecall import arms
 from hyrecall.ask.recipe import Lexical, Recipe
 from hyrecall.recall import batch as recall
+from hyrecall.recall.arms import run
+from hyrecall.recall.arms.batch import Asked, Batch, Candidates
 
 SCOPE = ("ann", "cy")
 HINTS = ("n3", "n1", "n4", "n15")
@@ -73,14 +74,14 @@ def test_an_arm_is_handed_a_piece_of_the_queries_and_its_time_is_that_of_the_can
     world: tuple[hr.Index, hr.Graph], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    search = arms.Regex.candidates
+    search = run.search_regex
 
-    def slow(self: arms.Regex, batch: Batch, asked: Asked) -> Candidates:
+    def slow(arm: arms.Regex, batch: Batch, asked: Asked) -> Candidates:
         seen.append((batch.n_queries, list(asked.entries)))
         time.sleep(0.05)
-        return search(self, batch, asked)
+        return search(arm, batch, asked)
 
-    monkeypatch.setattr(arms.Regex, "candidates", slow)
+    monkeypatch.setattr(run, "search_regex", slow)
     in_pieces(monkeypatch, 2)
     texts = ["o.k", "elm", "f.r", None, "tea"]
     hits = world[0].recall(text={"regex": texts}, arms=arms.Regex("text"), scope=said(SCOPE))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.ask import arms
+from hyrecall import arms
 from hyrecall.errors import DTypeError, OptionError, ShapeError
 from small_index import ONE, built, documents, refused
 

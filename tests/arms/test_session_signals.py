@@ -24,7 +24,7 @@ from arms.world import (
     said,
     seen,
 )
-from hyrecall.ask import arms
+from hyrecall import arms
 from hyrecall.ask.shaping import Phase
 from laws.effort import Effort
 

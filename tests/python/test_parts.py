@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.ask import arms
+from hyrecall import arms
 from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe, Tables, TieBreak
 from small_index import built, refused
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
-from hyrecall.ask import arms
+from hyrecall import arms
 from hyrecall.ask.arms import EdgeLexical, Listed, Newest, Regex
 from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe
 from several_recipes import DIM, NOW, RECIPES, World, asks, world

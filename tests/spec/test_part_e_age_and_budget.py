@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
-from hyrecall.ask import arms
+from hyrecall import arms
 from hyrecall.ask.recipe import Dense, Lexical, Recipe
 from hyrecall.ask.shaping import Stage
 from spec.honeycomb_world import (

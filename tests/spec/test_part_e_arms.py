@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.ask import arms
+from hyrecall import arms
 from hyrecall.ask.recipe import Dense, Lexical, Recipe
 from spec.honeycomb_world import (
     CELL,

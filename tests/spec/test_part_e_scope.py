@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
-from hyrecall.ask import arms
+from hyrecall import arms
 from hyrecall.ask.recipe import Fill
 from laws.effort import Effort
 from spec.honeycomb_world import (

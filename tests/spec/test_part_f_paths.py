@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
-from hyrecall.ask import arms
+from hyrecall import arms
 from hyrecall.ask.recipe import Recipe
 from laws.effort import Effort
 from spec.hebb_world import (

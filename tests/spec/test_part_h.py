@@ -14,8 +14,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall import recipes
-from hyrecall.ask import arms
+from hyrecall import arms, recipes
 from hyrecall.ask.recipe import Dense, Lexical
 from spec.loom_by_definition import voted
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.shaping.checks import column_name, integer
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, error
 
-if TYPE_CHECKING:
-    from hyrecall.ask.arms.tags import Related
-    from hyrecall.graph.graph import Graph, Neighbour
-    from hyrecall.graph.reach import Reaches
-    from hyrecall.hits.hits import Hits
-
-__all__ = ["Around", "Context", "Expansion", "SharedTags", "expand", "read_expansion"]
+__all__ = ["Context", "Expansion", "SharedTags", "read_expansion"]
 
 MOST_BESIDE = 1000
 
@@ -46,7 +40,7 @@ class Context:
     3
     """
 
-    graph: Graph | str
+    graph: GraphLike | str
     top: int = field(default=5, kw_only=True)
     n: int = field(default=3, kw_only=True)
 
@@ -93,28 +87,6 @@ class SharedTags:
 Expansion: TypeAlias = Context | SharedTags
 
 
-@dataclass(frozen=True, eq=False)
-class Around:
-    """What was found.
-
-    Attributes
-    ----------
-    context : sequence of sequence
-        Per query, of its first hits.
-    related : sequence of sequence
-        Per query.
-    """
-
-    context: Sequence[Sequence[tuple[Neighbour, ...]]]
-    related: Sequence[Sequence[Related]]
-
-    def only(self, asked: Iterable[bool]) -> Around:
-        """Return what was found beside the hits of some queries."""
-        pairs = zip(self.context, self.related, asked, strict=True)
-        kept = [(context, found) if is_asked else ((), ()) for context, found, is_asked in pairs]
-        return Around([context for context, _ in kept], [found for _, found in kept])
-
-
 def read_expansion(given: object) -> tuple[Expansion, ...]:
     """Take ``expansion=``: one, several, or none."""
     if given is None:
@@ -127,23 +99,3 @@ def read_expansion(given: object) -> tuple[Expansion, ...]:
     if len(set(kinds)) < len(kinds):
         raise error(DTypeError, "expansion", "each kind once", kinds)
     return tuple(parts)
-
-
-def expand(
-    parts: Sequence[Expansion], hits: Hits, texts: Sequence[str | None], reaches: Reaches
-) -> Around:
-    """Look around the hits of a reply, within its scopes and snapshot."""
-    from hyrecall.ask.arms.tags import related
-    from hyrecall.graph.context import find_neighbours
-
-    context: Sequence[Sequence[tuple[Neighbour, ...]]] = [() for _ in hits]
-    near: Sequence[Sequence[Related]] = [[] for _ in hits]
-    for part in parts:
-        if isinstance(part, SharedTags):
-            near = related(hits, part.column, n=part.n)
-            continue
-        keys = [one.keys for one in hits]
-        top = [one[: part.top] for one in keys]
-        reach = reaches.of(part.graph, 0, len(hits))
-        context = find_neighbours(reach, top, hits._plan.scope, list(texts), keys, part.n)
-    return Around(context, near)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
 from hyrecall import recipes
-from hyrecall.ask.arms.run import Arm
+from hyrecall.ask.arms import Arm
 from hyrecall.ask.expansion import Expansion
 from hyrecall.ask.filter_expression import FilterLike
 from hyrecall.ask.recipe import Recipe

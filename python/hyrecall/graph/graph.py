@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.ask.arms.listed import read_keys
 from hyrecall.ask.scope import scope_entries
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
-from hyrecall.graph.reach import Reach
 from hyrecall.graph.reads import GraphReads
 from hyrecall.graph.schema import GraphSchema
 from hyrecall.graph.states import BoundGraph
+from hyrecall.hits.around import Neighbour
 from hyrecall.index import Index
+from hyrecall.recall.arms.listed import read_keys
+from hyrecall.recall.neighbours import Keys, check_surroundings, find_neighbours
+from hyrecall.recall.reach import Reach
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State
 from hyrecall.text.analyzer import Analyzer
@@ -28,26 +29,6 @@ from hyrecall.text.bm25 import BM25
 __all__ = ["Graph", "GraphSchema", "Neighbour"]
 
 MOST_HOPS = 16
-
-Keys = Sequence[Sequence[object]]
-
-
-@dataclass(frozen=True)
-class Neighbour:
-    """A document one hop away.
-
-    Attributes
-    ----------
-    key : object
-    edge : object
-        Key of the edge between: of several the one that matches the text best, then the earliest.
-    score : float
-        BM25 of that edge; 0.0 where it does not match, or no text was given.
-    """
-
-    key: Any
-    edge: Any
-    score: float
 
 
 @check_keywords
@@ -315,8 +296,6 @@ class Graph(GraphReads):
         list of list of tuple of Neighbour
             Per query and key, by score of the edge descending, then key.
         """
-        from hyrecall.graph.context import check_surroundings, find_neighbours
-
         check_surroundings(len(keys), text, exclude, n)
         scope = self._entries(scope)
         reach = Reach.of(self._bound(), scope, len(keys))
@@ -324,6 +303,11 @@ class Graph(GraphReads):
 
     def _entries(self, scope: object) -> object:
         return scope_entries(self._nodes._facts.cell_types, scope)
+
+    def _bind(self, argument: str, facts: IndexFacts, nodes: State) -> BoundGraph:
+        if self._nodes._facts is not facts:
+            raise error(OptionError, argument, "a graph over the index that is asked", "another")
+        return self._bound(nodes)
 
     def _bound(self, nodes: State | None = None) -> BoundGraph:
         """Hold its edges as they are now, over a state of the nodes; default: today's."""
@@ -338,12 +322,3 @@ def read_hops(hops: object) -> None:
     """Check a number of hops."""
     if isinstance(hops, bool) or not isinstance(hops, int) or not 0 <= hops <= MOST_HOPS:
         raise error(OptionError, "hops", f"an int in [0, {MOST_HOPS}]", repr(hops))
-
-
-def check_graph(argument: str, graph: object, facts: IndexFacts) -> Graph:
-    """Return the graph of an arm; it must be there, and over the index that is asked."""
-    if not isinstance(graph, Graph):
-        raise error(OptionError, argument, "an hr.Graph in place of its name", repr(graph))
-    if graph._nodes._facts is not facts:
-        raise error(OptionError, argument, "a graph over the index that is asked", "another")
-    return graph

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hyrecall.ask.arms.listed import read_keys
 from hyrecall.base.keywords import check_keywords
 from hyrecall.index import Index
+from hyrecall.recall.arms.listed import read_keys
 
 __all__ = ["GraphReads"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,17 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hyrecall import _core
-from hyrecall.ask.arms.batch import Batch, scope_request
-from hyrecall.ask.scope import scope_of
+from hyrecall.hits.hits import Hits
+from hyrecall.recall.arms.batch import scope_request
 from hyrecall.recall.batch import run_recall
 from hyrecall.recall.plan import Options
 from hyrecall.segments.segments import State, gather
 
 if TYPE_CHECKING:
     from hyrecall.graph.graph import Graph
-    from hyrecall.hits.hits import Hits
 
-__all__ = ["BoundGraph", "BoundGraphs"]
+__all__ = ["BoundGraph"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +58,12 @@ class BoundGraph:
         return gather(self.edges.segments, segment, row, columns)
 
     def participants_where(
-        self, batch: Batch, query: int, matches: Callable[[Any], npt.NDArray[np.bool_]]
+        self, scope: object, matches: Callable[[Any], npt.NDArray[np.bool_]]
     ) -> pa.Array:
-        """Return the participants of a query's edges that have a text that matches."""
+        """Return the participants of a scope's edges that have a text that matches."""
         graph = self.graph
         texts = graph.edges.schema.text_columns
-        own = scope_of(batch.scope, query, query + 1)
-        rows = self.edge_rows(own, [*texts, graph.participants_column])
+        rows = self.edge_rows(scope, [*texts, graph.participants_column])
         found = np.zeros(rows.num_rows, bool)
         for name in texts:
             found |= matches(rows.column(name))
@@ -93,7 +91,3 @@ class BoundGraph:
             self.nodes.snapshot,
             scope_request(nodes._facts, self.nodes, scope, n),
         )
-
-
-BoundGraphs: TypeAlias = Mapping[object, BoundGraph]
-"""Of one call: by the graph that an arm, a stage or an expansion has."""

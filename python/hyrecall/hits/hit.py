@@ -16,9 +16,8 @@ from hyrecall.hits.explanation import Explanation
 from hyrecall.recall.explain import explain
 
 if TYPE_CHECKING:
-    from hyrecall.ask.arms.tags import Related
     from hyrecall.ask.shaping import Phase
-    from hyrecall.graph.graph import Neighbour
+    from hyrecall.hits.around import Neighbour, Related
     from hyrecall.hits.hits import Hits
 
 __all__ = ["Hit", "QueryHits"]

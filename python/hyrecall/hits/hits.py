@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hyrecall.ask.expansion import Around
 from hyrecall.ask.query_keys import NAME, keys_of
 from hyrecall.base.arguments import place_in
 from hyrecall.base.keywords import check_methods
 from hyrecall.errors import OptionError, error
 from hyrecall.hits import hit_tables, rich_tables
 from hyrecall.hits.arm_texts import join_texts
+from hyrecall.hits.around import Around
 from hyrecall.hits.frames import pandas_of, polars_of
 from hyrecall.hits.hit import Hit, QueryHits
 from hyrecall.hits.reply_arrays import only_queries

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hyrecall.ask.arms.run import Arm
+from hyrecall.ask.arms import Arm
 from hyrecall.ask.expansion import Expansion
 from hyrecall.ask.filter_expression import FilterLike
 from hyrecall.ask.queries import TextQuery
@@ -100,7 +100,7 @@ class Asking:
             the order unchanged.
         arms, candidates : arm of hyrecall.ask.arms or sequence of them; mapping of str to sequence
             More ways to retrieve, which a list in ``text`` goes to as well; what each
-            :class:`hyrecall.ask.arms.Listed` lists, per query.
+            :class:`hyrecall.arms.Listed` lists, per query.
         shaping : sequence of stages, default ()
             What happens to the whole fused list before it is cut, such as :class:`hyrecall.MMR`.
         session : Session or list of Session or None, optional
@@ -195,7 +195,7 @@ class Asking:
         scope : cell or Scope, optional
             One scope, never a list.
         candidates : mapping of str to object, optional
-            What each :class:`hyrecall.ask.arms.Listed` lists for the query.
+            What each :class:`hyrecall.arms.Listed` lists for the query.
         filter, limit, offset, depth, fusion, min_score, min_fused, bm25, normalize, arms, shaping
             As in :meth:`recall`, errors too.
         session, expansion, graphs, recipe, columns, now

@@ -10,21 +10,22 @@ from typing import Any
 import numpy as np
 
 from hyrecall import _core
-from hyrecall.ask.arms.batch import Candidates
-from hyrecall.ask.expansion import expand, read_expansion
+from hyrecall.ask.expansion import read_expansion
 from hyrecall.ask.queries import words_of
 from hyrecall.ask.shaping import RerankBy
 from hyrecall.base.ages import utc
 from hyrecall.base.arguments import listed as as_list
-from hyrecall.graph.reach import Reaches
 from hyrecall.hits.hits import Hits
 from hyrecall.hits.reply_arrays import Arrays, join_pieces, only_queries
 from hyrecall.hits.trace import Trace
+from hyrecall.recall.arms.batch import Candidates
+from hyrecall.recall.expansion import expand
 from hyrecall.recall.graph_names import bind_graphs
 from hyrecall.recall.pipeline import Shaper
 from hyrecall.recall.pipeline_checks import check_shaping
 from hyrecall.recall.plan import Options, Plan
 from hyrecall.recall.pools import Piece
+from hyrecall.recall.reach import Reaches
 from hyrecall.recall.request import make_plan
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State

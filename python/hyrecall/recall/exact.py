@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
-from hyrecall.ask.arms.batch import Candidates, from_entries
 from hyrecall.ask.filter_program import read_filters
 from hyrecall.ask.queries import Phrase, lower
 from hyrecall.ask.scope import read_scopes
 from hyrecall.hits.reply_arrays import Arrays
+from hyrecall.recall.arms.batch import Candidates, from_entries
 
 if TYPE_CHECKING:
     from hyrecall.recall.plan import Options

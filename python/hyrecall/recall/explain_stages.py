@@ -25,12 +25,12 @@ from hyrecall.ask.shaping import (
 )
 from hyrecall.ask.shaping.checks import read_duration
 from hyrecall.base.ages import age_seconds, importances
-from hyrecall.graph.reach import Reaches
 from hyrecall.hits.explanation import Step
 from hyrecall.recall.explain import Place
 from hyrecall.recall.leading import scaled_relevance
 from hyrecall.recall.pipeline_checks import vector_arm
 from hyrecall.recall.pools import by_value
+from hyrecall.recall.reach import Reaches
 from hyrecall.recall.session_signals import phase_of, session_signals, signal_sums
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hyrecall import _core
-from hyrecall.ask.arms.listed import newest_rows
+from hyrecall.recall.arms.listed import newest_rows
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.pools import order_codes
 from hyrecall.segments.facts import IndexFacts

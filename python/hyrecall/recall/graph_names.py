@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hyrecall.ask.arms.edges import EdgeLexical
 from hyrecall.ask.arms.regex import Edges, Regex
 from hyrecall.ask.expansion import Context
+from hyrecall.ask.graphs import GraphLike
+from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.shaping import SessionSignals
 from hyrecall.errors import DTypeError, OptionError, error
-
-if TYPE_CHECKING:
-    from hyrecall.ask.recipe import Recipe
-    from hyrecall.recall.plan import Options
-    from hyrecall.segments.facts import IndexFacts
-    from hyrecall.segments.segments import State
+from hyrecall.recall.plan import Options
+from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.segments import State
 
 __all__ = ["bind_graphs", "bind_recipes", "hold_graphs", "parts_of_recipes"]
 
@@ -90,14 +89,13 @@ def hold_graphs(
     OptionError
         No graph, or one over another index.
     """
-    from hyrecall.graph.graph import check_graph
-
     held = dict(options.bound)
     for part in parts:
         for argument, given in _graphs_of(part):
-            graph = check_graph(argument, given, facts)
-            if graph not in held:
-                held[graph] = graph._bound(state)
+            if not isinstance(given, GraphLike):
+                raise error(OptionError, argument, "an hr.Graph in place of its name", repr(given))
+            bound = given._bind(argument, facts, state)
+            held.setdefault(given, bound)
     scope = list(options.scope) if isinstance(options.scope, list) else options.scope
     return options._replace(scope=scope, bound=held)
 

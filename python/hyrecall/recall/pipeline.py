@@ -26,7 +26,6 @@ from hyrecall.ask.shaping import (
 )
 from hyrecall.ask.shaping.checks import read_duration
 from hyrecall.base.ages import age_seconds, importances
-from hyrecall.graph.reach import Reaches
 from hyrecall.hits.arm_texts import join_texts
 from hyrecall.hits.reply_arrays import QUERY_ARRAYS
 from hyrecall.hits.trace import StageTrace
@@ -35,6 +34,7 @@ from hyrecall.recall.leading import choose_leading, lead, others
 from hyrecall.recall.pipeline_checks import text_columns, vector_arm
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.pools import Array, Floats, Piece, Pool, by_value, order_codes, tie_ranks
+from hyrecall.recall.reach import Reaches
 from hyrecall.recall.rerankers import rerank_scores
 from hyrecall.recall.session_signals import phase_of, session_signals, signal_sums
 from hyrecall.recall.tokens import token_counts

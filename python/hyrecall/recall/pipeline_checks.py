@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from hyrecall.ask.arms.listed import ordered_attribute
 from hyrecall.ask.shaping import MMR, Budget, Composite, Dedup, Recency, Rerank, RerankBy, Stage
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.recall.arms.listed import ordered_attribute
 from hyrecall.recall.plan import Plan
 from hyrecall.segments.facts import IndexFacts
 

@@ -12,20 +12,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hyrecall import _core
-from hyrecall.ask.arms.batch import Candidates, join_candidates
 from hyrecall.ask.scoring import Fusion
 from hyrecall.ask.session import Session
 from hyrecall.ask.shaping import Phase, SessionSignals, Stage
+from hyrecall.recall.arms.batch import Candidates, join_candidates
 from hyrecall.recall.session_signals import phase_of
 from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
-    from hyrecall.ask.arms.run import Searches
     from hyrecall.ask.queries import TextQuery
     from hyrecall.ask.recipe import Fill, Tables, TieBreak
     from hyrecall.ask.scoring import Above
-    from hyrecall.graph.states import BoundGraphs
+    from hyrecall.recall.arms.run import Searches
     from hyrecall.recall.exact import Exact, ExactTexts
+    from hyrecall.recall.graph_views import BoundGraphs
 
 __all__ = ["Floors", "Options", "Plan", "Texts", "is_shaped"]
 

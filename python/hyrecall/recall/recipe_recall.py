@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.ask.arms.listed import Listed
-from hyrecall.ask.arms.run import runs, text_readers
 from hyrecall.ask.recipe import More, Recipe
 from hyrecall.ask.shaping import SessionSignals
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.hits.hits import Hits
 from hyrecall.hits.joined_hits import JoinedHits
+from hyrecall.recall.arms.run import runs, text_readers
 from hyrecall.recall.batch import run_recall
 from hyrecall.recall.graph_names import bind_recipes, hold_graphs, parts_of_recipes
 from hyrecall.recall.plan import Options

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.ask.arms.run import text_readers
 from hyrecall.ask.queries import All, Boost, Phrase, Prefix, TextQuery
 from hyrecall.ask.queries import Any as AnyOf
 from hyrecall.ask.recipe import Dense, Lexical, Recipe, Tables
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
 from hyrecall.base.arguments import listed
 from hyrecall.errors import OptionError, error
+from hyrecall.recall.arms.run import text_readers
 from hyrecall.recall.exact import ExactTexts, exact_texts
 from hyrecall.recall.plan import Options
 from hyrecall.segments.facts import IndexFacts

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
-from hyrecall.ask.arms.run import Arm, Searches, read_arms, read_asked, runs, text_readers
+from hyrecall.ask.arms import Arm
 from hyrecall.ask.defaults import DEFAULT_FUSION
 from hyrecall.ask.filter_program import read_filters
 from hyrecall.ask.queries import lower
@@ -18,6 +18,7 @@ from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum, read_floor
 from hyrecall.ask.shaping import check_stages
 from hyrecall.base.arguments import listed, whole
 from hyrecall.errors import OptionError, ShapeError, error
+from hyrecall.recall.arms.run import Searches, read_arms, read_asked, runs, text_readers
 from hyrecall.recall.exact import Exact, find_exact
 from hyrecall.recall.plan import Options, Plan, is_shaped
 from hyrecall.recall.request_vectors import (

@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hyrecall import _core
-from hyrecall.ask.arms.listed import read_keys
 from hyrecall.ask.session import Session
 from hyrecall.ask.shaping import Phase, SessionSignals, Stage
 from hyrecall.ask.shaping.checks import read_duration
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
+from hyrecall.recall.arms.listed import read_keys
 
 if TYPE_CHECKING:
-    from hyrecall.graph.reach import Reach
+    from hyrecall.recall.reach import Reach
     from hyrecall.segments.facts import IndexFacts
 
 __all__ = ["phase_of", "read_sessions", "session_signals", "signal_sums"]

@@ -1,22 +1,17 @@
-"""Documents by the texts of the edges they take part in."""
+"""Documents by the texts of the edges that they take part in."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-
-from hyrecall.ask.arms.batch import Asked, Batch, Candidates, from_entries, read_arm_name
-from hyrecall.ask.queries import lower
+from hyrecall.ask.arms.checks import read_arm_name
+from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.shaping.checks import integer
 from hyrecall.base.keywords import check_keywords
-from hyrecall.segments.segments import document_numbers
 
 if TYPE_CHECKING:
-    from hyrecall.graph.graph import Graph
+    pass
 
 __all__ = ["EdgeLexical"]
 
@@ -45,7 +40,7 @@ class EdgeLexical:
     'edges'
     """
 
-    graph: Graph | str
+    graph: GraphLike | str
     name: str = field(default="edges", kw_only=True)
     depth: int | None = field(default=None, kw_only=True)
 
@@ -54,33 +49,3 @@ class EdgeLexical:
         read_arm_name(self.name)
         if self.depth is not None:
             object.__setattr__(self, "depth", integer("depth", self.depth, 1))
-
-    def read(self, texts: Sequence[object]) -> Asked:
-        """Check the queries: texts or typed queries."""
-        for at, text in enumerate(texts):
-            if text is not None and not isinstance(text, str):
-                lower(text, f"text[{self.name!r}][{at}]")
-        return Asked(texts)
-
-    def candidates(self, batch: Batch, asked: Asked) -> Candidates:
-        """Find the best edges of each query and credit who takes part in them."""
-        bound = batch.graphs[self.graph]
-        graph = bound.graph
-        hits = bound.best_edges(asked.entries, batch.scope, self.depth or batch.depth)
-        edge, keys = graph.participants(hits.column(graph.participants_column))
-        counts = np.diff(hits._arrays["offsets"])
-        query_of = np.repeat(np.arange(len(hits), dtype=np.uint32), counts)[edge]
-        which, segment, row = batch.audience.locate(keys, query_of)
-        query, edge = query_of[which], edge[which]
-        # Edges come best first, and so do their participants: a document's first entry is its
-        # best edge.
-        documents = document_numbers(batch.state.segments, query, segment, row)
-        kept = np.unique(documents, return_index=True)[1]
-        return from_entries(
-            batch.n_queries,
-            query[kept],
-            segment[kept],
-            row[kept],
-            hits._arrays["arm_scores"][edge[kept]],
-            hits.column(graph.edges.schema.key).take(pa.array(edge[kept])),
-        )

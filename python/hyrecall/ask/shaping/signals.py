@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.shaping.checks import Duration, integer, plain_duration, text
 from hyrecall.base.arguments import number
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
-
-if TYPE_CHECKING:
-    from hyrecall.graph.graph import Graph
 
 __all__ = ["Phase", "SessionSignals"]
 
@@ -110,7 +108,7 @@ class SessionSignals:
 
     phase: ClassVar[int] = 3
 
-    graph: Graph | str | None = None
+    graph: GraphLike | str | None = None
     half_life: Duration = field(default="1800s", kw_only=True)
     hops: int = field(default=3, kw_only=True)
     n_hot: int = field(default=10, kw_only=True)

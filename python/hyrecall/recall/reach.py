@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hyrecall import _core
 from hyrecall.ask.scope import scope_of
-
-if TYPE_CHECKING:
-    from hyrecall.graph.states import BoundGraph, BoundGraphs
+from hyrecall.recall.graph_views import BoundGraph, BoundGraphs
 
 __all__ = ["Reach", "Reaches"]
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hyrecall.ask.filters import Filter
 from hyrecall.errors import OptionError, ShapeError, error
+from hyrecall.hits.around import Neighbour
+from hyrecall.recall.graph_views import BoundGraph
+from hyrecall.recall.reach import Reach
 from hyrecall.segments.segments import gather_column, seqs_of
 
-if TYPE_CHECKING:
-    from hyrecall.graph.graph import Keys, Neighbour
-    from hyrecall.graph.reach import Reach
-    from hyrecall.graph.states import BoundGraph
+__all__ = ["Keys", "check_surroundings", "find_neighbours"]
 
-__all__ = ["check_surroundings", "find_neighbours"]
-
+Keys = Sequence[Sequence[object]]
 Found = tuple[list[Any], npt.NDArray[np.uint32], npt.NDArray[np.uint32]]
 
 
@@ -110,8 +109,6 @@ def _best(
     hidden: set[Any],
     n: int,
 ) -> tuple[Neighbour, ...]:
-    from hyrecall.graph.graph import Neighbour
-
     best: dict[Any, tuple[float, int, Any]] = {}
     for key, segment, row, (edge, seq) in zip(*found, edges, strict=True):
         score = scores.get((int(segment), int(row)), 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +13,9 @@ import pyarrow as pa
 from hyrecall import _core
 from hyrecall.ask.scope import read_scopes
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.segments.segments import seqs_of
-
-if TYPE_CHECKING:
-    from hyrecall.graph.states import BoundGraphs
-    from hyrecall.segments.facts import IndexFacts
-    from hyrecall.segments.segments import State
+from hyrecall.recall.graph_views import BoundGraphs
+from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.segments import State, seqs_of
 
 __all__ = [
     "Asked",
@@ -27,7 +24,6 @@ __all__ = [
     "from_entries",
     "join_candidates",
     "no_candidates",
-    "read_arm_name",
     "scope_request",
 ]
 
@@ -186,21 +182,6 @@ def scope_request(facts: IndexFacts, state: State, scope: object, n: int) -> _co
         offset=0,
         threads=facts.threads,
     )
-
-
-def read_arm_name(name: object) -> None:
-    """Check the name of an arm."""
-    if not isinstance(name, str) or not name:
-        raise error(OptionError, "name", "a name for the arm", repr(name))
-
-
-def read_columns(argument: str, columns: object) -> tuple[Any, ...]:
-    """Take a column or a sequence of them."""
-    if isinstance(columns, str) or not isinstance(columns, Sequence):
-        columns = (columns,)
-    if not columns:
-        raise error(OptionError, argument, "at least one column", "none")
-    return tuple(columns)
 
 
 def plain_texts(arm: str, texts: Sequence[object]) -> list[str | None]:

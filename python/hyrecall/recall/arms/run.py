@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from hyrecall import _core
-from hyrecall.ask.arms.batch import Asked, Batch, Candidates
-from hyrecall.ask.arms.edges import EdgeLexical
-from hyrecall.ask.arms.listed import AskedKeys, Listed, Newest
-from hyrecall.ask.arms.regex import Regex
-from hyrecall.ask.arms.tags import Tags
+from hyrecall.ask.arms import Arm, EdgeLexical, Listed, Newest, Regex, Tags
 from hyrecall.ask.scope import scope_of
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
+from hyrecall.recall.arms.batch import Asked, Batch, Candidates
+from hyrecall.recall.arms.edges import read_edge_lexical, search_edge_lexical
+from hyrecall.recall.arms.listed import (
+    AskedKeys,
+    read_listed,
+    read_newest,
+    search_listed,
+    search_newest,
+)
+from hyrecall.recall.arms.regex import read_regex, search_regex
+from hyrecall.recall.arms.tags import read_tags, search_tags
+from hyrecall.recall.graph_views import BoundGraphs
+from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.segments import State
 
-if TYPE_CHECKING:
-    from hyrecall.graph.states import BoundGraphs
-    from hyrecall.segments.facts import IndexFacts
-    from hyrecall.segments.segments import State
-
-__all__ = ["Arm", "Searches", "read_arms", "read_asked", "runs", "text_readers"]
-
-Arm: TypeAlias = Regex | Newest | Listed | EdgeLexical | Tags
+__all__ = ["Searches", "read_arms", "read_asked", "runs", "text_readers"]
 
 Arms: TypeAlias = "dict[str, Arm]"
 
@@ -97,15 +100,15 @@ def read_asked(
     """
     match arm:
         case Listed():
-            return arm.read(facts, (candidates or {})[arm.name])
+            return read_listed(arm, facts, (candidates or {})[arm.name])
         case Newest():
-            return arm.read(facts)
+            return read_newest(arm, facts)
         case Regex():
-            return arm.read(facts, texts, n_queries)
+            return read_regex(arm, facts, texts, n_queries)
         case Tags():
-            return arm.read(facts, texts)
+            return read_tags(arm, facts, texts)
         case EdgeLexical():
-            return arm.read(texts)
+            return read_edge_lexical(arm, texts)
 
 
 class Searches(NamedTuple):
@@ -167,4 +170,14 @@ class Searches(NamedTuple):
 
 
 def _search(arm: Arm, batch: Batch, asked: Any) -> Candidates:
-    return arm.candidates(batch) if isinstance(arm, Newest) else arm.candidates(batch, asked)
+    match arm:
+        case Listed():
+            return search_listed(batch, asked)
+        case Newest():
+            return search_newest(arm, batch)
+        case Regex():
+            return search_regex(arm, batch, asked)
+        case Tags():
+            return search_tags(arm, batch, asked)
+        case EdgeLexical():
+            return search_edge_lexical(arm, batch, asked)

@@ -1,0 +1,1 @@
+"""Carries arms out: reads what a call asks of each, and searches a batch."""

@@ -1,0 +1,47 @@
+"""Searches the edges of a graph by their texts, for :class:`hyrecall.arms.EdgeLexical`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from hyrecall.ask.arms.edges import EdgeLexical
+from hyrecall.ask.queries import lower
+from hyrecall.recall.arms.batch import Asked, Batch, Candidates, from_entries
+from hyrecall.segments.segments import document_numbers
+
+__all__ = ["read_edge_lexical", "search_edge_lexical"]
+
+
+def read_edge_lexical(arm: EdgeLexical, texts: Sequence[object]) -> Asked:
+    """Check the queries: texts or typed queries."""
+    for at, text in enumerate(texts):
+        if text is not None and not isinstance(text, str):
+            lower(text, f"text[{arm.name!r}][{at}]")
+    return Asked(texts)
+
+
+def search_edge_lexical(arm: EdgeLexical, batch: Batch, asked: Asked) -> Candidates:
+    """Find the best edges of each query and credit who takes part in them."""
+    bound = batch.graphs[arm.graph]
+    graph = bound.graph
+    hits = bound.best_edges(asked.entries, batch.scope, arm.depth or batch.depth)
+    edge, keys = graph.participants(hits.column(graph.participants_column))
+    counts = np.diff(hits._arrays["offsets"])
+    query_of = np.repeat(np.arange(len(hits), dtype=np.uint32), counts)[edge]
+    which, segment, row = batch.audience.locate(keys, query_of)
+    query, edge = query_of[which], edge[which]
+    # Edges come best first, and so do their participants: a document's first entry is its
+    # best edge.
+    documents = document_numbers(batch.state.segments, query, segment, row)
+    kept = np.unique(documents, return_index=True)[1]
+    return from_entries(
+        batch.n_queries,
+        query[kept],
+        segment[kept],
+        row[kept],
+        hits._arrays["arm_scores"][edge[kept]],
+        hits.column(graph.edges.schema.key).take(pa.array(edge[kept])),
+    )

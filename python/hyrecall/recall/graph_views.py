@@ -1,0 +1,87 @@
+"""What a recall reads of a graph; :class:`hyrecall.Graph` fulfils it from above."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hyrecall import _core
+from hyrecall.segments.segments import State
+from hyrecall.table.schema import Schema
+
+if TYPE_CHECKING:
+    from hyrecall.hits.hits import Hits
+
+__all__ = ["BoundGraph", "BoundGraphs", "GraphKeys"]
+
+
+class _Edges(Protocol):
+    @property
+    def schema(self) -> Schema: ...
+
+
+class GraphKeys(Protocol):
+    """A graph's columns, and its nodes' keys as arrays."""
+
+    @property
+    def edges(self) -> _Edges:
+        """The index of edges."""
+        ...
+
+    @property
+    def participants_column(self) -> str:
+        """The column of edges that lists the nodes at their ends."""
+        ...
+
+    def participants(self, column: pa.Array) -> tuple[npt.NDArray[Any], pa.Array]:
+        """Return the edge and the key of every participant."""
+        ...
+
+    def flat_keys(
+        self, argument: str, keys: Sequence[Sequence[Any]]
+    ) -> tuple[npt.NDArray[np.int64], pa.Array]:
+        """Return the keys of several queries as offsets and one array."""
+        ...
+
+
+class BoundGraph(Protocol):
+    """A graph as it stands at one moment; every read names a scope."""
+
+    @property
+    def graph(self) -> GraphKeys:
+        """The graph itself."""
+        ...
+
+    @property
+    def edges(self) -> State:
+        """The state of its edges."""
+        ...
+
+    @property
+    def nodes(self) -> State:
+        """The state of its nodes."""
+        ...
+
+    def best_edges(
+        self, texts: Sequence[object], scope: object, depth: int, **options: Any
+    ) -> Hits:
+        """Return each query's best edges by their texts."""
+        ...
+
+    def participants_where(
+        self, scope: object, matches: Callable[[Any], npt.NDArray[np.bool_]]
+    ) -> pa.Array:
+        """Return the participants of a scope's edges that have a text that matches."""
+        ...
+
+    def adjacency(self, scope: object, n: int) -> _core.arms.Adjacency:
+        """Return who is connected with whom for n queries."""
+        ...
+
+
+BoundGraphs: TypeAlias = Mapping[object, BoundGraph]
+"""The graphs of one call, by what an arm, a stage or an expansion holds."""
