@@ -61,7 +61,7 @@ WITHOUT_PYARROW = {
 # The rooms, nearest first: a file imports from its own room and from those before it.
 ROOMS = (
     *("errors", "base", "embed", "text", "table", "ask", "recipes", "segments", "hits", "recall"),
-    *("arms", "index", "graph"),
+    *("arms", "recipe", "index", "graph"),
     *("memory/data", "memory/sql", "memory/derived", "memory/recall", "memory/faces"),
     *("memory/backends", "memory", "", "evaluate", "cli", "__main__"),
 )

@@ -8,7 +8,6 @@ from hyrecall import arms, recipes
 from hyrecall.ask.expansion import Context, SharedTags
 from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
 from hyrecall.ask.queries import All, Any, Boost, Phrase, Prefix
-from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scope import ANY, Scope
 from hyrecall.ask.scoring import DBSF, RRF, Above, Max, WeightedSum
 from hyrecall.ask.session import Session
@@ -55,6 +54,7 @@ from hyrecall.hits.hit import Hit, QueryHits
 from hyrecall.hits.hits import Hits
 from hyrecall.hits.trace import StageTrace, Trace
 from hyrecall.index import Index
+from hyrecall.recipe import Recipe
 from hyrecall.table.schema import Schema, Text, Vector
 from hyrecall.text.analyzer import Analyzer, Token, TokenFunction
 from hyrecall.text.bm25 import BM25

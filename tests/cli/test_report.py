@@ -10,7 +10,7 @@ import pytest
 
 import hyrecall
 from hyrecall import _core
-from hyrecall.runtime import choose_threads
+from hyrecall.base.runtime import choose_threads
 
 SECRET = "hunter2-Wanda"
 VARIABLES = (

@@ -82,7 +82,6 @@ ARMS = {
     "Newest": ("column", "*", "name"),
     "Listed": ("name",),
     "related": ("hits", "column", "*", "n", "columns"),
-    "newest_rows": ("facts", "state", "request", "column", "n"),
     "is_pattern": ("text",),
 }
 GRAPH = {

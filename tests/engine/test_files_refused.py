@@ -207,7 +207,7 @@ def test_a_writer_in_another_process_is_refused_and_its_death_frees_the_lock(
     index = build(9)
     index.save(tmp_path)
     code = (
-        "import sys, time, pathlib; from hyrecall import disk\n"
+        "import sys, time, pathlib; from hyrecall.base import disk\n"
         "with disk.writer_lock(pathlib.Path(sys.argv[1])): print('held', flush=True); time.sleep(9)"
     )
     holder = subprocess.Popen(

@@ -17,10 +17,10 @@ from typing import Any
 
 import hyrecall
 from hyrecall import _core
+from hyrecall.base.runtime import choose_threads, cuda_report
 from hyrecall.cli.settings import KEYS, read_settings, settings_path
 from hyrecall.embed import choose
 from hyrecall.errors import HyrecallError, OptionError
-from hyrecall.runtime import choose_threads, cuda_report
 
 __all__ = ["collect", "report_lines"]
 
@@ -80,7 +80,7 @@ def _version(package: str) -> str | None:
 
 def _sqlite() -> str | None:
     try:
-        from hyrecall.memory.faults import sqlite_version
+        from hyrecall.memory.sql.faults import sqlite_version
     except ImportError:
         return None
     return sqlite_version()

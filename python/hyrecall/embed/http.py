@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.base.arguments import number, whole
+from hyrecall.base.keywords import check_keywords
 from hyrecall.embed.openai_wire import Endpoint, read_reply, request_body
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
-from hyrecall.base.keywords import check_keywords
 
 if TYPE_CHECKING:
     from hyrecall.embed.http_client import HttpClient

@@ -1,4 +1,4 @@
-"""What may happen to the fused list, as plain data; :mod:`hyrecall.recall.pipeline` carries it out.
+"""Stages that order or cut the fused list, as data.
 
 Stages run in one order: provenance, rerank, dedup, recency or composite or session signals, budget
 and MMR, gate. Each takes the list in the order the stage before left it and hands on a score that
