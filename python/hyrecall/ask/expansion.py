@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.shaping.checks import column_name, integer
+from hyrecall.base.arguments import convert_field
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, error
 
@@ -46,8 +47,8 @@ class Context:
 
     def __post_init__(self) -> None:
         """Check the options."""
-        object.__setattr__(self, "top", integer("top", self.top, 1))
-        object.__setattr__(self, "n", integer("n", self.n, 1, MOST_BESIDE))
+        convert_field(self, "top", integer, 1)
+        convert_field(self, "n", integer, 1, MOST_BESIDE)
 
 
 @check_keywords
@@ -81,7 +82,7 @@ class SharedTags:
     def __post_init__(self) -> None:
         """Check the options."""
         column_name("column", self.column)
-        object.__setattr__(self, "n", integer("n", self.n, 1, MOST_BESIDE))
+        convert_field(self, "n", integer, 1, MOST_BESIDE)
 
 
 Expansion: TypeAlias = Context | SharedTags

@@ -15,6 +15,7 @@ from hyrecall.ask.predicates import (
     Predicate,
     read_predicate,
 )
+from hyrecall.base.arguments import set_fields
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, error
 
@@ -129,11 +130,7 @@ class Filter:
         depth = 1 + max((part._depth for part in parts), default=0)
         if depth > _MAX_DEPTH:
             raise error(OptionError, "filter", f"at most {_MAX_DEPTH} levels of & | ~", depth)
-        freeze = object.__setattr__
-        freeze(self, "op", op)
-        freeze(self, "predicates", predicates)
-        freeze(self, "parts", parts)
-        freeze(self, "_depth", depth)
+        set_fields(self, op=op, predicates=predicates, parts=parts, _depth=depth)
 
     def _flat(self, op: _Op) -> "tuple[Filter, ...]":
         return self.parts if self.op == op else (self,)

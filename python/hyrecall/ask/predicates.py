@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hyrecall.base.arguments import listed, plain
+from hyrecall.base.arguments import listed, plain, set_fields
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, error
 
@@ -32,7 +32,7 @@ class Predicate:
 
     def __init__(self, *values: object) -> None:
         """Take the constants; they are checked when a filter takes the predicate."""
-        object.__setattr__(self, "values", values)
+        set_fields(self, values=values)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         """Refuse: predicates are frozen."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any as AnyType
 from typing import TypeAlias
 
-from hyrecall.base.arguments import plain, whole
+from hyrecall.base.arguments import plain, set_fields, whole
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
 
@@ -57,7 +57,7 @@ class Phrase:
         slop = whole(self.slop)
         if slop is None or not 0 <= slop <= _MAX_SLOP:
             raise error(OptionError, "slop", f"an int in [0, {_MAX_SLOP}]", repr(self.slop))
-        object.__setattr__(self, "slop", slop)
+        set_fields(self, slop=slop)
 
 
 @check_keywords
@@ -102,7 +102,7 @@ class _Group:
             raise error(OptionError, type(self).__name__, "at least one query", "none")
         for query in queries:
             _check_query(type(self).__name__, query)
-        object.__setattr__(self, "queries", queries)
+        set_fields(self, queries=queries)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self.queries))})"
@@ -178,7 +178,7 @@ class Boost:
         is_number = isinstance(factor, int | float) and not isinstance(factor, bool)
         if not is_number or not 1 / _MAX_BOOST <= factor <= _MAX_BOOST:
             raise error(OptionError, "factor", "a number in [2^-20, 2^20]", repr(self.factor))
-        object.__setattr__(self, "factor", factor)
+        set_fields(self, factor=factor)
 
 
 TextQuery: TypeAlias = str | Phrase | Prefix | All | Any | Boost

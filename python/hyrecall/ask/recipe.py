@@ -16,7 +16,7 @@ from hyrecall.ask.recipe_parts import Dense, Fill, Lexical, Tables, TieBreak, pl
 from hyrecall.ask.scoring import DBSF, RRF, Above, Fusion, Max, WeightedSum
 from hyrecall.ask.shaping import MMR, Budget, Stage, check_stages
 from hyrecall.ask.shaping.checks import boolean, integer, text
-from hyrecall.base.arguments import one_of
+from hyrecall.base.arguments import convert_field, one_of, set_fields
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 from hyrecall.text.bm25 import BM25
@@ -160,17 +160,18 @@ class Recipe:
                 if arm.scale not in (None, "minmax"):
                     wish = "'minmax' (the fusion has a balance)"
                     raise error(OptionError, "scale", wish, repr(arm.scale))
-        object.__setattr__(self, "shaping", check_stages(self.shaping))
-        object.__setattr__(self, "expansion", read_expansion(self.expansion))
+        set_fields(
+            self, shaping=check_stages(self.shaping), expansion=read_expansion(self.expansion)
+        )
         _check_part("fill", self.fill, Fill)
         one_of("on_empty", self.on_empty, ("newest", "empty", "error"))
         one_of("semantic", self.semantic, ("default", "opt-in"))
         if self.on_empty == "newest" and self.fill is None:
             raise error(OptionError, "on_empty", "'newest' with fill=", "no fill")
-        object.__setattr__(self, "depth", integer("depth", self.depth, 1))
+        convert_field(self, "depth", integer, 1)
         for name in ("normalize", "fuse_one_arm", "exact"):
-            object.__setattr__(self, name, boolean(name, getattr(self, name)))
-        object.__setattr__(self, "min_fused", plain_floor("min_fused", self.min_fused))
+            convert_field(self, name, boolean)
+        convert_field(self, "min_fused", plain_floor)
         if self.analyzer is not None:
             text("analyzer", self.analyzer)
         _check_part("budget_mmr", self.budget_mmr, MMR)
@@ -183,7 +184,7 @@ class Recipe:
         is_sequence = isinstance(parts, Sequence)
         if not is_sequence or not all(isinstance(one, kind) for one in parts):
             raise error(DTypeError, name, f"a tuple of {wish}", repr(given))
-        object.__setattr__(self, name, tuple(parts))
+        set_fields(self, **{name: tuple(parts)})
         return tuple(parts)
 
     @property

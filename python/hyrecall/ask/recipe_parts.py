@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, get_args
 
 from hyrecall.ask.scoring import Above, Scale
 from hyrecall.ask.shaping.checks import boolean, column_name, integer, names, plain_values
-from hyrecall.base.arguments import number, one_of
+from hyrecall.base.arguments import convert_field, number, one_of
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.text.bm25 import BM25
@@ -71,11 +71,10 @@ class Lexical:
         """Check the options."""
         one_of("mode", self.mode, ("any", "all", "and_prefix"))
         _check_arm(self)
-        object.__setattr__(self, "phrases", boolean("phrases", self.phrases))
+        convert_field(self, "phrases", boolean)
         if self.max_terms is not None:
-            object.__setattr__(self, "max_terms", integer("max_terms", self.max_terms, 1))
-        words = names("stopwords", self.stopwords, "a tuple of words")
-        object.__setattr__(self, "stopwords", words)
+            convert_field(self, "max_terms", integer, 1)
+        convert_field(self, "stopwords", names, "a tuple of words")
         if self.bm25 is not None and not isinstance(self.bm25, BM25):
             raise error(DTypeError, "bm25", "an hr.BM25", repr(self.bm25))
 
@@ -108,12 +107,11 @@ class Dense:
 
 def _check_arm(arm: Lexical | Dense) -> None:
     if arm.arms is not None:
-        object.__setattr__(arm, "arms", names("arms", arm.arms))
+        convert_field(arm, "arms", names)
     if arm.scale is not None:
         one_of("scale", arm.scale, get_args(Scale))
-    weight = number("weight", arm.weight, 0.0, 1e6, "a number in [0, 1e6]")
-    object.__setattr__(arm, "weight", weight)
-    object.__setattr__(arm, "min_score", plain_floor("min_score", arm.min_score))
+    convert_field(arm, "weight", number, 0.0, 1e6, "a number in [0, 1e6]")
+    convert_field(arm, "min_score", plain_floor)
 
 
 @check_keywords
@@ -144,8 +142,8 @@ class TieBreak:
     def __post_init__(self) -> None:
         """Check the options."""
         column_name("column", self.column)
-        object.__setattr__(self, "descending", boolean("descending", self.descending))
-        object.__setattr__(self, "prefer", plain_values("prefer", self.prefer))
+        convert_field(self, "descending", boolean)
+        convert_field(self, "prefer", plain_values)
         if self.prefer and self.descending:
             raise error(OptionError, "prefer", "prefer or descending, not both", "both")
 
@@ -185,7 +183,7 @@ class Tables:
     def __post_init__(self) -> None:
         """Check the options."""
         column_name("column", self.column)
-        object.__setattr__(self, "names", names("names", self.names))
+        convert_field(self, "names", names)
         given = self.names
         if not given or len(set(given)) < len(given) or OTHER_TABLE in given:
             wish = f"one name or more, each once, none of them {OTHER_TABLE!r}"

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.base.arguments import items_of, listed, plain
+from hyrecall.base.arguments import items_of, listed, plain, set_fields
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, ScopeError, ShapeError, error
 
@@ -90,7 +90,7 @@ class Scope:
         if given is None:
             raise error(ScopeError, "scope", "an iterable of cells", repr(cells))
         made = tuple(cell if isinstance(cell, tuple) else (cell,) for cell in given)
-        object.__setattr__(self, "cells", made)
+        set_fields(self, cells=made)
 
     @staticmethod
     def matching(**parts: object) -> ScopePattern:

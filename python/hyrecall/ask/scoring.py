@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from hyrecall.base.arguments import is_one_of, number
+from hyrecall.base.arguments import is_one_of, number, set_fields
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
 
@@ -34,9 +34,7 @@ class Above:
 
     def __post_init__(self) -> None:
         """Check the floor."""
-        object.__setattr__(
-            self, "value", number("Above", self.value, -math.inf, math.inf, "a finite number")
-        )
+        set_fields(self, value=number("Above", self.value, -math.inf, math.inf, "a finite number"))
 
 
 def read_floor(argument: str, floor: object) -> tuple[float, bool] | None:
@@ -126,14 +124,14 @@ class RRF:
         if weights is not None and alpha is not None:
             raise error(OptionError, "alpha", "weights or alpha, not both", "both")
         wish = "a number in [0, 1e6]"
-        object.__setattr__(self, "weights", _weights(weights))
-        object.__setattr__(
-            self, "rank_constant", number("rank_constant", rank_constant, 0.0, 1e6, wish)
+        set_fields(
+            self,
+            weights=_weights(weights),
+            rank_constant=number("rank_constant", rank_constant, 0.0, 1e6, wish),
         )
         if alpha is not None:
             alpha = number("alpha", alpha, 0.0, 1.0, "a number in [0, 1]")
-        object.__setattr__(self, "alpha", alpha)
-        object.__setattr__(self, "alpha_mode", alpha_mode)
+        set_fields(self, alpha=alpha, alpha_mode=alpha_mode)
 
     @property
     def shares(self) -> tuple[float, float]:
@@ -178,9 +176,12 @@ class _ScoreFusion:
         complete: bool = True,
     ) -> None:
         """Check the options."""
-        object.__setattr__(self, "weights", _weights(weights))
-        object.__setattr__(self, "normalize", _scales(normalize))
-        object.__setattr__(self, "complete", _complete(complete))
+        set_fields(
+            self,
+            weights=_weights(weights),
+            normalize=_scales(normalize),
+            complete=_complete(complete),
+        )
 
     def scale_of(self, arm: str) -> Scale:
         """How the arm's scores are scaled."""
@@ -248,7 +249,7 @@ class WeightedSum(_ScoreFusion):
             scales = {scale for _, scale in given} if isinstance(given, tuple) else {given}
             if scales != {"minmax"}:
                 raise error(OptionError, "balance", "min-max scales", repr(normalize))
-        object.__setattr__(self, "balance", balance)
+        set_fields(self, balance=balance)
 
 
 @check_keywords
@@ -306,8 +307,7 @@ class DBSF:
         self, weights: Mapping[str, float] | None = None, *, complete: bool = True
     ) -> None:
         """Check the options."""
-        object.__setattr__(self, "weights", _weights(weights))
-        object.__setattr__(self, "complete", _complete(complete))
+        set_fields(self, weights=_weights(weights), complete=_complete(complete))
 
 
 Fusion: TypeAlias = RRF | WeightedSum | Max | DBSF

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hyrecall.base.ages import utc
-from hyrecall.base.arguments import listed, plain, whole
+from hyrecall.base.arguments import listed, plain, set_fields, whole
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
 
@@ -61,11 +61,11 @@ class Session:
             raise error(DTypeError, "accessed", "a mapping of key to datetime", repr(self.accessed))
         keys = _read_keys("accessed", self.accessed)
         times = [utc(f"accessed[{key!r}]", time) for key, time in self.accessed.items()]
-        object.__setattr__(self, "accessed", dict(zip(keys, times, strict=True)))
+        set_fields(self, accessed=dict(zip(keys, times, strict=True)))
         count = whole(self.n_recalls)
         if count is None or count < 0:
             raise error(OptionError, "n_recalls", "an int >= 0", repr(self.n_recalls))
-        object.__setattr__(self, "n_recalls", count)
+        set_fields(self, n_recalls=count)
 
     def after(self, keys: Iterable[Any], *, now: datetime) -> Session:
         """Return the session after one more recall that returned these documents.

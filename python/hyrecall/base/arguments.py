@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import operator
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVarTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from hyrecall.errors import DTypeError, OptionError, error
 
 __all__ = [
     "check_unicode",
+    "convert_field",
     "is_one_of",
     "items_of",
     "listed",
@@ -23,14 +24,35 @@ __all__ = [
     "place_in",
     "plain",
     "read_path",
+    "set_fields",
     "whole",
 ]
+
+Args = TypeVarTuple("Args")
+_set = object.__setattr__
 
 NAME_BYTES = 255
 """Of a file or folder, as Linux has them."""
 
 PATH_BYTES = 4000
 """Linux takes 4,095; what is left is for the names of files in a folder."""
+
+
+def set_fields(instance: object, /, **values: object) -> None:
+    """Set fields of a frozen instance; only its own class may do so."""
+    for name, value in values.items():
+        _set(instance, name, value)
+
+
+def convert_field(
+    instance: object,
+    name: str,
+    read: Callable[[str, Any, *Args], object],
+    /,
+    *args: *Args,
+) -> None:
+    """Replace a field of a frozen dataclass by what ``read(name, value, ...)`` makes of it."""
+    _set(instance, name, read(name, getattr(instance, name), *args))
 
 
 def plain(value: Any) -> Any:

@@ -15,6 +15,7 @@ from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scoring import RRF, Above, Fusion, WeightedSum
 from hyrecall.ask.session import Session
 from hyrecall.ask.shaping import Stage
+from hyrecall.base.arguments import set_fields
 from hyrecall.base.keywords import check_keywords, unknown_option
 from hyrecall.errors import OptionError, error
 from hyrecall.graph.graph import Graph
@@ -86,7 +87,7 @@ class Setting:
 
     def __post_init__(self) -> None:
         """Check the arms, and that no option speaks of the queries."""
-        object.__setattr__(self, "options", dict(self.options))
+        set_fields(self, options=dict(self.options))
         if not self.arms or set(self.arms) - set(ARMS):
             raise error(OptionError, "arms", f"some of {ARMS}", repr(self.arms))
         given = sorted({"text", "vectors", "scope", "columns"} & set(self.options))

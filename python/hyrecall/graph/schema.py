@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from hyrecall.base.arguments import set_fields
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.table.arrow_checks import check_column
@@ -67,7 +68,7 @@ class GraphSchema:
             raise error(OptionError, "participants", wish, repr(ends))
         for name in ("text", "attributes", "stored"):
             value = getattr(self, name)
-            object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
+            set_fields(self, **{name: (value,) if isinstance(value, str) else tuple(value)})
         _ = self.index_schema
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
-from hyrecall.base.arguments import check_unicode, is_one_of
+from hyrecall.base.arguments import check_unicode, convert_field, is_one_of, set_fields
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, error
 
@@ -66,9 +66,7 @@ class Text:
         self, *columns: str, analyzer: Analyzer | None = None, bm25: BM25 | None = None
     ) -> None:
         """Take the columns in the order in which they are joined."""
-        object.__setattr__(self, "columns", _names("columns", columns))
-        object.__setattr__(self, "analyzer", analyzer)
-        object.__setattr__(self, "bm25", bm25)
+        set_fields(self, columns=_names("columns", columns), analyzer=analyzer, bm25=bm25)
         if not self.columns:
             raise error(OptionError, "columns", "at least one text column", "none")
 
@@ -173,17 +171,17 @@ class Schema:
         """Check every name and bring the fields to their one form."""
         _name("key", self.key)
         if self.cell is not None:
-            _set(self, "cell", _names("cell", self.cell))
+            convert_field(self, "cell", _names)
             if not self.cell:
                 wish = "cell columns, or None for a table with one audience"
                 raise error(OptionError, "cell", wish, "()")
-        _set(self, "text", tuple(_arms("text", self.text, Text)))
-        _set(self, "vector", tuple(_arms("vector", self.vector, Vector)))
-        _set(self, "attributes", _names("attributes", self.attributes))
+        set_fields(self, text=tuple(_arms("text", self.text, Text)))
+        set_fields(self, vector=tuple(_arms("vector", self.vector, Vector)))
+        convert_field(self, "attributes", _names)
         if self.cluster is not None:
             _name("cluster", self.cluster)
         if self.stored is not None:
-            _set(self, "stored", _names("stored", self.stored))
+            convert_field(self, "stored", _names)
         self._check_arms()
         self._check_result_columns()
 
@@ -285,10 +283,6 @@ class Schema:
                 if name in taken:
                     wish = "no name of a result column (rename the column)"
                     raise error(OptionError, argument, wish, f"{name!r}, {taken[name]}", remedy)
-
-
-def _set(schema: Schema, field: str, value: object) -> None:
-    object.__setattr__(schema, field, value)  # the one way to normalise a frozen dataclass
 
 
 def _listed(names: Iterable[object]) -> str:

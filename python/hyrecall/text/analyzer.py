@@ -1,6 +1,5 @@
 """How a text becomes terms: one analyzer serves documents and queries of a text arm."""
 
-import functools
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import xxhash
 
 from hyrecall import _core
+from hyrecall.base.arguments import set_fields
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, error
 from hyrecall.text.functions import (
@@ -162,15 +162,12 @@ class Analyzer:
             wish = "hyrecall.TokenFunction"
             raise error(OptionError, "token_function", wish, repr(token_function))
         preset, stems = read_preset(name)
-        put = functools.partial(object.__setattr__, self)
-        put("name", name)
-        put("_stopwords", take_stopwords(stopwords))
-        put("_token_function", token_function)
-        put("_text", None)
-        put("_hash", None)
+        set_fields(self, name=name, _stopwords=take_stopwords(stopwords))
+        set_fields(self, _token_function=token_function, _text=None, _hash=None)
         function = batched(stems, token_function)
         words = list(self._stopword_list())
-        put("_native", _core.Analyzer(preset, stopwords=words, token_function=function))
+        native = _core.Analyzer(preset, stopwords=words, token_function=function)
+        set_fields(self, _native=native)
 
     _stopwords: str | tuple[str, ...] | None
     _token_function: TokenFunction | None
@@ -227,13 +224,9 @@ class Analyzer:
     @classmethod
     def _from_text(cls, text: TextFunction) -> "Analyzer":
         made = cls.__new__(cls)
-        put = functools.partial(object.__setattr__, made)
-        put("name", text.name)
-        put("_stopwords", None)
-        put("_token_function", None)
-        put("_text", text)
-        put("_hash", None)
-        put("_native", _core.Analyzer.from_text_function(text.call))
+        set_fields(made, name=text.name, _stopwords=None, _token_function=None)
+        native = _core.Analyzer.from_text_function(text.call)
+        set_fields(made, _text=text, _hash=None, _native=native)
         return made
 
     @property
@@ -261,7 +254,7 @@ class Analyzer:
         """16 hex digits over everything that changes terms."""
         if self._hash is None:
             text = json.dumps(self._identity(), sort_keys=True)
-            object.__setattr__(self, "_hash", xxhash.xxh3_64_hexdigest(text.encode()))
+            set_fields(self, _hash=xxhash.xxh3_64_hexdigest(text.encode()))
         assert self._hash is not None
         return self._hash
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from hyrecall.base.arguments import number, one_of
+from hyrecall.base.arguments import convert_field, number, one_of, set_fields
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, error
 
@@ -68,12 +68,12 @@ class BM25:
         """Check the options and fill in k1 and delta."""
         one_of("variant", self.variant, get_args(Variant))
         k1 = _DEFAULT_K1[self.variant] if self.k1 is None else self.k1
-        object.__setattr__(self, "k1", number("k1", k1, 0.0, 1000.0, "a number in [0, 1000]"))
-        object.__setattr__(self, "b", number("b", self.b, 0.0, 1.0, "a number in [0, 1]"))
+        set_fields(self, k1=number("k1", k1, 0.0, 1000.0, "a number in [0, 1000]"))
+        convert_field(self, "b", number, 0.0, 1.0, "a number in [0, 1]")
         if self.variant in _DEFAULT_DELTA:
             delta = _DEFAULT_DELTA[self.variant] if self.delta is None else self.delta
             delta = number("delta", delta, 0.0, 1000.0, "a number in [0, 1000]")
-            object.__setattr__(self, "delta", delta)
+            set_fields(self, delta=delta)
         elif self.delta is not None:
             raise error(OptionError, "delta", f"None ({self.variant} has none)", repr(self.delta))
 

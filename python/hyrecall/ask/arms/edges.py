@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hyrecall.ask.arms.checks import read_arm_name
 from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.shaping.checks import integer
+from hyrecall.base.arguments import convert_field
 from hyrecall.base.keywords import check_keywords
 
 if TYPE_CHECKING:
@@ -48,4 +49,4 @@ class EdgeLexical:
         """Check the options."""
         read_arm_name(self.name)
         if self.depth is not None:
-            object.__setattr__(self, "depth", integer("depth", self.depth, 1))
+            convert_field(self, "depth", integer, 1)

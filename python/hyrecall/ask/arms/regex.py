@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from hyrecall.ask.arms.checks import read_arm_name, read_columns
 from hyrecall.ask.graphs import GraphLike
-from hyrecall.base.arguments import is_one_of
+from hyrecall.base.arguments import convert_field, is_one_of
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
 
@@ -85,7 +85,7 @@ class Regex:
     def __post_init__(self) -> None:
         """Check the options."""
         read_arm_name(self.name)
-        object.__setattr__(self, "columns", read_columns("columns", self.columns))
+        convert_field(self, "columns", read_columns)
         for column in self.columns:
             if not isinstance(column, str | Edges):
                 raise error(DTypeError, "columns", "column names and arms.Edges", repr(column))

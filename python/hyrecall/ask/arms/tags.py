@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from hyrecall.ask.arms.checks import read_arm_name
 from hyrecall.ask.shaping.checks import integer
-from hyrecall.base.arguments import one_of
+from hyrecall.base.arguments import convert_field, one_of
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, error
 
@@ -61,7 +61,7 @@ class Tags:
     def __post_init__(self) -> None:
         """Check the options."""
         read_arm_name(self.name)
-        object.__setattr__(self, "depth", integer("depth", self.depth, 0, MOST_HOPS))
+        convert_field(self, "depth", integer, 0, MOST_HOPS)
         if not isinstance(self.partial, bool):
             raise error(OptionError, "partial", "a bool", repr(self.partial))
         one_of("analyzer", self.analyzer, _PRESETS)

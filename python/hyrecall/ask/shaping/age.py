@@ -13,7 +13,7 @@ from hyrecall.ask.shaping.checks import (
     plain_pairs,
     read_duration,
 )
-from hyrecall.base.arguments import number
+from hyrecall.base.arguments import convert_field, number, set_fields
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, error
 
@@ -60,19 +60,18 @@ class Recency:
     def __post_init__(self) -> None:
         """Check the options."""
         column_name("column", self.column)
-        object.__setattr__(self, "half_life", plain_duration("half_life", self.half_life))
+        convert_field(self, "half_life", plain_duration)
         pairs = tuple(
             (value, plain_duration(f"half_lives[{value!r}]", duration))
             for value, duration in plain_pairs("half_lives", self.half_lives)
         )
-        object.__setattr__(self, "half_lives", pairs)
+        set_fields(self, half_lives=pairs)
         if self.by is not None:
             column_name("by", self.by)
         if (self.by is None) != (not pairs):
             raise error(OptionError, "by", "by= and half_lives= together", "one of them")
         wish = "a number in [0, 100]"
-        checked = number("exponent", self.exponent, 0.0, 100.0, wish)
-        object.__setattr__(self, "exponent", checked)
+        convert_field(self, "exponent", number, 0.0, 100.0, wish)
 
     @property
     def by_value(self) -> tuple[tuple[object, float], ...]:
@@ -124,11 +123,10 @@ class Composite:
         """Check the options."""
         column_name("time", self.time)
         column_name("rating", self.rating)
-        object.__setattr__(self, "half_life", plain_duration("half_life", self.half_life))
+        convert_field(self, "half_life", plain_duration)
         for name, low in (
             ("recency", 0.0), ("importance", 0.0), ("relevance", 0.0), ("scale", 1e-6),
             ("default", 0.0),
         ):  # fmt: skip
             wish = f"a number in [{low:g}, 1e6]"
-            checked = number(name, getattr(self, name), low, 1e6, wish)
-            object.__setattr__(self, name, checked)
+            convert_field(self, name, number, low, 1e6, wish)

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 
 from hyrecall.ask.shaping.checks import arm_name, column_name, integer, plain_values
-from hyrecall.base.arguments import number, one_of
+from hyrecall.base.arguments import convert_field, number, one_of
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
 
@@ -64,10 +64,9 @@ class Dedup:
         one_of("scale", self.scale, ("raw", "unit"))
         low = -1.0 if self.scale == "raw" else 0.0
         wish = f"a number in [{low:g}, 1]"
-        checked = number("threshold", self.threshold, low, 1.0, wish)
-        object.__setattr__(self, "threshold", checked)
+        convert_field(self, "threshold", number, low, 1.0, wish)
         arm_name(self.vector)
-        object.__setattr__(self, "prefer", plain_values("prefer", self.prefer))
+        convert_field(self, "prefer", plain_values)
         if (self.keep is None) != (not self.prefer):
             raise error(OptionError, "keep", "keep= and prefer= together", "one of them")
         if self.keep is not None:
@@ -115,7 +114,7 @@ class Budget:
     def __post_init__(self) -> None:
         """Check the options."""
         if self.tokens is not None:
-            object.__setattr__(self, "tokens", integer("tokens", self.tokens, -(2**31)))
+            convert_field(self, "tokens", integer, -(2**31))
         if self.column is not None:
             column_name("column", self.column)
         if self.estimate is not None and not callable(self.estimate):
@@ -162,7 +161,6 @@ class MMR:
 
     def __post_init__(self) -> None:
         """Check the options."""
-        checked = number("relevance_weight", self.relevance_weight, 0.0, 1.0, "a number in [0, 1]")
-        object.__setattr__(self, "relevance_weight", checked)
+        convert_field(self, "relevance_weight", number, 0.0, 1.0, "a number in [0, 1]")
         one_of("relevance", self.relevance, ("max", "minmax", "raw"))
         arm_name(self.vector)

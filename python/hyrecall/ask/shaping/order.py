@@ -15,7 +15,7 @@ from hyrecall.ask.shaping.checks import (
     plain_duration,
     plain_pairs,
 )
-from hyrecall.base.arguments import number
+from hyrecall.base.arguments import convert_field, number, set_fields
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, error
 
@@ -56,8 +56,8 @@ class Provenance:
         wish = "a number in [0, 1e6]"
         pairs = plain_pairs("weights", self.weights)
         checked = tuple((v, number(f"weights[{v!r}]", w, 0.0, 1e6, wish)) for v, w in pairs)
-        object.__setattr__(self, "weights", checked)
-        object.__setattr__(self, "default", number("default", self.default, 0.0, 1e6, wish))
+        set_fields(self, weights=checked)
+        convert_field(self, "default", number, 0.0, 1e6, wish)
 
     @property
     def by_value(self) -> tuple[tuple[object, float], ...]:
@@ -92,7 +92,7 @@ class Rerank:
 
     def __post_init__(self) -> None:
         """Check the options."""
-        object.__setattr__(self, "window", integer("window", self.window, 1))
+        convert_field(self, "window", integer, 1)
         arm_name(self.vector)
 
 
@@ -131,10 +131,10 @@ class RerankBy:
         """Check the options."""
         if not callable(self.function):
             raise error(DTypeError, "function", "a callable", type(self.function).__name__)
-        object.__setattr__(self, "window", integer("window", self.window, 1))
+        convert_field(self, "window", integer, 1)
         if self.column is not None:
             column_name("column", self.column)
-        object.__setattr__(self, "timeout", plain_duration("timeout", self.timeout))
+        convert_field(self, "timeout", plain_duration)
 
 
 @check_keywords
@@ -159,5 +159,4 @@ class Gate:
 
     def __post_init__(self) -> None:
         """Check the floor."""
-        checked = number("min_score", self.min_score, -math.inf, math.inf, "a finite number")
-        object.__setattr__(self, "min_score", checked)
+        convert_field(self, "min_score", number, -math.inf, math.inf, "a finite number")

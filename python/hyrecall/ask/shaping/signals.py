@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.shaping.checks import Duration, integer, plain_duration, text
-from hyrecall.base.arguments import number
+from hyrecall.base.arguments import convert_field, number, set_fields
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
 
@@ -48,10 +48,9 @@ class Phase:
     def __post_init__(self) -> None:
         """Check the weights."""
         text("name", self.name)
-        object.__setattr__(self, "first", integer("first", self.first, 0))
+        convert_field(self, "first", integer, 0)
         for weight in ("general", "topical", "session"):
-            value = number(weight, getattr(self, weight), 0.0, 1.0, "a number in [0, 1]")
-            object.__setattr__(self, weight, value)
+            convert_field(self, weight, number, 0.0, 1.0, "a number in [0, 1]")
         total = self.general + self.topical + self.session
         if abs(total - 1.0) > 1e-9:
             raise error(OptionError, "Phase", "weights that add up to 1", total)
@@ -117,15 +116,14 @@ class SessionSignals:
 
     def __post_init__(self) -> None:
         """Check the options."""
-        object.__setattr__(self, "half_life", plain_duration("half_life", self.half_life))
-        object.__setattr__(self, "hops", integer("hops", self.hops, 0, MOST_HOPS))
-        object.__setattr__(self, "n_hot", integer("n_hot", self.n_hot, 0))
-        checked = number("min_hot", self.min_hot, 0.0, 1.0, "a number in [0, 1]")
-        object.__setattr__(self, "min_hot", checked)
+        convert_field(self, "half_life", plain_duration)
+        convert_field(self, "hops", integer, 0, MOST_HOPS)
+        convert_field(self, "n_hot", integer, 0)
+        convert_field(self, "min_hot", number, 0.0, 1.0, "a number in [0, 1]")
         phases = self.phases
         if not isinstance(phases, Sequence) or not all(isinstance(p, Phase) for p in phases):
             raise error(DTypeError, "phases", "a sequence of Phase", repr(phases))
-        object.__setattr__(self, "phases", tuple(phases))
+        set_fields(self, phases=tuple(phases))
         starts = [one.first for one in phases]
         if not starts or starts[0] != 0 or any(a >= b for a, b in pairwise(starts)):
             raise error(OptionError, "phases", "phases from 0 on, rising", starts)
