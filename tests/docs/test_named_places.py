@@ -5,12 +5,31 @@ from pathlib import Path
 
 import pytest
 
+import test_layers
+import test_layers_cpp
 from docs.definitions import defines, named_places, python_names
 from laws import planted, planted_life
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
 GUARANTEES = ROOT / "docs" / "guarantees.md"
+
+
+def first_cells(heading: str) -> list[str]:
+    """Return the names in the first column of the table below a heading of ARCHITECTURE.md."""
+    section = (ROOT / "ARCHITECTURE.md").read_text().split(f"## {heading}\n")[1].split("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    return [
+        name.removesuffix(".py").rstrip("/") for row in rows for name in re.findall("`(.+?)`", row)
+    ]
+
+
+def test_the_architecture_has_a_line_for_every_room_and_folder() -> None:
+    rooms = [room for room in test_layers.ROOMS if room not in ("", "__main__")]
+    assert first_cells("python/hyrecall, nearest first") == rooms
+    files = test_layers_cpp.cpp_files(ROOT)
+    folders = {path.relative_to(ROOT / "csrc").parent.as_posix() for path in files}
+    assert set(first_cells("csrc, nearest first")) == folders
 
 
 def test_both_pages_that_name_places_are_looked_at() -> None:
