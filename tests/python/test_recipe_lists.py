@@ -1,5 +1,6 @@
 """What a batch by several recipes gives beside its hits, takes, and refuses."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import hyrecall as hr
 from hyrecall import arms
 from hyrecall.ask.arms import EdgeLexical, Listed, Newest, Regex
 from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe
+from hyrecall.recall.graph_names import bind_recipes
 from several_recipes import DIM, NOW, RECIPES, World, asks, world
 
 ONE = np.ones((1, DIM), np.float32)
@@ -170,6 +172,13 @@ def test_a_call_gives_what_only_some_of_its_recipes_read(here: World) -> None:
 
 
 ALONE = Recipe(name="alone", arms=(Lexical(),), on_no_match=(EdgeLexical("net"),), fusion=hr.RRF())
+
+
+def test_a_recipe_that_names_no_graph_is_not_made_again(here: World) -> None:
+    bound, alone = bind_recipes([PLAIN, ALONE], net(here))
+    assert bound is PLAIN
+    assert alone.on_no_match == (EdgeLexical(here.graph),)
+    assert alone == dataclasses.replace(ALONE, on_no_match=alone.on_no_match)
 
 
 def test_a_graph_is_for_all_that_runs_even_what_runs_seldom(here: World) -> None:

@@ -55,15 +55,7 @@ def bind_recipes(recipes: Iterable[Recipe], graphs: object) -> list[Recipe]:
         A name without a graph, a graph that none of the recipes names.
     """
     binder = _Binder(graphs)
-    bound = [
-        one.replace(
-            more=binder.each(one.more),
-            on_no_match=binder.each(one.on_no_match),
-            shaping=binder.each(one.shaping),
-            expansion=binder.each(one.expansion),
-        )
-        for one in recipes
-    ]
+    bound = [binder.recipe(one) for one in recipes]
     binder.check_used()
     return bound
 
@@ -146,6 +138,13 @@ class _Binder:
         if isinstance(parts, tuple | list):
             return tuple(self._one(part) for part in parts)
         return self._one(parts)
+
+    def recipe(self, recipe: Recipe) -> Recipe:
+        """Bind the parts of a recipe; one that names no graph stays as it is."""
+        n_used = len(self.used)
+        names = ("more", "on_no_match", "shaping", "expansion")
+        bound = {name: self.each(getattr(recipe, name)) for name in names}
+        return recipe if len(self.used) == n_used else replace(recipe, **bound)
 
     def _one(self, part: Any) -> Any:
         graph = getattr(part, "graph", None)
