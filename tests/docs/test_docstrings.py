@@ -109,6 +109,8 @@ def test_a_docstring_that_is_not_so_would_be_seen(
 def test_every_public_method_of_a_class_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     from hyrecall.memory import Memory, MemorySync
 
-    monkeypatch.setattr(MemorySync.search, "__doc__", "Search.")
-    assert "MemorySync.search: no tags" in faults("MemorySync", MemorySync)
-    assert "Memory.search: no Raises" in faults("Memory", Memory)
+    for kind in (MemorySync, Memory):
+        monkeypatch.setattr(kind.search, "__doc__", "Search.")
+        name = kind.__name__
+        assert f"{name}.search: no tags" in faults(name, kind)
+        assert f"{name}.search: no Raises" in faults(name, kind)

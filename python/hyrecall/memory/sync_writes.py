@@ -125,7 +125,7 @@ class SyncWrites:
 
         Examples
         --------
-        >>> from hyrecall.memory import MemorySync
+        >>> from hyrecall.memory import Episode, MemorySync
         >>> from hyrecall.recipes import loom
         >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
         ...     kept = memory.remember_batch(Episode(output=text) for text in ("tea", "coffee"))

@@ -1,0 +1,85 @@
+"""Makes the methods of a class without an event loop into methods to be awaited.
+
+``search = awaited(MemorySync.search)`` in the body of a class gives it a coroutine method with the
+same parameters, the same reply and the same documentation, which runs on a thread.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+__all__ = ["Awaiting", "Runner", "awaited"]
+
+P_ = ParamSpec("P_")
+T_ = TypeVar("T_")
+S_co = TypeVar("S_co", covariant=True)
+
+CANCELLED = "If a call is cancelled, its write may still be committed."
+
+
+class Runner(Protocol):
+    """Calls a function off the event loop."""
+
+    async def __call__(
+        self, function: Callable[P_, T_], /, *args: P_.args, **options: P_.kwargs
+    ) -> T_:
+        """Return what the function returns."""
+
+
+class _Twin(Protocol[S_co]):
+    """An object beside one without an event loop, with a way to run that one's methods."""
+
+    @property
+    def _sync(self) -> S_co: ...
+
+    async def _run(
+        self, function: Callable[P_, T_], /, *args: P_.args, **options: P_.kwargs
+    ) -> T_: ...
+
+
+class Awaiting:
+    """Base of a class with methods made by :func:`awaited`: names them after the class."""
+
+    def __init_subclass__(cls) -> None:
+        """Set the names by which tracebacks and help show the methods."""
+        super().__init_subclass__()
+        for name, member in vars(cls).items():
+            function = getattr(member, "__func__", member)
+            if inspect.isfunction(function):
+                function.__qualname__ = f"{cls.__qualname__}.{name}"
+                function.__module__ = cls.__module__
+
+
+def awaited(
+    method: Callable[Concatenate[S_co, P_], T_], *, writes: bool = False
+) -> Callable[Concatenate[_Twin[S_co], P_], Coroutine[Any, Any, T_]]:
+    """Return the coroutine method that runs a method of ``_sync`` off the event loop.
+
+    Parameters
+    ----------
+    method : function
+        Of the class of ``_sync``; looked up there by its name at each call.
+    writes : bool, default False
+        Whether it changes the store: its documentation then says what cancelling means.
+    """
+    name = method.__name__
+
+    @functools.wraps(method)
+    async def call(self: _Twin[S_co], /, *args: P_.args, **options: P_.kwargs) -> T_:
+        function: Callable[P_, T_] = getattr(self._sync, name)
+        return await self._run(function, *args, **options)
+
+    if writes:
+        call.__doc__ = _with_note(inspect.getdoc(method) or "", CANCELLED)
+    return call
+
+
+def _with_note(text: str, note: str) -> str:
+    """Return a numpydoc docstring with a paragraph more at the end of its notes."""
+    heading, examples = "\n\nNotes\n-----\n", "\n\nExamples\n--------\n"
+    head, found, rest = text.partition(examples)
+    join = "\n\n" if heading in head else heading
+    return f"{head}{join}{note}{found}{rest}"
