@@ -4,7 +4,7 @@ python -m bench.report                          the committed run
 python -m bench.report results.json             another run
 python -m bench.report --run small              run everything at 100,000 documents first
 python -m bench.report --run full --only dense  one part; it takes its place in the JSON
-python -m bench.report --readme                 write the README's table from the committed run
+python -m bench.report --readme                 write README's and docs/performance.md's tables
 
 A run is pytest-benchmark's JSON: ``pytest-benchmark compare results.json`` shows all that it
 measured, a table for each work.
@@ -150,7 +150,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--run", choices=tuple(SIZES), help="run the benchmarks first")
     parser.add_argument("--only", help=f"parts of a run, of {','.join(results.PARTS)}")
     parser.add_argument("-k", dest="keyword", help="which benchmarks, as pytest's -k")
-    parser.add_argument("--readme", action="store_true", help="write the README's table")
+    parser.add_argument(
+        "--readme",
+        action="store_true",
+        help="write the tables of README.md and docs/performance.md",
+    )
     given = parser.parse_args(arguments)
     path = given.results or (results.path_of(given.run) if given.run else results.committed())
     status = 0

@@ -87,13 +87,6 @@ def test_there_are_examples():
     assert EXAMPLES
 
 
-def test_the_figures_of_speed_are_those_of_the_committed_run():
-    rows = re.findall(r"^\| .*x \|$", README.read_text(), re.MULTILINE)
-    measured = (ROOT / "docs" / "performance.md").read_text().splitlines()
-    assert len(rows) == 4
-    assert [row for row in rows if row not in measured] == []
-
-
 def test_the_install_lines_name_extras_that_exist():
     import tomllib
 
