@@ -70,8 +70,10 @@ class Batch:
     def n_queries(self) -> int:
         """Return the number of queries whose lists fit into the memory allowed."""
         facts = self.index._facts
+        recipe = self.options.get("recipe")
         held = max(self.options["depth"], self.options["offset"] + self.options["limit"])
-        lists = held * _ARM_BYTES * len(facts.arms)
+        held, n_more = (held, 0) if recipe is None else (max(held, recipe.depth), len(recipe.more))
+        lists = held * _ARM_BYTES * (len(facts.arms) + n_more)
         return max(1, min(_MAX_QUERIES, int(_WORK_BYTES // (lists + 4 * sum(facts.dims.values())))))
 
     def answer(self, queries: pa.Table, first: int) -> pa.Table:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -29,6 +31,7 @@ from hyrecall.cli.options import (
     MinScore,
     Normalize,
     Offset,
+    RecipeName,
     Scopes,
     Threads,
     embedded_arm,
@@ -147,6 +150,7 @@ def batch(
     min_score: MinScore = None,
     min_fused: MinFused = None,
     normalize: Normalize = False,
+    recipe: RecipeName = None,
     columns: Annotated[
         list[str] | None,
         typer.Option(
@@ -178,7 +182,7 @@ def batch(
     index = Index.open(folder, threads=threads)
     options = recall_options(
         index, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25, filters=filters,
-        min_score=min_score, min_fused=min_fused, normalize=normalize,
+        min_score=min_score, min_fused=min_fused, normalize=normalize, recipe=recipe,
     )  # fmt: skip
     asked = QueryColumns(
         text=by_arm("--query-text", query_text, lambda _, column: column),
@@ -199,13 +203,15 @@ def batch(
         index=index,
         asked=asked,
         scope=fixed,
-        options={**options, "columns": names(columns)},
+        options={**options, "columns": names(columns), "now": datetime.now(UTC)},
         embed=None if embedder is None or arm is None else (arm, embedder),
     )
     empty = job.answer(source.empty(), 0)  # refuses what does not fit, before any work
     check_types(kind, empty.schema)
     what = None if is_piped else _identity(given, index, queries)
     with _opened(kind, output, refusals, what, resume=resume) as out:
+        if isinstance(out, Unfinished):  # ages count from when the first run began
+            job = replace(job, options={**job.options, "now": out.began})
         with Progress(source.n_rows, done=out.n_queries) as progress:
             run(job, source, out, progress.advance, empty=empty, skips=on_error == "skip")
         n_refused = out.n_refused

@@ -15,7 +15,8 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -23,6 +24,7 @@ import pyarrow as pa
 
 from hyrecall.base import disk, output
 from hyrecall.cli.batch_formats import TableWriter, check_types, finish, writer
+from hyrecall.cli.batch_state import State
 from hyrecall.cli.show import say
 from hyrecall.errors import OptionError, WriterBusyError, error
 
@@ -30,7 +32,6 @@ __all__ = ["Output", "Refused", "Stream", "Unfinished"]
 
 _SEGMENT_SECONDS = 30.0  # at most so much work is lost when the process is killed
 _HITS, _REJECTS, _STATE = "hits", "rejects.jsonl", "state.json"
-_FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -116,19 +117,6 @@ class Stream:
         self._file.flush()
 
 
-@dataclass
-class _State:
-    """How far a run is; everything after these places in its files does not count."""
-
-    job: dict[str, Any]
-    queries: int = 0
-    refused: int = 0
-    ends: list[int] = field(default_factory=list)  # of the segments
-    rejects_bytes: int = 0
-    schema: str | None = None  # of the hits, as Arrow's IPC in base64
-    format: int = _FORMAT
-
-
 class Unfinished:
     """The folder of a run to a file.
 
@@ -179,6 +167,11 @@ class Unfinished:
             self._cut()
             self._opened = opened.pop_all()
         self._since = time.monotonic()
+
+    @property
+    def began(self) -> datetime:
+        """When the run began that this one goes on with, or is."""
+        return datetime.fromisoformat(self._state.began)
 
     @property
     def n_queries(self) -> int:
@@ -234,7 +227,7 @@ class Unfinished:
             elif self._writer is not None:
                 with suppress(Exception):  # what failed once may fail again
                     self._writer.close()
-            kept = _read_state(self._path / _STATE)
+            kept = State.read(self._path / _STATE)
             if kept is None or not kept.queries:
                 self._remove()
                 return 0
@@ -269,10 +262,10 @@ class Unfinished:
             got = "one at work"
             raise error(WriterBusyError, "--output", "no other run to this file", got) from None
 
-    def _begin(self, job: dict[str, Any], *, resume: bool, skips: bool) -> _State:
-        kept = _read_state(self._path / _STATE)
+    def _begin(self, job: dict[str, Any], *, resume: bool, skips: bool) -> State:
+        kept = State.read(self._path / _STATE)
         is_kept = kept is not None and self._is_there(kept)
-        other = None if kept is None else _difference(kept.job, job)
+        other = None if kept is None else kept.difference(job)
         if resume:
             if kept is None or not is_kept:
                 wish = f"an interrupted run to go on from in {self.shown}"
@@ -294,11 +287,11 @@ class Unfinished:
         for name in (_STATE, _HITS, _REJECTS):
             with suppress(FileNotFoundError):
                 os.unlink(self._path / name)
-        made = _State(job)
+        made = State(job)
         self._write_state(made)
         return made
 
-    def _is_there(self, state: _State) -> bool:
+    def _is_there(self, state: State) -> bool:
         """Tell whether the files hold what a state counts, and that is more than nothing."""
         try:
             sizes = [(self._path / name).stat().st_size for name in (_HITS, _REJECTS)]
@@ -334,9 +327,9 @@ class Unfinished:
         self._write_state(self._state)
         self._since = time.monotonic()
 
-    def _write_state(self, state: _State) -> None:
+    def _write_state(self, state: State) -> None:
         with output.replaced("--output", self._path / _STATE, mode=0o600) as file:
-            file.write(json.dumps(asdict(state), indent=1).encode())
+            file.write(state.to_json())
 
     def _remove(self) -> None:
         for name in os.listdir(self._path):
@@ -363,24 +356,6 @@ def _is_known(name: str, known: set[str]) -> bool:
 def _to_disk(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def _read_state(path: Path) -> _State | None:
-    """Read the state of an earlier run; None where there is none that this version knows."""
-    try:
-        read = json.loads(path.read_bytes())
-        state = _State(**read)
-    except (OSError, ValueError, TypeError):
-        return None
-    return state if state.format == _FORMAT else None
-
-
-def _difference(before: dict[str, Any], now: dict[str, Any]) -> tuple[str, Any, Any] | None:
-    """Return the first thing that two runs ask differently, or None."""
-    for name in before | now:
-        if before.get(name) != now.get(name):
-            return name, before.get(name), now.get(name)
-    return None
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from hyrecall import recipes
 from hyrecall.cli.values import (
     by_arm,
     number,
@@ -30,6 +31,7 @@ __all__ = [
     "MinScore",
     "Normalize",
     "Offset",
+    "RecipeName",
     "Scopes",
     "Threads",
     "embedded_arm",
@@ -99,6 +101,21 @@ Normalize: TypeAlias = Annotated[
         "--normalize", help="Divide scores by the best score possible, so that they lie in [0, 1]."
     ),
 ]
+RECIPES = tuple(
+    name for name in recipes.__all__ if (one := getattr(recipes, name)) == one.without_graphs()
+)
+"""The recipes that an index alone can follow, without a graph."""
+
+RecipeName: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe",
+        metavar="NAME",
+        show_default="none",
+        help=f"Rank as a recipe does: {', '.join(RECIPES)}. It takes the place of --fusion, "
+        "--bm25, --min-score, --min-fused and --normalize.",
+    ),
+]
 Embed: TypeAlias = Annotated[
     bool,
     typer.Option(
@@ -130,19 +147,31 @@ def recall_options(
     min_score: list[str] | None,
     min_fused: float | None,
     normalize: bool,
+    recipe: str | None = None,
 ) -> dict[str, Any]:
     """Read the shared options into arguments of :meth:`hyrecall.Index.recall`."""
-    return {
+    which: dict[str, Any] = {
         "limit": limit,
         "offset": offset,
         "depth": depth,
+        "filter": read_filter(filters, dict(index._facts.row_types)),
+    }
+    how: dict[str, Any] = {
         "fusion": None if fusion is None else read_fusion("--fusion", fusion),
         "bm25": by_arm("--bm25", bm25, read_bm25),
-        "filter": read_filter(filters, dict(index._facts.row_types)),
         "min_score": by_arm("--min-score", min_score, number),
         "min_fused": min_fused,
         "normalize": normalize,
     }
+    if recipe is None:
+        return which | how
+    if recipe not in RECIPES:
+        raise error(OptionError, "--recipe", f"one of {', '.join(RECIPES)}", repr(recipe))
+    for name, value in how.items():
+        if value is not None and value is not False:
+            wish = f"none beside --recipe ({recipe} has its own)"
+            raise error(OptionError, f"--{name.replace('_', '-')}", wish, "one")
+    return which | {"recipe": getattr(recipes, recipe)}
 
 
 def embedded_arm(index: Index, embedder: StaticEmbedder) -> str:

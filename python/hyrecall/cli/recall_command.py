@@ -41,8 +41,8 @@ _OF_AN_INDEX = {
     "columns", "threads",
 }  # fmt: skip
 _OF_A_STORE = {
-    "path", "user", "org", "workspace", "kind", "since", "until", "tags", "alpha", "recipe",
-    "session", "touch", "agent", "conversation", "weights", "token_budget", "force_regex",
+    "path", "user", "org", "workspace", "kind", "since", "until", "tags", "alpha", "session",
+    "touch", "agent", "conversation", "weights", "token_budget", "force_regex",
 }  # fmt: skip
 
 
@@ -112,8 +112,10 @@ def recall(
         typer.Option(
             "--recipe",
             metavar="NAME",
-            show_default="the setting recipe, or default",
-            help=f"How to rank: {', '.join(recipes.__all__)}.",
+            show_default="of a store the setting recipe, or default; of an index none",
+            help=f"How to rank: {', '.join(recipes.__all__)}. With an index it replaces --fusion, "
+            "--bm25, --min-score, --min-fused and --normalize, and the hypergraph recipes are "
+            "refused.",
         ),
     ] = None,
     agent: Annotated[
@@ -213,7 +215,7 @@ def recall(
     index = Index.open(folder, threads=threads)
     options = recall_options(
         index, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25, filters=filters,
-        min_score=min_score, min_fused=min_fused, normalize=normalize,
+        min_score=min_score, min_fused=min_fused, normalize=normalize, recipe=recipe,
     )  # fmt: skip
     types = {name: index._facts.row_types[name] for name in index.schema.cell_columns}
     asked = _query(index, query, by_arm("--vector", vector, read_vector), embed=embed)
