@@ -82,7 +82,7 @@ FORBIDDEN_CALLS = re.compile(
 ALLOWED_CALLS = {
     (f"{name}.py", "__reduce__")
     for name in (
-        *("ask/predicates", "ask/filters", "text/analyzer", "ask/filter_expression"),
+        *("ask/predicates", "ask/filters", "text/analyzer", "ask/arrow_conditions"),
         *("hits/hits", "hits/hit", "index", "graph/graph", "memory/store"),
     )
 }

@@ -6,6 +6,7 @@ value to match, and ``~`` and :class:`NoneOf` are plain complements, so they *do
 
 from typing import Any, Final, Literal, NoReturn
 
+from hyrecall.ask.arrow_conditions import translate
 from hyrecall.ask.predicates import (
     AllOf,
     Between,
@@ -120,9 +121,7 @@ class Filter:
         >>> Filter.expression((pc.field("year") >= 2023) & pc.field("lang").isin(["de", "fr"]))
         Filter(year=(2023, None)) & Filter(lang=['de', 'fr'])
         """
-        from hyrecall.ask.filter_expression import to_filter
-
-        return to_filter(expression)
+        return translate(expression, Filter)
 
     def _set(
         self, op: _Op, predicates: tuple[tuple[str, Predicate], ...], parts: "tuple[Filter, ...]"
