@@ -55,8 +55,8 @@ PYTHON_ONLY_IN = {
 WITHOUT_PYARROW = {
     "__init__", "errors", "text", "ask/filters", "ask/predicates", "ask/queries", "ask/scoring",
     "base/arguments", "base/keywords", "base/runtime", "base/text_tables", "hits/explain_text",
-    "hits/explanation", "hits/hit_tables", "hits/plot", "hits/rich_tables", "recall/explain",
-    "table/matrices", "table/tensors", "table/vectors",
+    "hits/explanation", "hits/explanation_parts", "hits/hit_tables", "hits/plot",
+    "hits/rich_tables", "recall/explain", "table/matrices", "table/tensors", "table/vectors",
 }  # fmt: skip
 # The rooms, nearest first: a file imports from its own room and from those before it.
 ROOMS = (

@@ -6,13 +6,10 @@ A line is its depth and its text. Numbers have six digits; ``x`` is times, ``^``
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
 from hyrecall.base.text_tables import Line, clean, wrap
-
-if TYPE_CHECKING:
-    from hyrecall.hits.explanation import Component, Explanation, Scaling, Step, Term
+from hyrecall.hits.explanation_parts import Component, Explained, Scaling, Step, Term
 
 __all__ = ["explanation_lines", "fusion_text", "wrapped_text"]
 
@@ -36,7 +33,7 @@ def fusion_text(fusion: Fusion | None) -> str:
             return f"weighted sum, balance {_n(fusion.balance)}"
 
 
-def wrapped_text(made: Explanation, width: int) -> str:
+def wrapped_text(made: Explained, width: int) -> str:
     """Return the lines of an explanation, those that are too long wrapped and indented."""
     lines = []
     for depth, text in explanation_lines(made):
@@ -47,7 +44,7 @@ def wrapped_text(made: Explanation, width: int) -> str:
     return "\n".join(lines)
 
 
-def explanation_lines(made: Explanation) -> list[tuple[int, str]]:
+def explanation_lines(made: Explained) -> list[tuple[int, str]]:
     """Return the lines of an explanation, each with its depth."""
     if made.joined is None:
         return [(0, f"score {_n(made.score)}: {made.fusion}")]
@@ -76,7 +73,7 @@ def _p(number: float, digits: int = 6) -> str:
     return f"({shown})" if shown.startswith("-") else shown
 
 
-def _joined(made: Explanation) -> list[str]:
+def _joined(made: Explained) -> list[str]:
     """Say how the parts were joined and, with ``normalize``, scaled."""
     assert made.joined is not None
     parts = [_p(one.contribution) for one in made.components]

@@ -10,7 +10,8 @@ import numpy as np
 from hyrecall import _core
 from hyrecall.ask.scoring import DBSF, RRF, Max
 from hyrecall.hits.explain_text import fusion_text
-from hyrecall.hits.explanation import Component, Explanation, Scaling, Step, Term
+from hyrecall.hits.explanation import Explanation
+from hyrecall.hits.explanation_parts import Component, Scaling, Step, Term
 
 if TYPE_CHECKING:
     from hyrecall.hits.hits import Hit, Hits

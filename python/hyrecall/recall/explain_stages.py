@@ -25,7 +25,7 @@ from hyrecall.ask.shaping import (
 )
 from hyrecall.ask.shaping.checks import read_duration
 from hyrecall.base.ages import age_seconds, importances
-from hyrecall.hits.explanation import Step
+from hyrecall.hits.explanation_parts import Step
 from hyrecall.recall.explain import Place
 from hyrecall.recall.leading import scaled_relevance
 from hyrecall.recall.pipeline_checks import vector_arm
