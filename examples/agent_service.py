@@ -1,7 +1,7 @@
 """The memory of an agent over HTTP: remember, search and forget for the user of each request.
 
-``pip install fastapi uvicorn httpx2``, then ``uvicorn agent_service:app``: one process, since one
-process writes a store. Run as a script, the file checks itself, which needs no uvicorn.
+``pip install fastapi uvicorn httpx2``, then ``uvicorn agent_service:app``: one process, because
+only one process writes a store. Run as a script, the file tests itself, without uvicorn.
 """
 
 import os
@@ -20,7 +20,9 @@ async def lifespan(app: FastAPI):
     """Open the store before the first request and close it after the last."""
     path = os.environ.get("AGENT_STORE", ":memory:")
     async with Memory.open(path, recipe=hr.recipes.default) as app.state.memory:
-        await app.state.memory.wait_until_ready(timeout=30)  # after that, replies say `degraded`
+        await app.state.memory.wait_until_ready(
+            timeout=30
+        )  # if it is not ready by then, replies are degraded
         yield
 
 
@@ -31,14 +33,14 @@ def store_of(request: Request) -> Memory:
 
 app = FastAPI(lifespan=lifespan)
 Store = Annotated[Memory, Depends(store_of)]
-User = Annotated[str, Header(alias="X-User")]  # in a real service: the user of a checked token
+User = Annotated[str, Header(alias="X-User")]  # in a real service: the user of a verified token
 Text = Annotated[str, Body()]
 Metadata = Annotated[dict[str, Any] | None, Body()]
 
 
 @app.post("/memories", status_code=201)
 async def remember(text: Text, user: User, memory: Store, metadata: Metadata = None):
-    """Keep a memory: when this answers, it is on disk."""
+    """Keep a memory. It is on disk when this call answers."""
     return {"id": (await memory.remember(text, user_id=user, metadata=metadata or {})).id}
 
 
@@ -47,7 +49,7 @@ async def search(
     text: Text, user: User, memory: Store, metadata: Metadata = None,
     token_budget: Annotated[int | None, Body()] = None, limit: Annotated[int, Body()] = 10,
 ):  # fmt: skip
-    """Return the best matches, and whether and why they are less than they could have been."""
+    """Return the best matches, and whether and why they are degraded."""
     asked = {"metadata": metadata, "token_budget": token_budget, "limit": limit}
     matches = await memory.search(text, user_id=user, **asked)
     found = [{"id": match.episode.id, "text": match.episode.output} for match in matches]
@@ -57,14 +59,14 @@ async def search(
 
 @app.delete("/memories/{key}", status_code=204)
 async def forget(key: str, user: User, memory: Store):
-    """Forget a memory of the user; the id of another user's memory is not found."""
+    """Forget a memory of the user. The id of another user's memory is not found."""
     if not await memory.forget(key, user_id=user):
         raise HTTPException(404, f"no memory {key}")
 
 
 @app.exception_handler(hr.HyrecallError)
 async def answer_error(request: Request, error: hr.HyrecallError):
-    """Answer 422 to a wrong argument, 404 where nothing is there, 503 to trouble of the store."""
+    """Answer 422 to a wrong argument, 404 to an unknown id, 503 to a failure of the store."""
     codes = {ValueError: 422, TypeError: 422, LookupError: 404}
     code = next((code for kind, code in codes.items() if isinstance(error, kind)), 503)
     return JSONResponse({"detail": "try again later" if code == 503 else str(error)}, code)

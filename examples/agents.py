@@ -1,4 +1,4 @@
-"""Agents of one workspace: each reads by its policy, in recall as in browsing; answers own up."""
+"""Agents of one workspace: each reads by its own policy, in recall and in browsing."""
 
 from hyrecall import recipes
 from hyrecall.memory import MemorySync
@@ -21,22 +21,22 @@ with MemorySync.in_memory(recipe=recipes.honeycomb, embedder="off") as memory:
     memory.remember("ops keeps a secret", id="secret", user_id="ops", **HOUSE)
     memory.remember("to deploy is not my business", user_id="intern", **HOUSE)
 
-    # A distilled fact comes before the raw dialogue, and each agent sees what it may.
+    # A distilled fact comes before raw dialogue. Each agent sees only what its policy allows.
     matches = planner.search("deploy window")
     assert [match.episode.id for match in matches] == ["window", "raw"]
     print("planner:", [match.episode.output for match in matches], matches.scope)
     print("intern:", [match.episode.output for match in intern.search("deploy window")])
 
-    # Embeddings are off here, so the answer is by words, and says so.
+    # Embeddings are off here. So the answer is found by words, and is degraded.
     print("degraded:", matches.degraded, [str(reason) for reason in matches.reasons])
 
-    # The newer version counts; the one before stays in its history.
+    # The newer version counts. The older version stays in the history.
     memory.update(
         "window", user_id="ops", **HOUSE, output="The deploy window is Monday noon", reason="moved"
     )
     print([(one.version, one.reason) for one in planner.history("window")])
 
-    # The same boundary as files.
+    # Browsing shows the same memories as files.
     files = planner.browse()
     print(files.cat("/index.md"))
     assert files.find("*") == ["/shared/ops/episodic/raw.md", "/shared/ops/episodic/window.md"]

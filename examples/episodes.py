@@ -1,4 +1,4 @@
-"""An agent's episodes: hybrid recall with the parts of every score, and what is built on them."""
+"""An agent's episodes: hybrid recall with the parts of every score, a threshold, a reranker."""
 
 import asyncio
 import tempfile
@@ -10,7 +10,7 @@ from hyrecall.memory import Agent, Episode, EpisodeMatch, Memory, default_recall
 
 
 async def main(folder: Path) -> None:
-    """Keep, recall, and build on what comes back."""
+    """Keep episodes, recall them, and rerank the matches."""
     memory = await Memory.open(folder / "agent.mem", recipe=recipes.loom, embedder=None)
     agent = Agent("You know our servers.", model="any", memory=memory)
 
@@ -37,12 +37,12 @@ async def main(folder: Path) -> None:
     assert [m.episode.output.split()[0] for m in matches] == ["Postgres", "We", "Today's"]
     assert await memory.recall_scored("postgres replication", user_id="bob") == []
 
-    # A threshold: scores over the best possible lie in [0, 1].
+    # A threshold: scores divided by the best possible score lie in [0, 1].
     found = await memory.search("postgres replication", user_id="alice", limit=20, normalize=True)
     strong = [m for m in found if m.score >= 0.6]
     print(len(strong), "strong")
 
-    # A reranker of one's own, over what was recalled ...
+    # Your own reranker, applied to the matches by hand ...
     def predict(pairs: list[tuple[str, str]]) -> list[float]:
         return [len(set(q.split()) & set(t.lower().split())) / len(t.split()) for q, t in pairs]
 
@@ -64,7 +64,7 @@ async def main(folder: Path) -> None:
     )[:5]
     print(reranked[0].episode.output)
 
-    # ... which is one line where recall runs it, within a second.
+    # ... or by the search itself, with a time limit of one second.
     def rerank(query: str, texts: list[str]) -> list[float]:
         return predict([(query, text) for text in texts])
 
@@ -74,14 +74,14 @@ async def main(folder: Path) -> None:
 
 
 class MyMemory:
-    """A backend of one's own: recall() is enough."""
+    """Your own backend: recall() is enough."""
 
     async def recall(self, query: str, **options: object) -> list[Episode]:
         """Return episodes, best first."""
         return [Episode(output=f"something about {query}")]
 
     async def recall_scored(self, query: str, **options: object) -> list[EpisodeMatch]:
-        """Return them with a neutral score."""
+        """Return the episodes with a neutral score."""
         return await default_recall_scored(self, query, **options)
 
 

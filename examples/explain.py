@@ -1,4 +1,4 @@
-"""Text and vectors fused, narrowed by a filter, and a score taken apart to its integers."""
+"""Text and vectors fused, narrowed by a filter, and a score explained down to its integers."""
 
 from datetime import datetime
 
@@ -26,7 +26,7 @@ table = pa.table(
 vectors = rng.standard_normal((6, 16), dtype=np.float32)
 schema = hr.Schema(
     key="id",
-    cell=None,  # one audience: recalls then take no scope
+    cell=None,  # one audience: a recall takes no scope
     text={"body": hr.Text("title", "text")},
     vector="embedding",
     attributes="at",

@@ -1,4 +1,4 @@
-"""Memories as nodes of a graph: four ways to find, a conversation that is followed, context."""
+"""Memories as nodes of a graph: four search strategies, a conversation, context."""
 
 from hyrecall import recipes
 from hyrecall.memory import MemorySync
@@ -24,14 +24,14 @@ with MemorySync.in_memory(recipe=recipes.hypergraph, embedder=None) as memory:
         print(f"{node['key']:12} {node['score']:.3f}  {node['description']}  [{around}]")
     print(reply["metadata"]["phase"], reply["metadata"]["weights"], reply["metadata"]["tiers"])
     assert {"jwt", "decision-7"} <= {node["key"] for node in reply["results"]}
-    # Beside a result stand its neighbours that are none themselves.
+    # The context of a result is its neighbours that are not results themselves.
     context = {node["key"]: node["expansion_context"] for node in reply["results"]}
     assert [one["key"] for one in context["jwt"]] == ["ci"]
 
-    # A pattern, by force: nothing else runs.
+    # With force_regex only the pattern runs.
     by_pattern = hm_recall(memory, r"^decision-\d+$", force_regex=True, user_id="ann")
     assert [node["key"] for node in by_pattern["results"]] == ["decision-7"]
 
-    # The same conversation goes on: what it met ranks higher.
+    # In the same conversation, memories that it returned before rank higher.
     again = hm_recall(memory, "tokens", session_id="default", user_id="ann")
     print(again["metadata"]["phase"], [node["key"] for node in again["results"]])

@@ -1,4 +1,4 @@
-"""Build, save, open, change: the reply is always that of a fresh build of the live documents."""
+"""Build, save, open, change: a reply always equals that of a new build of the live documents."""
 
 import tempfile
 from pathlib import Path
@@ -24,7 +24,7 @@ with tempfile.TemporaryDirectory() as folder:
     index.add(memories(("3", "ann", "tea without milk"), ("1", "ben", "a key of ben's own")))
     index.upsert(memories(("2", "ann", "no cake this week")))
     assert index.delete(["1"], scope="ann") == 1  # ben's document 1 stays
-    index.save(path)  # writes what is new, then one rename
+    index.save(path)  # writes new segments, then commits by one rename
 
     opened = hr.Index.open(path)
     fresh = hr.Index.build(

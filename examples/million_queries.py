@@ -1,7 +1,7 @@
-"""A million queries from a Parquet file, each within its own tenant, answered piece by piece.
+"""A million queries from a Parquet file, each within its own tenant, answered in pieces.
 
-``python examples/million_queries.py --queries 1000000 --folder work`` does the million and keeps
-its files. The same hits, from a shell:
+``python examples/million_queries.py --queries 1000000 --folder work`` answers a million
+queries and keeps the files. The same hits from a shell:
 
     hyrecall batch work/corpus.index work/queries.parquet -o work/batch.parquet --query-key id
         --query-text text --query-vector embedding --query-scope tenant --fusion rrf --limit 3
@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 import hyrecall as hr
 
-PIECE = 10_000  # queries that are read, answered and written at a time
+PIECE = 10_000  # number of queries read, answered and written at a time
 
 
 def made_up(first: int, last: int, n_words: int) -> pa.Table:
@@ -37,7 +37,7 @@ def made_up(first: int, last: int, n_words: int) -> pa.Table:
 
 
 def answers(index: hr.Index, queries: pa.Table, rejects: list[dict]) -> Iterator[pa.Table]:
-    """Yield the hits; each query that is refused goes to rejects instead, with the reason."""
+    """Yield the hits. A query that is refused goes to rejects, with the reason."""
     try:
         hits = index.recall(
             text=queries["text"], vectors=queries["embedding"], scope=queries["tenant"],
@@ -51,7 +51,7 @@ def answers(index: hr.Index, queries: pa.Table, rejects: list[dict]) -> Iterator
         yield from answers(index, queries[:half], rejects)
         yield from answers(index, queries[half:], rejects)
     else:
-        yield hits.to_arrow().drop_columns("query")  # its number in the piece; query_key is its id
+        yield hits.to_arrow().drop_columns("query")  # the number in the piece; query_key is the id
 
 
 def main(folder: Path, n_queries: int) -> None:

@@ -1,4 +1,4 @@
-"""Notes by key: words first, vectors once there is an endpoint, and a backfill between them."""
+"""Notes by key: first words only, then vectors of an endpoint, with a backfill."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from hyrecall.memory.notes import Notes
 
 
 class Endpoint(BaseHTTPRequestHandler):
-    """Stands for Ollama, LM Studio, vLLM: its model knows that "memoria" is memory."""
+    """Stands for Ollama, LM Studio or vLLM: its model knows that "memoria" means memory."""
 
     models: tuple[str, ...] = ()
 
@@ -34,12 +34,12 @@ class Endpoint(BaseHTTPRequestHandler):
         self.wfile.write(reply)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing on stderr."""
+        """Write no log to stderr."""
 
 
 @contextmanager
 def serving() -> Iterator[str]:
-    """Serve on the loopback, and give the URL."""
+    """Serve on the loopback interface and yield the URL."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/v1"
@@ -52,7 +52,7 @@ with tempfile.TemporaryDirectory() as temporary, serving() as url:
     path = Path(temporary, "notes.mem")
     query = "idee per migliorare la memoria"
 
-    # Without an embedder search is by words alone, and nothing leaves the machine.
+    # Without an embedder a search uses words only, and no data leaves the machine.
     with MemorySync.open(path, recipe=recipes.l0, embedder=None) as memory:
         notes = Notes(memory)
         notes.save("ideas", "Ideas to improve the memory of agents", tags=("todo",))
@@ -68,7 +68,7 @@ with tempfile.TemporaryDirectory() as temporary, serving() as url:
     # export LTM_EMBEDDING_MODEL="nomic-embed-text"
     os.environ |= {"LTM_EMBEDDING_URL": url, "LTM_EMBEDDING_MODEL": "nomic-embed-text"}
     with MemorySync.open(path, recipe=recipes.l0) as memory:
-        done = memory.reembed()  # those that miss a vector
+        done = memory.reembed()  # the notes without a vector
         print(f"{done.embedded} of {done.scanned} embedded")
         assert (done.embedded, done.errors) == (2, ())
         notes = Notes(memory)
@@ -78,12 +78,12 @@ with tempfile.TemporaryDirectory() as temporary, serving() as url:
         value = notes.expand(hit)
         assert value is not None
         assert value.value.startswith("Ideas")
-        assert notes.search("kube")[0].key == "deploy"  # the exact token stays first
-        notes.save("later", "an idea for memories")  # what is saved now has its vector at once
+        assert notes.search("kube")[0].key == "deploy"  # the exact token is still first
+        notes.save("later", "an idea for memories")  # a new note gets its vector at once
         assert memory.reembed().embedded == 0
         assert set(Endpoint.models) == {"nomic-embed-text"}
 
-    # Another model: all of them again.
+    # Another model: embed all notes again.
     os.environ["LTM_EMBEDDING_MODEL"] = "mxbai-embed-large"
     with MemorySync.open(path, recipe=recipes.l0) as memory:
         done = memory.reembed(force=True)

@@ -1,7 +1,7 @@
-"""A search tool for several tenants: titles and bodies, filters, reasons, and a prompt that fits.
+"""A search tool for several tenants: titles, bodies, filters, explanations, token budget.
 
-Words are searched in title and body together, vectors too where the extra [local] is installed.
-Each call names its tenant and sees nothing of the others.
+A search reads words in title and body together, and vectors if the extra [local] is installed.
+Each call names its tenant and sees no data of other tenants.
 """
 
 import pyarrow as pa
@@ -35,7 +35,7 @@ class SearchTool:
         self.index = hr.Index.build(table, schema, vectors=vectors, analyzer=english)
 
     def search(self, text: str, tenant: str, budget: int | None = None, **where) -> hr.QueryHits:
-        """Return the best documents that pass the filter and, together, fit the token budget."""
+        """Return the best documents that pass the filter and together fit the token budget."""
         vector = self.embedder.embed([text])[0] if self.embedder else None
         recipe = hr.recipes.default.replace(shaping=(hr.Budget(budget),))
         return self.index.recall_one(
@@ -43,7 +43,7 @@ class SearchTool:
         )
 
     def prompt(self, question: str, tenant: str, budget: int = 40) -> str:
-        """Return a prompt with as many documents as the budget has room for."""
+        """Return a prompt with as many documents as fit the budget."""
         hits = self.search(question, tenant, budget)
         return "\n".join([f"Question: {question}", *(f"[{hit.key}] {hit.text}" for hit in hits)])
 

@@ -1,7 +1,7 @@
 """Several worker processes answer from one index and one store while one process writes both.
 
 Each process opens the folders itself. The files of an index are memory-mapped, so the workers share
-one copy of them; an index is never sent from one process to another.
+one copy. An index is never sent from one process to another.
 """
 
 import multiprocessing
@@ -21,7 +21,7 @@ STORE = {"recipe": hr.recipes.default, "embedder": None}  # the same for the wri
 
 
 def write(folder: Path) -> None:
-    """Add documents and memories; no other process does."""
+    """Add documents and memories. This is the only process that writes."""
     index = hr.Index.open(folder / "index")
     with MemorySync.open(folder / "store", **STORE) as memory:
         for cup in range(4):
@@ -31,9 +31,9 @@ def write(folder: Path) -> None:
             memory.remember(f"tea, cup {cup}", user_id="ann")  # on disk when this returns
 
 
-@cache  # once in each worker; the pool has the processes, so one thread each
+@cache  # once in each worker; the pool has processes, so one thread each is enough
 def opened(folder: Path) -> tuple[hr.Index, MemorySync]:
-    """Open what a worker reads."""
+    """Open the index and the store for a worker."""
     index = hr.Index.open(folder / "index", threads=1)
     return index, MemorySync.open(folder / "store", read_only=True, threads=1, **STORE)
 
@@ -41,9 +41,9 @@ def opened(folder: Path) -> tuple[hr.Index, MemorySync]:
 def answer(folder: Path, user: str) -> tuple[int, int, int]:
     """Return the worker's process id, and how many documents and memories it finds for a user."""
     index, memory = opened(folder)
-    if index.is_stale:  # one small read
+    if index.is_stale:  # reads one small file
         index.reload()  # reads only the segments that are new
-    matches = memory.search("tea", user_id=user)  # a store follows its writer by itself
+    matches = memory.search("tea", user_id=user)  # a store follows its writer automatically
     return os.getpid(), len(index.recall_one(text="tea", scope=user)), len(matches)
 
 
@@ -52,7 +52,7 @@ def main(folder: Path) -> None:
     table = pa.table({"id": ["a"], "user": ["ann"], "text": ["white tea"]})
     index = hr.Index.build(table, hr.Schema(key="id", cell="user", text="text"))
     index.save(folder / "index")
-    MemorySync.open(folder / "store", **STORE).close()  # a reader does not make a store
+    MemorySync.open(folder / "store", **STORE).close()  # a reader cannot make a store
 
     spawn = multiprocessing.get_context("spawn")  # an open store does not survive a fork
     ask = partial(answer, folder)
@@ -68,8 +68,8 @@ def main(folder: Path) -> None:
     with MemorySync.open(folder / "store", **STORE):
         for refused in (
             lambda: pickle.dumps(index),  # share the folder instead
-            lambda: index.save(folder / "index"),  # it would undo what the writer saved
-            lambda: MemorySync.open(folder / "store", **STORE),  # a second writer
+            lambda: index.save(folder / "index"),  # would undo the writer's save
+            lambda: MemorySync.open(folder / "store", **STORE),  # a second writer is refused
         ):
             try:
                 refused()

@@ -1,7 +1,7 @@
 """Which ranking is best? Several ways to join words and vectors, measured on judged queries.
 
-The best is chosen on one half of the queries and measured on the other, with the probability that
-its lead is chance. Needs the extra [eval]; without [local] BM25 alone is measured.
+The best is chosen on one half of the queries and measured on the other half, with the probability
+that its lead is chance. Needs the extra [eval]. Without [local] only BM25 is measured.
 """
 
 from pathlib import Path
@@ -28,7 +28,7 @@ if StaticEmbedder.available():
     ]
 indexes = ev.Indexes(data)
 
-# Chosen on the even half, reported on the odd one: each against the first.
+# Choose on the even half, report on the odd half. Each setting is compared with the first.
 even, odd = data.split("even"), data.split("odd")
 winner = ev.ablate(indexes, even, settings, measures=["nDCG@10"]).best("nDCG@10")
 study = ev.ablate(indexes, odd, settings, measures=["nDCG@10", "R@5", "RR@10"])

@@ -1,4 +1,4 @@
-"""Many tenants, one index: each query of a batch sees its own cells and nothing else."""
+"""Many tenants, one index: each query of a batch sees only its own cells."""
 
 import pyarrow as pa
 
@@ -32,7 +32,7 @@ hits = index.recall(
 for who, reply in zip(("alice", "bob", "guest"), hits, strict=True):
     print(who, reply.keys)
 
-# The order of two equal scores, every score and every count come from the authorised cells alone:
+# Scores, counts and the order of equal scores depend only on the authorised cells:
 # what alice reads does not change when bob writes.
 before = index.recall_one(text="salary", scope=("alice", "private"))[0].score
 index.add(

@@ -1,4 +1,4 @@
-"""Recency, importance, relevance: weighed by the recipe, or by one request; tags lead further."""
+"""Recency, importance, relevance: weights of a recipe or of one request; related memories."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -16,8 +16,8 @@ def weighed(**weights: float) -> Recipe:
     return hebb.replace(shaping=tuple(stages))
 
 
-# embedding_enabled: false, so that words and tags answer. The recipe of the store emphasises
-# relevance, as `hyrecall config set weight_relevance 2.0` and so on do for commands ...
+# The embedder is off, so words and tags answer. The recipe of the store emphasises relevance;
+# for commands `hyrecall config set weight_relevance 2.0` does the same ...
 by_relevance = weighed(relevance=2.0, importance=1.0, recency=0.5)
 with MemorySync.in_memory(recipe=by_relevance, embedder="off") as memory:
     for key, text, days, tags in (
@@ -33,13 +33,13 @@ with MemorySync.in_memory(recipe=by_relevance, embedder="off") as memory:
     first = memory.search("deployment issues", user_id="ann")[0].episode.id
     print("by relevance:", first)
     assert first == "old"
-    # ... and another recipe recency.
+    # ... and another recipe emphasises recency.
     by_recency = weighed(recency=2.0, relevance=1.0, importance=1.0)
     first = memory.search("deployment issues", user_id="ann", recipe=by_recency)[0].episode.id
     print("by recency:", first)
     assert first == "new"
 
-    # One request has weights of its own.
+    # One request may have its own weights.
     weights = {"recency": 3.0, "relevance": 1.0, "importance": 1.0}
     matches = memory.search("recent deployment issues", user_id="ann", limit=2, weights=weights)
     print([match.episode.id for match in matches])
