@@ -79,8 +79,8 @@ def readme_table(found: results.Run) -> str:
     """Return the section of README.md between the marks."""
     said = (
         f"Exact answers on both sides, {machine(found)}.\n"
-        "faiss* is faiss at its best setting. [docs/performance.md](docs/performance.md) has all "
-        "rows, the method,\nthe limits of the machine, and the targets that are missed."
+        "faiss* is faiss at its best setting. All rows, method and missed targets: "
+        "[docs/performance.md](docs/performance.md)."
     )
     lines = [line for line in measured(found) if (label(line), line.target.against) in IN_README]
     return section(said, lines)

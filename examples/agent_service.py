@@ -20,9 +20,7 @@ async def lifespan(app: FastAPI):
     """Open the store before the first request and close it after the last."""
     path = os.environ.get("AGENT_STORE", ":memory:")
     async with Memory.open(path, recipe=hr.recipes.default) as app.state.memory:
-        await app.state.memory.wait_until_ready(
-            timeout=30
-        )  # if it is not ready by then, replies are degraded
+        await app.state.memory.wait_until_ready(timeout=30)  # else replies may be degraded
         yield
 
 
