@@ -18,7 +18,7 @@ from api.description import describe, load
 
 BASELINE = Path(__file__).parent / "baseline.txt"
 MODULES = (
-    *("hyrecall", "hyrecall.arms", "hyrecall.recipes", "hyrecall.memory"),
+    *("hyrecall", "hyrecall.arms", "hyrecall.recipe", "hyrecall.recipes", "hyrecall.memory"),
     *("hyrecall.memory.backends", "hyrecall.embed", "hyrecall.evaluate", "hyrecall.cli"),
 )
 MORE = {"hyrecall": ("Episode", "EpisodeMatch")}
