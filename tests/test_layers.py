@@ -37,6 +37,7 @@ PYTHON_ONLY_IN = {
     "pandas": {"hits/frames"},
     "typer": {"cli"},
     "rich": {"cli", "hits/rich_tables"},
+    "platformdirs": {"cli"},
     "apsw": {"memory"},
     "pydantic": {"memory"},
     "sqlite3": set(),  # two copies of SQLite in one process break each other's locks

@@ -160,11 +160,12 @@ def test_python_m_hyrecall_is_the_command(process):
     assert done.stderr.startswith("Usage: hyrecall recall ")
 
 
-def test_without_the_cli_extra_the_command_says_how_to_get_it_and_2(process):
+@pytest.mark.parametrize("package", ["typer", "rich", "platformdirs"])
+def test_without_the_cli_extra_the_command_says_how_to_get_it_and_2(process, package):
     code = (
-        "import sys; sys.modules['typer'] = None; import importlib.util as u\n"
+        f"import sys; sys.modules['{package}'] = None; import importlib.util as u\n"
         "find = u.find_spec\n"
-        "u.find_spec = lambda name, *rest: None if name == 'typer' else find(name, *rest)\n"
+        f"u.find_spec = lambda name, *rest: None if name == '{package}' else find(name, *rest)\n"
         "from hyrecall.cli import main; main()"
     )
     done = process(code=code)
@@ -172,7 +173,7 @@ def test_without_the_cli_extra_the_command_says_how_to_get_it_and_2(process):
     assert done.stdout == ""
     assert done.stderr == (
         "error: hyrecall: expected the extra [cli] (pip install 'hyrecall[cli]'), "
-        "got no package typer\n"
+        f"got no package {package}\n"
     )
 
 

@@ -1,6 +1,5 @@
 """The user's settings: typed keys, an unknown one or a bad value refused, writes whole."""
 
-import doctest
 import json
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from hyrecall.base import disk
-from hyrecall.cli import settings
+from hyrecall.cli.memory_options import store_path
 from hyrecall.cli.settings import KEYS, read_settings, remove_setting, set_setting, settings_path
 from hyrecall.errors import DTypeError, OptionError
 
@@ -118,11 +117,48 @@ def test_processes_that_set_at_once_lose_nothing(path: Path) -> None:
     assert read_settings(path) == dict.fromkeys(names, 9.0)
 
 
-def test_where_it_is(tmp_path: Path) -> None:
-    assert settings_path({"HYRECALL_CONFIG": "x.json", "XDG_CONFIG_HOME": "/c"}) == Path("x.json")
-    assert settings_path({"XDG_CONFIG_HOME": "/c"}) == Path("/c/hyrecall/config.json")
-    assert settings_path({"XDG_CONFIG_HOME": "c"}) == Path.home() / ".config/hyrecall/config.json"
-    assert settings_path({}) == Path.home() / ".config/hyrecall/config.json"
+@pytest.mark.parametrize(
+    ("variables", "path"),
+    [
+        ({"HYRECALL_CONFIG": "x.json", "XDG_CONFIG_HOME": "/c"}, "x.json"),
+        ({"XDG_CONFIG_HOME": "/c"}, "/c/hyrecall/config.json"),
+        ({"XDG_CONFIG_HOME": "c"}, "/h/.config/hyrecall/config.json"),
+        ({"XDG_CONFIG_HOME": ""}, "/h/.config/hyrecall/config.json"),
+        ({}, "/h/.config/hyrecall/config.json"),
+    ],
+    ids=["own variable", "absolute XDG", "relative XDG", "empty XDG", "none"],
+)
+def test_settings_lie_in_the_configuration_folder_of_the_user(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], path: str
+) -> None:
+    set_folders(monkeypatch, variables)
+    assert settings_path() == Path(path)
+
+
+@pytest.mark.parametrize(
+    ("variables", "path"),
+    [
+        ({"HYRECALL_PATH": "x.mem", "XDG_DATA_HOME": "/d"}, "x.mem"),
+        ({"XDG_DATA_HOME": "/d"}, "/d/hyrecall/memory"),
+        ({"XDG_DATA_HOME": "d"}, "/h/.local/share/hyrecall/memory"),
+        ({}, "/h/.local/share/hyrecall/memory"),
+    ],
+    ids=["own variable", "absolute XDG", "relative XDG", "none"],
+)
+def test_a_store_lies_in_the_data_folder_of_the_user(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], path: str
+) -> None:
+    set_folders(monkeypatch, variables)
+    assert store_path(None, {}) == Path(path)
+    assert store_path(Path("given.mem"), {"path": "set.mem"}) == Path("given.mem")
+
+
+def set_folders(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
+    """Set these variables of folders, and no other than the home folder."""
+    for name in ("HYRECALL_CONFIG", "HYRECALL_PATH", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"HOME": "/h", **variables}.items():
+        monkeypatch.setenv(name, value)
 
 
 def test_the_environment_of_the_process_is_read(
@@ -132,7 +168,3 @@ def test_the_environment_of_the_process_is_read(
     set_setting("recipe", "l0")
     assert read_settings() == {"recipe": "l0"}
     assert settings_path() == path
-
-
-def test_the_examples_run() -> None:
-    assert doctest.testmod(settings).failed == 0

@@ -9,8 +9,8 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line; without typer and rich, say how to get them and exit with 2."""
-    missing = [name for name in ("typer", "rich") if find_spec(name) is None]
+    """Run the command line; without the packages of its extra, say how to get them, exit with 2."""
+    missing = [name for name in ("typer", "rich", "platformdirs") if find_spec(name) is None]
     if missing:
         print(
             f"error: hyrecall: expected the extra [cli] (pip install 'hyrecall[cli]'), "

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
+from platformdirs import user_data_path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
@@ -116,10 +117,7 @@ def store_path(given: Path | None, settings: dict[str, Any]) -> Path:
     if str(found) == ":memory:":
         got = "':memory:', a store that would end with the command"
         raise error(OptionError, "--path", "a folder", got)
-    if found is not None:
-        return found
-    home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(home, "hyrecall", "memory")
+    return found or Path(user_data_path("hyrecall"), "memory")
 
 
 def recipe_named(name: str | None, settings: dict[str, Any]) -> Recipe:

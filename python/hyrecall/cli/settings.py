@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from platformdirs import user_config_path
+
 from hyrecall import recipes
 from hyrecall.base import disk
 from hyrecall.base.arguments import number
@@ -29,21 +31,10 @@ _MOST_WEIGHT = 1e6
 _MOST_SECONDS = 86_400.0
 
 
-def settings_path(environ: Mapping[str, str] | None = None) -> Path:
-    """Say where the settings are: HYRECALL_CONFIG, else the user's configuration folder.
-
-    Examples
-    --------
-    >>> settings_path({"HYRECALL_CONFIG": "here/settings.json"}).as_posix()
-    'here/settings.json'
-    """
-    environ = os.environ if environ is None else environ
-    if given := environ.get("HYRECALL_CONFIG"):
-        return Path(given)
-    base = environ.get("XDG_CONFIG_HOME", "")
-    # A relative one is to be ignored, says the XDG specification.
-    home = Path(base) if Path(base).is_absolute() else Path.home() / ".config"
-    return home / "hyrecall" / "config.json"
+def settings_path() -> Path:
+    """Return the path of the settings: HYRECALL_CONFIG, else in the user's configuration folder."""
+    given = os.environ.get("HYRECALL_CONFIG")
+    return Path(given) if given else Path(user_config_path("hyrecall"), "config.json")
 
 
 # ---- what each key may hold ----
