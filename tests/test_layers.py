@@ -71,7 +71,6 @@ NOT_YET: set[tuple[str, str]] = {
     ("hits/hit", "recall/explain"),
     ("hits/hits", "recall/plan"),
     ("hits/plot", "recall/explain"),
-    ("recall/asking", "graph/graph"),
 }
 FORBIDDEN_CALLS = re.compile(
     r"\b(eval|exec)\(|torch\.load|allow_pickle=True|np\.load\((?![^)]*allow_pickle=False)|__reduce__|__setstate__"

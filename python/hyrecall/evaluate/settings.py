@@ -11,6 +11,7 @@ from hyrecall import recipes
 from hyrecall.ask.arms import Arm
 from hyrecall.ask.expansion import Expansion
 from hyrecall.ask.filter_expression import FilterLike
+from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scoring import RRF, Above, Fusion, WeightedSum
 from hyrecall.ask.session import Session
@@ -18,7 +19,6 @@ from hyrecall.ask.shaping import Stage
 from hyrecall.base.arguments import set_fields
 from hyrecall.base.keywords import check_keywords, unknown_option
 from hyrecall.errors import OptionError, error
-from hyrecall.graph.graph import Graph
 from hyrecall.recall.plan import Floors
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
@@ -45,7 +45,7 @@ class RecallOptions(TypedDict, total=False):
     shaping: Sequence[Stage] | Stage
     session: Session | list[Session | None] | None
     expansion: Sequence[Expansion] | Expansion
-    graphs: Mapping[str, Graph] | None
+    graphs: Mapping[str, GraphLike] | None
     recipe: Recipe | list[Recipe] | None
     now: datetime | None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hyrecall import _core
+from hyrecall.graph.reads import GraphReads
 from hyrecall.hits.hits import Hits
 from hyrecall.recall.arms.batch import scope_request
 from hyrecall.recall.batch import run_recall
 from hyrecall.recall.plan import Options
 from hyrecall.segments.segments import State, gather
-
-if TYPE_CHECKING:
-    from hyrecall.graph.graph import Graph
 
 __all__ = ["BoundGraph"]
 
@@ -30,12 +28,13 @@ class BoundGraph:
 
     Attributes
     ----------
-    graph : Graph
+    graph : GraphReads
+        The indexes of edges and nodes.
     edges, nodes : State
         What is written later is not there.
     """
 
-    graph: Graph
+    graph: GraphReads
     edges: State
     nodes: State
 
