@@ -18,10 +18,12 @@ from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.queries import TextQuery
 from hyrecall.ask.query_keys import read_query_keys
 from hyrecall.ask.recipe import Recipe
+from hyrecall.ask.request import CallOptions, Floors, Request, Texts, batch_of_one
 from hyrecall.ask.scope import check_no_list, scope_entries
 from hyrecall.ask.scoring import Above, Fusion
 from hyrecall.ask.session import Session
 from hyrecall.ask.shaping import Stage
+from hyrecall.base.ages import call_time
 from hyrecall.base.arguments import read_path, whole
 from hyrecall.base.keywords import check_keywords, same_arguments
 from hyrecall.base.progress import ProgressFunction, read_progress
@@ -30,9 +32,7 @@ from hyrecall.base.workers import off_loop
 from hyrecall.errors import DTypeError, OptionError, WriterBusyError, error
 from hyrecall.hits.hit import QueryHits
 from hyrecall.hits.hits import Hits
-from hyrecall.recall.batch import batch_of_one, run_recall
-from hyrecall.recall.plan import Floors, Options, Texts
-from hyrecall.recall.recipe_recall import recall_by_recipe
+from hyrecall.recall.answer import answer
 from hyrecall.segments import writer
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.lineage import Lineage
@@ -512,28 +512,19 @@ class Index:
         Exact: every arm's list equals a full sort. Reads the vectors of the rows in scope once a
         block of 16 queries, and each query's posting ranges. Formulas, sources: docs/scoring.md.
         """
-        scope = scope_entries(self._facts.cell_types, scope)
-        options = Options(
-            text=text, vectors=vectors, scope=scope, filter=filter, limit=limit, offset=offset,
-            depth=depth, fusion=fusion, min_score=min_score, min_fused=min_fused, bm25=bm25,
-            normalize=normalize, arms=arms, candidates=candidates, shaping=shaping,
-            session=session, expansion=expansion, graphs=graphs,
+        facts = self._facts
+        named = read_columns(facts, columns)
+        request = Request(
+            now=call_time(now), text=text, vectors=vectors, filter=filter, session=session,
+            scope=scope_entries(facts.cell_types, scope), candidates=candidates, limit=limit,
+            offset=offset, columns=named,
+            query_keys=read_query_keys(query_keys, (*facts.schema.cell_columns, *named)),
         )  # fmt: skip
-        if query_keys is None:
-            return self._answer(options, recipe, columns, now)
-        named = read_columns(self._facts, columns)
-        keys = read_query_keys(query_keys, (*self._facts.schema.cell_columns, *named))
-        hits = self._answer(options._replace(n_keys=len(keys)), recipe, named, now)
-        hits._name_queries(keys)
-        return hits
-
-    def _answer(
-        self, options: Options, recipe: object, columns: Sequence[str], now: datetime | None
-    ) -> Hits:
-        facts, state, device = self._facts, self._state, self._device
-        if recipe is None:
-            return run_recall(facts, state, device, options, columns=columns, now=now)
-        return recall_by_recipe(facts, state, device, options, recipe, columns=columns, now=now)
+        options = CallOptions(
+            fusion=fusion, more=arms, min_score=min_score, min_fused=min_fused, bm25=bm25,
+            normalize=normalize, shaping=shaping, expansion=expansion, depth=depth,
+        )  # fmt: skip
+        return answer(facts, self._state, self._device, request, options, recipe, graphs)
 
     def recall_one(
         self,
@@ -578,13 +569,17 @@ class Index:
         check_no_list(scope)
         # Candidates of another type are refused where they are read.
         lists = batch_of_one(candidates) if isinstance(candidates, Mapping) else candidates
-        options = Options(
-            text=batch_of_one(text), vectors=batch_of_one(vector), scope=scope, filter=filter,
-            limit=limit, offset=offset, depth=depth, fusion=fusion, min_score=min_score,
-            min_fused=min_fused, bm25=bm25, normalize=normalize, arms=arms, candidates=lists,
-            shaping=shaping, session=session, expansion=expansion, graphs=graphs,
+        facts = self._facts
+        request = Request(
+            now=call_time(now), text=batch_of_one(text), vectors=batch_of_one(vector),
+            filter=filter, session=session, scope=scope, candidates=lists, limit=limit,
+            offset=offset, columns=read_columns(facts, columns),
         )  # fmt: skip
-        return self._answer(options, recipe, columns, now)[0]
+        options = CallOptions(
+            fusion=fusion, more=arms, min_score=min_score, min_fused=min_fused, bm25=bm25,
+            normalize=normalize, shaping=shaping, expansion=expansion, depth=depth,
+        )  # fmt: skip
+        return answer(facts, self._state, self._device, request, options, recipe, graphs)[0]
 
     def get(
         self, keys: Sequence[object], *, scope: object = None, columns: Sequence[str] = ()
@@ -626,6 +621,8 @@ class Index:
     def count(self, *, scope: object = None, filter: FilterLike | None = None) -> int:  # noqa: A002
         """Return how many documents a scope holds, or how many of them pass a filter.
 
+        Reads a bit per row in scope, and the columns that the filter names.
+
         Parameters
         ----------
         scope
@@ -641,10 +638,6 @@ class Index:
         ------
         ScopeError, OptionError, DTypeError
             The argument is named; no scope is a ScopeError.
-
-        Notes
-        -----
-        Reads a bit per row in scope, and the columns that the filter names.
         """
         return count_where(self._facts, self._state, scope, filter)
 
@@ -679,13 +672,7 @@ class Index:
         return describe(self._facts, self._state, self._device)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Refuse to be pickled, and say how processes share an index.
-
-        Raises
-        ------
-        DTypeError
-            Always.
-        """
+        """Refuse to be pickled by a DTypeError that says how processes share an index."""
         remedy = "index.save(path), then in each process hr.Index.open(path)"
         raise error(DTypeError, "pickle", "a folder that each process opens", "an Index", remedy)
 

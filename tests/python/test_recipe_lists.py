@@ -11,7 +11,6 @@ import hyrecall as hr
 from hyrecall import arms
 from hyrecall.ask.arms import EdgeLexical, Listed, Newest, Regex
 from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe
-from hyrecall.recall.graph_names import bind_recipes
 from several_recipes import DIM, NOW, RECIPES, World, asks, world
 
 ONE = np.ones((1, DIM), np.float32)
@@ -175,10 +174,19 @@ ALONE = Recipe(name="alone", arms=(Lexical(),), on_no_match=(EdgeLexical("net"),
 
 
 def test_a_recipe_that_names_no_graph_is_not_made_again(here: World) -> None:
-    bound, alone = bind_recipes([PLAIN, ALONE], net(here))
-    assert bound is PLAIN
+    assert PLAIN.bind(graphs={}) is PLAIN
+    alone = ALONE.bind(graphs=net(here))
     assert alone.on_no_match == (EdgeLexical(here.graph),)
     assert alone == dataclasses.replace(ALONE, on_no_match=alone.on_no_match)
+
+
+def test_bind_refuses_a_name_without_a_graph_and_a_graph_without_a_name(here: World) -> None:
+    with pytest.raises(hr.OptionError, match=r"graphs: expected \{'net': hr.Graph\}, which EdgeL"):
+        ALONE.bind(graphs={})
+    with pytest.raises(hr.OptionError, match=r"graphs: expected graphs that are named \(\[\]\)"):
+        PLAIN.bind(graphs=net(here))
+    with pytest.raises(hr.DTypeError, match=r"graphs: expected \{name: hr.Graph\}, got list"):
+        ALONE.bind(graphs=[here.graph])  # type: ignore[arg-type]
 
 
 def test_a_graph_is_for_all_that_runs_even_what_runs_seldom(here: World) -> None:

@@ -17,8 +17,10 @@ NAME = "query_key"
 """The column of results that holds them."""
 
 
-def read_query_keys(given: Any, columns: tuple[str, ...]) -> pa.Array:
+def read_query_keys(given: Any, columns: tuple[str, ...]) -> pa.Array | None:
     """Take a key per query: all str or all ints, beside these other columns of the hits.
+
+    None: the call names no keys.
 
     Raises
     ------
@@ -28,6 +30,8 @@ def read_query_keys(given: Any, columns: tuple[str, ...]) -> pa.Array:
     OptionError
         The hits have a column of that name already.
     """
+    if given is None:
+        return None
     wish = "a sequence of str or of int keys, one per query"
     values = listed(given)
     if isinstance(values, np.ndarray) and values.ndim == 1:

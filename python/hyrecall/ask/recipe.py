@@ -12,6 +12,8 @@ from hyrecall.ask.arms.listed import Listed, Newest
 from hyrecall.ask.arms.regex import Edges, Regex, without_edges
 from hyrecall.ask.arms.tags import Tags
 from hyrecall.ask.expansion import Context, Expansion, SharedTags, read_expansion
+from hyrecall.ask.graph_names import check_graphs, names_in, put_graphs
+from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.recipe_parts import Dense, Fill, Lexical, Tables, TieBreak, plain_floor
 from hyrecall.ask.scoring import DBSF, RRF, Above, Fusion, Max, WeightedSum
 from hyrecall.ask.shaping import MMR, Budget, Stage, check_stages
@@ -221,6 +223,24 @@ class Recipe:
             Settings of :class:`Recipe`.
         """
         return replace(self, **changes)
+
+    def bind(self, *, graphs: Mapping[str, GraphLike]) -> Recipe:
+        """Return the recipe with graphs in the place of their names.
+
+        Parameters
+        ----------
+        graphs : mapping of str to Graph
+            One for each name that an arm, a stage or an expansion has.
+
+        Raises
+        ------
+        OptionError
+            A name without a graph, a graph that nothing names.
+        DTypeError
+            ``graphs`` is no mapping.
+        """
+        known = check_graphs(graphs, names_in(self))
+        return self.replace(**put_graphs(self, known)) if known else self
 
     def without_graphs(self) -> Recipe:
         """Return the recipe for where there is no graph: what names one is left out."""

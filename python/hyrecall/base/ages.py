@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from hyrecall.errors import DTypeError, error
 
-__all__ = ["age_seconds", "importances", "utc"]
+__all__ = ["age_seconds", "call_time", "importances", "utc"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NANOSECONDS = {"D": 86_400 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -59,3 +59,8 @@ def utc(argument: str, time: object) -> datetime:
     if not isinstance(time, datetime):
         raise error(DTypeError, argument, "a datetime", type(time).__name__)
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time
+
+
+def call_time(now: datetime | None) -> datetime:
+    """Return the time of a call: the one given, or the clock's."""
+    return datetime.now(UTC) if now is None else utc("now", now)

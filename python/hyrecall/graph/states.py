@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hyrecall import _core
+from hyrecall.ask.filters import Filter
+from hyrecall.ask.request import CallOptions, Request
 from hyrecall.graph.reads import GraphReads
 from hyrecall.hits.hits import Hits
+from hyrecall.recall.answer import answer
 from hyrecall.recall.arms.batch import scope_request
-from hyrecall.recall.batch import run_recall
-from hyrecall.recall.plan import Options
 from hyrecall.segments.segments import State, gather
 
 __all__ = ["BoundGraph"]
@@ -39,15 +41,21 @@ class BoundGraph:
     nodes: State
 
     def best_edges(
-        self, texts: Sequence[object], scope: object, depth: int, **options: Any
+        self,
+        texts: Sequence[object],
+        scope: object,
+        depth: int,
+        *,
+        filter: Sequence[Filter | None] | None = None,  # noqa: A002
     ) -> Hits:
         """Return each query's best edges by their texts."""
         graph = self.graph
-        asked = Options(
-            text={"text": texts}, scope=graph.edge_scope(scope), limit=depth, depth=depth, **options
-        )
-        index = graph.edges
-        return run_recall(index._facts, self.edges, index.device, asked, columns=(), now=None)
+        request = Request(
+            now=datetime.now(UTC), text={"text": texts}, scope=graph.edge_scope(scope),
+            filter=filter, limit=depth,
+        )  # fmt: skip
+        index, options = graph.edges, CallOptions(depth=depth)
+        return answer(index._facts, self.edges, index.device, request, options)
 
     def edge_rows(self, scope: object, columns: Sequence[str]) -> pa.Table:
         """Return columns of all edges of one scope."""

@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
 from hyrecall import _core
 from hyrecall.ask.expansion import read_expansion
 from hyrecall.ask.queries import words_of
+from hyrecall.ask.request import Request
 from hyrecall.ask.shaping import RerankBy
-from hyrecall.base.ages import utc
 from hyrecall.base.arguments import listed as as_list
 from hyrecall.hits.hits import Hits
 from hyrecall.hits.reply_arrays import Arrays, join_pieces, only_queries
 from hyrecall.hits.trace import Trace
 from hyrecall.recall.arms.batch import Candidates
 from hyrecall.recall.expansion import expand
-from hyrecall.recall.graph_names import bind_graphs
+from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.recall.pipeline import Shaper
 from hyrecall.recall.pipeline_checks import check_shaping
-from hyrecall.recall.plan import Options, Plan
+from hyrecall.recall.plan import Plan
+from hyrecall.recall.planning import make_plan
 from hyrecall.recall.pools import Piece
+from hyrecall.recall.ranking import Ranking
 from hyrecall.recall.reach import Reaches
-from hyrecall.recall.request import make_plan
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State
-from hyrecall.segments.selecting import read_columns
 
-__all__ = ["batch_of_one", "run_recall"]
+__all__ = ["run_recall"]
 
 BATCH_QUERIES = 4096
 """Queries that are in the engine at a time: candidates of more would only take memory."""
@@ -40,39 +38,28 @@ SHAPED_QUERIES = 512
 """The same where stages run: they hold the whole pools, with the columns they read."""
 
 
-def batch_of_one(one: Any) -> Any:
-    """Return what is given for one query as a batch takes it: a list of one, by name if named."""
-    if isinstance(one, Mapping):
-        return {name: [value] for name, value in one.items()}
-    return None if one is None else [one]
-
-
 def run_recall(
     facts: IndexFacts,
     state: State,
     device: str,
-    options: Options,
-    *,
-    columns: Sequence[str],
-    now: datetime | None,
+    request: Request,
+    ranking: Ranking,
+    graphs: BoundGraphs,
 ) -> Hits:
     """Answer a batch on one state; what is read later is read from that state too."""
     started = time.perf_counter()
-    named = read_columns(facts, columns)
-    asked_at = _utc(now)
-    options = bind_graphs(facts, state, options)
-    expansion = read_expansion(options.expansion)
+    expansion = read_expansion(ranking.how.expansion)
     with _core.arithmetic.RoundToNearest():  # weights and floors are computed here
-        plan = make_plan(facts, state, options)
+        plan = make_plan(facts, state, request, ranking, graphs)
     for arm in dict.fromkeys(plan.bases[plan.n_lexical :]):
         for segment in state.segments:
             segment.check(arm)  # does nothing but after open(verify="structure"), once
     check_shaping(facts, plan)
     texts: list[str | None] = []
     if expansion or any(isinstance(stage, RerankBy) for stage in plan.stages):
-        texts = _texts(facts, plan, options.text if options.said is None else options.said)
-    reaches = Reaches(plan.bound, plan.scope)
-    shaper = Shaper(facts, state, plan, now=asked_at, texts=texts, reaches=reaches)
+        texts = _texts(facts, plan, request.text)
+    reaches = Reaches(plan.graphs, plan.scope)
+    shaper = Shaper(facts, state, plan, now=request.now, texts=texts, reaches=reaches)
     planned = time.perf_counter()
     pieces, notes, steps = [], list(plan.notes), {"plan": planned - started}
     listed: list[dict[str, Candidates]] = []
@@ -80,19 +67,19 @@ def run_recall(
     piece = SHAPED_QUERIES if whole else BATCH_QUERIES
     try:
         for begin in range(0, plan.n_queries, piece) or (0,):
-            request = plan.request
+            part = plan.request
             if plan.n_queries > piece:
-                request = request.slice(begin, min(begin + piece, plan.n_queries))
-            execution, arrays, found, seconds = _run_piece(state, plan, request, begin)
+                part = part.slice(begin, min(begin + piece, plan.n_queries))
+            execution, arrays, found, seconds = _run_piece(state, plan, part, begin)
             listed.append(found)
-            if plan.asked is not None:
-                arrays = only_queries(arrays, plan.asked[begin : begin + request.n_queries])
-            if plan.blank and not plan.is_shaped:
-                own = np.isin(np.arange(begin, begin + request.n_queries), plan.blank)
-                arrays = only_queries(arrays, ~own)
+            if plan.selected is not None:
+                arrays = only_queries(arrays, plan.selected[begin : begin + part.n_queries])
+            if plan.blank_queries and not plan.is_shaped:
+                is_blank = np.isin(np.arange(begin, begin + part.n_queries), plan.blank_queries)
+                arrays = only_queries(arrays, ~is_blank)
             if whole:
                 merged = time.perf_counter()
-                arrays = shaper.run(arrays, Piece(execution, request, begin))
+                arrays = shaper.run(arrays, Piece(execution, part, begin))
                 seconds["shaping"] = time.perf_counter() - merged
             pieces.append(arrays)
             notes += _empty_queries(execution, plan, begin)
@@ -116,8 +103,8 @@ def run_recall(
         plan=plan.answered(listed),
         facts=facts,
         state=state,
-        columns=named,
-        now=asked_at,
+        columns=request.columns,
+        now=request.now,
         trace=trace,
     )
     if expansion:
@@ -162,9 +149,3 @@ def _empty_queries(execution: _core.Execution, plan: Plan, first_query: int) -> 
     empty = [(arm, q) for at, arm in enumerate(lexical) for q in execution.empty_queries(at)]
     once = dict.fromkeys(empty)  # of several tables, once
     return [f"{arm}[{first_query + query}] has no indexable token" for arm, query in once]
-
-
-def _utc(now: datetime | None) -> datetime:
-    if now is None:
-        return datetime.now(UTC)
-    return utc("now", now)

@@ -13,12 +13,12 @@ import numpy.typing as npt
 from hyrecall import _core
 from hyrecall.ask.filter_program import read_filters
 from hyrecall.ask.queries import Phrase, lower
+from hyrecall.ask.request import Request
 from hyrecall.ask.scope import read_scopes
 from hyrecall.hits.reply_arrays import Arrays
 from hyrecall.recall.arms.batch import Candidates, from_entries
 
 if TYPE_CHECKING:
-    from hyrecall.recall.plan import Options
     from hyrecall.segments.facts import IndexFacts
     from hyrecall.segments.segments import State
     from hyrecall.text.bm25 import BM25
@@ -60,9 +60,9 @@ def exact_text(text: object) -> str | None:
 
 
 def exact_texts(
-    text: object, arms: Sequence[str], asked: npt.NDArray[np.bool_] | None = None
+    text: object, arms: Sequence[str], selected: npt.NDArray[np.bool_] | None = None
 ) -> ExactTexts:
-    """Return what rows must hold whole for the queries in ``asked``, by arm that any has."""
+    """Return what rows must hold whole for the selected queries, by arm that any has."""
     out: dict[str, list[str | None]] = {}
     known: dict[int, list[str | None]] = {}  # one list may be for several arms
     for arm in arms:
@@ -71,10 +71,9 @@ def exact_texts(
             continue  # the plan says what is wrong with it
         if id(given) not in known:
             found = [exact_text(one) for one in given]
-            if asked is not None:
-                found = [
-                    one if is_asked else None for one, is_asked in zip(found, asked, strict=False)
-                ]
+            if selected is not None:
+                pairs = zip(found, selected, strict=False)
+                found = [one if is_selected else None for one, is_selected in pairs]
             known[id(given)] = found
         if any(one is not None for one in known[id(given)]):
             out[arm] = known[id(given)]
@@ -168,7 +167,8 @@ class Exact:
 def find_exact(
     facts: IndexFacts,
     state: State,
-    options: Options,
+    request: Request,
+    wanted: ExactTexts | None,
     bm25: Mapping[str, BM25],
     n_queries: int,
     depth: int,
@@ -181,13 +181,15 @@ def find_exact(
     ----------
     facts, state
         Of the index.
-    options : Options
-        Checked, but for its texts.
+    request : Request
+        Whose scope and filter are checked.
+    wanted : mapping of str to sequence, optional
+        As :func:`exact_texts` returns them; None: no rows come first.
     bm25 : mapping of str to BM25
         Of the lexical arms that run.
     n_queries, depth : int
     """
-    asked = {arm: texts for arm, texts in (options.exact or {}).items() if arm in bm25}
+    asked = {arm: texts for arm, texts in (wanted or {}).items() if arm in bm25}
     if not asked:
         return None
     by_arm = {arm: _of_terms(facts, arm, texts) for arm, texts in asked.items()}
@@ -196,9 +198,9 @@ def find_exact(
     if not len(queries):
         return None
     texts = {arm: tuple(own[at] for at in queries) for arm, own in by_arm.items()}
-    request = _phrases(facts, state, options, texts, bm25, queries, depth)
-    execution = _core.Execution(state.snapshot, request)
-    found = _core.merge(request, [execution.candidates(execution.statistics())])
+    phrases = _phrases(facts, state, request, texts, bm25, queries, depth)
+    execution = _core.Execution(state.snapshot, phrases)
+    found = _core.merge(phrases, [execution.candidates(execution.statistics())])
     ranks, scores = (found[name].reshape(-1, len(texts)) for name in ("arm_ranks", "arm_scores"))
     query = np.repeat(queries, np.diff(found["offsets"]))
     lists = {}
@@ -213,7 +215,7 @@ def find_exact(
 def _phrases(
     facts: IndexFacts,
     state: State,
-    options: Options,
+    asked: Request,
     texts: ExactTexts,
     bm25: Mapping[str, BM25],
     queries: npt.NDArray[np.int64],
@@ -221,9 +223,9 @@ def _phrases(
 ) -> _core.Request:
     """Ask for the texts as phrases, on behalf of the queries that have them."""
     n, n_arms = len(queries), len(texts)
-    filters, filter_of = read_filters(facts.attribute_types, _of(options.filter, queries), n)
+    filters, filter_of = read_filters(facts.attribute_types, _of(asked.filter, queries), n)
     request = _core.Request(
-        scopes=read_scopes(facts.cell_types, state.snapshot, _of(options.scope, queries), n),
+        scopes=read_scopes(facts.cell_types, state.snapshot, _of(asked.scope, queries), n),
         filters=filters,
         filter_of=filter_of,
         depth=depth,

@@ -159,7 +159,7 @@ def _signals(
     own = plan.sessions[query : query + 1]
     topical, session = session_signals(
         stage, hits._facts, own, np.array([0, 1]), key,
-        reach=lambda graph: Reaches(plan.bound, plan.scope).of(graph, query, query + 1),
+        reach=lambda graph: Reaches(plan.graphs, plan.scope).of(graph, query, query + 1),
         now=hits.now,
     )  # fmt: skip
     phase = phase_of(stage, own[0])

@@ -33,7 +33,7 @@ def fill_lists(
     request: _core.Request,
     first_query: int,
     blank: Array,
-    asked: Array,
+    selected: Array,
     before: Pool,
 ) -> Pool:
     """Add the newest documents to lists below offset + limit, behind all others.
@@ -42,7 +42,7 @@ def fill_lists(
 
     A query that says nothing gets them with score 1, any other with 0: it was asked and they do not
     match, which their score in a text arm says too. ``from_fill`` tells them from hits. Queries
-    that are not ``asked`` get none, and nothing of the list ``before`` the stages comes back.
+    that are not ``selected`` get none, and nothing of the list ``before`` the stages comes back.
     """
     fill = plan.fill
     assert fill is not None
@@ -50,12 +50,12 @@ def fill_lists(
     wanted = plan.offset + plan.limit
     counts = np.diff(pool.offsets)
     may = blank | (counts == 0) | (fill.when == "always")
-    assert plan.asks is not None
-    asks = plan.asks[first_query : first_query + len(counts)]
+    assert plan.has_query is not None
+    has_query = plan.has_query[first_query : first_query + len(counts)]
     if fill.when == "one_arm":
         _, firsts = np.unique(plan.bases, return_index=True)  # arms of several tables count once
-        may |= asks[:, firsts].sum(axis=1) == 1
-    need = np.where(may & asked, np.maximum(wanted - counts, 0), 0)
+        may |= has_query[:, firsts].sum(axis=1) == 1
+    need = np.where(may & selected, np.maximum(wanted - counts, 0), 0)
     if not need.any():
         return pool
     # Among the newest so many there are enough that were in no list.
@@ -81,7 +81,7 @@ def fill_lists(
             [columns[s].doc_length(int(r)) is not None for s, r in zip(segment, row, strict=True)],
             np.bool_,
         )
-        scored = has_text & ~blank[query] & asks[query, arm]
+        scored = has_text & ~blank[query] & has_query[query, arm]
         if plan.tables is not None:
             values = gather_column(state.segments, segment, row, plan.tables.column)
             scored &= plan.in_table(arm, values)

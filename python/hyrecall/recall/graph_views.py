@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
+from hyrecall.ask.filters import Filter
 from hyrecall.segments.segments import State
 from hyrecall.table.schema import Schema
 
@@ -67,7 +68,12 @@ class BoundGraph(Protocol):
         ...
 
     def best_edges(
-        self, texts: Sequence[object], scope: object, depth: int, **options: Any
+        self,
+        texts: Sequence[object],
+        scope: object,
+        depth: int,
+        *,
+        filter: Sequence[Filter | None] | None = None,  # noqa: A002
     ) -> Hits:
         """Return each query's best edges by their texts."""
         ...

@@ -88,8 +88,8 @@ class Shaper:
         pool = Pool(offsets, entries)
         n = len(offsets) - 1
         blank = np.zeros(n, np.bool_)
-        if self._plan.blank:
-            blank = np.isin(np.arange(n) + piece.first_query, self._plan.blank)
+        if self._plan.blank_queries:
+            blank = np.isin(np.arange(n) + piece.first_query, self._plan.blank_queries)
             pool = pool.keep(~np.repeat(blank, np.diff(offsets)))
         pool = before = lead(self._break_ties(pool))
         for number, stage in enumerate(self._stages):
@@ -99,8 +99,8 @@ class Shaper:
             seconds = time.perf_counter() - started
             self._traces[number] = self._traces[number].plus(n_in, len(pool), seconds * 1e3, note)
         if self._plan.fill is not None:
-            asked = self._plan.asked
-            may = np.ones(n, np.bool_) if asked is None else asked[piece.first_query :][:n]
+            selected = self._plan.selected
+            may = np.ones(n, np.bool_) if selected is None else selected[piece.first_query :][:n]
             pool = fill_lists(
                 pool, self._facts, self._state, self._plan, piece.request, piece.first_query,
                 blank, may, before,

@@ -1,10 +1,10 @@
-"""What a call asks, and the plan that it makes together with the index."""
+"""The plan of one batch: what a request and its ranking come to on one state of an index."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,54 +20,15 @@ from hyrecall.recall.session_signals import phase_of
 from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
-    from hyrecall.ask.queries import TextQuery
     from hyrecall.ask.recipe import Fill, Tables, TieBreak
-    from hyrecall.ask.scoring import Above
     from hyrecall.recall.arms.run import Searches
-    from hyrecall.recall.exact import Exact, ExactTexts
+    from hyrecall.recall.exact import Exact
     from hyrecall.recall.graph_views import BoundGraphs
 
-__all__ = ["Floors", "Options", "Plan", "Texts", "is_shaped"]
-
-Texts: TypeAlias = "Sequence[TextQuery | None] | Mapping[str, Sequence[TextQuery | None]] | None"
-Floors: TypeAlias = "Mapping[str, float | Above] | float | Above | None"
+__all__ = ["Plan", "is_shaped"]
 
 
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
-
-
-class Options(NamedTuple):
-    """The arguments of :meth:`hyrecall.Index.recall`, as given."""
-
-    text: object = None
-    vectors: object = None
-    scope: object = None
-    filter: object = None
-    limit: int = 10
-    offset: int = 0
-    depth: int = 100
-    fusion: Fusion | None = None
-    min_score: object = None
-    min_fused: object = None
-    bm25: BM25 | Mapping[str, BM25] | None = None
-    normalize: bool = False
-    arms: object = None
-    candidates: Mapping[str, Sequence[object]] | None = None
-    shaping: object = None
-    session: object = None
-    graphs: object = None  # by the names that arms, stages and expansion give them
-    bound: BoundGraphs = _NOTHING  # the states of those that are bound already
-    expansion: object = None
-    tie_break: tuple[TieBreak, ...] = ()
-    tables: Tables | None = None
-    fill: Fill | None = None
-    blank: tuple[int, ...] = ()  # queries that get nothing but what fills
-    said: object = None  # the texts as the caller gave them, where a recipe reads them its way
-    notes: tuple[str, ...] = ()  # for the trace
-    n_queries: int | None = None  # where no arm reads what says so
-    n_keys: int | None = None  # the caller's keys of queries
-    asked: npt.NDArray[np.bool_] | None = None  # the only queries that get a reply
-    exact: ExactTexts | None = None  # what rows hold whole that come first; None: none do
 
 
 class Plan(NamedTuple):
@@ -79,7 +40,6 @@ class Plan(NamedTuple):
     n_lexical: int
     bm25: dict[str, BM25]
     fusion: Fusion | None  # None: one arm, no fusion; else also the default where none was named
-    weights: tuple[float, ...]
     normalize: bool
     depth: int
     notes: tuple[str, ...]
@@ -92,12 +52,12 @@ class Plan(NamedTuple):
     extra: tuple[str, ...] = ()  # arms of the call beside the index's own, running or not
     listed: Mapping[str, Candidates] = _NOTHING  # what those that ran have found
     fill: Fill | None = None
-    blank: tuple[int, ...] = ()
+    blank_queries: tuple[int, ...] = ()  # without a word: they get nothing but what fills
     sessions: tuple[Session | None, ...] = ()
     scope: object = None  # for graphs; a list is the plan's own
-    bound: BoundGraphs = _NOTHING
-    asked: npt.NDArray[np.bool_] | None = None
-    asks: npt.NDArray[np.bool_] | None = None  # [n_queries, n_arms], where lists are filled
+    graphs: BoundGraphs = _NOTHING  # each in the state of this call
+    selected: npt.NDArray[np.bool_] | None = None  # the queries that are answered; None: all
+    has_query: npt.NDArray[np.bool_] | None = None  # [n_queries, n_arms], where lists are filled
     exact: Exact | None = None
     tables: Tables | None = None
     bases: tuple[str, ...] = ()  # without the table's name: the index's arm behind each of arms
@@ -123,8 +83,8 @@ class Plan(NamedTuple):
         nothing: Any = None
         return self._replace(
             request=nothing, searches=nothing, joining={}, bm25={}, stages=signals, tie_break=(),
-            listed={}, fill=None, sessions=self.sessions if signals else (), scope=None, bound={},
-            asks=None, exact=None,
+            listed={}, fill=None, sessions=self.sessions if signals else (), scope=None, graphs={},
+            has_query=None, exact=None,
         )  # fmt: skip
 
     def places(self, arm: str) -> list[int]:

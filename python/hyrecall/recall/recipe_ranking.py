@@ -1,4 +1,4 @@
-"""A recipe and a call -> the options of one recall."""
+"""Reads a recipe for the arms of one index: the ranking that answers one request."""
 
 from __future__ import annotations
 
@@ -12,105 +12,77 @@ import numpy.typing as npt
 from hyrecall.ask.queries import All, Boost, Phrase, Prefix, TextQuery
 from hyrecall.ask.queries import Any as AnyOf
 from hyrecall.ask.recipe import Dense, Lexical, Recipe, Tables
+from hyrecall.ask.request import Request
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
-from hyrecall.base.arguments import listed
 from hyrecall.errors import OptionError, error
 from hyrecall.recall.arms.run import text_readers
 from hyrecall.recall.exact import ExactTexts, exact_texts
-from hyrecall.recall.plan import Options
+from hyrecall.recall.ranking import Ranking
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.text.analyzer import Analyzer
 
-__all__ = ["read_words", "recipe_options"]
-
-OWNED = (
-    "fusion",
-    "shaping",
-    "arms",
-    "min_score",
-    "min_fused",
-    "bm25",
-    "normalize",
-    "expansion",
-)
-"""Settings that a recipe has, so that a call beside it has not."""
+__all__ = ["rank_by_recipe", "read_words"]
 
 _QUOTED = re.compile(r'"([^"]*)"')
 _WORD = re.compile(r"\w+")
 
 
-def recipe_options(
+def rank_by_recipe(
     facts: IndexFacts,
+    request: Request,
     recipe: Recipe,
-    options: Options,
-    asked: npt.NDArray[np.bool_] | None = None,
-) -> Options:
-    """Return the options that carry out a recipe; what the call says beside it stays.
-
-    Only the queries of ``asked`` are answered; None: all.
+    selected: npt.NDArray[np.bool_] | None = None,
+) -> Ranking:
+    """Return the ranking that carries out a recipe for the selected queries; None: for all.
 
     Raises
     ------
     OptionError
-        A setting of the call that the recipe has too, an arm that the index lacks, another
-        analyzer than the recipe is meant for.
+        An arm that the index lacks, another analyzer than the recipe is meant for.
     """
-    plain = Options()
-    for name in OWNED:
-        given, default = getattr(options, name), getattr(plain, name)
-        if given is not default and not (
-            isinstance(given, bool | tuple) and given in (default, ())
-        ):
-            raise error(OptionError, name, f"none beside recipe= ({recipe.name} has its own)", name)
     lexical = _arms(facts, recipe, Lexical, facts.text_arms)
     dense = _arms(facts, recipe, Dense, facts.vector_arms)
     _check_analyzer(facts, recipe, lexical)
-    options = options._replace(text=_as_lists(options.text))
-    _check_names(facts, recipe, options)
-    texts = _texts(options.text, lexical, facts, recipe)
-    vectors = options.vectors if dense else None
+    _check_names(facts, recipe, request)
+    texts = _texts(request.text, lexical, facts, recipe)
+    vectors = request.vectors if dense else None
     runs = [*(texts or {}), *(dense if vectors is not None else ())]
     if isinstance(vectors, Mapping):
         vectors = {arm: rows for arm, rows in vectors.items() if arm in dense}
         runs = [*(texts or {}), *vectors]
     chosen = {arm: part for arm, part in {**lexical, **dense}.items() if arm in runs}
-    says = options.text is not None or options.vectors is not None
-    if says and texts is None and vectors is None and not recipe.more:
+    has_queries = request.text is not None or request.vectors is not None
+    if has_queries and texts is None and vectors is None and not recipe.more:
         wish = f"an index with an arm of {recipe.name}"
         raise error(OptionError, "recipe", wish, f"one with arms {list(facts.arms)}")
     fusion = _fusion(recipe, chosen)
     weighed = {arm: part for arm, part in chosen.items() if _weight(fusion, arm, part) > 0}
     floors = {arm: p.min_score for arm, p in weighed.items() if p.min_score is not None}
-    exact, unseen = _exact(facts, recipe, options.text, lexical, weighed, asked)
+    exact, unseen = _exact(facts, recipe, request.text, lexical, weighed, selected)
     bm25 = {
         arm: p.bm25 for arm, p in weighed.items() if isinstance(p, Lexical) and p.bm25 is not None
     }
-    return options._replace(
-        text=texts,
-        vectors=vectors,
-        fusion=fusion,
-        depth=recipe.depth if options.depth == plain.depth else options.depth,
+    return Ranking(
+        recipe,
+        texts,
+        vectors,
+        fusion,
         min_score=floors or None,
         min_fused=None if fusion is None else recipe.min_fused,
         bm25=bm25 or None,
-        normalize=recipe.normalize,
-        shaping=recipe.shaping,
-        tie_break=recipe.tie_break,
+        depth=recipe.depth,
         tables=_tables(facts, recipe),
-        arms=recipe.more,
         fill=None if recipe.has_budget else recipe.fill,
-        expansion=recipe.expansion,
-        blank=_blank(recipe, options.text, asked),
-        said=options.text,
+        exact_texts=exact,
+        blank_queries=_blank_queries(recipe, request.text, selected),
+        selected=selected,
+        n_queries=_n_queries(request, selected),
         notes=(
             *_one_table(facts, recipe),
             *_unfilled(recipe),
             *_unused(recipe, fusion, chosen),
             *unseen,
         ),
-        n_queries=_n_queries(options, asked),
-        asked=asked,
-        exact=exact,
     )
 
 
@@ -139,7 +111,7 @@ def _exact(
     text: object,
     lexical: Mapping[str, Lexical],
     weighed: Mapping[str, Lexical | Dense],
-    asked: npt.NDArray[np.bool_] | None,
+    selected: npt.NDArray[np.bool_] | None,
 ) -> tuple[ExactTexts | None, tuple[str, ...]]:
     """Return what rows that come first must hold whole, and what the trace should say of it.
 
@@ -152,21 +124,13 @@ def _exact(
     if isinstance(recipe.fusion, Max) and variants == {"robertson"}:
         wish = "another BM25 beside Max and exact (scores below 0 would count 0)"
         raise error(OptionError, "bm25", wish, "'robertson'")
-    found = exact_texts(text, arms, asked)
-    if not arms and exact_texts(text, list(lexical), asked):
+    found = exact_texts(text, arms, selected)
+    if not arms and exact_texts(text, list(lexical), selected):
         return found, ("exact has no effect: no text arm runs",)
     return found, ()
 
 
-def _as_lists(text: object) -> object:
-    """Return texts of any library as lists, arm by arm; what is no list is left to the plan."""
-    if isinstance(text, Mapping):
-        return {arm: _as_lists(queries) for arm, queries in text.items()}
-    given = listed(text)
-    return given.tolist() if isinstance(given, np.ndarray) and given.ndim == 1 else given
-
-
-def _check_names(facts: IndexFacts, recipe: Recipe, options: Options) -> None:
+def _check_names(facts: IndexFacts, recipe: Recipe, request: Request) -> None:
     """Check the arms that a call names; one that the recipe leaves out is no error."""
     readers = text_readers({arm.name: arm for arm in (*recipe.more, *recipe.on_no_match)})
     known = {
@@ -174,7 +138,7 @@ def _check_names(facts: IndexFacts, recipe: Recipe, options: Options) -> None:
         "vectors": facts.vector_arms,
     }
     for argument, arms in known.items():
-        given = getattr(options, argument)
+        given = getattr(request, argument)
         for arm in given if isinstance(given, Mapping) else ():
             if arm not in arms:
                 raise error(OptionError, argument, f"arms of {list(arms)}", repr(arm))
@@ -278,7 +242,9 @@ def _weight(fusion: Fusion | None, arm: str, part: Lexical | Dense) -> float:
     return 1.0 if fusion is None else dict(fusion.weights or ()).get(arm, 1.0)
 
 
-def _blank(recipe: Recipe, text: object, asked: npt.NDArray[np.bool_] | None) -> tuple[int, ...]:
+def _blank_queries(
+    recipe: Recipe, text: object, selected: npt.NDArray[np.bool_] | None
+) -> tuple[int, ...]:
     """Return the queries of blank text in every arm; a recipe may refuse them."""
     lists = list(text.values()) if isinstance(text, Mapping) else [text]
     given = [one for one in lists if isinstance(one, Sequence) and not isinstance(one, str)]
@@ -287,23 +253,23 @@ def _blank(recipe: Recipe, text: object, asked: npt.NDArray[np.bool_] | None) ->
     blank = tuple(
         at
         for at, query in enumerate(zip(*given, strict=True))
-        if all(map(_is_blank, query)) and (asked is None or asked[at : at + 1].any())
+        if all(map(_is_blank, query)) and (selected is None or selected[at : at + 1].any())
     )
     if blank and recipe.on_empty == "error":
         raise error(OptionError, f"text[{blank[0]}]", f"words ({recipe.name})", "blank text")
     return blank
 
 
-def _n_queries(options: Options, asked: npt.NDArray[np.bool_] | None) -> int | None:
+def _n_queries(request: Request, selected: npt.NDArray[np.bool_] | None) -> int | None:
     """Count what the call asks, whether or not the recipe has an arm that reads it."""
-    for given in (options.text, options.vectors):
+    for given in (request.text, request.vectors):
         lists = list(given.values()) if isinstance(given, Mapping) else [given]
         for one in lists[:1]:
             if isinstance(one, str | bytes) or getattr(one, "shape", None) == ():
                 continue  # no list: the plan says what is wrong with it
             if isinstance(one, Sized):
                 return len(one)
-    return None if asked is None else len(asked)
+    return None if selected is None else len(selected)
 
 
 def _is_blank(text: object) -> bool:

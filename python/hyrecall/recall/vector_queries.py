@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from hyrecall import _core
 from hyrecall.errors import OptionError, error
-from hyrecall.recall.plan import Options
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.table.guests import take_guest
 from hyrecall.table.tensors import query_vectors
@@ -50,14 +49,16 @@ def name_vectors(facts: IndexFacts, vectors: object) -> dict[str, tuple[Any, str
 def read_vectors(
     facts: IndexFacts,
     snapshot: _core.Snapshot,
-    options: Options,
     given: Mapping[str, tuple[Any, str]],
+    *,
+    may_stay: bool,
 ) -> tuple[dict[str, _core.Guest], dict[str, Matrix]]:
-    """Give, by arm, the queries that the search will read where they lie, and those on the host."""
+    """Return, by arm, the queries that the search reads where they lie, and those on the host.
+
+    ``may_stay`` False: all are read to the host.
+    """
     guests = {}
-    # Else it must be known before what is asked, or several arms read it.
-    alone = options.asked is None and options.fill is None and options.tables is None
-    if snapshot.device is not None and alone:
+    if snapshot.device is not None and may_stay:
         folder, ordinal = snapshot.device
         for arm, (value, _) in given.items():
             guest = take_guest(value, folder=folder, ordinal=ordinal, dim=facts.dims[arm])

@@ -1,4 +1,4 @@
-"""recall()'s arguments -> one frozen native request."""
+"""A request and its ranking -> the plan of one batch, with its native request."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ from hyrecall import _core
 from hyrecall.ask.arms import Arm
 from hyrecall.ask.defaults import DEFAULT_FUSION
 from hyrecall.ask.filter_program import read_filters
-from hyrecall.ask.queries import lower
+from hyrecall.ask.request import Request
 from hyrecall.ask.scope import encode_part, read_scopes
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum, read_floor
 from hyrecall.ask.shaping import check_stages
-from hyrecall.base.arguments import listed, whole
+from hyrecall.base.arguments import whole
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.recall.arms.run import Searches, read_arms, read_asked, runs, text_readers
 from hyrecall.recall.exact import Exact, find_exact
-from hyrecall.recall.plan import Options, Plan, is_shaped
-from hyrecall.recall.request_vectors import (
+from hyrecall.recall.graph_views import BoundGraphs
+from hyrecall.recall.plan import Plan, is_shaped
+from hyrecall.recall.ranking import Ranking
+from hyrecall.recall.session_signals import read_sessions
+from hyrecall.recall.text_queries import add_lexical, read_texts
+from hyrecall.recall.vector_queries import (
     Matrix,
     add_dense,
     check_arms,
@@ -29,7 +33,6 @@ from hyrecall.recall.request_vectors import (
     on_host,
     read_vectors,
 )  # fmt: skip
-from hyrecall.recall.session_signals import read_sessions
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.table.tensors import row_count
 from hyrecall.text.bm25 import BM25
@@ -63,50 +66,53 @@ def _depth(depth: int, limit: int, offset: int, *, is_free: bool) -> int:
     return depth
 
 
-def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
+def make_plan(
+    facts: IndexFacts, state: State, request: Request, ranking: Ranking, graphs: BoundGraphs
+) -> Plan:
     """Check every argument once and freeze the batch."""
-    snapshot = state.snapshot
-    extra = read_arms(facts, options.arms, options.candidates)
-    texts = _read_texts(facts, options.text, text_readers(extra))
-    given = name_vectors(facts, options.vectors)
-    n_queries = _query_count(texts, given, options, extra)  # before anything of that size is made
-    if options.n_keys is not None and options.n_keys != n_queries:
-        wish = f"{n_queries} keys, one per query"
-        raise error(ShapeError, "query_keys", wish, options.n_keys)
-    guests, vectors = read_vectors(facts, snapshot, options, given)
-    limit = _count("limit", options.limit, 0)
-    offset = _count("offset", options.offset, 0)
-    given_depth = _count("depth", options.depth, 1)
-    if options.asked is not None:
-        texts, vectors = _only(options.asked, n_queries, texts, vectors)
+    snapshot, how = state.snapshot, ranking.how
+    candidates: Any = request.candidates
+    extra = read_arms(facts, how.more, candidates)
+    texts = read_texts(facts, ranking.text, text_readers(extra))
+    given = name_vectors(facts, ranking.vectors)
+    # Counted before anything of that size is made.
+    n_queries = _query_count(texts, given, request, ranking, extra)
+    _check_keys(request, n_queries)
+    selected, tables = ranking.selected, ranking.tables
+    # Else it must be known before which queries an arm gets, or several arms read them.
+    may_stay = selected is None and ranking.fill is None and tables is None
+    guests, vectors = read_vectors(facts, snapshot, given, may_stay=may_stay)
+    limit = _count("limit", request.limit, 0)
+    offset = _count("offset", request.offset, 0)
+    given_depth = _count("depth", ranking.depth, 1)
+    texts, vectors = _only(selected, n_queries, texts, vectors)
     arms = tuple(arm for arm in facts.arms if arm in texts or arm in given)
-    ready = [arm for arm in extra if runs(extra[arm], texts, options.candidates)]
-    notes = tuple(f"{arm} did not run: nothing was asked" for arm in extra if arm not in ready)
+    running = [arm for arm in extra if runs(extra[arm], texts, candidates)]
+    notes = tuple(f"{arm} did not run: nothing was asked" for arm in extra if arm not in running)
     arms, weights, fusion, left_out = _choose_arms(
-        facts, options.fusion, (*arms, *ready), tuple(extra)
+        facts, ranking.fusion, (*arms, *running), tuple(extra)
     )
     on_host(facts, given, [arm for arm in guests if arm not in arms])  # no search will check them
     lexical = [arm for arm in arms if arm in facts.text_arms]
-    bm25 = _read_bm25(facts, options, lexical, joins_by_default=fusion is not options.fusion)
-    stages = check_stages(options.shaping)
-    shaped = is_shaped(stages, options.tie_break, options.fill)
+    bm25 = _read_bm25(facts, ranking.bm25, lexical, joins_by_default=fusion is not ranking.fusion)
+    stages = check_stages(how.shaping)
+    shaped = is_shaped(stages, how.tie_break, ranking.fill)
     # Ranks that a fusion weighs end at the depth, which then must not follow the limit.
-    ranks_lead = options.exact is not None and options.fusion is not None
+    ranks_lead = ranking.exact_texts is not None and ranking.fusion is not None
     is_free = len(arms) == 1 and not (shaped or ranks_lead)
     depth = _depth(given_depth, limit, offset, is_free=is_free)
-    floors = _read_floors(options.min_score, arms)
-    if options.min_fused is not None and fusion is None:
-        raise error(
-            OptionError, "min_fused", "a fusion to act after (with one arm, min_score)", "one arm"
-        )
-    scopes = read_scopes(facts.cell_types, snapshot, options.scope, n_queries)
-    filters, filter_of = read_filters(facts.attribute_types, options.filter, n_queries)
-    exact = find_exact(facts, state, options, bm25, n_queries, given_depth)
-    bases, arms, weights = _by_table(facts, arms, weights, options.tables)
+    floors = _read_floors(ranking.min_score, arms)
+    if ranking.min_fused is not None and fusion is None:
+        wish = "a fusion to act after (with one arm, min_score)"
+        raise error(OptionError, "min_fused", wish, "one arm")
+    scopes = read_scopes(facts.cell_types, snapshot, request.scope, n_queries)
+    filters, filter_of = read_filters(facts.attribute_types, request.filter, n_queries)
+    exact = find_exact(facts, state, request, ranking.exact_texts, bm25, n_queries, given_depth)
+    bases, arms, weights = _by_table(facts, arms, weights, tables)
     n_lists = len(arms) + (0 if exact is None else len(exact.lists))
     whole = shaped or n_lists > len(arms)
 
-    request = _core.Request(
+    native = _core.Request(
         scopes=scopes,
         filters=filters,
         filter_of=filter_of,
@@ -115,35 +121,34 @@ def make_plan(facts: IndexFacts, state: State, options: Options) -> Plan:
         offset=0 if whole else offset,
         threads=facts.threads,
     )
-    if options.tables is not None:
-        _divide(facts, request, options.tables)
-    tables = _numbers(options.tables)
-    _add_lexical(facts, request, lexical, texts, bm25, floors, tables)
-    add_dense(facts, request, bases, vectors, guests, given, floors, tables)
+    _divide(facts, native, tables)
+    numbers = _numbers(tables)
+    add_lexical(facts, native, lexical, texts, bm25, floors, numbers)
+    add_dense(facts, native, bases, vectors, guests, given, floors, numbers)
     asked = [
-        (arm, read_asked(facts, arm, texts.get(name), options.candidates, n_queries))
+        (arm, read_asked(facts, arm, texts.get(name), candidates, n_queries))
         for name, arm in extra.items()
         if name in bases
     ]
-    searches = Searches(facts, state, asked, floors, options.scope, options.bound, depth)
-    joining = _joining(options, fusion, list(zip(bases, weights, strict=True)), exact)
-    n_lexical, normalize = len(lexical) * len(tables), options.normalize
+    searches = Searches(facts, state, asked, floors, request.scope, graphs, depth)
+    joining = _joining(ranking, fusion, list(zip(bases, weights, strict=True)), exact)
+    n_lexical = len(lexical) * len(numbers)
     notes += (*left_out, *(note for _, one in asked for note in one.notes))
     n_dense = len(given.keys() & set(bases))
-    notes += (*options.notes, *_balance_notes(options.fusion, n_lexical, n_dense))
+    notes += (*ranking.notes, *_balance_notes(ranking.fusion, n_lexical, n_dense))
     return Plan(
-        request, n_queries, arms, n_lexical, bm25, fusion, weights, normalize, depth, notes,
-        limit, offset, stages, options.tie_break, searches, joining, extra=tuple(extra),
-        fill=options.fill, blank=options.blank,
-        sessions=read_sessions(facts, options.session, stages, n_queries),
-        scope=options.scope, bound=options.bound, asked=options.asked, exact=exact,
-        asks=None if options.fill is None else _asks(bases, n_queries, texts, vectors),
-        tables=options.tables, bases=bases,
+        native, n_queries, arms, n_lexical, bm25, fusion, joining["normalize"], depth, notes,
+        limit, offset, stages, how.tie_break, searches, joining, extra=tuple(extra),
+        fill=ranking.fill, blank_queries=ranking.blank_queries,
+        sessions=read_sessions(facts, request.session, stages, n_queries),
+        scope=request.scope, graphs=graphs, selected=selected, exact=exact,
+        has_query=None if ranking.fill is None else _has_query(bases, n_queries, texts, vectors),
+        tables=tables, bases=bases,
     )  # fmt: skip
 
 
 def _joining(
-    options: Options,
+    ranking: Ranking,
     fusion: Fusion | None,
     arms: Sequence[tuple[str, float]],
     exact: Exact | None,
@@ -157,25 +162,25 @@ def _joining(
         "scales": [*(_scale(fusion, arm) for arm, _ in arms), *["none"] * n_exact],
         "complete": getattr(fusion, "complete", True),
         "balance": getattr(fusion, "balance", None),
-        "min_fused": read_floor("min_fused", options.min_fused),
-        "normalize": _bool("normalize", options.normalize),
+        "min_fused": read_floor("min_fused", ranking.min_fused),
+        "normalize": _bool("normalize", ranking.how.normalize),
     }
 
 
-def _balance_notes(fusion: Fusion | None, n_lexical: int, n_dense: int) -> tuple[str, ...]:
+def _balance_notes(fusion: object, n_lexical: int, n_dense: int) -> tuple[str, ...]:
     """Say that a balance that the call names has no effect."""
     if getattr(fusion, "balance", None) is None or (n_lexical and n_dense):
         return ()
     return ("balance has no effect: arms of one kind run",)
 
 
-def _asks(
+def _has_query(
     arms: Sequence[str],
     n_queries: int,
     texts: Mapping[str, Sequence[object]],
     vectors: Mapping[str, Matrix],
 ) -> npt.NDArray[np.bool_]:
-    """Say of each query which arms it asks something; a zero vector asks nothing."""
+    """Say of each query for which arms it has a text or a vector; a zero vector counts as none."""
     out = np.ones((n_queries, len(arms)), np.bool_)
     for at, arm in enumerate(arms):
         if arm in vectors:
@@ -213,44 +218,32 @@ def _numbers(tables: Tables | None) -> Sequence[int | None]:
     return [None] if tables is None else range(len(tables.all_names))
 
 
-def _add_lexical(
-    facts: IndexFacts,
-    request: _core.Request,
-    arms: Sequence[str],
-    texts: Mapping[str, Sequence[object]],
-    bm25: Mapping[str, BM25],
-    floors: Mapping[str, tuple[float, bool] | None],
-    tables: Sequence[int | None],
-) -> None:
-    for arm in arms:
-        column, native = facts.text_arms.index(arm), facts.analyzers[arm].native
-        how, floor = bm25[arm].numbers, floors.get(arm)
-        for table in tables:
-            request.add_lexical(column, arm, how, native, texts[arm], lower, floor, table)
-
-
-def _divide(facts: IndexFacts, request: _core.Request, tables: Tables) -> None:
-    """Let every query's scope fall into tables, by a part of its cells."""
+def _divide(facts: IndexFacts, request: _core.Request, tables: Tables | None) -> None:
+    """Divide every query's scope into tables, by a part of its cells."""
+    if tables is None:
+        return
     kind = facts.cell_types[tables.column]
     values = [encode_part(one, tables.column, kind, "tables") for one in tables.names]
     request.divide(facts.schema.cell_columns.index(tables.column), values)
 
 
 def _only(
-    asked: npt.NDArray[np.bool_],
+    selected: npt.NDArray[np.bool_] | None,
     n_queries: int,
     texts: dict[str, Sequence[object]],
     vectors: dict[str, Matrix],
 ) -> tuple[dict[str, Sequence[object]], dict[str, Matrix]]:
     """Leave the other queries without text and vector: no arm spends time on them."""
-    if len(asked) != n_queries:
-        raise error(ShapeError, "recipe", f"{n_queries} entries, one per query", len(asked))
+    if selected is None:
+        return texts, vectors
+    if len(selected) != n_queries:
+        raise error(ShapeError, "recipe", f"{n_queries} entries, one per query", len(selected))
     kept: dict[str, Sequence[object]] = {
-        arm: [text if one else None for text, one in zip(queries, asked, strict=True)]
+        arm: [text if one else None for text, one in zip(queries, selected, strict=True)]
         for arm, queries in texts.items()
     }
     masked: dict[str, Matrix] = {
-        arm: (matrix, asked if valid is None else valid & asked)
+        arm: (matrix, selected if valid is None else valid & selected)
         for arm, (matrix, valid) in vectors.items()
     }
     return kept, masked
@@ -274,42 +267,30 @@ def _bool(argument: str, value: object) -> bool:
     return value
 
 
-def _read_texts(
-    facts: IndexFacts, text: object, readers: tuple[str, ...]
-) -> dict[str, Sequence[object]]:
-    if text is None:
-        return {}
-    names = (*facts.text_arms, *readers)
-    if not names:
-        raise error(OptionError, "text", "None (the index has no text arm)", type(text).__name__)
-    given: Mapping[str, Any] = text if isinstance(text, Mapping) else dict.fromkeys(names, text)
-    check_arms("text", given, names)
-    given = {arm: listed(queries) for arm, queries in given.items()}
-    for arm, queries in given.items():
-        is_list = isinstance(queries, Sequence) and not isinstance(queries, str | bytes)
-        if not is_list and not (isinstance(queries, np.ndarray) and queries.ndim == 1):
-            argument = f"text[{arm!r}]" if isinstance(text, Mapping) else "text"
-            got = f"{type(queries).__name__} (recall_one takes one query)"
-            raise error(OptionError, argument, "a list with one entry per query", got)
-    return {arm: given[arm] for arm in names if arm in given}
+def _check_keys(request: Request, n_queries: int) -> None:
+    if request.query_keys is not None and len(request.query_keys) != n_queries:
+        wish = f"{n_queries} keys, one per query"
+        raise error(ShapeError, "query_keys", wish, len(request.query_keys))
 
 
 def _query_count(
     texts: Mapping[str, Sequence[object]],
     vectors: Mapping[str, tuple[Any, str]],
-    options: Options,
+    request: Request,
+    ranking: Ranking,
     extra: Mapping[str, Arm],
 ) -> int:
     counts = {("text", arm): len(queries) for arm, queries in texts.items()}
     for arm, (value, argument) in vectors.items():
         counts["vectors", arm] = row_count(value, argument=argument)
-    for arm, lists in (options.candidates or {}).items():
+    candidates: Any = request.candidates
+    for arm, lists in (candidates or {}).items():
         counts["candidates", arm] = len(lists)
     if not counts:
         if any(runs(arm, {}, None) for arm in extra.values()):
-            if options.n_queries is not None:
-                return options.n_queries
-            return len(options.scope) if isinstance(options.scope, list) else 1
+            if ranking.n_queries is not None:
+                return ranking.n_queries
+            return len(request.scope) if isinstance(request.scope, list) else 1
         raise error(OptionError, "text", "text= or vectors=, or both", "neither")
     first, n_queries = next(iter(counts.items()))
     for (argument, arm), count in counts.items():
@@ -322,12 +303,11 @@ def _query_count(
 
 
 def _read_bm25(
-    facts: IndexFacts, options: Options, texts: Sequence[str], *, joins_by_default: bool
+    facts: IndexFacts, bm25: object, texts: Sequence[str], *, joins_by_default: bool
 ) -> dict[str, BM25]:
     """Choose each arm's BM25: that of the call, else of the index, else of the default fusion."""
     of_arms = facts.joined_bm25 if joins_by_default else facts.bm25
     chosen = {arm: of_arms[arm] for arm in texts}
-    bm25 = options.bm25
     if bm25 is None:
         return chosen
     if not texts:

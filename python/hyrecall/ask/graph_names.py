@@ -1,0 +1,130 @@
+"""Puts graphs in the place of the names that arms, stages and expansions have for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from hyrecall.ask.arms.edges import EdgeLexical
+from hyrecall.ask.arms.regex import Edges, Regex
+from hyrecall.ask.expansion import Context
+from hyrecall.ask.shaping import SessionSignals
+from hyrecall.errors import DTypeError, OptionError, error
+
+__all__ = ["HasParts", "check_graphs", "graphs_of", "names_in", "parts_of", "put_graphs"]
+
+_FIELDS = ("more", "on_no_match", "shaping", "expansion")
+
+
+class HasParts(Protocol):
+    """A recipe, or the options of a call: each field holds one part or a sequence of them."""
+
+    @property
+    def more(self) -> object:
+        """Arms beside those of the index."""
+        ...
+
+    @property
+    def on_no_match(self) -> object:
+        """Arms for queries for which those found nothing."""
+        ...
+
+    @property
+    def shaping(self) -> object:
+        """Stages."""
+        ...
+
+    @property
+    def expansion(self) -> object:
+        """What is shown beside the hits."""
+        ...
+
+
+def parts_of(how: HasParts) -> Iterator[object]:
+    """Return the parts that may have a graph, in the order in which they run."""
+    for field in _FIELDS:
+        parts = getattr(how, field)
+        if parts is not None:
+            yield from parts if isinstance(parts, tuple | list) else (parts,)
+
+
+def names_in(how: HasParts) -> Iterator[tuple[str, object]]:
+    """Return each name that stands in the place of a graph, with the part that has it."""
+    for part in parts_of(how):
+        for _, graph in graphs_of(part):
+            if isinstance(graph, str):
+                yield graph, part
+
+
+def graphs_of(part: object) -> Iterator[tuple[str, object]]:
+    """Return each graph of a part, or its name, with what messages call it."""
+    match part:
+        case EdgeLexical():
+            yield f"{part.name}.graph", part.graph
+        case Regex():
+            for column in part.columns:
+                if isinstance(column, Edges):
+                    yield f"{part.name}.columns", column.graph
+        case SessionSignals() if part.graph is not None:
+            yield "SessionSignals.graph", part.graph
+        case Context():
+            yield "Context.graph", part.graph
+
+
+def check_graphs(graphs: object, named: Iterable[tuple[str, object]]) -> Mapping[str, Any]:
+    """Check that there is a graph for each name, and no other.
+
+    Parameters
+    ----------
+    graphs : object
+        As a call gives them.
+    named : iterable of (str, object)
+        As :func:`names_in` returns them.
+
+    Raises
+    ------
+    OptionError
+        A name without a graph, a graph that nothing names.
+    DTypeError
+        ``graphs`` is no mapping.
+    """
+    if graphs is not None and not isinstance(graphs, Mapping):
+        raise error(DTypeError, "graphs", "{name: hr.Graph}", type(graphs).__name__)
+    known: Mapping[str, Any] = graphs or {}
+    used = []
+    for name, part in named:
+        if name not in known:
+            wish = f"{{{name!r}: hr.Graph}}, which {type(part).__name__} names"
+            raise error(OptionError, "graphs", wish, sorted(known))
+        used.append(name)
+    for name in known:
+        if name not in used:
+            raise error(OptionError, "graphs", f"graphs that are named ({used})", repr(name))
+    return known
+
+
+def put_graphs(how: HasParts, graphs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that have names of graphs, with the graphs in their place."""
+    out = {}
+    for field in _FIELDS:
+        parts = getattr(how, field)
+        several = parts if isinstance(parts, tuple | list) else (parts,)
+        made = tuple(_with_graphs(part, graphs) for part in several)
+        if any(new is not old for new, old in zip(made, several, strict=True)):
+            out[field] = made
+    return out
+
+
+def _with_graphs(part: Any, graphs: Mapping[str, Any]) -> Any:
+    if not any(isinstance(graph, str) for _, graph in graphs_of(part)):
+        return part
+    if not isinstance(part, Regex):
+        return replace(part, graph=graphs[part.graph])
+    columns = (
+        replace(one, graph=graphs[one.graph])
+        if isinstance(one, Edges) and isinstance(one.graph, str)
+        else one
+        for one in part.columns
+    )
+    return replace(part, columns=tuple(columns))

@@ -1,0 +1,94 @@
+"""A call as two pieces of data: what it asks, and the single options of how to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, TypeAlias
+
+import pyarrow as pa
+
+from hyrecall.ask.graph_names import check_graphs, names_in, put_graphs
+from hyrecall.ask.queries import TextQuery
+from hyrecall.ask.scoring import Above
+
+__all__ = ["CallOptions", "Floors", "Request", "Texts", "batch_of_one"]
+
+Texts: TypeAlias = Sequence[TextQuery | None] | Mapping[str, Sequence[TextQuery | None]] | None
+Floors: TypeAlias = Mapping[str, float | Above] | float | Above | None
+
+
+class Request(NamedTuple):
+    """What a call of :meth:`hyrecall.Index.recall` asks; a recipe says how it is answered.
+
+    Attributes
+    ----------
+    now : datetime
+        The time of the call, with a time zone.
+    text, vectors, scope, filter, session, candidates, limit, offset : object
+        As the caller gave them. They are checked when the request meets an index.
+    columns : tuple of str
+        Row columns that the hits show; checked.
+    query_keys : pyarrow.Array, optional
+        The caller's own keys of the queries; checked, but for their number.
+    """
+
+    now: datetime
+    text: object = None
+    vectors: object = None
+    scope: object = None
+    filter: object = None
+    session: object = None
+    candidates: object = None
+    limit: object = 10
+    offset: object = 0
+    columns: tuple[str, ...] = ()
+    query_keys: pa.Array | None = None
+
+
+class CallOptions(NamedTuple):
+    """How to answer, as the single options of a call say it; nothing is checked yet.
+
+    Each stands for a recipe's field of the same name; ``more`` is the call's ``arms=``. Weights (in
+    ``fusion``), floors and BM25 constants go by the names of arms. A recipe has them in its arms.
+    """
+
+    fusion: object = None
+    more: object = None
+    min_score: object = None
+    min_fused: object = None
+    bm25: object = None
+    normalize: object = False
+    shaping: object = None
+    expansion: object = None
+    depth: object = 100
+
+    @property
+    def on_no_match(self) -> tuple[()]:
+        """No arms: a call has no such option."""
+        return ()
+
+    @property
+    def tie_break(self) -> tuple[()]:
+        """No columns: a call has no such option."""
+        return ()
+
+    def bind(self, *, graphs: object) -> CallOptions:
+        """Return the options with graphs in the place of their names.
+
+        Raises
+        ------
+        OptionError
+            A name without a graph, a graph that nothing names.
+        DTypeError
+            ``graphs`` is no mapping.
+        """
+        known = check_graphs(graphs, names_in(self))
+        return self._replace(**put_graphs(self, known)) if known else self
+
+
+def batch_of_one(one: Any) -> Any:
+    """Return what is given for one query as a batch takes it: a list of one, by name if named."""
+    if isinstance(one, Mapping):
+        return {name: [value] for name, value in one.items()}
+    return None if one is None else [one]
