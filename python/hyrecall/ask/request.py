@@ -73,6 +73,11 @@ class CallOptions(NamedTuple):
         """No columns: a call has no such option."""
         return ()
 
+    @property
+    def has_parts(self) -> bool:
+        """Whether there are arms, stages or expansion, which may have graphs."""
+        return not (_is_empty(self.more) and _is_empty(self.shaping) and _is_empty(self.expansion))
+
     def bind(self, *, graphs: object) -> CallOptions:
         """Return the options with graphs in the place of their names.
 
@@ -85,6 +90,10 @@ class CallOptions(NamedTuple):
         """
         known = check_graphs(graphs, names_in(self))
         return self._replace(**put_graphs(self, known)) if known else self
+
+
+def _is_empty(parts: object) -> bool:
+    return parts is None or (isinstance(parts, tuple) and not parts)
 
 
 def batch_of_one(one: Any) -> Any:

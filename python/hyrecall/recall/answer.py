@@ -19,6 +19,7 @@ from hyrecall.hits.hits import Hits
 from hyrecall.hits.joined_hits import JoinedHits
 from hyrecall.recall.arms.run import runs, text_readers
 from hyrecall.recall.batch import run_recall
+from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.recall.held_graphs import hold_graphs
 from hyrecall.recall.ranking import rank_by_options
 from hyrecall.recall.recipe_ranking import rank_by_recipe
@@ -76,9 +77,10 @@ def _answer_by_options(
     options: CallOptions,
     graphs: object,
 ) -> Hits:
-    options = options.bind(graphs=graphs)
-    held = hold_graphs(facts, state, parts_of(options))
-    if held:
+    held: BoundGraphs = {}
+    if graphs is not None or options.has_parts:
+        options = options.bind(graphs=graphs)
+        held = hold_graphs(facts, state, parts_of(options))
         request = _with_own_scope(request)
     return run_recall(facts, state, device, request, rank_by_options(request, options), held)
 

@@ -38,7 +38,7 @@ from hyrecall.table.tensors import row_count
 from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
-    from hyrecall.ask.recipe import Tables
+    from hyrecall.ask.recipe import Tables, TieBreak
     from hyrecall.segments.segments import State
 
 __all__ = ["make_plan"]
@@ -86,17 +86,18 @@ def make_plan(
     offset = _count("offset", request.offset, 0)
     given_depth = _count("depth", ranking.depth, 1)
     texts, vectors = _only(selected, n_queries, texts, vectors)
-    arms = tuple(arm for arm in facts.arms if arm in texts or arm in given)
+    own = [arm for arm in facts.arms if arm in texts or arm in given]
     running = [arm for arm in extra if runs(extra[arm], texts, candidates)]
-    notes = tuple(f"{arm} did not run: nothing was asked" for arm in extra if arm not in running)
+    idle = [f"{arm} did not run: nothing was asked" for arm in extra if arm not in running]
     arms, weights, fusion, left_out = _choose_arms(
-        facts, ranking.fusion, (*arms, *running), tuple(extra)
+        facts, ranking.fusion, (*own, *running), tuple(extra)
     )
     on_host(facts, given, [arm for arm in guests if arm not in arms])  # no search will check them
     lexical = [arm for arm in arms if arm in facts.text_arms]
     bm25 = _read_bm25(facts, ranking.bm25, lexical, joins_by_default=fusion is not ranking.fusion)
     stages = check_stages(how.shaping)
-    shaped = is_shaped(stages, how.tie_break, ranking.fill)
+    tie_break: tuple[TieBreak, ...] = how.tie_break
+    shaped = is_shaped(stages, tie_break, ranking.fill)
     # Ranks that a fusion weighs end at the depth, which then must not follow the limit.
     ranks_lead = ranking.exact_texts is not None and ranking.fusion is not None
     is_free = len(arms) == 1 and not (shaped or ranks_lead)
@@ -131,14 +132,16 @@ def make_plan(
         if name in bases
     ]
     searches = Searches(facts, state, asked, floors, request.scope, graphs, depth)
-    joining = _joining(ranking, fusion, list(zip(bases, weights, strict=True)), exact)
+    joining = _joining(ranking, fusion, bases, weights, exact)
     n_lexical = len(lexical) * len(numbers)
-    notes += (*left_out, *(note for _, one in asked for note in one.notes))
     n_dense = len(given.keys() & set(bases))
-    notes += (*ranking.notes, *_balance_notes(ranking.fusion, n_lexical, n_dense))
+    notes = (
+        *(*idle, *left_out, *[note for _, one in asked for note in one.notes]),
+        *(*ranking.notes, *_balance_notes(ranking.fusion, n_lexical, n_dense)),
+    )
     return Plan(
         native, n_queries, arms, n_lexical, bm25, fusion, joining["normalize"], depth, notes,
-        limit, offset, stages, how.tie_break, searches, joining, extra=tuple(extra),
+        limit, offset, stages, tie_break, searches, joining, extra=tuple(extra),
         fill=ranking.fill, blank_queries=ranking.blank_queries,
         sessions=read_sessions(facts, request.session, stages, n_queries),
         scope=request.scope, graphs=graphs, selected=selected, exact=exact,
@@ -150,16 +153,17 @@ def make_plan(
 def _joining(
     ranking: Ranking,
     fusion: Fusion | None,
-    arms: Sequence[tuple[str, float]],
+    bases: Sequence[str],
+    weights: Sequence[float],
     exact: Exact | None,
 ) -> dict[str, Any]:
     """Say how a request joins its arms; rows that come first are brought by arms of weight 0."""
     n_exact = 0 if exact is None else len(exact.lists)
     return {
         "kind": _kind(fusion, n_exact),
-        "weights": [*(weight for _, weight in arms), *[0.0] * n_exact],
+        "weights": [*weights, *[0.0] * n_exact],
         "rank_constant": fusion.rank_constant if isinstance(fusion, RRF) else 60.0,
-        "scales": [*(_scale(fusion, arm) for arm, _ in arms), *["none"] * n_exact],
+        "scales": [*[_scale(fusion, arm) for arm in bases], *["none"] * n_exact],
         "complete": getattr(fusion, "complete", True),
         "balance": getattr(fusion, "balance", None),
         "min_fused": read_floor("min_fused", ranking.min_fused),
