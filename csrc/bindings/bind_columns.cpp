@@ -16,8 +16,6 @@
 #include "engine/dense/column.hpp"
 #include "engine/lexical/build.hpp"
 #include "engine/lexical/check.hpp"
-#include "engine/lexical/format_1.hpp"
-#include "engine/lexical/posting_layout.hpp"
 #include "engine/segment/cells.hpp"
 #include "engine/segment/segment.hpp"
 #include "text/analyzer.hpp"
@@ -106,16 +104,9 @@ std::shared_ptr<LexicalColumn> lexical_from_parts(std::string name, py::dict con
              take_buffer<std::uint8_t>(at("term_bytes"), "term_bytes")};
   auto const offsets = take_buffer<std::uint64_t>(at("forward_offsets"), "forward_offsets");
   p.forward_bytes = take_buffer<std::uint8_t>(at("forward_bytes"), "forward_bytes");
-  if (!parts.contains("postings")) {  // of format 1
-    NativeRun const run;
-    check_cuts(p, offsets.span());
-    p.forward_offsets = NarrowOffsets(offsets.span());
-    convert_forward_1(p);
-    lay_out_postings(p, threads);
-    check_lexical(p, threads);
-    return std::make_shared<LexicalColumn>(std::move(p));
-  }
   p.posting_offsets = take_buffer<std::uint64_t>(at("posting_offsets"), "posting_offsets");
+  if (!parts.contains("posting_width"))
+    throw Error(ErrorCode::kOption, "posting_width", "expected a number, got none");
   p.posting_width = parts["posting_width"].cast<std::uint32_t>();
   p.postings = take_buffer<std::uint8_t>(at("postings"), "postings");
   p.run_offsets = take_buffer<std::uint32_t>(at("run_offsets"), "run_offsets");

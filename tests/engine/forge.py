@@ -28,7 +28,7 @@ from hyrecall.table import arrow_read
 ROOM = 2 * 2**30
 """Bytes of address space that a forged folder of some 100 kB may make a process ask for."""
 
-GOLDEN_1 = test_files_golden.GOLDEN / "format-1"
+GOLDEN = test_files_golden.FOLDER
 
 
 # ---- what is forged ----
@@ -45,15 +45,15 @@ def long_index() -> hr.Index:
 
 
 def make_bases(folder: Path) -> None:
-    """Save the indexes to forge: of each format, of several tiles, with everything in it."""
+    """Save what is forged: the golden index, one of several tiles, one with everything in it."""
     saved_index.grown().save(folder / "grown")
     long_index().save(folder / "long")
-    shutil.copytree(GOLDEN_1, folder / "format-1")
+    shutil.copytree(GOLDEN, folder / "golden")
 
 
 def opening(name: str) -> dict[str, Any]:
     """The options that an index of that name needs."""
-    return {"analyzer": test_files_golden.ANALYZER} if name == "format-1" else {}
+    return {"analyzer": test_files_golden.ANALYZER} if name == "golden" else {}
 
 
 def use(name: str, folder: Path, target: Path, draw: random.Random) -> None:
@@ -79,7 +79,7 @@ def questions(name: str, index: hr.Index) -> None:
     """Ask every arm, with phrases, prefixes and filters."""
     if name == "grown":
         saved_index.ask(index)
-    elif name == "format-1":
+    elif name == "golden":
         test_files_golden.ask(index)
     else:
         asked = ["tea oak", hr.Phrase("oak ash"), hr.Prefix("t"), hr.Any("fir", hr.Boost("yew", 2))]

@@ -75,14 +75,15 @@ def test_an_unknown_option_is_refused(folder: Path, option: str, value: object) 
 # Formats
 
 
-def test_a_newer_format_is_refused_by_name_and_left_alone(folder: Path) -> None:
-    def newer(data: dict[str, Any]) -> None:
+@pytest.mark.parametrize("number", [FORMAT - 1, FORMAT + 1])
+def test_another_format_is_refused_by_name_and_left_alone(folder: Path, number: int) -> None:
+    def other(data: dict[str, Any]) -> None:
         data.clear()  # nothing else need look as it does today
-        data |= {"format": FORMAT + 1, "generator": "hyrecall 9.9"}
+        data |= {"format": number, "generator": "hyrecall 9.9"}
 
-    rewrite(folder, newer)
+    rewrite(folder, other)
     kept = (folder / "MANIFEST").read_bytes()
-    found = rf"format {FORMAT}, .*, got format {FORMAT + 1} \(written by hyrecall 9.9\)"
+    found = rf"format {FORMAT}, .*, got format {number} \(written by hyrecall 9.9\)"
     with pytest.raises(hr.CorruptIndexError, match=rf"MANIFEST: expected {found}"):
         hr.Index.open(folder)
     with pytest.raises(hr.CorruptIndexError, match=found):

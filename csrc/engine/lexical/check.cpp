@@ -12,6 +12,21 @@
 namespace hyrecall {
 namespace {
 
+// Reads a LEB128 number of at most 32 bits. Returns false if it has more bits, or if the bytes end
+// within it.
+bool read_varint(std::uint8_t const*& at, std::uint8_t const* end, std::uint32_t& value) {
+  std::uint64_t bits = 0;
+  for (int shift = 0; at != end && shift < 35; shift += 7) {
+    std::uint8_t const byte = *at++;
+    bits |= std::uint64_t{byte & 0x7fu} << shift;
+    if (byte < 0x80) {
+      value = static_cast<std::uint32_t>(bits);
+      return bits <= 0xffffffff;
+    }
+  }
+  return false;
+}
+
 constexpr std::size_t kRowsAtOnce = 4096;
 constexpr std::size_t kTermsAtOnce = 512;
 

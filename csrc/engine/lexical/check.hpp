@@ -2,25 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "engine/lexical/column.hpp"
 
 namespace hyrecall {
-
-// Reads a LEB128 number of at most 32 bits. Returns false if it has more bits, or if the bytes end
-// within it.
-inline bool read_varint(std::uint8_t const*& at, std::uint8_t const* end, std::uint32_t& value) {
-  std::uint64_t bits = 0;
-  for (int shift = 0; at != end && shift < 35; shift += 7) {
-    std::uint8_t const byte = *at++;
-    bits |= std::uint64_t{byte & 0x7fu} << shift;
-    if (byte < 0x80) {
-      value = static_cast<std::uint32_t>(bits);
-      return bits <= 0xffffffff;
-    }
-  }
-  return false;
-}
 
 // Each function throws Error(kCorrupt, <the column's name>, ...) if its promise does not hold.
 

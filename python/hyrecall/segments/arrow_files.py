@@ -52,23 +52,6 @@ _TERMS = {
     )
     for width in (3, 4)
 }
-# Of format 1: a document's terms with their positions; rows and frequencies of postings, and
-# bounds of blocks of them. The engine makes its own of the former.
-_DOCUMENTS_1 = pa.schema([_value("doc_length", pa.uint32()), _value("forward", pa.large_binary())])
-_POSTING_1 = pa.struct([_value("row", pa.uint32()), _value("term_freq", pa.uint32())])
-_BLOCK_1 = pa.struct(
-    [
-        _value("first_posting", pa.uint64()),
-        _value("frontier", pa.list_(_value("item", pa.uint32()), 8)),
-    ]
-)
-_TERMS_1 = pa.schema(
-    [
-        _value("term", pa.large_binary()),
-        _value("postings", pa.large_list(_value("item", _POSTING_1))),
-        _value("blocks", pa.large_list(_value("item", _BLOCK_1))),
-    ]
-)
 _DEAD = pa.schema([_value("row", pa.uint32())])
 
 _VALUE_TYPES = {"float32": pa.float32(), "float16": pa.float16(), "bfloat16": pa.uint16()}
@@ -261,9 +244,8 @@ def segment_of(
             dense[arm] = _core.DenseColumn.from_parts(arm, dtype, dims[arm], plane, norms, front)
     lexical = {}
     for at, arm in enumerate(schema.text_arms):
-        _, documents = take(f"documents-{at}", _DOCUMENTS, _DOCUMENTS_1)
-        is_old = documents.schema.equals(_DOCUMENTS_1)
-        path, terms = take(f"terms-{at}", *([_TERMS_1] if is_old else _TERMS.values()))
+        _, documents = take(f"documents-{at}", _DOCUMENTS)
+        path, terms = take(f"terms-{at}", *_TERMS.values())
         with damage_of(path, "terms of the segment's documents"):
             lexical[arm] = _lexical(arm, documents, terms, threads)
     path = rows_path
@@ -290,25 +272,22 @@ def _lexical(
 ) -> _core.LexicalColumn:
     term_offsets, term_bytes = _strings(terms.column(0))
     forward_offsets, forward_bytes = _strings(documents.column(1))
+    postings, runs, escapes = terms.columns[1:]
+    width = postings.type.value_type.byte_width
     parts: dict[str, Any] = {
         "doc_lengths": _values(documents.column(0)),
         "term_offsets": term_offsets,
         "term_bytes": term_bytes,
         "forward_offsets": forward_offsets.view(np.uint64),
         "forward_bytes": forward_bytes,
+        "posting_offsets": _offsets(postings).view(np.uint64),
+        "posting_width": width,
+        "postings": _view(postings.values.buffers()[1], np.uint8, len(postings.values) * width),
+        "run_offsets": _offsets(runs, np.int32).view(np.uint32),
+        "runs": _values(runs.values.values),
+        "escape_offsets": _offsets(escapes, np.int32).view(np.uint32),
+        "escapes": _values(escapes.values.values),
     }
-    if not terms.schema.equals(_TERMS_1):
-        postings, runs, escapes = terms.columns[1:]
-        width = postings.type.value_type.byte_width
-        parts |= {
-            "posting_offsets": _offsets(postings).view(np.uint64),
-            "posting_width": width,
-            "postings": _view(postings.values.buffers()[1], np.uint8, len(postings.values) * width),
-            "run_offsets": _offsets(runs, np.int32).view(np.uint32),
-            "runs": _values(runs.values.values),
-            "escape_offsets": _offsets(escapes, np.int32).view(np.uint32),
-            "escapes": _values(escapes.values.values),
-        }
     return _core.LexicalColumn.from_parts(arm, parts, threads)
 
 

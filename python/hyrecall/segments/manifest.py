@@ -33,7 +33,7 @@ __all__ = [
 MANIFEST = "MANIFEST"
 
 FORMAT = 2
-"""Raised by every change that an older reader would misread; older formats stay readable."""
+"""Raised by every change that an older reader would misread."""
 
 _MOST_DIM = 2**31 - 1
 _MOST_SEQ = 2**63 - 1
@@ -172,12 +172,12 @@ class Manifest:
         try:
             data = json.loads(body)
             found = data.pop("format")
-            if type(found) is int and 1 <= found <= FORMAT:
+            if type(found) is int and found == FORMAT:
                 return cls._from_data(data)
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as fault:
             raise error(CorruptIndexError, str(path), "the fields of a MANIFEST", fault) from fault
         got = f"format {found} (written by {data.get('generator', 'an unknown program')})"
-        wish = f"format {FORMAT}, the newest that this version of hyrecall reads"
+        wish = f"format {FORMAT}, which this version of hyrecall reads"
         raise error(CorruptIndexError, str(path), wish, got)
 
     @classmethod
