@@ -16,8 +16,7 @@
 #include "core/formulas.hpp"
 #include "core/fp_env.hpp"
 #include "engine/dense/column.hpp"
-#include "kernels/cpu/dot.hpp"
-#include "kernels/cpu/int8_rate.hpp"
+#include "kernels/cpu/isa.hpp"
 
 namespace py = pybind11;
 
@@ -60,7 +59,7 @@ py::array dots(Array<float> const& query, py::array const& rows, std::string con
   std::vector<float> padded((dim + kLanes - 1) / kLanes * kLanes, 0.0f);
   std::copy(query.data(), query.data() + dim, padded.begin());
   std::vector<float> scores(n);
-  cpu::DotKernels const& kernels = cpu::dot_kernels();
+  cpu::DotKernels const& kernels = cpu::kernels().dot;
   if (dtype == "float32") {
     kernels.float32(padded.data(), static_cast<float const*>(rows.data()), n, dim, scores.data());
   } else {
@@ -88,7 +87,7 @@ void bind_arithmetic(py::module_& parent) {
       .def("__exit__", [](NearestRounding& held, py::args const&) { held.guard.reset(); });
   // explain() computes afresh what the engine computed under such a guard.
   py::call_guard<FpEnvGuard> const guarded;
-  m.def("isa", [] { return std::string(cpu::dot_kernels().name); }, "The instruction set in use.");
+  m.def("isa", [] { return std::string(cpu::kernels().name); }, "The instruction set in use.");
   m.def("formula", &formula, "A formula of the golden table on float64 numbers.", py::arg("op"),
         py::arg("numbers"), guarded);
   m.def("log", &natural_log, py::arg("x"), guarded);
@@ -163,8 +162,6 @@ void bind_arithmetic(py::module_& parent) {
         return dbsf_scale(score, {mean, deviation});
       },
       py::arg("score"), py::arg("mean"), py::arg("deviation"), guarded);
-  m.def("_int8_rate", &cpu::int8_rate, "For benchmarks: what the machine can do.",
-        py::arg("seconds"), py::call_guard<WithoutGil>());
 }
 
 }  // namespace hyrecall::bindings

@@ -18,6 +18,7 @@
 #include "engine/related/listed.hpp"
 #include "engine/related/newest.hpp"
 #include "engine/related/tags.hpp"
+#include "engine/scope/locate.hpp"
 
 namespace py = pybind11;
 
@@ -33,8 +34,8 @@ struct FlatDocs {
 
   void add(std::vector<Candidate> const& docs) {
     for (Candidate const& doc : docs) {
-      segment.push_back(doc.segment);
-      row.push_back(doc.row);
+      segment.push_back(doc.doc.segment);
+      row.push_back(doc.doc.row);
       score.push_back(doc.score);
     }
     offsets.push_back(static_cast<std::int64_t>(row.size()));
@@ -47,11 +48,7 @@ struct FlatDocs {
 
 std::vector<KeyValue> values_of(KeyColumn const& keys) {
   std::vector<KeyValue> out;
-  std::visit(
-      [&](auto const& column) {
-        for (std::size_t i = 0; i < column.size(); ++i) out.emplace_back(column.values[i]);
-      },
-      keys);
+  for (std::size_t i = 0; i < n_keys(keys); ++i) out.push_back(key_at(keys, i));
   return out;
 }
 
@@ -74,7 +71,8 @@ class HeldAudience {
       : snapshot_(std::move(snapshot)),
         request_(std::move(request)),
         scopes_(resolve_scopes(*snapshot_, *request_)),
-        audience_(*snapshot_, *request_, scopes_) {}
+        groups_(*request_),
+        audience_(*snapshot_, *request_, scopes_, groups_) {}
 
   Audience const& audience() const { return audience_; }
   Request const& request() const { return *request_; }
@@ -92,9 +90,9 @@ class HeldAudience {
     std::vector<Row> rows;
     {
       NativeRun const run;
-      for_each_row(audience_.tiles(group), [&](std::uint32_t segment, Row row) {
-        segments.push_back(segment);
-        rows.push_back(row);
+      for_each_row(audience_.tiles(group), [&](DocRef doc) {
+        segments.push_back(doc.segment);
+        rows.push_back(doc.row);
       });
     }
     return py::make_tuple(give(std::move(segments)), give(std::move(rows)));
@@ -104,21 +102,8 @@ class HeldAudience {
     FlatDocs flat;
     {
       NativeRun const run;
-      std::vector<std::vector<Candidate>> groups(audience_.n_groups());
-      parallel_for(groups.size(), request_->threads, [&](int, std::size_t group) {
-        std::int64_t place = 0;
-        std::int64_t last = 0;
-        for (NewestDoc const& found :
-             newest_rows(*snapshot_, audience_.tiles(group), attribute, n, with_missing)) {
-          Candidate doc = found.doc;  // score 0: it has no value
-          if (found.has_value) {
-            if (place == 0 || found.code != last) ++place;
-            last = found.code;
-            doc.score = static_cast<float>(place_score(place));
-          }
-          groups[group].push_back(doc);
-        }
-      });
+      auto const groups =
+          newest_candidates(*snapshot_, audience_, attribute, n, with_missing, request_->threads);
       for (std::size_t q = 0; q < request_->n_queries; ++q) flat.add(groups[audience_.group_of(q)]);
     }
     return std::move(flat).give_all();
@@ -132,21 +117,11 @@ class HeldAudience {
     std::vector<Row> rows;
     {
       NativeRun const run;
-      std::vector<KeyValue> const values = values_of(column);
-      require(values.size() == queries.size(), "one query a key");
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        require(queries[i] < request_->n_queries, "a known query");
-        auto const& scope = scopes_[request_->scope_of[queries[i]]];
-        for (std::uint32_t s = 0; s < snapshot_->segments.size(); ++s) {
-          Segment::Parts const& parts = snapshot_->segments[s]->segment().p;
-          for (std::uint32_t cell : scope[s].cells) {
-            Row const row = parts.keys.find(parts.cells, cell, values[i]);
-            if (row == kNone32 || !audience_.sees(audience_.group_of(queries[i]), s, row)) continue;
-            which.push_back(static_cast<std::int64_t>(i));
-            segments.push_back(s);
-            rows.push_back(row);
-          }
-        }
+      for (LocatedDoc const& found :
+           locate_visible(*snapshot_, *request_, scopes_, audience_, column, queries)) {
+        which.push_back(static_cast<std::int64_t>(found.key));
+        segments.push_back(found.doc.segment);
+        rows.push_back(found.doc.row);
       }
     }
     return py::make_tuple(give(std::move(which)), give(std::move(segments)), give(std::move(rows)));
@@ -175,7 +150,7 @@ class HeldAudience {
     std::vector<std::vector<ListedDoc>> results(request_->n_queries);
     for (std::size_t q = 0; q < results.size(); ++q) {
       for (auto i = bounds[q]; i < bounds[q + 1]; ++i)
-        results[q].push_back({segment.data()[i], row.data()[i], 0.0f});
+        results[q].push_back({{segment.data()[i], row.data()[i]}, 0.0f});
     }
     FlatDocs flat;
     {
@@ -189,6 +164,7 @@ class HeldAudience {
   std::shared_ptr<Snapshot> snapshot_;
   std::shared_ptr<Request> request_;
   ResolvedScopes scopes_;
+  QueryGroups groups_;
   Audience audience_;
 };
 

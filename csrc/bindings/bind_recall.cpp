@@ -10,7 +10,6 @@
 #include "bindings/held.hpp"
 #include "bindings/native_run.hpp"
 #include "bindings/take.hpp"
-#include "core/fp_env.hpp"
 #include "engine/recall.hpp"
 
 namespace py = pybind11;
@@ -20,7 +19,7 @@ namespace {
 
 // Opaque to Python: nested vectors would be converted to lists.
 struct HeldStatistics {
-  Statistics values;
+  std::shared_ptr<Statistics const> values;
 };
 struct HeldCandidates {
   std::vector<Pool> pools;
@@ -33,7 +32,7 @@ void bind_recall(py::module_& m) {
       .def(
           "of",
           [](HeldStatistics const& held, std::size_t arm, std::size_t query) {
-            QueryStatistics const& one = held.values.at(arm).at(query);
+            QueryStatistics const& one = held.values->at(arm).at(query);
             return py::make_tuple(one.n_docs, one.total_length,
                                   std::vector(one.doc_freqs.begin(), one.doc_freqs.end()));
           },
@@ -43,8 +42,9 @@ void bind_recall(py::module_& m) {
           "add",
           [](std::vector<std::shared_ptr<HeldStatistics>> const& parts) {
             std::vector<Statistics const*> all;
-            for (auto const& part : take_all(parts)) all.push_back(&part->values);
-            return std::make_shared<HeldStatistics>(HeldStatistics{add_statistics(all)});
+            for (auto const& part : take_all(parts)) all.push_back(part->values.get());
+            return std::make_shared<HeldStatistics>(
+                HeldStatistics{std::make_shared<Statistics const>(add_statistics(all))});
           },
           py::arg("parts"));
 
@@ -60,16 +60,15 @@ void bind_recall(py::module_& m) {
            py::arg("snapshot").none(false), py::arg("request").none(false))
       .def("statistics",
            [](HeldExecution const& held) {
-             WithoutGil const nogil;
-             FpEnvGuard const fp;
-             return std::make_shared<HeldStatistics>(HeldStatistics{held.execution->statistics()});
+             return std::make_shared<HeldStatistics>(
+                 HeldStatistics{held.execution->shared_statistics()});
            })
       .def(
           "candidates",
           [](HeldExecution const& held, HeldStatistics const& statistics) {
             NativeRun const run;
             return std::make_shared<HeldCandidates>(
-                HeldCandidates{held.execution->candidates(statistics.values)});
+                HeldCandidates{held.execution->candidates(*statistics.values)});
           },
           py::arg("statistics"))
       .def(
@@ -99,13 +98,13 @@ void bind_recall(py::module_& m) {
       .def(
           "matches",
           [](HeldExecution const& held, std::size_t arm, std::size_t query, std::uint32_t segment,
-             Row row) { return held.execution->matches(arm, query, segment, row); },
+             Row row) { return held.execution->matches(arm, query, {segment, row}); },
           "Whether a document that this execution returned matches the text query.", py::arg("arm"),
           py::arg("query"), py::arg("segment"), py::arg("row"))
       .def(
           "leaf_freqs",
           [](HeldExecution const& held, std::size_t arm, std::size_t query, std::uint32_t segment,
-             Row row) { return held.execution->leaf_freqs(arm, query, segment, row); },
+             Row row) { return held.execution->leaf_freqs(arm, query, {segment, row}); },
           "Term frequency of each leaf in a document that this execution returned.", py::arg("arm"),
           py::arg("query"), py::arg("segment"), py::arg("row"));
 

@@ -4,7 +4,6 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,7 +24,6 @@ namespace py = pybind11;
 namespace hyrecall::bindings {
 namespace {
 
-constexpr std::size_t kSerialValues = 1 << 14;  // fewer are not worth a second thread
 constexpr int kMaxNesting = 32;  // of typed queries: compiled and matched by recursion
 
 // Lone surrogates become bytes that are not UTF-8; the analyzer takes those as separators.
@@ -106,23 +104,10 @@ std::vector<std::vector<ListedDoc>> take_listed(std::size_t n_queries,
   std::vector<std::vector<ListedDoc>> out(n_queries);
   for (std::size_t q = 0; q < n_queries; ++q) {
     for (std::int64_t i = bounds[q]; i < bounds[q + 1]; ++i) {
-      float const value = score.data()[i];
-      require(std::isfinite(value), "finite scores");
-      out[q].push_back({segment.data()[i], row.data()[i], value});
+      out[q].push_back({{segment.data()[i], row.data()[i]}, score.data()[i]});
     }
   }
   return out;
-}
-
-std::uint32_t take_table(Request const& request, std::optional<std::uint32_t> const& table) {
-  require(table.has_value() != request.tables.empty(), "a table, where scopes are divided");
-  if (!table) return kAllTables;
-  require(*table < request.tables.size(), "a known table");
-  return *table;
-}
-
-void require_open(Request const& request) {
-  require(!request.is_read, "a request that no execution has taken");
 }
 
 }  // namespace
@@ -138,16 +123,10 @@ void bind_request(py::module_& m) {
              request->scopes = scopes.distinct();
              request->scope_of = scopes.scope_of();
              request->n_queries = request->scope_of.size();
-             for (auto& filter : take_all(filters)) request->filters.push_back(std::move(filter));
-             request->filter_of.assign(request->n_queries, kNone32);
-             if (filter_of) {
-               std::span<std::uint32_t const> const given = span_of(*filter_of);
-               if (given.size() != request->n_queries)
-                 throw Error(ErrorCode::kShape, "filter", "expected one a query");
-               for (std::uint32_t filter : given)
-                 require(filter == kNone32 || filter < filters.size(), "a known filter");
-               request->filter_of.assign(given.begin(), given.end());
-             }
+             std::vector<std::uint32_t> none(filter_of ? 0 : request->n_queries, kNone32);
+             std::span<std::uint32_t const> const numbers = filter_of ? span_of(*filter_of) : none;
+             auto taken = take_all(filters);
+             request->set_filters({taken.begin(), taken.end()}, numbers);
              request->depth = depth;
              request->limit = limit;
              request->offset = offset;
@@ -160,8 +139,6 @@ void bind_request(py::module_& m) {
       .def(
           "divide",
           [](Request& request, std::size_t part, std::vector<py::bytes> const& values) {
-            require_open(request);
-            require(request.n_arms() == 0, "a request without arms");
             std::vector<std::string> const taken(values.begin(), values.end());
             request.divide(part, taken);
           },
@@ -174,9 +151,8 @@ void bind_request(py::module_& m) {
              std::shared_ptr<text::Analyzer> const& analyzer, py::sequence const& queries,
              py::object const& lower, OptionalFloor const& floor,
              std::optional<std::uint32_t> const& table) {
-            require_open(request);
             LexicalRequest arm;
-            arm.table = take_table(request, table);
+            arm.table = table.value_or(kAllTables);
             FpEnvGuard const fp;  // the floor is rounded to float32 here
             arm.column = column;
             arm.name = std::move(name);
@@ -193,9 +169,8 @@ void bind_request(py::module_& m) {
                 arm.queries.emplace_back(take_query(taken));
               }
             }
-            require(arm.queries.size() == request.n_queries, "one text a query");
             arm.floor = take_floor<float>(floor);
-            request.lexical.push_back(std::move(arm));
+            request.add(std::move(arm));
           },
           "lower(query, argument): what take_query takes, of a query that is neither str nor None.",
           py::arg("column"), py::arg("name"), py::arg("bm25"), py::arg("analyzer").none(false),
@@ -205,29 +180,22 @@ void bind_request(py::module_& m) {
           [](Request& request, std::size_t column, std::string name, Array<float> const& vectors,
              Array<std::uint8_t> const& valid, OptionalFloor const& floor,
              std::optional<std::uint32_t> const& table) {
-            require_open(request);
             require(vectors.ndim() == 2 &&
                         static_cast<std::size_t>(vectors.shape(0)) == request.n_queries,
                     "one vector a query");
-            require(valid.size() == 0 || valid.size() == vectors.shape(0), "a byte a query");
             DenseRequest arm;
-            arm.table = take_table(request, table);
+            arm.table = table.value_or(kAllTables);
             FpEnvGuard const fp;  // the floor is rounded to float32 here
             arm.column = column;
             arm.name = std::move(name);
+            arm.floor = take_floor<float>(floor);
             auto const dim = static_cast<std::uint32_t>(vectors.shape(1));
             float const* const values = vectors.data();
             std::span<std::uint8_t const> const present = span_of(valid);
-            arm.floor = take_floor<float>(floor);
-            arm.queries.resize(request.n_queries);
             NativeRun const run;
-            parallel_for(request.n_queries,
-                         request.n_queries * dim < kSerialValues ? 1 : request.threads,
-                         [&](int, std::size_t q) {
-                           if (present.empty() || present[q] != 0)
-                             arm.queries[q] = prepare_query(values + q * dim, dim, "vectors", q);
-                         });
-            request.dense.push_back(std::move(arm));
+            arm.queries = prepare_queries(values, request.n_queries, dim, present, "vectors",
+                                          request.threads);
+            request.add(std::move(arm));
           },
           py::arg("column"), py::arg("name"), py::arg("vectors"), py::arg("valid"),
           py::arg("floor"), py::arg("table") = py::none())
@@ -235,13 +203,12 @@ void bind_request(py::module_& m) {
           "add_guest",
           [](Request& request, std::size_t column, std::string name, HeldGuest& guest,
              std::string argument, OptionalFloor const& floor) {
-            require_open(request);
             require(guest.guest.tensor.n_rows == request.n_queries, "one vector a query");
             FpEnvGuard const fp;  // the floor is rounded to float32 here
             require(request.tables.empty(), "no tables");
             auto queries = std::make_shared<GuestQueries>(guest.take(), std::move(argument));
-            request.dense.push_back(
-                {column, std::move(name), {}, take_floor<float>(floor), std::move(queries)});
+            request.add(DenseRequest{
+                column, std::move(name), {}, take_floor<float>(floor), std::move(queries)});
           },
           "A dense arm whose queries lie on the device that it runs on; it takes the guest.",
           py::arg("column"), py::arg("name"), py::arg("guest"), py::arg("argument"),
@@ -251,13 +218,12 @@ void bind_request(py::module_& m) {
           [](Request& request, std::string name, Array<std::int64_t> const& offsets,
              Array<std::uint32_t> const& segment, Array<std::uint32_t> const& row,
              Array<float> const& score, OptionalFloor const& floor) {
-            require_open(request);
             ListedRequest arm;
             FpEnvGuard const fp;  // the floor is rounded to float32 here
             arm.name = std::move(name);
             arm.queries = take_listed(request.n_queries, offsets, segment, row, score);
             arm.floor = take_floor<float>(floor);
-            request.listed.push_back(std::move(arm));
+            request.add(std::move(arm));
           },
           py::arg("name"), py::arg("offsets"), py::arg("segment"), py::arg("row"), py::arg("score"),
           py::arg("floor"))
@@ -266,20 +232,11 @@ void bind_request(py::module_& m) {
           [](Request& request, std::string const& kind, std::vector<double> weights,
              double rank_constant, std::vector<std::string> const& scales, bool complete,
              std::optional<double> balance, OptionalFloor const& min_fused, bool normalize) {
-            require_open(request);
-            require(weights.size() == request.n_arms(), "one weight an arm");
-            require(scales.size() == request.n_arms(), "one scale an arm");
             std::vector<Fusion::Scale> taken;
             for (std::string const& scale : scales) taken.push_back(take_scale(scale));
-            request.fusion = {take_fusion(kind), std::move(weights), rank_constant,
-                              std::move(taken),  complete,           balance};
-            std::size_t const n_tables = std::max<std::size_t>(request.tables.size(), 1);
-            require(request.fusion.kind != Fusion::Kind::kNone || request.n_arms() == n_tables,
-                    "a fusion for several arms");
-            require(request.lexical.size() % n_tables == 0 && request.dense.size() % n_tables == 0,
-                    "as many arms in each table");
-            request.min_fused = take_floor<double>(min_fused);
-            request.normalize = normalize;
+            request.set_fusion({take_fusion(kind), std::move(weights), rank_constant,
+                                std::move(taken), complete, balance},
+                               take_floor<double>(min_fused), normalize);
           },
           py::kw_only(), py::arg("kind"), py::arg("weights"), py::arg("rank_constant"),
           py::arg("scales"), py::arg("complete"), py::arg("balance"), py::arg("min_fused"),

@@ -1,11 +1,8 @@
-// Rows of plain Arrow columns, gathered: a reply is ten rows or so, of which Arrow's own way there
-// (a registry, a dispatch, a plan) costs more than all else of a small recall.
+// Rows of plain Arrow columns: taken from Arrow, gathered by the engine, given back to Arrow.
 // Layouts: https://arrow.apache.org/docs/format/CDataInterface.html
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <algorithm>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,72 +10,56 @@
 
 #include "bindings/bind.hpp"
 #include "bindings/take.hpp"
+#include "engine/segment/gather.hpp"
 
 namespace py = pybind11;
 
 namespace hyrecall::bindings {
 namespace {
 
-constexpr char const* kOutside = "rows of the snapshot";
-
-enum class Layout { kFixed, kString, kBool };
-
 // What an Arrow format string says of the buffers; width 0: not one of these.
 struct Shape {
-  Layout layout = Layout::kFixed;
+  ValueLayout layout = ValueLayout::kFixed;
   std::size_t width = 0;  // bytes of a value, or of an offset
 };
 
 Shape shape_of(std::string const& format) {
-  if (format == "U") return {Layout::kString, 8};
-  if (format == "b") return {Layout::kBool, 1};
+  if (format == "U") return {ValueLayout::kString, 8};
+  if (format == "b") return {ValueLayout::kBool, 1};
   if (format == "l" || format == "L" || format == "g" || format.starts_with("ts")) return {{}, 8};
   if (format == "i" || format == "I" || format == "f" || format == "tdD") return {{}, 4};
   return {};
 }
 
-bool bit_at(void const* bits, std::size_t at) {
-  return (static_cast<std::uint8_t const*>(bits)[at / 8] >> (at % 8) & 1) != 0;
-}
-
-void set_bit(std::vector<std::uint8_t>& bits, std::size_t at) {
-  bits[at / 8] = static_cast<std::uint8_t>(bits[at / 8] | 1U << (at % 8));
-}
-
 // A column of a segment, in its rows' order.
 struct RowColumn {
-  TakenArray taken;
-  Shape shape;
+  std::string format;
+  PlainColumn plain;
 
-  explicit RowColumn(py::handle source) : taken(take_arrow(source, "column")) {
-    shape = shape_of(taken.format);
-    if (shape.width == 0 || taken.array->dictionary != nullptr)
-      throw Error(ErrorCode::kDtype, "column", "expected a plain column, got " + taken.format);
-  }
-  std::size_t place(std::uint32_t row) const {
-    require(row < taken.array->length, kOutside);
-    return static_cast<std::size_t>(taken.array->offset) + row;
-  }
-  std::int64_t n_bytes() const {  // of a string column, all values together
-    return static_cast<std::int64_t const*>(
-        taken.array->buffers[1])[taken.array->offset + taken.array->length];
-  }
-  bool may_miss() const {
-    return taken.array->null_count != 0 && taken.array->buffers[0] != nullptr;
-  }
-  bool has(std::size_t place) const {
-    return !may_miss() || bit_at(taken.array->buffers[0], place);
+  explicit RowColumn(py::handle source) {
+    TakenArray const taken = take_arrow(source, "column");
+    ArrowArray const& array = *taken.array;
+    format = taken.format;
+    Shape const shape = shape_of(format);
+    if (shape.width == 0 || array.dictionary != nullptr)
+      throw Error(ErrorCode::kDtype, "column", "expected a plain column, got " + format);
+    bool const is_string = shape.layout == ValueLayout::kString;
+    bool const may_miss = array.null_count != 0 && array.buffers[0] != nullptr;
+    plain = {shape.layout,
+             shape.width,
+             static_cast<std::size_t>(array.offset),
+             static_cast<std::size_t>(array.length),
+             may_miss ? static_cast<std::uint8_t const*>(array.buffers[0]) : nullptr,
+             array.buffers[1],
+             is_string ? static_cast<std::uint8_t const*>(array.buffers[2]) : nullptr,
+             taken.array};
   }
 };
 
 // An array of our own, until Arrow takes it.
 struct GatheredArray {
   std::string format;
-  std::int64_t length = 0;
-  std::int64_t null_count = 0;
-  std::vector<std::uint8_t> validity;
-  std::vector<std::int64_t> offsets;
-  std::vector<std::uint8_t> values;
+  GatheredColumn column;
   void const* buffers[3] = {};
 };
 
@@ -89,101 +70,23 @@ void const* address(std::vector<T> const& values) {
   return values.empty() ? &kZero : static_cast<void const*>(values.data());
 }
 
-// Columns of values of one width, none of them missing: nothing but loads and stores, so that the
-// processor waits for many rows at once.
-template <std::size_t kWidth>
-void copy_values(std::span<std::shared_ptr<RowColumn> const> columns,
-                 std::span<std::uint32_t const> source, std::span<std::uint32_t const> row,
-                 std::vector<std::uint8_t>& out) {
-  struct Values {
-    std::uint8_t const* bytes;
-    std::size_t offset, length;
-  };
-  std::vector<Values> values;
-  for (auto const& column : columns) {
-    ArrowArray const& array = *column->taken.array;
-    values.push_back({static_cast<std::uint8_t const*>(array.buffers[1]),
-                      static_cast<std::size_t>(array.offset),
-                      static_cast<std::size_t>(array.length)});
-  }
-  bool are_there = true;
-  for (std::size_t i = 0; i < row.size(); ++i)
-    are_there = are_there && source[i] < values.size() && row[i] < values[source[i]].length;
-  require(are_there, kOutside);
-  out.resize(row.size() * kWidth);
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    Values const& from = values[source[i]];
-    std::memcpy(out.data() + i * kWidth, from.bytes + (from.offset + row[i]) * kWidth, kWidth);
-  }
-}
-
-template <typename Each>
-void append_rows(GatheredArray& out, Shape shape, std::size_t n_rows, Each const& each) {
-  out.length = static_cast<std::int64_t>(n_rows);
-  out.validity.assign((n_rows + 7) / 8, 0);
-  if (shape.layout == Layout::kString) out.offsets.assign(1, 0);
-  out.values.assign(shape.layout == Layout::kString ? 0
-                    : shape.layout == Layout::kBool ? (n_rows + 7) / 8
-                                                    : n_rows * shape.width,
-                    0);
-  for (std::size_t i = 0; i < n_rows; ++i) {
-    auto const [column, place] = each(i);
-    bool const is_there = column->has(place);
-    if (is_there) {
-      set_bit(out.validity, i);
-    } else {
-      out.null_count += 1;
-    }
-    void const* const* const buffers = column->taken.array->buffers;
-    if (shape.layout == Layout::kString) {
-      if (is_there) {
-        auto const* const offsets = static_cast<std::int64_t const*>(buffers[1]) + place;
-        auto const* const bytes = static_cast<std::uint8_t const*>(buffers[2]);
-        // Columns are checked when they come in; a file of an earlier version may hold others.
-        if (offsets[0] < 0 || offsets[0] > offsets[1] || offsets[1] > column->n_bytes())
-          throw Error(ErrorCode::kCorrupt, "column", "expected rising offsets, got others");
-        out.values.insert(out.values.end(), bytes + offsets[0], bytes + offsets[1]);
-      }
-      out.offsets.push_back(static_cast<std::int64_t>(out.values.size()));
-    } else if (shape.layout == Layout::kBool) {
-      if (bit_at(buffers[1], place)) set_bit(out.values, i);
-    } else {
-      std::memcpy(out.values.data() + i * shape.width,
-                  static_cast<std::uint8_t const*>(buffers[1]) + place * shape.width, shape.width);
-    }
-  }
-}
-
 // The rows (source[i], row[i]) of one column that lies in several segments.
 std::unique_ptr<GatheredArray> gather(std::vector<std::shared_ptr<RowColumn>> const& columns,
                                       Array<std::uint32_t> const& source,
                                       Array<std::uint32_t> const& row) {
   take_all(columns);
-  require(!columns.empty() && source.size() == row.size(), "a segment for every row");
+  require(!columns.empty(), "a segment for every row");
   auto out = std::make_unique<GatheredArray>();
-  out->format = columns.front()->taken.format;
-  for (auto const& column : columns)
-    require(column->taken.format == out->format, "columns of one type");
+  out->format = columns.front()->format;
+  std::vector<PlainColumn const*> plain;
+  for (auto const& column : columns) {
+    require(column->format == out->format, "columns of one type");
+    plain.push_back(&column->plain);
+  }
   std::span<std::uint32_t const> const sources = span_of(source);
   std::span<std::uint32_t const> const rows = span_of(row);
   WithoutGil const nogil;
-  Shape const shape = columns.front()->shape;
-  bool const is_whole = std::none_of(columns.begin(), columns.end(),
-                                     [](auto const& column) { return column->may_miss(); });
-  if (shape.layout == Layout::kFixed && is_whole) {
-    out->length = static_cast<std::int64_t>(rows.size());
-    if (shape.width == 8) {
-      copy_values<8>(columns, sources, rows, out->values);
-    } else {
-      copy_values<4>(columns, sources, rows, out->values);
-    }
-    return out;
-  }
-  append_rows(*out, shape, rows.size(), [&](std::size_t i) {
-    require(sources[i] < columns.size(), kOutside);
-    RowColumn const& column = *columns[sources[i]];
-    return std::pair(&column, column.place(rows[i]));
-  });
+  out->column = gather_rows(plain, sources, rows);
   return out;
 }
 
@@ -201,10 +104,11 @@ py::tuple export_array(GatheredArray& source) {
   require(!source.format.empty(), "an array that nobody has taken");
   auto* const held = new GatheredArray(std::move(source));
   source.format.clear();
-  bool const is_string = !held->offsets.empty();
-  held->buffers[0] = held->null_count == 0 ? nullptr : address(held->validity);
-  held->buffers[1] = is_string ? address(held->offsets) : address(held->values);
-  held->buffers[2] = is_string ? address(held->values) : nullptr;
+  GatheredColumn const& column = held->column;
+  bool const is_string = column.layout == ValueLayout::kString;
+  held->buffers[0] = column.n_missing == 0 ? nullptr : address(column.validity);
+  held->buffers[1] = is_string ? address(column.offsets) : address(column.values);
+  held->buffers[2] = is_string ? address(column.values) : nullptr;
   auto schema = std::make_unique<ArrowSchema>();
   auto* const format = new std::string(held->format);
   constexpr std::int64_t kNullable = 2;
@@ -221,8 +125,8 @@ py::tuple export_array(GatheredArray& source) {
              },
              format};
   auto array = std::make_unique<ArrowArray>();
-  *array = {held->length,
-            held->null_count,
+  *array = {static_cast<std::int64_t>(column.length),
+            static_cast<std::int64_t>(column.n_missing),
             0,
             is_string ? 3 : 2,
             0,

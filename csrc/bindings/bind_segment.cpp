@@ -16,6 +16,7 @@
 #include "engine/dense/column.hpp"
 #include "engine/dense/on_device.hpp"
 #include "engine/lexical/column.hpp"
+#include "engine/scope/locate.hpp"
 #include "engine/scope/selection.hpp"
 #include "engine/segment/merge_order.hpp"
 #include "engine/segment/segment.hpp"
@@ -25,19 +26,14 @@ namespace py = pybind11;
 namespace hyrecall::bindings {
 namespace {
 
-KeyValue key_at(KeyColumn const& keys, std::size_t row) {
-  if (auto const* strings = std::get_if<StringColumn>(&keys)) return strings->values[row];
-  return std::get<IntColumn>(keys).values[row];
-}
-
-// Where (cell, key) lives, newest segment first; an identity is live at most once.
-std::pair<std::int32_t, Row> locate(Snapshot const& snapshot, std::string_view cell,
-                                    KeyValue const& key) {
-  for (std::size_t s = snapshot.segments.size(); s-- > 0;) {
-    Row const row = snapshot.segments[s]->find(cell, key);
-    if (row != kNone32) return {static_cast<std::int32_t>(s), row};
+py::tuple give_docs(std::vector<DocRef> const& docs) {
+  std::vector<std::int32_t> segments;
+  std::vector<Row> rows;
+  for (DocRef const& doc : docs) {
+    segments.push_back(static_cast<std::int32_t>(doc.segment));  // kNone32: -1
+    rows.push_back(doc.row);
   }
-  return {-1, kNone32};
+  return py::make_tuple(give(std::move(segments)), give(std::move(rows)));
 }
 
 void bind_snapshot(py::module_& m) {
@@ -54,20 +50,13 @@ void bind_snapshot(py::module_& m) {
           "locate_rows",
           [](Snapshot const& snapshot, py::list const& cell_parts, py::object const& keys) {
             KeyColumn const column = take_keys(keys);
-            std::size_t const n = std::visit([](auto const& c) { return c.size(); }, column);
-            std::vector<CellPart> const parts = take_cell_parts(cell_parts, n);
-            std::vector<std::int32_t> segments(n);
-            std::vector<Row> rows(n);
+            std::vector<CellPart> const parts = take_cell_parts(cell_parts, n_keys(column));
+            std::vector<DocRef> docs;
             {
               NativeRun const run;
-              SteadyPoll poll;
-              for (std::size_t i = 0; i < n; ++i) {
-                poll.step();
-                std::tie(segments[i], rows[i]) =
-                    locate(snapshot, encode_cell(parts, i), key_at(column, i));
-              }
+              docs = locate_rows(snapshot, parts, column);
             }
-            return py::make_tuple(give(std::move(segments)), give(std::move(rows)));
+            return give_docs(docs);
           },
           "Where each (cell, key) lives: segment (-1 = nowhere) and row.", py::arg("cell_parts"),
           py::arg("keys"))
@@ -109,24 +98,12 @@ void bind_snapshot(py::module_& m) {
           "locate_keys",
           [](Snapshot const& snapshot, py::object const& keys, Scopes const& scopes) {
             KeyColumn const column = take_keys(keys);
-            std::size_t const n = std::visit([](auto const& c) { return c.size(); }, column);
-            require(scopes.scope_of().size() == n, "one scope a key");
-            std::vector<std::int32_t> segments;
-            std::vector<Row> rows;
+            std::vector<DocRef> docs;
             {
               NativeRun const run;
-              SteadyPoll poll;
-              for (std::size_t i = 0; i < n; ++i) {
-                poll.step();
-                for (std::string const& cell : scopes.distinct()[scopes.scope_of()[i]]->cells) {
-                  auto const [segment, row] = locate(snapshot, cell, key_at(column, i));
-                  if (segment < 0) continue;
-                  segments.push_back(segment);
-                  rows.push_back(row);
-                }
-              }
+              docs = locate_keys(snapshot, column, scopes.distinct(), scopes.scope_of());
             }
-            return py::make_tuple(give(std::move(segments)), give(std::move(rows)));
+            return give_docs(docs);
           },
           "Every live (segment, row) with one of the keys in that key's scope.", py::arg("keys"),
           py::arg("scopes"))

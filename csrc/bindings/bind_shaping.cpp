@@ -47,7 +47,7 @@ class Pools {
     for (std::size_t q = 0; q < view_.n_queries(); ++q) {
       auto const end = static_cast<std::size_t>(view_.offsets[q + 1]);
       for (auto i = static_cast<std::size_t>(view_.offsets[q]); i < end; ++i)
-        held.execution->require_authorised(q, view_.segment[i], view_.row[i]);
+        held.execution->require_authorised(q, {view_.segment[i], view_.row[i]});
     }
   }
 
@@ -162,7 +162,7 @@ void bind_shaping(py::module_& parent) {
          std::pair<std::uint32_t, Row> const& one, std::pair<std::uint32_t, Row> const& other) {
         Pools::require_column(held, column);
         for (auto const& [segment, row] : {one, other})
-          held.execution->require_authorised(query, segment, row);
+          held.execution->require_authorised(query, {segment, row});
         auto const column_of = [&](std::uint32_t segment) -> DenseColumn const& {
           return *held.snapshot->segments[segment]->segment().p.dense[column];
         };

@@ -4,29 +4,30 @@
 
 namespace hyrecall {
 
-void Execution::require_authorised(std::size_t query, std::uint32_t segment, Row row) const {
-  require(query < request_.n_queries && segment < snapshot_.segments.size(), "a row of a reply");
-  bool const is_seen = scopes_[request_.scope_of[query]][segment].contains(row) &&
-                       snapshot_.segments[segment]->live()[row];
+void Execution::require_authorised(std::size_t query, DocRef doc) const {
+  require(query < request_.n_queries && doc.segment < snapshot_.segments.size(),
+          "a row of a reply");
+  bool const is_seen = scopes_[request_.scope_of[query]][doc.segment].contains(doc.row) &&
+                       snapshot_.segments[doc.segment]->live()[doc.row];
   require(is_seen, "a row in the query's scope");
 }
 
 std::vector<std::uint32_t> Execution::leaf_freqs(std::size_t arm, std::size_t query,
-                                                 std::uint32_t segment, Row row) const {
-  require_authorised(query, segment, row);
+                                                 DocRef doc) const {
+  require_authorised(query, doc);
   require(arm < postings_.size(), "a lexical arm");
   std::vector<std::uint32_t> out;
-  for (LeafPostings const& leaf : postings_[arm].at(query, segment))
-    out.push_back(leaf.freq_of(row));
+  for (LeafPostings const& leaf : postings_[arm].at(query, doc.segment))
+    out.push_back(leaf.freq_of(doc.row));
   return out;
 }
 
-bool Execution::matches(std::size_t arm, std::size_t query, std::uint32_t segment, Row row) const {
-  require_authorised(query, segment, row);
+bool Execution::matches(std::size_t arm, std::size_t query, DocRef doc) const {
+  require_authorised(query, doc);
   require(arm < postings_.size() && queries_[arm][query].has_value(), "a query of a lexical arm");
-  std::span<LeafPostings const> const leaves = postings_[arm].at(query, segment);
+  std::span<LeafPostings const> const leaves = postings_[arm].at(query, doc.segment);
   return queries_[arm][query]->matches(
-      [&](std::uint32_t leaf) { return leaves[leaf].freq_of(row) > 0; });
+      [&](std::uint32_t leaf) { return leaves[leaf].freq_of(doc.row) > 0; });
 }
 
 }  // namespace hyrecall

@@ -112,8 +112,8 @@ void append_hits(Request const& request, JoinedPool const& joined, Fuser& fuser,
   for (std::size_t i = begin; i < end; ++i) {
     std::uint32_t const doc = fused[i].doc;
     hits.part.push_back(joined.part(doc));
-    hits.segment.push_back(pool.docs[doc].segment);
-    hits.row.push_back(pool.docs[doc].row);
+    hits.segment.push_back(pool.docs[doc].doc.segment);
+    hits.row.push_back(pool.docs[doc].doc.row);
     hits.rank.push_back(static_cast<std::int32_t>(i) + 1);
     hits.score.push_back(fused[i].score);
     for (std::size_t arm = 0; arm < n_arms; ++arm) {

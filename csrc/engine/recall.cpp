@@ -45,7 +45,7 @@ Pool join_lists(std::span<std::vector<Candidate> const* const> lists,
   for (ListPlace const& entry : entries) {
     Candidate const& c = (*lists[entry.arm])[entry.place];
     if (pool.docs.empty() || pool.docs.back().seq != c.seq) {
-      pool.docs.push_back({c.seq, c.segment, c.row});
+      pool.docs.push_back({c.seq, c.doc});
       pool.scores.resize(pool.scores.size() + n_arms, kNoScore);
     }
     std::size_t const doc = pool.docs.size() - 1;
@@ -81,14 +81,15 @@ Execution::Execution(Snapshot const& snapshot, Request const& request)
     : snapshot_(snapshot), request_(request), scopes_(resolve_scopes(snapshot, request)) {
   check_fits(snapshot, request);
   postings_.reserve(request.lexical.size());
-  statistics_.resize(request.lexical.size());
+  Statistics statistics;
   for (std::size_t arm = 0; arm < request.lexical.size(); ++arm) {
     LexicalRequest const& lexical = request.lexical[arm];
     queries_.push_back(analyze_queries(lexical.queries, *lexical.analyzer, lexical.name,
                                        request.first_query, request.threads));
     postings_.emplace_back(queries_[arm], snapshot.segments.size());
-    find_leaves(arm);
+    statistics.push_back(find_leaves(arm));
   }
+  statistics_ = std::make_shared<Statistics const>(std::move(statistics));
 }
 
 // Of each scope that the arm reads, the documents with text and their tokens.
@@ -111,13 +112,13 @@ std::vector<CellTextStatistics> Execution::sum_scopes(std::size_t arm) const {
   return sums;
 }
 
-// Where the leaves of an arm's queries occur, and how often.
-void Execution::find_leaves(std::size_t arm) {
+// Finds where the leaves of an arm's queries occur, and counts them.
+std::vector<QueryStatistics> Execution::find_leaves(std::size_t arm) {
   LexicalRequest const& lexical = request_.lexical[arm];
   std::size_t const n_segments = snapshot_.segments.size();
   std::vector<CellTextStatistics> const sums = sum_scopes(arm);
   std::span<std::uint32_t const> const scope_of = request_.scopes_of(lexical.table);
-  statistics_[arm].resize(request_.n_queries);
+  std::vector<QueryStatistics> found(request_.n_queries);
   std::vector<PostingScratch> scratch(static_cast<std::size_t>(std::max(request_.threads, 1)));
   parallel_runs(
       request_.n_queries, run_of(scopes_), request_.threads, [&](int worker, std::size_t q) {
@@ -134,8 +135,9 @@ void Execution::find_leaves(std::size_t arm) {
           for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf)
             statistics.doc_freqs[leaf] += leaves[leaf].doc_freq;
         }
-        statistics_[arm][q] = std::move(statistics);
+        found[q] = std::move(statistics);
       });
+  return found;
 }
 
 std::vector<std::vector<Bm25Query>> Execution::make_scorers(Statistics const& statistics) const {
@@ -161,7 +163,7 @@ std::vector<std::vector<Bm25Query>> Execution::make_scorers(Statistics const& st
 
 std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
   std::size_t const n_lexical = request_.lexical.size();
-  require_like(statistics, statistics_);
+  require_like(statistics, *statistics_);
   std::vector<std::vector<Bm25Query>> scorers = make_scorers(statistics);
   bool const is_on_device = snapshot_.device != nullptr;
   for (DenseRequest const& arm : request_.dense) {
@@ -171,15 +173,16 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
   }
   Lists scanned;
   bool const is_listed = !request_.listed.empty();
+  RequestGroups const groups(request_, is_listed);
   std::optional<Audiences> audiences;  // a device finds a dense arm's rows by itself
   if (n_lexical > 0 || is_listed || !is_on_device)
-    audiences.emplace(snapshot_, request_, scopes_, is_listed);
+    audiences.emplace(snapshot_, request_, scopes_, groups);
   if (n_lexical > 0)
     scanned = scan_lexical_arms(snapshot_, request_, scopes_, *audiences, scorers, postings_);
   for (DenseRequest const& arm : request_.dense) {
     if (is_on_device) {
-      QueryGroups const groups(request_, arm.table);
-      scanned.push_back(snapshot_.device->scan(snapshot_, request_, arm, scopes_, groups));
+      scanned.push_back(
+          snapshot_.device->scan(snapshot_, request_, arm, scopes_, groups.of(arm.table)));
     } else {
       scanned.push_back(scan_dense(snapshot_, request_, arm, audiences->of(arm.table)));
     }
@@ -215,7 +218,7 @@ Pool Execution::complete(std::size_t query, std::vector<std::vector<Bm25Query>> 
     for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
       float& score = pool.scores[doc * n_arms + arm];
       if (score != kNoScore) continue;
-      Pool::Doc const& d = pool.docs[doc];
+      DocRef const d = pool.docs[doc].doc;
       if (!is_in_table(lexical.table, query, d)) continue;
       Segment const& segment = snapshot_.segments[d.segment]->segment();
       if (is_whole) {  // what matches is in the list
@@ -234,7 +237,7 @@ Pool Execution::complete(std::size_t query, std::vector<std::vector<Bm25Query>> 
     for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
       float& score = pool.scores[doc * n_arms + arm];
       if (score != kNoScore) continue;
-      Pool::Doc const& d = pool.docs[doc];
+      DocRef const d = pool.docs[doc].doc;
       if (!is_in_table(dense.table, query, d)) continue;
       score = score_dense(snapshot_.segments[d.segment]->segment(), dense, query, d.row);
     }
@@ -243,7 +246,7 @@ Pool Execution::complete(std::size_t query, std::vector<std::vector<Bm25Query>> 
 }
 
 // Whether an arm of a table may score a document of the query's scope.
-bool Execution::is_in_table(std::uint32_t table, std::size_t query, Pool::Doc const& doc) const {
+bool Execution::is_in_table(std::uint32_t table, std::size_t query, DocRef doc) const {
   return table == kAllTables ||
          scopes_[request_.tables[table][query]][doc.segment].contains(doc.row);
 }

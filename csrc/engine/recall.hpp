@@ -21,18 +21,19 @@ class Execution {
   // must outlive it.
   Execution(Snapshot const& snapshot, Request const& request);
 
-  Statistics const& statistics() const { return statistics_; }
+  Statistics const& statistics() const { return *statistics_; }
+  // The same, for who needs them longer than this lives.
+  std::shared_ptr<Statistics const> shared_statistics() const { return statistics_; }
   // Each arm's best `depth` documents, and every arm's score of each. statistics: summed over all
   // parts.
   std::vector<Pool> candidates(Statistics const& statistics) const;
 
   // Refuses a row outside the query's scope: what is told of a row is told through here.
-  void require_authorised(std::size_t query, std::uint32_t segment, Row row) const;
+  void require_authorised(std::size_t query, DocRef doc) const;
 
   // How explain() sees one document of the query's scope: term frequencies of the query's leaves.
-  std::vector<std::uint32_t> leaf_freqs(std::size_t arm, std::size_t query, std::uint32_t segment,
-                                        Row row) const;
-  bool matches(std::size_t arm, std::size_t query, std::uint32_t segment, Row row) const;
+  std::vector<std::uint32_t> leaf_freqs(std::size_t arm, std::size_t query, DocRef doc) const;
+  bool matches(std::size_t arm, std::size_t query, DocRef doc) const;
   std::vector<std::optional<LexicalQuery>> const& queries(std::size_t arm) const {
     return queries_.at(arm);
   }
@@ -43,9 +44,9 @@ class Execution {
   struct Joining;  // working memory of one thread
 
   std::vector<CellTextStatistics> sum_scopes(std::size_t arm) const;
-  void find_leaves(std::size_t arm);
+  std::vector<QueryStatistics> find_leaves(std::size_t arm);
   std::vector<std::vector<Bm25Query>> make_scorers(Statistics const& statistics) const;
-  bool is_in_table(std::uint32_t table, std::size_t query, Pool::Doc const& doc) const;
+  bool is_in_table(std::uint32_t table, std::size_t query, DocRef doc) const;
   Pool complete(std::size_t query, std::vector<std::vector<Bm25Query>> const& scorers,
                 Joining& joining) const;
 
@@ -54,7 +55,7 @@ class Execution {
   ResolvedScopes scopes_;
   std::vector<std::vector<std::optional<LexicalQuery>>> queries_;  // [lexical arm][query]
   std::vector<ArmPostings> postings_;                              // [lexical arm]
-  Statistics statistics_;
+  std::shared_ptr<Statistics const> statistics_;
 };
 
 }  // namespace hyrecall

@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "core/types.hpp"
+#include "engine/doc_ref.hpp"
 
 namespace hyrecall {
 
 struct Candidate {
   float score;
   Seq seq;
-  std::uint32_t segment;
-  Row row;
+  DocRef doc;
 
   friend bool operator<(Candidate const& a, Candidate const& b) {  // "comes before"
     return a.score != b.score ? a.score > b.score : a.seq < b.seq;
@@ -46,16 +46,6 @@ class TopK {
     return std::move(kept_);
   }
 
-  // Joins lists that are each the best k of their share.
-  static std::vector<Candidate> join(std::vector<std::vector<Candidate>> lists, std::size_t k) {
-    std::vector<Candidate> all = std::move(lists.front());
-    for (std::size_t i = 1; i < lists.size(); ++i)
-      all.insert(all.end(), lists[i].begin(), lists[i].end());
-    if (lists.size() > 1) std::sort(all.begin(), all.end());
-    if (all.size() > k) all.resize(k);
-    return all;
-  }
-
  private:
   static constexpr std::size_t kSlack =
       32;  // so that a small k does not select at every other offer
@@ -75,7 +65,7 @@ class TopK {
   std::size_t k_;
   std::vector<Candidate> kept_;
   // Of the last selection: what comes after it cannot be among the best k.
-  Candidate worst_{-__builtin_inff(), std::numeric_limits<Seq>::max(), 0, 0};
+  Candidate worst_{-__builtin_inff(), std::numeric_limits<Seq>::max(), {0, 0}};
   float threshold_ = -__builtin_inff();
 };
 

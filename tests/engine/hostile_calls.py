@@ -35,7 +35,6 @@ LEFT_OUT = {
     "_ArrowArray.__arrow_c_array__": "a Protocol of the stubs: the module has no such class",
     "Gate.stream.fget": "only a CUDA device makes a Gate",
     "Guest.n_rows.fget": "only a tensor on a CUDA device makes a Guest",
-    "arithmetic._int8_rate": "it burns as many seconds as it is told",
 }
 # MemoryError: a number may ask for more memory than there is. The native entries are private, so
 # their checks of ranges and lengths raise InternalError (a HyrecallError), not OptionError: the

@@ -16,6 +16,7 @@ struct Example {
   World world;
   Asked asked;
   ResolvedScopes scopes;
+  std::unique_ptr<QueryGroups> groups;
   Audience audience;
 
   AudienceView view() const { return {world.snapshot, asked.request, scopes, audience}; }
@@ -28,8 +29,10 @@ Example random_example(Rng& rng, std::size_t n_queries = 6, std::size_t n_scopes
   World world = random_world(rng, options);
   Asked asked = random_asked(rng, options.n_cells, n_queries, n_scopes, 1 + rng.below(3));
   ResolvedScopes scopes = resolve_scopes(world.snapshot, asked.request);
-  Audience audience(world.snapshot, asked.request, scopes);
-  return {std::move(world), std::move(asked), std::move(scopes), std::move(audience)};
+  auto groups = std::make_unique<QueryGroups>(asked.request);
+  Audience audience(world.snapshot, asked.request, scopes, *groups);
+  return {std::move(world), std::move(asked), std::move(scopes), std::move(groups),
+          std::move(audience)};
 }
 
 using Place = std::pair<std::uint32_t, Row>;
@@ -37,7 +40,7 @@ using Place = std::pair<std::uint32_t, Row>;
 TEST(audience_sees_the_living_of_its_scope_that_pass_its_filter) {
   Rng rng(41);
   for (int round = 0; round < 100; ++round) {
-    auto const [world, asked, scopes, audience] = random_example(rng);
+    auto const [world, asked, scopes, groups, audience] = random_example(rng);
     Request const& request = asked.request;
     std::set<std::pair<std::uint32_t, std::uint32_t>> pairs;
     for (std::size_t q = 0; q < request.n_queries; ++q) {
@@ -46,18 +49,18 @@ TEST(audience_sees_the_living_of_its_scope_that_pass_its_filter) {
       CHECK_EQ(audience.scope_of(group), request.scope_of[q]);
       std::vector<Place> expected, found;
       for (Doc const& doc : world.docs) {
-        CHECK_EQ(audience.sees(group, doc.segment, doc.row), asked.sees(q, doc));
+        CHECK_EQ(audience.sees(group, {doc.segment, doc.row}), asked.sees(q, doc));
         if (asked.sees(q, doc)) expected.emplace_back(doc.segment, doc.row);
       }
       for_each_row(audience.tiles(group),
-                   [&](std::uint32_t s, Row row) { found.emplace_back(s, row); });
+                   [&](DocRef doc) { found.emplace_back(doc.segment, doc.row); });
       CHECK(found == expected);
       for (std::uint32_t s = 0; s < world.snapshot.segments.size(); ++s) {
         auto const n_rows = static_cast<Row>(world.snapshot.segments[s]->segment().n_rows());
         for (Row past : {n_rows, n_rows + 1, n_rows + kTileRows, kNone32})
-          CHECK(!audience.sees(group, s, past));
+          CHECK(!audience.sees(group, {s, past}));
       }
-      CHECK(!audience.sees(group, static_cast<std::uint32_t>(world.snapshot.segments.size()), 0));
+      CHECK(!audience.sees(group, {static_cast<std::uint32_t>(world.snapshot.segments.size()), 0}));
     }
     CHECK_EQ(audience.n_groups(), pairs.size());
   }
@@ -70,7 +73,7 @@ Listed plain(std::vector<Candidate> const& found) {
   Listed out;
   for (Candidate const& one : found) {
     CHECK(!(one.score == 0.0f && std::signbit(one.score)));
-    out.emplace_back(one.score, one.seq, one.segment, one.row);
+    out.emplace_back(one.score, one.seq, one.doc.segment, one.doc.row);
   }
   return out;
 }
@@ -89,14 +92,14 @@ Listed best_of(std::vector<std::pair<float, Doc const*>> scored, std::size_t n) 
 TEST(listed_candidates_are_the_visible_documents_each_by_its_best_score) {
   Rng rng(42);
   for (int round = 0; round < 200; ++round) {
-    auto const [world, asked, scopes, audience] = random_example(rng);
+    auto const [world, asked, scopes, groups, audience] = random_example(rng);
     std::vector<ListedDoc> given;
     for (std::size_t n = rng.below(std::size_t{60}); n > 0; --n) {
       Doc const& doc = world.docs[rng.below(std::min<std::size_t>(40, world.docs.size()))];
       float const score = static_cast<float>(rng.below(7) - 3) * 0.25f * (rng.below(2) ? 1 : -1);
-      given.push_back({doc.segment, doc.row, score});
-      if (rng.below(9) == 0) given.push_back({doc.segment, doc.row + 10'000, 9.0f});
-      if (rng.below(9) == 0) given.push_back({doc.segment + 10, doc.row, 9.0f});
+      given.push_back({{doc.segment, doc.row}, score});
+      if (rng.below(9) == 0) given.push_back({{doc.segment, doc.row + 10'000}, 9.0f});
+      if (rng.below(9) == 0) given.push_back({{doc.segment + 10, doc.row}, 9.0f});
     }
     Floor<float> const floor{0.25f, rng.below(2) == 0, rng.below(2) == 0};
     std::size_t const depth = rng.below(std::size_t{12});
@@ -105,7 +108,7 @@ TEST(listed_candidates_are_the_visible_documents_each_by_its_best_score) {
       for (Doc const& doc : world.docs) {
         std::optional<float> best;
         for (ListedDoc const& one : given) {
-          if (one.segment == doc.segment && one.row == doc.row)
+          if (one.doc == DocRef{doc.segment, doc.row})
             best = std::max(best.value_or(one.score), one.score);
         }
         if (!best || !asked.sees(q, doc)) continue;
@@ -121,7 +124,7 @@ TEST(listed_candidates_are_the_visible_documents_each_by_its_best_score) {
 TEST(newest_rows_are_those_of_the_largest_values_and_at_most_n) {
   Rng rng(43);
   for (int round = 0; round < 150; ++round) {
-    auto const [world, asked, scopes, audience] = random_example(rng);
+    auto const [world, asked, scopes, groups, audience] = random_example(rng);
     for (std::size_t q = 0; q < asked.request.n_queries; ++q) {
       std::size_t const attribute = rng.below(2) == 0 ? kNumber : kRating;
       bool const with_missing = rng.below(2) == 0;
@@ -144,12 +147,34 @@ TEST(newest_rows_are_those_of_the_largest_values_and_at_most_n) {
       CHECK_EQ(found.size(), expected.size());
       for (std::size_t i = 0; i < found.size(); ++i) {
         Doc const& doc = *expected[i];
-        CHECK_EQ(found[i].doc.seq, doc.seq);
-        CHECK_EQ(found[i].doc.segment, doc.segment);
-        CHECK_EQ(found[i].doc.row, doc.row);
+        CHECK_EQ(found[i].candidate.seq, doc.seq);
+        CHECK_EQ(found[i].candidate.doc.segment, doc.segment);
+        CHECK_EQ(found[i].candidate.doc.row, doc.row);
         CHECK_EQ(found[i].has_value, value(doc).has_value());
         if (!found[i].has_value) CHECK_EQ(found[i].code, INT64_MIN);
         if (attribute == kNumber && doc.number) CHECK_EQ(found[i].code, *doc.number);
+      }
+    }
+  }
+}
+
+TEST(newest_candidates_score_by_the_place_of_their_value_among_the_distinct_ones) {
+  Rng rng(47);
+  for (int round = 0; round < 60; ++round) {
+    auto const [world, asked, scopes, groups, audience] = random_example(rng);
+    std::size_t const n = 1 + rng.below(std::size_t{20});
+    auto const found = newest_candidates(world.snapshot, audience, kNumber, n, true, 2);
+    CHECK_EQ(found.size(), audience.n_groups());
+    for (std::size_t group = 0; group < found.size(); ++group) {
+      auto const rows = newest_rows(world.snapshot, audience.tiles(group), kNumber, n, true);
+      CHECK_EQ(found[group].size(), rows.size());
+      std::set<std::int64_t> distinct;
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        CHECK(found[group][i].doc == rows[i].candidate.doc);
+        if (rows[i].has_value) distinct.insert(rows[i].code);
+        double const expected =
+            rows[i].has_value ? 1.0 / static_cast<double>(distinct.size()) : 0.0;
+        CHECK_EQ(found[group][i].score, static_cast<float>(expected));
       }
     }
   }
@@ -269,7 +294,7 @@ TEST(tag_relatives_share_most_tags_with_the_results) {
     for (auto& one : results) {
       for (std::size_t i = rng.below(std::size_t{5}); i > 0; --i) {
         Doc const& doc = world.docs[rng.below(world.docs.size())];
-        one.push_back({doc.segment, doc.row, 1.0f});
+        one.push_back({{doc.segment, doc.row}, 1.0f});
       }
     }
     auto const found = related_documents(example.view(), results, attribute, n);
@@ -280,7 +305,7 @@ TEST(tag_relatives_share_most_tags_with_the_results) {
       for (Doc const& doc : world.docs) {
         bool const is_result = std::any_of(
             results[q].begin(), results[q].end(),
-            [&](ListedDoc const& one) { return one.segment == doc.segment && one.row == doc.row; });
+            [&](ListedDoc const& one) { return one.doc == DocRef{doc.segment, doc.row}; });
         if (!is_result || !example.asked.sees(q, doc)) continue;
         mine.emplace(doc.segment, doc.row);
         for (std::string const& tag : tags_of(doc, attribute)) held.insert(tag);

@@ -131,25 +131,28 @@ TEST(topk_equals_the_head_of_a_full_sort) {
     for (std::size_t i = 0; i < n; ++i) {
       // Few distinct scores: most of the order is decided by seq.
       all.push_back(
-          {static_cast<float>(rng.below(5)), static_cast<Seq>(i), 0, static_cast<Row>(i)});
+          {static_cast<float>(rng.below(5)), static_cast<Seq>(i), {0, static_cast<Row>(i)}});
     }
     std::shuffle(all.begin(), all.end(), std::mt19937_64(static_cast<unsigned>(round)));
     TopK whole(k);
-    std::vector<std::vector<Candidate>> shares;
+    TopK joined_shares(k);
+    auto const join = [&](TopK& one) {
+      for (Candidate const& kept : one.take()) joined_shares.offer(kept);
+    };
     TopK share(k);
     for (std::size_t i = 0; i < n; ++i) {
       whole.offer(all[i]);
       if (all[i].score >= share.threshold()) share.offer(all[i]);  // as the scans do
       if (i % 50 == 49) {
-        shares.push_back(share.take());
+        join(share);
         share = TopK(k);
       }
     }
-    shares.push_back(share.take());
+    join(share);
     std::sort(all.begin(), all.end());
     if (all.size() > k) all.resize(k);
     std::vector<Candidate> const best = whole.take();
-    std::vector<Candidate> const joined = TopK::join(std::move(shares), k);
+    std::vector<Candidate> const joined = joined_shares.take();
     CHECK_EQ(best.size(), all.size());
     CHECK_EQ(joined.size(), all.size());
     for (std::size_t i = 0; i < all.size(); ++i) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/formulas.hpp"
-#include "kernels/cpu/dot.hpp"
+#include "kernels/cpu/isa.hpp"
 #include "kernels/shared/arithmetic_op.hpp"
 #include "native/check.hpp"
 
@@ -66,21 +66,6 @@ std::vector<float> floats(std::string const& hex) {
   return out;
 }
 
-std::vector<cpu::DotKernels> kernels_of_this_cpu() {
-  std::vector<cpu::DotKernels> all{cpu::scalar_dot_kernels()};
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-      __builtin_cpu_supports("f16c")) {
-    all.push_back(cpu::avx2_dot_kernels());
-  }
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
-    all.push_back(cpu::avx512_dot_kernels());
-  }
-#endif
-  return all;
-}
-
 float dot_of(Line const& line, cpu::DotKernels const& kernels) {
   std::vector<float> query = floats(line.inputs[0]);
   std::size_t const dim = query.size();
@@ -121,12 +106,12 @@ TEST(golden_formulas_have_their_bits) {
 
 TEST(golden_dots_have_their_bits_on_every_instruction_set) {
   auto const table = read_table();
-  for (cpu::DotKernels const& kernels : kernels_of_this_cpu()) {
+  for (cpu::Kernels const& kernels : cpu::found_kernels()) {
     int n_dots = 0;
     for (Line const& line : table) {
       if (line.op != "dot") continue;
       CHECK_EQ(std::string(kernels.name) + " " +
-                   std::to_string(std::bit_cast<std::uint32_t>(dot_of(line, kernels))),
+                   std::to_string(std::bit_cast<std::uint32_t>(dot_of(line, kernels.dot))),
                std::string(kernels.name) + " " + std::to_string(bits_of(line.expected)));
       ++n_dots;
     }
@@ -149,7 +134,7 @@ TEST(golden_inverse_norms_have_their_bits) {
 
 TEST(golden_blocks_of_rows_equal_single_rows) {
   Rng rng(5);
-  for (cpu::DotKernels const& kernels : kernels_of_this_cpu()) {
+  for (cpu::Kernels const& kernels : cpu::found_kernels()) {
     for (std::size_t dim : {1u, 5u, 32u, 47u, 100u}) {
       constexpr std::size_t kRows = 11;
       std::vector<float> query((dim + kLanes - 1) / kLanes * kLanes, 0.0f);
@@ -157,10 +142,10 @@ TEST(golden_blocks_of_rows_equal_single_rows) {
       std::vector<float> rows(kRows * dim);
       for (float& x : rows) x = static_cast<float>(rng.unit() - 0.5);
       std::vector<float> together(kRows);
-      kernels.float32(query.data(), rows.data(), kRows, dim, together.data());
+      kernels.dot.float32(query.data(), rows.data(), kRows, dim, together.data());
       for (std::size_t r = 0; r < kRows; ++r) {
         float alone = 0.0f;
-        kernels.float32(query.data(), rows.data() + r * dim, 1, dim, &alone);
+        kernels.dot.float32(query.data(), rows.data() + r * dim, 1, dim, &alone);
         CHECK_EQ(std::bit_cast<std::uint32_t>(alone), std::bit_cast<std::uint32_t>(together[r]));
       }
     }

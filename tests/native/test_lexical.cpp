@@ -10,7 +10,7 @@
 #include "engine/lexical/forward_rows.hpp"
 #include "engine/lexical/leaf_postings.hpp"
 #include "engine/lexical/posting_layout.hpp"
-#include "kernels/cpu/scores.hpp"
+#include "kernels/cpu/isa.hpp"
 #include "native/check.hpp"
 #include "native/corpus.hpp"
 
@@ -218,12 +218,8 @@ TEST(lexical_layout_does_not_depend_on_threads) {
 // last score, and a planted choice of one bit less.
 TEST(lexical_kernels_agree_on_every_instruction_set) {
   Rng rng(12);
-  std::vector<cpu::ScoreKernels> sets{cpu::scalar_score_kernels()};
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) sets.push_back(cpu::avx2_score_kernels());
-  if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
-    sets.push_back(cpu::avx512_score_kernels());
-#endif
+  std::vector<cpu::ScoreKernels> sets;
+  for (cpu::Kernels const& found : cpu::found_kernels()) sets.push_back(found.scores);
   bool planted_seen = false;
   bool other_choice_seen = false;
   for (int round = 0; round < 300; ++round) {

@@ -68,9 +68,9 @@ void DenseQueryScan::raise(float threshold) {
   shared_->raise(threshold);
 }
 
-void DenseQueryScan::offer(float score, Seq seq, std::uint32_t segment, Row row) {
+void DenseQueryScan::offer(float score, Seq seq, DocRef doc) {
   if (score < best_.threshold() || !arm_->floor.passes(score)) return;
-  best_.offer({score, seq, segment, row});
+  best_.offer({score, seq, doc});
 }
 
 void DenseQueryScan::scan(DenseColumn const& column, std::span<Seq const> seqs,
@@ -84,28 +84,31 @@ void DenseQueryScan::scan(DenseColumn const& column, std::span<Seq const> seqs,
                scores + (rows.begin - base));
   for_each_bit(selected.mask, [&](Row i) {
     if (scores[i] >= threshold_ && column.has(base + i))
-      offer(scores[i], seqs[base + i], segment, base + i);
+      offer(scores[i], seqs[base + i], {segment, base + i});
   });
 }
 
 void DenseQueryScan::score(std::span<Waiting> rows) {
   DenseQuery const& query = arm_->query(query_);
   // Segment by segment.
-  auto const by_segment = [](Waiting const& a, Waiting const& b) { return a.segment < b.segment; };
+  auto const by_segment = [](Waiting const& a, Waiting const& b) {
+    return a.doc.segment < b.doc.segment;
+  };
   if (!std::is_sorted(rows.begin(), rows.end(), by_segment))
     std::sort(rows.begin(), rows.end(), by_segment);
   std::vector<Row> some;
   std::vector<float> scores;
   for (std::size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
-    std::uint32_t const number = rows[begin].segment;
+    std::uint32_t const number = rows[begin].doc.segment;
     some.clear();
-    for (; end < rows.size() && rows[end].segment == number; ++end) some.push_back(rows[end].row);
+    for (; end < rows.size() && rows[end].doc.segment == number; ++end)
+      some.push_back(rows[end].doc.row);
     Segment const& segment = snapshot_->segments[number]->segment();
     scores.resize(some.size());
     segment.p.dense[arm_->column]->score(query.padded.data(), query.inverse_norm, some,
                                          scores.data());
     for (std::size_t i = 0; i < some.size(); ++i)
-      offer(scores[i], segment.p.seqs[some[i]], number, some[i]);
+      offer(scores[i], segment.p.seqs[some[i]], {number, some[i]});
   }
 }
 

@@ -59,8 +59,8 @@ class DenseQueryScan {
   bool is_plain() const { return plain_windows_ > 0; }
 
   // A row that passed the first pass.
-  void wait(float reach, std::uint32_t segment, Row row) {
-    waiting_.push_back({reach, segment, row});
+  void wait(float reach, DocRef doc) {
+    waiting_.push_back({reach, doc});
     if (waiting_.size() >= capacity_) settle();
   }
   // Rows of a tile, scored canonically right away.
@@ -74,14 +74,13 @@ class DenseQueryScan {
  private:
   struct Waiting {
     float reach;
-    std::uint32_t segment;
-    Row row;
+    DocRef doc;
   };
 
   void settle();
   void drop_hopeless(std::size_t from);
   void score(std::span<Waiting> rows);
-  void offer(float score, Seq seq, std::uint32_t segment, Row row);
+  void offer(float score, Seq seq, DocRef doc);
   void raise(float threshold);
 
   Snapshot const* snapshot_;

@@ -7,32 +7,18 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "core/float_bits.hpp"
 #include "core/formulas.hpp"
 #include "core/interrupt.hpp"
 #include "core/parallel.hpp"
 #include "core/zeroed.hpp"
 #include "engine/request/dense_query.hpp"
 #include "engine/segment/merge_order.hpp"
-#include "kernels/cpu/dot.hpp"
+#include "kernels/cpu/isa.hpp"
 #include "kernels/shared/dense_rows.hpp"
 
 namespace hyrecall {
 namespace {
-
-double widen_half(std::uint16_t bits) {
-  int const exponent = (bits >> 10) & 0x1f;
-  double const fraction = bits & 0x3ff;
-  double const magnitude =
-      exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024.0 + fraction, exponent - 25);
-  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
-}
-
-double widen_brain(std::uint16_t bits) {
-  std::uint32_t const wide = static_cast<std::uint32_t>(bits) << 16;
-  float value;
-  std::memcpy(&value, &wide, sizeof value);
-  return value;
-}
 
 double norm_of(DType dtype, std::uint8_t const* row, std::size_t dim) {
   auto const* floats = reinterpret_cast<float const*>(row);
@@ -41,9 +27,11 @@ double norm_of(DType dtype, std::uint8_t const* row, std::size_t dim) {
     case DType::kFloat32:
       return row_norm(dim, [&](std::size_t i) { return static_cast<double>(floats[i]); });
     case DType::kFloat16:
-      return row_norm(dim, [&](std::size_t i) { return widen_half(halves[i]); });
+      return row_norm(dim,
+                      [&](std::size_t i) { return static_cast<double>(float16_value(halves[i])); });
     case DType::kBFloat16:
-      return row_norm(dim, [&](std::size_t i) { return widen_brain(halves[i]); });
+      return row_norm(
+          dim, [&](std::size_t i) { return static_cast<double>(bfloat16_value(halves[i])); });
   }
   return 0.0;
 }
@@ -59,12 +47,9 @@ Int8Row quantize_any(DType dtype, std::uint8_t const* row, std::size_t dim, std:
     case DType::kFloat32:
       return quantize_row(dim, [&](std::size_t i) { return floats[i]; }, norm, codes);
     case DType::kFloat16:
-      return quantize_row(
-          dim, [&](std::size_t i) { return static_cast<float>(widen_half(bits[i])); }, norm, codes);
+      return quantize_row(dim, [&](std::size_t i) { return float16_value(bits[i]); }, norm, codes);
     case DType::kBFloat16:
-      return quantize_row(
-          dim, [&](std::size_t i) { return static_cast<float>(widen_brain(bits[i])); }, norm,
-          codes);
+      return quantize_row(dim, [&](std::size_t i) { return bfloat16_value(bits[i]); }, norm, codes);
   }
   return {0.0f, 0.0f};
 }
@@ -179,23 +164,30 @@ std::shared_ptr<DenseColumn const> DenseColumn::merge(
   return column;
 }
 
+void DenseColumn::widen(Row r, float* out) const {
+  auto const* const bits = reinterpret_cast<std::uint16_t const*>(row(r));
+  switch (dtype) {
+    case DType::kFloat32:
+      std::memcpy(out, row(r), row_bytes());
+      break;
+    case DType::kFloat16:
+      for (std::size_t i = 0; i < dim; ++i) out[i] = float16_value(bits[i]);
+      break;
+    case DType::kBFloat16:
+      for (std::size_t i = 0; i < dim; ++i) out[i] = bfloat16_value(bits[i]);
+      break;
+  }
+}
+
 std::vector<float> DenseColumn::widen(Row r) const {
   std::vector<float> out((dim + kLanes - 1) / kLanes * kLanes, 0.0f);
-  auto const* const bits = reinterpret_cast<std::uint16_t const*>(row(r));
-  if (dtype == DType::kFloat32) {
-    std::memcpy(out.data(), row(r), row_bytes());
-  } else {
-    for (std::size_t i = 0; i < dim; ++i) {
-      out[i] =
-          static_cast<float>(dtype == DType::kFloat16 ? widen_half(bits[i]) : widen_brain(bits[i]));
-    }
-  }
+  widen(r, out.data());
   return out;
 }
 
 void DenseColumn::score(float const* padded_query, float inverse_query_norm, Row begin, Row end,
                         float* scores) const {
-  cpu::DotKernels const& dot = cpu::dot_kernels();
+  cpu::DotKernels const& dot = cpu::kernels().dot;
   std::size_t const n = end - begin;
   auto const* const at = row(begin);
   switch (dtype) {

@@ -54,6 +54,8 @@ struct DenseColumn {
       std::span<std::uint32_t const> source, std::span<Row const> source_row,
       FrontChoice front = FrontChoice::kAny);
 
+  // The row's dim values as float32; exact.
+  void widen(Row r, float* out) const;
   // The row as a query: float32, padded with +0 to a multiple of 32.
   std::vector<float> widen(Row r) const;
 

@@ -10,7 +10,7 @@
 #include "engine/dense/int8_plane.hpp"
 #include "engine/dense/query_panels.hpp"
 #include "engine/segment/segment.hpp"
-#include "kernels/cpu/front.hpp"
+#include "kernels/cpu/isa.hpp"
 
 namespace hyrecall {
 namespace {
@@ -24,7 +24,7 @@ constexpr std::size_t kMostStep = 128;      // and at least a 128th: less tells 
 std::vector<std::vector<float>> sample_scores(Snapshot const& snapshot, DenseRequest const& arm,
                                               GroupTiles const& tiles, std::size_t step,
                                               std::span<FrontQuery const* const> queries) {
-  cpu::FrontKernels const& kernels = cpu::front_kernels(queries.size());
+  cpu::FrontKernels const& kernels = cpu::kernels().front_for(queries.size());
   std::vector<std::vector<float>> scores(queries.size());
   std::size_t const stride = step / kTileBlocks;
   cpu::FrontHits hits;
@@ -96,7 +96,7 @@ std::vector<float> guess_thresholds(Snapshot const& snapshot, Request const& req
       if (member.queries.size() < kLeastQueries) continue;
       std::size_t const n = member.queries.size();
       // Whole panels, for every thread some; the more queries, the less often a sample is read.
-      auto const panel = static_cast<std::size_t>(cpu::front_kernels(n).width);
+      auto const panel = static_cast<std::size_t>(cpu::kernels().front_for(n).width);
       std::size_t const share = (n + threads - 1) / threads;
       std::size_t const width = std::clamp((share + panel - 1) / panel * panel, panel, kMost);
       for (std::size_t at = 0; at < n; at += width)

@@ -11,6 +11,7 @@
 #include "core/interrupt.hpp"
 #include "engine/dense/int8_plane.hpp"
 #include "engine/dense/query_panels.hpp"
+#include "kernels/cpu/isa.hpp"
 
 namespace hyrecall {
 namespace {
@@ -59,7 +60,7 @@ class SliceScan {
         audience_(audience),
         cohort_(cohort),
         queries_(queries),
-        kernels_(cpu::front_kernels(queries.size())),
+        kernels_(cpu::kernels().front_for(queries.size())),
         masks_(queries.size()),
         left_(cohort.members.size()) {
     std::size_t first = 0;
@@ -262,7 +263,7 @@ class SliceScan {
     std::uint32_t passed = hits_.rows[in_panel] & masks_[q].bits_from(first);
     for (; passed != 0; passed &= passed - 1) {
       auto const i = static_cast<Row>(std::countr_zero(passed));
-      query.wait(hits_.reach[in_panel][i], number_, base + i);
+      query.wait(hits_.reach[in_panel][i], {number_, base + i});
     }
     any_exploded_ = any_exploded_ || query.has_exploded();
     set_cut(q);

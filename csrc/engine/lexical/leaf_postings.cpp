@@ -9,7 +9,7 @@
 #include "core/error.hpp"
 #include "core/interrupt.hpp"
 #include "engine/lexical/column.hpp"
-#include "kernels/cpu/scores.hpp"
+#include "kernels/cpu/isa.hpp"
 
 namespace hyrecall {
 namespace {
@@ -20,7 +20,7 @@ constexpr std::size_t kLooksAPoll = 1 << 20;  // at tokens of a phrase: some mil
 std::uint8_t* select(PostingFormat format, std::uint8_t const* from, std::size_t n,
                      std::uint64_t const* words, std::uint8_t* to) {
   if (format.width() == PostingFormat::kCompact)
-    return to + cpu::score_kernels().select_coded(from, n, words, to) * PostingFormat::kCompact;
+    return to + cpu::kernels().scores.select_coded(from, n, words, to) * PostingFormat::kCompact;
   for (std::uint8_t const* const end = from + n * format.width(); from != end;
        from += format.width()) {
     Row const row = PostingFormat::row(format.read(from));

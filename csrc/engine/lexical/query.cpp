@@ -223,7 +223,7 @@ class Compiler {
     std::vector<std::uint32_t> place(order.size());
     for (std::uint32_t i = 0; i < order.size(); ++i) {
       place[order[i]] = i;
-      Entry& entry = leaves_[order[i]];
+      NumberedLeaf& entry = leaves_[order[i]];
       for (auto const& [boost, count] : entry.boosts) entry.leaf.multiplicity += boost * count;
       out.leaves.push_back(std::move(entry.leaf));
     }
@@ -238,7 +238,7 @@ class Compiler {
     for (MatchNode& child : node.children) renumber(child, place);
   }
 
-  struct Entry {
+  struct NumberedLeaf {
     Leaf leaf;
     std::map<double, double> boosts;  // boost -> occurrences, summed by rising boost
   };
@@ -247,7 +247,7 @@ class Compiler {
   std::size_t next_;  // text
   std::string const& argument_;
   std::string const place_;
-  std::vector<Entry> leaves_;
+  std::vector<NumberedLeaf> leaves_;
   std::unordered_multimap<std::uint64_t, std::uint32_t> numbers_;  // hash -> leaf
 };
 

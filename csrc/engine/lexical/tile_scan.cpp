@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "engine/lexical/column.hpp"
-#include "kernels/cpu/scores.hpp"
+#include "kernels/cpu/isa.hpp"
 
 namespace hyrecall {
 namespace {
@@ -32,7 +32,7 @@ class TileScan {
         depth_(scratch.best.depth()),
         scratch_(scratch),
         leaves_(scratch.leaves),
-        kernels_(cpu::score_kernels()),
+        kernels_(cpu::kernels().scores),
         first_(rows.scope.ranges.front().begin),
         last_(rows.scope.ranges.back().end) {
     if (rows.share.n > 1) cut_to_share();

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "engine/doc_ref.hpp"
 #include "engine/top_k.hpp"
 
 namespace hyrecall {
@@ -44,9 +45,9 @@ class TopRows {
 
   // Of a score that reaches the threshold; each row once.
   void offer(float score, Row row) {
-    Entry const entry{score, row, segment_};
-    if (has_worst_ && score == threshold_ && !before(entry, worst_)) return;
-    kept_.push_back(entry);
+    KeptRow const offered{score, {segment_, row}};
+    if (has_worst_ && score == threshold_ && !before(offered, worst_)) return;
+    kept_.push_back(offered);
     if (kept_.size() >= capacity_) shrink();
   }
 
@@ -59,7 +60,7 @@ class TopRows {
   void raise(float threshold) {
     threshold_ = threshold;
     has_worst_ = false;
-    std::erase_if(kept_, [&](Entry const& e) { return e.score < threshold; });
+    std::erase_if(kept_, [&](KeptRow const& e) { return e.score < threshold; });
   }
 
   std::vector<Candidate> take() {
@@ -67,7 +68,7 @@ class TopRows {
     std::sort(kept_.begin(), kept_.end(), [this](auto& a, auto& b) { return before(a, b); });
     std::vector<Candidate> out;
     out.reserve(kept_.size());
-    for (Entry const& e : kept_) out.push_back({e.score, seq_of(e), e.segment, e.row});
+    for (KeptRow const& e : kept_) out.push_back({e.score, seq_of(e), e.doc});
     return out;
   }
 
@@ -75,14 +76,13 @@ class TopRows {
   // So that a small k does not select at every other offer.
   static constexpr std::size_t kSlack = 64;
 
-  struct Entry {
+  struct KeptRow {
     float score;
-    Row row;
-    std::uint32_t segment;
+    DocRef doc;
   };
 
-  Seq seq_of(Entry const& e) const { return seqs_[e.segment][e.row]; }
-  bool before(Entry const& a, Entry const& b) const {
+  Seq seq_of(KeptRow const& e) const { return seqs_[e.doc.segment][e.doc.row]; }
+  bool before(KeptRow const& a, KeptRow const& b) const {
     return a.score != b.score ? a.score > b.score : seq_of(a) < seq_of(b);
   }
   void select(std::size_t n) {
@@ -102,10 +102,10 @@ class TopRows {
   std::size_t capacity_ = 0;
   float threshold_ = 0.0f;
   bool has_worst_ = false;
-  Entry worst_{};  // of the last selection: what comes after it cannot be among the best
+  KeptRow worst_{};  // of the last selection: what comes after it cannot be among the best
   std::uint32_t segment_ = 0;
   std::vector<Seq const*> seqs_;  // by segment
-  std::vector<Entry> kept_;
+  std::vector<KeptRow> kept_;
 };
 
 }  // namespace hyrecall

@@ -53,7 +53,7 @@ class Adjacency {
 
   struct Neighbour {
     KeyValue key;
-    Incidence::Place edge;
+    DocRef edge;
   };
   // The nodes one hop from this one, a row for each edge between them, by (edge, key).
   std::vector<Neighbour> neighbours(std::size_t query, KeyValue const& key) const;

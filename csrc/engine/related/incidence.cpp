@@ -81,7 +81,7 @@ Incidence::Incidence(Snapshot const& snapshot, std::size_t attribute, GroupTiles
     std::inplace_merge(values_.begin(), values_.begin() + n_before, values_.end());
   }
   values_.erase(std::unique(values_.begin(), values_.end()), values_.end());
-  for_each_row(tiles, [&](std::uint32_t s, Row row) { places_.push_back({s, row}); });
+  for_each_row(tiles, [&](DocRef doc) { places_.push_back(doc); });
   for (std::size_t s = 0; s < read.size(); ++s) {
     std::vector<Item> item_of;  // [n distinct]
     Item item = 0;              // both lists rise: one walk finds all
@@ -120,12 +120,9 @@ Incidence::Item Incidence::find(KeyValue const& value) const {
   return static_cast<Item>(at - values_.begin());
 }
 
-std::uint32_t Incidence::find(Place place) const {
-  auto const at =
-      std::lower_bound(places_.begin(), places_.end(), place, [](Place const& a, Place const& b) {
-        return a.segment != b.segment ? a.segment < b.segment : a.row < b.row;
-      });
-  if (at == places_.end() || at->segment != place.segment || at->row != place.row) return kNone32;
+std::uint32_t Incidence::find(DocRef place) const {
+  auto const at = std::lower_bound(places_.begin(), places_.end(), place);
+  if (at == places_.end() || *at != place) return kNone32;
   return static_cast<std::uint32_t>(at - places_.begin());
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/doc_ref.hpp"
 #include "engine/scope/audience.hpp"
 #include "engine/segment/keys.hpp"
 
@@ -14,10 +15,6 @@ namespace hyrecall {
 class Incidence {
  public:
   using Item = std::uint32_t;  // the number of an item: its place in the order of values
-  struct Place {
-    std::uint32_t segment;
-    Row row;
-  };
   static constexpr std::uint8_t kFar = 255;  // hops to an item that was not reached
 
   // Over the rows of the tiles; a column without lists has an item a row. The snapshot must outlive
@@ -26,12 +23,12 @@ class Incidence {
 
   std::size_t n_rows() const { return places_.size(); }
   std::size_t n_items() const { return values_.size(); }
-  Place place(std::size_t row) const { return places_[row]; }
+  DocRef place(std::size_t row) const { return places_[row]; }
   KeyValue const& value(Item item) const { return values_[item]; }
   // The item with this value, or kNone32.
   Item find(KeyValue const& value) const;
   // The row that lies there, or kNone32.
-  std::uint32_t find(Place place) const;
+  std::uint32_t find(DocRef place) const;
   // Rising, each once.
   std::span<Item const> items_of(std::size_t row) const {
     return {items_.data() + item_begins_[row], items_.data() + item_begins_[row + 1]};
@@ -48,7 +45,7 @@ class Incidence {
  private:
   void invert();
 
-  std::vector<Place> places_;     // rising
+  std::vector<DocRef> places_;    // rising
   std::vector<KeyValue> values_;  // rising
   std::vector<std::size_t> item_begins_{0};
   std::vector<Item> items_;

@@ -8,10 +8,10 @@ std::vector<Candidate> list_candidates(Snapshot const& snapshot, Audience const&
                                        std::uint32_t group, std::span<ListedDoc const> given,
                                        Floor<float> const& floor, std::size_t depth) {
   std::vector<Candidate> list;
-  for (ListedDoc const& doc : given) {
-    if (!floor.passes(doc.score) || !audience.sees(group, doc.segment, doc.row)) continue;
-    Seq const seq = snapshot.segments[doc.segment]->segment().p.seqs[doc.row];
-    list.push_back({doc.score + 0.0f, seq, doc.segment, doc.row});  // -0 + 0 is +0
+  for (ListedDoc const& one : given) {
+    if (!floor.passes(one.score) || !audience.sees(group, one.doc)) continue;
+    Seq const seq = snapshot.segments[one.doc.segment]->segment().p.seqs[one.doc.row];
+    list.push_back({one.score + 0.0f, seq, one.doc});  // -0 + 0 is +0
   }
   std::sort(list.begin(), list.end(), [](Candidate const& a, Candidate const& b) {
     return a.seq != b.seq ? a.seq < b.seq : a.score > b.score;

@@ -4,6 +4,8 @@
 #include <limits>
 
 #include "core/error.hpp"
+#include "core/formulas.hpp"
+#include "core/parallel.hpp"
 
 namespace hyrecall {
 namespace {
@@ -13,7 +15,7 @@ constexpr std::int64_t kOldest = std::numeric_limits<std::int64_t>::min();
 // Newer first, a document with a value before one without.
 bool is_newer(NewestDoc const& a, NewestDoc const& b) {
   if (a.has_value != b.has_value) return a.has_value;
-  return a.code != b.code ? a.code > b.code : a.doc.seq < b.doc.seq;
+  return a.code != b.code ? a.code > b.code : a.candidate.seq < b.candidate.seq;
 }
 
 // Keeps the best n of what it is offered, in a heap whose top is the last of them.
@@ -85,12 +87,32 @@ std::vector<NewestDoc> newest_rows(Snapshot const& snapshot, GroupTiles const& t
       bool const is_nan = column.kind == CodeKind::kFloat && column.codes[row] == kNanCode;
       bool const has_value = valid.test(i) && !is_nan;
       if (!has_value && !with_missing) return;
-      best.offer({{0.0f, parts.seqs[row], place.segment, row},
+      best.offer({{0.0f, parts.seqs[row], {place.segment, row}},
                   has_value ? column.codes[row] : kOldest,
                   has_value});
     });
   }
   return best.take();
+}
+
+std::vector<std::vector<Candidate>> newest_candidates(Snapshot const& snapshot,
+                                                      Audience const& audience,
+                                                      std::size_t attribute, std::size_t n,
+                                                      bool with_missing, int threads) {
+  std::vector<std::vector<Candidate>> groups(audience.n_groups());
+  parallel_for(groups.size(), threads, [&](int, std::size_t group) {
+    std::int64_t place = 0;
+    std::int64_t last = 0;
+    for (NewestDoc const& found :
+         newest_rows(snapshot, audience.tiles(group), attribute, n, with_missing)) {
+      Candidate& one = groups[group].emplace_back(found.candidate);  // score 0: it has no value
+      if (!found.has_value) continue;
+      if (place == 0 || found.code != last) ++place;
+      last = found.code;
+      one.score = static_cast<float>(place_score(place));
+    }
+  });
+  return groups;
 }
 
 }  // namespace hyrecall

@@ -10,7 +10,7 @@
 namespace hyrecall {
 
 struct NewestDoc {
-  Candidate doc;
+  Candidate candidate;
   std::int64_t code;  // of the attribute, larger is newer; without a value the least int64
   bool has_value;
 };
@@ -20,5 +20,12 @@ struct NewestDoc {
 // tile only if its zone map leaves hope.
 std::vector<NewestDoc> newest_rows(Snapshot const& snapshot, GroupTiles const& tiles,
                                    std::size_t attribute, std::size_t n, bool with_missing);
+
+// Per group of the audience its n newest rows with a score: 1 / place among the distinct values, 0
+// without a value.
+std::vector<std::vector<Candidate>> newest_candidates(Snapshot const& snapshot,
+                                                      Audience const& audience,
+                                                      std::size_t attribute, std::size_t n,
+                                                      bool with_missing, int threads);
 
 }  // namespace hyrecall

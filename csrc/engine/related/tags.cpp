@@ -61,14 +61,14 @@ void for_each_query(
   }
 }
 
-bool is_visible(AudienceView const& view, std::uint32_t query, Incidence::Place place) {
+bool is_visible(AudienceView const& view, std::uint32_t query, DocRef place) {
   if (view.request.filter_of[query] == kNone32) return true;  // the scope's rows are all there are
-  return view.audience.sees(view.audience.group_of(query), place.segment, place.row);
+  return view.audience.sees(view.audience.group_of(query), place);
 }
 
-Candidate candidate_at(AudienceView const& view, Incidence::Place place, float score) {
+Candidate candidate_at(AudienceView const& view, DocRef place, float score) {
   Seq const seq = view.snapshot.segments[place.segment]->segment().p.seqs[place.row];
-  return {score, seq, place.segment, place.row};
+  return {score, seq, place};
 }
 
 std::size_t letters_in(std::string_view text) {
@@ -160,7 +160,7 @@ std::vector<std::vector<Candidate>> related_documents(
     std::vector<bool> is_result(tags.n_rows(), false);
     std::vector<Item> held;
     for (ListedDoc const& doc : results[q]) {
-      std::uint32_t const row = tags.find(Incidence::Place{doc.segment, doc.row});
+      std::uint32_t const row = tags.find(doc.doc);
       if (row == kNone32 || !is_visible(view, q, tags.place(row))) continue;
       is_result[row] = true;
       held.insert(held.end(), tags.items_of(row).begin(), tags.items_of(row).end());

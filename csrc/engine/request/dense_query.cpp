@@ -5,6 +5,7 @@
 
 #include "core/error.hpp"
 #include "core/formulas.hpp"
+#include "core/parallel.hpp"
 #include "kernels/shared/dense_rows.hpp"
 
 namespace hyrecall {
@@ -27,6 +28,19 @@ DenseQuery prepare_query(float const* values, std::uint32_t dim, std::string con
   std::copy(values, values + dim, out.padded.begin());
   double const norm = row_norm(dim, [&](std::size_t i) { return static_cast<double>(values[i]); });
   out.inverse_norm = checked_inverse_norm(norm, argument, "query " + std::to_string(query));
+  return out;
+}
+
+std::vector<DenseQuery> prepare_queries(float const* values, std::size_t n_queries,
+                                        std::uint32_t dim, std::span<std::uint8_t const> present,
+                                        std::string const& argument, int threads) {
+  constexpr std::size_t kSerialValues = 1 << 14;  // fewer are not worth a second thread
+  require(present.empty() || present.size() == n_queries, "a byte a query");
+  std::vector<DenseQuery> out(n_queries);
+  parallel_for(n_queries, n_queries * dim < kSerialValues ? 1 : threads, [&](int, std::size_t q) {
+    if (present.empty() || present[q] != 0)
+      out[q] = prepare_query(values + q * dim, dim, argument, q);
+  });
   return out;
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/small_vector.hpp"
 #include "core/types.hpp"
+#include "engine/doc_ref.hpp"
 
 namespace hyrecall {
 
@@ -27,8 +28,7 @@ inline constexpr float kNoScore =
 struct Pool {
   struct Doc {
     Seq seq;
-    std::uint32_t segment;
-    Row row;
+    DocRef doc;
   };
   std::vector<Doc> docs;
   std::vector<float> scores;  // [n_docs, n_arms], kNoScore = null

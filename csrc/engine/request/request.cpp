@@ -1,9 +1,11 @@
 #include "engine/request/request.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
 #include <utility>
 
+#include "core/error.hpp"
 #include "engine/segment/cells.hpp"
 
 namespace hyrecall {
@@ -39,7 +41,65 @@ class Used {
 
 }  // namespace
 
+void Request::require_open() const {
+  require(!is_read, "a request that no execution has taken");
+}
+
+void Request::require_table(std::uint32_t table) const {
+  require((table == kAllTables) == tables.empty(), "a table, where scopes are divided");
+  require(tables.empty() || table < tables.size(), "a known table");
+}
+
+void Request::set_filters(std::vector<std::shared_ptr<FilterProgram const>> distinct,
+                          std::span<std::uint32_t const> numbers) {
+  require_open();
+  if (numbers.size() != n_queries) throw Error(ErrorCode::kShape, "filter", "expected one a query");
+  for (std::uint32_t const number : numbers)
+    require(number == kNone32 || number < distinct.size(), "a known filter");
+  filters = std::move(distinct);
+  filter_of.assign(numbers.begin(), numbers.end());
+}
+
+void Request::add(LexicalRequest arm) {
+  require_open();
+  require_table(arm.table);
+  require(arm.queries.size() == n_queries, "one text a query");
+  lexical.push_back(std::move(arm));
+}
+
+void Request::add(DenseRequest arm) {
+  require_open();
+  require_table(arm.table);
+  std::size_t const n = arm.guest != nullptr ? arm.guest->n_rows() : arm.queries.size();
+  require(n == n_queries, "one vector a query");
+  dense.push_back(std::move(arm));
+}
+
+void Request::add(ListedRequest arm) {
+  require_open();
+  require(arm.queries.size() == n_queries, "a list a query");
+  for (auto const& docs : arm.queries) {
+    for (ListedDoc const& one : docs) require(std::isfinite(one.score), "finite scores");
+  }
+  listed.push_back(std::move(arm));
+}
+
+void Request::set_fusion(Fusion how, Floor<double> floor, bool normalized) {
+  require_open();
+  require(how.weights.size() == n_arms(), "one weight an arm");
+  require(how.scales.size() == n_arms(), "one scale an arm");
+  std::size_t const n_tables = std::max<std::size_t>(tables.size(), 1);
+  require(how.kind != Fusion::Kind::kNone || n_arms() == n_tables, "a fusion for several arms");
+  require(lexical.size() % n_tables == 0 && dense.size() % n_tables == 0,
+          "as many arms in each table");
+  fusion = std::move(how);
+  min_fused = floor;
+  normalize = normalized;
+}
+
 void Request::divide(std::size_t part, std::span<std::string const> values) {
+  require_open();
+  require(n_arms() == 0, "a request without arms");
   std::size_t const n_scopes = scopes.size(), n_tables = values.size() + 1;
   tables.assign(n_tables, std::vector<std::uint32_t>(n_queries));
   for (std::size_t scope = 0; scope < n_scopes; ++scope) {

@@ -10,6 +10,7 @@
 
 #include "core/formulas.hpp"
 #include "core/types.hpp"
+#include "engine/doc_ref.hpp"
 #include "engine/request/guest_queries.hpp"
 #include "engine/request/text_query.hpp"
 #include "kernels/settings.hpp"
@@ -62,8 +63,7 @@ struct DenseRequest {
 
 // A document that the caller names, with its score in the arm.
 struct ListedDoc {
-  std::uint32_t segment;
-  Row row;
+  DocRef doc;
   float score;  // finite
 };
 
@@ -111,8 +111,19 @@ struct Request {
   Settings settings{};
   bool is_read = false;  // an execution has taken its arms: no more are added
 
+  // What is asked is put together by the functions below; each throws once an execution has taken
+  // the request, and where its arguments do not fit the queries.
+
+  // numbers: [n_queries] of `distinct`, kNone32 = none.
+  void set_filters(std::vector<std::shared_ptr<FilterProgram const>> distinct,
+                   std::span<std::uint32_t const> numbers);
+  void add(LexicalRequest arm);
+  void add(DenseRequest arm);
+  void add(ListedRequest arm);
+  // After the last arm.
+  void set_fusion(Fusion how, Floor<double> floor, bool normalized);
   // Divides every query's scope by the value of one part of a cell: a table for each of these
-  // encoded values, and one for all others.
+  // encoded values, and one for all others. Before the first arm.
   void divide(std::size_t part, std::span<std::string const> values);
   std::span<std::uint32_t const> scopes_of(std::uint32_t table) const {
     return table == kAllTables ? scope_of : tables[table];
@@ -121,6 +132,10 @@ struct Request {
   // The queries [begin, end) as a request of their own: a batch of any size runs in pieces, with
   // the same bits.
   Request slice(std::size_t begin, std::size_t end) const;
+
+ private:
+  void require_open() const;
+  void require_table(std::uint32_t table) const;
 };
 
 }  // namespace hyrecall

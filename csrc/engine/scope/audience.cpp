@@ -51,36 +51,43 @@ QueryGroups::QueryGroups(Request const& request, std::uint32_t table)
   }
 }
 
+RequestGroups::RequestGroups(Request const& request, bool whole) {
+  if (whole || request.tables.empty()) whole_.emplace(request);
+  tables_.reserve(request.tables.size());
+  for (std::uint32_t table = 0; table < request.tables.size(); ++table)
+    tables_.emplace_back(request, table);
+}
+
 Audience::Audience(Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes,
-                   std::uint32_t table)
-    : groups_(request, table), tiles_(groups_.scope_of.size()) {
+                   QueryGroups const& groups)
+    : groups_(&groups), tiles_(groups.scope_of.size()) {
   parallel_runs(tiles_.size(), run_of(scopes), request.threads, [&](int, std::size_t group) {
     tiles_[group].reserve(snapshot.segments.size());
-    std::uint32_t const number = groups_.filter_of[group];
+    std::uint32_t const number = groups_->filter_of[group];
     FilterProgram const* const filter = number == kNone32 ? nullptr : request.filters[number].get();
     for (std::size_t s = 0; s < snapshot.segments.size(); ++s) {
       tiles_[group].push_back(
-          select_tiles(*snapshot.segments[s], scopes[groups_.scope_of[group]][s], filter));
+          select_tiles(*snapshot.segments[s], scopes[groups_->scope_of[group]][s], filter));
     }
   });
 }
 
 Audiences::Audiences(Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes,
-                     bool whole) {
-  if (whole || request.tables.empty()) whole_.emplace(snapshot, request, scopes);
-  tables_.reserve(request.tables.size());
-  for (std::uint32_t table = 0; table < request.tables.size(); ++table)
-    tables_.emplace_back(snapshot, request, scopes, table);
+                     RequestGroups const& groups) {
+  if (groups.has_whole()) whole_.emplace(snapshot, request, scopes, groups.of(kAllTables));
+  tables_.reserve(groups.n_tables());
+  for (std::uint32_t table = 0; table < groups.n_tables(); ++table)
+    tables_.emplace_back(snapshot, request, scopes, groups.of(table));
 }
 
-bool Audience::sees(std::size_t group, std::uint32_t segment, Row row) const {
-  if (segment >= tiles_[group].size()) return false;
-  std::vector<SelectedTile> const& tiles = tiles_[group][segment];
-  Row const tile = row / kTileRows;
+bool Audience::sees(std::size_t group, DocRef doc) const {
+  if (doc.segment >= tiles_[group].size()) return false;
+  std::vector<SelectedTile> const& tiles = tiles_[group][doc.segment];
+  Row const tile = doc.row / kTileRows;
   auto const at =
       std::lower_bound(tiles.begin(), tiles.end(), tile,
                        [](SelectedTile const& one, Row wanted) { return one.tile < wanted; });
-  return at != tiles.end() && at->tile == tile && at->mask.test(row % kTileRows);
+  return at != tiles.end() && at->tile == tile && at->mask.test(doc.row % kTileRows);
 }
 
 }  // namespace hyrecall

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/doc_ref.hpp"
 #include "engine/request/request.hpp"
 #include "engine/scope/selection.hpp"
 
@@ -27,33 +28,51 @@ struct QueryGroups {
   std::vector<std::uint32_t> filter_of;  // [n_groups], kNone32 = none
 };
 
+// The groups of a request, each made once: of the whole scopes, and of each table.
+class RequestGroups {
+ public:
+  // whole: those of the whole scopes too where arms have tables.
+  explicit RequestGroups(Request const& request, bool whole = true);
+
+  bool has_whole() const { return whole_.has_value(); }
+  std::size_t n_tables() const { return tables_.size(); }
+  QueryGroups const& of(std::uint32_t table) const {
+    return table == kAllTables ? whole_.value() : tables_[table];
+  }
+
+ private:
+  std::optional<QueryGroups> whole_;
+  std::vector<QueryGroups> tables_;
+};
+
 // By segment: the tiles of rows that a group may see, rising.
 using GroupTiles = std::vector<std::vector<SelectedTile>>;
 
 class Audience {
  public:
+  // groups: of the request, whole or of one table; they must outlive this.
   Audience(Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes,
-           std::uint32_t table = kAllTables);
+           QueryGroups const& groups);
 
-  std::size_t n_groups() const { return groups_.scope_of.size(); }
-  std::uint32_t group_of(std::size_t query) const { return groups_.group_of[query]; }
-  std::span<std::uint32_t const> by_group() const { return groups_.by_group; }
-  std::uint32_t scope_of(std::size_t group) const { return groups_.scope_of[group]; }
+  std::size_t n_groups() const { return groups_->scope_of.size(); }
+  std::uint32_t group_of(std::size_t query) const { return groups_->group_of[query]; }
+  std::span<std::uint32_t const> by_group() const { return groups_->by_group; }
+  std::uint32_t scope_of(std::size_t group) const { return groups_->scope_of[group]; }
   GroupTiles const& tiles(std::size_t group) const { return tiles_[group]; }
   // Whether the group may see the row: it lives, is in the scope and passes the filter.
-  bool sees(std::size_t group, std::uint32_t segment, Row row) const;
+  bool sees(std::size_t group, DocRef doc) const;
 
  private:
-  QueryGroups groups_;
+  QueryGroups const* groups_;
   std::vector<GroupTiles> tiles_;  // [n_groups]
 };
 
 // The audiences of a request's arms: one of the whole scopes, or one for each table.
 class Audiences {
  public:
-  // whole: also that of the whole scopes where arms have tables.
+  // One for all that `groups` has, which must outlive this.
   Audiences(Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes,
-            bool whole);
+            RequestGroups const& groups);
 
   Audience const& of(std::uint32_t table) const {
     return table == kAllTables ? whole_.value() : tables_[table];
@@ -66,12 +85,12 @@ class Audiences {
   std::vector<Audience> tables_;
 };
 
-// Calls f(segment, row) for every row of the tiles, by segment and row.
+// Calls f(DocRef) for every row of the tiles, by segment and row.
 template <typename F>
 void for_each_row(GroupTiles const& tiles, F&& f) {
   for (std::uint32_t s = 0; s < tiles.size(); ++s) {
     for (SelectedTile const& selected : tiles[s])
-      for_each_bit(selected.mask, [&](Row i) { f(s, selected.tile * kTileRows + i); });
+      for_each_bit(selected.mask, [&](Row i) { f(DocRef{s, selected.tile * kTileRows + i}); });
   }
 }
 

@@ -17,8 +17,17 @@ std::uint64_t hash_of(std::uint32_t cell, KeyValue const& key) {
 
 }  // namespace
 
+std::size_t n_keys(KeyColumn const& keys) {
+  return std::visit([](auto const& column) { return column.size(); }, keys);
+}
+
+KeyValue key_at(KeyColumn const& keys, std::size_t row) {
+  if (auto const* strings = std::get_if<StringColumn>(&keys)) return strings->values[row];
+  return std::get<IntColumn>(keys).values[row];
+}
+
 KeyTable::KeyTable(KeyColumn keys, CellDirectory const& cells) : keys_(std::move(keys)) {
-  std::size_t const n_rows = std::visit([](auto const& column) { return column.size(); }, keys_);
+  std::size_t const n_rows = n_keys(keys_);
   require(cells.n_rows() == n_rows, "a key a row");
   std::vector<Row> slots(std::bit_ceil(n_rows + n_rows / 2 + 1), kNone32);
   std::size_t const mask = slots.size() - 1;
@@ -49,8 +58,7 @@ Row KeyTable::find(CellDirectory const& cells, std::uint32_t cell, KeyValue cons
 }
 
 KeyValue KeyTable::key(Row row) const {
-  if (auto const* strings = std::get_if<StringColumn>(&keys_)) return strings->values[row];
-  return std::get<IntColumn>(keys_).values[row];
+  return key_at(keys_, row);
 }
 
 }  // namespace hyrecall

@@ -13,6 +13,10 @@ namespace hyrecall {
 // One key as it is looked up: a string or an int64.
 using KeyValue = std::variant<std::string_view, std::int64_t>;
 
+std::size_t n_keys(KeyColumn const& keys);
+// The key of a row; a string lies in the column.
+KeyValue key_at(KeyColumn const& keys, std::size_t row);
+
 class KeyTable {
  public:
   KeyTable() = default;
@@ -23,9 +27,7 @@ class KeyTable {
   // Two rows with the same identity, found while building; the segment must then be refused.
   std::optional<std::pair<Row, Row>> duplicate() const { return duplicate_; }
   KeyValue key(Row row) const;
-  std::size_t n_rows() const {
-    return std::visit([](auto const& column) { return column.size(); }, keys_);
-  }
+  std::size_t n_rows() const { return n_keys(keys_); }
   std::size_t bytes() const { return slots_.bytes(); }
 
  private:

@@ -22,14 +22,14 @@ MergeOrder merge_order(std::span<std::shared_ptr<SegmentView const> const> views
   std::sort(cells.begin(), cells.end());
   cells.erase(std::unique(cells.begin(), cells.end()), cells.end());
 
-  struct Entry {
+  struct LiveRow {
     std::uint32_t cell;
     std::int64_t cluster;
     Seq seq;
     std::uint32_t source;
     Row row;
   };
-  std::vector<Entry> entries;
+  std::vector<LiveRow> found;
   SteadyPoll poll;
   for (std::uint32_t v = 0; v < views.size(); ++v) {
     Segment const& segment = views[v]->segment();
@@ -39,19 +39,19 @@ MergeOrder merge_order(std::span<std::shared_ptr<SegmentView const> const> views
       for (Row row = rows.begin; row < rows.end; ++row) {
         poll.step();
         if (!views[v]->live()[row]) continue;
-        entries.push_back({static_cast<std::uint32_t>(place - cells.begin()),
-                           cluster.empty() ? 0 : cluster[v][row], segment.p.seqs[row], v, row});
+        found.push_back({static_cast<std::uint32_t>(place - cells.begin()),
+                         cluster.empty() ? 0 : cluster[v][row], segment.p.seqs[row], v, row});
       }
     }
   }
-  std::sort(entries.begin(), entries.end(), [&poll](Entry const& a, Entry const& b) {
+  std::sort(found.begin(), found.end(), [&poll](LiveRow const& a, LiveRow const& b) {
     poll.step();
     return std::tie(a.cell, a.cluster, a.seq) < std::tie(b.cell, b.cluster, b.seq);
   });
   MergeOrder order;
-  order.source.reserve(entries.size());
-  order.source_row.reserve(entries.size());
-  for (Entry const& e : entries) {
+  order.source.reserve(found.size());
+  order.source_row.reserve(found.size());
+  for (LiveRow const& e : found) {
     order.source.push_back(e.source);
     order.source_row.push_back(e.row);
   }

@@ -18,23 +18,24 @@ namespace hyrecall {
 // that what is read together may lie together.
 class PagedTable {
  public:
-  struct Entry {
+  struct MemberCount {
     std::uint32_t group;
     std::uint32_t member;
     std::int64_t count;
   };
 
   // The group's entries of that page by rising member; valid as long as this table lives.
-  std::span<Entry const> of_group(std::uint64_t hash, std::uint32_t group) const {
+  std::span<MemberCount const> of_group(std::uint64_t hash, std::uint32_t group) const {
     Branch const* const branch = branches_[branch_of(hash)].get();
     Page const* const page = branch == nullptr ? nullptr : branch->pages[page_of(hash)].get();
     if (page == nullptr) return {};
     auto const& entries = page->entries;
     auto const begin =
         std::lower_bound(entries.begin(), entries.end(), group,
-                         [](Entry const& e, std::uint32_t g) { return e.group < g; });
-    auto const end = std::upper_bound(begin, entries.end(), group,
-                                      [](std::uint32_t g, Entry const& e) { return g < e.group; });
+                         [](MemberCount const& e, std::uint32_t g) { return e.group < g; });
+    auto const end =
+        std::upper_bound(begin, entries.end(), group,
+                         [](std::uint32_t g, MemberCount const& e) { return g < e.group; });
     return {begin, end};
   }
 
@@ -47,11 +48,11 @@ class PagedTable {
   }
 
   // Adds to a count in place; only on a fork that no other thread can see yet.
-  void add(std::uint64_t hash, Entry const& added) {
+  void add(std::uint64_t hash, MemberCount const& added) {
     Branch& branch = own(branches_[branch_of(hash)]);
-    std::vector<Entry>& entries = own(branch.pages[page_of(hash)]).entries;
-    auto const at =
-        std::lower_bound(entries.begin(), entries.end(), added, [](Entry const& x, Entry const& y) {
+    std::vector<MemberCount>& entries = own(branch.pages[page_of(hash)]).entries;
+    auto const at = std::lower_bound(
+        entries.begin(), entries.end(), added, [](MemberCount const& x, MemberCount const& y) {
           return std::pair(x.group, x.member) < std::pair(y.group, y.member);
         });
     if (at != entries.end() && at->group == added.group && at->member == added.member) {
@@ -66,7 +67,7 @@ class PagedTable {
       256;  // twice: 65,536 pages, 64 entries each at four million
   struct Page {
     std::uint64_t epoch = 0;  // of the fork that made it; only that fork may change it
-    std::vector<Entry> entries;
+    std::vector<MemberCount> entries;
   };
   struct Branch {
     std::uint64_t epoch = 0;

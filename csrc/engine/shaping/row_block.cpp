@@ -1,11 +1,9 @@
 #include "engine/shaping/row_block.hpp"
 
-#include <cstring>
 #include <iterator>
 
-#include "core/float_bits.hpp"
 #include "core/formulas.hpp"
-#include "kernels/cpu/dot.hpp"
+#include "kernels/cpu/isa.hpp"
 #include "kernels/shared/dense_rows.hpp"
 
 namespace hyrecall {
@@ -15,28 +13,13 @@ std::size_t padded(std::size_t dim) {
   return (dim + kLanes - 1) / kLanes * kLanes;
 }
 
-void widen(DenseColumn const& column, Row row, float* out) {
-  auto const* const bits = reinterpret_cast<std::uint16_t const*>(column.row(row));
-  switch (column.dtype) {
-    case DType::kFloat32:
-      std::memcpy(out, column.row(row), column.row_bytes());
-      break;
-    case DType::kFloat16:
-      for (std::size_t i = 0; i < column.dim; ++i) out[i] = float16_value(bits[i]);
-      break;
-    case DType::kBFloat16:
-      for (std::size_t i = 0; i < column.dim; ++i) out[i] = bfloat16_value(bits[i]);
-      break;
-  }
-}
-
 }  // namespace
 
 void RowBlock::add(DenseColumn const& column, Row row) {
   std::size_t const n_lines = padded(column.dim) / std::size(Line{}.values);
   if (lines_.empty()) lines_.reserve(expected_ * n_lines);
   lines_.resize(lines_.size() + n_lines);  // of zeros
-  widen(column, row, reinterpret_cast<float*>(lines_.data() + size() * n_lines));
+  column.widen(row, reinterpret_cast<float*>(lines_.data() + size() * n_lines));
   inverse_norms_.push_back(column.inverse_norms[row]);
 }
 
@@ -47,13 +30,13 @@ void RowBlock::cosines(DenseColumn const& column, Row row, std::size_t begin,
   auto const* values = reinterpret_cast<float const*>(column.row(row));
   if (column.dtype != DType::kFloat32 || column.dim != dim) {
     row_.assign(dim, 0.0f);
-    widen(column, row, row_.data());
+    column.widen(row, row_.data());
     values = row_.data();
   }
   // A product does not know which factor came first, so the row may take the query's place here;
   // the norms, each with a rounding of its own, keep theirs.
   float const* const queries = reinterpret_cast<float const*>(lines_.data()) + begin * dim;
-  cpu::dot_kernels().float32(values, queries, out.size(), dim, out.data());
+  cpu::kernels().dot.float32(values, queries, out.size(), dim, out.data());
   for (std::size_t i = 0; i < out.size(); ++i)
     out[i] = cosine(out[i], column.inverse_norms[row], inverse_norms_[begin + i]);
 }

@@ -49,9 +49,8 @@ struct Brain {
   std::uint16_t bits;
 };
 
-inline DotKernels make_kernels(Isa isa, char const* name) {
-  return {isa, name,
-          [](float const* q, float const* rows, std::size_t n, std::size_t dim, float* out) {
+inline DotKernels make_kernels() {
+  return {[](float const* q, float const* rows, std::size_t n, std::size_t dim, float* out) {
             dot_rows(q, rows, n, dim, out);
           },
           [](float const* q, std::uint16_t const* rows, std::size_t n, std::size_t dim,

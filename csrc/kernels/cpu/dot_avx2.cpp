@@ -53,7 +53,7 @@ struct Lanes {
 }  // namespace avx2
 
 DotKernels avx2_dot_kernels() {
-  return avx2::make_kernels(Isa::kAvx2, "avx2");
+  return avx2::make_kernels();
 }
 
 }  // namespace hyrecall::cpu

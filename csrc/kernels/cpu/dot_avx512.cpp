@@ -52,7 +52,7 @@ struct Lanes {
 }  // namespace avx512
 
 DotKernels avx512_dot_kernels() {
-  return avx512::make_kernels(Isa::kAvx512, "avx512");
+  return avx512::make_kernels();
 }
 
 }  // namespace hyrecall::cpu

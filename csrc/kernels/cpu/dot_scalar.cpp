@@ -71,7 +71,7 @@ struct Lanes {
 }  // namespace scalar
 
 DotKernels scalar_dot_kernels() {
-  return scalar::make_kernels(Isa::kScalar, "scalar");
+  return scalar::make_kernels();
 }
 
 }  // namespace hyrecall::cpu

@@ -97,7 +97,4 @@ FrontKernels avx512_front_kernels();
 FrontKernels avx512vnni_front_kernels();
 FrontKernels amx_front_kernels();
 
-// Of the set in use, for a cohort of so many queries.
-FrontKernels const& front_kernels(std::size_t n_queries);
-
 }  // namespace hyrecall::cpu

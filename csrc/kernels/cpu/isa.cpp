@@ -1,5 +1,4 @@
 // Chooses the instruction set once.
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,20 +8,10 @@
 #endif
 
 #include "core/error.hpp"
-#include "kernels/cpu/dot.hpp"
-#include "kernels/cpu/front.hpp"
 #include "kernels/cpu/isa.hpp"
 
 namespace hyrecall::cpu {
 namespace {
-
-struct Kernels {
-  DotKernels dot;
-  FrontKernels front;
-  // For this many queries and more there may be another.
-  std::size_t many = 0;
-  std::optional<FrontKernels> front_of_many{};
-};
 
 #if defined(__x86_64__)
 bool has_amx() {
@@ -53,8 +42,9 @@ constexpr std::size_t kManyForAmx = 17;
 #endif
 
 // From the plainest to the best. AMX is there if the processor has it; see is_granted.
-std::vector<Kernels> found_kernels() {
-  std::vector<Kernels> found{{scalar_dot_kernels(), scalar_front_kernels()}};
+std::vector<Kernels> known_kernels() {
+  std::vector<Kernels> known{
+      {"scalar", scalar_dot_kernels(), scalar_score_kernels(), scalar_front_kernels()}};
 #if defined(__x86_64__)
   bool const has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                         __builtin_cpu_supports("f16c");
@@ -62,24 +52,29 @@ std::vector<Kernels> found_kernels() {
                           __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
   bool const has_vnni = has_avx512 && __builtin_cpu_supports("avx512vnni");
-  if (has_avx2) found.push_back({avx2_dot_kernels(), avx2_front_kernels()});
-  if (has_avx512) found.push_back({avx512_dot_kernels(), avx512_front_kernels()});
-  DotKernels wide = avx512_dot_kernels();  // VNNI and AMX say nothing of floats
-  wide.isa = Isa::kAvx512Vnni;
-  wide.name = "avx512vnni";
-  if (has_vnni) found.push_back({wide, avx512vnni_front_kernels()});
-  wide.isa = Isa::kAmx;
-  wide.name = "amx";
-  if (has_vnni && has_amx())
-    found.push_back({wide, avx512vnni_front_kernels(), kManyForAmx, amx_front_kernels()});
+  if (has_avx2)
+    known.push_back({"avx2", avx2_dot_kernels(), avx2_score_kernels(), avx2_front_kernels()});
+  if (has_avx512) {
+    known.push_back(
+        {"avx512", avx512_dot_kernels(), avx512_score_kernels(), avx512_front_kernels()});
+  }
+  // VNNI and AMX say nothing of floats.
+  if (has_vnni) {
+    known.push_back(
+        {"avx512vnni", avx512_dot_kernels(), avx512_score_kernels(), avx512vnni_front_kernels()});
+  }
+  if (has_vnni && has_amx()) {
+    known.push_back({"amx", avx512_dot_kernels(), avx512_score_kernels(),
+                     avx512vnni_front_kernels(), kManyForAmx, amx_front_kernels(), true});
+  }
 #endif
-  return found;
+  return known;
 }
 
 // Asks the system where it must be asked; only for the set that is about to be used.
 bool is_granted([[maybe_unused]] Kernels const& one) {
 #if defined(__x86_64__)
-  return one.dot.isa != Isa::kAmx || may_use_amx();
+  return !one.needs_grant || may_use_amx();
 #else
   return true;
 #endif
@@ -91,46 +86,35 @@ std::string& forced_isa() {
 }
 
 Kernels choose() {
-  std::vector<Kernels> const found = found_kernels();
+  std::vector<Kernels> const found = known_kernels();
   std::string const& named = forced_isa();
   for (auto one = found.rbegin(); named.empty() && one != found.rend(); ++one) {
     if (is_granted(*one)) return *one;
   }
   std::string names;
   for (Kernels const& one : found) {
-    if (named == one.dot.name && is_granted(one)) return one;
-    names += (names.empty() ? "" : ", ") + std::string(one.dot.name);
+    if (named == one.name && is_granted(one)) return one;
+    names += (names.empty() ? "" : ", ") + std::string(one.name);
   }
   throw Error(ErrorCode::kOption, "HYRECALL_ISA",
               "expected an instruction set of this CPU (" + names + "), got " + named);
 }
+
+}  // namespace
 
 Kernels const& kernels() {
   static Kernels const chosen = choose();
   return chosen;
 }
 
-}  // namespace
-
-std::vector<FrontKernels> found_front_kernels() {
-  std::vector<FrontKernels> out;
-  for (Kernels const& one : found_kernels()) {
-    if (is_granted(one)) out.push_back(one.front_of_many ? *one.front_of_many : one.front);
-  }
-  return out;
+std::vector<Kernels> found_kernels() {
+  std::vector<Kernels> found = known_kernels();
+  std::erase_if(found, [](Kernels const& one) { return !is_granted(one); });
+  return found;
 }
 
 void force_isa(std::string name) {
   forced_isa() = std::move(name);
-}
-
-DotKernels const& dot_kernels() {
-  return kernels().dot;
-}
-
-FrontKernels const& front_kernels(std::size_t n_queries) {
-  Kernels const& all = kernels();
-  return all.front_of_many && n_queries >= all.many ? *all.front_of_many : all.front;
 }
 
 }  // namespace hyrecall::cpu

@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cpu/dot.hpp"
-
 namespace hyrecall::cpu {
 
 inline constexpr std::size_t kSiftRows = 64;     // sift() takes whole blocks of so many scores
@@ -16,7 +14,6 @@ inline constexpr std::size_t kCodes = 1 << 11;   // impacts the others can name
 inline constexpr std::size_t kSelectSpare = 64;  // bytes select_coded() may write past its last
 
 struct ScoreKernels {
-  Isa isa;
   // Adds table[posting >> kCodedBits] to scores[posting % 2^kCodedBits] for n postings of 24 bits,
   // back to back and of distinct scores.
   void (*add_coded)(std::uint8_t const* postings, std::size_t n, float const* table, float* scores);
@@ -33,8 +30,5 @@ struct ScoreKernels {
 ScoreKernels scalar_score_kernels();
 ScoreKernels avx2_score_kernels();
 ScoreKernels avx512_score_kernels();
-
-// Those of the set that dot_kernels() chose.
-ScoreKernels const& score_kernels();
 
 }  // namespace hyrecall::cpu

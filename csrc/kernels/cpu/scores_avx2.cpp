@@ -37,7 +37,7 @@ std::size_t sift(float* scores, std::size_t n, float threshold, std::uint32_t* p
 }  // namespace avx2
 
 ScoreKernels avx2_score_kernels() {
-  return {Isa::kAvx2, &avx2::add_coded, &avx2::sift, &avx2::select_one_by_one};
+  return {&avx2::add_coded, &avx2::sift, &avx2::select_one_by_one};
 }
 
 }  // namespace hyrecall::cpu

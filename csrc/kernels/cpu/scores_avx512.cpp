@@ -71,7 +71,7 @@ std::size_t select_coded(std::uint8_t const* postings, std::size_t n, std::uint6
 }  // namespace avx512
 
 ScoreKernels avx512_score_kernels() {
-  return {Isa::kAvx512, &avx512::add_coded, &avx512::sift, &avx512::select_coded};
+  return {&avx512::add_coded, &avx512::sift, &avx512::select_coded};
 }
 
 }  // namespace hyrecall::cpu

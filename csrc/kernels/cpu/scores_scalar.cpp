@@ -34,7 +34,7 @@ std::size_t sift(float* scores, std::size_t n, float threshold, std::uint32_t* p
 }  // namespace scalar
 
 ScoreKernels scalar_score_kernels() {
-  return {Isa::kScalar, &scalar::add_coded, &scalar::sift, &scalar::select_one_by_one};
+  return {&scalar::add_coded, &scalar::sift, &scalar::select_one_by_one};
 }
 
 }  // namespace hyrecall::cpu

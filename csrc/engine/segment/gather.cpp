@@ -1,0 +1,109 @@
+#include "engine/segment/gather.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.hpp"
+
+namespace hyrecall {
+namespace {
+
+constexpr char const* kOutside = "rows of the snapshot";
+
+bool bit_at(void const* bits, std::size_t at) {
+  return (static_cast<std::uint8_t const*>(bits)[at / 8] >> (at % 8) & 1) != 0;
+}
+
+void set_bit(std::vector<std::uint8_t>& bits, std::size_t at) {
+  bits[at / 8] = static_cast<std::uint8_t>(bits[at / 8] | 1U << (at % 8));
+}
+
+// Columns of values of one width, none of them missing: nothing but loads and stores, so that the
+// processor waits for many rows at once.
+template <std::size_t kWidth>
+void copy_values(std::span<PlainColumn const* const> columns, std::span<std::uint32_t const> source,
+                 std::span<Row const> row, std::vector<std::uint8_t>& out) {
+  struct Values {
+    std::uint8_t const* bytes;
+    std::size_t offset, length;
+  };
+  std::vector<Values> values;
+  for (PlainColumn const* column : columns)
+    values.push_back(
+        {static_cast<std::uint8_t const*>(column->values), column->offset, column->length});
+  bool are_there = true;
+  for (std::size_t i = 0; i < row.size(); ++i)
+    are_there = are_there && source[i] < values.size() && row[i] < values[source[i]].length;
+  require(are_there, kOutside);
+  out.resize(row.size() * kWidth);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    Values const& from = values[source[i]];
+    std::memcpy(out.data() + i * kWidth, from.bytes + (from.offset + row[i]) * kWidth, kWidth);
+  }
+}
+
+void append_string(PlainColumn const& column, std::size_t place, std::vector<std::uint8_t>& out) {
+  auto const* const offsets = static_cast<std::int64_t const*>(column.values);
+  std::int64_t const begin = offsets[place], end = offsets[place + 1];
+  // Columns are checked when they come in; a file of an earlier version may hold others.
+  if (begin < 0 || begin > end || end > offsets[column.offset + column.length])
+    throw Error(ErrorCode::kCorrupt, "column", "expected rising offsets, got others");
+  out.insert(out.end(), column.bytes + begin, column.bytes + end);
+}
+
+}  // namespace
+
+GatheredColumn gather_rows(std::span<PlainColumn const* const> columns,
+                           std::span<std::uint32_t const> source, std::span<Row const> row) {
+  require(!columns.empty() && source.size() == row.size(), "a segment for every row");
+  PlainColumn const& first = *columns.front();
+  for (PlainColumn const* column : columns)
+    require(column->layout == first.layout && column->width == first.width, "columns of one type");
+  GatheredColumn out;
+  out.layout = first.layout;
+  out.length = row.size();
+  bool const is_whole = std::none_of(columns.begin(), columns.end(), [](auto const* column) {
+    return column->validity != nullptr;
+  });
+  if (first.layout == ValueLayout::kFixed && is_whole) {
+    if (first.width == 8) {
+      copy_values<8>(columns, source, row, out.values);
+    } else {
+      copy_values<4>(columns, source, row, out.values);
+    }
+    return out;
+  }
+  std::size_t const n_bit_bytes = (row.size() + 7) / 8;
+  out.validity.assign(n_bit_bytes, 0);
+  if (first.layout == ValueLayout::kString) out.offsets.assign(1, 0);
+  if (first.layout == ValueLayout::kBool) out.values.assign(n_bit_bytes, 0);
+  if (first.layout == ValueLayout::kFixed) out.values.assign(row.size() * first.width, 0);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    require(source[i] < columns.size() && row[i] < columns[source[i]]->length, kOutside);
+    PlainColumn const& column = *columns[source[i]];
+    std::size_t const place = column.offset + row[i];
+    bool const is_there = column.validity == nullptr || bit_at(column.validity, place);
+    if (is_there) {
+      set_bit(out.validity, i);
+    } else {
+      out.n_missing += 1;
+    }
+    switch (first.layout) {
+      case ValueLayout::kString:
+        if (is_there) append_string(column, place, out.values);
+        out.offsets.push_back(static_cast<std::int64_t>(out.values.size()));
+        break;
+      case ValueLayout::kBool:
+        if (bit_at(column.values, place)) set_bit(out.values, i);
+        break;
+      case ValueLayout::kFixed:
+        std::memcpy(out.values.data() + i * first.width,
+                    static_cast<std::uint8_t const*>(column.values) + place * first.width,
+                    first.width);
+        break;
+    }
+  }
+  return out;
+}
+
+}  // namespace hyrecall

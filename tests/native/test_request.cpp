@@ -1,0 +1,170 @@
+// A request is put together piece by piece: what fits it, and what is refused.
+#include <cmath>
+#include <string>
+
+#include "core/error.hpp"
+#include "engine/request/request.hpp"
+#include "engine/scope/filter.hpp"
+#include "native/check.hpp"
+#include "native/corpus.hpp"
+
+namespace hyrecall::testing {
+namespace {
+
+constexpr std::size_t kQueries = 3;
+
+Request open_request() {
+  Request out;
+  out.n_queries = kQueries;
+  Scope scope;
+  scope.cells = {encoded("a"), encoded("b")};
+  out.scopes.push_back(std::make_shared<Scope const>(std::move(scope)));
+  out.scope_of.assign(kQueries, 0);
+  out.filter_of.assign(kQueries, kNone32);
+  return out;
+}
+
+LexicalRequest lexical_arm(std::size_t n_queries = kQueries) {
+  LexicalRequest arm;
+  arm.name = "text";
+  arm.queries.resize(n_queries);
+  return arm;
+}
+
+DenseRequest dense_arm(std::size_t n_queries = kQueries) {
+  DenseRequest arm;
+  arm.name = "vector";
+  arm.queries.resize(n_queries);
+  return arm;
+}
+
+ListedRequest listed_arm(std::size_t n_queries = kQueries, float score = 1.0f) {
+  ListedRequest arm;
+  arm.name = "listed";
+  arm.queries.assign(n_queries, {ListedDoc{{0, 0}, score}});
+  return arm;
+}
+
+Fusion fusion_of(std::size_t n_arms, Fusion::Kind kind = Fusion::Kind::kRrf) {
+  Fusion out;
+  out.kind = kind;
+  out.weights.assign(n_arms, 1.0);
+  out.scales.assign(n_arms, Fusion::Scale::kNone);
+  return out;
+}
+
+template <typename F>
+bool is_refused(F&& change, char const* wish) {
+  try {
+    change();
+  } catch (Error const& error) {
+    return std::string(error.what()).find(wish) != std::string::npos;
+  }
+  return false;
+}
+
+TEST(request_takes_arms_with_an_entry_a_query) {
+  Request request = open_request();
+  request.add(lexical_arm());
+  request.add(dense_arm());
+  request.add(listed_arm());
+  request.set_fusion(fusion_of(3), {0.5, true, false}, true);
+  CHECK_EQ(request.n_arms(), 3u);
+  CHECK(request.fusion.kind == Fusion::Kind::kRrf && request.normalize);
+  CHECK(request.min_fused.passes(0.5) && !request.min_fused.passes(0.4));
+}
+
+TEST(request_refuses_arms_of_another_number_of_queries) {
+  for (std::size_t const n : {kQueries - 1, kQueries + 1}) {
+    Request request = open_request();
+    CHECK(is_refused([&] { request.add(lexical_arm(n)); }, "one text a query"));
+    CHECK(is_refused([&] { request.add(dense_arm(n)); }, "one vector a query"));
+    CHECK(is_refused([&] { request.add(listed_arm(n)); }, "a list a query"));
+    CHECK_EQ(request.n_arms(), 0u);
+  }
+}
+
+TEST(request_refuses_listed_scores_that_are_not_finite) {
+  for (float const score : {std::nanf(""), INFINITY, -INFINITY}) {
+    Request request = open_request();
+    CHECK(is_refused([&] { request.add(listed_arm(kQueries, score)); }, "finite scores"));
+  }
+}
+
+TEST(request_takes_filters_by_number_and_refuses_unknown_ones) {
+  Request request = open_request();
+  auto const filter = std::make_shared<FilterProgram const>();
+  request.set_filters({filter}, std::vector<std::uint32_t>{0, kNone32, 0});
+  CHECK_EQ(request.filters.size(), 1u);
+  CHECK_EQ(request.filter_of[1], kNone32);
+  CHECK(is_refused([&] { request.set_filters({filter}, std::vector<std::uint32_t>{0, 1, 0}); },
+                   "a known filter"));
+  CHECK(is_refused([&] { request.set_filters({filter}, std::vector<std::uint32_t>{0}); },
+                   "expected one a query"));
+}
+
+TEST(request_of_divided_scopes_takes_arms_of_a_table_only) {
+  Request request = open_request();
+  std::vector<std::string> const values{encoded("a")};
+  request.divide(0, values);
+  CHECK_EQ(request.tables.size(), 2u);
+  CHECK(is_refused([&] { request.add(lexical_arm()); }, "where scopes are divided"));
+  LexicalRequest arm = lexical_arm();
+  arm.table = 2;
+  CHECK(is_refused([&] { request.add(arm); }, "a known table"));
+  arm.table = 1;
+  request.add(arm);
+  CHECK(is_refused([&] { request.divide(0, values); }, "a request without arms"));
+  CHECK(is_refused([&] { request.set_fusion(fusion_of(1), {}, false); },
+                   "as many arms in each table"));
+  Request whole = open_request();
+  arm.table = 0;
+  CHECK(is_refused([&] { whole.add(arm); }, "where scopes are divided"));
+}
+
+TEST(request_refuses_a_fusion_that_does_not_fit_its_arms) {
+  Request request = open_request();
+  request.add(lexical_arm());
+  request.add(dense_arm());
+  CHECK(is_refused([&] { request.set_fusion(fusion_of(1), {}, false); }, "one weight an arm"));
+  CHECK(is_refused([&] { request.set_fusion(fusion_of(2, Fusion::Kind::kNone), {}, false); },
+                   "a fusion for several arms"));
+  Fusion without_scales = fusion_of(2);
+  without_scales.scales.clear();
+  CHECK(is_refused([&] { request.set_fusion(without_scales, {}, false); }, "one scale an arm"));
+}
+
+TEST(request_that_an_execution_has_taken_changes_no_more) {
+  Request request = open_request();
+  request.is_read = true;
+  char const* const wish = "a request that no execution has taken";
+  std::vector<std::string> const values{encoded("a")};
+  CHECK(is_refused([&] { request.add(lexical_arm()); }, wish));
+  CHECK(is_refused([&] { request.add(dense_arm()); }, wish));
+  CHECK(is_refused([&] { request.add(listed_arm()); }, wish));
+  CHECK(is_refused([&] { request.set_fusion(fusion_of(0), {}, false); }, wish));
+  CHECK(is_refused([&] { request.divide(0, values); }, wish));
+  CHECK(is_refused([&] { request.set_filters({}, request.filter_of); }, wish));
+}
+
+TEST(queries_are_prepared_alike_by_any_number_of_threads_and_the_absent_are_missing) {
+  Rng rng(331);
+  constexpr std::uint32_t kDim = 70;
+  constexpr std::size_t kMany = 400;  // enough for several threads
+  std::vector<float> values(kMany * kDim);
+  for (float& one : values) one = static_cast<float>(rng.unit() - 0.5);
+  std::vector<std::uint8_t> present(kMany);
+  for (auto& one : present) one = rng.below(5) != 0;
+  auto const few = prepare_queries(values.data(), kMany, kDim, present, "vectors", 1);
+  auto const many = prepare_queries(values.data(), kMany, kDim, present, "vectors", 4);
+  for (std::size_t q = 0; q < kMany; ++q) {
+    CHECK_EQ(few[q].inverse_norm != 0.0f, present[q] != 0);
+    CHECK(few[q].padded == many[q].padded && few[q].inverse_norm == many[q].inverse_norm);
+    if (present[q] == 0) continue;
+    DenseQuery const alone = prepare_query(values.data() + q * kDim, kDim, "vectors", q);
+    CHECK(few[q].padded == alone.padded && few[q].inverse_norm == alone.inverse_norm);
+  }
+}
+
+}  // namespace
+}  // namespace hyrecall::testing
