@@ -20,8 +20,8 @@ ONE_CLASS = {
         "index",
         "memory/sql/database",
         "memory/derived/follower",
-        "memory/memory",
         "memory/sync",
+        "memory/sync_records",
     )
 }
 

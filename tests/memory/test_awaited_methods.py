@@ -19,7 +19,7 @@ from hyrecall.memory import (
     MemorySync,
     Remembered,
 )
-from hyrecall.memory.awaited import CANCELLED
+from hyrecall.memory.methods import CANCELLED
 
 PAIRS = ((Memory, MemorySync), (AgentMemory, AgentMemorySync))
 WRITING = {
@@ -105,3 +105,20 @@ def test_an_awaited_call_runs_the_method_of_the_object_as_it_is_now(
             return await memory.search("tea")
 
     assert asyncio.run(run()) == "tea"
+
+
+def test_every_method_is_shown_as_one_of_its_public_class() -> None:
+    for kind in (Memory, MemorySync, AgentMemory, AgentMemorySync):
+        functions = {
+            name: getattr(static, "__func__", static)
+            for name in dir(kind)
+            if not name.startswith("__")
+            for static in [inspect.getattr_static(kind, name)]
+        }
+        shown = {
+            name: function.__qualname__
+            for name, function in functions.items()
+            if inspect.isfunction(function)
+        }
+        assert shown == {name: f"{kind.__name__}.{name}" for name in shown}
+        assert len(shown) > 8

@@ -16,8 +16,8 @@ import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import EVERYONE, Episode, MemorySync, Participant
+from hyrecall.memory.agent_memory import AgentMemorySync
 from hyrecall.memory.sql import connecting
-from hyrecall.memory.view import AgentMemorySync
 from memory.stores import DIM, NOON, Clock, episode, folder
 
 pytestmark = pytest.mark.filterwarnings("ignore::hyrecall.memory.data.types.IsolationWarning")

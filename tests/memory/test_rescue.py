@@ -11,9 +11,8 @@ import pytest
 from hyrecall import recipes
 from hyrecall.errors import CorruptStoreError, OptionError
 from hyrecall.memory import EVERYONE, Fact, MemorySync
-from hyrecall.memory.faces.rescue import RESCUED_FACT
+from hyrecall.memory.faces.rescue import RESCUED_FACT, rescue
 from hyrecall.memory.sql.database import DATABASE, LOG
-from hyrecall.memory.upkeep import rescue
 from memory.stores import NOON, lasting, open_store
 
 

@@ -9,7 +9,7 @@ except ImportError as fault:
     _wish = "the extra [memory] (pip install 'hyrecall[memory]')"
     raise error(MissingExtraError, "hyrecall.memory", _wish, f"no package {fault.name}") from None
 
-from hyrecall.memory.agent_memory import AgentMemory
+from hyrecall.memory.agent_memory import AgentMemory, AgentMemorySync
 from hyrecall.memory.backends.shim import default_recall_scored
 from hyrecall.memory.backends.vectorstore import VectorStore
 from hyrecall.memory.changing import Remembered
@@ -37,7 +37,6 @@ from hyrecall.memory.recall.redis_sessions import RedisSessions
 from hyrecall.memory.sql.sound import DamageWarning
 from hyrecall.memory.store import AUTO
 from hyrecall.memory.sync import MemorySync
-from hyrecall.memory.view import AgentMemorySync
 
 __all__ = [
     "ANONYMOUS",

@@ -1,17 +1,262 @@
-"""A store as one agent sees it, for programs with an event loop."""
+"""The store as one agent sees it: its own memories, and what its read policy admits.
+
+:class:`AgentMemorySync` is for programs without an event loop, :class:`AgentMemory` awaits it.
+"""
 
 from __future__ import annotations
 
-from hyrecall.base.keywords import check_keywords
-from hyrecall.memory.awaited import Awaiting, Runner, awaited
-from hyrecall.memory.faces.browse import Browse
-from hyrecall.memory.view import AgentMemorySync
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Unpack
 
-__all__ = ["AgentMemory"]
+from hyrecall.ask.filter_expression import FilterLike
+from hyrecall.ask.recipe import Recipe
+from hyrecall.base.keywords import check_keywords
+from hyrecall.memory import changing
+from hyrecall.memory.changing import Remembered
+from hyrecall.memory.data.fields import check_id
+from hyrecall.memory.data.given_fields import Changes, OwnFields, checked
+from hyrecall.memory.data.matches import Matches
+from hyrecall.memory.data.types import Episode, Visibility
+from hyrecall.memory.faces.browse import Browse
+from hyrecall.memory.methods import NamedMethods, Runner, awaited
+from hyrecall.memory.recall.adapting import Reranker
+from hyrecall.memory.recall.audience import AskedBy
+from hyrecall.memory.recall.call import Hints, TimeRange
+from hyrecall.memory.store import Store
+from hyrecall.memory.view import Edges, Episodes, Facts, Versions, View
+
+__all__ = ["AgentMemory", "AgentMemorySync"]
 
 
 @check_keywords
-class AgentMemory(Awaiting):
+class AgentMemorySync:
+    """What :meth:`hyrecall.memory.MemorySync.agent` gives.
+
+    It reads by its policy, as that is at each call, and writes its own memories only. Every change
+    says why.
+
+    Notes
+    -----
+    Errors of every call are those of :class:`hyrecall.memory.MemorySync`, and so is the cost. What
+    was wrong with the policy is in ``faults`` of what a search gives.
+
+    Examples
+    --------
+    >>> from hyrecall.memory import MemorySync
+    >>> from hyrecall.recipes import loom
+    >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+    ...     planner = memory.agent("planner", org="acme", workspace="lab")
+    ...     kept = planner.remember("Friday is free")
+    ...     kept = planner.update(kept.id, output="Friday is taken", reason="booked")
+    ...     [match.episode.output for match in planner.search("friday")]
+    ['Friday is taken']
+    """
+
+    def __init__(self, store: Store, by: AskedBy) -> None:
+        """Hold an open store, and who asks.
+
+        Parameters
+        ----------
+        store : Store
+        by : AskedBy
+        """
+        self._view = View(store, by)
+
+    # ---- reading ----
+
+    def search(
+        self,
+        query: str,
+        *,
+        kind: str | None = None,
+        limit: int = 10,
+        offset: int = 0,
+        time_range: TimeRange | None = None,
+        tags: Sequence[str] | None = None,
+        filter: FilterLike | None = None,  # noqa: A002
+        metadata: Mapping[str, object] | None = None,
+        alpha: float | None = None,
+        recipe: Recipe | None = None,
+        vector: object = None,
+        session_id: str | None = None,
+        reranker: Reranker | None = None,
+        diversity: float | None = None,
+        normalize: bool = False,
+        min_score: float | None = None,
+        weights: Mapping[str, float] | None = None,
+        token_budget: int | None = None,
+        candidates: Hints | None = None,
+        touch: bool = False,
+        embed_timeout: float | None = None,
+        now: datetime | None = None,
+    ) -> Matches:
+        """Recall what the agent may see, as :meth:`hyrecall.memory.MemorySync.search`."""
+        return self._view.search(
+            query, kind=kind, limit=limit, offset=offset, time_range=time_range,
+            tags=tags, filter=filter, metadata=metadata, alpha=alpha, recipe=recipe, vector=vector,
+            session_id=session_id, reranker=reranker, diversity=diversity, normalize=normalize,
+            min_score=min_score, weights=weights, token_budget=token_budget, candidates=candidates,
+            touch=touch, embed_timeout=embed_timeout, now=now,
+        )  # fmt: skip
+
+    def recall_facts(
+        self, query: str, *, limit: int = 5, valid_at: datetime | None = None
+    ) -> Facts:
+        """Recall facts that hold, as :meth:`hyrecall.memory.MemorySync.recall_facts`."""
+        return self._view.facts(query, limit=limit, valid_at=valid_at)
+
+    def get(self, id: str, *, visibility: Visibility | None = None) -> Episode | None:  # noqa: A002
+        """Return an episode by its id, as :meth:`hyrecall.memory.MemorySync.get`.
+
+        The agent's own comes before another's.
+        """
+        return self._view.get(id, visibility)
+
+    def history(self, id: str) -> Versions:  # noqa: A002
+        """Return every version of a memory, as :meth:`hyrecall.memory.MemorySync.history`.
+
+        The agent's own comes before another's. Of another's memory it gives what can be recalled
+        now, without reasons and successors.
+        """
+        return self._view.history(id)
+
+    def list(
+        self,
+        *,
+        kind: str | None = None,
+        tags: Sequence[str] | None = None,
+        pinned: bool | None = None,
+        filter: FilterLike | None = None,  # noqa: A002
+        metadata: Mapping[str, object] | None = None,
+        limit: int = 200,
+        offset: int = 0,
+    ) -> Episodes:
+        """Return episodes, newest first, as :meth:`hyrecall.memory.MemorySync.list`."""
+        return self._view.newest(
+            kind=kind, tags=tags, pinned=pinned, filter=filter, metadata=metadata,
+            limit=limit, offset=offset,
+        )  # fmt: skip
+
+    def links(self, id: str) -> Edges:  # noqa: A002
+        """Return the edges of a memory, as :meth:`hyrecall.memory.MemorySync.links`."""
+        return self._view.links(id)
+
+    def browse(self) -> Browse:
+        """Return what the agent may see as files to read; its methods are plain functions.
+
+        Returns
+        -------
+        Browse
+            Nothing is read yet.
+        """
+        return self._view.browse()
+
+    # ---- writing: its own ----
+
+    def remember(
+        self,
+        text: str,
+        *,
+        visibility: Visibility = "private",
+        embed_timeout: float | None = None,
+        **fields: Unpack[OwnFields],
+    ) -> Remembered:
+        """Keep a memory of this agent.
+
+        Parameters
+        ----------
+        text : str
+            Its output.
+        visibility : {"private", "global"}, default "private"
+            "global" lets others of the workspace read it whose policy says so.
+        embed_timeout : float, optional
+            As in :meth:`hyrecall.memory.MemorySync.remember`, and so are cost and errors.
+        id, input, kind, source, session_id, occurred_at, created_at : optional
+            Fields of :class:`Episode`.
+        importance, pinned, tags, metadata : optional
+            Fields of :class:`Episode`.
+
+        Returns
+        -------
+        Remembered
+
+        Raises
+        ------
+        ScopeError
+            The agent has no name.
+        KeyConflictError
+            It has a memory of this id that is not deleted.
+        OptionError, DTypeError
+            What cannot be kept; the field is named, and nothing is kept.
+        StoreError
+            The disk refuses; nothing is kept.
+        """
+        by = self._view.by
+        own = {"user_id": changing.writer(by), "org": by.org, "workspace": by.workspace}
+        one = checked(Episode, {**fields, "output": text, "visibility": visibility, **own})
+        return changing.remember_one(self._view.store, one, None, embed_timeout)
+
+    def update(
+        self,
+        id: str,  # noqa: A002
+        *,
+        reason: str,
+        embed_timeout: float | None = None,
+        **changes: Unpack[Changes],
+    ) -> Remembered:
+        """Change fields of a memory of its own, as :meth:`hyrecall.memory.MemorySync.update`.
+
+        ``reason`` has to be said.
+
+        Raises
+        ------
+        ScopeError
+            The agent has no name.
+        NotFoundError
+            It has no such memory; another's, which it may read, is none.
+        KeyConflictError, OptionError, DTypeError, StoreError
+            As there.
+        """
+        changing.writer(self._view.by)
+        why = changing.needed(reason)
+        return changing.update(self._view, id, changes, reason=why, embed_timeout=embed_timeout)
+
+    def forget(self, id: str, *, reason: str) -> int:  # noqa: A002
+        """Take a memory of its own out of recall; its history stays.
+
+        Parameters
+        ----------
+        id : str
+        reason : str
+            Kept beside it; 1 to 512 bytes.
+
+        Returns
+        -------
+        int
+            1, or 0 if it has no such memory.
+
+        Raises
+        ------
+        ScopeError
+            The agent has no name.
+        OptionError, DTypeError
+            No reason, or an id that cannot be one.
+        StoreError
+            The disk refuses; nothing is forgotten.
+        """
+        changing.writer(self._view.by)
+        key = check_id("id", id)
+        return changing.forget(self._view, key, reason=changing.needed(reason))
+
+    def __repr__(self) -> str:
+        """Show who it is."""
+        by = self._view.by
+        return f"<AgentMemory: {by.org!r} / {by.workspace!r} / {by.user!r}>"
+
+
+@check_keywords
+class AgentMemory(NamedMethods):
     """The store as one agent sees it, which :meth:`hyrecall.memory.Memory.agent` returns.
 
     Its methods are those of :class:`hyrecall.memory.AgentMemorySync`, to be awaited. If a call is

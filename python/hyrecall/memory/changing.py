@@ -19,7 +19,7 @@ from hyrecall.memory.data.given_fields import checked
 from hyrecall.memory.data.types import Edge, Episode, Fact, Participant, Visibility
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy, audience
 from hyrecall.memory.recall.call import read_seconds
-from hyrecall.memory.sql import edge_rows, writing
+from hyrecall.memory.sql import edge_rows, roster, writing
 from hyrecall.memory.sql.cells import Cell, cell_of, lookup_order
 from hyrecall.memory.sql.erasing import erase
 from hyrecall.memory.sql.fact_rows import as_episode, assert_fact
@@ -27,6 +27,7 @@ from hyrecall.memory.sql.reading import episode_by_id
 from hyrecall.memory.sql.selection import Selection, check_which
 from hyrecall.memory.sql.store_sessions import StoreSessions
 from hyrecall.memory.store import Store
+from hyrecall.memory.view import View
 
 __all__ = ["Remembered"]
 
@@ -108,6 +109,15 @@ def remember(
     ]
 
 
+def remember_one(
+    store: Store, episode: Episode, vector: object, embed_timeout: float | None
+) -> Remembered:
+    """Keep one episode; ``vector`` takes the place of its embedding."""
+    vectors = None if vector is None else [vector]
+    (one,) = remember(store, [episode], vectors=vectors, embed_timeout=embed_timeout)
+    return one
+
+
 def remember_fact(store: Store, fact: Fact, *, embed_timeout: float | None = None) -> Remembered:
     """Keep a fact, and end the one it follows."""
     if not isinstance(fact, Fact):
@@ -121,8 +131,7 @@ def remember_fact(store: Store, fact: Fact, *, embed_timeout: float | None = Non
 
 
 def update(
-    store: Store,
-    by: AskedBy,
+    view: View,
     key: str,
     changes: Mapping[str, Any],
     *,
@@ -130,6 +139,7 @@ def update(
     embed_timeout: float | None = None,
 ) -> Remembered:
     """Append a version with other fields; embedded anew where the text is another."""
+    store, by = view.store, view.by
     check_id("id", key)
     if not changes:
         raise error(OptionError, "changes", "a field to change", "none")
@@ -154,8 +164,7 @@ def update(
 
 
 def supersede(
-    store: Store,
-    by: AskedBy,
+    view: View,
     key: str,
     episode: Episode | str,
     *,
@@ -171,6 +180,7 @@ def supersede(
     OptionError
         The new one lies in another partition or is another user's.
     """
+    store, by = view.store, view.by
     check_id("id", key)
     fields = {"user_id": by.user, "org": by.org, "workspace": by.workspace}
     new = episode_of(episode, fields if isinstance(episode, str) else {})
@@ -185,8 +195,7 @@ def supersede(
 
 
 def forget(
-    store: Store,
-    by: AskedBy,
+    view: View,
     key: str | None = None,
     *,
     session_id: str | None = None,
@@ -202,6 +211,7 @@ def forget(
     OptionError
         Nothing says which, as :func:`check_which` has it.
     """
+    store, by = view.store, view.by
     if by.user is EVERYONE:
         raise error(OptionError, "user_id", "a user, or None for the anonymous one", "EVERYONE")
     check_which(by.user, key, session_id, before, everything=everything)
@@ -230,38 +240,32 @@ def forget(
     return gone.n
 
 
-def pin(store: Store, by: AskedBy, key: str, pinned: bool) -> None:
+def pin(view: View, key: str, pinned: bool) -> None:
     """Pin an episode, or not."""
     check_id("id", key)
     flag("pinned", pinned)
-    with store.transaction() as connection:
-        cell, _ = _owned(connection, by, key)
+    with view.store.transaction() as connection:
+        cell, _ = _owned(connection, view.by, key)
         writing.pin(connection, cell, key, pinned)
 
 
-def link(store: Store, edge: Edge) -> Edge:
-    """Keep an edge."""
-    with store.transaction() as connection:
-        edge_rows.link(connection, edge, store.now())
-    return edge
-
-
-def edge_of(
+def link(
+    view: View,
     nodes: Sequence[str | Participant],
     relationship: str,
     *,
-    by: AskedBy,
     key: str | None,
     description: str,
     metadata: dict[str, Any] | None,
     visibility: Visibility,
 ) -> Edge:
-    """Take what :meth:`Memory.link` is given."""
+    """Keep an edge between memories of one user."""
     if isinstance(nodes, str) or not isinstance(nodes, Sequence):
         raise error(DTypeError, "nodes", "a sequence of ids or Participants", type(nodes).__name__)
     ends = tuple(
         n if isinstance(n, Participant) else checked(Participant, {"id": n}) for n in nodes
     )
+    by = view.by
     fields = {
         "participants": ends,
         "relationship": relationship,
@@ -272,17 +276,27 @@ def edge_of(
         "workspace": by.workspace,
         "visibility": visibility,
     }
-    return checked(Edge, fields if key is None else {"id": key, **fields})
+    edge = checked(Edge, fields if key is None else {"id": key, **fields})
+    with view.store.transaction() as connection:
+        edge_rows.link(connection, edge, view.store.now())
+    return edge
 
 
-def unlink(store: Store, by: AskedBy, key: str, reason: str | None) -> bool:
+def unlink(view: View, key: str, reason: str | None) -> bool:
     """Take an edge away; say whether it was there."""
     check_id("id", key)
     told = said(reason)
-    with store.transaction() as connection:
-        cells = own(connection, by).values()
-        found = [edge_rows.unlink(connection, cell, key, told, store.now()) for cell in cells]
+    with view.store.transaction() as connection:
+        cells = own(connection, view.by).values()
+        found = [edge_rows.unlink(connection, cell, key, told, view.store.now()) for cell in cells]
     return any(found)
+
+
+def set_policy(view: View, agent: str, policy: str, policy_group: str | None) -> None:
+    """Set what an agent may read beside its own memories; ``view`` is the agent's own."""
+    by = view.by
+    with view.store.database.transaction() as connection:
+        roster.set_policy(connection, by.org, by.workspace, agent, policy, policy_group)
 
 
 # ---- what they share ----

@@ -15,8 +15,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.agent_memory import AgentMemory
-from hyrecall.memory.awaited import Awaiting, awaited
 from hyrecall.memory.faces.browse import Browse
+from hyrecall.memory.methods import NamedMethods, awaited
 from hyrecall.memory.sync import MemorySync
 
 __all__ = ["Memory", "Opening"]
@@ -92,7 +92,7 @@ def opening(
 
 
 @check_keywords
-class Memory(Awaiting):
+class Memory(NamedMethods):
     """A durable store that recalls.
 
     Its methods are those of :class:`hyrecall.memory.MemorySync`, to be awaited; their examples show

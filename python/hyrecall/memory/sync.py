@@ -1,35 +1,42 @@
-"""A store for programs without an event loop; :mod:`hyrecall.memory.memory` has its async twin."""
+"""The store for programs without an event loop; :mod:`hyrecall.memory.memory` awaits its methods.
+
+:class:`MemorySync` stands in two files, because its documentation alone has a thousand lines: here
+are opening, recall and upkeep; :mod:`hyrecall.memory.sync_records` has the methods that read and
+change single memories. Each method checks on whose behalf it is called, makes a
+:class:`hyrecall.memory.view.View` for that caller, and hands the other arguments to one function.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
+from hyrecall.ask.filter_expression import FilterLike
 from hyrecall.ask.recipe import Recipe
 from hyrecall.base.keywords import check_keywords
 from hyrecall.base.progress import ProgressFunction
-from hyrecall.memory import changing
+from hyrecall.memory import upkeep
+from hyrecall.memory.agent_memory import AgentMemorySync
+from hyrecall.memory.data.matches import Matches
 from hyrecall.memory.data.sessions import SessionTracker
-from hyrecall.memory.data.types import Edge, Participant, Visibility
 from hyrecall.memory.faces.browse import Browse
-from hyrecall.memory.reads import Reads
-from hyrecall.memory.recall.audience import read_agent, read_partition
+from hyrecall.memory.methods import on_store
+from hyrecall.memory.recall.adapting import Reranker
+from hyrecall.memory.recall.audience import Partition, read_agent, read_caller
+from hyrecall.memory.recall.call import Hints, TimeRange
 from hyrecall.memory.sql.in_memory import IN_MEMORY
-from hyrecall.memory.sql.roster import set_policy
 from hyrecall.memory.store import AUTO, Clock, Given, Store, StoreOptions
-from hyrecall.memory.sync_reads import SyncReads
-from hyrecall.memory.sync_recall import SyncRecall
-from hyrecall.memory.sync_upkeep import SyncUpkeep
-from hyrecall.memory.sync_writes import Kept, SyncWrites
-from hyrecall.memory.view import AgentMemorySync
+from hyrecall.memory.sync_records import Kept
+from hyrecall.memory.sync_records import MemorySync as RecordsOfMemorySync
+from hyrecall.memory.view import Episodes, Facts, View
 from hyrecall.text.analyzer import Analyzer
 
 __all__ = ["Kept", "MemorySync"]
 
 
 @check_keywords
-class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
+class MemorySync(RecordsOfMemorySync):
     """A durable store that recalls, called as plain functions.
 
     Every call runs in the thread of its caller; any number of threads may share one. A process has
@@ -73,7 +80,6 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
         store : Store
         """
         self._store = store
-        self._reads = Reads(store)
 
     @classmethod
     def open(
@@ -241,101 +247,288 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
             device=device, threads=threads, warm=warm, clock=clock,
         )  # fmt: skip
 
-    # ---- edges ----
+    def close(self) -> None:
+        """Save the index and let go of the store. Closing twice is fine."""
+        self._store.close()
 
-    def link(
+    def __enter__(self) -> MemorySync:
+        """Return the store."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close it."""
+        self.close()
+
+    # ---- reading ----
+
+    def search(
         self,
-        nodes: Sequence[str | Participant],
-        relationship: str,
+        query: str,
         *,
         user_id: str | None = None,
         org: str | None = None,
         workspace: str | None = None,
-        visibility: Visibility = "private",
-        id: str | None = None,  # noqa: A002
-        description: str = "",
-        data: dict[str, Any] | None = None,
-    ) -> Edge:
-        """Connect memories by their ids: two make an edge, more a hyperedge.
+        partitions: Sequence[Partition] | None = None,
+        kind: str | None = None,
+        limit: int = 10,
+        offset: int = 0,
+        time_range: TimeRange | None = None,
+        tags: Sequence[str] | None = None,
+        filter: FilterLike | None = None,  # noqa: A002
+        metadata: Mapping[str, object] | None = None,
+        alpha: float | None = None,
+        recipe: Recipe | None = None,
+        vector: object = None,
+        session_id: str | None = None,
+        reranker: Reranker | None = None,
+        diversity: float | None = None,
+        normalize: bool = False,
+        min_score: float | None = None,
+        weights: Mapping[str, float] | None = None,
+        token_budget: int | None = None,
+        candidates: Hints | None = None,
+        touch: bool = False,
+        embed_timeout: float | None = None,
+        now: datetime | None = None,
+    ) -> Matches:
+        """Recall with every option there is; :meth:`recall_scored` has the common ones.
 
         Parameters
         ----------
-        nodes : sequence of str or Participant
-            Two or more; a Participant has a role too. Their order is kept. One that is not there
-            may come later.
-        relationship : str
-            1 to 512 bytes.
+        query : str
+            Blank gives what the recipe says: nothing in ``recipes.default``, the newest in
+            ``recipes.loom``, or an error.
         user_id, org, workspace : str, optional
-            Whose edge, and whose memories.
-        visibility : {"private", "global"}, default "private"
-            That of the memories: an edge lies in their cell.
-        id : str, default drawn at random
-        description : str, default ""
-            What recipes with a graph search.
-        data : dict, optional
-            JSON: its ``metadata``.
+            Whose memories.
+        partitions : sequence of Partition, optional
+            In place of these three: several, ranked as one.
+        kind, time_range : optional
+            As in :meth:`recall_scored`; default any.
+        limit, offset : int, default 10, 0
+            Together at most the recipe's depth: 100 in ``recipes.default``.
+        tags : sequence of str, optional
+            One of them is enough.
+        filter : Filter or pyarrow.compute.Expression, optional
+            On kind, source, session_id, occurred_at, updated_at, last_accessed, importance,
+            pinned, tags, valid_from, valid_to, version, and a key of the metadata as
+            ``metadata.key``, one in an object as ``metadata.run.id``.
+        metadata : mapping of str to object, optional
+            What is asked of keys of the metadata, each as :class:`hyrecall.Filter` takes it: a
+            value, a list for any of its values, a pair for a range. All must hold.
+        alpha : float, optional
+            As in :meth:`recall_scored`.
+        recipe : Recipe, optional
+            Another one that shares the index. Default: the store's, else ``recipes.default``.
+        vector : array, shape (dim,), float32 or what becomes it, optional
+            In place of the query's embedding; finite. One of another length than the index has
+            degrades the answer.
+        session_id : str, optional
+            A conversation: recipes that weigh it put what it met above.
+        reranker : callable, optional
+            ``function(query, texts) -> scores``, or a coroutine of them; it has a second.
+        diversity : float, optional
+            In [0, 1]: how much unlike those above a match shall be.
+        normalize : bool, default False
+            Scores over the best possible, in [0, 1].
+        min_score : float, optional
+            Least score; nothing fills the list then.
+        weights : mapping of str to float, optional
+            Of "recency", "importance" and "relevance", each in [0, 1e6], for recipes with a
+            composite score; what is not named is the recipe's.
+        token_budget : int, optional
+            Take matches while their texts fit, the first always, as the recipe's ``budget_mmr``
+            chooses them: characters / 4 a text. ``limit`` still holds. 0 or less: no budget.
+        candidates : sequence of str, or mapping of str to float, optional
+            Ids that may be meant: best first, or with scores. They are fused as an arm's list is,
+            and one that the user may not see vanishes without a word.
+        touch : bool, default False
+            Count an access of what is given back: a transaction more.
+        embed_timeout : float, optional
+            Seconds for the embedder, in [0, 3600]; default: ``recall_timeout`` of the store.
+        now : datetime, optional
+            The time that ages are counted from; default: the clock.
 
         Returns
         -------
-        Edge
+        Matches
+            As :meth:`recall_scored` gives them.
 
         Raises
         ------
-        KeyConflictError
-            The user has an edge of this id.
         OptionError, DTypeError
-            Fewer than two nodes, or fields that cannot be kept.
+            The argument is named: a recipe that needs another index too, and a filter that asks
+            for what is not there.
         StoreError
-            The disk refuses; nothing is kept.
+            As in :meth:`recall_scored`.
 
         Examples
         --------
+        >>> from hyrecall.embed import HashEmbedder
+        >>> from hyrecall.memory import MemorySync
         >>> from hyrecall.recipes import loom
-        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
-        ...     edge = memory.link(["tea", "milk"], "goes with", id="e1")
-        ...     [one.relationship for one in memory.links("milk")], memory.unlink("e1")
-        (['goes with'], True)
-        """
-        by = read_partition(org, workspace, user_id)
-        edge = changing.edge_of(
-            nodes, relationship, by=by, key=id, description=description, metadata=data,
-            visibility=visibility,
-        )  # fmt: skip
-        return changing.link(self._store, edge)
+        >>> by = HashEmbedder(dim=16)
+        >>> with MemorySync.in_memory(recipe=loom, embedder=by) as memory:
+        ...     for text in ("green tea", "black coffee"):
+        ...         kept = memory.remember(text, user_id="ann", tags=("drink",))
+        ...     matches = memory.search("tea", user_id="ann", tags=["drink"], limit=1)
+        ...     matches[0].episode.output, matches.degraded
+        ('green tea', False)
 
-    def unlink(
+        Keys of the metadata, alone and in a filter with columns:
+
+        >>> import hyrecall as hr
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+        ...     for lang in ("en", "de"):
+        ...         kept = memory.remember(f"tea ({lang})", metadata={"lang": lang})
+        ...     of_key = hr.Filter(**{"metadata.lang": "de"}) | hr.Filter(pinned=True)
+        ...     for asked in ({"metadata": {"lang": ["en", "fr"]}}, {"filter": of_key}):
+        ...         [match.episode.output for match in memory.search("tea", **asked)]
+        ['tea (en)']
+        ['tea (de)']
+        """
+        by = read_caller(user_id, org, workspace, partitions)
+        return View(self._store, by).search(
+            query, kind=kind, limit=limit, offset=offset, time_range=time_range, tags=tags,
+            filter=filter, metadata=metadata, alpha=alpha, recipe=recipe, vector=vector,
+            session_id=session_id, reranker=reranker, diversity=diversity, normalize=normalize,
+            min_score=min_score, weights=weights, token_budget=token_budget, candidates=candidates,
+            touch=touch, embed_timeout=embed_timeout, now=now,
+        )  # fmt: skip
+
+    def recall_scored(
         self,
-        id: str,  # noqa: A002
+        query: str,
         *,
+        kind: str | None = "episodic",
+        limit: int = 5,
+        time_range: TimeRange | None = None,
         user_id: str | None = None,
-        org: str | None = None,
-        workspace: str | None = None,
-        reason: str | None = None,
-    ) -> bool:
-        """Take an edge away; say whether it was there.
+        alpha: float = 0.5,
+        normalize: bool = False,
+    ) -> Matches:
+        """Recall a user's episodes by Loom's formula, unless the store was opened with a recipe.
 
         Parameters
         ----------
-        id : str
-            Of the edge.
-        user_id, org, workspace : str, optional
-            Whose.
-        reason : str, optional
-            Kept with it; at most 512 bytes.
+        query : str
+            Blank gives the newest.
+        kind : str or None, default "episodic"
+            None is any.
+        limit : int, default 5
+            In [0, 2^31); the recipe's depth follows it.
+        time_range : (datetime or None, datetime or None), optional
+            First and last time of an episode, both included; naive is UTC.
+        user_id : str, optional
+            None is the anonymous bucket, never everybody.
+        alpha : float, default 0.5
+            In [0, 1]. 0: words alone, 1: vectors alone, 0.5: as the recipe has it. It changes no
+            scale of scores, but in ``recipes.loom`` at 0 and 1, where scores are BM25 and cosine.
+        normalize : bool, default False
+            Scores over the best possible, in [0, 1], for ``score >= 0.6`` and the like: the first
+            of every arm that ran has 1.
 
         Returns
         -------
-        bool
+        Matches
+            At most ``limit``, best first: a list that also says whether it is degraded, and why.
+
+        Raises
+        ------
+        OptionError, DTypeError
+            The argument is named.
+        StoreError
+            Content cannot be read. Trouble with embedder, index or tracker is no error.
+
+        Notes
+        -----
+        Where the store names no recipe, it is ``recipes.loom``, over the words of the store's
+        analyzer. Its scores are reciprocal ranks where there are vectors, and BM25 where the store
+        has none, or none for this query; :attr:`EpisodeMatch.is_fill` marks what only fills the
+        list. ``vector_score`` is a cosine in
+        [-1, 1], ``bm25_score`` is >= 0, each None where it was not computed.
+
+        Examples
+        --------
+        >>> from hyrecall.memory import MemorySync
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+        ...     kept = memory.remember("Tea at four", user_id="ann", id="tea")
+        ...     (match,) = memory.recall_scored("tea", user_id="ann")
+        ...     match.episode.id, match.bm25_score > 0, match.vector_score
+        ('tea', True, None)
+        """
+        return self._view(user_id).scored(
+            query, kind=kind, limit=limit, time_range=time_range, alpha=alpha,
+            normalize=normalize,
+        )  # fmt: skip
+
+    def recall(
+        self,
+        query: str,
+        *,
+        kind: str | None = "episodic",
+        limit: int = 5,
+        time_range: TimeRange | None = None,
+        user_id: str | None = None,
+        alpha: float = 0.5,
+    ) -> Episodes:
+        """Return the episodes of :meth:`recall_scored`, in its order.
+
+        Parameters and errors as :meth:`recall_scored`.
+
+        Returns
+        -------
+        list of Episode
+            At most ``limit``, best first; it does not say whether it is degraded.
+        """
+        matches = self.recall_scored(
+            query, kind=kind, limit=limit, time_range=time_range, user_id=user_id, alpha=alpha
+        )
+        return [match.episode for match in matches]
+
+    def recall_facts(
+        self,
+        query: str,
+        *,
+        limit: int = 5,
+        valid_at: datetime | None = None,
+        user_id: str | None = None,
+        org: str | None = None,
+        workspace: str | None = None,
+    ) -> Facts:
+        """Recall facts: those that hold at a time (default: now), best first.
+
+        Parameters
+        ----------
+        query : str
+            Ranked as a search is. Blank gives the newest, or as the store's recipe has it.
+        limit : int, default 5
+            In [0, 2^31).
+        valid_at : datetime, optional
+            Facts with ``valid_from <= valid_at < valid_to``; naive is UTC. Default: the clock.
+        user_id, org, workspace : str, optional
+            Whose.
+
+        Returns
+        -------
+        Facts
+            At most ``limit``, with the reasons why there may be more.
 
         Raises
         ------
         OptionError, DTypeError, StoreError
-            As every call.
-        """
-        by = read_partition(org, workspace, user_id)
-        return changing.unlink(self._store, by, id, reason)
+            As in :meth:`recall_scored`.
 
-    # ---- views ----
+        Examples
+        --------
+        >>> from hyrecall.memory import Fact, MemorySync
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+        ...     kept = memory.remember_fact(Fact(subject="ann", predicate="likes", object="tea"))
+        ...     [one.object for one in memory.recall_facts("what does ann like")]
+        ['tea']
+        """
+        return self._view(user_id, org, workspace).facts(query, limit=limit, valid_at=valid_at)
 
     def browse(
         self,
@@ -361,7 +554,7 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
         OptionError, DTypeError
             A name that cannot be one.
         """
-        return Browse(self._store.database, read_partition(org, workspace, user_id))
+        return self._view(user_id, org, workspace).browse()
 
     def agent(self, agent: str, *, org: str, workspace: str) -> AgentMemorySync:
         """Return the store as an agent sees it, by its read policy.
@@ -387,62 +580,15 @@ class MemorySync(SyncRecall, SyncReads, SyncWrites, SyncUpkeep):
         """
         return AgentMemorySync(self._store, read_agent(agent, org, workspace))
 
-    # ---- the store itself ----
+    # ---- upkeep ----
 
-    def set_policy(
-        self,
-        agent: str,
-        *,
-        org: str | None = None,
-        workspace: str | None = None,
-        policy: str,
-        policy_group: str | None = None,
-    ) -> None:
-        """Say what an agent may read beside its own; it holds from the agent's next call on.
-
-        Parameters
-        ----------
-        agent : str
-            Its name: the ``user_id`` of what it keeps.
-        org, workspace : str, optional
-            Where it is; no policy reaches beyond.
-        policy : {"isolated", "shared", "group"}
-            Nothing; global memories of the workspace; of these, those of agents in its group.
-        policy_group : str, optional
-            The group. "group" without one reads nothing of others.
-
-        Raises
-        ------
-        OptionError, DTypeError
-            There is no such policy; a blank name; the store is closed or read-only.
-        StoreError
-            The disk refuses; nothing is changed.
-
-        Examples
-        --------
-        >>> from hyrecall.recipes import loom
-        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
-        ...     memory.set_policy("planner", org="acme", workspace="lab", policy="shared")
-        ...     at = {"org": "acme", "workspace": "lab"}
-        ...     ops = memory.agent("ops", **at).remember("Friday is free", visibility="global")
-        ...     [match.episode.output for match in memory.agent("planner", **at).search("friday")]
-        ['Friday is free']
-        """
-        by = read_partition(org, workspace, agent)
-        with self._store.database.transaction() as connection:
-            set_policy(connection, by.org, by.workspace, agent, policy, policy_group)
-
-    def close(self) -> None:
-        """Save the index and let go of the store. Closing twice is fine."""
-        self._store.close()
-
-    def __enter__(self) -> MemorySync:
-        """Return the store."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Close it."""
-        self.close()
+    export = on_store(upkeep.export)
+    import_ = on_store(upkeep.import_)
+    reembed = on_store(upkeep.reembed)
+    doctor = on_store(upkeep.doctor)
+    wait_until_ready = on_store(upkeep.wait_until_ready)
+    compact = on_store(upkeep.compact)
+    snapshot = on_store(upkeep.snapshot)
 
     def __repr__(self) -> str:
         """Show where it is."""

@@ -1,149 +1,32 @@
-"""Keeping a store: moving it out and in, embedding what has no vector, looking it over."""
+"""Upkeep of a store: export, import, new embeddings, checks, room on the disk, saving the index.
+
+The functions are methods of :class:`hyrecall.memory.MemorySync`, which passes the store.
+"""
 
 from __future__ import annotations
 
-import io
 import json
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from hyrecall.base.arguments import read_path
-from hyrecall.base.output import check_outside, replaced
 from hyrecall.base.progress import ProgressFunction, read_progress
-from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
+from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.memory.data.fields import flag
-from hyrecall.memory.derived.backfill import Reembedded, reembed
+from hyrecall.memory.derived import backfill
+from hyrecall.memory.derived.backfill import Reembedded
 from hyrecall.memory.derived.readiness import IndexNotReadyError
-from hyrecall.memory.faces.foreign import read_l0
-from hyrecall.memory.faces.rescue import rescue_lines
-from hyrecall.memory.faces.transfer import (
-    Imported,
-    Numbered,
-    export_lines,
-    import_lines,
-    read_lines,
-)
-from hyrecall.memory.recall.audience import EVERYONE, AskedBy, audience
+from hyrecall.memory.faces.line_files import File, lines_of, write_lines
+from hyrecall.memory.faces.transfer import Imported, export_lines, import_lines
+from hyrecall.memory.recall.audience import EVERYONE, AskedBy, User, audience, read_owner
 from hyrecall.memory.sql.cells import every_cell
 from hyrecall.memory.sql.doctor import Check, Report, examine
 from hyrecall.memory.store import Store
 
-__all__ = ["Compacted", "Exported", "File", "rescue"]
+__all__ = ["Compacted", "Exported", "compact", "doctor", "export", "import_", "reembed"]
 
-File = str | os.PathLike[str] | IO[str]
 Exported = int | list[dict[str, Any]]
-
-
-def export_store(store: Store, file: File | None, by: AskedBy, *, history: bool) -> Exported:
-    """Write lines of what somebody has; without a file, give them."""
-    flag("history", history)
-    with store.database.reading() as connection:
-        lines = export_lines(connection, cells_of_upkeep(connection, by), history=history)
-        if file is None:
-            return [json.loads(line) for line in lines]
-        return _write(file, lines, store.database.folder)
-
-
-def _write(file: File, lines: Iterable[str], folder: Path | None) -> int:
-    """Write lines; never into the folder of the store, where it has one."""
-    if not isinstance(file, str | os.PathLike):
-        return _write_to(file, lines)
-    path = read_path(file)
-    if folder is not None:
-        check_outside("file", path, folder)
-    n_lines = 0
-    # Only its owner reads what was only its owner's.
-    with replaced("file", path, mode=0o600) as out:
-        for line in lines:
-            out.write(f"{line}\n".encode())
-            n_lines += 1
-    return n_lines
-
-
-def _write_to(out: IO[str], lines: Iterable[str]) -> int:
-    is_binary = isinstance(out, io.RawIOBase | io.BufferedIOBase)
-    if is_binary or not callable(getattr(out, "write", None)):
-        raise error(DTypeError, "file", "a path, or a text file to write to", type(out).__name__)
-    n_lines = 0
-    for line in lines:
-        out.write(f"{line}\n")
-        n_lines += 1
-    return n_lines
-
-
-def rescue(path: str | os.PathLike[str], file: File) -> int:
-    """Write the rows that a saved index holds and its damaged store has lost; give how many.
-
-    Parameters
-    ----------
-    path : path-like
-        Folder of the store, which is not opened: it may be refused.
-    file : path or text file
-        Of lines that :func:`import_store` reads.
-
-    Raises
-    ------
-    CorruptStoreError
-        No index is saved there, or it is damaged too.
-    OptionError, OSError
-        The file cannot be written, or lies in the store.
-    """
-    folder = read_path(path)
-    return _write(file, rescue_lines(folder), folder) - 1  # the first line is the format's
-
-
-def import_store(
-    store: Store, file: File, source: str, progress: ProgressFunction | None
-) -> Imported:
-    """Merge lines, or another program's memories, into the store."""
-    if source not in ("hyrecall", "l0"):
-        raise error(OptionError, "source", "'hyrecall' or 'l0'", repr(source))
-    read_progress(progress)
-    if source == "l0":
-        if not isinstance(file, str | os.PathLike):
-            raise error(OptionError, "file", "the path of a database of l0", type(file).__name__)
-        return _merged(store, read_l0(read_path(file)), progress)
-    if not isinstance(file, str | os.PathLike):
-        return _merged(store, read_lines(_text_lines(file)), progress)
-    # A line that is no UTF-8 is refused alone: the others are taken.
-    with read_path(file).open(encoding="utf-8", errors="surrogateescape") as given:
-        return _merged(store, read_lines(given), progress)
-
-
-def _text_lines(file: object) -> Iterator[str]:
-    """Return the lines of a text file, or of any iterable of them."""
-    wish = "a path, or a text file or its lines"
-    if not isinstance(file, Iterable) or isinstance(file, bytes):
-        raise error(DTypeError, "file", wish, type(file).__name__)
-    for line in file:
-        if not isinstance(line, str):
-            raise error(DTypeError, "file", wish, f"a line that is a {type(line).__name__}")
-        yield line
-
-
-def _merged(store: Store, lines: Iterable[Numbered], progress: ProgressFunction | None) -> Imported:
-    try:
-        return import_lines(store.database, lines, now=store.now(), progress=progress)
-    finally:
-        store.background.poke()
-
-
-def reembed_store(
-    store: Store, by: AskedBy, *, force: bool, progress: ProgressFunction | None
-) -> Reembedded:
-    """Embed what has no vector."""
-    flag("force", force)
-    read_progress(progress)
-    with store.database.reading() as connection:
-        cells = cells_of_upkeep(connection, by)
-    done = reembed(store.database, store.guard, cells, force=force, progress=progress)
-    store.settle()
-    store.background.poke()
-    return done
 
 
 @dataclass(frozen=True)
@@ -164,8 +47,279 @@ class Compacted:
     wal_truncated: bool
 
 
-def compact_store(store: Store) -> Compacted:
-    """Free room that nothing uses any more."""
+def export(
+    store: Store,
+    file: File | None = None,
+    *,
+    user_id: User = None,
+    org: str | None = None,
+    workspace: str | None = None,
+    history: bool = False,
+) -> Exported:
+    """Write memories, facts and edges as JSON lines.
+
+    Parameters
+    ----------
+    file : path or text file, optional
+        Without one the lines are given, as dicts. A file of that name is replaced when the new
+        one is whole; a file in the store's own folder is refused.
+    user_id : str or None or EVERYONE
+        Whose. ``EVERYONE`` without org and workspace is all that the store has.
+    org, workspace : str, optional
+    history : bool, default False
+        Every version, also of what is deleted, but not of what is erased.
+
+    Returns
+    -------
+    int or list of dict
+        How many lines were written, or the lines.
+
+    Raises
+    ------
+    OptionError, DTypeError, StoreError
+        As every call.
+    OSError
+        The file cannot be written.
+
+    Notes
+    -----
+    One state of the store, line by line; without a file all lines are in memory. A new file is
+    its owner's alone. The first line names the format; vectors and read policies go along.
+
+    Examples
+    --------
+    >>> import io, tempfile
+    >>> from hyrecall.memory import MemorySync
+    >>> from hyrecall.recipes import loom
+    >>> file = io.StringIO()
+    >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+    ...     kept = memory.remember("Tea at four", user_id="ann")
+    ...     memory.export(file, user_id="ann")
+    2
+    >>> at = file.seek(0)
+    >>> with MemorySync.in_memory(recipe=loom, embedder=None) as other:
+    ...     done = other.import_(file)
+    ...     done.imported, other.get(kept.id, user_id="ann").output
+    (1, 'Tea at four')
+    """
+    by = read_owner(org, workspace, user_id)
+    flag("history", history)
+    with store.database.reading() as connection:
+        lines = export_lines(connection, cells_of_upkeep(connection, by), history=history)
+        if file is None:
+            return [json.loads(line) for line in lines]
+        return write_lines(file, lines, store.database.folder)
+
+
+def import_(
+    store: Store, file: File, *, source: str = "hyrecall", progress: ProgressFunction | None = None
+) -> Imported:
+    """Merge an export ("hyrecall") or another program's database ("l0") into the store.
+
+    What is there already stays, and what was deleted stays deleted; lines that cannot be kept
+    are named and left out.
+
+    Parameters
+    ----------
+    file : path or text file
+        Of an export; of another program's database the path.
+    source : {"hyrecall", "l0"}, default "hyrecall"
+    progress : callable, optional
+        ``progress(done, seen)``, in lines, after each page of them.
+
+    Returns
+    -------
+    Imported
+        How many lines were new, how many the store had, and the errors of others.
+
+    Raises
+    ------
+    OptionError, DTypeError
+        Another source; a file that is no export; a closed or read-only store.
+    StoreFormatError
+        The export is newer than this version knows, or the database is none of l0.
+    StoreNotFoundError
+        There is no such database.
+    StoreError
+        The disk refuses; the pages before are kept.
+    OSError
+        The file cannot be read.
+
+    Notes
+    -----
+    Pages of 500 lines, a transaction each; to import the same again skips what is there.
+    Nothing is embedded: :meth:`reembed` does that.
+    """
+    if source not in ("hyrecall", "l0"):
+        raise error(OptionError, "source", "'hyrecall' or 'l0'", repr(source))
+    read_progress(progress)
+    try:
+        with lines_of(file, source) as lines:
+            return import_lines(store.database, lines, now=store.now(), progress=progress)
+    finally:
+        store.background.poke()
+
+
+def reembed(
+    store: Store,
+    *,
+    force: bool = False,
+    user_id: User = EVERYONE,
+    org: str | None = None,
+    workspace: str | None = None,
+    progress: ProgressFunction | None = None,
+) -> Reembedded:
+    """Embed what has no vector of the embedder's model and length; with ``force`` everything.
+
+    Parameters
+    ----------
+    force : bool, default False
+        Whatever has one too. What was interrupted goes on.
+    user_id : str or None or EVERYONE, default EVERYONE
+        Whose. ``EVERYONE`` without org and workspace is all that the store has.
+    org, workspace : str, optional
+    progress : callable, optional
+        ``progress(done, total)``, in memories, after each page of them.
+
+    Returns
+    -------
+    Reembedded
+        What was done, what failed, and why it stopped if it did.
+
+    Raises
+    ------
+    OptionError, DTypeError
+        There is no embedder, or the store is read-only or closed; nothing is changed.
+    StoreError
+        The disk refuses; the pages before are kept.
+
+    Notes
+    -----
+    Pages of 64 memories: a call of the embedder, of at most 60 seconds, and a transaction each.
+    Where a page fails, its memories are tried one by one, if any of them could fare better. An
+    endpoint's length is known from its first reply on: name it by ``open(dim=)``, or ``force``.
+    """
+    by = read_owner(org, workspace, user_id)
+    flag("force", force)
+    read_progress(progress)
+    with store.database.reading() as connection:
+        cells = cells_of_upkeep(connection, by)
+    done = backfill.reembed(store.database, store.guard, cells, force=force, progress=progress)
+    store.settle()
+    store.background.poke()
+    return done
+
+
+def doctor(store: Store, *, full: bool = False) -> Report:
+    """Look the store over; nothing in the report was kept or asked.
+
+    Parameters
+    ----------
+    full : bool, default False
+        Compare the database's own indexes with its tables, and read every vector.
+
+    Returns
+    -------
+    Report
+        Checks by name, each with what is wrong, and counts.
+
+    Raises
+    ------
+    OptionError, DTypeError, StoreError
+        As every call.
+
+    Notes
+    -----
+    SQLite reads the whole database either way. The index is brought up to date first.
+
+    Examples
+    --------
+    >>> from hyrecall.memory import MemorySync
+    >>> from hyrecall.recipes import loom
+    >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+    ...     report = memory.doctor()
+    >>> report.checks[0], report.counts["memories"]
+    (Check(name='database', ok=True, detail=''), 0)
+    """
+    flag("full", full)
+    return examine(store.database, full=full, more=list(_checks(store, full=full)))
+
+
+def wait_until_ready(store: Store, timeout: float = 60.0) -> bool:
+    """Wait until recalls can use the index and the embedder.
+
+    The index of a large store may be built on a thread after the store was opened, and the
+    model of an embedder is loaded on one; answers are degraded until then.
+
+    Parameters
+    ----------
+    timeout : float, default 60
+        Seconds to wait at most, in [0, 86400]; 0 only asks.
+
+    Returns
+    -------
+    bool
+        True: the index has every change that was committed before the call, and the embedder
+        is loaded, or there is none. False: not so within ``timeout``, or the index cannot be
+        made; recalls then say why they are degraded.
+
+    Raises
+    ------
+    OptionError, DTypeError
+        A timeout that is no number of seconds; a closed store.
+    StoreError
+        The disk refuses.
+
+    Notes
+    -----
+    An embedder that was not to be loaded at once (``warm=False``) is loaded now. No endpoint is
+    asked: whether one answers is seen by the first recall. Changes that are not in the index
+    yet are applied, as a recall does; that is finished once it is begun.
+
+    Examples
+    --------
+    >>> from hyrecall.memory import MemorySync
+    >>> from hyrecall.recipes import loom
+    >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+    ...     memory.wait_until_ready(timeout=10)
+    True
+    """
+    return store.wait_until_ready(timeout)
+
+
+def compact(store: Store) -> Compacted:
+    """Free room on the disk that nothing uses any more, as after a large erase.
+
+    An erase overwrites what it removes, and the database keeps the room for what comes next.
+
+    Returns
+    -------
+    Compacted
+        The size before and after, and whether readers let the file shrink at once.
+
+    Raises
+    ------
+    OptionError
+        A closed or read-only store.
+    StoreError
+        The disk refuses; nothing is changed then.
+
+    Notes
+    -----
+    The whole database is written anew, in SQLite's temporary folder and in the log: each takes
+    as much room as what is kept. Readers read on; writers of this handle wait.
+
+    Examples
+    --------
+    >>> from hyrecall.memory import MemorySync
+    >>> from hyrecall.recipes import loom
+    >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+    ...     kept = memory.remember("tea" * 100_000, user_id="ann")
+    ...     gone = memory.forget(kept.id, user_id="ann", erase=True)
+    ...     done = memory.compact()
+    >>> done.bytes_before > 300_000 > done.bytes_after, done.wal_truncated
+    (True, True)
+    """
     before = store.database.size()
     store.database.vacuum()
     is_empty = store.database.checkpoint()
@@ -174,10 +328,21 @@ def compact_store(store: Store) -> Compacted:
     return Compacted(before, store.database.size(), is_empty)
 
 
-def look_over(store: Store, *, full: bool) -> Report:
-    """Return a report on database, index and embedder; nothing in it was kept or asked."""
-    flag("full", full)
-    return examine(store.database, full=full, more=list(_checks(store, full=full)))
+def snapshot(store: Store) -> bool:
+    """Save the index now, so that the next opening need not make it.
+
+    Returns
+    -------
+    bool
+        Whether there was something to save, and it was. What went wrong is logged: the rows
+        are in the database.
+
+    Notes
+    -----
+    It writes what is new. It is done without being asked when a store is closed, and after
+    ``snapshot_every`` changes or a quiet minute.
+    """
+    return store.snapshot()
 
 
 def _checks(store: Store, *, full: bool) -> Iterator[Check]:

@@ -1,257 +1,186 @@
-"""A store as one agent sees it: its own memories, and what its read policy admits."""
+"""What one caller of a store can read: users and agents go through the same functions.
+
+A :class:`View` is a store and a caller. Its methods take the arguments of one public call and
+return what the caller may see; functions of :mod:`hyrecall.memory.changing` take a view too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Unpack
+from typing import Any, TypeAlias
 
-from hyrecall.ask.filter_expression import FilterLike
-from hyrecall.ask.recipe import Recipe
-from hyrecall.base.keywords import check_keywords
-from hyrecall.memory import changing
-from hyrecall.memory.changing import Remembered
-from hyrecall.memory.data.fields import check_id
-from hyrecall.memory.data.given_fields import Changes, OwnFields, checked
-from hyrecall.memory.data.matches import Matches
-from hyrecall.memory.data.types import Episode, Visibility
+from hyrecall.ask.filters import Filter
+from hyrecall.base.arguments import whole
+from hyrecall.errors import OptionError, error
+from hyrecall.memory.data.fields import check_id, flag
+from hyrecall.memory.data.matches import Facts, Matches
+from hyrecall.memory.data.types import Edge, Episode, Version
+from hyrecall.memory.derived.narrowing import newest_passing, read_narrowing
 from hyrecall.memory.faces.browse import Browse
-from hyrecall.memory.reads import Edges, Episodes, Facts, Reads, Versions
-from hyrecall.memory.recall.adapting import Reranker
-from hyrecall.memory.recall.audience import AskedBy
-from hyrecall.memory.recall.call import Hints, TimeRange
+from hyrecall.memory.recall.adapting import weighted
+from hyrecall.memory.recall.audience import AskedBy, audience
+from hyrecall.memory.recall.call import read_ask, read_tags
+from hyrecall.memory.recall.recalling import recall, recall_facts, warn_of_isolation
+from hyrecall.memory.sql.cells import lookup_order
+from hyrecall.memory.sql.edge_rows import incident
+from hyrecall.memory.sql.fact_rows import KIND
+from hyrecall.memory.sql.reading import Change, episode_by_id, history, last_changes, newest
 from hyrecall.memory.store import Store
 
-__all__ = ["AgentMemorySync"]
+__all__ = ["Edges", "Episodes", "Facts", "Versions", "View"]
+
+# Names, because a class with a method ``list`` cannot say list[...] any more.
+Edges: TypeAlias = list[Edge]
+Episodes: TypeAlias = list[Episode]
+Versions: TypeAlias = list[Version]
+
+MOST_LISTED = 2**31 - 1
 
 
-@check_keywords
-class AgentMemorySync:
-    """What :meth:`hyrecall.memory.MemorySync.agent` gives.
+@dataclass(frozen=True)
+class View:
+    """A store as one caller sees it.
 
-    It reads by its policy, as that is at each call, and writes its own memories only. Every change
-    says why.
-
-    Notes
-    -----
-    Errors of every call are those of :class:`hyrecall.memory.MemorySync`, and so is the cost. What
-    was wrong with the policy is in ``faults`` of what a search gives.
-
-    Examples
-    --------
-    >>> from hyrecall.memory import MemorySync
-    >>> from hyrecall.recipes import loom
-    >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
-    ...     planner = memory.agent("planner", org="acme", workspace="lab")
-    ...     kept = planner.remember("Friday is free")
-    ...     kept = planner.update(kept.id, output="Friday is taken", reason="booked")
-    ...     [match.episode.output for match in planner.search("friday")]
-    ['Friday is taken']
+    Attributes
+    ----------
+    store : Store
+    by : AskedBy
+        The caller: a user, all users of a partition, several partitions, or an agent.
     """
 
-    def __init__(self, store: Store, by: AskedBy) -> None:
-        """Hold an open store, and who asks.
+    store: Store
+    by: AskedBy
 
-        Parameters
-        ----------
-        store : Store
-        by : AskedBy
+    def search(self, query: object, **options: Any) -> Matches:
+        """Answer one call of recall; its options are those of :func:`.call.read_ask`.
+
+        Raises
+        ------
+        OptionError, DTypeError
+            The argument is named.
         """
-        self._store, self._by = store, by
-        self._reads = Reads(store)
+        recipe = self.store.check_recipe(options.pop("recipe", None))
+        recipe = weighted(recipe, options.pop("weights", None))
+        ask = read_ask(query, self.by, recipe, **options)
+        if ask.touch and self.store.database.read_only:
+            raise error(OptionError, "touch", "a store opened for writing", "read_only=True")
+        return recall(self.store.means, ask)
 
-    # ---- reading ----
+    def scored(self, query: object, **options: Any) -> Matches:
+        """Answer one call of ``recall_scored``: by the store's recipe, else by Loom's formula."""
+        return self.search(query, recipe=self.store.formula, deepen=True, **options)
 
-    def search(
-        self,
-        query: str,
-        *,
-        kind: str | None = None,
-        limit: int = 10,
-        offset: int = 0,
-        time_range: TimeRange | None = None,
-        tags: Sequence[str] | None = None,
-        filter: FilterLike | None = None,  # noqa: A002
-        metadata: Mapping[str, object] | None = None,
-        alpha: float | None = None,
-        recipe: Recipe | None = None,
-        vector: object = None,
-        session_id: str | None = None,
-        reranker: Reranker | None = None,
-        diversity: float | None = None,
-        normalize: bool = False,
-        min_score: float | None = None,
-        weights: Mapping[str, float] | None = None,
-        token_budget: int | None = None,
-        candidates: Hints | None = None,
-        touch: bool = False,
-        embed_timeout: float | None = None,
-        now: datetime | None = None,
-    ) -> Matches:
-        """Recall what the agent may see, as :meth:`hyrecall.memory.MemorySync.search`."""
-        return self._reads.search(
-            query, self._by, kind=kind, limit=limit, offset=offset, time_range=time_range,
-            tags=tags, filter=filter, metadata=metadata, alpha=alpha, recipe=recipe, vector=vector,
-            session_id=session_id, reranker=reranker, diversity=diversity, normalize=normalize,
-            min_score=min_score, weights=weights, token_budget=token_budget, candidates=candidates,
-            touch=touch, embed_timeout=embed_timeout, now=now,
-        )  # fmt: skip
+    def facts(self, query: object, *, limit: int, valid_at: datetime | None) -> Facts:
+        """Return the facts that hold at a time, best first; for a blank query the newest."""
+        at = self.store.now() if valid_at is None else valid_at
+        is_blank = isinstance(query, str) and not query.strip()
+        recipe = self.store.formula if is_blank else self.store.recipe
+        ask = read_ask(query, self.by, recipe, kind=KIND, limit=limit, valid_at=at, deepen=True)
+        return recall_facts(self.store.means, ask)
 
-    def recall_facts(
-        self, query: str, *, limit: int = 5, valid_at: datetime | None = None
-    ) -> Facts:
-        """Recall facts that hold, as :meth:`hyrecall.memory.MemorySync.recall_facts`."""
-        return self._reads.facts(query, self._by, limit=limit, valid_at=valid_at)
+    def get(self, key: object, visibility: object = None) -> Episode | None:
+        """Return an episode by its id: the private one where there is a global one too."""
+        name = check_id("id", key)
+        is_known = isinstance(visibility, str) and visibility in ("private", "global")
+        if visibility is not None and not is_known:
+            raise error(OptionError, "visibility", "'private' or 'global'", repr(visibility))
+        with self.store.database.reading() as connection:
+            for number, cell in _own_first(audience(connection, self.by).cells, self.by):
+                if visibility in (None, cell.visibility):
+                    found = episode_by_id(connection, number, name)
+                    if found is not None:
+                        return found
+        return None
 
-    def get(self, id: str, *, visibility: Visibility | None = None) -> Episode | None:  # noqa: A002
-        """Return an episode by its id, as :meth:`hyrecall.memory.MemorySync.get`.
+    def history(self, key: object) -> Versions:
+        """Return every version of a memory: of the one that is there, else of the last that was.
 
-        The agent's own comes before another's.
+        Of others' memories, only what is there is told, and not why it was changed.
         """
-        return self._reads.get(id, self._by, visibility)
+        name = check_id("id", key)
+        with self.store.database.reading() as connection:
+            cells = audience(connection, self.by).cells
+            known = last_changes(connection, tuple(cells), name)
+            places = [place for place in _own_first(cells, self.by) if place[0] in known]
+            # Sorting leaves equals in order. What moved is gone from where it was before.
+            places.sort(key=lambda place: _order(known[place[0]]))
+            for number, cell in places:
+                versions = history(connection, number, name)
+                versions = versions if cell.user == self.by.user else _as_others_see(versions)
+                if versions:
+                    return versions
+        return []
 
-    def history(self, id: str) -> Versions:  # noqa: A002
-        """Return every version of a memory, as :meth:`hyrecall.memory.MemorySync.history`.
-
-        The agent's own comes before another's. Of another's memory it gives what can be recalled
-        now, without reasons and successors.
-        """
-        return self._reads.history(id, self._by)
-
-    def list(
+    def newest(
         self,
         *,
         kind: str | None = None,
         tags: Sequence[str] | None = None,
         pinned: bool | None = None,
-        filter: FilterLike | None = None,  # noqa: A002
-        metadata: Mapping[str, object] | None = None,
+        filter: object = None,  # noqa: A002
+        metadata: object = None,
         limit: int = 200,
         offset: int = 0,
     ) -> Episodes:
-        """Return episodes, newest first, as :meth:`hyrecall.memory.MemorySync.list`."""
-        return self._reads.newest(
-            self._by, kind=kind, tags=tags, pinned=pinned, filter=filter, metadata=metadata,
-            limit=limit, offset=offset,
-        )  # fmt: skip
+        """Return episodes, newest first."""
+        kind = None if kind is None else check_id("kind", kind)
+        if pinned is not None:
+            flag("pinned", pinned)
+        counts = [_count(name, given) for name, given in (("limit", limit), ("offset", offset))]
+        wanted, passes = read_tags(tags), read_narrowing(filter, metadata)
+        page: dict[str, Any] = {"kind": kind, "pinned": pinned}
+        page |= {"limit": counts[0], "offset": counts[1]}
+        with self.store.database.reading() as connection:
+            seen = audience(connection, self.by)
+            cells = tuple(seen.cells)
+            if passes is None:
+                found = newest(connection, cells, tags=wanted, **page)
+            else:
+                passes = passes if wanted is None else passes & Filter(tags=list(wanted))
+                found = newest_passing(connection, cells, passes, **page)
+        warn_of_isolation(self.by, seen)
+        return found
 
-    def links(self, id: str) -> Edges:  # noqa: A002
-        """Return the edges of a memory, as :meth:`hyrecall.memory.MemorySync.links`."""
-        return self._reads.links(id, self._by)
+    def links(self, key: object) -> Edges:
+        """Return the edges in which a memory takes part."""
+        name = check_id("id", key)
+        with self.store.database.reading() as connection:
+            return incident(connection, tuple(audience(connection, self.by).cells), name)
 
     def browse(self) -> Browse:
-        """Return what the agent may see as files to read; its methods are plain functions.
+        """Return the memories as files to read; reads nothing yet."""
+        return Browse(self.store.database, self.by)
 
-        Returns
-        -------
-        Browse
-            Nothing is read yet.
-        """
-        return Browse(self._store.database, self._by)
 
-    # ---- writing: its own ----
+def _own_first(cells: dict[int, Any], by: AskedBy) -> list[tuple[int, Any]]:
+    """Return cells in the order in which an id is looked up: own before others', private first."""
 
-    def remember(
-        self,
-        text: str,
-        *,
-        visibility: Visibility = "private",
-        embed_timeout: float | None = None,
-        **fields: Unpack[OwnFields],
-    ) -> Remembered:
-        """Keep a memory of this agent.
+    return sorted(cells.items(), key=lambda one: (one[1].user != by.user, lookup_order(*one)))
 
-        Parameters
-        ----------
-        text : str
-            Its output.
-        visibility : {"private", "global"}, default "private"
-            "global" lets others of the workspace read it whose policy says so.
-        embed_timeout : float, optional
-            As in :meth:`hyrecall.memory.MemorySync.remember`, and so are cost and errors.
-        id, input, kind, source, session_id, occurred_at, created_at : optional
-            Fields of :class:`Episode`.
-        importance, pinned, tags, metadata : optional
-            Fields of :class:`Episode`.
 
-        Returns
-        -------
-        Remembered
+def _order(last: Change) -> tuple[bool, int]:
+    """Put what is there first, then what went last."""
+    return last.row is None, -last.changed if last.row is None else 0
 
-        Raises
-        ------
-        ScopeError
-            The agent has no name.
-        KeyConflictError
-            It has a memory of this id that is not deleted.
-        OptionError, DTypeError
-            What cannot be kept; the field is named, and nothing is kept.
-        StoreError
-            The disk refuses; nothing is kept.
-        """
-        own = {"user_id": self._name(), "org": self._by.org, "workspace": self._by.workspace}
-        one = checked(Episode, {**fields, "output": text, "visibility": visibility, **own})
-        return changing.remember(self._store, [one], embed_timeout=embed_timeout)[0]
 
-    def update(
-        self,
-        id: str,  # noqa: A002
-        *,
-        reason: str,
-        embed_timeout: float | None = None,
-        **changes: Unpack[Changes],
-    ) -> Remembered:
-        """Change fields of a memory of its own, as :meth:`hyrecall.memory.MemorySync.update`.
+def _as_others_see(versions: Versions) -> Versions:
+    """Leave out all up to the last version that took the memory away, and every reason.
 
-        ``reason`` has to be said.
+    What was forgotten, moved or followed by another was so for its user, and so are the reason and
+    the id of what followed.
+    """
+    kept: Versions = []
+    for version in reversed(versions):
+        if version.status != "live":
+            break
+        kept.append(replace(version, reason=None))
+    return kept[::-1]
 
-        Raises
-        ------
-        ScopeError
-            The agent has no name.
-        NotFoundError
-            It has no such memory; another's, which it may read, is none.
-        KeyConflictError, OptionError, DTypeError, StoreError
-            As there.
-        """
-        self._name()
-        why = changing.needed(reason)
-        return changing.update(
-            self._store, self._by, id, changes, reason=why, embed_timeout=embed_timeout
-        )
 
-    def forget(self, id: str, *, reason: str) -> int:  # noqa: A002
-        """Take a memory of its own out of recall; its history stays.
-
-        Parameters
-        ----------
-        id : str
-        reason : str
-            Kept beside it; 1 to 512 bytes.
-
-        Returns
-        -------
-        int
-            1, or 0 if it has no such memory.
-
-        Raises
-        ------
-        ScopeError
-            The agent has no name.
-        OptionError, DTypeError
-            No reason, or an id that cannot be one.
-        StoreError
-            The disk refuses; nothing is forgotten.
-        """
-        self._name()
-        key = check_id("id", id)
-        return changing.forget(self._store, self._by, key, reason=changing.needed(reason))
-
-    def _name(self) -> str:
-        """Return the agent's name; one that has none keeps nothing."""
-        return changing.writer(self._by)
-
-    def __repr__(self) -> str:
-        """Show who it is."""
-        by = self._by
-        return f"<AgentMemory: {by.org!r} / {by.workspace!r} / {by.user!r}>"
+def _count(argument: str, value: object) -> int:
+    count = whole(value)
+    if count is None or not 0 <= count <= MOST_LISTED:
+        raise error(OptionError, argument, "an int >= 0", repr(value))
+    return count

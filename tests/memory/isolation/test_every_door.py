@@ -15,7 +15,7 @@ import hyrecall.memory
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import HyrecallError
-from hyrecall.memory import MemorySync, backends, changing, hypergraph, notes, reads
+from hyrecall.memory import MemorySync, backends, changing, hypergraph, notes, view
 from hyrecall.memory.faces import browse
 from hyrecall.memory.memory import Memory
 from hyrecall.memory.notes import Notes
@@ -294,7 +294,7 @@ def test_a_planted_bug_is_seen(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = make_world(1)
-    for module in (reads, recalling, changing, browse):
+    for module in (view, recalling, changing, browse):
         if hasattr(module, name):
             monkeypatch.setattr(module, name, plant)
     found = walk(world, {door: READING[door] for door in doors}, caplog, rounds=4)

@@ -8,6 +8,7 @@ roles. So it is the last resort after a backup.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -16,18 +17,20 @@ from typing import Any
 
 from hyrecall.ask.arms import Newest
 from hyrecall.ask.scope import ANY, Scope
+from hyrecall.base.arguments import read_path
 from hyrecall.errors import CorruptStoreError, HyrecallError, StoreFormatError, error
 from hyrecall.index import Index
 from hyrecall.memory.data.types import Edge, Episode, Participant
 from hyrecall.memory.derived.layout import CELL
 from hyrecall.memory.faces.export_lines import FORMAT, Line, VersionLine
+from hyrecall.memory.faces.line_files import File, write_lines
 from hyrecall.memory.sql.cells import Cell
 from hyrecall.memory.sql.database import DATABASE, Database
 from hyrecall.memory.sql.fact_rows import KIND
 from hyrecall.memory.sql.header import INDEX, PARTS, Header, StaleError, read_header
 from hyrecall.memory.sql.losses import last_change
 
-__all__ = ["RESCUED_FACT", "rescue_lines"]
+__all__ = ["RESCUED_FACT", "rescue", "rescue_lines"]
 
 RESCUED_FACT = "rescued fact"
 """Kind of the memories that facts are rescued as: their parts are not in an index."""
@@ -147,3 +150,24 @@ def _edge(row: dict[str, Any]) -> Edge:
         relationship=row["relationship"],
         description=row["description"] or "",
     )
+
+
+def rescue(path: str | os.PathLike[str], file: File) -> int:
+    """Write the rows that a saved index holds and its damaged store has lost; give how many.
+
+    Parameters
+    ----------
+    path : path-like
+        Folder of the store, which is not opened: it may be refused.
+    file : path or text file
+        Of lines that :meth:`hyrecall.memory.MemorySync.import_` reads.
+
+    Raises
+    ------
+    CorruptStoreError
+        No index is saved there, or it is damaged too.
+    OptionError, OSError
+        The file cannot be written, or lies in the store.
+    """
+    folder = read_path(path)
+    return write_lines(file, rescue_lines(folder), folder) - 1  # the first line is the format's

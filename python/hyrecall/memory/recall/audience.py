@@ -18,7 +18,7 @@ from hyrecall.memory.data.matches import Reading, ReadPolicyFault
 from hyrecall.memory.sql.cells import Cell, cells_of, find_cells, has_named_users
 from hyrecall.memory.sql.roster import ReadPolicy, agents_of_group, read_policy
 
-__all__ = ["EVERYONE", "AskedBy", "Audience", "Partition", "audience"]
+__all__ = ["EVERYONE", "AskedBy", "Audience", "Partition", "User", "audience"]
 
 _log = logging.getLogger("hyrecall.memory")
 
@@ -35,6 +35,9 @@ EVERYONE: Final = _Everyone.EVERYONE
 
 Recall never does. It must not come from a request.
 """
+
+User: TypeAlias = "str | Literal[_Everyone.EVERYONE] | None"
+"""A user, None for the anonymous one, or all users of a partition."""
 
 Policy: TypeAlias = Literal["isolated", "shared", "group"]
 
@@ -118,6 +121,36 @@ def read_partition(org: object, workspace: object, user: object) -> AskedBy:
     """
     names = check_user("org", org), check_user("workspace", workspace)
     return AskedBy(*names, check_user("user_id", user))
+
+
+def read_owner(org: object, workspace: object, user: object) -> AskedBy:
+    """Check the names of a partition and a user in it, or ``EVERYONE`` of the partition.
+
+    Raises
+    ------
+    DTypeError, OptionError
+        What :func:`read_partition` refuses.
+    """
+    if user is not EVERYONE:
+        return read_partition(org, workspace, user)
+    around = read_partition(org, workspace, None)
+    return AskedBy(around.org, around.workspace, EVERYONE)
+
+
+def read_caller(user: object, org: object, workspace: object, partitions: object) -> AskedBy:
+    """Check a user in a partition, or several partitions in place of these.
+
+    Raises
+    ------
+    DTypeError, OptionError
+        Both are given, or what :func:`read_partition` or :func:`read_partitions` refuses.
+    """
+    if partitions is None:
+        return read_partition(org, workspace, user)
+    if (user, org, workspace) != (None, None, None):
+        wish = "none beside user_id=, org= or workspace="
+        raise error(OptionError, "partitions", wish, "both")
+    return read_partitions(partitions)
 
 
 def read_partitions(given: object) -> AskedBy:

@@ -1,7 +1,8 @@
-"""Makes the methods of a class without an event loop into methods to be awaited.
+"""Makes methods of other methods and functions, with their parameters, replies and documentation.
 
-``search = awaited(MemorySync.search)`` in the body of a class gives it a coroutine method with the
-same parameters, the same reply and the same documentation, which runs on a thread.
+``search = awaited(MemorySync.search)`` in the body of a class is a coroutine method, which runs the
+other one on a thread. ``compact = on_store(upkeep.compact)`` is a method that calls a function with
+the open store of its object.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-__all__ = ["Awaiting", "Runner", "awaited"]
+from hyrecall.memory.store import Store
+
+__all__ = ["NamedMethods", "Runner", "awaited", "on_store"]
 
 P_ = ParamSpec("P_")
 T_ = TypeVar("T_")
@@ -40,8 +43,8 @@ class _Twin(Protocol[S_co]):
     ) -> T_: ...
 
 
-class Awaiting:
-    """Base of a class with methods made by :func:`awaited`: names them after the class."""
+class NamedMethods:
+    """Base of a class with methods made here: names them after the class."""
 
     def __init_subclass__(cls) -> None:
         """Set the names by which tracebacks and help show the methods."""
@@ -83,3 +86,26 @@ def _with_note(text: str, note: str) -> str:
     head, found, rest = text.partition(examples)
     join = "\n\n" if heading in head else heading
     return f"{head}{join}{note}{found}{rest}"
+
+
+class _Handle(Protocol):
+    """An object that holds an open store."""
+
+    @property
+    def _store(self) -> Store: ...
+
+
+def on_store(
+    function: Callable[Concatenate[Store, P_], T_],
+) -> Callable[Concatenate[_Handle, P_], T_]:
+    """Return the method that calls a function with the store that its object holds."""
+
+    @functools.wraps(function)
+    def call(self: _Handle, /, *args: P_.args, **options: P_.kwargs) -> T_:
+        return function(self._store, *args, **options)
+
+    signature = inspect.signature(function)
+    first, *others = signature.parameters.values()
+    own = first.replace(name="self", annotation=inspect.Parameter.empty)
+    vars(call)["__signature__"] = signature.replace(parameters=[own, *others])
+    return call

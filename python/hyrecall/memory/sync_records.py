@@ -1,30 +1,201 @@
-"""The methods of :class:`hyrecall.memory.MemorySync` that change memories."""
+"""The methods of :class:`hyrecall.memory.MemorySync` that read and change memories by their ids.
+
+The class has the name of the whole one, so that every method is shown as ``MemorySync.remember``;
+:mod:`hyrecall.memory.sync` adds the other methods.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TypeAlias, Unpack
+from typing import Any, TypeAlias, Unpack
 
+from hyrecall.ask.filter_expression import FilterLike
 from hyrecall.base.keywords import check_keywords
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.memory import changing
 from hyrecall.memory.changing import Remembered
 from hyrecall.memory.data.given_fields import Changes, EpisodeFields
-from hyrecall.memory.data.types import Episode, Fact
-from hyrecall.memory.recall.audience import read_partition
+from hyrecall.memory.data.types import Edge, Episode, Fact, Participant, Visibility
+from hyrecall.memory.methods import NamedMethods
+from hyrecall.memory.recall.audience import User, read_owner, read_partition
 from hyrecall.memory.store import Store
+from hyrecall.memory.view import Edges, Episodes, Versions, View
 
-__all__ = ["Kept", "SyncWrites"]
+__all__ = ["Kept", "MemorySync"]
 
 Kept: TypeAlias = list[Remembered]
 
 
 @check_keywords
-class SyncWrites:
-    """Changes what is of the user that each call names; whose that is, says :class:`MemorySync`."""
+class MemorySync(NamedMethods):
+    """The methods that read and change memories of the user that each call names."""
 
     _store: Store
+
+    def _view(self, user_id: object, org: object = None, workspace: object = None) -> View:
+        """Return the store as one user sees it."""
+        return View(self._store, read_partition(org, workspace, user_id))
+
+    def get(
+        self,
+        id: str,  # noqa: A002
+        *,
+        user_id: str | None = None,
+        org: str | None = None,
+        workspace: str | None = None,
+        visibility: Visibility | None = None,
+    ) -> Episode | None:
+        """Return an episode by its id; None if the user has none of it, whoever else has.
+
+        Parameters
+        ----------
+        id : str
+        user_id, org, workspace : str, optional
+            Whose.
+        visibility : {"private", "global"}, optional
+            Default: either, the private one where there are both.
+
+        Returns
+        -------
+        Episode or None
+            A fact too, as the episode it is recalled as.
+
+        Raises
+        ------
+        OptionError, DTypeError, StoreError
+            As every call.
+        """
+        return self._view(user_id, org, workspace).get(id, visibility)
+
+    def list(
+        self,
+        *,
+        user_id: User = None,
+        org: str | None = None,
+        workspace: str | None = None,
+        kind: str | None = None,
+        tags: Sequence[str] | None = None,
+        pinned: bool | None = None,
+        filter: FilterLike | None = None,  # noqa: A002
+        metadata: Mapping[str, object] | None = None,
+        limit: int = 200,
+        offset: int = 0,
+    ) -> Episodes:
+        """Return episodes, newest first; of equal times the one written last.
+
+        Parameters
+        ----------
+        user_id : str or None or EVERYONE
+            Whose. ``EVERYONE``, all users of the org and workspace, is for those who keep the
+            store.
+        org, workspace : str, optional
+        kind : str, optional
+            Default: any, facts ("fact") too.
+        tags : sequence of str, optional
+            One of them is enough.
+        pinned : bool, optional
+            Only pinned ones, or only others.
+        filter, metadata : optional
+            As in :meth:`search`.
+        limit, offset : int, default 200, 0
+            Each in [0, 2^31).
+
+        Returns
+        -------
+        list of Episode
+            At most ``limit``, after the first ``offset``.
+
+        Raises
+        ------
+        OptionError, DTypeError, StoreError
+            As every call.
+
+        Notes
+        -----
+        No index is asked: the database looks at every live memory of the user. With a filter, the
+        columns that it names are read of the newest until there are enough.
+
+        Examples
+        --------
+        >>> from hyrecall.memory import MemorySync
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+        ...     for year in (2023, 2024, 2025):
+        ...         kept = memory.remember(f"Plan {year}", metadata={"year": year})
+        ...     [one.output for one in memory.list(metadata={"year": (2024, None)})]
+        ['Plan 2025', 'Plan 2024']
+        """
+        return View(self._store, read_owner(org, workspace, user_id)).newest(
+            kind=kind, tags=tags, pinned=pinned, filter=filter, metadata=metadata,
+            limit=limit, offset=offset,
+        )  # fmt: skip
+
+    def history(
+        self,
+        id: str,  # noqa: A002
+        *,
+        user_id: str | None = None,
+        org: str | None = None,
+        workspace: str | None = None,
+    ) -> Versions:
+        """Return every version of a memory, oldest first; none of one that is not there.
+
+        Parameters
+        ----------
+        id : str
+        user_id, org, workspace : str, optional
+            Whose.
+
+        Returns
+        -------
+        list of Version
+            From 1 on; the last one counts. Empty for one that was erased.
+
+        Raises
+        ------
+        OptionError, DTypeError, StoreError
+            As every call.
+
+        Examples
+        --------
+        >>> from hyrecall.memory import MemorySync
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+        ...     tea = memory.remember("Tea at four").id
+        ...     kept = memory.update(tea, output="Tea at five", reason="moved")
+        ...     [(one.episode.output, one.reason) for one in memory.history(tea)]
+        [('Tea at four', None), ('Tea at five', 'moved')]
+        """
+        return self._view(user_id, org, workspace).history(id)
+
+    def links(
+        self,
+        id: str,  # noqa: A002
+        *,
+        user_id: str | None = None,
+        org: str | None = None,
+        workspace: str | None = None,
+    ) -> Edges:
+        """Return the edges in which a memory takes part, in the order they were put there.
+
+        Parameters
+        ----------
+        id : str
+            Of the memory.
+        user_id, org, workspace : str, optional
+            Whose.
+
+        Returns
+        -------
+        list of Edge
+
+        Raises
+        ------
+        OptionError, DTypeError, StoreError
+            As every call.
+        """
+        return self._view(user_id, org, workspace).links(id)
 
     def remember(
         self,
@@ -81,10 +252,7 @@ class SyncWrites:
         Remembered(id='tea', version=1, embedded=False, reasons=())
         """
         one = changing.episode_of(episode, fields)
-        vectors = None if vector is None else [vector]
-        return changing.remember(self._store, [one], vectors=vectors, embed_timeout=embed_timeout)[
-            0
-        ]
+        return changing.remember_one(self._store, one, vector, embed_timeout)
 
     def remember_batch(
         self,
@@ -228,10 +396,8 @@ class SyncWrites:
         ...     memory.update(tea, user_id="ann", output="Tea at five", reason="moved").version
         2
         """
-        by = read_partition(org, workspace, user_id)
-        return changing.update(
-            self._store, by, id, changes, reason=reason, embed_timeout=embed_timeout
-        )
+        view = self._view(user_id, org, workspace)
+        return changing.update(view, id, changes, reason=reason, embed_timeout=embed_timeout)
 
     def supersede(
         self,
@@ -287,10 +453,8 @@ class SyncWrites:
         ...     memory.history(old)[-1].successor == new, memory.get(old)
         (True, None)
         """
-        by = read_partition(org, workspace, user_id)
-        return changing.supersede(
-            self._store, by, id, episode, reason=reason, embed_timeout=embed_timeout
-        )
+        view = self._view(user_id, org, workspace)
+        return changing.supersede(view, id, episode, reason=reason, embed_timeout=embed_timeout)
 
     def forget(
         self,
@@ -349,10 +513,9 @@ class SyncWrites:
         ...     memory.forget(tea, user_id="ann"), len(memory.history(tea, user_id="ann"))
         (1, 2)
         """
-        by = read_partition(org, workspace, user_id)
         return changing.forget(
-            self._store, by, id, session_id=session_id, before=before, reason=reason, erased=erase,
-            everything=everything,
+            self._view(user_id, org, workspace), id, session_id=session_id, before=before,
+            reason=reason, erased=erase, everything=everything,
         )  # fmt: skip
 
     def pin(
@@ -380,4 +543,134 @@ class SyncWrites:
         OptionError, DTypeError, StoreError
             As every call.
         """
-        changing.pin(self._store, read_partition(org, workspace, user_id), id, pinned)
+        changing.pin(self._view(user_id, org, workspace), id, pinned)
+
+    def link(
+        self,
+        nodes: Sequence[str | Participant],
+        relationship: str,
+        *,
+        user_id: str | None = None,
+        org: str | None = None,
+        workspace: str | None = None,
+        visibility: Visibility = "private",
+        id: str | None = None,  # noqa: A002
+        description: str = "",
+        data: dict[str, Any] | None = None,
+    ) -> Edge:
+        """Connect memories by their ids: two make an edge, more a hyperedge.
+
+        Parameters
+        ----------
+        nodes : sequence of str or Participant
+            Two or more; a Participant has a role too. Their order is kept. One that is not there
+            may come later.
+        relationship : str
+            1 to 512 bytes.
+        user_id, org, workspace : str, optional
+            Whose edge, and whose memories.
+        visibility : {"private", "global"}, default "private"
+            That of the memories: an edge lies in their cell.
+        id : str, default drawn at random
+        description : str, default ""
+            What recipes with a graph search.
+        data : dict, optional
+            JSON: its ``metadata``.
+
+        Returns
+        -------
+        Edge
+
+        Raises
+        ------
+        KeyConflictError
+            The user has an edge of this id.
+        OptionError, DTypeError
+            Fewer than two nodes, or fields that cannot be kept.
+        StoreError
+            The disk refuses; nothing is kept.
+
+        Examples
+        --------
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+        ...     edge = memory.link(["tea", "milk"], "goes with", id="e1")
+        ...     [one.relationship for one in memory.links("milk")], memory.unlink("e1")
+        (['goes with'], True)
+        """
+        return changing.link(
+            self._view(user_id, org, workspace), nodes, relationship, visibility=visibility,
+            key=id, description=description, metadata=data,
+        )  # fmt: skip
+
+    def unlink(
+        self,
+        id: str,  # noqa: A002
+        *,
+        user_id: str | None = None,
+        org: str | None = None,
+        workspace: str | None = None,
+        reason: str | None = None,
+    ) -> bool:
+        """Take an edge away; say whether it was there.
+
+        Parameters
+        ----------
+        id : str
+            Of the edge.
+        user_id, org, workspace : str, optional
+            Whose.
+        reason : str, optional
+            Kept with it; at most 512 bytes.
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        OptionError, DTypeError, StoreError
+            As every call.
+        """
+        return changing.unlink(self._view(user_id, org, workspace), id, reason)
+
+    def set_policy(
+        self,
+        agent: str,
+        *,
+        org: str | None = None,
+        workspace: str | None = None,
+        policy: str,
+        policy_group: str | None = None,
+    ) -> None:
+        """Say what an agent may read beside its own; it holds from the agent's next call on.
+
+        Parameters
+        ----------
+        agent : str
+            Its name: the ``user_id`` of what it keeps.
+        org, workspace : str, optional
+            Where it is; no policy reaches beyond.
+        policy : {"isolated", "shared", "group"}
+            Nothing; global memories of the workspace; of these, those of agents in its group.
+        policy_group : str, optional
+            The group. "group" without one reads nothing of others.
+
+        Raises
+        ------
+        OptionError, DTypeError
+            There is no such policy; a blank name; the store is closed or read-only.
+        StoreError
+            The disk refuses; nothing is changed.
+
+        Examples
+        --------
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+        ...     memory.set_policy("planner", org="acme", workspace="lab", policy="shared")
+        ...     at = {"org": "acme", "workspace": "lab"}
+        ...     ops = memory.agent("ops", **at).remember("Friday is free", visibility="global")
+        ...     [match.episode.output for match in memory.agent("planner", **at).search("friday")]
+        ['Friday is free']
+        """
+        changing.set_policy(self._view(agent, org, workspace), agent, policy, policy_group)
