@@ -592,6 +592,7 @@ class MemorySync(NamedMethods):
 
         Examples
         --------
+        >>> from hyrecall.memory import MemorySync
         >>> from hyrecall.recipes import loom
         >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
         ...     edge = memory.link(["tea", "milk"], "goes with", id="e1")
@@ -665,6 +666,7 @@ class MemorySync(NamedMethods):
 
         Examples
         --------
+        >>> from hyrecall.memory import MemorySync
         >>> from hyrecall.recipes import loom
         >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
         ...     memory.set_policy("planner", org="acme", workspace="lab", policy="shared")

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from hyrecall.cli.app import app
 from hyrecall.embed import HashEmbedder
-from hyrecall.memory import MemorySync, reads
+from hyrecall.memory import MemorySync, view
 from hyrecall.memory.faces import browse
 from memory.isolation.test_every_door import everybody, leaks
 from memory.isolation.world import VIEWERS, Viewer, World, make_world
@@ -111,7 +111,7 @@ def test_no_command_tells(world: World, viewer: Viewer) -> None:
 def test_an_audience_that_is_too_wide_would_be_seen(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (reads, browse):
+    for module in (view, browse):
         monkeypatch.setattr(module, "audience", everybody)
     told = walk(world, Viewer("alice"), ["browse grep", "browse cat"])
     assert told == {"browse grep", "browse cat"}
