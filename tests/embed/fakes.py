@@ -64,3 +64,12 @@ def wait_until(holds: Callable[[], bool]) -> None:
 def asked(guard: Guard, budget: float, text: str = "tea") -> tuple[object, float]:
     begun = time.monotonic()
     return guard.embed([text], budget=budget), time.monotonic() - begun
+
+
+def hang(guard: Guard, n: int, budget: float = 0.02) -> object:
+    """Ask until n calls hang: a call may be over before a busy machine hands it to a worker."""
+    answer: object = None
+    until = time.monotonic() + 30
+    while guard.state()["hung"] < n and time.monotonic() < until:
+        answer, _ = asked(guard, budget)
+    return answer

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from embed.fakes import SLACK, Fake, FakeClock, asked, hanging, wait_until
+from embed.fakes import SLACK, Fake, FakeClock, asked, hang, hanging, wait_until
 from embed.lateness import within
 from hyrecall.embed import EmbedError, EmbedFault, Guard, HashEmbedder, NoVectors, Off
 from hyrecall.embed.breaker import Breaker
@@ -169,6 +169,7 @@ def test_callers_in_a_hurry_take_the_vectors_from_nobody_else() -> None:
 def test_a_caller_in_a_hurry_holds_no_more_than_one_thread() -> None:
     fake = hanging()
     guard = Guard(fake, workers=2)
+    hang(guard, 1, budget=0.006)
     for _ in range(3):
         assert isinstance(guard.embed(["tea"], budget=0.006), NoVectors)
     assert guard.state()["hung"] == 1

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from embed.fakes import SLACK, Fake, FakeClock, asked, hanging, wait_until
+from embed.fakes import SLACK, Fake, FakeClock, asked, hang, hanging, wait_until
 from embed.lateness import within
 from hyrecall.embed import EmbedFault, Guard, NoVectors, pool
 from hyrecall.embed.breaker import Breaker
@@ -17,15 +17,14 @@ def test_when_every_worker_hangs_the_answer_comes_at_once() -> None:
     clock = FakeClock()
     fake = hanging()
     guard = Guard(fake, workers=2, breaker=Breaker(1000), usual=0.02, clock=clock)
-    for _ in range(3):  # two workers, and one that replaces them
-        assert asked(guard, 0.02)[0] == NoVectors(EmbedFault.TIMEOUT, "no reply within 20 ms")
+    for n in range(1, 4):  # two workers, and one that replaces them
+        assert hang(guard, n) == NoVectors(EmbedFault.TIMEOUT, "no reply within 20 ms")
     answer, seconds = asked(guard, 30.0)
     assert answer == NoVectors(EmbedFault.HUNG, "3 calls have not come back")
     assert seconds < within(1)
     for n in range(4, 9):  # one more each ten seconds
         clock.now += 10
-        answer, _ = asked(guard, 0.02)
-        assert answer == NoVectors(EmbedFault.TIMEOUT, "no reply within 20 ms")
+        assert hang(guard, n) == NoVectors(EmbedFault.TIMEOUT, "no reply within 20 ms")
         assert guard.state()["workers"] == guard.state()["hung"] == n
     clock.now += 1000
     assert asked(guard, 30.0)[0] == NoVectors(EmbedFault.HUNG, "8 calls have not come back")
