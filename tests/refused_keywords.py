@@ -7,10 +7,22 @@ mode reports. tests/python/test_keywords.py makes the calls.
 # mypy: allow-untyped-calls
 
 from collections.abc import Awaitable, Callable
+from typing import assert_type
 
 import hyrecall as hr
 from hyrecall.evaluate import read_setting
-from hyrecall.memory import AgentMemorySync, Memory, MemorySync, VectorStore
+from hyrecall.memory import (
+    AgentMemory,
+    AgentMemorySync,
+    Episode,
+    Facts,
+    Matches,
+    Memory,
+    MemorySync,
+    Remembered,
+    VectorStore,
+)
+from hyrecall.memory.memory import Opening
 
 Call = Callable[[], object]
 
@@ -73,3 +85,19 @@ def awaited(index: hr.Index, memory: Memory) -> list[tuple[str, Callable[[], Awa
         ("remember: user_id", lambda: memory.remember("tea", user="ann")),  # type: ignore[call-arg]
         ("search: limit", lambda: memory.search("tea", n=3)),  # type: ignore[call-arg]
     ]
+
+
+async def replies(memory: Memory, agent: AgentMemory, plain: MemorySync) -> None:
+    """Methods that mirror others have their replies and their parameters, to a type checker too."""
+    assert_type(Memory.open("a", read_only=True), Opening)
+    assert_type(await memory.remember("tea", user_id="ann", tags=("a",)), Remembered)
+    assert_type(await memory.search("tea", user_id="ann", limit=3), Matches)
+    assert_type(await memory.get("id", user_id="ann"), Episode | None)
+    assert_type(await agent.remember("tea", tags=("a",)), Remembered)
+    assert_type(await agent.recall_facts("tea"), Facts)
+    assert_type(plain.wait_until_ready(), bool)
+    Memory.open("a", clock=3)  # type: ignore[arg-type]
+    await memory.get(3)  # type: ignore[arg-type]
+    await memory.search("tea", limit="three")  # type: ignore[arg-type]
+    await agent.forget("id")  # type: ignore[call-arg]
+    plain.compact(3)  # type: ignore[call-arg]

@@ -10,7 +10,7 @@ import pytest
 
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy, audience
 from hyrecall.memory.sql.cells import Cell, cells_of, every_cell, make_cell
-from hyrecall.memory.sql.roster import set_policy
+from hyrecall.memory.sql.read_policies import set_policy
 from memory.test_edge_rows import a_store
 
 ORG, WORKSPACE = "acme", "west"

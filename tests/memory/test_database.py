@@ -20,8 +20,8 @@ from hyrecall.errors import (
     WriterBusyError,
 )
 from hyrecall.memory.sql.database import DATABASE, Database
-from hyrecall.memory.sql.faults import check_sqlite
 from hyrecall.memory.sql.schema import FORMAT, meta, take_sequence
+from hyrecall.memory.sql.sqlite_errors import check_sqlite
 from memory.children import in_child
 
 PUT = "INSERT OR REPLACE INTO models VALUES (?, ?)"

@@ -12,7 +12,7 @@ from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, OptionError
 from hyrecall.memory import EpisodeMatch, Fact, Memory, MemorySync, Notes
-from hyrecall.memory.backends.ranked import check_recall, ranked
+from hyrecall.memory.backends.rank_episodes import check_recall, ranked
 from memory.stores import DIM, Clock, FixedEmbedder, episode, open_store
 
 PAID, DEPLOYS, LUNCH = "The invoices were paid", "Deploys run on Friday", "Lunch was great"

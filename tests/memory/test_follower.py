@@ -16,7 +16,7 @@ from hyrecall.memory.derived.layout import layout_of
 from hyrecall.memory.sql import writing
 from hyrecall.memory.sql.codec import encode_vector
 from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.header import HEADER
+from hyrecall.memory.sql.index_header import HEADER
 from memory.small_store import (
     DIM,
     MODEL,

@@ -19,6 +19,7 @@ from hyrecall.memory.sql.cells import (
     make_cell,
 )
 from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.read_policies import ReadPolicy, agents_of_group, read_policy, set_policy
 from hyrecall.memory.sql.reading import (
     Counts,
     changed_since,
@@ -29,7 +30,6 @@ from hyrecall.memory.sql.reading import (
     newest,
     newest_model,
 )
-from hyrecall.memory.sql.roster import ReadPolicy, agents_of_group, read_policy, set_policy
 from hyrecall.memory.sql.selection import Selection
 from hyrecall.memory.sql.writing import archive, forget, pin, remember, supersede, update
 from memory.rows_of_tests import ANA, BOB, NOBODY, NOW, an_episode, any_episode, cell_rows, new

@@ -20,7 +20,7 @@ from hyrecall.memory.backends import (
     RedisMemory,
 )
 from hyrecall.memory.backends.contract import MemoryContract
-from hyrecall.memory.backends.ranked import check_recall, ranked
+from hyrecall.memory.backends.rank_episodes import check_recall, ranked
 from hyrecall.memory.data.fields import check_user
 from memory.servers import postgres_connection, redis_client
 from memory.stores import episode, folder, open_store

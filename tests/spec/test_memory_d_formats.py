@@ -8,7 +8,7 @@ import pytest
 
 from hyrecall import recipes
 from hyrecall.memory import MemorySync
-from hyrecall.memory.faces.foreign import read_l0
+from hyrecall.memory.faces.l0_import import read_l0
 from hyrecall.memory.faces.transfer import import_lines
 from hyrecall.memory.sql import schema
 from hyrecall.memory.sql.cells import every_cell

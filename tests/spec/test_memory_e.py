@@ -10,7 +10,7 @@ import pytest
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Episode, MemorySync
-from hyrecall.memory.recall import contents, recalling
+from hyrecall.memory.recall import hit_episodes, recalling
 from laws.effort import Effort
 from memory.isolation.world import VIEWERS, make_world
 from memory.stores import DIM, NOON, episode, open_store
@@ -99,7 +99,7 @@ class Reader:
 @pytest.fixture
 def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
     made = Reader()
-    for module in (recalling, contents):
+    for module in (recalling, hit_episodes):
         monkeypatch.setattr(module, "episodes_of_rows", made)
     return made
 

@@ -80,7 +80,7 @@ def _version(package: str) -> str | None:
 
 def _sqlite() -> str | None:
     try:
-        from hyrecall.memory.sql.faults import sqlite_version
+        from hyrecall.memory.sql.sqlite_errors import sqlite_version
     except ImportError:
         return None
     return sqlite_version()

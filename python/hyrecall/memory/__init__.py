@@ -9,8 +9,9 @@ except ImportError as fault:
     _wish = "the extra [memory] (pip install 'hyrecall[memory]')"
     raise error(MissingExtraError, "hyrecall.memory", _wish, f"no package {fault.name}") from None
 
+from hyrecall.memory.agent import Agent
 from hyrecall.memory.agent_memory import AgentMemory, AgentMemorySync
-from hyrecall.memory.backends.shim import default_recall_scored
+from hyrecall.memory.backends.neutral_scores import default_recall_scored
 from hyrecall.memory.backends.vectorstore import VectorStore
 from hyrecall.memory.changing import Remembered
 from hyrecall.memory.data.degradation import Degradation, DegradedReason
@@ -28,13 +29,12 @@ from hyrecall.memory.data.types import (
     Version,
 )
 from hyrecall.memory.faces.browse import Browse
-from hyrecall.memory.holder import Agent
 from hyrecall.memory.hypergraph import ahm_recall, hm_recall
 from hyrecall.memory.memory import Memory
 from hyrecall.memory.notes import Note, NoteHit, Notes
 from hyrecall.memory.recall.audience import EVERYONE, Partition
 from hyrecall.memory.recall.redis_sessions import RedisSessions
-from hyrecall.memory.sql.sound import DamageWarning
+from hyrecall.memory.sql.damaged_rows import DamageWarning
 from hyrecall.memory.store import AUTO
 from hyrecall.memory.sync import MemorySync
 

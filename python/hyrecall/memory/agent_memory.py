@@ -20,9 +20,9 @@ from hyrecall.memory.data.matches import Matches
 from hyrecall.memory.data.types import Episode, Visibility
 from hyrecall.memory.faces.browse import Browse
 from hyrecall.memory.methods import NamedMethods, Runner, awaited
-from hyrecall.memory.recall.adapting import Reranker
 from hyrecall.memory.recall.audience import AskedBy
 from hyrecall.memory.recall.call import Hints, TimeRange
+from hyrecall.memory.recall.recipe_options import Reranker
 from hyrecall.memory.store import Store
 from hyrecall.memory.view import Edges, Episodes, Facts, Versions, View
 

@@ -1,4 +1,4 @@
-"""What changes a store: embedded first, then kept in one transaction, then followed."""
+"""Changes a store: embeds, then writes in one transaction, which the index then follows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hyrecall.memory.data.given_fields import checked
 from hyrecall.memory.data.types import Edge, Episode, Fact, Participant, Visibility
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy, audience
 from hyrecall.memory.recall.call import read_seconds
-from hyrecall.memory.sql import edge_rows, roster, writing
+from hyrecall.memory.sql import edge_rows, read_policies, writing
 from hyrecall.memory.sql.cells import Cell, cell_of, lookup_order
 from hyrecall.memory.sql.erasing import erase
 from hyrecall.memory.sql.fact_rows import as_episode, assert_fact
@@ -41,7 +41,7 @@ Vector = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Remembered:
-    """What became of a memory that was given.
+    """The result of keeping one memory.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Remembered:
 
 
 def episode_of(given: object, fields: Mapping[str, Any]) -> Episode:
-    """Take an episode, or a text with the fields of one.
+    """Return the episode that a call passes, or one made of a text and fields.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def remember_one(
 
 
 def remember_fact(store: Store, fact: Fact, *, embed_timeout: float | None = None) -> Remembered:
-    """Keep a fact, and end the one it follows."""
+    """Keep a fact, and end the interval of the fact that it follows."""
     if not isinstance(fact, Fact):
         raise error(DTypeError, "fact", "a Fact", type(fact).__name__)
     fact = checked(Fact, _fields_of(fact))
@@ -138,7 +138,7 @@ def update(
     reason: str | None = None,
     embed_timeout: float | None = None,
 ) -> Remembered:
-    """Append a version with other fields; embedded anew where the text is another."""
+    """Append a version with other fields; embeds it if the text changes."""
     store, by = view.store, view.by
     check_id("id", key)
     if not changes:
@@ -171,7 +171,7 @@ def supersede(
     reason: str | None = None,
     embed_timeout: float | None = None,
 ) -> Remembered:
-    """Keep a new episode in the place of an old one; both in one transaction.
+    """Replace an old episode by a new one, in one transaction.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def forget(
     erased: bool = False,
     everything: bool = False,
 ) -> int:
-    """Take memories of one user out of recall, or out of the store for good; give how many.
+    """Take memories of one user out of recall, or erase them; return how many.
 
     Raises
     ------
@@ -241,7 +241,7 @@ def forget(
 
 
 def pin(view: View, key: str, pinned: bool) -> None:
-    """Pin an episode, or not."""
+    """Pin or unpin an episode."""
     check_id("id", key)
     flag("pinned", pinned)
     with view.store.transaction() as connection:
@@ -283,7 +283,7 @@ def link(
 
 
 def unlink(view: View, key: str, reason: str | None) -> bool:
-    """Take an edge away; say whether it was there."""
+    """Remove an edge; return whether it was there."""
     check_id("id", key)
     told = said(reason)
     with view.store.transaction() as connection:
@@ -296,7 +296,7 @@ def set_policy(view: View, agent: str, policy: str, policy_group: str | None) ->
     """Set what an agent may read beside its own memories; ``view`` is the agent's own."""
     by = view.by
     with view.store.database.transaction() as connection:
-        roster.set_policy(connection, by.org, by.workspace, agent, policy, policy_group)
+        read_policies.set_policy(connection, by.org, by.workspace, agent, policy, policy_group)
 
 
 # ---- what they share ----
@@ -305,7 +305,7 @@ _HAS_VECTOR = "SELECT embedding IS NOT NULL FROM versions WHERE row = ?"
 
 
 def own(connection: apsw.Connection, by: AskedBy) -> dict[int, Cell]:
-    """Return the cells of a user itself: what a policy lets it read, it must not write."""
+    """Return a user's own cells, which alone it may write."""
     mine = audience(connection, replace(by, is_agent=False)).cells
     # Private before global, where both have an id; of several tables, by name.
     return dict(sorted(mine.items(), key=lambda one: lookup_order(*one)))
@@ -321,12 +321,12 @@ def _owned(connection: apsw.Connection, by: AskedBy, key: str) -> tuple[Cell, Ep
 
 
 def said(reason: object) -> str | None:
-    """Take a reason, or none."""
+    """Check an optional reason."""
     return None if reason is None else check_id("reason", reason)
 
 
 def needed(reason: object) -> str:
-    """Take a reason that has to be said."""
+    """Check a required reason."""
     return check_id("reason", reason)
 
 

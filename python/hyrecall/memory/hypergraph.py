@@ -1,4 +1,4 @@
-"""The face of a store whose memories are nodes of a graph: one call, one plain answer."""
+"""Recalls memories together with the edges between them, as one plain reply."""
 
 from __future__ import annotations
 

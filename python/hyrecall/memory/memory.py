@@ -1,4 +1,4 @@
-"""A store for programs with an event loop: every call runs on a thread of the handle."""
+"""The store for programs with an event loop: each call runs on a thread of the handle."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ THREADS = 16
 
 
 class Opening:
-    """A store that is about to be open: ``await`` it, or enter it by ``async with``."""
+    """A store that opens when it is awaited or entered by ``async with``."""
 
     def __init__(self, open_it: Callable[[], MemorySync]) -> None:
         """Open nothing yet."""

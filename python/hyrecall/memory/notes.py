@@ -1,4 +1,4 @@
-"""Notes by key, scope by scope: a face of a store for who thinks in key, value and tags.
+"""Notes by key in scopes: a store for programs that think in key, value and tags.
 
 They are found as ``recipes.l0`` finds: by the beginnings of all words, and by vectors where an
 embedder was named.

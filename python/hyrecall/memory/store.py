@@ -1,4 +1,4 @@
-"""What a handle on a store holds, from opening it to closing it."""
+"""The open store behind a handle: database, index, embedder, sessions."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from hyrecall.memory.data.degradation import Degradation, DegradedReason
 from hyrecall.memory.data.fields import flag, in_utc
 from hyrecall.memory.data.sessions import SessionTracker
 from hyrecall.memory.derived.background import Background
+from hyrecall.memory.derived.comparable_vectors import ComparableVectors
 from hyrecall.memory.derived.follower import INDEX, Follower
 from hyrecall.memory.derived.layout import Layout, layout_of, serves
 from hyrecall.memory.derived.readiness import IndexNotReadyError
-from hyrecall.memory.derived.usable import Usable
-from hyrecall.memory.faces.tables import divide
-from hyrecall.memory.recall.bounded import Bounded
+from hyrecall.memory.faces.table_cells import divide
 from hyrecall.memory.recall.recalling import Means
+from hyrecall.memory.recall.time_limit import Bounded
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.in_memory import IN_MEMORY, MemoryDatabase
 from hyrecall.memory.sql.reading import newest_model
@@ -86,7 +86,7 @@ class StoreOptions:
     clock: Clock | None = None
 
     def __post_init__(self) -> None:
-        """Check what no other part checks."""
+        """Check the options that no other module checks."""
         if self.recipe is not None and not isinstance(self.recipe, Recipe):
             raise error(DTypeError, "recipe", "an hr.Recipe", type(self.recipe).__name__)
         if self.sessions is not None and not isinstance(self.sessions, SessionTracker):
@@ -145,7 +145,7 @@ class Store:
             if self.recipe.tables is not None and not options.read_only:
                 with self.database.transaction() as connection:
                     divide(connection)
-            self._usable = Usable(self.database)
+            self._usable = ComparableVectors(self.database)
             self.dim = self._first_dim()
             folder = self.database.folder
             self.follower = Follower(
@@ -183,7 +183,7 @@ class Store:
         raise error(DTypeError, "pickle", wish, "an open store", remedy)
 
     def _first_dim(self) -> int:
-        """Say how long vectors are before any embedder was asked."""
+        """Return the length of vectors that is known before the embedder is called."""
         known = self.options.dim or self.guard.dim
         if known is not None:
             return known
@@ -197,7 +197,7 @@ class Store:
 
     @property
     def means(self) -> Means:
-        """What a recall works with."""
+        """The parts of a store that a recall uses."""
         return Means(
             database=self.database,
             follower=self.follower,
@@ -216,7 +216,7 @@ class Store:
         return in_utc(self._clock())
 
     def check_recipe(self, recipe: object) -> Recipe:
-        """Take the recipe of a call; it must do with the index there is.
+        """Return the recipe of a call; it must share the index of the store.
 
         Raises
         ------
@@ -236,7 +236,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[apsw.Connection]:
-        """Change the store, so that the index can take what is new; it follows afterwards.
+        """Run a transaction, and offer its changes to the index after the commit.
 
         The rows that the index will take are made before the commit: what cannot be made is
         refused with everything else of the transaction.
@@ -252,7 +252,7 @@ class Store:
     def embed(
         self, texts: Sequence[str], budget: float | None
     ) -> tuple[Vectors | None, tuple[Degradation, ...]]:
-        """Embed what is to be kept, before any transaction; without vectors, say why."""
+        """Embed texts before their transaction; without vectors, return the reasons."""
         if self.guard.off is not None and self.guard.off.is_choice:
             return None, ()
         most = self.guard.timeout
@@ -268,7 +268,7 @@ class Store:
         return answer, ()
 
     def settle(self) -> None:
-        """Let the index take vectors of the length that the embedder turned out to give."""
+        """Rebuild the index if the embedder's vectors have another length than was assumed."""
         dim = self.guard.dim
         if dim is None or dim == self.dim:
             return
@@ -285,7 +285,7 @@ class Store:
             self._settling.release()
 
     def given_vectors(self, vectors: object, n: int) -> Vectors | None:
-        """Take vectors that a caller has made; None: there are none.
+        """Check the vectors that a caller passes; None: there are none.
 
         Raises
         ------
@@ -317,7 +317,7 @@ class Store:
         return self.guard.model or GIVEN
 
     def wait_until_ready(self, timeout: float) -> bool:
-        """Wait until the embedder is loaded and the index has every change; say whether it is so.
+        """Wait until the embedder is loaded and the index is up to date; return whether both are.
 
         Raises
         ------
@@ -339,7 +339,7 @@ class Store:
     # ---- keeping, closing ----
 
     def snapshot(self) -> bool:
-        """Save the index with every change that was committed; say whether there was a need."""
+        """Save the index with every committed change; return whether something was saved."""
         try:
             self.follower.catch_up()
         except (IndexNotReadyError, HyrecallError) as fault:
@@ -347,7 +347,7 @@ class Store:
         return self.follower.snapshot()
 
     def scrub(self) -> bool:
-        """Remove what an erasure has left in the index and in the log; say whether all is gone.
+        """Remove erased rows from the index and the log; return whether all are gone.
 
         A fault is logged, not raised: the erasure is committed, and this can be called again.
         """

@@ -22,9 +22,9 @@ from hyrecall.memory.data.matches import Matches
 from hyrecall.memory.data.sessions import SessionTracker
 from hyrecall.memory.faces.browse import Browse
 from hyrecall.memory.methods import on_store
-from hyrecall.memory.recall.adapting import Reranker
 from hyrecall.memory.recall.audience import Partition, read_agent, read_caller
 from hyrecall.memory.recall.call import Hints, TimeRange
+from hyrecall.memory.recall.recipe_options import Reranker
 from hyrecall.memory.sql.in_memory import IN_MEMORY
 from hyrecall.memory.store import AUTO, Clock, Given, Store, StoreOptions
 from hyrecall.memory.sync_records import Kept

@@ -46,7 +46,7 @@ class MemorySync(NamedMethods):
         workspace: str | None = None,
         visibility: Visibility | None = None,
     ) -> Episode | None:
-        """Return an episode by its id; None if the user has none of it, whoever else has.
+        """Return an episode by its id, or None if the user has none, even if others do.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class MemorySync(NamedMethods):
         org: str | None = None,
         workspace: str | None = None,
     ) -> Edges:
-        """Return the edges in which a memory takes part, in the order they were put there.
+        """Return the edges of a memory, in the order in which they were added.
 
         Parameters
         ----------
@@ -410,7 +410,7 @@ class MemorySync(NamedMethods):
         reason: str | None = None,
         embed_timeout: float | None = None,
     ) -> Remembered:
-        """Keep a new episode in the place of an old one, whose history then names it.
+        """Replace an old episode by a new one, which the history of the old one then names.
 
         Parameters
         ----------
@@ -469,7 +469,7 @@ class MemorySync(NamedMethods):
         erase: bool = False,
         everything: bool = False,
     ) -> int:
-        """Take memories of one user out of recall; give how many.
+        """Take memories of one user out of recall; return how many.
 
         Their edges go too. An id, a session, a time or ``everything`` has to say which.
 
@@ -527,7 +527,7 @@ class MemorySync(NamedMethods):
         workspace: str | None = None,
         pinned: bool = True,
     ) -> None:
-        """Pin an episode, or not; that is no version of it.
+        """Pin or unpin an episode, without a new version.
 
         Parameters
         ----------
@@ -613,7 +613,7 @@ class MemorySync(NamedMethods):
         workspace: str | None = None,
         reason: str | None = None,
     ) -> bool:
-        """Take an edge away; say whether it was there.
+        """Remove an edge; return whether it was there.
 
         Parameters
         ----------
@@ -644,7 +644,7 @@ class MemorySync(NamedMethods):
         policy: str,
         policy_group: str | None = None,
     ) -> None:
-        """Say what an agent may read beside its own; it holds from the agent's next call on.
+        """Set what an agent may read beside its own memories, from the agent's next call on.
 
         Parameters
         ----------

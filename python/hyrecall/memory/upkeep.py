@@ -31,7 +31,7 @@ Exported = int | list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Compacted:
-    """What a compaction did.
+    """The result of a compaction.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ def reembed(
     workspace: str | None = None,
     progress: ProgressFunction | None = None,
 ) -> Reembedded:
-    """Embed what has no vector of the embedder's model and length; with ``force`` everything.
+    """Embed memories without a vector of the embedder's model and length; with ``force``, all.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def reembed(
 
 
 def doctor(store: Store, *, full: bool = False) -> Report:
-    """Look the store over; nothing in the report was kept or asked.
+    """Check the store and return a report, which contains no stored text and no query.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ def wait_until_ready(store: Store, timeout: float = 60.0) -> bool:
 
 
 def compact(store: Store) -> Compacted:
-    """Free room on the disk that nothing uses any more, as after a large erase.
+    """Free unused space on the disk, as after a large erase.
 
     An erase overwrites what it removes, and the database keeps the room for what comes next.
 

@@ -17,12 +17,12 @@ from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.fields import check_id, flag
 from hyrecall.memory.data.matches import Facts, Matches
 from hyrecall.memory.data.types import Edge, Episode, Version
-from hyrecall.memory.derived.narrowing import newest_passing, read_narrowing
+from hyrecall.memory.derived.row_filters import newest_passing, read_narrowing
 from hyrecall.memory.faces.browse import Browse
-from hyrecall.memory.recall.adapting import weighted
 from hyrecall.memory.recall.audience import AskedBy, audience
 from hyrecall.memory.recall.call import read_ask, read_tags
 from hyrecall.memory.recall.recalling import recall, recall_facts, warn_of_isolation
+from hyrecall.memory.recall.recipe_options import weighted
 from hyrecall.memory.sql.cells import lookup_order
 from hyrecall.memory.sql.edge_rows import incident
 from hyrecall.memory.sql.fact_rows import KIND
@@ -161,12 +161,12 @@ def _own_first(cells: dict[int, Any], by: AskedBy) -> list[tuple[int, Any]]:
 
 
 def _order(last: Change) -> tuple[bool, int]:
-    """Put what is there first, then what went last."""
+    """Sort live memories first, then by the last change."""
     return last.row is None, -last.changed if last.row is None else 0
 
 
 def _as_others_see(versions: Versions) -> Versions:
-    """Leave out all up to the last version that took the memory away, and every reason.
+    """Return the versions since the memory was last taken away, without reasons, for other users.
 
     What was forgotten, moved or followed by another was so for its user, and so are the reason and
     the id of what followed.

@@ -22,10 +22,10 @@ from hyrecall.memory.derived import snapshots
 from hyrecall.memory.derived.derived_index import Wish
 from hyrecall.memory.derived.follower import INDEX
 from hyrecall.memory.derived.projection import n_live
-from hyrecall.memory.sql import header
+from hyrecall.memory.sql import index_header
 from hyrecall.memory.sql.database import DATABASE, Database
 from hyrecall.memory.sql.doctor import Report, examine
-from hyrecall.memory.sql.header import HEADER, Header, StaleError
+from hyrecall.memory.sql.index_header import HEADER, Header, StaleError
 from hyrecall.segments import opening as files
 from laws.effort import Effort
 from memory.children import in_child
@@ -252,8 +252,8 @@ def test_a_header_that_names_no_manifests_lets_foreign_files_through(
     shutil.copyfile(saved.folder / INDEX / HEADER, other.folder / INDEX / HEADER)
     mixed = Saved(other.folder, saved.header, saved.wanted)
     assert mixed.outcome() == "refused"
-    monkeypatch.setattr(header, "_manifests", lambda _: {})
-    header.write_header(other.folder / INDEX, saved.header)
+    monkeypatch.setattr(index_header, "_manifests", lambda _: {})
+    index_header.write_header(other.folder / INDEX, saved.header)
     assert mixed.outcome() == "wrong"
 
 

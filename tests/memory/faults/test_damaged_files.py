@@ -21,7 +21,7 @@ import pytest
 from hyrecall.errors import HyrecallError
 from hyrecall.memory import EVERYONE, Fact, MemorySync
 from hyrecall.memory.sql.database import DATABASE, LOG
-from hyrecall.memory.sql.header import INDEX
+from hyrecall.memory.sql.index_header import INDEX
 from hyrecall.memory.sql.lock import LOCK
 from laws.effort import Effort
 from memory.children import in_child

@@ -17,8 +17,8 @@ from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.edge_rows import edges_in, link
 from hyrecall.memory.sql.erasing import erase
 from hyrecall.memory.sql.fact_rows import assert_fact
+from hyrecall.memory.sql.read_policies import read_policy, set_policy
 from hyrecall.memory.sql.reading import episode_by_id, newest
-from hyrecall.memory.sql.roster import read_policy, set_policy
 from hyrecall.memory.sql.schema import meta
 from hyrecall.memory.sql.selection import Selection
 from hyrecall.memory.sql.writing import NewVersion, forget, remember, supersede, update

@@ -10,7 +10,7 @@ import pytest
 
 from hyrecall.base import disk
 from hyrecall.memory.derived.follower import INDEX
-from hyrecall.memory.sql import header
+from hyrecall.memory.sql import index_header
 from hyrecall.memory.sql.database import Database
 from laws.effort import Effort
 from memory.faults.recorded_folders import FATES, Operation, RecordingFolders, left_by
@@ -99,7 +99,7 @@ def test_every_sync_is_needed(deaf_to: tuple[str | None, str | None], tmp_path: 
 def test_a_header_that_is_bound_to_nothing_lets_wrong_answers_through(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(header, "_manifests", lambda _: {})
+    monkeypatch.setattr(index_header, "_manifests", lambda _: {})
     save = Save(tmp_path, deaf_to=("nodes", None))
     is_found = any("wrong" in save.outcomes(fate).values() for fate in FATES)
     save.close()

@@ -23,8 +23,8 @@ from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.edge_rows import link, unlink
 from hyrecall.memory.sql.erasing import erase
 from hyrecall.memory.sql.fact_rows import assert_fact
+from hyrecall.memory.sql.read_policies import set_policy
 from hyrecall.memory.sql.reading import head_row
-from hyrecall.memory.sql.roster import set_policy
 from hyrecall.memory.sql.selection import Selection
 from hyrecall.memory.sql.writing import (
     NewVersion,

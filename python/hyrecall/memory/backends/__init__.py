@@ -1,9 +1,9 @@
-"""Memories of other kinds behind the same two calls: shims, wrappers, adapters, their contract."""
+"""Other stores behind the contract of a memory, wrappers, and that contract as tests."""
 
 from hyrecall.memory.backends.chroma import ChromaMemory
+from hyrecall.memory.backends.neutral_scores import RecallOnly, default_recall_scored
 from hyrecall.memory.backends.postgres import PostgresMemory
 from hyrecall.memory.backends.redis import RedisMemory
-from hyrecall.memory.backends.shim import RecallOnly, default_recall_scored
 from hyrecall.memory.backends.wrappers import AutoExtract, Lazy
 
 __all__ = [

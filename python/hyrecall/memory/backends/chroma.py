@@ -1,4 +1,4 @@
-"""Episodes in a collection of Chroma, which embeds and ranks them itself."""
+"""A backend that keeps episodes in a collection of Chroma, which embeds and ranks them."""
 
 from __future__ import annotations
 

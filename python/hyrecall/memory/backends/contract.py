@@ -1,4 +1,4 @@
-"""What every memory promises, as tests: subclass :class:`MemoryContract` in a test module.
+"""The contract of a memory as tests: subclass :class:`MemoryContract` in a test module.
 
 class TestMine(MemoryContract):
     def make(self, episodes):
@@ -45,7 +45,7 @@ class MemoryContract:
 
     Examples
     --------
-    >>> from hyrecall.memory.backends.ranked import check_recall, ranked
+    >>> from hyrecall.memory.backends.rank_episodes import check_recall, ranked
     >>> class Listed:
     ...     def __init__(self, episodes):
     ...         self._episodes = episodes

@@ -1,4 +1,4 @@
-"""Episodes in a table of PostgreSQL, ranked here: with the ids of a store."""
+"""A backend that keeps episodes in a table of PostgreSQL and ranks them here."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from hyrecall.base.keywords import check_keywords, same_arguments
-from hyrecall.memory.backends.ranked import check_recall, ranked
-from hyrecall.memory.backends.shim import default_recall_scored
+from hyrecall.memory.backends.neutral_scores import default_recall_scored
+from hyrecall.memory.backends.rank_episodes import check_recall, ranked
 from hyrecall.memory.data.fields import check_user
 from hyrecall.memory.data.types import Episode, EpisodeMatch
 from hyrecall.memory.recall.call import Ask, TimeRange

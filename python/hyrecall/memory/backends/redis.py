@@ -1,4 +1,4 @@
-"""Episodes in Redis, a hash for each user's partition."""
+"""A backend that keeps episodes in Redis, a hash for each user, and ranks them here."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from hyrecall.base.arguments import whole
 from hyrecall.base.keywords import check_keywords
 from hyrecall.embed.protocol import Embedder, check_vectors
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
-from hyrecall.memory.backends.ranked import Rows, check_recall, ranked
+from hyrecall.memory.backends.rank_episodes import Rows, check_recall, ranked
 from hyrecall.memory.data.given_fields import checked
 from hyrecall.memory.data.types import Episode
 
@@ -70,7 +70,7 @@ class VectorStore:
     """
 
     def __init__(self, embedder: Embedder | None = None) -> None:
-        """Begin with nothing."""
+        """Start empty."""
         self._embedder = embedder
         self._lock = threading.Lock()
         self._episodes: tuple[Episode, ...] = ()
@@ -84,7 +84,7 @@ class VectorStore:
         ids: Sequence[str] | None = None,
         vectors: object = None,
     ) -> list[str]:
-        """Keep texts; give their ids.
+        """Add texts and return their ids.
 
         Parameters
         ----------

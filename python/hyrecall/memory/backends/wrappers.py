@@ -1,4 +1,4 @@
-"""Memories around another memory: what it scores comes through as it is."""
+"""Wraps a memory, to extract facts or to open it late, and passes its scores through unchanged."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar, cast
 
-from hyrecall.memory.backends.shim import scored_of
+from hyrecall.memory.backends.neutral_scores import scored_of
 from hyrecall.memory.data.types import Episode, EpisodeMatch, Fact
 
 __all__ = ["AutoExtract", "Lazy"]
@@ -43,7 +43,7 @@ class AutoExtract:
     """
 
     def __init__(self, inner: Any, extract: Extractor) -> None:
-        """Hold both."""
+        """Hold the memory and the function."""
         self._inner, self._extract = inner, extract
 
     async def remember(self, episode: Episode, **options: Any) -> Any:
@@ -76,7 +76,7 @@ class AutoExtract:
         return kept
 
     async def recall(self, query: str, **options: Any) -> list[Episode]:
-        """Return what the inner one recalls.
+        """Return what the inner memory recalls.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class AutoExtract:
         return await scored_of(self._inner, query, options)
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the one that is wrapped."""
+        """Return an attribute of the wrapped memory."""
         if name.startswith("__") or name in ("_inner", "_extract"):
             raise AttributeError(name)
         return getattr(self._inner, name)
@@ -202,7 +202,7 @@ class Lazy:
         return await (await self.inner()).remember(episode, **options)
 
     async def recall(self, query: str, **options: Any) -> list[Episode]:
-        """Return what the inner one recalls.
+        """Return what the inner memory recalls.
 
         Parameters
         ----------

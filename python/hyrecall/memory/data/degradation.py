@@ -1,4 +1,4 @@
-"""Why an answer is less than it could have been."""
+"""Reasons why a reply holds less than it could, one for each component that failed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Degradation", "DegradedReason"]
 
 
 class DegradedReason(StrEnum):
-    """Why an answer is less than it could have been; its value is its name in small letters."""
+    """Why a reply holds less than it could; the value is the name in small letters."""
 
     EMBEDDINGS_OFF = "embeddings_off"
     EMBED_NOT_READY = "embed_not_ready"
@@ -34,7 +34,7 @@ _OF_FAULT = {
 
 @dataclass(frozen=True)
 class Degradation:
-    """One reason, and what is known of it; never a text that was stored or asked.
+    """One reason and its detail, which never contains a stored text or a query.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Degradation:
 
     @classmethod
     def of_fault(cls, fault: EmbedFault, detail: str = "") -> Degradation:
-        """Return the reason that an embedder's fault is.
+        """Return the reason for an embedder's fault.
 
         Parameters
         ----------
@@ -71,7 +71,7 @@ class Degradation:
 
     @classmethod
     def of_damage(cls, n_rows: int) -> tuple[Degradation, ...]:
-        """Return the reason that an answer lacks so many damaged rows; of none, nothing.
+        """Return the reason for a number of damaged rows that were left out; none for 0.
 
         Parameters
         ----------
@@ -85,5 +85,5 @@ class Degradation:
         return (cls(DegradedReason.DAMAGED_ROWS, told),) if n_rows else ()
 
     def __str__(self) -> str:
-        """Show the reason and what is known."""
+        """Show the reason and its detail."""
         return f"{self.reason} ({self.detail})" if self.detail else str(self.reason)

@@ -1,4 +1,4 @@
-"""What the fields of a memory may hold: ids, texts, times, tags, JSON."""
+"""Checks the fields of a memory: ids, texts, times, tags, JSON."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ of any depth, since versions before this limit kept it."""
 
 
 def flag(argument: str, value: object) -> bool:
-    """Take True or False."""
+    """Check a bool."""
     if not isinstance(value, bool):
         raise error(DTypeError, argument, "True or False", repr(value))
     return value
 
 
 def check_id(argument: str, value: object) -> str:
-    """Take an id or a name.
+    """Check an id or a name.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def check_id(argument: str, value: object) -> str:
 
 
 def check_user(argument: str, value: object) -> str | None:
-    """Take a user, an org, a workspace or an agent; the empty str is a bucket of its own.
+    """Check a user, an org, a workspace or an agent; the empty str is a value of its own.
 
     None is the anonymous bucket, never "all".
 
@@ -139,7 +139,7 @@ def _tags(tags: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
 
 
 def _json(value: dict[str, JsonValue], info: ValidationInfo) -> dict[str, JsonValue]:
-    """Refuse what JSON has no number or text for, which would come back as something else.
+    """Refuse values that JSON cannot represent and would return as something else.
 
     Refuse more than 64 levels too, unless the context is :data:`AS_KEPT`.
     """

@@ -58,7 +58,7 @@ class Changes(_Fields, total=False):
 def checked(
     kind: type[Model_], fields: Mapping[str, Any], context: Mapping[str, Any] | None = None
 ) -> Model_:
-    """Return a model of these fields.
+    """Make a model of fields, with errors that name the wrong field.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a recall from a store gives back: a list of matches that can say how it came about."""
+"""The replies of a store: lists of matches and of facts, with scopes, faults and reasons."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from hyrecall.base.arguments import place_in
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.degradation import Degradation
-from hyrecall.memory.data.origin import WITHOUT_INDEX, Origin
+from hyrecall.memory.data.match_origin import WITHOUT_INDEX, Origin
 from hyrecall.memory.data.types import Edge, Episode, EpisodeMatch, Fact
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ __all__ = ["Facts", "Found", "Matches", "ReadPolicyFault", "Reading"]
 
 @dataclass(frozen=True)
 class ReadPolicyFault:
-    """Why an agent sees its own memories only.
+    """Why a read policy was not followed, so that an agent sees its own memories only.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class ReadPolicyFault:
 
 @dataclass(frozen=True)
 class Reading:
-    """On whose behalf a recall read.
+    """A user and partition on whose behalf a recall read.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Found:
-    """How a list of matches came about; its attributes are those of :class:`Matches`."""
+    """How a recall was answered; its attributes are those of :class:`Matches`."""
 
     reasons: tuple[Degradation, ...] = ()
     lexical_mode: Literal["bm25", "substring"] = "bm25"
@@ -80,7 +80,7 @@ class Found:
 
 
 class Matches(list[EpisodeMatch]):
-    """Matches, best first: a list that also says how it came about.
+    """Matches, best first: a list that also tells how the recall was answered.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class Matches(list[EpisodeMatch]):
         hits: QueryHits | None = None,
         places: tuple[int, ...] = (),
     ) -> None:
-        """Take the matches.
+        """Hold the matches.
 
         Parameters
         ----------
@@ -159,7 +159,7 @@ class Matches(list[EpisodeMatch]):
 
     @property
     def degraded(self) -> bool:
-        """Whether the answer is less than it could have been."""
+        """Whether the reply holds less than it could."""
         return bool(self.reasons)
 
     def explain(self, at: int) -> Explanation:
@@ -234,13 +234,13 @@ class Facts(list[Fact]):
     """
 
     def __init__(self, facts: Iterable[Fact] = (), reasons: tuple[Degradation, ...] = ()) -> None:
-        """Take the facts."""
+        """Hold the facts."""
         super().__init__(facts)
         self.reasons = reasons
 
     @property
     def degraded(self) -> bool:
-        """Whether the answer is less than it could have been."""
+        """Whether the reply holds less than it could."""
         return bool(self.reasons)
 
     def __repr__(self) -> str:

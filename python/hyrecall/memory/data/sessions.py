@@ -1,4 +1,4 @@
-"""What each conversation has met, kept between its recalls."""
+"""Keeps what each conversation has met between its recalls; here in the memory of the process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SessionTracker(Protocol):
     """
 
     def session(self, name: SessionName, *, now: datetime) -> Session:
-        """Return what a conversation has met; nothing of one that is not known.
+        """Return what a conversation has met; an unknown one is empty.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class InProcessSessions:
     """
 
     def __init__(self, most: int = MOST_SESSIONS) -> None:
-        """Begin with none."""
+        """Start empty."""
         self._most = most
         self._lock = threading.Lock()
         self._known: OrderedDict[SessionName, tuple[datetime, Session]] = OrderedDict()
@@ -115,7 +115,7 @@ class InProcessSessions:
 
 
 def still_known(session: Session, last: datetime, now: datetime) -> Session:
-    """Return what is left of a session whose last recall was then.
+    """Return a session without what is older than 24 hours.
 
     A clock that was set back takes nothing away: an access in the future is one of just now.
     """

@@ -1,4 +1,4 @@
-"""What a memory keeps and gives back: episodes, facts, edges, and matches."""
+"""The types that a store takes and returns: episodes, facts, edges and matches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.fields import JsonObject, Label, Name, TagList, Text, Time, User, in_utc
-from hyrecall.memory.data.origin import Origin
+from hyrecall.memory.data.match_origin import Origin
 
 if TYPE_CHECKING:
     from hyrecall.hits.explanation import Explanation

@@ -1,4 +1,4 @@
-"""Vectors for memories that have none of the embedder's model and length, or for all.
+"""Embeds memories that have no vector of the embedder's model and length, or all memories.
 
 It can be ended at any time: each page of rows is one transaction, and the next run goes on with
 what is missing. An embedder that cannot say how long its vectors are is not asked for that alone:
@@ -25,9 +25,9 @@ from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.types import Episode
 from hyrecall.memory.sql.cells import cells_by_number
 from hyrecall.memory.sql.codec import encode_vector, to_json
+from hyrecall.memory.sql.damaged_rows import is_text, rows
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.reading import episodes_of_rows
-from hyrecall.memory.sql.sound import is_text, rows
 from hyrecall.memory.sql.writing import set_vectors
 
 __all__ = ["Reembedded", "RowError", "reembed"]
@@ -143,7 +143,7 @@ def reembed(
 
 @dataclass(frozen=True)
 class _Page:
-    """Some of the wanted rows: their episodes, those that are damaged, and the last row number."""
+    """A page of rows to embed: their episodes, the damaged ones, and the last row number."""
 
     episodes: dict[int, Episode]
     damaged: list[RowError]
@@ -151,7 +151,7 @@ class _Page:
 
 
 class _Backfill:
-    """One run: which rows are to do, and what became of them."""
+    """One run: which rows to embed, and the results so far."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class _Backfill:
 
     @property
     def _dim(self) -> int | None:
-        """Length of the wanted vectors: until there is a reply, that of the last one written."""
+        """Length of the embedder's vectors; before its first reply, that of the last vector."""
         return self._guard.dim or self._last_dim
 
     def _n_wanted(self, connection: apsw.Connection, after: int, last: int) -> int:
@@ -235,7 +235,7 @@ class _Backfill:
         return _Page(episodes, damaged, numbers[-1] if numbers else None)
 
     def _embedded(self, page: dict[int, Episode]) -> Iterator[tuple[int, bytes, str]]:
-        """Return what is to be written; all rows at once, and each alone if that fails."""
+        """Embed a page in one call, or each row alone if that fails; yield vectors to write."""
         with_text = [(row, episode) for row, episode in page.items() if episode.text.strip()]
         self._n_passed += len(page) - len(with_text)
         answer = self._ask([episode for _, episode in with_text])
@@ -262,7 +262,7 @@ class _Backfill:
         return self._guard.embed([episode.text for episode in episodes], budget=self._budget)
 
     def _write(self, rows: Iterator[tuple[int, bytes, str]], after: int) -> None:
-        """Write a page's vectors, and how far a forced run is."""
+        """Write a page's vectors, and the progress of a forced run."""
         made = list(rows)  # no call is made while the database is locked
         with self._database.transaction() as connection:
             n_set = set_vectors(connection, made)
@@ -273,7 +273,7 @@ class _Backfill:
         self._n_passed += len(made) - n_set
 
     def _resumed(self, connection: apsw.Connection) -> int:
-        """Return the row that an interrupted run of the same kind had come to, or 0.
+        """Return the last row of an interrupted run of the same kind, or 0.
 
         A note that is damaged counts as none.
         """
@@ -294,7 +294,7 @@ class _Backfill:
 
     @property
     def _kind(self) -> dict[str, Any]:
-        """What a run and the one that it goes on with have in common."""
+        """The model and length by which a run recognises the one that it continues."""
         cells = xxhash.xxh3_64_hexdigest(self._listed.encode())
         return {"model": self._model, "dim": self._guard.dim, "cells": cells}
 

@@ -1,4 +1,4 @@
-"""A thread that keeps a follower up to date, so that recalls need not."""
+"""A thread that keeps the index up to date and saves it, so that recalls need not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RETRY_SECONDS = 1.0
 
 
 class Background:
-    """Applies changes after commits, builds what was left for later, saves snapshots.
+    """Applies changes after commits, builds an index that opening left for later, saves snapshots.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Background:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin, with what there is to do already."""
+        """Start the thread."""
         self._poked = True
         try:
             self._thread = threads.start(self._run, name="hyrecall-memory", stop=self.stop)
@@ -64,25 +64,25 @@ class Background:
             _log.warning("there is no thread that follows the store: %s", fault)
 
     def poke(self) -> None:
-        """Say that something was committed."""
+        """Tell the thread that something was committed."""
         with self._wake:
             self._poked = True
             self._wake.notify()
 
     def until_done(self, due: Callable[[], bool]) -> None:
-        """Call this about each second until it says that it is done, or the store is closed."""
+        """Call a function about once a second until it returns True or the store is closed."""
         with self._wake:
             self._due = due
             self._wake.notify()
 
     def stop(self) -> None:
-        """Begin nothing more; do not wait for what is under way."""
+        """Start no more work; does not wait for the current step."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
 
     def close(self) -> None:
-        """Stop, and wait for what is under way. Closing twice is fine."""
+        """Stop, and wait for the current step. Closing twice is fine."""
         self.stop()
         thread = self._thread
         # In a forked child the thread is not there.
@@ -110,7 +110,7 @@ class Background:
                 last_change = self._clock()  # a snapshot that failed is tried as late again
 
     def _patience(self, last_change: float) -> float | None:
-        """Return the seconds until there is something to do unasked."""
+        """Return the seconds until the next step that nothing triggers."""
         times = [last_change + self._quiet] if self._follower.n_unsaved else []
         if self._due is not None:
             times.append(self._tried + RETRY_SECONDS)

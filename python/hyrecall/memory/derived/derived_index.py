@@ -1,4 +1,4 @@
-"""The index and the graph that are made of a store: built anew, or brought to its last change."""
+"""Builds the index and the graph of a store, and applies changes to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hyrecall.graph.graph import Graph
 from hyrecall.index import Index
 from hyrecall.memory.derived import projection
 from hyrecall.memory.derived.layout import CELL, Layout
-from hyrecall.memory.sql.header import Header
+from hyrecall.memory.sql.index_header import Header
 from hyrecall.memory.sql.schema import meta
 
 _log = logging.getLogger("hyrecall.memory")
@@ -32,7 +32,7 @@ MOST_JOINED = 32
 
 @dataclass(frozen=True)
 class Wish:
-    """What is to be derived.
+    """What an index is to be built from: layout, model, length of vectors.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Wish:
     threads: int | None = None
 
     def header(self, connection: apsw.Connection) -> Header:
-        """Describe it for the state of the store that this transaction sees."""
+        """Return the header of such an index for the state that this transaction sees."""
         return Header(
             str(meta(connection, "store_id")),
             int(meta(connection, "sequence")),
@@ -65,7 +65,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Derived:
-    """What was derived, with every change up to ``sequence`` and every erasure up to ``erasures``.
+    """An index and a graph with every change up to ``sequence`` and erasure up to ``erasures``.
 
     Both indexes change in place; a new one of these says that they did. ``holds_erased``: rows that
     an erasure removed are deleted here, but their bytes are in the segments until :func:`compact`.
@@ -81,7 +81,7 @@ class Derived:
 
 @dataclass(frozen=True)
 class Changes:
-    """What transactions changed, as the rows that an index takes.
+    """The changes of transactions, as rows for an index.
 
     They follow the change ``after`` and end with the change ``last``. No document and no edge is in
     them twice.
@@ -94,7 +94,7 @@ class Changes:
     edges: projection.Batch | None
 
     def followed_by(self, next_: Changes) -> Changes | None:
-        """Return both in one; None: they must be read again.
+        """Return both as one, or None if they must be read from the database again.
 
         That is so where they do not follow each other, change one document twice, or are too many.
         """
@@ -132,13 +132,13 @@ def _joined(
 
 
 def _names(batch: projection.Batch, key: str) -> set[tuple[object, ...]]:
-    """Return id and cell of everything in a batch."""
+    """Return id and cell of every document in a batch."""
     columns = (batch.live.column(name).to_pylist() for name in (key, *CELL))
     return {*zip(*columns, strict=True), *((name, *cell) for name, cell in batch.gone)}
 
 
 def project(connection: apsw.Connection, wish: Wish, after: int) -> Changes | None:
-    """Make the rows that an index takes of every change after a number.
+    """Return the changes after a sequence as rows for an index.
 
     It fails where an index could not take the changes. None: they are too many to be kept.
     """
@@ -259,7 +259,7 @@ def compact(held: Derived) -> Derived:
 
 
 def _drop_others(index: Index, newest: str, identity: str, kept: set[int]) -> int:
-    """Delete what is not to be kept; give how many that were."""
+    """Delete the documents that are not to be kept and return how many."""
     everywhere = Scope.matching(**dict.fromkeys(CELL, ANY))
     arm, limit = Newest(newest), max(len(index), 1)
     hits = index.recall(arms=arm, scope=everywhere, limit=limit, columns=(identity,))

@@ -1,4 +1,4 @@
-"""The index of a store: built from it, following it, saved beside it, and lost without harm."""
+"""The index of a store: opened or built, kept up to date, saved, and rebuilt after damage."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from hyrecall.memory.derived.snapshots import (
     take_snapshot,
 )
 from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.header import HEADER, INDEX, StaleError
+from hyrecall.memory.sql.index_header import HEADER, INDEX, StaleError
 from hyrecall.memory.sql.schema import meta
 
 __all__ = ["INDEX", "Follower"]
@@ -49,7 +49,7 @@ _log = logging.getLogger("hyrecall.memory")
 
 
 class Follower:
-    """Keeps an index of a store, and applies what changes. Threads may share it.
+    """The index of a store, with every committed change applied. Threads may share it.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Follower:
         threads: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Hold nothing yet; :meth:`open` does."""
+        """Set the options; :meth:`open` opens or builds the index."""
         self._database = database
         self._folder = folder
         self._wish = Wish(layout, model, dim, device, threads)
@@ -100,7 +100,7 @@ class Follower:
     def open(
         self, *, progress: ProgressFunction | None = None, background: bool = False
     ) -> OpenReport:
-        """Take the snapshot, or build the index anew.
+        """Open the saved index, or build it anew.
 
         Parameters
         ----------
@@ -190,7 +190,7 @@ class Follower:
         return self._held
 
     def _leaves_none(self, fault: Exception) -> bool:
-        """Say whether a fault means that there is no index just now; any other is raised."""
+        """Return whether an error means that there is no index now; raises any other error."""
         is_known = isinstance(fault, HyrecallError | MemoryError | OSError)
         return is_known or self._wish.layout.analyzer.has_callable  # which may raise anything
 
@@ -204,7 +204,7 @@ class Follower:
     # ---- following ----
 
     def project(self, connection: apsw.Connection, *, after: int) -> Changes | None:
-        """Make the rows for the index of what a transaction has changed, before its commit.
+        """Return a transaction's changes as rows for the index, before its commit.
 
         They are for :meth:`offer`; None: there are too many. It fails where an index could not take
         the changes.
@@ -212,7 +212,7 @@ class Follower:
         return derived.project(connection, self._wish, after)
 
     def offer(self, changes: Changes | None) -> None:
-        """Take the rows of changes that are committed now, so that they are not read again."""
+        """Accept the rows of committed changes, so that they need not be read again."""
         with self._offering:
             held, offered = self._held, self._offered
             if held is None or changes is None:
@@ -266,7 +266,7 @@ class Follower:
         )
 
     def catch_up(self) -> int:
-        """Apply what was committed since, or build the index if there is none.
+        """Apply the changes committed since the last call, or build the index if there is none.
 
         Returns
         -------
@@ -284,7 +284,7 @@ class Follower:
             return self._current()[1]
 
     def reconcile(self) -> int:
-        """Remove what an erasure took out of the store, here and on the disk.
+        """Remove erased rows from the index in memory and on the disk.
 
         Returns
         -------
@@ -321,7 +321,7 @@ class Follower:
                 self._held = derived.compact(self._held)
 
     def _current(self) -> tuple[Derived, int]:
-        """Bring what is held to the last commit, under the lock."""
+        """Bring the index to the last commit; the caller holds the lock."""
         if self._failed is not None and self._clock() - self._failed[0] < RETRY_SECONDS:
             raise IndexNotReadyError(DegradedReason.INDEX_UNAVAILABLE, self._failed[1])
         with self._database.reading() as connection:
@@ -359,7 +359,7 @@ class Follower:
         return 0 if held is None or self._save_to is None else max(held.sequence - self._saved, 0)
 
     def snapshot(self) -> bool:
-        """Save the index, so that the next process need not build it; say whether it was.
+        """Save the index, so that the next process need not build it; return whether it was saved.
 
         It never saves the bytes of what was erased. A fault is logged and counted, not raised: the
         store has everything. If an older snapshot still holds those bytes then, it is removed.
@@ -424,7 +424,7 @@ class Follower:
             return may_hold_erased(self._folder, connection, full=full)
 
     def report(self) -> dict[str, Any]:
-        """Return what a health check tells: counts and reasons, nothing of any document."""
+        """Return counts and reasons for a health check; contains no content of documents."""
         with self._database.reading() as connection:
             without = projection.n_without_vector(
                 connection, model=self._wish.model, dim=self._wish.dim

@@ -1,4 +1,4 @@
-"""How the rows of a store become rows of an index: columns, texts, analyzer.
+"""Decides how rows of a store become rows of an index: columns, texts, analyzer.
 
 A recipe decides which texts are searched, a recipe or the store's ``analyzer=`` how they become
 words; everything else is there for every recipe. So recipes of one layout share one index, and a
@@ -48,7 +48,7 @@ _TAGS = pa.list_(_TEXT)
 
 @dataclass(frozen=True)
 class Column:
-    """A column of an index: what it reads of a store.
+    """A column of an index, and the SQL that reads it from a store.
 
     ``sql`` speaks of a document d, its head version v, its cell c and its fact f (nulls if it is
     none); for an edge, of the edge e and its cell c. ``read`` makes the value of what that gives.
@@ -59,7 +59,7 @@ class Column:
     read: Callable[[Any], Any] | None = None
 
     def array(self, values: Sequence[Any]) -> pa.Array:
-        """Return what SQL gave for some rows as the column that an index takes."""
+        """Return values from SQL as an Arrow array."""
         return pa.array(values if self.read is None else map(self.read, values), self.type)
 
 
@@ -134,7 +134,7 @@ _EDGE_SCHEMA = GraphSchema(
 
 @dataclass(frozen=True)
 class Layout:
-    """What an index of a store holds.
+    """The columns, texts and analyzer of a store's index.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ class Layout:
 
     @cached_property
     def hash(self) -> str:
-        """16 hex digits over everything that makes other rows of an index."""
+        """16 hex digits over everything that determines the rows of an index."""
         facts = {
             "revision": _REVISION,
             "documents": self.schema.to_dict(),
@@ -240,7 +240,7 @@ def layout_of(recipe: Recipe, analyzer: Analyzer | None = None) -> Layout:
 
 
 def serves(layout: Layout, recipe: Recipe) -> bool:
-    """Say whether a recipe can recall from an index of a layout.
+    """Return whether a recipe can recall from an index of a layout.
 
     A recipe that states no analyzer takes the layout's.
     """

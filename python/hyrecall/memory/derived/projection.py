@@ -1,4 +1,4 @@
-"""Rows of a store as Arrow tables that an index takes.
+"""Reads rows of a store as Arrow tables for its index.
 
 Everything here is read in the caller's transaction and in the order of ``changed``, which becomes
 the order of insertion numbers: an index that followed and one that was built anew get the same
@@ -26,10 +26,10 @@ from hyrecall.memory.sql.codec import (
     to_json,
     vector_checksum,
 )
+from hyrecall.memory.sql.damaged_rows import is_text, rows
 from hyrecall.memory.sql.edge_rows import EDGE_COLUMNS, is_sound_edge
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
 from hyrecall.memory.sql.reading import HIGHEST
-from hyrecall.memory.sql.sound import is_text, rows
 
 __all__ = [
     "BATCH_ROWS",
@@ -55,7 +55,7 @@ _EDGES = "edges e JOIN cells c ON c.cell = e.cell"
 
 @dataclass(frozen=True)
 class Batch:
-    """What changed.
+    """A batch of changes as Arrow tables.
 
     Attributes
     ----------
@@ -299,7 +299,7 @@ def _are_numbers(row: Sequence[Any], places: Sequence[int]) -> bool:
 
 
 class _SoundOnce:
-    """Says whether a version is sound, the highest of its document, and met for the first time.
+    """Admits each document once: its highest version, if that row is undamaged.
 
     Damage to a document's id may make it a second document of another's version.
     """
@@ -316,7 +316,7 @@ class _SoundOnce:
 
 
 def _is_sound_document(checks: Sequence[Any]) -> bool:
-    """Say whether a version is as it was written, and with it its fact, if it is one."""
+    """Return whether a version, and the fact beside it, are undamaged."""
     checked, fact = checks[:N_CHECKED], checks[N_CHECKED:]
     is_fact = any(value is not None for value in fact)
     return read_fact(_ANY_CELL, checks) is not None if is_fact else is_sound(checked)

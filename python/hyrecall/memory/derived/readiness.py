@@ -1,4 +1,4 @@
-"""What a follower gives: an index to ask, why there is none, how it came by one."""
+"""What a follower returns: an index to search, why there is none, how it was opened."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ How: TypeAlias = Literal["snapshot", "rebuilt", "later", "failed"]
 
 
 class IndexNotReadyError(Exception):
-    """There is no index to ask just now; inside the package: recall then answers without it."""
+    """There is no index now. Raised inside the package only: recall then answers without it."""
 
     def __init__(self, reason: DegradedReason, detail: str) -> None:
-        """Say which reason a caller sees, and what is known."""
+        """Set the reason that a caller sees, and its detail."""
         super().__init__(f"{reason} ({detail})")
         self.reason = reason
         self.detail = detail
@@ -30,7 +30,7 @@ class IndexNotReadyError(Exception):
 
 @dataclass(frozen=True)
 class Ready:
-    """An index that has applied every change up to one, and what it holds.
+    """An index that has applied every change up to ``sequence``.
 
     ``graph`` is there without edges too: recipes name it. ``behind``: changes of another process
     are being applied, and it lacks them.
@@ -47,7 +47,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class OpenReport:
-    """How a follower came by its index.
+    """How a follower got its index: opened, built, or left for later.
 
     Attributes
     ----------

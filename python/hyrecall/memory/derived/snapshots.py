@@ -1,4 +1,4 @@
-"""The saved index of a store: taken, kept, dropped."""
+"""Opens, saves and deletes the saved index of a store."""
 
 from __future__ import annotations
 
@@ -16,9 +16,16 @@ from hyrecall.graph.graph import Graph
 from hyrecall.index import Index
 from hyrecall.memory.derived.derived_index import Derived, Wish
 from hyrecall.memory.derived.layout import CELL
-from hyrecall.memory.sql.header import HEADER, PARTS, Header, StaleError, read_header, write_header
+from hyrecall.memory.sql.damaged_rows import rows
+from hyrecall.memory.sql.index_header import (
+    HEADER,
+    PARTS,
+    Header,
+    StaleError,
+    read_header,
+    write_header,
+)
 from hyrecall.memory.sql.schema import meta
-from hyrecall.memory.sql.sound import rows
 from hyrecall.segments.manifest import MANIFEST, Manifest
 from hyrecall.table.arrow_read import read_batch
 
@@ -29,7 +36,7 @@ _PAUSE = 0.02  # seconds
 
 
 def take_snapshot(folder: Path, wish: Wish, now: Header) -> Derived:
-    """Open what is saved, if it is a state of this store; every block of it is checked.
+    """Open the saved index if it is of a state of this store; checks every block.
 
     Raises
     ------
@@ -66,7 +73,7 @@ def _open(folder: Path, wish: Wish, header: Header) -> Derived:
 
 
 def keep_snapshot(folder: Path, held: Derived, header: Header) -> None:
-    """Save an index, and of what it is a snapshot.
+    """Save an index with a header that names its state of the store.
 
     Raises
     ------
@@ -84,7 +91,7 @@ def keep_snapshot(folder: Path, held: Derived, header: Header) -> None:
 
 
 def drop_snapshot(folder: Path) -> None:
-    """Remove what is saved for good: what is of no use now must not be taken later."""
+    """Delete the saved index, so that it cannot be opened later."""
     if folder.is_dir():
         disk.remove([folder / HEADER])
         for part in PARTS:
@@ -108,7 +115,7 @@ def saved_rows(part: Path) -> Iterator[pa.RecordBatch]:
 
 
 def may_hold_erased(folder: Path, connection: apsw.Connection, *, full: bool) -> bool:
-    """Say whether the bytes of what was erased may be in the files of a saved index.
+    """Return whether the files of a saved index may contain erased rows.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A store as a file system that can be read: for agents that know ``ls``, ``cat`` and ``grep``."""
+"""Shows a store as read-only files, for agents that know ``ls``, ``cat`` and ``grep``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,16 @@ from hyrecall.ask.filter_expression import FilterLike
 from hyrecall.base.arguments import whole
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.memory.derived.narrowing import passing_in_order, read_narrowing
+from hyrecall.memory.derived.row_filters import passing_in_order, read_narrowing
 from hyrecall.memory.faces import folders, pages
+from hyrecall.memory.faces.browsed_paths import (
+    AT_A_TIME,
+    Line,
+    Seen,
+    matching_lines,
+    memories,
+    rows_below,
+)
 from hyrecall.memory.faces.paths import (
     FOLDERS,
     Place,
@@ -30,14 +38,6 @@ from hyrecall.memory.faces.paths import (
     path_of,
     read_place,
     user_name,
-)
-from hyrecall.memory.faces.visible import (
-    AT_A_TIME,
-    Line,
-    Seen,
-    matching_lines,
-    memories,
-    rows_below,
 )
 from hyrecall.memory.recall.audience import AskedBy, audience
 from hyrecall.memory.recall.recalling import warn_of_isolation
@@ -96,7 +96,7 @@ class Browse:
     # ---- reading ----
 
     def classify(self, path: str) -> PlaceKind:
-        """Say what a path names, whether or not there is such a thing.
+        """Return what a path names, whether or not it exists.
 
         Parameters
         ----------

@@ -60,13 +60,13 @@ class VersionLine(BaseModel):
         return Cell(self.org, self.workspace, self.user_id, self.visibility, self.table)
 
     def read_episode(self) -> Episode | None:
-        """Check the content and give it."""
+        """Check and return the content."""
         if self.content is None:
             return None
         return Episode.model_validate(self._whole(self.content), context=AS_KEPT)
 
     def read_fact(self) -> Fact | None:
-        """Check the fact and give it."""
+        """Check and return the fact."""
         if self.fact is None:
             return None
         return Fact.model_validate(self._whole(self.fact), context=AS_KEPT)
@@ -84,7 +84,7 @@ class VersionLine(BaseModel):
                 raise error(OptionError, name, f"at most {_MOST}", value)
 
     def read_embedding(self) -> tuple[bytes, str] | tuple[None, None]:
-        """Check the vector and give its columns."""
+        """Check the vector and return its columns."""
         if self.embedding is None or self.embedding_model is None:
             if self.embedding is not self.embedding_model:
                 raise error(OptionError, "embedding", "a vector and its model", "one of them")
@@ -104,12 +104,12 @@ class VersionLine(BaseModel):
 
     @staticmethod
     def content_of(kept: Episode | Fact) -> dict[str, JsonValue]:
-        """Return what a line has beside the rest: no identity, no pin, and each time once."""
+        """Return the content of a line: without identity and pin."""
         return kept.model_dump(mode="json", exclude={*_IDENTITY, "created_at", "pinned"})
 
 
 class AgentLine(BaseModel):
-    """What the roster says of an agent."""
+    """The read policy of an agent."""
 
     model_config = _STRICT
 

@@ -1,4 +1,4 @@
-"""What the folders of a browsed store hold: kinds, users, sessions, subjects, linked ids."""
+"""Lists the folders of a browsed store: kinds, users, sessions, subjects, linked ids."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import apsw
 
 from hyrecall.memory.sql.cells import cells_by_number
 from hyrecall.memory.sql.codec import to_json
-from hyrecall.memory.sql.sound import is_text, rows
+from hyrecall.memory.sql.damaged_rows import is_text, rows
 
 __all__ = ["kinds", "linked", "rows_about", "sessions", "sharers", "subjects"]
 

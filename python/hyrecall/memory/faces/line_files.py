@@ -12,7 +12,7 @@ from typing import IO
 from hyrecall.base.arguments import read_path
 from hyrecall.base.output import check_outside, replaced
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.memory.faces.foreign import read_l0
+from hyrecall.memory.faces.l0_import import read_l0
 from hyrecall.memory.faces.transfer import Numbered, read_lines
 
 __all__ = ["File", "lines_of", "write_lines"]

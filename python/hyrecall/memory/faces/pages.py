@@ -1,4 +1,4 @@
-"""What a browsed store shows in its files: a memory, a session, facts, edges, the index."""
+"""Renders the files of a browsed store: a memory, a session, facts, edges, the index."""
 
 from __future__ import annotations
 

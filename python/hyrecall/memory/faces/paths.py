@@ -1,4 +1,4 @@
-"""Memories as paths: which file a path names, and how ids become names of files.
+"""Maps memories to paths and back, and ids to names of files.
 
 /index.md
 /memories/<kind>/<id>.md          one's own, private
@@ -45,7 +45,7 @@ _EMPTY: Final = "%"
 
 @dataclass(frozen=True)
 class Place:
-    """What a path names, whether or not there is such a thing.
+    """What a path names, whether or not it exists.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Place:
 
 
 def read_place(path: object) -> Place:  # noqa: PLR0911
-    """Say what a path names; what is before the last ``/memory/`` is where it is mounted.
+    """Return what a path names; ignores the mount point up to the last ``/memory/``.
 
     Raises
     ------

@@ -27,8 +27,8 @@ from hyrecall.memory.faces.line_files import File, write_lines
 from hyrecall.memory.sql.cells import Cell
 from hyrecall.memory.sql.database import DATABASE, Database
 from hyrecall.memory.sql.fact_rows import KIND
-from hyrecall.memory.sql.header import INDEX, PARTS, Header, StaleError, read_header
-from hyrecall.memory.sql.losses import last_change
+from hyrecall.memory.sql.index_header import INDEX, PARTS, Header, StaleError, read_header
+from hyrecall.memory.sql.lost_changes import last_change
 
 __all__ = ["RESCUED_FACT", "rescue", "rescue_lines"]
 
@@ -153,7 +153,7 @@ def _edge(row: dict[str, Any]) -> Edge:
 
 
 def rescue(path: str | os.PathLike[str], file: File) -> int:
-    """Write the rows that a saved index holds and its damaged store has lost; give how many.
+    """Write the rows that a saved index holds and its damaged store has lost; return how many.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Export to JSON lines, and import from them: a store can be moved, merged and looked at."""
+"""Exports a store to JSON lines, and merges such lines into a store."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from hyrecall.errors import (
 )
 from hyrecall.memory.data.fields import AS_KEPT, check_id
 from hyrecall.memory.faces.export_lines import FORMAT, AgentLine, Line, VersionLine
-from hyrecall.memory.faces.merging import merge_agent, merge_edge, merge_version
-from hyrecall.memory.faces.tables import settle
+from hyrecall.memory.faces.import_rows import merge_agent, merge_edge, merge_version
+from hyrecall.memory.faces.table_cells import settle
 from hyrecall.memory.sql.cells import Cell, cells_by_number
 from hyrecall.memory.sql.codec import (
     CHECKED,
@@ -39,12 +39,12 @@ from hyrecall.memory.sql.codec import (
     to_json,
     vector_checksum,
 )
+from hyrecall.memory.sql.damaged_rows import is_text, rows, warn_of_damage
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.edge_rows import edges_in
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
+from hyrecall.memory.sql.read_policies import read_policy
 from hyrecall.memory.sql.reading import HIGHEST
-from hyrecall.memory.sql.roster import read_policy
-from hyrecall.memory.sql.sound import is_text, rows, warn_of_damage
 
 __all__ = [
     "Imported",
@@ -64,7 +64,7 @@ _Part = TypeVar("_Part", bound=BaseModel)
 
 @dataclass(frozen=True)
 class LineError:
-    """A line that was not taken: its number from 1, the id on it if that could be read, and why."""
+    """A line that was not imported: its number from 1, its id if that could be read, and why."""
 
     line: int
     id: str
@@ -73,7 +73,7 @@ class LineError:
 
 @dataclass(frozen=True)
 class Imported:
-    """What became of the lines of an import; those with errors left the store as it was.
+    """The result of an import; lines with errors change nothing.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ def export_lines(
     history: bool = False,
     vectors: bool = True,
 ) -> Iterator[str]:
-    """Return what is in cells, line by line, in the order of the last changes.
+    """Yield the contents of cells as lines, in the order of their last changes.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def export_lines(
 
 
 def _made(kind: type[_Part], fields: dict[str, Any]) -> _Part | None:
-    """Return a part of a line; None: a damaged row gave a value that no line may have."""
+    """Return a part of a line, or None if a damaged row has a value that no line may have."""
     try:
         return kind.model_validate(fields)
     except (ValidationError, HyrecallError):
@@ -204,7 +204,7 @@ def _version_line(
 
 
 def _is_vector(blob: object, model: object) -> bool:
-    """Say whether an import takes the vector; without a checksum, damage is seen only here."""
+    """Return whether an import accepts the vector; without a checksum, only this shows damage."""
     if not isinstance(blob, bytes):
         return False
     try:
@@ -265,7 +265,7 @@ def import_lines(
     now: datetime,
     progress: ProgressFunction | None = None,
 ) -> Imported:
-    """Merge lines into the store; what is there already stays as it is.
+    """Merge lines into the store; existing memories stay as they are.
 
     Lines are kept in pages: what was imported before a crash stays, and importing the same file
     again skips it. A line whose row in the store is damaged is an error that names the row.
@@ -325,7 +325,7 @@ def _merge(connection: apsw.Connection, line: Line, now: datetime) -> bool:
 
 
 def why(fault: Exception) -> str:
-    """Say what is wrong with a line; never what is on it."""
+    """Return what is wrong with a line, without its content."""
     if isinstance(fault, ValidationError):
         first = fault.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -1,4 +1,4 @@
-"""Who may see what: a caller and its policy become cells. In doubt it sees less, never more."""
+"""Turns a caller and its read policy into cells. In doubt it sees less, never more."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hyrecall.errors import DTypeError, OptionError, ScopeError, error
 from hyrecall.memory.data.fields import check_user
 from hyrecall.memory.data.matches import Reading, ReadPolicyFault
 from hyrecall.memory.sql.cells import Cell, cells_of, find_cells, has_named_users
-from hyrecall.memory.sql.roster import ReadPolicy, agents_of_group, read_policy
+from hyrecall.memory.sql.read_policies import ReadPolicy, agents_of_group, read_policy
 
 __all__ = ["EVERYONE", "AskedBy", "Audience", "Partition", "User", "audience"]
 
@@ -64,7 +64,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class AskedBy:
-    """Who asks: a user, who reads its own, or an agent, whose read policy may admit more.
+    """A caller: a user, who reads own memories, or an agent, whose read policy may admit more.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class Audience:
 
     @property
     def scope(self) -> Scope:
-        """The cells as an index names them; none of them sees nothing."""
+        """The cells as a scope of the index; without cells it admits no document."""
         return Scope([tuple(cell) for cell in self.cells.values()])
 
 
@@ -174,7 +174,7 @@ def read_partitions(given: object) -> AskedBy:
 
 
 def read_agent(agent: object, org: object, workspace: object) -> AskedBy:
-    """Check who an agent is; a blank agent is one that sees nothing of others.
+    """Check the names of an agent; one with a blank name sees no other user's memories.
 
     Raises
     ------
@@ -191,7 +191,7 @@ def read_agent(agent: object, org: object, workspace: object) -> AskedBy:
 
 
 def audience(connection: apsw.Connection, asked: AskedBy) -> Audience:
-    """Resolve who asks to the cells it may see, all within one reading of the store.
+    """Return the cells that a caller may see, read in one transaction.
 
     How long it takes does not tell how many others there are, but where a policy admits them all.
     """
@@ -249,5 +249,5 @@ def _others(
 
 
 def _known(connection: apsw.Connection, cells: Iterable[Cell]) -> dict[int, Cell]:
-    """Return those of some cells in which something was ever kept, of every table."""
+    """Return the cells, of every table, in which something was ever kept."""
     return {number: one for cell in cells for number, one in find_cells(connection, cell).items()}

@@ -1,4 +1,4 @@
-"""One call of recall, checked and frozen."""
+"""Checks the arguments of one recall and freezes them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from hyrecall.base.arguments import number, plain, whole
 from hyrecall.embed.protocol import NORMS, norms
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory.data.fields import check_id, flag, in_utc
-from hyrecall.memory.derived.narrowing import read_narrowing
-from hyrecall.memory.recall.adapting import Reranker, adapted, balanced, with_hints
+from hyrecall.memory.derived.row_filters import read_narrowing
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy
+from hyrecall.memory.recall.recipe_options import Reranker, adapted, balanced, with_hints
 
 __all__ = ["Ask", "Hints", "TimeRange", "read_ask"]
 
@@ -36,7 +36,7 @@ _MOST: Final = 2**31 - 1  # what a depth may be
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """What is asked, with every argument checked.
+    """The checked arguments of one recall.
 
     Attributes
     ----------
@@ -85,12 +85,12 @@ class Ask:
 
     @property
     def is_blank(self) -> bool:
-        """Whether there is nothing to look for: no words, and no vector in their place."""
+        """Whether there is nothing to search for: a blank query and no vector."""
         return self.vector is None and not self.query.strip()
 
     @property
     def filter(self) -> Filter | None:
-        """Kind, time range, tags, validity and the caller's own, joined."""
+        """Kind, time range, tags, validity and the caller's own filter, joined as one."""
         parts: list[Filter] = []
         if self.kind is not None:
             parts.append(Filter(kind=self.kind))
@@ -108,14 +108,14 @@ class Ask:
 
     @property
     def uses_vector(self) -> bool:
-        """Whether a vector of the query has any effect."""
+        """Whether the query's vector affects the reply."""
         if self.is_blank or self.limit == 0:
             return False
         return any(isinstance(arm, Dense) and arm.weight > 0 for arm in self.recipe.arms)
 
     @property
     def wants_session(self) -> bool:
-        """Whether what the conversation met has any effect."""
+        """Whether the session affects the reply."""
         stages = self.recipe.shaping
         has = any(isinstance(stage, SessionSignals) for stage in stages)
         return self.session_id is not None and has
@@ -198,7 +198,7 @@ def read_ask(
 
 
 def read_seconds(argument: str, seconds: object) -> float | None:
-    """Take seconds to wait for an embedder; 0 waits not at all."""
+    """Read the seconds to wait for an embedder; 0 does not wait."""
     if seconds is None:
         return None
     return number(argument, seconds, 0.0, 3600.0, "seconds in [0, 3600]")
@@ -249,7 +249,7 @@ def _vector(given: object) -> npt.NDArray[np.float32] | None:
 
 
 def read_hints(given: object) -> Hints | None:
-    """Take ids, best first, or ids with scores."""
+    """Read ids, best first, or ids with scores."""
     if given is None:
         return None
     if isinstance(given, Mapping):
@@ -264,7 +264,7 @@ def read_hints(given: object) -> Hints | None:
 
 
 def read_tags(tags: object) -> tuple[str, ...] | None:
-    """Take tags of which a memory must have one; None: any memory."""
+    """Read tags, of which a memory must have at least one; None admits every memory."""
     if tags is None:
         return None
     if isinstance(tags, str | bytes) or not isinstance(tags, Sequence):
@@ -273,7 +273,7 @@ def read_tags(tags: object) -> tuple[str, ...] | None:
 
 
 def read_times(time_range: object) -> TimeRange | None:
-    """Take a first and a last time, both included; None is an open end, naive is UTC."""
+    """Read a first and a last time, both included. None is an open end; naive times are UTC."""
     if time_range is None:
         return None
     if not isinstance(time_range, tuple | list) or len(time_range) != 2:

@@ -1,8 +1,8 @@
-"""One recall from a store: who may see what, the embedding, the index, the content.
+"""Answers one recall of a store: audience, embedding, index, then content.
 
-What belongs to others may fail here (embedder, tracker, index, reranker): the answer then says so
-and is what there is without it. Content comes from the store, by rows that the index named and the
-audience admits.
+External components (embedder, tracker, index, reranker) may fail; the reply then reports the
+failure in ``degraded`` and holds what is possible without them. Content is read from the store, by
+rows that the index named and the audience may read.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from hyrecall.memory.data.degradation import Degradation, DegradedReason
 from hyrecall.memory.data.matches import Facts, Found, Matches
 from hyrecall.memory.data.sessions import InProcessSessions, SessionName, SessionTracker
 from hyrecall.memory.data.types import EpisodeMatch, IsolationWarning
+from hyrecall.memory.derived.comparable_vectors import STALE, ComparableVectors
 from hyrecall.memory.derived.follower import Follower
 from hyrecall.memory.derived.layout import Layout
 from hyrecall.memory.derived.readiness import BEHIND, IndexNotReadyError, Ready
-from hyrecall.memory.derived.usable import STALE, Usable
-from hyrecall.memory.recall.adapting import hints_arm
 from hyrecall.memory.recall.audience import AskedBy, Audience, audience
-from hyrecall.memory.recall.bounded import Bounded
 from hyrecall.memory.recall.call import Ask, Hints
-from hyrecall.memory.recall.contents import matches_of
+from hyrecall.memory.recall.hit_episodes import matches_of
+from hyrecall.memory.recall.recipe_options import hints_arm
+from hyrecall.memory.recall.time_limit import Bounded
 from hyrecall.memory.recall.without_index import answer, within_budget
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.fact_rows import facts_of_rows
@@ -59,7 +59,7 @@ Vector = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Means:
-    """What a recall works with.
+    """The parts of a store that a recall uses.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Means:
 
     database: Database
     follower: Follower
-    usable: Usable
+    usable: ComparableVectors
     guard: Guard
     sessions: SessionTracker
     bounded: Bounded
@@ -92,7 +92,7 @@ class Means:
 
 
 def recall(means: Means, ask: Ask) -> Matches:
-    """Answer one call.
+    """Answer one recall.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def recall(means: Means, ask: Ask) -> Matches:
 
 
 def recall_facts(means: Means, ask: Ask) -> Facts:
-    """Answer one call that asks for facts only."""
+    """Answer one recall of facts."""
     matches = recall(means, ask)
     rows = matches._found.rows
     with means.database.reading() as connection:
@@ -129,7 +129,7 @@ def recall_facts(means: Means, ask: Ask) -> Facts:
 
 
 def warn_of_isolation(by: AskedBy, seen: Audience) -> None:
-    """Warn who asks without a name where others have one: it sees less than it may think."""
+    """Warn an anonymous caller if the partition has named users, whose memories it does not see."""
     if by.user is None and not by.is_agent and seen.has_named_users:
         told = "user_id: this call sees the anonymous memories only, and the store has named users"
         warnings.warn(told, IsolationWarning, stacklevel=5)
@@ -144,7 +144,7 @@ def _ranked(
     now: datetime,
     reasons: tuple[Degradation, ...],
 ) -> Matches:
-    """Ask the index, again where what it named was changed meanwhile; without one, the texts."""
+    """Search the index, again if its rows changed meanwhile; without an index, search texts."""
     left = TRIES
     while True:
         left -= 1
@@ -175,7 +175,7 @@ def _ranked(
 
 
 def _shows(ask: Ask) -> bool:
-    """Say whether the recipe shows what is around in the graph."""
+    """Return whether the recipe adds hits' neighbours in the graph."""
     return any(isinstance(one, Context) for one in ask.recipe.expansion)
 
 
@@ -183,12 +183,12 @@ def _shows(ask: Ask) -> bool:
 
 
 def _has_declined(means: Means) -> bool:
-    """Say whether the store was opened for words alone."""
+    """Return whether the store was opened without an embedder by choice."""
     return means.guard.off is not None and means.guard.off.is_choice
 
 
 def _vector(means: Means, ask: Ask, reasons: list[Degradation]) -> Vector | None:
-    """Return the query's vector; without one that was wanted, say why."""
+    """Return the query's vector, or the reason why it is missing."""
     if not ask.uses_vector or ask.vector is not None or _has_declined(means):
         return ask.vector if ask.uses_vector else None
     budget = means.budget if ask.embed_timeout is None else ask.embed_timeout
@@ -210,7 +210,7 @@ def _name(ask: Ask) -> SessionName:
 
 
 def _tracked(means: Means, call: Callable[[], Any], reasons: list[Degradation]) -> Any:
-    """Call the tracker; one that is not ours may raise and hang."""
+    """Call the session tracker. A foreign one may raise or hang, so it has a time limit."""
     try:
         if isinstance(means.sessions, InProcessSessions | StoreSessions):
             return call()
@@ -235,7 +235,7 @@ def _session(means: Means, ask: Ask, now: datetime, reasons: list[Degradation]) 
 
 
 def _checked(given: object) -> Session | None:
-    """Take what a tracker gave; None: it names no memories, as an index would find out."""
+    """Return a tracker's reply if it is a valid session, else None."""
     if not isinstance(given, Session):
         return None
     try:
@@ -249,7 +249,7 @@ def _checked(given: object) -> Session | None:
 def _record(
     means: Means, ask: Ask, matches: Matches, now: datetime, reasons: list[Degradation]
 ) -> None:
-    """Keep what was given back: nothing of what only surrounds it."""
+    """Record the matches in the session, without their context."""
     name = _name(ask)
     met = [one.episode.id for one in matches]
     _tracked(means, lambda: means.sessions.record(name, met, now=now), reasons)
@@ -299,7 +299,7 @@ def _hits(
 
 
 def _candidates(recipe: Recipe, ask: Ask) -> dict[str, list[Hints]] | None:
-    """Return what the caller names to the recipe's arm for it."""
+    """Return the caller's candidates under the name of the recipe's arm for them."""
     name = hints_arm(recipe)
     return None if name is None or ask.candidates is None else {name: [ask.candidates]}
 
@@ -312,7 +312,7 @@ def _by_substring(
     now: datetime,
     reasons: tuple[Degradation, ...],
 ) -> Matches:
-    """Answer by what texts hold, newest first, without scores."""
+    """Answer with memories whose texts contain the query, newest first, without scores."""
     cells = tuple(seen.cells)
     damaged: set[int] = set()
     rows, score, cut = answer(connection, means.layout, ask, cells, damaged)

@@ -1,4 +1,4 @@
-"""Conversations in Redis, for several processes that serve the same ones."""
+"""Keeps conversations in Redis, for several processes that serve the same ones."""
 
 from __future__ import annotations
 

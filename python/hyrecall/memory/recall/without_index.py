@@ -1,4 +1,4 @@
-"""What a call gets where there is no index: as much of its recipe as texts can tell."""
+"""Answers a recall while there is no index, with the parts of its recipe that need only texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hyrecall.ask.scoring import read_floor
 from hyrecall.ask.shaping import Budget, Gate, Provenance
 from hyrecall.memory.derived.layout import Layout
 from hyrecall.memory.recall.call import Ask
-from hyrecall.memory.recall.substring import Wanted, find
+from hyrecall.memory.recall.substring_search import Wanted, find
 from hyrecall.recall.exact import exact_text
 from hyrecall.recall.tokens import token_counts
 
@@ -27,7 +27,7 @@ def answer(
     cells: Collection[int],
     damaged: set[int] | None = None,
 ) -> tuple[list[int], float, str]:
-    """Return the rows that answer a call, the score that each has, and what was not looked at.
+    """Return the rows that answer a call, their scores, and whether rows were left unsearched.
 
     Nothing is right, more is not: where only an index knows what is asked for, there are no rows.
     The damaged ones that were left out go into ``damaged``.
@@ -88,7 +88,7 @@ def _check_patterns(recipe: Recipe, query: str) -> None:
 
 
 def _reaches(score: float, recipe: Recipe) -> bool:
-    """Say whether a score is not below the floors of the recipe."""
+    """Return whether a score reaches the recipe's floors."""
     gates = (stage.min_score for stage in recipe.shaping if isinstance(stage, Gate))
     floors = [read_floor("min_score", floor) for floor in (recipe.min_fused, *gates)]
     return all(

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import apsw
 
 from hyrecall.errors import CorruptStoreError, error
+from hyrecall.memory.sql.damaged_rows import checksum, is_text, rows, warn_of_damage
 from hyrecall.memory.sql.schema import has_tables, take_sequence
-from hyrecall.memory.sql.sound import checksum, is_text, rows, warn_of_damage
 
 __all__ = [
     "CELLS",
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class Cell(NamedTuple):
-    """Whose a memory is, in which partition, and who else may read it. None is a bucket too.
+    """The owner of a memory, its partition, and its visibility. None is a value of its own.
 
     In a store with tables, what has another source lies in another cell, so that an id may stand in
     several tables. Edges, and everything in a store without tables, have None there.
@@ -49,7 +49,7 @@ class Cell(NamedTuple):
     source: str | None = None
 
     def identity(self) -> dict[str, Any]:
-        """Return the fields of an episode, a fact or an edge that say where it lies."""
+        """Return the fields of an episode, a fact or an edge that name its cell."""
         return {
             "org": self.org,
             "workspace": self.workspace,
@@ -120,7 +120,7 @@ def _found(
 
 
 def as_kept(connection: apsw.Connection, cell: Cell) -> Cell:
-    """Return a cell as the store tells cells apart: without a source where it has no tables."""
+    """Return a cell as the store keeps it: without a source unless the store has tables."""
     if cell.source is None or has_tables(connection):
         return cell
     return cell._replace(source=None)
@@ -132,7 +132,7 @@ def lookup_order(number: int, cell: Cell) -> tuple[bool, str, int]:
 
 
 def home_of_edges(connection: apsw.Connection, number: int) -> int | None:
-    """Return the cell of the edges between memories of a cell: itself, but for a table's."""
+    """Return the cell of edges between memories of a cell; those of all tables share one."""
     cell = cells_by_number(connection, [number]).get(number)
     if cell is None or cell.source is None:
         return number
@@ -164,7 +164,7 @@ def _checksum(*kept: Any) -> int:
 
 
 def is_sound_cell(row: Sequence[Any]) -> bool:
-    """Say whether checksum, number and the parts of the cell are as they were written.
+    """Return whether a row of a cell is undamaged.
 
     Without a checksum: whether they can be read.
     """
@@ -204,7 +204,7 @@ def cells_of(
 
 
 def has_named_users(connection: apsw.Connection, org: str | None, workspace: str | None) -> bool:
-    """Say whether a partition has a cell of somebody who is not anonymous."""
+    """Return whether a partition has cells of named users."""
     # The index has the cells of one user beside each other, so few are passed over.
     select = f"SELECT EXISTS (SELECT 1 FROM cells WHERE {_IN_PARTITION} AND user IS NOT NULL)"
     return bool(connection.execute(select, (org, workspace)).get)

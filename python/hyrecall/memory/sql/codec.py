@@ -1,4 +1,4 @@
-"""What the columns of the store hold: times as microseconds, vectors as bytes, tags as JSON."""
+"""Encodes and decodes columns of a store: times as microseconds, vectors as bytes, tags as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.memory.data.types import Episode
 from hyrecall.memory.sql.cells import Cell
-from hyrecall.memory.sql.sound import checksum, is_text
+from hyrecall.memory.sql.damaged_rows import checksum, is_text
 
 __all__ = [
     "CHECKED",
@@ -84,7 +84,7 @@ def encode_vector(vector: npt.ArrayLike) -> bytes:
 
 
 def decode_vector(blob: bytes) -> npt.NDArray[np.float32]:
-    """Return the vector that :func:`encode_vector` made bytes of.
+    """Return the vector of bytes from :func:`encode_vector`.
 
     Raises
     ------
@@ -164,7 +164,7 @@ _N_BEFORE_CONTENT = N_CHECKED - len(EpisodeColumns._fields)
 
 
 def is_sound(checked: Sequence[Any]) -> bool:
-    """Say whether a version is as it was written; one without a checksum, whether it can be read.
+    """Return whether a version is undamaged; without a checksum, whether it can be read.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def _can_be_read(kept: Sequence[Any]) -> bool:
 
 
 def is_time(micros: object) -> bool:
-    """Say whether a column holds a time."""
+    """Return whether a value of a column is a time."""
     try:
         return isinstance(micros, int) and bool(from_micros(micros))
     except OverflowError:

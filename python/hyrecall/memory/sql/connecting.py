@@ -1,4 +1,4 @@
-"""Connections to a store's database, as all of them are set up."""
+"""Opens connections to a store's database, all with the same settings."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 import apsw
 
-from hyrecall.memory.sql.faults import LARGEST_VALUE, disk_named
 from hyrecall.memory.sql.lock import LOCK, ReaderLock
 from hyrecall.memory.sql.schema import show_newest
+from hyrecall.memory.sql.sqlite_errors import LARGEST_VALUE, disk_named
 
 __all__ = [
     "BUSY_MILLISECONDS",
@@ -58,7 +58,7 @@ _ALWAYS = {
 
 @dataclass(frozen=True)
 class Shared:
-    """A connection that takes the file as fixed, and the lock that keeps it so."""
+    """A connection that treats the file as immutable, and the lock that keeps it unchanged."""
 
     connection: apsw.Connection
     lock: ReaderLock
@@ -182,7 +182,7 @@ def _connect_beside_writers(folder: Path, vfs: str | None) -> apsw.Connection:
 
 
 def _connect_without_writers(folder: Path, vfs: str | None) -> Shared | None:
-    """Connect to files that do not change; None: a writer is at work, or one was killed."""
+    """Connect to files that do not change; None: a writer is open, or was killed."""
     with disk_named(str(folder / LOCK)):
         lock = ReaderLock.take(folder)
     if lock is None:

@@ -1,4 +1,4 @@
-"""The database of a store: one writer, any number of readers, every fault under a name of ours.
+"""The database of a store: one writer, many readers, SQLite's errors as errors of the store.
 
 SQLite in WAL mode with synchronous=FULL: when :meth:`Database.transaction` ends, its changes
 outlive a power cut. A reader sees the database as it was when its reading began.
@@ -35,9 +35,8 @@ from hyrecall.memory.sql.connecting import (
     connect,
     connect_to_read,
 )
-from hyrecall.memory.sql.faults import DAMAGING, check_sqlite, disk_named, problems, sqlite_named
 from hyrecall.memory.sql.lock import LOCK, WriterLock, make_folder
-from hyrecall.memory.sql.losses import (
+from hyrecall.memory.sql.lost_changes import (
     Witness,
     check_is_there,
     check_is_whole,
@@ -46,6 +45,13 @@ from hyrecall.memory.sql.losses import (
     witnesses,
 )
 from hyrecall.memory.sql.schema import check_format, is_empty, meta, migrate
+from hyrecall.memory.sql.sqlite_errors import (
+    DAMAGING,
+    check_sqlite,
+    disk_named,
+    problems,
+    sqlite_named,
+)
 
 __all__ = ["DATABASE", "LOG", "Database"]
 
@@ -194,7 +200,7 @@ class Database:
         self._writer = first
 
     def _note(self, state: Witness) -> None:
-        """Note in LOCK how far the database has come."""
+        """Write the last change of the database into LOCK."""
         if self._lock is not None and state != self._noted:
             self._lock.put_note(state.to_note())
             self._noted = state
@@ -284,7 +290,7 @@ class Database:
             return int(meta(connection, "sequence"))
 
     def problems(self, *, full: bool) -> list[str]:
-        """Look for damage; give what was found.
+        """Look for damage and return what was found.
 
         Parameters
         ----------
@@ -401,7 +407,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def _end(connection: apsw.Connection) -> None:
-    """Leave a transaction; one that SQLite has ended already is fine."""
+    """End a transaction, unless SQLite has ended it already."""
     with contextlib.suppress(apsw.Error):
         if connection.in_transaction:
             connection.execute("ROLLBACK")

@@ -1,4 +1,4 @@
-"""What is wrong with a store, if anything: checks that read everything and change nothing.
+"""Checks a store and reports what is wrong: reads everything and changes nothing.
 
 No check names a text, an id or a user: a report may be shown to whoever keeps the machine.
 """
@@ -16,11 +16,11 @@ import apsw
 from hyrecall.errors import OptionError
 from hyrecall.memory.sql.cells import CELLS, Cell, is_sound_cell
 from hyrecall.memory.sql.codec import CHECKED, N_CHECKED, decode_vector, is_sound, vector_checksum
+from hyrecall.memory.sql.damaged_rows import rows
 from hyrecall.memory.sql.database import DATABASE, Database
 from hyrecall.memory.sql.edge_rows import EDGE_COLUMNS, is_sound_edge
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
 from hyrecall.memory.sql.schema import meta
-from hyrecall.memory.sql.sound import rows
 from hyrecall.memory.sql.store_sessions import count_damaged
 
 __all__ = ["Check", "Report", "examine", "file_system_of"]
@@ -34,7 +34,7 @@ _NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "gluster", "fuse.sshfs", 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Report:
-    """All that was looked at, and how much there is.
+    """The results of all checks, and counts.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Report:
 
 
 def examine(database: Database, *, full: bool = False, more: Iterable[Check] = ()) -> Report:
-    """Look at a store.
+    """Run all checks on a store.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def _none(connection: apsw.Connection, name: str, sql: str, told: str) -> Check:
 
 
 def _vectors(connection: apsw.Connection, *, full: bool) -> Check:
-    """Count the vectors that are none or not as written: their rows are found by words only."""
+    """Count the damaged vectors, whose rows only words find."""
     if full:
         select = (
             "SELECT embedding, embedding_model, embedding_checksum FROM versions "
@@ -184,7 +184,7 @@ def _vectors(connection: apsw.Connection, *, full: bool) -> Check:
 
 
 def _is_sound_fact(columns: Sequence[Any]) -> bool:
-    """Say whether a fact is as it was written; one of a damaged version counts there."""
+    """Return whether a fact is undamaged; a damaged version is counted elsewhere."""
     any_cell = Cell(None, None, None, "private")
     return read_fact(any_cell, columns) is not None or not is_sound(columns[:N_CHECKED])
 
@@ -203,7 +203,7 @@ _ROWS: dict[str, tuple[str, str, Callable[[Sequence[Any]], bool]]] = {
 
 
 def _rows(connection: apsw.Connection, *, full: bool) -> Check:
-    """Name by number the rows that are not as they were written; not ``full``: of cells only.
+    """Return the numbers of damaged rows; without ``full``, of cells only.
 
     Cells are few, and one damaged row of them hides all that its user has.
     """
@@ -235,7 +235,7 @@ def _is_vector(blob: bytes) -> bool:
 
 
 def _log(database: Database, folder: Path) -> Check:
-    """See whether what was erased may still be in the write-ahead log."""
+    """Check whether erased rows may still be in the write-ahead log."""
     with database.reading() as connection:
         n_erasures = meta(connection, "erasures")
     path = folder / f"{DATABASE}-wal"

@@ -1,4 +1,4 @@
-"""Edges and hyperedges between memories of one cell: put, taken away, read, followed."""
+"""Reads, writes and removes edges and hyperedges between memories of one cell."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from hyrecall.memory.sql.cells import (
     make_cell,
 )
 from hyrecall.memory.sql.codec import from_json, to_json, to_micros
+from hyrecall.memory.sql.damaged_rows import checksum, is_text, rows, warn_of_damage
 from hyrecall.memory.sql.schema import take_sequence
-from hyrecall.memory.sql.sound import checksum, is_text, rows, warn_of_damage
 
 __all__ = [
     "EDGE_COLUMNS",
@@ -53,7 +53,7 @@ _LISTED = "(SELECT value FROM json_each(?))"
 
 
 class EdgeChange(NamedTuple):
-    """An edge that changed; None in its place: it is not there any more, or damaged."""
+    """An edge that changed; its edge is None if it was removed or is damaged."""
 
     changed: int
     cell: int
@@ -65,7 +65,7 @@ class EdgeChange(NamedTuple):
 
 
 def link(connection: apsw.Connection, edge: Edge, now: datetime) -> int:
-    """Put an edge in its cell; give its change number.
+    """Insert an edge into its cell and return its change number.
 
     Its participants may come later, or be gone: who follows the graph passes over such an edge.
 
@@ -110,7 +110,7 @@ def link(connection: apsw.Connection, edge: Edge, now: datetime) -> int:
 def unlink(
     connection: apsw.Connection, cell: Cell, key: str, reason: str | None, now: datetime
 ) -> bool:
-    """Take an edge away; say whether it was there."""
+    """Remove an edge; return whether it was there."""
     number = find_cell(connection, cell)
     return number is not None and bool(_delete(connection, number, [key], reason, now))
 
@@ -122,7 +122,7 @@ def unlink_incident(
     reason: str | None,
     now: datetime,
 ) -> int:
-    """Take away the edges of a cell that one of the nodes takes part in; give how many.
+    """Remove the edges of a cell that have one of the nodes; return how many.
 
     Where memories lie in tables, a node is an id in any of them: it is there as long as one is.
     """
@@ -142,7 +142,7 @@ def unlink_incident(
 
 
 def is_elsewhere(connection: apsw.Connection, home: int, cell: int, key: str) -> bool:
-    """Say whether another table of the same user has a live memory of that id."""
+    """Return whether another table of the same user has a live memory of that id."""
     (one,) = cells_by_number(connection, [home]).values()
     others = set(find_cells(connection, one)) - {cell}
     select = (
@@ -155,7 +155,7 @@ def is_elsewhere(connection: apsw.Connection, home: int, cell: int, key: str) ->
 def unlink_all(
     connection: apsw.Connection, cells: Collection[int], reason: str | None, now: datetime
 ) -> int:
-    """Take away every edge of cells; give how many."""
+    """Remove every edge of cells; return how many."""
     select = "SELECT id FROM edges WHERE cell = ? AND status = 'live' ORDER BY changed"
     return sum(
         _delete(
@@ -204,7 +204,7 @@ def edge_by_id(connection: apsw.Connection, cell: int, key: str) -> Edge | None:
 
 
 def edge_ever(connection: apsw.Connection, cell: int, key: str) -> Edge | None:
-    """Return the edge that an id in a cell names, or named until it was taken away."""
+    """Return the edge of an id in a cell, also if it was removed."""
     found = _read(connection, _BY_ID, (cell, key), deleted_too=True)
     return found[0].edge if found else None
 
@@ -275,7 +275,7 @@ def _read(
 
 
 def is_sound_edge(columns: Sequence[Any]) -> bool:
-    """Say whether an edge is as it was written; one without a checksum, whether it can be read.
+    """Return whether an edge is undamaged; without a checksum, whether it can be read.
 
     Parameters
     ----------
@@ -295,7 +295,7 @@ def is_sound_edge(columns: Sequence[Any]) -> bool:
 
 
 def _is_end(end: str) -> bool:
-    """Say whether a participant can be read, from what ``_ENDS`` says of it."""
+    """Return whether a participant can be read, from the columns of ``_ENDS``."""
     for part, is_role in zip(end.split(" "), (False, True), strict=True):
         if is_role and part == "null":
             continue

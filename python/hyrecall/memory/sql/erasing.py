@@ -1,4 +1,4 @@
-"""Erasing: what is selected leaves no byte in the database's files."""
+"""Erases selected documents, so that no byte of them stays in the database's files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LISTED = "(SELECT value FROM json_each(?))"
 
 @dataclass(frozen=True)
 class Erased:
-    """What an erase did.
+    """The result of an erasure.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ def _delete_selected(connection: apsw.Connection, selection: Selection, cells: s
 
 
 def _delete_conversations(connection: apsw.Connection, selection: Selection) -> None:
-    """Delete what conversations met of what is to be erased, others' where they were shown it."""
+    """Delete erased memories from conversations, also from other users' that were shown them."""
     if selection.owner is None:
         return
     org, workspace, user = selection.owner

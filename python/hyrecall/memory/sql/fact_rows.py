@@ -28,8 +28,8 @@ from hyrecall.memory.sql.codec import (
     to_json,
     to_micros,
 )
+from hyrecall.memory.sql.damaged_rows import checksum, is_text, rows, warn_of_damage
 from hyrecall.memory.sql.reading import HIGHEST
-from hyrecall.memory.sql.sound import checksum, is_text, rows, warn_of_damage
 from hyrecall.memory.sql.version_rows import embedding_of
 from hyrecall.memory.sql.writing import NewVersion, Written, append, remember
 
@@ -60,7 +60,7 @@ _IS_HIGHEST = f"v.version = {HIGHEST}"
 
 @dataclass(frozen=True)
 class FactVersion:
-    """One state of a fact: what was believed from ``recorded_at`` on."""
+    """One version of a fact, believed from ``recorded_at`` on."""
 
     version: int
     status: Status
@@ -97,7 +97,7 @@ def assert_fact(
     model: str | None,
     now: datetime,
 ) -> Written:
-    """Keep a fact; end the one it follows, and let it end where the next one begins.
+    """Insert a fact between the one before it, which ends there, and the next one.
 
     One that ends when it begins holds at no time: it ends no other, nor does another end there.
     Where the same is held to be valid already, for all that time, nothing is written and the fact
@@ -130,7 +130,7 @@ def assert_fact(
 
 
 def put_interval(connection: apsw.Connection, written: Written, fact: Fact) -> None:
-    """Keep what a fact says and when it holds beside its version."""
+    """Write a fact's content and interval beside its version."""
     kept = (
         written.row,
         written.cell,
@@ -155,12 +155,12 @@ def _earliest(times: Sequence[datetime | None]) -> datetime | None:
 
 
 def _covers(held: Fact, fact: Fact) -> bool:
-    """Say whether a fact that is valid when the other begins is so until it ends."""
+    """Return whether a fact that is valid when another begins stays valid until that one ends."""
     return held.valid_to is None or (fact.valid_to is not None and fact.valid_to <= held.valid_to)
 
 
 def _slot(connection: apsw.Connection, cell: int, fact: Fact) -> Iterator[tuple[Written, Fact]]:
-    """Return what is held about subject and predicate."""
+    """Return the facts of a subject and predicate."""
     select = (
         f"SELECT {_IS_HIGHEST}, d.changed, {_FACT} FROM {_HEAD} WHERE f.cell = ? AND f.subject = ? "
         "AND f.predicate = ? AND v.status = 'live' ORDER BY f.valid_from, v.row"

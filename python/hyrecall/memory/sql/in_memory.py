@@ -21,8 +21,8 @@ from hyrecall.base.version import __version__
 from hyrecall.errors import StoreError, error
 from hyrecall.memory.sql.connecting import connect_in_memory
 from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.faults import check_sqlite, sqlite_named
 from hyrecall.memory.sql.schema import migrate
+from hyrecall.memory.sql.sqlite_errors import check_sqlite, sqlite_named
 
 __all__ = ["IN_MEMORY", "MemoryDatabase"]
 

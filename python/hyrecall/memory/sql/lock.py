@@ -35,7 +35,7 @@ class _Lock:
         _held.add(self)
 
     def release(self) -> None:
-        """Let others in. Releasing twice is fine."""
+        """Release the lock. Releasing twice is fine."""
         _held.discard(self)
         handle, self._handle = self._handle, None
         if handle is not None:
@@ -108,7 +108,7 @@ class ReaderLock(_Lock):
 
     @classmethod
     def take(cls, folder: Path) -> ReaderLock | None:
-        """Take the lock of a folder; None: a writer is at work.
+        """Take the lock of a folder, or return None if a writer holds it.
 
         A folder without LOCK has had no writer: a copy of some files of a store. If it may not be
         written, it will have none, and nothing is locked.

@@ -1,4 +1,4 @@
-"""What is in the store: episodes by row or by id, their history, the newest, what changed."""
+"""Reads episodes by row or by id, their history, the newest, and the changes after a number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hyrecall.memory.sql.codec import (
     to_json,
     vector_checksum,
 )
-from hyrecall.memory.sql.sound import is_text, rows, warn_of_damage
+from hyrecall.memory.sql.damaged_rows import is_text, rows, warn_of_damage
 
 __all__ = [
     "HIGHEST",
@@ -121,7 +121,7 @@ def episodes_of_rows(
 
 
 def homes_of_rows(connection: apsw.Connection, numbers: Sequence[int]) -> list[tuple[Cell, str]]:
-    """Return cell and id of the documents of version rows; of one that is gone, nothing."""
+    """Return cell and id of the documents of version rows; leaves out rows that are gone."""
     select = f"SELECT cell, id FROM versions WHERE row IN {_LISTED} ORDER BY row"
     found = list(rows(connection, select, (to_json(tuple(numbers)),)))
     homes = cells_by_number(connection, {cell for cell, _ in found})

@@ -10,7 +10,7 @@ format goes on reading a newer file, and writing it where the newer format says 
 - ``changed`` numbers the changes of documents and edges together, from ``meta.sequence``. Whoever
   has read up to a number finds all that came after it above that number, each document once.
 - ``checksum`` covers what never changes of a row, ``embedding_checksum`` the vector and its model;
-  :mod:`hyrecall.memory.sql.sound` computes them. Null: the row is of format 1, and is not checked.
+  :mod:`hyrecall.memory.sql.damaged_rows` computes them. Null: a row of format 1, not checked.
 - ``cells`` gives every combination of org, workspace, user and visibility a number; null is none.
   Where ``meta.tables`` is 1, memories of another source lie in another cell.
 """
@@ -236,7 +236,7 @@ CREATE TEMP VIEW session_ids AS SELECT NULL AS session, NULL AS id, NULL AS at W
 
 @dataclass(frozen=True)
 class Migration:
-    """From one format to the next.
+    """The statements from one format to the next.
 
     Attributes
     ----------
@@ -275,18 +275,18 @@ def meta(connection: apsw.Connection, name: str) -> Any:
 
 
 def has_tables(connection: apsw.Connection) -> bool:
-    """Say whether memories of other sources lie in other cells."""
+    """Return whether the store has tables: memories of another source lie in another cell."""
     return bool(meta(connection, "tables"))
 
 
 def set_tables(connection: apsw.Connection) -> None:
-    """Let memories of other sources lie in other cells; older programs are shut out."""
+    """Turn the store into one with tables; older versions of the program can no longer open it."""
     facts = {"tables": 1, "min_reader": _TABLES, "min_writer": _TABLES}
     connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(facts.items()))
 
 
 def take_sequence(connection: apsw.Connection, n: int = 1) -> int:
-    """Take the next n change numbers, inside the transaction of the changes; give the first."""
+    """Reserve the next n change numbers inside the transaction and return the first."""
     update = "UPDATE meta SET value = value + ? WHERE name = 'sequence' RETURNING value"
     last: int = connection.execute(update, (n,)).get
     return last - n + 1
@@ -299,7 +299,7 @@ def migrate(
     now: datetime,
     made_by: str,
 ) -> bool:
-    """Bring a database to the newest format, in one transaction; say whether there was a need.
+    """Bring a database to the newest format in one transaction; return whether it was older.
 
     Raises
     ------
@@ -347,7 +347,7 @@ def _unchecked(connection: apsw.Connection) -> Iterator[None]:
 
 
 def show_newest(connection: apsw.Connection) -> None:
-    """Let a connection that only reads see a file of an older format as one of the newest."""
+    """Make a file of an older format look like the newest one to a connection that only reads."""
     found = _user_version(connection)
     for one in MIGRATIONS:
         if 0 < found < one.format:
@@ -357,7 +357,7 @@ def show_newest(connection: apsw.Connection) -> None:
 def check_format(
     connection: apsw.Connection, path: str, *, writing: bool, known: int = FORMAT
 ) -> None:
-    """Refuse a database that is none of ours, or too new to be read or written.
+    """Refuse a database that is not a store, or is too new to read or write.
 
     An empty database is none yet, which is fine for a writer.
 

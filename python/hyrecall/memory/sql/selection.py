@@ -1,4 +1,4 @@
-"""Which documents are meant: those of cells, or of them some ids, a session, a time."""
+"""Selects documents of cells by ids, a session or a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations in the store: a restarted agent and a shell go on with the ones they had."""
+"""Keeps conversations in the store, so that a restarted agent and a shell continue them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hyrecall.ask.session import LONGEST, Session
 from hyrecall.base import threads
 from hyrecall.memory.data.sessions import MOST_SESSIONS, SessionName, still_known
 from hyrecall.memory.sql.codec import from_micros, is_time, to_micros
+from hyrecall.memory.sql.damaged_rows import is_text, rows
 from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.sound import is_text, rows
 
 __all__ = ["MOST_OF_A_USER", "StoreSessions", "count_damaged"]
 
@@ -48,7 +48,7 @@ class StoreSessions:
     """
 
     def __init__(self, database: Database) -> None:
-        """Begin with what the store has."""
+        """Start with the conversations in the store."""
         self._database = database
         self._wake = threading.Condition()
         # What is not written yet: of each conversation, when it recalled last and what it met.

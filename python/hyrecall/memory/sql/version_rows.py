@@ -1,4 +1,4 @@
-"""The rows of versions: each is inserted once, with its checksum; only its vector may change."""
+"""Inserts the rows of versions, each once with its checksum; later only its vector may change."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import apsw
 
 from hyrecall.memory.data.types import Episode, Status
 from hyrecall.memory.sql.codec import EPISODE_COLUMNS, to_columns, vector_checksum
+from hyrecall.memory.sql.damaged_rows import checksum, rows
 from hyrecall.memory.sql.reading import is_sound_vector
-from hyrecall.memory.sql.sound import checksum, rows
 
 __all__ = ["Embedding", "embedding_of", "insert_row", "insert_version", "set_embedding"]
 
@@ -36,7 +36,7 @@ def insert_version(
     reason: str | None = None,
     successor: str | None = None,
 ) -> int:
-    """Insert the row of a version and give its number; the document is the caller's."""
+    """Insert the row of a version and return its number; the caller updates the document."""
     state = (cell, episode.id, version, status, reason, recorded_at)
     return insert_row(connection, (*state, *to_columns(episode)), successor, embedding)
 
@@ -64,7 +64,7 @@ def embedding_of(connection: apsw.Connection, row: int) -> Embedding:
 
 
 def set_embedding(connection: apsw.Connection, row: int, embedding: Embedding) -> None:
-    """Return a version another vector, or none."""
+    """Replace or remove the vector of a version."""
     set_it = (
         "UPDATE versions SET embedding = ?, embedding_model = ?, embedding_checksum = ? "
         "WHERE row = ?"

@@ -1,7 +1,7 @@
-"""What changes a document: a version is appended, and the document points to it.
+"""Writes documents: appends a version and points its document to it.
 
-Every function works inside the caller's transaction and gives what it changed. What is refused
-leaves the caller to end the transaction: nothing of it is kept.
+Every function works inside the caller's transaction and returns what it changed. After an error the
+caller rolls the transaction back, so nothing of it is kept.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from hyrecall.memory.sql.codec import (
     to_columns,
     to_micros,
 )
+from hyrecall.memory.sql.damaged_rows import rows
 from hyrecall.memory.sql.edge_rows import unlink_all, unlink_incident
 from hyrecall.memory.sql.reading import episode_by_id, head_row
 from hyrecall.memory.sql.schema import take_sequence
 from hyrecall.memory.sql.selection import Selection, selected
-from hyrecall.memory.sql.sound import rows
 from hyrecall.memory.sql.version_rows import (
     Embedding,
     embedding_of,
@@ -69,7 +69,7 @@ _ANY = "episodic"  # the kind of a tombstone says nothing
 
 @dataclass(frozen=True)
 class NewVersion:
-    """An episode to be kept in a cell, with its vector and the model that made it, if any."""
+    """An episode to write, its cell, and its vector with the model that made it, if any."""
 
     cell: Cell
     episode: Episode
@@ -189,7 +189,7 @@ def supersede(
     *,
     status: Literal["superseded", "archived"] = "superseded",
 ) -> Written:
-    """Keep a new episode in the place of an old one, whose history then names it.
+    """Replace an old episode by a new one, which the history of the old one then names.
 
     Raises
     ------
@@ -207,7 +207,7 @@ def supersede(
 def archive(
     connection: apsw.Connection, cell: Cell, key: str, reason: str | None, now: datetime
 ) -> Written:
-    """Take an episode out of recall, and keep it.
+    """Take an episode out of recall but keep its row.
 
     Raises
     ------
@@ -221,7 +221,7 @@ def archive(
 def forget(
     connection: apsw.Connection, selection: Selection, reason: str | None, now: datetime
 ) -> int:
-    """Append a tombstone to every document selected; give how many.
+    """Append a tombstone to every selected document; return how many.
 
     The edges that one of them takes part in go too, and all of a cell that is selected whole.
     """
@@ -238,7 +238,7 @@ def forget(
 
 
 def pin(connection: apsw.Connection, cell: Cell, key: str, on: bool) -> int:
-    """Pin an episode or not; give the change number, that of the last change if it was so.
+    """Pin or unpin an episode; return its change number, the old one if nothing changed.
 
     Raises
     ------
@@ -257,7 +257,7 @@ def pin(connection: apsw.Connection, cell: Cell, key: str, on: bool) -> int:
 
 
 def touch(connection: apsw.Connection, rows: Sequence[tuple[Cell, str]], now: datetime) -> int:
-    """Count an access of each of these episodes that is there; give how many were."""
+    """Count an access of each live episode; return how many there were."""
     n_touched = 0
     for cell, key in rows:
         number = find_cell(connection, cell)
@@ -272,7 +272,7 @@ def touch(connection: apsw.Connection, rows: Sequence[tuple[Cell, str]], now: da
 
 
 def set_vectors(connection: apsw.Connection, rows: Sequence[tuple[int, bytes, str]]) -> int:
-    """Return version rows a vector and its model; one that is not live any more is left out.
+    """Write vectors and their model to version rows; leaves out rows that are no longer live.
 
     Returns
     -------

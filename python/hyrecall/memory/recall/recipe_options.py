@@ -1,4 +1,4 @@
-"""The recipe as a call asks for it: each option of a call replaces a part of the recipe.
+"""Applies the options of a call to its recipe: each replaces a part of the recipe.
 
 Ranking itself is the recipe's and the engine's: here only plain data changes.
 """
@@ -38,7 +38,7 @@ def adapted(
     min_score: float | None = None,
     token_budget: int | None = None,
 ) -> Recipe:
-    """Return a recipe with what one call asks of it, but for alpha.
+    """Return the recipe with the options of one call, except alpha.
 
     Parameters
     ----------
@@ -145,25 +145,25 @@ def _read_weights(given: object) -> dict[str, Any]:
 
 
 def hints_arm(recipe: Recipe) -> str | None:
-    """Name the arm that takes what a caller names; None: the recipe has none."""
+    """Return the name of the arm that takes the caller's candidates, or None."""
     return next((arm.name for arm in recipe.more if isinstance(arm, Listed)), None)
 
 
 def with_hints(recipe: Recipe) -> Recipe:
-    """Return a recipe that has such an arm."""
+    """Return the recipe with an arm for the caller's candidates."""
     if hints_arm(recipe) is not None:
         return recipe
     return recipe.replace(more=(*recipe.more, Listed(HINTS)))
 
 
 def with_stage(recipe: Recipe, stage: Stage) -> Recipe:
-    """Return a recipe with a stage in its place; one of that kind it has is replaced."""
+    """Return the recipe with a stage in its place; replaces a stage of the same kind."""
     others = [one for one in recipe.shaping if not isinstance(one, type(stage))]
     return recipe.replace(shaping=tuple(sorted((*others, stage), key=lambda one: one.phase)))
 
 
 def balanced(recipe: Recipe, given: float | None) -> Recipe:
-    """Return the vectors more the larger alpha is, and the words less; 0.5 is the recipe as it is.
+    """Return the recipe weighted by alpha: 0 is words alone, 1 vectors alone, 0.5 no change.
 
     A sum has the weights 2 alpha and 2 (1 - alpha), one that balances its arms by itself alpha and
     1 - alpha, a maximum the same cut at 1: whatever alpha is, scores keep their scale. Only where

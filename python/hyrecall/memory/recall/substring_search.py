@@ -1,4 +1,4 @@
-"""The answer to a text without an index: rows of the store that hold its words.
+"""Answers a query without an index: finds rows of the store that contain its words.
 
 It takes time in proportion to the texts read, and reads no more than the limits below.
 """
@@ -16,9 +16,9 @@ import apsw
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.shaping import Provenance
 from hyrecall.memory.derived.layout import Layout
-from hyrecall.memory.derived.narrowing import passing_in_order
+from hyrecall.memory.derived.row_filters import passing_in_order
 from hyrecall.memory.sql.codec import CHECKED, content_of, from_json, is_sound, to_json, to_micros
-from hyrecall.memory.sql.sound import rows
+from hyrecall.memory.sql.damaged_rows import rows
 
 __all__ = ["Substrings", "Wanted", "find"]
 
@@ -38,7 +38,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What narrows an answer, as the filters of recall do; None: nothing.
+    """What narrows a search, as the filters of a recall do; None does not narrow.
 
     Attributes
     ----------
@@ -153,14 +153,14 @@ def find(
 
 
 def _finder(whole: str | None) -> Callable[[str], object] | None:
-    """Return what finds a text between words in folded ones."""
+    """Return the function that finds a query at word boundaries in a folded text."""
     if whole is None:
         return None
     return re.compile(rf"(?<!\w){re.escape(whole.casefold())}(?!\w)").search
 
 
 def _newest(connection: apsw.Connection, cells: Collection[int], wanted: Wanted) -> list[int]:
-    """Return the rows of documents, newest first: at most one more than are searched."""
+    """Return the newest rows of documents, one more than are searched at most."""
     select = """SELECT v.row
       FROM versions v JOIN documents d ON (d.cell, d.id, d.version) = (v.cell, v.id, v.version)
       WHERE v.cell IN (SELECT value FROM json_each(?1)) AND v.status = 'live'

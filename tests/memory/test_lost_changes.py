@@ -13,9 +13,9 @@ import pytest
 from hyrecall.errors import CorruptStoreError, StoreFormatError, StoreNotFoundError
 from hyrecall.memory import Episode, MemorySync
 from hyrecall.memory.sql.database import DATABASE, LOG, Database
-from hyrecall.memory.sql.header import HEADER, INDEX
+from hyrecall.memory.sql.index_header import HEADER, INDEX
 from hyrecall.memory.sql.lock import LOCK
-from hyrecall.memory.sql.losses import Witness, witnesses
+from hyrecall.memory.sql.lost_changes import Witness, witnesses
 from laws.effort import Effort
 from memory.children import in_child
 from memory.stores import lasting, open_store

@@ -7,8 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from hyrecall.memory.sql import header as headers
-from hyrecall.memory.sql.header import HEADER, PARTS, Header, StaleError, read_header, write_header
+from hyrecall.memory.sql import index_header as headers
+from hyrecall.memory.sql.index_header import (
+    HEADER,
+    PARTS,
+    Header,
+    StaleError,
+    read_header,
+    write_header,
+)
 
 MADE = Header("store", 7, 1, "layout", "model", 4)
 

@@ -1,4 +1,4 @@
-"""Memories of other programs, as lines to import: the SQLite file of l0-memory, v0.1 to v0.6."""
+"""Reads the SQLite file of l0-memory, v0.1 to v0.6, as lines to import."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hyrecall.errors import HyrecallError, OptionError, StoreFormatError, StoreN
 from hyrecall.memory.faces.export_lines import Line
 from hyrecall.memory.faces.transfer import LineError, Numbered, why
 from hyrecall.memory.sql.codec import decode_vector, from_micros
-from hyrecall.memory.sql.faults import sqlite_named
+from hyrecall.memory.sql.sqlite_errors import sqlite_named
 
 __all__ = ["read_l0"]
 

@@ -1,4 +1,4 @@
-"""What lies below a path of a browsed store, for whoever browses it."""
+"""Finds the memories below a path of a browsed store, and lines in them, for one caller."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ class Line:
 
 @dataclass(frozen=True)
 class Seen:
-    """One reading of the store, on behalf of who browses."""
+    """One reading transaction of the store, and what its caller may see."""
 
     connection: apsw.Connection
     audience: Audience
 
     @property
     def cells(self) -> tuple[int, ...]:
-        """All of them."""
+        """All cells that the caller may see."""
         return tuple(self.audience.cells)
 
     @property
     def private(self) -> tuple[int, ...]:
-        """The private ones: of who browses."""
+        """The caller's private cells."""
         cells = self.audience.cells.items()
         return tuple(n for n, cell in cells if cell.visibility == "private")
 
     def shared(self, place: Place) -> tuple[int, ...]:
-        """The global cells; of one user where the path says which."""
+        """The global cells, or those of the user in the path."""
         return tuple(
             number
             for number, cell in self.audience.cells.items()
@@ -104,7 +104,7 @@ def rows_below(seen: Seen, place: Place) -> list[tuple[int, str]]:
 
 
 def memories(seen: Seen, rows: Sequence[int]) -> Iterator[Episode]:
-    """Read the memories of some rows, some at a time."""
+    """Read the memories of rows, in pages."""
     for begin in range(0, len(rows), AT_A_TIME):
         part = rows[begin : begin + AT_A_TIME]
         found = episodes_of_rows(seen.connection, part, seen.cells)
@@ -114,7 +114,7 @@ def memories(seen: Seen, rows: Sequence[int]) -> Iterator[Episode]:
 def matching_lines(
     seen: Seen, rows: Sequence[int], matcher: Callable[[pa.Array], Any]
 ) -> list[Line]:
-    """Return the lines of memories that match; only of those more than the texts is read."""
+    """Return the matching lines of memories; reads other columns only of memories that match."""
     texts = texts_of_rows(seen.connection, rows)
     lines = [
         (row, number, line)

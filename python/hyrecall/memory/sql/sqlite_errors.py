@@ -1,4 +1,4 @@
-"""SQLite's faults under names of ours, and which SQLite is trusted."""
+"""Raises SQLite's errors as errors of the store, and refuses versions of SQLite that lose data."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def check_sqlite(version: str) -> None:
 
 @contextmanager
 def sqlite_named(path: str) -> Iterator[None]:
-    """Return SQLite's faults the store's names."""
+    """Raise SQLite's errors as errors of the store."""
     try:
         yield
     except apsw.BusyError as fault:
@@ -90,7 +90,7 @@ def sqlite_named(path: str) -> Iterator[None]:
 
 @contextmanager
 def disk_named(path: str) -> Iterator[None]:
-    """Return the disk's own faults the store's names."""
+    """Raise the disk's errors as errors of the store."""
     try:
         yield
     except HyrecallError:

@@ -1,4 +1,4 @@
-"""Calls of what belongs to others: bounded in time, however they hang."""
+"""Runs external callables (session trackers) with a time limit, even if they never return."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T_ = TypeVar("T_")
 
 
 class Bounded:
-    """Runs a function on a thread of its own and waits for it no longer than asked.
+    """Runs a function on its own thread and waits for it with a time limit.
 
     A call that hangs is left behind; while as many hang as are allowed, further ones are refused
     at once. Threads may share it.

@@ -1,4 +1,4 @@
-"""What hits name, read from the store: episodes by the rows that were ranked, and their context."""
+"""Reads the episodes of hits from the store, by the rows that were ranked, and their context."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def matches_of(
     *,
     with_edges: bool,
 ) -> Matches:
-    """Load what the hits name; one that is not live any more, or damaged, is left out."""
+    """Read the episodes of hits; leaves out those that are damaged or no longer live."""
     table = hits.to_arrow().to_pylist()
     named = [hit["row"] for hit in table]
     episodes = episodes_of_rows(connection, named, tuple(seen.cells), damaged)
@@ -73,7 +73,7 @@ def matches_of(
 
 
 def _tiers(hits: Hits, one: QueryHits) -> dict[str, int]:
-    """Count what each arm found, also of those that another arm ran in the place of."""
+    """Return the number of candidates of each arm, also of arms that another arm replaced."""
     found = one.n_candidates
     has_tables = {name.rpartition(".")[2] for name in found if name not in hits.trace.arms}
     return {arm: 0 for arm in hits.trace.arms if arm not in has_tables} | found
@@ -127,7 +127,7 @@ def _context(
     places: Iterable[int],
     damaged: set[int],
 ) -> tuple[tuple[Episode, ...], ...]:
-    """Return each hit's neighbours in the graph; nothing where none has any."""
+    """Return each hit's neighbours in the graph."""
     near = [hits[at].context for at in places]
     if not any(near):
         return ()
@@ -149,7 +149,7 @@ def _edges(
     context: tuple[tuple[Episode, ...], ...],
     seen: Audience,
 ) -> tuple[Edge, ...]:
-    """Return the edges between matches and context: first those whose own text was found."""
+    """Return the edges between matches and context; edges whose own text was found come first."""
     numbers = {cell: number for number, cell in seen.cells.items()}
     shown = [one.episode for one in matches] + [one for near in context for one in near]
     homes = ((numbers.get(cell_of(one)._replace(source=None)), one.id) for one in shown)

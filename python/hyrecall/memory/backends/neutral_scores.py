@@ -1,4 +1,4 @@
-"""What only recalls, made to give scores: neutral ones, because it has said none."""
+"""Gives scores to a memory that only recalls: 1 for each match, because it has computed none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NEUTRAL = 1.0
 
 
 class CanRecall(Protocol):
-    """Anything with the coroutine ``recall(query, **options) -> list[Episode]``."""
+    """An object with the coroutine ``recall(query, **options) -> list[Episode]``."""
 
     @property
     def recall(self) -> Callable[..., Awaitable[list[Episode]]]:
@@ -72,7 +72,7 @@ async def _recalled(
 
 
 class RecallOnly:
-    """The whole reading face for a memory that has ``recall`` alone.
+    """Adds ``recall_scored`` to a memory that has only ``recall``.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class RecallOnly:
         return await default_recall_scored(self._backend, query, **options)
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the one that is wrapped."""
+        """Return an attribute of the wrapped memory."""
         if name.startswith("__") or name == "_backend":
             raise AttributeError(name)
         return getattr(self._backend, name)

@@ -1,4 +1,4 @@
-"""Versions, edges and agents that come from elsewhere: what is there already is left as it is."""
+"""Writes imported versions, edges and agents; existing ones stay as they are."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import apsw
 from hyrecall.errors import CorruptStoreError, KeyConflictError, OptionError, error
 from hyrecall.memory.data.types import Edge, Episode, Fact
 from hyrecall.memory.faces.export_lines import AgentLine, VersionLine
-from hyrecall.memory.faces.tables import cell_of_line
+from hyrecall.memory.faces.table_cells import cell_of_line
 from hyrecall.memory.sql.cells import cell_of, find_cell
 from hyrecall.memory.sql.codec import CHECKED, N_CHECKED, is_sound, to_columns, to_micros
+from hyrecall.memory.sql.damaged_rows import is_text, rows
 from hyrecall.memory.sql.edge_rows import edge_ever, link
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, as_episode, put_interval, read_fact
-from hyrecall.memory.sql.roster import ReadPolicy, read_policy, set_policy
+from hyrecall.memory.sql.read_policies import ReadPolicy, read_policy, set_policy
 from hyrecall.memory.sql.schema import take_sequence
-from hyrecall.memory.sql.sound import is_text, rows
 from hyrecall.memory.sql.version_rows import Embedding, insert_version
 from hyrecall.memory.sql.writing import Written
 
@@ -30,7 +30,7 @@ _KEPT = (
 
 
 def merge_version(connection: apsw.Connection, line: VersionLine) -> bool:
-    """Keep a version of a memory, whatever others of it are there; the highest counts (E39).
+    """Insert a version beside the others of its memory; the highest counts (E39).
 
     Returns
     -------
@@ -67,7 +67,7 @@ def merge_version(connection: apsw.Connection, line: VersionLine) -> bool:
 
 
 def merge_edge(connection: apsw.Connection, edge: Edge, now: datetime) -> bool:
-    """Keep an edge; say whether it is new. One that was taken away here stays away.
+    """Insert an edge; return whether it is new. One that was removed here stays removed.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def merge_edge(connection: apsw.Connection, edge: Edge, now: datetime) -> bool:
 
 
 def merge_agent(connection: apsw.Connection, line: AgentLine) -> bool:
-    """Enter an agent in the roster; say whether it is new.
+    """Insert the read policy of an agent; return whether it is new.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def _is_there(
     episode: Episode | None,
     fact: Fact | None,
 ) -> bool:
-    """Say whether the store has the version already."""
+    """Return whether the store has the version already."""
     found = next(rows(connection, _KEPT, (cell, line.id, line.version)), None)
     if found is None:
         return False

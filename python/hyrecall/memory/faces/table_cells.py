@@ -1,4 +1,4 @@
-"""A store with tables: memories of another source lie in another cell, so ids may repeat."""
+"""Divides a store into tables: another source is another cell, so ids may repeat."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import apsw
 from hyrecall.memory.faces.export_lines import VersionLine
 from hyrecall.memory.sql.cells import FACT_SOURCE, cells_by_number, find_cells, make_cell
 from hyrecall.memory.sql.codec import CHECKED, N_CHECKED, is_sound
+from hyrecall.memory.sql.damaged_rows import rows
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, put_interval, read_fact
 from hyrecall.memory.sql.schema import has_tables, set_tables, take_sequence
-from hyrecall.memory.sql.sound import rows
 from hyrecall.memory.sql.version_rows import embedding_of, insert_row
 from hyrecall.memory.sql.writing import Written
 
@@ -17,14 +17,14 @@ __all__ = ["cell_of_line", "divide", "settle"]
 
 
 def divide(connection: apsw.Connection) -> None:
-    """Make a store one with tables, for good; memories that are there move to their table."""
+    """Turn a store into one with tables, permanently; existing memories move to their table."""
     if not has_tables(connection):
         set_tables(connection)
         settle(connection)
 
 
 def settle(connection: apsw.Connection) -> int:
-    """Move memories that lie in no table to that of their source; return how many.
+    """Move memories without a table to the table of their source; return how many.
 
     One of which a version is damaged stays where it is.
     """

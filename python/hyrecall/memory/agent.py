@@ -1,4 +1,4 @@
-"""Who has a memory: a name, a model's name, and where it keeps what it learns."""
+"""An agent as data, for examples: instructions, the name of a model, and its memory."""
 
 from __future__ import annotations
 

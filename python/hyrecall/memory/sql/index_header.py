@@ -1,7 +1,7 @@
-"""The HEADER of a saved index of a store: which state of which store it is.
+"""Reads and writes the HEADER of a saved index: the store and the change that it is of.
 
-It is written last, after both saves, so a crash between them leaves a HEADER of other manifests: a
-snapshot that is not taken, never a wrong one.
+It is written last, after index and graph are saved. A crash before that leaves a HEADER that does
+not fit their manifests, and such a snapshot is not used.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _SEAL_BYTES = len(b"xxh3_64 0123456789abcdef\n")
 
 
 class StaleError(Exception):
-    """A snapshot that cannot be taken, and why; inside the package."""
+    """A snapshot that cannot be used, and why. Raised inside the package only."""
 
 
 @dataclass(frozen=True)
 class Header:
-    """What a snapshot is of.
+    """The store, change, layout and model that a snapshot is of.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Header:
     dim: int
 
     def reason_against(self, now: Header) -> str | None:
-        """Say why it is none for a store that is in this state, or None."""
+        """Return why the snapshot does not fit a store in this state, or None."""
         if self.store_id != now.store_id:
             return "of another store"
         if (self.layout, self.model, self.dim) != (now.layout, now.model, now.dim):
@@ -83,7 +83,7 @@ class Header:
 
 
 def write_header(folder: Path, header: Header) -> None:
-    """Say of what the two indexes in a folder are a snapshot, so that it outlives a power cut."""
+    """Write the header of the two indexes in a folder, durably."""
     body = {"format": FORMAT, **asdict(header), "manifests": _manifests(folder)}
     text = json.dumps(body, separators=(",", ":")) + "\n"
     seal = f"xxh3_64 {xxhash.xxh3_64_hexdigest(text.encode())}\n"
@@ -92,7 +92,7 @@ def write_header(folder: Path, header: Header) -> None:
 
 
 def read_header(folder: Path) -> Header:
-    """Read of what the two indexes in a folder are a snapshot.
+    """Read the header of the two indexes in a folder, and compare it with their manifests.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def read_header(folder: Path) -> Header:
 
 
 def read_sealed(folder: Path) -> Header:
-    """Read the header alone, whatever the manifests beside it are.
+    """Read the header alone, without comparing manifests.
 
     Raises
     ------

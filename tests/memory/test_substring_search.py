@@ -14,8 +14,8 @@ from hyrecall.memory.data.degradation import DegradedReason
 from hyrecall.memory.derived.follower import Follower
 from hyrecall.memory.derived.layout import Layout, layout_of
 from hyrecall.memory.derived.readiness import IndexNotReadyError
-from hyrecall.memory.recall import substring
-from hyrecall.memory.recall.substring import Substrings, Wanted, find
+from hyrecall.memory.recall import substring_search
+from hyrecall.memory.recall.substring_search import Substrings, Wanted, find
 from hyrecall.memory.sql.cells import find_cell
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.reading import episodes_of_rows
@@ -137,7 +137,7 @@ def test_a_limit_that_ends_the_search_is_told(
     def asked(text: str, limit: int = 9, **limits: int) -> Substrings:
         with monkeypatch.context() as patch, database.reading() as connection:
             for name, value in limits.items():
-                patch.setattr(substring, name, value)
+                patch.setattr(substring_search, name, value)
             number = find_cell(connection, cell("alice"))
             assert number is not None
             return find(connection, LOOM, text, [number], limit=limit)
@@ -174,7 +174,7 @@ def test_a_recall_says_what_its_search_left_out(
         raise IndexNotReadyError(DegradedReason.INDEX_NOT_READY, "being built")
 
     monkeypatch.setattr(Follower, "ready", cannot)
-    monkeypatch.setattr(substring, "MOST_ROWS", 1)
+    monkeypatch.setattr(substring_search, "MOST_ROWS", 1)
     with MemorySync.open(tmp_path / "store", embedder=None) as memory:
         memory.remember("oak", user_id="ann")
         memory.remember("elm", user_id="ann")

@@ -1,4 +1,4 @@
-"""Where a match of a store came from: the hit that recomputes its score."""
+"""The hit behind a match of a store, from which its score is recomputed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WITHOUT_INDEX = "one that was found without an index"
 
 
 class Origin:
-    """The hit behind a match, which is no part of the match's value.
+    """The hit behind a match; it does not take part in comparisons and pickles.
 
     All origins are equal, and a pickle or a copy through JSON has an empty one.
 
@@ -56,7 +56,7 @@ class Origin:
         return self.hits[self.place].explain()
 
     def __eq__(self, other: object) -> bool:
-        """Be equal to every other one, so that matches are compared by their fields."""
+        """Return True for any other origin: matches are compared by their other fields."""
         return isinstance(other, Origin)
 
     __hash__ = None  # type: ignore[assignment]

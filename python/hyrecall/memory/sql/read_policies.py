@@ -1,4 +1,4 @@
-"""Which agents there are in a partition, and what each may read beside its own."""
+"""Reads and sets the read policies of agents: what each may read beside its own memories."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PARTITION = (
 
 
 class ReadPolicy(NamedTuple):
-    """What the roster says of an agent; whoever reads it must close on a policy it does not know.
+    """The read policy of an agent. A reader must treat an unknown policy as the strictest.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ def set_policy(
     policy: str,
     group: str | None,
 ) -> None:
-    """Enter an agent, or enter it anew.
+    """Insert or replace the read policy of an agent.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def set_policy(
 def read_policy(
     connection: apsw.Connection, org: str | None, workspace: str | None, agent: str
 ) -> ReadPolicy | None:
-    """Return what an agent may read, as it was entered; None: it was not."""
+    """Return the read policy of an agent, or None if none was set."""
     select = f"SELECT policy, policy_group FROM roster WHERE {_PARTITION} AND agent = ?3"
     found = connection.execute(select, (org, workspace, agent)).get
     return None if found is None else ReadPolicy(*found)

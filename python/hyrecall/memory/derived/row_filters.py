@@ -1,4 +1,4 @@
-"""Filters of a store: read from a call, and answered for rows of the database.
+"""Reads the filters of a call, and applies them to rows of the database without an index.
 
 An index answers a filter by its columns. Where none is asked, the same columns are made of the rows
 in question, so that the same memories pass.
@@ -23,8 +23,8 @@ from hyrecall.memory.data.metadata import COLUMN, PREFIX, filter_on_key, metadat
 from hyrecall.memory.data.types import Episode
 from hyrecall.memory.derived.layout import FILTERED, Column
 from hyrecall.memory.sql.codec import CHECKED, is_sound, to_json
+from hyrecall.memory.sql.damaged_rows import rows
 from hyrecall.memory.sql.reading import episodes_of_rows, newest_rows
-from hyrecall.memory.sql.sound import rows
 from hyrecall.table.attributes import attribute_column
 
 __all__ = ["newest_passing", "passing_in_order", "read_narrowing"]

@@ -1,4 +1,4 @@
-"""Whether there are vectors that a query's can be compared with."""
+"""Tells whether cells have vectors that a query's vector can be compared with."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hyrecall.memory.derived.projection import has_only_others_vectors
 from hyrecall.memory.derived.readiness import Ready
 from hyrecall.memory.sql.database import Database
 
-__all__ = ["STALE", "Usable"]
+__all__ = ["STALE", "ComparableVectors"]
 
 STALE = "the vectors are of another model or length: reembed()"
 
@@ -15,7 +15,7 @@ MOST_KEPT = 256
 """Answers that are kept for the next call."""
 
 
-class Usable:
+class ComparableVectors:
     """Finds out whether the vectors of some cells are all of another model or length.
 
     Parameters

@@ -1,9 +1,9 @@
-"""What lies beside a database and shows which changes it had, so that a loss does not go unnoticed.
+"""Detects lost changes of a database by two files beside it that name its last change.
 
-SQLite reads a damaged log up to the damage and takes an empty file for a new database; neither is
-an error to it. Two files beside the database name a change that the store had made: LOCK, in which
-the writer notes each commit, and the header of the saved index. A database that ends before that
-change, or that is not there at all, has lost something.
+SQLite reads a damaged log up to the damage, and treats an empty file as a new database, without an
+error. Two files beside the database name a change that the store has made: LOCK, in which the
+writer notes each commit, and the header of the saved index. A database that is missing, or ends
+before that change, has lost changes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import apsw
 import xxhash
 
 from hyrecall.errors import CorruptStoreError, error
-from hyrecall.memory.sql.header import INDEX, StaleError, read_sealed
+from hyrecall.memory.sql.index_header import INDEX, StaleError, read_sealed
 from hyrecall.memory.sql.lock import read_note
 
 __all__ = [
@@ -65,7 +65,7 @@ class Witness:
 
 
 def witnesses(folder: Path) -> list[Witness]:
-    """Read what LOCK and the saved index know of the store. Read it before the database.
+    """Read the changes that LOCK and the saved index name. Read them before the database.
 
     A store that has made no change has nothing to lose: it is not among them.
     """
@@ -81,7 +81,7 @@ def witnesses(folder: Path) -> list[Witness]:
 def check_is_there(
     database: Path, log: Path, known: Iterable[Witness], *, remedy: str = _REMEDY
 ) -> None:
-    """Refuse a folder whose database is missing or empty, though the files beside it tell of one.
+    """Refuse a folder with a missing or empty database if the files beside it name one.
 
     A store that was never completely made has neither: SQLite writes the database before the log.
 
@@ -149,7 +149,7 @@ def last_change(connection: apsw.Connection, path: str) -> Witness:
 
 
 def forget_losses(connection: apsw.Connection, path: str, known: Iterable[Witness]) -> None:
-    """Go on after the last change that is known, so that no number is given twice.
+    """Continue after the last known change, so that no number is used twice.
 
     It counts as an erasure: indexes that hold what is lost are not taken any more.
     """

@@ -1,4 +1,4 @@
-"""Episodes of one partition, ranked as in a store of ``recipes.loom``, where no index is kept."""
+"""Ranks episodes of one partition as a store of ``recipes.loom`` does, without a kept index."""
 
 from __future__ import annotations
 
