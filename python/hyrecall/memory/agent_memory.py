@@ -188,9 +188,9 @@ class AgentMemorySync:
         KeyConflictError
             It has a memory of this id that is not deleted.
         OptionError, DTypeError
-            What cannot be kept; the field is named, and nothing is kept.
+            A field has a value that cannot be kept; the message names it. Nothing is kept.
         StoreError
-            The disk refuses; nothing is kept.
+            The disk or SQLite fails; nothing is kept.
         """
         by = self._view.by
         own = {"user_id": changing.writer(by), "org": by.org, "workspace": by.workspace}
@@ -243,7 +243,7 @@ class AgentMemorySync:
         OptionError, DTypeError
             No reason, or an id that cannot be one.
         StoreError
-            The disk refuses; nothing is forgotten.
+            The disk or SQLite fails; nothing is forgotten.
         """
         changing.writer(self._view.by)
         key = check_id("id", id)

@@ -129,7 +129,7 @@ class Notes:
         OptionError, DTypeError
             What cannot be kept.
         StoreError
-            The disk refuses; nothing is changed.
+            The disk or SQLite fails; nothing is changed.
 
         Examples
         --------

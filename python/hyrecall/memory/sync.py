@@ -39,26 +39,26 @@ __all__ = ["Kept", "MemorySync"]
 class MemorySync(RecordsOfMemorySync):
     """A durable store that recalls, called as plain functions.
 
-    Every call runs in the thread of its caller; any number of threads may share one. A process has
-    one writing handle on a store; others read beside it.
+    Each call runs in its caller's thread, and threads may share a handle. Only one handle at a time
+    may write to a store; others may read it meanwhile.
 
     Notes
     -----
-    **Whose.** ``user_id`` is a user: None is the anonymous bucket, "" another one, never everybody.
-    ``org`` and ``workspace`` are the partition around the user; None is a partition too. Each is a
-    str of at most 512 bytes, not blank but for "", without NUL. Whoever asks meets nothing of
-    anybody else, and an id of somebody else's answers as one that is not there. To recall, list or
-    browse without ``user_id`` in a store with named users warns (:class:`IsolationWarning`).
+    **Users.** ``user_id`` names a user. None is the anonymous user and "" is another one; neither
+    means everybody. ``org`` and ``workspace`` are the partition around the user; None is one, too.
+    Each is a str of at most 512 bytes without NUL, and not blank, except "". A caller never sees
+    memories of other users, whose ids count as not found. To recall, list or browse without
+    ``user_id`` in a store with named users warns (:class:`IsolationWarning`).
 
     **Times** without a zone are UTC.
 
-    **Errors of every call.** OptionError: the store is closed, or is read-only and asked to write;
-    a value that is not as said here. DTypeError: an argument of another type. StoreError: the disk
-    or SQLite refuses, or the handle was made in the parent of a forked process.
+    **Errors of every call.** OptionError: the store is closed, or is read-only and the call writes,
+    or a value is not allowed. DTypeError: an argument has the wrong type. StoreError: the disk or
+    SQLite fails, or the handle was opened by the parent of a forked process.
 
-    **Cost.** What writes is one transaction, which is on the disk when the call returns; threads
-    take turns. Texts are embedded before it. A recall embeds its query once at most, and applies to
-    the index what was committed since the last one, unless a thread has done so already.
+    **Cost.** A call that writes embeds its texts, then writes one transaction, which is on the disk
+    when the call returns; threads take turns. A recall embeds its query at most once, and applies
+    to the index what was committed since the last one, unless a thread has done so already.
 
     Examples
     --------
@@ -103,12 +103,12 @@ class MemorySync(RecordsOfMemorySync):
         warm: bool = True,
         clock: Clock | None = None,
     ) -> MemorySync:
-        """Open a store; a writer makes it if it is not there.
+        """Open a store; a writer creates it if it does not exist.
 
         Parameters
         ----------
         path : path-like
-            A folder, of this store alone: new, empty, or a store's. ``":memory:"`` makes a new
+            The folder of the store: new, empty, or that of a store. ``":memory:"`` makes a new
             store in memory, as :meth:`in_memory` does; it takes no ``read_only``, ``wait``,
             ``accept_loss`` or ``snapshot_every``.
         recipe : Recipe, optional
@@ -118,7 +118,7 @@ class MemorySync(RecordsOfMemorySync):
         analyzer : Analyzer or str, optional
             How texts become words, or the name of such an analyzer. Default: the one that the
             recipe states, ``"word"`` for ``recipes.loom``, else ``"unicode:english"``. Another one
-            than before makes the index anew; one with a callable must be passed at each opening.
+            than before rebuilds the index; one with a callable must be passed at each opening.
         embedder : Embedder or Off or str or None, optional
             An object, "static", an ``http(s)://`` endpoint, "off"; None recalls by words. Default:
             the endpoint that ``HYRECALL_EMBEDDING_URL`` names, else the packaged one if installed.
@@ -126,12 +126,12 @@ class MemorySync(RecordsOfMemorySync):
             Length of vectors, in [1, 65536]. Default: the embedder's, else that of what is stored,
             else 768 until the embedder has replied.
         read_only : bool, default False
-            Be one of many readers; nothing in the folder is changed, and it need not be writable.
+            Open for reading only. Nothing in the folder is changed, and it need not be writable.
         wait : float, default 0
-            Seconds to wait for another writer to leave, in [0, 86400].
+            Seconds to wait for another writer to close the store, in [0, 86400].
         accept_loss : bool, default False
-            Open a store that has lost acknowledged changes (CorruptStoreError) as it is now. A
-            writer settles it: later openings do not ask again.
+            Open a store that has lost acknowledged changes (CorruptStoreError) as it is now. After
+            a writer has done so, later openings need it no more.
         recall_timeout, write_timeout : float, default 1.5, 5
             Seconds that a call may wait for the embedder, in [0, 86400].
         sessions : SessionTracker, optional
@@ -145,9 +145,9 @@ class MemorySync(RecordsOfMemorySync):
             Of the building of the index, as in :meth:`hyrecall.Index.build`.
         warm : bool, default True
             Load the embedder's model at once, on a thread: until it is loaded, calls go by words.
-            False: the first call that needs a vector loads it, for who needs none.
+            False: the first call that needs a vector loads it.
         clock : callable, optional
-            Gives the time, a datetime; for tests.
+            Returns the time as a datetime; for tests.
 
         Returns
         -------
@@ -161,26 +161,26 @@ class MemorySync(RecordsOfMemorySync):
         StoreNotFoundError
             ``read_only``, and there is none.
         StoreFormatError
-            It is of a newer format, or is no store.
+            The store has a newer format, or it is not a store.
         CorruptStoreError
             The database is damaged, missing, or ends before a change that LOCK or the saved index
             names. Nothing is changed; the message says what can be done.
         StoreError
-            The disk refuses.
+            The disk or SQLite fails.
         DeviceUnavailableError
             The named device is not there.
         MissingExtraError
             "static" without the extra ``[local]``, or a URL without ``[http]``.
         OptionError, DTypeError
-            The argument is named: an analyzer beside a recipe that states another, too; the folder
-            holds other things; SQLite is too old to be trusted.
+            A wrong argument, which the message names; an analyzer other than the one that the
+            recipe states; a folder with other files; an SQLite that is too old to be safe.
 
         Notes
         -----
-        A saved index is read and checked. One that is missing, damaged or of another recipe,
-        analyzer or model is made anew from the rows: before this returns in a store of up to
-        20,000 memories, else by a thread, and recalls go by substrings until it is there. When the
-        interpreter exits, threads of stores that are not closed are awaited for up to 10 seconds.
+        A saved index is read and checked. If it is missing, damaged, or of another recipe,
+        analyzer or model, it is rebuilt from the rows: before this returns in a store of up to
+        20,000 memories, else on a thread, and recalls search for substrings until it is ready. When
+        the interpreter exits, it waits up to 10 seconds for threads of stores that are not closed.
         """
         options = StoreOptions(
             recipe=recipe, analyzer=analyzer, embedder=embedder, dim=dim, read_only=read_only,
@@ -208,8 +208,8 @@ class MemorySync(RecordsOfMemorySync):
     ) -> MemorySync:
         """Open a new, empty store in memory, as ``open(":memory:")`` does.
 
-        It has every method of a store on the disk and gives the same replies. Nothing is written to
-        the disk; when it is closed, or the process ends, everything in it is gone.
+        It has every method of a store on the disk, with the same replies. Nothing is written to the
+        disk; its contents are gone when it is closed or the process ends.
 
         Parameters
         ----------
@@ -230,8 +230,8 @@ class MemorySync(RecordsOfMemorySync):
 
         Notes
         -----
-        A write waits for readings of other threads to end, and they for it: a store on the disk
-        lets them run side by side. Memory: about that of the files of a store on the disk.
+        Writes and reads of other threads wait for each other; in a store on the disk they run side
+        by side. Memory: about the size of the files of a store on the disk.
 
         Examples
         --------
@@ -299,7 +299,7 @@ class MemorySync(RecordsOfMemorySync):
             Blank gives what the recipe says: nothing in ``recipes.default``, the newest in
             ``recipes.loom``, or an error.
         user_id, org, workspace : str, optional
-            Whose memories.
+            The user and its partition.
         partitions : sequence of Partition, optional
             In place of these three: several, ranked as one.
         kind, time_range : optional
@@ -319,7 +319,7 @@ class MemorySync(RecordsOfMemorySync):
             As in :meth:`recall_scored`.
         recipe : Recipe, optional
             Another one that shares the index. Default: the store's, else ``recipes.default``.
-        vector : array, shape (dim,), float32 or what becomes it, optional
+        vector : array, shape (dim,), float32 or convertible, optional
             In place of the query's embedding; finite. One of another length than the index has
             degrades the answer.
         session_id : str, optional
@@ -411,7 +411,7 @@ class MemorySync(RecordsOfMemorySync):
         Parameters
         ----------
         query : str
-            Blank gives the newest.
+            A blank one returns the newest.
         kind : str or None, default "episodic"
             None is any.
         limit : int, default 5
@@ -507,7 +507,7 @@ class MemorySync(RecordsOfMemorySync):
         valid_at : datetime, optional
             Facts with ``valid_from <= valid_at < valid_to``; naive is UTC. Default: the clock.
         user_id, org, workspace : str, optional
-            Whose.
+            The user and its partition.
 
         Returns
         -------
@@ -542,7 +542,7 @@ class MemorySync(RecordsOfMemorySync):
         Parameters
         ----------
         user_id, org, workspace : str, optional
-            Whose.
+            The user and its partition.
 
         Returns
         -------

@@ -52,7 +52,7 @@ class MemorySync(NamedMethods):
         ----------
         id : str
         user_id, org, workspace : str, optional
-            Whose.
+            The user and its partition.
         visibility : {"private", "global"}, optional
             Default: either, the private one where there are both.
 
@@ -64,7 +64,7 @@ class MemorySync(NamedMethods):
         Raises
         ------
         OptionError, DTypeError, StoreError
-            As every call.
+            As for every call.
         """
         return self._view(user_id, org, workspace).get(id, visibility)
 
@@ -109,7 +109,7 @@ class MemorySync(NamedMethods):
         Raises
         ------
         OptionError, DTypeError, StoreError
-            As every call.
+            As for every call.
 
         Notes
         -----
@@ -145,7 +145,7 @@ class MemorySync(NamedMethods):
         ----------
         id : str
         user_id, org, workspace : str, optional
-            Whose.
+            The user and its partition.
 
         Returns
         -------
@@ -155,7 +155,7 @@ class MemorySync(NamedMethods):
         Raises
         ------
         OptionError, DTypeError, StoreError
-            As every call.
+            As for every call.
 
         Examples
         --------
@@ -184,7 +184,7 @@ class MemorySync(NamedMethods):
         id : str
             Of the memory.
         user_id, org, workspace : str, optional
-            Whose.
+            The user and its partition.
 
         Returns
         -------
@@ -193,7 +193,7 @@ class MemorySync(NamedMethods):
         Raises
         ------
         OptionError, DTypeError, StoreError
-            As every call.
+            As for every call.
         """
         return self._view(user_id, org, workspace).links(id)
 
@@ -205,18 +205,18 @@ class MemorySync(NamedMethods):
         embed_timeout: float | None = None,
         **fields: Unpack[EpisodeFields],
     ) -> Remembered:
-        """Keep an episode; when this returns it outlives a power cut.
+        """Keep an episode; once this returns, it survives a power cut.
 
         Parameters
         ----------
         episode : Episode or str
-            A str is the output of one, with fields beside it: ``user_id="alice"``.
-        vector : array, shape (dim,), float32 or what becomes it, optional
-            In place of an embedding, by the embedder's model; finite, of norm 0 or in
+            A str is its output; other fields are then keywords: ``user_id="alice"``.
+        vector : array, shape (dim,), float32 or convertible, optional
+            Replaces an embedding by the embedder's model. Finite, with a norm of 0 or in
             [2^-60, 2^60].
         embed_timeout : float, optional
-            Seconds for the embedder, in [0, 3600]; default: ``write_timeout`` of the store, or what
-            the embedder gives itself if that is less. Without a vector the episode is kept too, and
+            Seconds for the embedder, in [0, 3600]; default: ``write_timeout`` of the store, or the
+            embedder's own timeout if that is less. An episode without a vector is kept too, and
             found by words.
         id, user_id, org, workspace, visibility, input, kind, source, session_id : optional
             Fields of :class:`Episode`, beside a str.
@@ -235,9 +235,9 @@ class MemorySync(NamedMethods):
         ShapeError
             A vector of another length than the store's.
         OptionError, DTypeError
-            What cannot be kept; the field is named, and nothing is kept.
+            A field has a value that cannot be kept; the message names it. Nothing is kept.
         StoreError
-            The disk refuses; nothing is kept.
+            The disk or SQLite fails; nothing is kept.
 
         Notes
         -----
@@ -268,8 +268,8 @@ class MemorySync(NamedMethods):
         ----------
         episodes : iterable of Episode
             Of whatever users.
-        vectors : array, shape (n_episodes, dim), float32 or what becomes it, optional
-            In place of embeddings; finite, of norm 0 or in [2^-60, 2^60].
+        vectors : array, shape (n_episodes, dim), float32 or convertible, optional
+            Replace embeddings. Finite, with norms of 0 or in [2^-60, 2^60].
         embed_timeout : float, optional
             As in :meth:`remember`, for 64 of them.
         progress : callable, optional
@@ -352,7 +352,7 @@ class MemorySync(NamedMethods):
         ----------
         id : str
         user_id, org, workspace : str, optional
-            Whose.
+            The user and its partition.
         reason : str, optional
             Kept with the version; at most 512 bytes.
         embed_timeout : float, optional
@@ -381,7 +381,7 @@ class MemorySync(NamedMethods):
         OptionError, DTypeError
             No change, a fact, or what no episode may hold.
         StoreError
-            The disk refuses; nothing is changed.
+            The disk or SQLite fails; nothing is changed.
 
         Notes
         -----
@@ -419,7 +419,7 @@ class MemorySync(NamedMethods):
         episode : Episode or str
             Of the same user. A str is the output of one.
         user_id, org, workspace : str, optional
-            Whose.
+            The user and its partition.
         reason : str, optional
             Kept with the old one; at most 512 bytes.
         embed_timeout : float, optional
@@ -479,7 +479,7 @@ class MemorySync(NamedMethods):
         before : datetime, optional
             What happened before; with the others: all must hold.
         user_id, org, workspace : str, optional
-            Whose.
+            The user and its partition.
         reason : str, optional
             Kept beside each; at most 512 bytes.
         erase : bool, default False
@@ -497,7 +497,7 @@ class MemorySync(NamedMethods):
         OptionError, DTypeError
             Nothing says which memories are meant; a value that cannot be one.
         StoreError
-            The disk refuses; nothing is forgotten.
+            The disk or SQLite fails; nothing is forgotten.
 
         Notes
         -----
@@ -533,7 +533,7 @@ class MemorySync(NamedMethods):
         ----------
         id : str
         user_id, org, workspace : str, optional
-            Whose.
+            The user and its partition.
         pinned : bool, default True
 
         Raises
@@ -541,7 +541,7 @@ class MemorySync(NamedMethods):
         NotFoundError
             The user has no such memory.
         OptionError, DTypeError, StoreError
-            As every call.
+            As for every call.
         """
         changing.pin(self._view(user_id, org, workspace), id, pinned)
 
@@ -588,7 +588,7 @@ class MemorySync(NamedMethods):
         OptionError, DTypeError
             Fewer than two nodes, or fields that cannot be kept.
         StoreError
-            The disk refuses; nothing is kept.
+            The disk or SQLite fails; nothing is kept.
 
         Examples
         --------
@@ -620,7 +620,7 @@ class MemorySync(NamedMethods):
         id : str
             Of the edge.
         user_id, org, workspace : str, optional
-            Whose.
+            The user and its partition.
         reason : str, optional
             Kept with it; at most 512 bytes.
 
@@ -631,7 +631,7 @@ class MemorySync(NamedMethods):
         Raises
         ------
         OptionError, DTypeError, StoreError
-            As every call.
+            As for every call.
         """
         return changing.unlink(self._view(user_id, org, workspace), id, reason)
 
@@ -662,7 +662,7 @@ class MemorySync(NamedMethods):
         OptionError, DTypeError
             There is no such policy; a blank name; the store is closed or read-only.
         StoreError
-            The disk refuses; nothing is changed.
+            The disk or SQLite fails; nothing is changed.
 
         Examples
         --------

@@ -141,7 +141,7 @@ def import_(
     StoreNotFoundError
         There is no such database.
     StoreError
-        The disk refuses; the pages before are kept.
+        The disk or SQLite fails; the pages before are kept.
     OSError
         The file cannot be read.
 
@@ -191,7 +191,7 @@ def reembed(
     OptionError, DTypeError
         There is no embedder, or the store is read-only or closed; nothing is changed.
     StoreError
-        The disk refuses; the pages before are kept.
+        The disk or SQLite fails; the pages before are kept.
 
     Notes
     -----
@@ -268,7 +268,7 @@ def wait_until_ready(store: Store, timeout: float = 60.0) -> bool:
     OptionError, DTypeError
         A timeout that is no number of seconds; a closed store.
     StoreError
-        The disk refuses.
+        The disk or SQLite fails.
 
     Notes
     -----
@@ -302,7 +302,7 @@ def compact(store: Store) -> Compacted:
     OptionError
         A closed or read-only store.
     StoreError
-        The disk refuses; nothing is changed then.
+        The disk or SQLite fails; nothing is changed then.
 
     Notes
     -----

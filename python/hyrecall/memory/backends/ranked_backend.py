@@ -76,7 +76,7 @@ class RankedBackend(ABC):
         Parameters
         ----------
         query : str
-            Blank gives the newest.
+            A blank one returns the newest.
         kind : str or None, default "episodic"
             None is any.
         limit : int, default 5

@@ -93,7 +93,7 @@ class VectorStore:
             JSON, one per text.
         ids : sequence of str, optional
             One per text; default: drawn at random.
-        vectors : array, shape (n_texts, dim), float32 or what becomes it, optional
+        vectors : array, shape (n_texts, dim), float32 or convertible, optional
             One per text, finite; in place of the embedder's. A zero row has none.
 
         Returns
@@ -165,7 +165,7 @@ class VectorStore:
             Keys of the metadata that must have these values.
         alpha : float, default 0.5
             In [0, 1]. 0: words alone, 1: vectors alone.
-        vector : array, shape (dim,), float32 or what becomes it, optional
+        vector : array, shape (dim,), float32 or convertible, optional
             In place of the query's embedding.
 
         Returns

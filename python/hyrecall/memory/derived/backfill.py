@@ -126,7 +126,7 @@ def reembed(
     OptionError
         There is no embedder, or the database is opened for reading only; nothing is changed.
     StoreError
-        The disk refuses; the pages before are kept.
+        The disk or SQLite fails; the pages before are kept.
     """
     if guard.off is not None or guard.model is None:
         wish = 'one: set LTM_EMBEDDING_URL, or name the packaged model of [local], "static"'

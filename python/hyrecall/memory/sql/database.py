@@ -134,7 +134,7 @@ class Database:
         CorruptStoreError
             It is damaged, or lacks changes that were acknowledged; nothing was changed then.
         StoreError
-            The disk refuses.
+            The disk or SQLite fails.
         OptionError
             The folder holds other things, or SQLite is too old.
         """
@@ -338,7 +338,7 @@ class Database:
         OptionError
             It was opened for reading only, or is closed.
         StoreError
-            The disk refuses: it needs about the database's size again, twice. Nothing is changed.
+            The disk or SQLite fails: twice the database's size must be free. Nothing is changed.
         """
         with self._writing, sqlite_named(self._name):
             writer = self._ready_writer()

@@ -90,7 +90,7 @@ def examine(database: Database, *, full: bool = False, more: Iterable[Check] = (
     Raises
     ------
     StoreError
-        The disk refuses to be read.
+        The disk cannot be read.
     """
     problems = database.problems(full=full)
     checks = [Check("database", not problems, "; ".join(problems[:3]))]
