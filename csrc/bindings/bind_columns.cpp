@@ -182,7 +182,7 @@ void bind_dense(py::module_& m) {
              Array<std::uint32_t> const& order, int threads) {
             std::vector<MatrixChunk> taken;
             DType const type = take_dtype(dtype);
-            FrontChoice const front = read_settings().front;
+            FirstPassChoice const first_pass = read_settings().first_pass;
             for (py::array const& chunk : chunks) {
               bool const fits = chunk.ndim() == 2 &&
                                 chunk.shape(1) == static_cast<py::ssize_t>(dim) &&
@@ -199,7 +199,7 @@ void bind_dense(py::module_& m) {
             }
             NativeRun const run;
             auto built = DenseColumn::build(name, type, dim, taken, span_of(valid), span_of(order),
-                                            threads, front);
+                                            threads, first_pass);
             return std::const_pointer_cast<DenseColumn>(built);
           },
           py::arg("name"), py::arg("dtype"), py::arg("dim"), py::arg("chunks"), py::arg("valid"),
@@ -208,11 +208,11 @@ void bind_dense(py::module_& m) {
           "merge",
           [](std::vector<std::shared_ptr<DenseColumn>> const& sources,
              Array<std::uint32_t> const& source, Array<Row> const& source_row) {
-            FrontChoice const front = read_settings().front;
+            FirstPassChoice const first_pass = read_settings().first_pass;
             auto const from = take_all(sources);
             NativeRun const run;
             return std::const_pointer_cast<DenseColumn>(
-                DenseColumn::merge(from, span_of(source), span_of(source_row), front));
+                DenseColumn::merge(from, span_of(source), span_of(source_row), first_pass));
           },
           py::arg("sources"), py::arg("source"), py::arg("source_row"))
       .def_static(
@@ -233,10 +233,10 @@ void bind_dense(py::module_& m) {
             }
             if (front) {
               auto const& [codes, scales, residuals] = *front;
-              column->front = {take_buffer<std::uint8_t>(codes, "codes"),
+              column->plane = {take_buffer<std::uint8_t>(codes, "codes"),
                                take_buffer<float>(scales, "scales"),
                                take_buffer<float>(residuals, "residuals")};
-              column->front.check(column->inverse_norms.size(), dim, column->name);
+              column->plane.check(column->inverse_norms.size(), dim, column->name);
             }
             return column;
           },
@@ -246,15 +246,15 @@ void bind_dense(py::module_& m) {
       .def_property_readonly(
           "front",
           [](DenseColumn const& c) -> py::object {
-            if (c.front.empty()) return py::none();
-            return py::make_tuple(give(c.front.codes), give(c.front.scales),
-                                  give(c.front.residuals));
+            if (c.plane.empty()) return py::none();
+            return py::make_tuple(give(c.plane.codes), give(c.plane.scales),
+                                  give(c.plane.residuals));
           },
           "The int8 plane: codes + 128 in blocks of 16 rows x 4 elements, scales, residuals.")
       .def_property_readonly(
           "front_use",
           [](DenseColumn const& c) {
-            return py::make_tuple(c.front_use.n_windows.load(), c.front_use.n_plain.load());
+            return py::make_tuple(c.plane_use.n_windows.load(), c.plane_use.n_plain.load());
           },
           "Windows of rows that queries read through the plane, and those they scored whole.")
       .def_property_readonly("inverse_norms",
@@ -262,7 +262,7 @@ void bind_dense(py::module_& m) {
       .def_property_readonly("dtype", [](DenseColumn const& c) { return dtype_name(c.dtype); })
       .def_property_readonly("dim", [](DenseColumn const& c) { return c.dim; })
       .def_property_readonly("nbytes", [](DenseColumn const& c) {
-        return c.rows.bytes() + c.inverse_norms.bytes() + c.front.bytes();
+        return c.rows.bytes() + c.inverse_norms.bytes() + c.plane.bytes();
       });
 }
 

@@ -93,7 +93,7 @@ py::array first_scores(std::string const& folder, int ordinal, Array<float> cons
     MatrixChunk const chunk{
         std::vector<std::uint8_t>(bytes, bytes + n_rows * dim * item_bytes(type)), n_rows};
     auto const column = DenseColumn::build("rows", static_cast<DType>(type), dim,
-                                           std::span(&chunk, 1), {}, order, 1, settings.front);
+                                           std::span(&chunk, 1), {}, order, 1, settings.first_pass);
     found = device::first_scores(folder, ordinal,
                                  {type, dim, column->rows.data(), column->inverse_norms.data()},
                                  n_rows, span_of(queries), settings);

@@ -36,13 +36,14 @@ FrontPlane plane_of_rows(RowType type) {
 }
 
 FrontPlane choose_plane(DeviceTable const& table, DensePlan const& plan, bool has_int8,
-                        FrontChoice forced) {
+                        FirstPassChoice forced) {
   RowType const type = table.type();
   if (type == RowType::kFloat32) return FrontPlane::kInt8;
   bool const is_better = has_int8 && !(table.greatest_residual() > kLooseResidual &&
                                        plan.queries_per_tile() >= kManyQueries);
   bool const is_possible = table.dim() <= max_front_dim(FrontPlane::kInt8);
-  if (is_possible && forced != FrontChoice::kRows && (forced == FrontChoice::kInt8 || is_better))
+  if (is_possible && forced != FirstPassChoice::kRows &&
+      (forced == FirstPassChoice::kInt8 || is_better))
     return FrontPlane::kInt8;
   return plane_of_rows(type);
 }
@@ -187,7 +188,7 @@ class Searcher {
     bool const has_int8 = !widths_.of(FrontPlane::kInt8).empty();
     FrontPlane const first = has_int8 ? FrontPlane::kInt8 : plane_of_rows(table_.type());
     DensePlan plan = plan_for(widths_.some_of(first));
-    FrontPlane const plane = choose_plane(table_, plan, has_int8, batch_.settings.front);
+    FrontPlane const plane = choose_plane(table_, plan, has_int8, batch_.settings.first_pass);
     // They differ only where the choice of kernels leaves some out.
     if (widths_.some_of(plane) != widths_.of(first)) plan = plan_for(widths_.of(plane));
     std::vector<std::uint32_t> counts(n), slots(n * depth), overflows(n);

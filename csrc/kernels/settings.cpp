@@ -20,12 +20,12 @@ std::string variable(char const* name) {
   throw Error(ErrorCode::kOption, name, std::string("expected ") + expected + ", got " + got);
 }
 
-FrontChoice read_front() {
+FirstPassChoice read_first_pass() {
   char const* const name = "HYRECALL_FRONT_PLANE";
   std::string const text = variable(name);
-  if (text.empty()) return FrontChoice::kAny;
-  if (text == "int8") return FrontChoice::kInt8;
-  if (text == "rows") return FrontChoice::kRows;
+  if (text.empty()) return FirstPassChoice::kAny;
+  if (text == "int8") return FirstPassChoice::kInt8;
+  if (text == "rows") return FirstPassChoice::kRows;
   refuse(name, "int8 or rows", text);
 }
 
@@ -92,7 +92,7 @@ std::optional<DenseTuning> read_tuning() {
 }  // namespace
 
 Settings read_settings() {
-  return {read_front(), read_kernels(), read_tuning()};
+  return {read_first_pass(), read_kernels(), read_tuning()};
 }
 
 std::string name_of(Scan const& scan) {

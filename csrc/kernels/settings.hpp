@@ -14,7 +14,7 @@
 namespace hyrecall {
 
 // What the first pass over vectors reads.
-enum class FrontChoice : std::uint8_t {
+enum class FirstPassChoice : std::uint8_t {
   kAny,   // what is faster
   kInt8,  // the int8 plane, which every column then has
   kRows,  // the rows themselves
@@ -28,9 +28,9 @@ struct DenseTuning {
 };
 
 struct Settings {
-  FrontChoice front = FrontChoice::kAny;  // HYRECALL_FRONT_PLANE=int8|rows
-  KernelChoice kernels{};                 // HYRECALL_CUDA_KERNELS=generic,-int8:256:sm_90a,...
-  std::optional<DenseTuning> tuning{};    // HYRECALL_DENSE_TUNING=capacity,seed tiles,growth
+  FirstPassChoice first_pass = FirstPassChoice::kAny;  // HYRECALL_FRONT_PLANE=int8|rows
+  KernelChoice kernels{};               // HYRECALL_CUDA_KERNELS=generic,-int8:256:sm_90a,...
+  std::optional<DenseTuning> tuning{};  // HYRECALL_DENSE_TUNING=capacity,seed tiles,growth
 };
 
 // A variable that is empty counts as not set. Throws kOption, which names the variable, for a value

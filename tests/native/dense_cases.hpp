@@ -12,9 +12,9 @@ namespace hyrecall::testing {
 class PlaneOf {
  public:
   explicit PlaneOf(std::string_view plane) {
-    chosen_front = plane == "int8" ? FrontChoice::kInt8 : FrontChoice::kRows;
+    chosen_front = plane == "int8" ? FirstPassChoice::kInt8 : FirstPassChoice::kRows;
   }
-  ~PlaneOf() { chosen_front = FrontChoice::kAny; }
+  ~PlaneOf() { chosen_front = FirstPassChoice::kAny; }
   PlaneOf(PlaneOf const&) = delete;
   PlaneOf& operator=(PlaneOf const&) = delete;
 };

@@ -95,7 +95,7 @@ struct DeviceWorld {
 };
 
 // What the first pass of every batch reads: see PlaneOf.
-inline FrontChoice chosen_front = FrontChoice::kAny;
+inline FirstPassChoice chosen_front = FirstPassChoice::kAny;
 
 // A batch with its own memory.
 struct WorldBatch {

@@ -56,7 +56,7 @@ struct WorldOptions {
   bool has_text_keys = false;
   std::int64_t n_keys = 1000;
   std::size_t max_members = 4;
-  FrontChoice front = FrontChoice::kAny;
+  FirstPassChoice first_pass = FirstPassChoice::kAny;
 };
 
 inline std::string cell_name(int cell) {
@@ -127,7 +127,7 @@ inline std::shared_ptr<DenseColumn const> dense_column(std::vector<Doc> const& d
   std::iota(order.begin(), order.end(), 0U);
   std::vector<MatrixChunk> const chunks{{std::move(bytes), docs.size()}};
   return DenseColumn::build("vector", options.dtype, options.dim, chunks, valid, order, 1,
-                            options.front);
+                            options.first_pass);
 }
 
 inline std::shared_ptr<Segment const> segment_of(std::vector<Doc> const& docs,

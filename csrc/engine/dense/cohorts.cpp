@@ -84,15 +84,15 @@ std::vector<ScanCohort> plan_cohorts(Snapshot const& snapshot, Request const& re
   for (auto const& view : snapshot.segments)
     dim = std::max<std::size_t>(dim, view->segment().p.dense[arm.column]->dim);
   std::size_t const most = std::max(kLeastGroup, kPanelBytes / dim / 32 * 32);
-  FrontChoice const front = request.settings.front;
+  FirstPassChoice const first_pass = request.settings.first_pass;
   std::size_t const plain_below =
-      front == FrontChoice::kInt8 ? 0 : kPlainRows + kPlainRowsADepth * request.depth;
+      first_pass == FirstPassChoice::kInt8 ? 0 : kPlainRows + kPlainRowsADepth * request.depth;
 
   std::vector<ScanCohort> cohorts;
   std::size_t leader = 0;  // group of the first member of the last cohort
   std::size_t leader_segment = 0;
   for (Group const& group : groups_of(request, arm, audience)) {
-    bool const is_plain = group.n_rows < plain_below || front == FrontChoice::kRows;
+    bool const is_plain = group.n_rows < plain_below || first_pass == FirstPassChoice::kRows;
     bool const joins = !cohorts.empty() && cohorts.back().is_plain == is_plain &&
                        cohorts.back().n_queries + group.queries.size() <= most &&
                        leader_segment == group.segment &&

@@ -33,48 +33,48 @@ RowRange span_of(SelectedTile const& selected) {
 
 }  // namespace
 
-DenseQueryScan::DenseQueryScan(Snapshot const& snapshot, DenseRequest const& arm,
-                               std::uint32_t query, FrontQuery const* front, std::size_t depth,
-                               SharedThreshold& shared)
+DenseCollector::DenseCollector(Snapshot const& snapshot, DenseRequest const& arm,
+                               std::uint32_t query, QuantizedQuery const* quantized,
+                               std::size_t depth, SharedThreshold& shared)
     : snapshot_(&snapshot),
       arm_(&arm),
       query_(query),
-      front_(front),
+      quantized_(quantized),
       shared_(&shared),
       depth_(depth),
       capacity_(capacity_for(depth)),
       best_(depth) {
-  if (!front->codes.empty()) waiting_.reserve(kFewWait);
+  if (!quantized->codes.empty()) waiting_.reserve(kFewWait);
   threshold_ = -1.0f;
   if (arm.floor.set) threshold_ = std::max(threshold_, arm.floor.value);
-  cut_ = cut_for(threshold_, front_->bound);
+  cut_ = cut_for(threshold_, quantized_->bound);
 }
 
-bool DenseQueryScan::begin_window() {
+bool DenseCollector::begin_window() {
   if (plain_windows_ > 0) --plain_windows_;
   raise(std::max(best_.threshold(), shared_->load()));
   return is_plain();
 }
 
-void DenseQueryScan::go_plain() {
+void DenseCollector::go_plain() {
   has_exploded_ = false;
   plain_windows_ = kPlainWindows;
 }
 
-void DenseQueryScan::raise(float threshold) {
+void DenseCollector::raise(float threshold) {
   if (threshold <= threshold_) return;
   threshold_ = threshold;
-  cut_ = cut_for(threshold, front_->bound);
+  cut_ = cut_for(threshold, quantized_->bound);
   shared_->raise(threshold);
 }
 
-void DenseQueryScan::offer(float score, Seq seq, DocRef doc) {
+void DenseCollector::offer(float score, Seq seq, DocRef doc) {
   if (score < best_.threshold() || !arm_->floor.passes(score)) return;
   best_.offer({score, seq, doc});
 }
 
-void DenseQueryScan::scan(DenseColumn const& column, std::span<Seq const> seqs,
-                          std::uint32_t segment, SelectedTile const& selected) {
+void DenseCollector::score_tile(DenseColumn const& column, std::span<Seq const> seqs,
+                                std::uint32_t segment, SelectedTile const& selected) {
   DenseQuery const& query = arm_->query(query_);
   // One run a tile: a hole costs less than a second call, and its scores are dropped below.
   RowRange const rows = span_of(selected);
@@ -88,7 +88,7 @@ void DenseQueryScan::scan(DenseColumn const& column, std::span<Seq const> seqs,
   });
 }
 
-void DenseQueryScan::score(std::span<Waiting> rows) {
+void DenseCollector::score(std::span<Waiting> rows) {
   DenseQuery const& query = arm_->query(query_);
   // Segment by segment.
   auto const by_segment = [](Waiting const& a, Waiting const& b) {
@@ -113,7 +113,7 @@ void DenseQueryScan::score(std::span<Waiting> rows) {
 }
 
 // Of waiting_[from..], those that can no longer pass go; the rows before are done with.
-void DenseQueryScan::drop_hopeless(std::size_t from) {
+void DenseCollector::drop_hopeless(std::size_t from) {
   std::size_t kept = 0;
   for (std::size_t i = from; i < waiting_.size(); ++i) {
     if (waiting_[i].reach >= cut_) waiting_[kept++] = waiting_[i];
@@ -121,7 +121,7 @@ void DenseQueryScan::drop_hopeless(std::size_t from) {
   waiting_.resize(kept);
 }
 
-void DenseQueryScan::settle() {
+void DenseCollector::settle() {
   if (waiting_.empty()) return;
   raise(shared_->load());
   std::size_t const n = std::min(depth_, waiting_.size());
@@ -143,12 +143,12 @@ void DenseQueryScan::settle() {
   }
 }
 
-void DenseQueryScan::join(DenseQueryScan&& other) {
+void DenseCollector::join(DenseCollector&& other) {
   for (Candidate const& one : other.best_.take()) best_.offer(one);
   waiting_.insert(waiting_.end(), other.waiting_.begin(), other.waiting_.end());
 }
 
-std::vector<Candidate> DenseQueryScan::finish() {
+std::vector<Candidate> DenseCollector::finish() {
   best_.tighten();
   raise(std::max(best_.threshold(), shared_->load()));
   drop_hopeless(0);

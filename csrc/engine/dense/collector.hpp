@@ -39,14 +39,20 @@ class SharedThreshold {
   std::atomic<float> value_{kLeast};
 };
 
-class DenseQueryScan {
+// Legal calls: begin_window() before each window of rows. Then each row of the window once: wait(),
+// if its reach is at least cut(), or score_tile() while is_plain(). Between two tiles, go_plain()
+// if has_exploded(). join() takes over another collector of the same query, which is not used
+// again. End: finish() returns the result; no call may follow. Cost: wait() is constant, except
+// that every `capacity` rows are settled together, which scores `depth` of them or more.
+// score_tile() scores the rows of the tile. finish() scores all rows that still wait.
+class DenseCollector {
  public:
   // All but the threshold must outlive it.
-  DenseQueryScan(Snapshot const& snapshot, DenseRequest const& arm, std::uint32_t query,
-                 FrontQuery const* front, std::size_t depth, SharedThreshold& shared);
+  DenseCollector(Snapshot const& snapshot, DenseRequest const& arm, std::uint32_t query,
+                 QuantizedQuery const* quantized, std::size_t depth, SharedThreshold& shared);
 
   std::uint32_t query() const { return query_; }
-  FrontQuery const& front() const { return *front_; }
+  QuantizedQuery const& quantized() const { return *quantized_; }
   // A row passes if its reach is at least that.
   float cut() const { return cut_; }
 
@@ -64,10 +70,10 @@ class DenseQueryScan {
     if (waiting_.size() >= capacity_) settle();
   }
   // Rows of a tile, scored canonically right away.
-  void scan(DenseColumn const& column, std::span<Seq const> seqs, std::uint32_t segment,
-            SelectedTile const& selected);
+  void score_tile(DenseColumn const& column, std::span<Seq const> seqs, std::uint32_t segment,
+                  SelectedTile const& selected);
   // Takes over what another thread found for the same query.
-  void join(DenseQueryScan&& other);
+  void join(DenseCollector&& other);
   // The best `depth`, by (score, seq). Nothing may follow.
   std::vector<Candidate> finish();
 
@@ -86,7 +92,7 @@ class DenseQueryScan {
   Snapshot const* snapshot_;
   DenseRequest const* arm_;
   std::uint32_t query_;
-  FrontQuery const* front_;
+  QuantizedQuery const* quantized_;
   SharedThreshold* shared_;
   std::size_t depth_;
   std::size_t capacity_;

@@ -55,10 +55,10 @@ Int8Row quantize_any(DType dtype, std::uint8_t const* row, std::size_t dim, std:
 }
 
 // Below, a plain scan takes microseconds.
-constexpr std::size_t kFrontRows = 512;
+constexpr std::size_t kLeastPlaneRows = 512;
 
-bool deserves_front(std::size_t n_rows, std::size_t dim, FrontChoice front) {
-  return n_rows > 0 && (n_rows >= kFrontRows || front == FrontChoice::kInt8) &&
+bool deserves_plane(std::size_t n_rows, std::size_t dim, FirstPassChoice first_pass) {
+  return n_rows > 0 && (n_rows >= kLeastPlaneRows || first_pass == FirstPassChoice::kInt8) &&
          dim <= max_front_dim(FrontPlane::kInt8);
 }
 
@@ -69,7 +69,7 @@ std::shared_ptr<DenseColumn const> DenseColumn::build(std::string name, DType dt
                                                       std::span<MatrixChunk const> chunks,
                                                       std::span<std::uint8_t const> valid,
                                                       std::span<std::uint32_t const> order,
-                                                      int threads, FrontChoice front) {
+                                                      int threads, FirstPassChoice first_pass) {
   auto column = std::make_shared<DenseColumn>();
   column->name = std::move(name);
   column->dtype = dtype;
@@ -102,14 +102,14 @@ std::shared_ptr<DenseColumn const> DenseColumn::build(std::string name, DType dt
   });
   column->rows = std::move(rows).finish();
   column->inverse_norms = std::move(inverse_norms);
-  column->quantize(threads, front);
+  column->quantize(threads, first_pass);
   return column;
 }
 
-void DenseColumn::quantize(int threads, FrontChoice choice) {
+void DenseColumn::quantize(int threads, FirstPassChoice choice) {
   std::size_t const n_rows = inverse_norms.size();
-  if (!deserves_front(n_rows, dim, choice)) return;
-  FrontBuilder builder(n_rows, dim);
+  if (!deserves_plane(n_rows, dim, choice)) return;
+  Int8PlaneBuilder builder(n_rows, dim);
   std::size_t const n_blocks = (n_rows + kRowsAtOnce - 1) / kRowsAtOnce;
   parallel_for(n_blocks, threads, [&](int, std::size_t block) {
     std::vector<std::int8_t> codes(dim);
@@ -120,12 +120,13 @@ void DenseColumn::quantize(int threads, FrontChoice choice) {
       builder.set(r, quantized, codes.data());
     }
   });
-  front = std::move(builder).finish();
+  plane = std::move(builder).finish();
 }
 
 std::shared_ptr<DenseColumn const> DenseColumn::merge(
     std::span<std::shared_ptr<DenseColumn const> const> sources,
-    std::span<std::uint32_t const> source, std::span<Row const> source_row, FrontChoice front) {
+    std::span<std::uint32_t const> source, std::span<Row const> source_row,
+    FirstPassChoice first_pass) {
   check_sources<DenseColumn>(sources, source, source_row);
   for (auto const& one : sources)
     require(one->dim == sources.front()->dim && one->dtype == sources.front()->dtype,
@@ -145,22 +146,22 @@ std::shared_ptr<DenseColumn const> DenseColumn::merge(
   }
   column->rows = std::move(rows).finish();
   column->inverse_norms = std::move(inverse_norms);
-  if (!deserves_front(source.size(), column->dim, front)) return column;
-  FrontBuilder builder(source.size(), column->dim);
+  if (!deserves_plane(source.size(), column->dim, first_pass)) return column;
+  Int8PlaneBuilder builder(source.size(), column->dim);
   std::vector<std::int8_t> codes(column->dim);
   for (std::size_t i = 0; i < source.size(); ++i) {
     if (i % kRowsAtOnce == 0) poll_interrupt();
     DenseColumn const& from = *sources[source[i]];
     auto const to = static_cast<Row>(i);
-    if (!from.front.empty()) {
-      builder.copy(to, from.front, source_row[i]);
+    if (!from.plane.empty()) {
+      builder.copy(to, from.plane, source_row[i]);
     } else {
       Int8Row const quantized =
           quantize_any(from.dtype, from.row(source_row[i]), from.dim, codes.data());
       builder.set(to, quantized, codes.data());
     }
   }
-  column->front = std::move(builder).finish();
+  column->plane = std::move(builder).finish();
   return column;
 }
 

@@ -33,8 +33,8 @@ struct DenseColumn {
   std::uint32_t dim = 0;
   Buffer<std::uint8_t> rows;    // [n_rows, dim] of dtype
   Buffer<float> inverse_norms;  // [n_rows]; 0 = no vector (null, or a zero row)
-  FrontColumn front;            // empty: too few rows, too many dimensions, or saved without it
-  mutable FrontUse front_use;
+  Int8Plane plane;              // empty: too few rows, too many dimensions, or saved without it
+  mutable PlaneUse plane_use;
 
   std::size_t n_rows() const { return inverse_norms.size(); }
   std::size_t row_bytes() const { return dim * item_size(dtype); }
@@ -43,16 +43,15 @@ struct DenseColumn {
 
   // Copies the rows into `order` and takes their norms. valid: a byte a row of the input, empty =
   // all are there. Throws with the input row if a norm leaves [2^-60, 2^60].
-  static std::shared_ptr<DenseColumn const> build(std::string name, DType dtype, std::uint32_t dim,
-                                                  std::span<MatrixChunk const> chunks,
-                                                  std::span<std::uint8_t const> valid,
-                                                  std::span<std::uint32_t const> order, int threads,
-                                                  FrontChoice front = FrontChoice::kAny);
+  static std::shared_ptr<DenseColumn const> build(
+      std::string name, DType dtype, std::uint32_t dim, std::span<MatrixChunk const> chunks,
+      std::span<std::uint8_t const> valid, std::span<std::uint32_t const> order, int threads,
+      FirstPassChoice first_pass = FirstPassChoice::kAny);
   // Rows of several columns in a new order.
   static std::shared_ptr<DenseColumn const> merge(
       std::span<std::shared_ptr<DenseColumn const> const> sources,
       std::span<std::uint32_t const> source, std::span<Row const> source_row,
-      FrontChoice front = FrontChoice::kAny);
+      FirstPassChoice first_pass = FirstPassChoice::kAny);
 
   // The row's dim values as float32; exact.
   void widen(Row r, float* out) const;
@@ -68,7 +67,7 @@ struct DenseColumn {
              float* scores) const;
 
  private:
-  void quantize(int threads, FrontChoice choice);
+  void quantize(int threads, FirstPassChoice choice);
 };
 
 }  // namespace hyrecall

@@ -23,7 +23,7 @@ constexpr std::size_t kMostStep = 128;      // and at least a 128th: less tells 
 // The first pass's scores of the rows of every step-th block that a group may see, query by query.
 std::vector<std::vector<float>> sample_scores(Snapshot const& snapshot, DenseRequest const& arm,
                                               GroupTiles const& tiles, std::size_t step,
-                                              std::span<FrontQuery const* const> queries) {
+                                              std::span<QuantizedQuery const* const> queries) {
   cpu::FrontKernels const& kernels = cpu::kernels().front_for(queries.size());
   std::vector<std::vector<float>> scores(queries.size());
   std::size_t const stride = step / kTileBlocks;
@@ -31,9 +31,9 @@ std::vector<std::vector<float>> sample_scores(Snapshot const& snapshot, DenseReq
   cpu::FrontSession const session(kernels);
   for (std::size_t s = 0; s < tiles.size(); ++s) {
     DenseColumn const& column = *snapshot.segments[s]->segment().p.dense[arm.column];
-    FrontColumn const& front = column.front;
-    if (front.empty() || tiles[s].empty()) continue;
-    FrontPanels panels(kernels, queries, column.dim);
+    Int8Plane const& plane = column.plane;
+    if (plane.empty() || tiles[s].empty()) continue;
+    QueryPanels panels(kernels, queries, column.dim);
     for (std::size_t q = 0; q < queries.size(); ++q)
       panels.cut(q) = std::numeric_limits<float>::lowest();  // all but rows without a vector
     for (std::size_t t = 0; t < tiles[s].size(); t += stride) {
@@ -43,9 +43,9 @@ std::vector<std::vector<float>> sample_scores(Snapshot const& snapshot, DenseReq
       std::uint32_t const wanted = selected.mask.bits_from(first) & 0xffff;
       if (wanted == 0) continue;
       Row const block = selected.tile * kTileBlocks + in_tile;
-      float const* const residuals = front.residuals.data() + block * cpu::kFrontBlockRows;
-      cpu::FrontRows const rows{front.codes.data() + block * cpu::front_block_bytes(column.dim),
-                                front.scales.data() + block * cpu::kFrontBlockRows, residuals, 1};
+      float const* const residuals = plane.residuals.data() + block * cpu::kFrontBlockRows;
+      cpu::FrontRows const rows{plane.codes.data() + block * cpu::front_block_bytes(column.dim),
+                                plane.scales.data() + block * cpu::kFrontBlockRows, residuals, 1};
       for (std::size_t p = 0; p < panels.size(); ++p) {
         cpu::FrontQueries const panel = panels[p];
         kernels.scan(rows, column.dim, panel, {}, hits);
@@ -81,7 +81,7 @@ float guess_from(std::vector<float>& sample, std::size_t n_rows, std::size_t dep
 std::vector<float> guess_thresholds(Snapshot const& snapshot, Request const& request,
                                     DenseRequest const& arm, Audience const& audience,
                                     std::span<ScanCohort const> cohorts,
-                                    std::span<FrontQuery const> fronts) {
+                                    std::span<QuantizedQuery const> quantized) {
   std::vector<float> guesses(request.n_queries, kNoGuess);
   struct Item {
     CohortMember const* member;
@@ -107,8 +107,8 @@ std::vector<float> guess_thresholds(Snapshot const& snapshot, Request const& req
     CohortMember const& member = *items[i].member;
     std::span<std::uint32_t const> some(member.queries);
     some = some.subspan(items[i].begin, items[i].end - items[i].begin);
-    std::vector<FrontQuery const*> queries;
-    for (std::uint32_t q : some) queries.push_back(&fronts[q]);
+    std::vector<QuantizedQuery const*> queries;
+    for (std::uint32_t q : some) queries.push_back(&quantized[q]);
     std::size_t const step = std::clamp(member.n_rows / kSampleRows, kLeastStep, kMostStep);
     auto samples = sample_scores(snapshot, arm, audience.tiles(member.group), step, queries);
     for (std::size_t q = 0; q < some.size(); ++q)

@@ -20,6 +20,6 @@ inline constexpr float kNoGuess = -2.0f;  // below every cosine
 std::vector<float> guess_thresholds(Snapshot const& snapshot, Request const& request,
                                     DenseRequest const& arm, Audience const& audience,
                                     std::span<ScanCohort const> cohorts,
-                                    std::span<FrontQuery const> fronts);
+                                    std::span<QuantizedQuery const> quantized);
 
 }  // namespace hyrecall

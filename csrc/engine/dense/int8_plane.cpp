@@ -24,7 +24,7 @@ std::size_t place(std::uint32_t dim, Row row) {
 
 }  // namespace
 
-void FrontColumn::check(std::size_t n_rows, std::uint32_t dim, std::string const& argument) const {
+void Int8Plane::check(std::size_t n_rows, std::uint32_t dim, std::string const& argument) const {
   std::size_t const n_blocks = cpu::front_blocks(n_rows, dim);
   std::size_t const n_padded = n_blocks * cpu::kFrontBlockRows;
   if (codes.size() != n_blocks * cpu::front_block_bytes(dim) || scales.size() != n_padded ||
@@ -34,7 +34,7 @@ void FrontColumn::check(std::size_t n_rows, std::uint32_t dim, std::string const
   }
 }
 
-FrontBuilder::FrontBuilder(std::size_t n_rows, std::uint32_t dim)
+Int8PlaneBuilder::Int8PlaneBuilder(std::size_t n_rows, std::uint32_t dim)
     : dim_(dim),
       codes_(padded(n_rows, dim) * cpu::front_steps(dim) * cpu::kFrontStep),
       scales_(padded(n_rows, dim)),
@@ -43,7 +43,7 @@ FrontBuilder::FrontBuilder(std::size_t n_rows, std::uint32_t dim)
     set(static_cast<Row>(row), {0.0f, 0.0f}, nullptr);
 }
 
-void FrontBuilder::set(Row row, Int8Row const& quantized, std::int8_t const* codes) {
+void Int8PlaneBuilder::set(Row row, Int8Row const& quantized, std::int8_t const* codes) {
   std::uint8_t* const at = codes_.data() + place(dim_, row);
   bool const is_there = quantized.scale != 0.0f;
   for (std::size_t i = 0; i < cpu::front_steps(dim_) * cpu::kFrontStep; ++i) {
@@ -55,7 +55,7 @@ void FrontBuilder::set(Row row, Int8Row const& quantized, std::int8_t const* cod
   residuals_[row] = is_there ? quantized.residual : -std::numeric_limits<float>::infinity();
 }
 
-void FrontBuilder::copy(Row row, FrontColumn const& from, Row from_row) {
+void Int8PlaneBuilder::copy(Row row, Int8Plane const& from, Row from_row) {
   std::uint8_t* const at = codes_.data() + place(dim_, row);
   std::uint8_t const* const source = from.codes.data() + place(dim_, from_row);
   for (std::size_t step = 0; step < cpu::front_steps(dim_); ++step)
@@ -65,16 +65,16 @@ void FrontBuilder::copy(Row row, FrontColumn const& from, Row from_row) {
   residuals_[row] = from.residuals[from_row];
 }
 
-FrontColumn FrontBuilder::finish() && {
+Int8Plane Int8PlaneBuilder::finish() && {
   return {std::move(codes_).finish(), std::move(scales_).finish(), std::move(residuals_).finish()};
 }
 
-Int8Row front_row(FrontColumn const& front, std::uint32_t dim, Row row, std::int8_t* codes) {
-  std::uint8_t const* const at = front.codes.data() + place(dim, row);
+Int8Row plane_row(Int8Plane const& plane, std::uint32_t dim, Row row, std::int8_t* codes) {
+  std::uint8_t const* const at = plane.codes.data() + place(dim, row);
   for (std::size_t i = 0; i < dim; ++i)
     codes[i] = static_cast<std::int8_t>(
         at[i / cpu::kFrontStep * cpu::kFrontLineBytes + i % cpu::kFrontStep] - kZeroCode);
-  return {front.scales[row], std::max(front.residuals[row], 0.0f)};
+  return {plane.scales[row], std::max(plane.residuals[row], 0.0f)};
 }
 
 }  // namespace hyrecall

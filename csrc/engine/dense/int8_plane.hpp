@@ -16,7 +16,7 @@ namespace hyrecall {
 
 inline constexpr Row kTileBlocks = kTileRows / static_cast<Row>(cpu::kFrontBlockRows);
 
-struct FrontColumn {
+struct Int8Plane {
   Buffer<std::uint8_t> codes;  // [n_blocks, front_steps(dim), 16, 4], n_blocks = front_blocks(...)
   Buffer<float> scales;        // [n_blocks x 16]; 0 where there is no vector
   Buffer<float> residuals;     // [n_blocks x 16]; -inf where there is no vector
@@ -28,21 +28,21 @@ struct FrontColumn {
 };
 
 // How scans have used a plane so far, counted in queries times windows of up to 4,096 rows.
-struct FrontUse {
+struct PlaneUse {
   std::atomic<std::uint64_t> n_windows{0};
   std::atomic<std::uint64_t> n_plain{0};  // of them: so many rows passed that all were scored
 };
 
 // A plane of n_rows rows while it is filled. Threads may fill blocks of 16 rows of their own.
-class FrontBuilder {
+class Int8PlaneBuilder {
  public:
-  FrontBuilder(std::size_t n_rows, std::uint32_t dim);
+  Int8PlaneBuilder(std::size_t n_rows, std::uint32_t dim);
 
   // codes: dim of them.
   void set(Row row, Int8Row const& quantized, std::int8_t const* codes);
   // A row of another plane as it is.
-  void copy(Row row, FrontColumn const& from, Row from_row);
-  FrontColumn finish() &&;
+  void copy(Row row, Int8Plane const& from, Row from_row);
+  Int8Plane finish() &&;
 
  private:
   std::uint32_t dim_;
@@ -52,6 +52,6 @@ class FrontBuilder {
 };
 
 // The int8 codes of a row of a plane, and its scale and residual (0 where there is no vector).
-Int8Row front_row(FrontColumn const& front, std::uint32_t dim, Row row, std::int8_t* codes);
+Int8Row plane_row(Int8Plane const& plane, std::uint32_t dim, Row row, std::int8_t* codes);
 
 }  // namespace hyrecall

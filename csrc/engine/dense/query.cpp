@@ -8,8 +8,8 @@
 
 namespace hyrecall {
 
-FrontQuery quantize_query(DenseQuery const& query, std::uint32_t dim) {
-  FrontQuery out;
+QuantizedQuery quantize_query(DenseQuery const& query, std::uint32_t dim) {
+  QuantizedQuery out;
   out.codes.resize(dim);
   float const* const values = query.padded.data();
   double const norm = row_norm(dim, [&](std::size_t i) { return static_cast<double>(values[i]); });

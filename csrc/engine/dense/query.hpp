@@ -11,13 +11,13 @@
 namespace hyrecall {
 
 // A query as the first pass wants it.
-struct FrontQuery {
+struct QuantizedQuery {
   std::vector<std::int8_t> codes;  // [dim]; empty: it does not take part
   std::int32_t sum = 0;            // of the codes
   float scale = 0.0f;
   QueryBound bound{1.0f, 0.0f};
 };
-FrontQuery quantize_query(DenseQuery const& query, std::uint32_t dim);
+QuantizedQuery quantize_query(DenseQuery const& query, std::uint32_t dim);
 
 // Cosine of one row; kNoScore if the row or the query has no vector.
 float score_dense(Segment const& segment, DenseRequest const& arm, std::size_t query, Row row);

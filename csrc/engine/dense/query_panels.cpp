@@ -12,22 +12,23 @@ std::uint8_t* aligned(std::uint8_t* at) {
 
 }  // namespace
 
-FrontPanels::FrontPanels(cpu::FrontKernels const& kernels,
-                         std::span<FrontQuery const* const> queries, std::uint32_t dim)
+QueryPanels::QueryPanels(cpu::FrontKernels const& kernels,
+                         std::span<QuantizedQuery const* const> queries, std::uint32_t dim)
     : width_(static_cast<std::size_t>(kernels.width)),
       cuts_(queries.size(), std::numeric_limits<float>::infinity()) {
   offsets_.resize((queries.size() + width_ - 1) / width_ * width_);
   for (std::size_t q = 0; q < queries.size(); ++q)
     offsets_[q] =
         static_cast<std::int32_t>(0u - (static_cast<std::uint32_t>(queries[q]->sum) << 7));
-  for (FrontQuery const* one : queries) {
+  for (QuantizedQuery const* one : queries) {
     scales_.push_back(one->scale);
     per_residual_.push_back(one->bound.per_residual);
   }
   std::vector<std::int8_t const*> codes;
   for (std::size_t begin = 0; begin < queries.size(); begin += width_) {
     codes.clear();
-    for (FrontQuery const* one : queries.subspan(begin, std::min(width_, queries.size() - begin)))
+    for (QuantizedQuery const* one :
+         queries.subspan(begin, std::min(width_, queries.size() - begin)))
       codes.push_back(one->codes.data());
     int const n = static_cast<int>(codes.size());
     packed_.push_back(std::make_unique<std::uint8_t[]>(kernels.panel_bytes(n, dim) + 64));
@@ -35,7 +36,7 @@ FrontPanels::FrontPanels(cpu::FrontKernels const& kernels,
   }
 }
 
-cpu::FrontQueries FrontPanels::operator[](std::size_t panel) const {
+cpu::FrontQueries QueryPanels::operator[](std::size_t panel) const {
   std::size_t const begin = panel * width_;
   return {aligned(packed_[panel].get()), offsets_.data() + begin,
           scales_.data() + begin,        per_residual_.data() + begin,

@@ -11,10 +11,10 @@
 
 namespace hyrecall {
 
-class FrontPanels {
+class QueryPanels {
  public:
   // Copies what it needs of the queries.
-  FrontPanels(cpu::FrontKernels const& kernels, std::span<FrontQuery const* const> queries,
+  QueryPanels(cpu::FrontKernels const& kernels, std::span<QuantizedQuery const* const> queries,
               std::uint32_t dim);
 
   std::size_t size() const { return packed_.size(); }

@@ -14,12 +14,12 @@ namespace {
 
 // Few rows for the queries of one group: nothing to share, so nothing to prepare.
 void scan_plainly(Snapshot const& snapshot, DenseRequest const& arm, GroupTiles const& tiles,
-                  std::span<DenseQueryScan> queries) {
+                  std::span<DenseCollector> queries) {
   for (std::uint32_t s = 0; s < snapshot.segments.size(); ++s) {
     Segment const& segment = snapshot.segments[s]->segment();
     for (SelectedTile const& selected : tiles[s]) {
-      for (DenseQueryScan& query : queries)
-        query.scan(*segment.p.dense[arm.column], segment.p.seqs.span(), s, selected);
+      for (DenseCollector& query : queries)
+        query.score_tile(*segment.p.dense[arm.column], segment.p.seqs.span(), s, selected);
     }
   }
 }
@@ -34,13 +34,13 @@ class DenseScan {
         arm_(arm),
         audience_(audience),
         cohorts_(plan_cohorts(snapshot, request, arm, audience)),
-        fronts_(request.n_queries),
+        quantized_(request.n_queries),
         thresholds_(request.n_queries),
         lists_(request.n_queries) {}
 
   std::vector<std::vector<Candidate>> run() && {
     quantize();
-    guesses_ = guess_thresholds(snapshot_, request_, arm_, audience_, cohorts_, fronts_);
+    guesses_ = guess_thresholds(snapshot_, request_, arm_, audience_, cohorts_, quantized_);
     for (std::size_t q = 0; q < guesses_.size(); ++q) thresholds_[q].raise(guesses_[q]);
     scan();
     keep_failed();
@@ -50,16 +50,16 @@ class DenseScan {
 
  private:
   void quantize() {
-    std::vector<std::uint32_t> with_front;
+    std::vector<std::uint32_t> to_quantize;
     for (ScanCohort const& cohort : cohorts_) {
       if (cohort.is_plain) continue;
       for (CohortMember const& member : cohort.members)
-        with_front.insert(with_front.end(), member.queries.begin(), member.queries.end());
+        to_quantize.insert(to_quantize.end(), member.queries.begin(), member.queries.end());
     }
-    if (with_front.empty()) return;
+    if (to_quantize.empty()) return;
     std::uint32_t const dim = snapshot_.segments.front()->segment().p.dense[arm_.column]->dim;
-    parallel_for(with_front.size(), request_.threads, [&](int, std::size_t i) {
-      fronts_[with_front[i]] = quantize_query(arm_.query(with_front[i]), dim);
+    parallel_for(to_quantize.size(), request_.threads, [&](int, std::size_t i) {
+      quantized_[to_quantize[i]] = quantize_query(arm_.query(to_quantize[i]), dim);
     });
   }
 
@@ -69,7 +69,7 @@ class DenseScan {
       std::size_t at;  // a slice, or a query in the order of the members
     };
     std::vector<Item> items;
-    std::vector<std::vector<std::vector<DenseQueryScan>>> sliced(cohorts_.size());  // [][slice]
+    std::vector<std::vector<std::vector<DenseCollector>>> sliced(cohorts_.size());  // [][slice]
     for (std::size_t c = 0; c < cohorts_.size(); ++c) {
       std::size_t const n_slices = cohorts_[c].n_slices;
       for (std::size_t slice = 0; slice < n_slices; ++slice) items.push_back({c, slice});
@@ -77,11 +77,11 @@ class DenseScan {
     }
     parallel_for(items.size(), request_.threads, [&](int, std::size_t i) {
       auto const [c, slice] = items[i];
-      std::vector<DenseQueryScan> queries = scan_slice_of(cohorts_[c], slice);
+      std::vector<DenseCollector> queries = scan_slice_of(cohorts_[c], slice);
       if (cohorts_[c].n_slices > 1) {
         sliced[c][slice] = std::move(queries);
       } else {
-        for (DenseQueryScan& query : queries) lists_[query.query()] = query.finish();
+        for (DenseCollector& query : queries) lists_[query.query()] = query.finish();
       }
     });
     std::vector<Item> joined;  // queries of cohorts in several slices
@@ -91,19 +91,19 @@ class DenseScan {
     }
     parallel_for(joined.size(), request_.threads, [&](int, std::size_t i) {
       auto const [c, q] = joined[i];
-      DenseQueryScan& first = sliced[c][0][q];
+      DenseCollector& first = sliced[c][0][q];
       for (std::size_t slice = 1; slice < sliced[c].size(); ++slice)
         first.join(std::move(sliced[c][slice][q]));
       lists_[first.query()] = first.finish();
     });
   }
 
-  std::vector<DenseQueryScan> scan_slice_of(ScanCohort const& cohort, std::size_t slice) {
-    std::vector<DenseQueryScan> queries;
+  std::vector<DenseCollector> scan_slice_of(ScanCohort const& cohort, std::size_t slice) {
+    std::vector<DenseCollector> queries;
     queries.reserve(cohort.n_queries);
     for (CohortMember const& member : cohort.members) {
       for (std::uint32_t q : member.queries)
-        queries.emplace_back(snapshot_, arm_, q, &fronts_[q], request_.depth, thresholds_[q]);
+        queries.emplace_back(snapshot_, arm_, q, &quantized_[q], request_.depth, thresholds_[q]);
     }
     if (cohort.is_plain && cohort.n_slices == 1 && cohort.members.size() == 1) {
       scan_plainly(snapshot_, arm_, audience_.tiles(cohort.members[0].group), queries);
@@ -143,7 +143,7 @@ class DenseScan {
   DenseRequest const& arm_;
   Audience const& audience_;
   std::vector<ScanCohort> cohorts_;
-  std::vector<FrontQuery> fronts_;           // [n_queries]; of those in a cohort that is not plain
+  std::vector<QuantizedQuery> quantized_;    // [n_queries]; of those in a cohort that is not plain
   std::vector<float> guesses_;               // [n_queries]
   std::vector<SharedThreshold> thresholds_;  // [n_queries]
   std::vector<std::vector<Candidate>> lists_;  // [n_queries]

@@ -54,7 +54,7 @@ class BlocksAhead {
 class SliceScan {
  public:
   SliceScan(Snapshot const& snapshot, DenseRequest const& arm, Audience const& audience,
-            ScanCohort const& cohort, std::span<DenseQueryScan> queries)
+            ScanCohort const& cohort, std::span<DenseCollector> queries)
       : snapshot_(snapshot),
         arm_(arm),
         audience_(audience),
@@ -72,18 +72,18 @@ class SliceScan {
   }
 
   void run(std::size_t slice) {
-    bool const reads_front = !cohort_.is_plain;
+    bool const reads_plane = !cohort_.is_plain;
     std::optional<cpu::FrontSession> session;
-    if (reads_front) session.emplace(kernels_);
+    if (reads_plane) session.emplace(kernels_);
     for (std::uint32_t s = 0; s < snapshot_.segments.size(); ++s) {
       begin_segment(s, slice);
       while (begin_window()) {
         poll_interrupt();
         for (Row tile = next_tile(); tile < window_end_; tile = next_tile()) scan_tile(tile);
       }
-      if (has_front_) {
-        column_->front_use.n_windows.fetch_add(n_windows_, std::memory_order_relaxed);
-        column_->front_use.n_plain.fetch_add(n_plain_, std::memory_order_relaxed);
+      if (has_plane_) {
+        column_->plane_use.n_windows.fetch_add(n_windows_, std::memory_order_relaxed);
+        column_->plane_use.n_plain.fetch_add(n_plain_, std::memory_order_relaxed);
       }
     }
   }
@@ -94,14 +94,14 @@ class SliceScan {
     n_windows_ = n_plain_ = 0;
     segment_ = &snapshot_.segments[number]->segment();
     column_ = segment_->p.dense[arm_.column].get();
-    has_front_ = !cohort_.is_plain && !column_->front.empty();
-    if (has_front_)
+    has_plane_ = !cohort_.is_plain && !column_->plane.empty();
+    if (has_plane_)
       ahead_blocks_ = static_cast<Row>((kAheadBytes + cpu::front_block_bytes(column_->dim) - 1) /
                                        cpu::front_block_bytes(column_->dim));
-    if (has_front_ && !panels_) {
-      std::vector<FrontQuery const*> fronts;
-      for (DenseQueryScan const& one : queries_) fronts.push_back(&one.front());
-      panels_.emplace(kernels_, fronts, column_->dim);
+    if (has_plane_ && !panels_) {
+      std::vector<QuantizedQuery const*> quantized;
+      for (DenseCollector const& one : queries_) quantized.push_back(&one.quantized());
+      panels_.emplace(kernels_, quantized, column_->dim);
     }
     Row begin = std::numeric_limits<Row>::max();
     Row end = 0;
@@ -118,7 +118,7 @@ class SliceScan {
       left_[m] = audience_.tiles(cohort_.members[m].group)[number];
       if (begin < end) left_[m] = between(left_[m], border(slice), border(slice + 1));
     }
-    if (has_front_ && left_.size() == 1) {
+    if (has_plane_ && left_.size() == 1) {
       ahead_ = BlocksAhead(left_.front());
       for (Row n = 0; n < ahead_blocks_; ++n) ahead_.next();
     }
@@ -149,7 +149,7 @@ class SliceScan {
         bool const is_plain = queries_[q].begin_window();
         any_plain_ = any_plain_ || is_plain;
         n_plain_ += is_plain ? 1 : 0;
-        if (has_front_) set_cut(q);
+        if (has_plane_) set_cut(q);
       }
     }
     return true;
@@ -168,9 +168,9 @@ class SliceScan {
     return tile;
   }
 
-  void leave_the_front() {
+  void leave_the_plane() {
     any_exploded_ = false;
-    for (DenseQueryScan& query : queries_) {
+    for (DenseCollector& query : queries_) {
       if (!query.has_exploded()) continue;
       query.go_plain();
       any_plain_ = true;
@@ -180,7 +180,7 @@ class SliceScan {
   }
 
   void scan_tile(Row tile) {
-    if (any_exploded_) leave_the_front();
+    if (any_exploded_) leave_the_plane();
     TileMask all;
     std::size_t n_present = 0;
     present_.clear();
@@ -193,20 +193,20 @@ class SliceScan {
       n_present += firsts_[m + 1] - firsts_[m];
       for (std::size_t q = firsts_[m]; q < firsts_[m + 1]; ++q) {
         masks_[q] = selected.mask;
-        bool const is_plain = !has_front_ || (any_plain_ && queries_[q].is_plain());
-        if (is_plain) queries_[q].scan(*column_, segment_->p.seqs.span(), number_, selected);
+        bool const is_plain = !has_plane_ || (any_plain_ && queries_[q].is_plain());
+        if (is_plain) queries_[q].score_tile(*column_, segment_->p.seqs.span(), number_, selected);
       }
     }
-    if (has_front_) {
-      scan_front(tile, all, n_present == queries_.size());
+    if (has_plane_) {
+      read_plane(tile, all, n_present == queries_.size());
     }
     for (std::size_t m : present_) {
       for (std::size_t q = firsts_[m]; q < firsts_[m + 1]; ++q) masks_[q] = {};
     }
   }
 
-  void scan_front(Row tile, TileMask all, bool everyone) {
-    FrontColumn const& front = column_->front;
+  void read_plane(Row tile, TileMask all, bool everyone) {
+    Int8Plane const& plane = column_->plane;
     std::size_t const block_bytes = cpu::front_block_bytes(column_->dim);
     Row const first_block = tile * kTileBlocks;
     auto const n_blocks = static_cast<Row>((segment_->n_rows() + kBlockRows - 1) / kBlockRows);
@@ -215,9 +215,9 @@ class SliceScan {
       Row const at = first_block + block;
       bool const is_pair = call_blocks() == 2 && block + 1 < kTileBlocks && at + 1 < n_blocks &&
                            wants(all, block + 1);
-      cpu::FrontRows const rows{front.codes.data() + at * block_bytes,
-                                front.scales.data() + at * kBlockRows,
-                                front.residuals.data() + at * kBlockRows, is_pair ? 2 : 1};
+      cpu::FrontRows const rows{plane.codes.data() + at * block_bytes,
+                                plane.scales.data() + at * kBlockRows,
+                                plane.residuals.data() + at * kBlockRows, is_pair ? 2 : 1};
       // What is read soon comes while the first panels are at work: where there are four, half a
       // block with each, since lines that are asked for as fast as a panel can are waited for by
       // the next.
@@ -228,7 +228,7 @@ class SliceScan {
         if (!everyone && !is_present(p)) continue;
         cpu::FrontAhead ahead;
         if (Row const next = part < 2 * n_parts ? soon[part / n_parts] : kNone32; next < n_blocks) {
-          ahead = {front.codes.data() + next * block_bytes + part % n_parts * (block_bytes / 2),
+          ahead = {plane.codes.data() + next * block_bytes + part % n_parts * (block_bytes / 2),
                    n_parts == 2 ? 1 : 0};
         }
         ++part;
@@ -259,7 +259,7 @@ class SliceScan {
 
   void take(std::size_t panel_first, std::size_t in_panel, Row base, Row first) {
     std::size_t const q = panel_first + in_panel;
-    DenseQueryScan& query = queries_[q];
+    DenseCollector& query = queries_[q];
     std::uint32_t passed = hits_.rows[in_panel] & masks_[q].bits_from(first);
     for (; passed != 0; passed &= passed - 1) {
       auto const i = static_cast<Row>(std::countr_zero(passed));
@@ -273,18 +273,18 @@ class SliceScan {
   DenseRequest const& arm_;
   Audience const& audience_;
   ScanCohort const& cohort_;
-  std::span<DenseQueryScan> queries_;
+  std::span<DenseCollector> queries_;
   cpu::FrontKernels const& kernels_;
   std::vector<std::size_t> firsts_;  // [n_members + 1] the place of a member's first query
   std::vector<TileMask> masks_;      // [n_queries] of this tile; empty: not in it
   std::vector<std::span<SelectedTile const>> left_;  // [n_members] tiles not read yet
   std::vector<std::size_t> here_;                    // members with tiles in this window
   std::vector<std::size_t> present_;                 // members with this tile
-  std::optional<FrontPanels> panels_;
+  std::optional<QueryPanels> panels_;
   std::uint32_t number_ = 0;  // of the segment
   Segment const* segment_ = nullptr;
   DenseColumn const* column_ = nullptr;
-  bool has_front_ = false;
+  bool has_plane_ = false;
   bool any_plain_ = false;
   bool any_exploded_ = false;
   std::size_t n_windows_ = 0;  // of queries in this segment
@@ -298,7 +298,7 @@ class SliceScan {
 }  // namespace
 
 void scan_slice(Snapshot const& snapshot, DenseRequest const& arm, Audience const& audience,
-                ScanCohort const& cohort, std::size_t slice, std::span<DenseQueryScan> queries) {
+                ScanCohort const& cohort, std::size_t slice, std::span<DenseCollector> queries) {
   SliceScan(snapshot, arm, audience, cohort, queries).run(slice);
 }
 

@@ -74,7 +74,16 @@ class PostingFormat {
   std::uint32_t width_;
 };
 
-// A view of one list. Copies are cheap; the owner outlives it.
+// The postings of a term, by rising row. A view: copies are cheap, and the memory must outlive it.
+//
+// Legal calls: all functions are const and may be called in any order. Postings are numbered from 0
+// to size - 1, runs from 0 to runs.size() - 1. escaped_freq() is only for a row whose posting has
+// the escape as its frequency; freq_of() is for any row, and is 0 if the list does not hold it.
+// End: locate() returns `size`, and run_from() runs.size(), if no posting is at or after what was
+// asked for. bits() and run_end() must not be called with these.
+// Cost: bits() and run_end() are constant. run_from() is constant for a frequent term, which has a
+// run in every tile, and a binary search among the runs otherwise. locate() adds a binary search in
+// one run, freq_of() one among the escapes. for_each() is linear in its postings.
 struct PostingList {
   PostingFormat format{PostingFormat::kCompact};
   std::uint8_t const* data = nullptr;

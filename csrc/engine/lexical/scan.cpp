@@ -82,7 +82,7 @@ std::vector<std::vector<std::vector<Candidate>>> scan_lexical_arms(
       SegmentView const& view = *snapshot.segments[s];
       bool const is_whole = request.filter_of[query] == kNone32 && view.n_dead() == 0;
       LexicalRows const rows{view, s, scopes[scope][s], tiles[s], is_whole, share};
-      scan_lexical(rows, asked, scorers[arm][query], postings[arm].at(query, s), own);
+      scan_tiles(rows, asked, scorers[arm][query], postings[arm].at(query, s), own);
     }
     return own.best.take();
   };

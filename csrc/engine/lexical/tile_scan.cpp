@@ -49,7 +49,7 @@ class TileScan {
         end = std::min(end, one.list.locate(last_));
       }
       if (first >= end) continue;
-      LeafScan& scan = leaves_.emplace_back(LeafScan{&one, leaf});
+      LeafCursor& scan = leaves_.emplace_back(LeafCursor{&one, leaf});
       scan.first = first;
       scan.end = end;
       ask_for(scan, first);
@@ -78,7 +78,7 @@ class TileScan {
  private:
   // The next postings of a leaf: the first ones of a tile would be waited for, what follows the
   // processor sees coming.
-  static void ask_for(LeafScan const& one, std::uint32_t from) {
+  static void ask_for(LeafCursor const& one, std::uint32_t from) {
     constexpr std::size_t kLine = 64;
     constexpr std::size_t kLines = 4;
     PostingList const& list = one.postings->list;
@@ -124,7 +124,7 @@ class TileScan {
     if (!is_bag_ || !rows_.is_whole) return least;
     // Enough documents hold the leaf, and each has at least its least impact: a sum of positive
     // numbers is not below any of them, however it is rounded.
-    for (LeafScan const& one : leaves_) {
+    for (LeafCursor const& one : leaves_) {
       if (one.postings->n_in_scope() >= depth_)
         least = std::max(least, query_.least_impact(one.leaf, column_.max_length()));
     }
@@ -139,17 +139,17 @@ class TileScan {
   // false: the guess was too high.
   bool pass(bool may_guess) {
     selected_ = 0;
-    for (LeafScan& one : leaves_) rewind(one);
+    for (LeafCursor& one : leaves_) rewind(one);
     guessed_ = false;
     for (;;) {
       std::uint32_t tile = kNone32;
-      for (LeafScan const& one : leaves_) tile = std::min(tile, one.tile);
+      for (LeafCursor const& one : leaves_) tile = std::min(tile, one.tile);
       if (tile == kNone32) break;
       base_ = tile * kDocTileRows;
       begin_ = std::max(first_, base_) - base_;
       end_ = std::min(last_ - base_, kDocTileRows);
       std::uint64_t n_postings = 0;
-      for (LeafScan& one : leaves_) {
+      for (LeafCursor& one : leaves_) {
         one.begin = one.at;
         if (one.tile == tile) n_postings += add_tile(one);
       }
@@ -180,7 +180,7 @@ class TileScan {
     return true;
   }
 
-  void rewind(LeafScan& one) const {
+  void rewind(LeafCursor& one) const {
     PostingList const& list = one.postings->list;
     one.at = one.first;
     auto const after = std::partition_point(list.runs.begin(), list.runs.end(),
@@ -201,7 +201,7 @@ class TileScan {
     if (high < low) return;
     std::size_t const n_lengths = high - low + 1;
     std::size_t n_postings = 0;
-    for (LeafScan const& one : leaves_) n_postings += one.postings->n_in_scope();
+    for (LeafCursor const& one : leaves_) n_postings += one.postings->n_in_scope();
     if (n_postings < n_lengths) return;
     if (scratch_.norms_of != query_.norm_params() || scratch_.norms_from != low ||
         scratch_.norms.size() < n_lengths) {
@@ -235,7 +235,7 @@ class TileScan {
   }
 
   // Adds a leaf's impacts on the rows of its next tile; gives how many.
-  std::uint32_t add_tile(LeafScan& one) {
+  std::uint32_t add_tile(LeafCursor& one) {
     PostingList const& list = one.postings->list;
     std::uint32_t const end = std::min(one.end, list.run_end(one.run));
     float* const scores = scratch_.scores.data();
@@ -279,7 +279,7 @@ class TileScan {
     float* const scores = scratch_.scores.data();
     std::uint32_t* const places = scratch_.places.data();
     float* const values = scratch_.values.data();
-    for (LeafScan const& one : leaves_) {
+    for (LeafCursor const& one : leaves_) {
       PostingList const& list = one.postings->list;
       std::size_t const width = list.format.width();
       std::uint8_t const* at = list.data + one.begin * width;
@@ -301,7 +301,7 @@ class TileScan {
 
   // The same where scores do not tell who was met.
   void walk_present() {
-    for (LeafScan const& one : leaves_) {
+    for (LeafCursor const& one : leaves_) {
       for (std::uint32_t i = one.begin; i < one.at; ++i) {
         Row const row = PostingFormat::row(one.postings->list.bits(i));
         float& score = scratch_.scores[row];
@@ -358,7 +358,7 @@ class TileScan {
   Bm25Query const& query_;
   std::size_t depth_;
   LexicalScratch& scratch_;
-  std::vector<LeafScan>& leaves_;  // those that occur in the scope, in the order of their sum
+  std::vector<LeafCursor>& leaves_;  // those that occur in the scope, in the order of their sum
   cpu::ScoreKernels const& kernels_;
   Row first_;  // the scope lies in [first_, last_)
   Row last_;
@@ -374,8 +374,8 @@ class TileScan {
 
 }  // namespace
 
-void scan_lexical(LexicalRows const& rows, LexicalRequest const& arm, Bm25Query const& query,
-                  std::span<LeafPostings const> postings, LexicalScratch& scratch) {
+void scan_tiles(LexicalRows const& rows, LexicalRequest const& arm, Bm25Query const& query,
+                std::span<LeafPostings const> postings, LexicalScratch& scratch) {
   if (rows.scope.ranges.empty() || (!rows.is_whole && rows.tiles.empty())) return;
   TileScan scan(rows, arm, query, postings, scratch);
   if (!scan.is_empty()) scan.run();

@@ -12,7 +12,7 @@
 namespace hyrecall {
 
 // A leaf on its way through a segment's tiles.
-struct LeafScan {
+struct LeafCursor {
   LeafPostings const* postings;
   std::size_t leaf;
   float const* table = nullptr;  // of impacts by code, if there is one
@@ -31,7 +31,7 @@ struct alignas(128) LexicalScratch {
   std::vector<std::uint64_t> present;  // bits of the leaves a row holds, where scores do not tell;
                                        // all 0 between calls
   std::vector<float> tables;           // impacts by posting code, leaf after leaf
-  std::vector<LeafScan> leaves;
+  std::vector<LeafCursor> leaves;
   std::vector<std::uint32_t> places;  // what a sift found
   std::vector<float> values;
   std::optional<Bm25Query::NormParams> norms_of;  // what these are the norms of
@@ -60,7 +60,7 @@ struct LexicalRows {
 
 // Offers every selected row that matches and passes the floor to scratch.best, which may hold
 // other segments'.
-void scan_lexical(LexicalRows const& rows, LexicalRequest const& arm, Bm25Query const& query,
-                  std::span<LeafPostings const> postings, LexicalScratch& scratch);
+void scan_tiles(LexicalRows const& rows, LexicalRequest const& arm, Bm25Query const& query,
+                std::span<LeafPostings const> postings, LexicalScratch& scratch);
 
 }  // namespace hyrecall

@@ -11,6 +11,12 @@
 
 namespace hyrecall {
 
+// Legal calls: reset() first. Then begin() for each segment, in any order, and offer() for its
+// rows: each row at most once, and only with a score that reaches threshold(), which rises.
+// expect(), nth_score() and raise() may come between offers. End: take() returns the result; only
+// reset() may follow. Cost: offer() is constant on average, because what is kept is halved by
+// selection. nth_score() and raise() are linear in the kept rows, at most max(2k, k + 64). take()
+// sorts k rows.
 class TopRows {
  public:
   std::size_t depth() const { return k_; }

@@ -67,7 +67,7 @@ Request request_of(Rng& rng, std::size_t number, WorldOptions const& options) {
     request.fusion.weights.assign(request.n_arms(), 1.0);
     request.fusion.scales.assign(request.n_arms(), Fusion::Scale::kNone);
   }
-  request.settings.front = options.front;
+  request.settings.first_pass = options.first_pass;
   request.depth = number % 2 == 0 ? 100 : 10;
   request.limit = 10;
   return request;
