@@ -524,7 +524,7 @@ class Index:
             fusion=fusion, more=arms, min_score=min_score, min_fused=min_fused, bm25=bm25,
             normalize=normalize, shaping=shaping, expansion=expansion, depth=depth,
         )  # fmt: skip
-        return answer(facts, self._state, self._device, request, options, recipe, graphs)
+        return Hits(answer(facts, self._state, self._device, request, options, recipe, graphs))
 
     def recall_one(
         self,
@@ -579,7 +579,8 @@ class Index:
             fusion=fusion, more=arms, min_score=min_score, min_fused=min_fused, bm25=bm25,
             normalize=normalize, shaping=shaping, expansion=expansion, depth=depth,
         )  # fmt: skip
-        return answer(facts, self._state, self._device, request, options, recipe, graphs)[0]
+        reply = answer(facts, self._state, self._device, request, options, recipe, graphs)
+        return QueryHits(reply.part_of(0), 0)
 
     def get(
         self, keys: Sequence[object], *, scope: object = None, columns: Sequence[str] = ()

@@ -55,7 +55,9 @@ def test_what_fills_a_reply_is_newest_first_and_never_runs_short(effort: Effort)
         hits = index.recall(text=["oak"], scope=said(scope))
         state = index._state
         for n in (0, 3, 100):
-            offsets, segment, row = newest_rows(index._facts, state, hits._plan.request, "at", n)
+            offsets, segment, row = newest_rows(
+                index._facts, state, hits[0].reply.source.request, "at", n
+            )
             mine = seen(docs, scope)
             mine.sort(key=lambda doc: math.inf if doc.at is None else -doc.at)
             found = [

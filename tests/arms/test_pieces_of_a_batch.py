@@ -13,6 +13,7 @@ from hyrecall.ask.recipe import Lexical, Recipe
 from hyrecall.recall import batch as recall
 from hyrecall.recall.arms import run
 from hyrecall.recall.arms.batch import Asked, Batch, Candidates
+from hyrecall.recall.explain import RecallSource
 
 SCOPE = ("ann", "cy")
 HINTS = ("n3", "n1", "n4", "n15")
@@ -88,7 +89,9 @@ def test_an_arm_is_handed_a_piece_of_the_queries_and_its_time_is_that_of_the_can
     assert seen == [(2, ["o.k", "elm"]), (2, ["f.r", None]), (1, ["tea"])]
     assert hits.trace.milliseconds["candidates"] >= 150
     assert {"plan", "statistics", "candidates", "fusion"} == set(hits.trace.milliseconds)
-    assert hits._plan.searches.asked == ()  # hits keep no query
+    source = hits[0].reply.source
+    assert isinstance(source, RecallSource)
+    assert source.plan.searches.asked == ()  # a reply keeps no query
 
 
 @pytest.mark.parametrize(

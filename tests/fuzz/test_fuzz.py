@@ -94,7 +94,7 @@ PLANTED: dict[str, tuple[dict[str, object], int]] = {
          "hyrecall.recall.explain_stages.age_seconds": wrapped_ages},
         5,
     ),
-    "batch-wide values": ({"hyrecall.hits.hits.python_values": batch_wide_values}, 2),
+    "batch-wide values": ({"hyrecall.hits.reply.python_values": batch_wide_values}, 2),
     "batch-wide importances": (
         {"hyrecall.recall.pipeline.importances": batch_wide_importances},
         19,

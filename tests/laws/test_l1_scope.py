@@ -133,8 +133,14 @@ def test_a_native_execution_tells_nothing_of_rows_outside_its_scope(one_column: 
     """k0 is ana's, and only ana is asked for."""
     state = one_column._state
     hits = one_column.recall(text=["ash"], scope=["ana"])
-    execution = _core.Execution(state.snapshot, hits._plan.request)
-    own = set(zip(hits._arrays["segment"].tolist(), hits._arrays["row"].tolist(), strict=True))
+    execution = _core.Execution(state.snapshot, hits[0].reply.source.request)
+    own = set(
+        zip(
+            hits[0].reply.arrays["segment"].tolist(),
+            hits[0].reply.arrays["row"].tolist(),
+            strict=True,
+        )
+    )
     assert own
     for segment, held in enumerate(state.segments):
         for row in range(held.rows.num_rows):
@@ -167,9 +173,15 @@ def test_native_stages_tell_nothing_of_rows_outside_their_scope(
     ]
     index = make_engine(shape, rows).index
     hits = index.recall(text=["ash"] * 2, scope=["ana", "bob"])
-    places = list(zip(hits._arrays["segment"].tolist(), hits._arrays["row"].tolist(), strict=True))
+    places = list(
+        zip(
+            hits[0].reply.arrays["segment"].tolist(),
+            hits[0].reply.arrays["row"].tolist(),
+            strict=True,
+        )
+    )
     first, second, other = places
-    execution = _core.Execution(index._state.snapshot, hits._plan.request)
+    execution = _core.Execution(index._state.snapshot, hits[0].reply.source.request)
 
     def pools(offsets: list[int], rows: list[tuple[int, int]]) -> _core.shaping.Pools:
         segment, row = (np.array(part, np.uint32) for part in zip(*rows, strict=True))

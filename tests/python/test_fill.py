@@ -46,7 +46,7 @@ def ask(text: Any, *, recipe: Recipe = recipes.loom, **options: Any) -> hr.Query
 
 def rows(hits: hr.QueryHits) -> list[dict[str, Any]]:
     names = ["key", "rank", "score", "text_score", "text_rank", "origin"]
-    return hits._hits.to_arrow().select(names).to_pylist()
+    return hits.to_arrow().select(names).to_pylist()
 
 
 def test_A09_A10_one_arm_is_filled_with_the_newest_of_the_same_scope_at_zero() -> None:
@@ -132,8 +132,8 @@ def test_a_budget_makes_fill_step_aside_and_the_trace_says_so() -> None:
         bounded = filled.replace(shaping=(hr.Budget(1000),))
         hits = ask("replication", recipe=bounded)
         assert hits.keys == ["a", "c"]
-        assert NOTE in hits._hits.trace.notes
-        assert "origin" not in hits._hits.to_arrow().column_names
+        assert NOTE in hits.reply.trace.notes
+        assert "origin" not in hits.to_arrow().column_names
         for text in ("zebra", "", "  "):
             assert ask(text, recipe=bounded).keys == []
 
@@ -142,7 +142,7 @@ def test_a_budget_makes_fill_step_aside_and_the_trace_says_so() -> None:
 def test_a_budget_that_bounds_nothing_leaves_fill_alone(tokens: int | None) -> None:
     free = recipes.loom.replace(shaping=(hr.Budget(tokens),))
     assert ask("replication", recipe=free).keys == ask("replication").keys == ["a", "c", "b", "e"]
-    assert NOTE not in ask("replication", recipe=free)._hits.trace.notes
+    assert NOTE not in ask("replication", recipe=free).reply.trace.notes
 
 
 @pytest.mark.parametrize("n_times", [1, 2, 7, 60])

@@ -17,6 +17,7 @@ import pytest
 import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.ask.recipe import Lexical
+from hyrecall.hits.reply import Reply
 from small_index import ONE, built, refused
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -183,7 +184,7 @@ def test_a_pickled_query_holds_its_own_hits_only(hits: hr.Hits) -> None:
     assert (kept.query, kept.keys) == (2, hits[2].keys)
     assert [hit.text for hit in kept] == [hit.text for hit in hits[2]]
     assert kept.to_arrow().equals(hits[2].to_arrow())
-    assert len(kept._hits[0]) == 0
+    assert len(hr.Hits(kept.reply)[0]) == 0
     assert b"coffee" not in pickle.dumps(hits[2])
     assert b"coffee" in pickle.dumps(hits)
     hit = again(hits[0][1])
@@ -208,19 +209,19 @@ def test_a_query_of_many_and_a_batch_without_hits_are_shown_without_reading_them
     table = pa.table({"id": [1], "text": ["tea"]})
     index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="text"))
     found = index.recall(text=[*["coffee"] * 300, "tea", *["coffee"] * 300])
-    made: list[int] = []
-    query = hr.Hits._query
+    read: list[int] = []
+    span = Reply.span
 
-    def counted(hits: hr.Hits, at: int) -> hr.QueryHits:
-        made.append(at)
-        return query(hits, at)
+    def counted(reply: Reply, query: int) -> tuple[int, int]:
+        read.append(query)
+        return span(reply, query)
 
-    monkeypatch.setattr(hr.Hits, "_query", counted)
+    monkeypatch.setattr(Reply, "span", counted)
     assert "601 queries, 1 hit" in repr(found)
     assert "601 queries, 1 hit" in found._repr_html_()
-    assert set(made) == {300}
+    assert set(read) == {300}
     assert [row["key"] for row in found[300].to_list()] == [1]
-    assert len(made) < 10
+    assert len(read) < 10
 
 
 def test_hits_of_several_recipes_are_pickled_too(index: hr.Index) -> None:

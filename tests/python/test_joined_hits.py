@@ -9,14 +9,14 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.hits.joined_hits import JoinedHits
+from hyrecall.hits.joined_reply import JoinedReply
 from laws.effort import Effort
 from several_recipes import NOW, Ask, World, asks, world
 
 
 def said(one: hr.QueryHits) -> list[Any]:
     """All that a query's reply says; floats in hexadecimal show their last bit."""
-    names = one._hits.trace.arms
+    names = one.reply.trace.arms
     hits = [
         [
             hit.rank,
@@ -77,7 +77,7 @@ def here() -> World:
 @pytest.fixture(scope="module")
 def hits(here: World, asked: list[Ask]) -> hr.Hits:
     made = here.together(asked, columns=("data", "user", "data"))
-    assert isinstance(made, JoinedHits)
+    assert isinstance(made.reply, JoinedReply)
     assert len({ask.recipe.name for ask in asked}) > 5
     assert len(made.parts) > 7  # some fell back
     return made
@@ -102,7 +102,7 @@ def test_the_table_has_the_rows_of_each_alone_and_nulls_elsewhere(
     assert pa.table(hits).equals(table)  # by the Arrow stream
     n_null = 0
     for query, ask in enumerate(asked):
-        alone = here.alone(ask, COLUMNS)._hits.to_arrow()
+        alone = here.alone(ask, COLUMNS).to_arrow()
         assert set(alone.column_names) <= set(names)
         for name in alone.column_names:
             assert table.schema.field(name).type == alone.schema.field(name).type

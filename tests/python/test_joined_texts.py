@@ -55,12 +55,12 @@ def test_a_hit_of_one_text_column_has_it_as_it_is_stored() -> None:
 
 def test_a_budget_counts_every_column_of_the_arm() -> None:
     hits = ask(built(), hr.Budget(1000))
-    tokens = dict(zip(hits.keys, hits._hits.to_arrow()["token_estimate"].to_pylist(), strict=True))
+    tokens = dict(zip(hits.keys, hits.to_arrow()["token_estimate"].to_pylist(), strict=True))
     assert tokens == {at: -(-len(str(JOINED[at])) // 4) for at in range(4)}
     for budget in (1, 5, 8, 20):
         kept = ask(built(), hr.Budget(budget))
         assert len(kept) == 1 or sum(tokens[key] for key in kept.keys) <= budget
-    only = ask(built(), hr.Budget(1000, column="title"))._hits.to_arrow()
+    only = ask(built(), hr.Budget(1000, column="title")).to_arrow()
     assert set(only["token_estimate"].to_pylist()) == {1}
 
 

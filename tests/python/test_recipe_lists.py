@@ -42,7 +42,7 @@ def test_related_documents_are_those_of_each_part(here: World) -> None:
     found = arms.related(hits, "tags", n=3, columns=("data",))
     assert len(found) == 20
     for query, one in enumerate(asked):
-        alone = here.alone(one)._hits
+        alone = hr.Hits(here.alone(one).reply)
         assert [found[query]] == arms.related(alone, "tags", n=3, columns=("data",))
     assert sum(map(bool, found)) > 5
     with pytest.raises(hr.OptionError, match="column: expected an attribute column"):

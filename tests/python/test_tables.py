@@ -147,7 +147,7 @@ def test_scores_and_ranks_of_an_arm_are_those_of_the_rows_own_table(index: hr.In
         }
     first = [hit for hit in hits if hit.arm_rank("text") == 1]
     assert len(first) > 1  # a first rank in each table
-    names = hits._hits.to_arrow().column_names
+    names = hits.to_arrow().column_names
     assert [one for one in names if "_score" in one] == ["text_score", "embedding_score"]
 
 

@@ -34,7 +34,7 @@ def test_lone_surrogates_part_the_words_of_a_query(analyzer: str) -> None:
     assert found(index, "cup\ud800pot") == [3]
     assert found(index, "hot\udcfftea") == [0, 1, 4]
     assert found(index, "\ud800") == []
-    assert index.recall_one(text=hr.Phrase("\udfff"))._hits.trace.notes == (
+    assert index.recall_one(text=hr.Phrase("\udfff")).reply.trace.notes == (
         "text[0] has no indexable token",
     )
 

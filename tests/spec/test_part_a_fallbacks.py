@@ -37,7 +37,7 @@ def test_A08_without_vectors_the_score_is_that_of_bm25(vectors: Any) -> None:
         if vectors is not None:
             assert hit.vector_score is None
         else:
-            assert "v" not in hits._hits.trace.arms
+            assert "v" not in hits.reply.trace.arms
 
 
 def test_A09_a_lexical_match_beats_a_newer_non_match() -> None:

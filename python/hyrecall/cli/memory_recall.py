@@ -168,7 +168,7 @@ _COLUMNS = (
 def _print(asked: Asked, matches: Matches, *, explain: bool) -> None:
     """Write the matches to stdout: the time and the text of each beneath its row."""
     ranked = matches._hits
-    facts = None if ranked is None else ranked._hits._facts
+    facts = None if ranked is None else ranked.reply.facts
     analyzer = Analyzer() if facts is None else next(iter(facts.analyzers.values()))
     snippets = Snippets(None if asked.force_regex else asked.query, analyzer)
     rows = []

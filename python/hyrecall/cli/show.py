@@ -91,10 +91,10 @@ def print_hits(hits: QueryHits, query: str | None, *, explain: bool = False) -> 
 
     With ``explain`` all that each score was made of follows.
     """
-    facts, width = hits._hits._facts, screen_width()
+    facts, width = hits.reply.facts, screen_width()
     first = next(iter(facts.text_arms), None)
     show = None if first is None else Snippets(query, facts.analyzers[first]).show
-    print_lines(hit_lines(hits, hits._hits.trace.arms, width=width, show=show))
+    print_lines(hit_lines(hits.reply, hits.query, width=width, show=show))
     if explain:
         for hit in hits:
             print_explanation(hit.rank, str(hit.key), hit.explain())

@@ -16,8 +16,8 @@ from hyrecall import _core
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.request import CallOptions, Request
 from hyrecall.graph.reads import GraphReads
-from hyrecall.hits.hits import Hits
-from hyrecall.recall.answer import answer
+from hyrecall.hits.reply import Reply
+from hyrecall.recall.answer import answer_by_options
 from hyrecall.recall.arms.batch import scope_request
 from hyrecall.segments.segments import State, gather
 
@@ -47,7 +47,7 @@ class BoundGraph:
         depth: int,
         *,
         filter: Sequence[Filter | None] | None = None,  # noqa: A002
-    ) -> Hits:
+    ) -> Reply:
         """Return each query's best edges by their texts."""
         graph = self.graph
         request = Request(
@@ -55,7 +55,7 @@ class BoundGraph:
             filter=filter, limit=depth,
         )  # fmt: skip
         index, options = graph.edges, CallOptions(depth=depth)
-        return answer(index._facts, self.edges, index.device, request, options)
+        return answer_by_options(index._facts, self.edges, index.device, request, options)
 
     def edge_rows(self, scope: object, columns: Sequence[str]) -> pa.Table:
         """Return columns of all edges of one scope."""

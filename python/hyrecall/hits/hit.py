@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
 
+from hyrecall.ask.shaping import Phase
 from hyrecall.base.arguments import place_in
 from hyrecall.base.keywords import check_methods
 from hyrecall.hits import hit_tables, rich_tables
+from hyrecall.hits.around import Neighbour, Related
 from hyrecall.hits.explanation import Explanation
-from hyrecall.recall.explain import explain
-
-if TYPE_CHECKING:
-    from hyrecall.ask.shaping import Phase
-    from hyrecall.hits.around import Neighbour, Related
-    from hyrecall.hits.hits import Hits
+from hyrecall.hits.frames import pandas_of, polars_of
+from hyrecall.hits.reply import Reply
 
 __all__ = ["Hit", "QueryHits"]
 
@@ -33,12 +31,11 @@ class QueryHits(Sequence["Hit"]):
         Which query of the batch.
     """
 
-    def __init__(self, hits: Hits, query: int, begin: int, end: int) -> None:
-        """Take the rows [begin, end) of the batch's hits."""
-        self._hits = hits
+    def __init__(self, reply: Reply, query: int) -> None:
+        """Show the hits of a query; ``reply`` is for the package, and no part of the public API."""
+        self.reply = reply
         self.query = query
-        self._begin = begin
-        self._end = end
+        self._begin, self._end = reply.span(query)
 
     def __len__(self) -> int:
         """Return the number of hits."""
@@ -52,76 +49,75 @@ class QueryHits(Sequence["Hit"]):
         """Return a hit, or several."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        return Hit(self._hits, self.query, self._begin + place_in(len(self), index, "hit"))
+        return Hit(self.reply, self.query, self._begin + place_in(len(self), index, "hit"))
 
     def __iter__(self) -> Iterator[Hit]:
         """Return each hit."""
-        return (Hit(self._hits, self.query, at) for at in range(self._begin, self._end))
+        return (Hit(self.reply, self.query, at) for at in range(self._begin, self._end))
 
     @property
     def keys(self) -> list[Any]:
         """The hits' keys, best first."""
-        return self._hits.cached("row", self._hits._facts.schema.key)[self._begin : self._end]
+        return self.reply.cached("row", self.reply.facts.schema.key)[self._begin : self._end]
 
     @property
     def query_key(self) -> str | int | None:
         """The caller's key of the query, by ``query_keys=``; None: the call named none."""
-        keys = self._hits._query_keys
+        keys = self.reply.query_keys
         return None if keys is None else keys[self.query].as_py()
 
     @property
     def n_candidates(self) -> dict[str, int]:
         """How many documents each arm put into its list; arms of a table as ``"table.arm"``."""
-        arms = self._hits._plan.arms
-        sizes = self._hits._arrays["list_sizes"].reshape(-1, len(arms))[self.query]
-        return dict(zip(arms, sizes.tolist(), strict=True))
+        return self.reply.n_candidates(self.query)
 
     @property
     def phase(self) -> Phase | None:
         """The weights that ``SessionSignals`` took; None: the stage did not run."""
-        return self._hits._plan.phase_of(self.query)
+        phases = self.reply.phases
+        return None if phases is None else phases[self.query]
 
     @property
     def related(self) -> list[Related]:
         """Documents beside the hits: those that ``expansion=SharedTags`` found."""
-        around = self._hits._around
+        around = self.reply.around
         return [] if around is None else list(around.related[self.query])
 
-    def _alone(self) -> Hits:
+    def _alone(self) -> Reply:
         """Return the reply to the batch with the hits of this query only."""
-        return self._hits.only(np.arange(len(self._hits)) == self.query)
+        return self.reply.only(np.arange(self.reply.n_queries) == self.query)
 
     def to_arrow(self) -> pa.Table:
         """Return the hits as a table, with the columns of :meth:`Hits.to_arrow`."""
-        return self._alone().to_arrow()
+        return self._alone().table()
 
     def to_pandas(self) -> Any:
         """Return :meth:`to_arrow` as a pandas DataFrame."""
-        return self._alone().to_pandas()
+        return pandas_of(self.to_arrow())
 
     def to_polars(self) -> Any:
         """Return :meth:`to_arrow` as a polars DataFrame."""
-        return self._alone().to_polars()
+        return polars_of(self.to_arrow())
 
     def to_list(self) -> list[dict[str, Any]]:
         """Return a dict per hit; values as :meth:`Hit.__getitem__` gives them."""
-        return self._alone()._dicts()
+        return self._alone().rows()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the hits of this query only, as :class:`Hits` are pickled."""
-        return QueryHits, (self._alone(), self.query, 0, len(self))
+        return QueryHits, (self._alone(), self.query)
 
     def __repr__(self) -> str:
         """Show the first hits as a table, at most 80 columns wide."""
-        return "\n".join(line.text for line in hit_tables.query_lines(self))
+        return "\n".join(line.text for line in hit_tables.query_lines(self.reply, self.query))
 
     def _repr_html_(self) -> str:
         """Show the first hits in a notebook."""
-        return hit_tables.query_html(self)
+        return hit_tables.query_html(self.reply, self.query)
 
     def __rich__(self) -> Any:
         """Show the hits as a table, where rich is installed."""
-        return rich_tables.of_query(self)
+        return rich_tables.of_query(self.reply, self.query)
 
 
 @dataclass(frozen=True, repr=False)
@@ -143,46 +139,45 @@ class Hit:
         Of the only lexical arm (BM25) and the only dense one (cosine); None: not computed.
     """
 
-    _hits: Hits
+    _reply: Reply
     query: int
     _at: int
 
     @property
     def rank(self) -> int:
         """Place in the whole list, from 1."""
-        return int(self._hits._arrays["rank"][self._at])
+        return int(self._reply.arrays["rank"][self._at])
 
     @property
     def score(self) -> float:
         """What the list is ordered by."""
-        return float(self._hits._arrays["score"][self._at])
+        return float(self._reply.arrays["score"][self._at])
 
     @property
     def is_exact(self) -> bool:
         """Whether it comes first because it holds the query whole, by ``Recipe(exact=True)``."""
-        arrays = self._hits._arrays
-        return "exact" in arrays and bool(arrays["exact"][self._at])
+        return self._reply.is_exact(self._at)
 
     @property
     def key(self) -> Any:
         """The document's key."""
-        return self[self._hits._facts.schema.key]
+        return self[self._reply.facts.schema.key]
 
     @property
     def cell(self) -> tuple[Any, ...]:
         """The document's cell, a value per cell column."""
-        return tuple(self[name] for name in self._hits._facts.schema.cell_columns)
+        return self._reply.cell(self._at)
 
     @property
     def text(self) -> Any:
         """The text of the first text arm, its columns joined; read when asked."""
-        schema = self._hits._facts.schema
+        schema = self._reply.facts.schema
         if not schema.first_texts:
             raise AttributeError("the index has no text arm")
         for column in schema.first_texts:
             if column not in schema.row_columns:
                 raise AttributeError(f"the text column {column!r} is not stored")
-        return self._hits.cached("text", self._hits._facts.text_arms[0])[self._at]
+        return self._reply.cached("text", self._reply.facts.text_arms[0])[self._at]
 
     def __getitem__(self, column: str) -> Any:
         """Return the value of a key, cell, attribute or stored column.
@@ -190,23 +185,23 @@ class Hit:
         Times are those of ``datetime``; one that is not exact to the microsecond, or out of its
         range, is a ``numpy.datetime64`` (UTC) or ``numpy.timedelta64``.
         """
-        return self._hits.cached("row", column)[self._at]
+        return self._reply.cached("row", column)[self._at]
 
     def arm_score(self, arm: str) -> float | None:
         """Return the arm's score; None where it was not computed."""
-        value: float | None = self._hits.cached("score", arm)[self._at]
+        value: float | None = self._reply.cached("score", arm)[self._at]
         return value
 
     def arm_rank(self, arm: str) -> int | None:
         """Return the arm's rank, from 1; None outside its list."""
-        value: int | None = self._hits.cached("rank", arm)[self._at]
+        value: int | None = self._reply.cached("rank", arm)[self._at]
         return value
 
     @property
     def context(self) -> tuple[Neighbour, ...]:
         """Its neighbours in a graph: those that ``expansion=Context`` found."""
-        around = self._hits._around
-        place = self._at - int(self._hits._offsets()[self.query])
+        around = self._reply.around
+        place = self._at - self._reply.span(self.query)[0]
         shown = () if around is None else around.context[self.query]
         return shown[place] if place < len(shown) else ()
 
@@ -215,13 +210,10 @@ class Hit:
 
         Of ``EdgeLexical`` the key of its best edge, of ``Regex`` the first column that matched.
         """
-        _ = self._hits._state  # unpickled hits do not know
-        found = self._hits._plan.listed.get(arm)
-        if found is None or self.arm_score(arm) is None:
-            return None
-        arrays = self._hits._arrays
-        at = self._at
-        return found.evidence_of(self.query, int(arrays["segment"][at]), int(arrays["row"][at]))
+        source, arrays, at = self._reply.source, self._reply.arrays, self._at
+        segment, row = int(arrays["segment"][at]), int(arrays["row"][at])
+        found = source.evidence(arm, self.query, segment, row)
+        return None if found is None or self.arm_score(arm) is None else found
 
     def _only(self, arms: Sequence[str], name: str) -> float | None:
         if len(arms) != 1:
@@ -233,12 +225,12 @@ class Hit:
     @property
     def bm25_score(self) -> float | None:
         """The score of the only lexical arm (BM25; >= 0 but for ``robertson``)."""
-        return self._only(self._hits._facts.text_arms, "bm25_score")
+        return self._only(self._reply.facts.text_arms, "bm25_score")
 
     @property
     def vector_score(self) -> float | None:
         """The score of the only dense arm (cosine, in [-1, 1])."""
-        return self._only(self._hits._facts.vector_arms, "vector_score")
+        return self._only(self._reply.facts.vector_arms, "vector_score")
 
     def explain(self) -> Explanation:
         """Recompute the score from the integers and vectors it was made of.
@@ -253,9 +245,9 @@ class Hit:
         OptionError
             The hits were unpickled: they hold no index.
         """
-        return explain(self._hits, self)
+        return self._reply.source.explain(self._reply, self.query, self._at)
 
     def __repr__(self) -> str:
         """Show rank, key, score and components."""
-        parts = [f"{arm}={self.arm_score(arm)!r}" for arm in self._hits.trace.arms]
+        parts = [f"{arm}={self.arm_score(arm)!r}" for arm in self._reply.trace.arms]
         return f"Hit(rank={self.rank}, key={self.key!r}, score={self.score!r}, {', '.join(parts)})"

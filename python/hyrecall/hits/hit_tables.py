@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hyrecall.base.text_tables import Column, Line, Row, clean, cut, table
-
-if TYPE_CHECKING:
-    from hyrecall.hits.hits import Hit, Hits, QueryHits
-    from hyrecall.table.schema import Schema
+from hyrecall.hits.reply import BatchReply, Reply
+from hyrecall.table.schema import Schema
 
 __all__ = [
     "EXACT",
@@ -21,7 +19,6 @@ __all__ = [
     "hit_lines",
     "query_html",
     "query_lines",
-    "text_of",
 ]
 
 _WIDTH = 80  # of what print() shows, whatever the terminal, so that it is the same everywhere
@@ -33,45 +30,84 @@ EXACT = Line("exact  ", ((0, 5, "faint"),))
 Show = Callable[[str], Line]
 
 
-def batch_lines(hits: Hits, *, width: int = _WIDTH, show: Show | None = None) -> list[Line]:
+class _Hit(NamedTuple):
+    """A hit of a reply, by its number."""
+
+    reply: Reply
+    query: int
+    at: int
+
+    @property
+    def key(self) -> Any:
+        return self.reply.cached("row", self.reply.facts.schema.key)[self.at]
+
+    @property
+    def text(self) -> str:
+        """What is stored of the first text arm, on one line."""
+        schema = self.reply.facts.schema
+        shown = [name for name in schema.first_texts if name in schema.row_columns]
+        values = [self.reply.cached("row", name)[self.at] for name in shown]
+        return " | ".join(clean(str(value)) for value in values if value)
+
+    def of_arm(self, kind: str, arm: str) -> Any:
+        """Return an arm's "score" or "rank"; None where there is none."""
+        return self.reply.cached(kind, arm)[self.at] if arm in self.reply.arms else None
+
+
+def batch_lines(reply: BatchReply, *, width: int = _WIDTH, show: Show | None = None) -> list[Line]:
     """Show the first hits of a batch in one table, and how many there are."""
-    rows = _first(hits)
-    arms = hits.trace.arms
-    lines = [Line(f"{_count(len(hits), 'query', 'queries')}, {_count(hits.n_hits, 'hit', 'hits')}")]
-    if rows:
-        lines += hit_lines(rows, arms, width=width, show=show, with_query=True)
-    return lines + _rest(hits.n_hits - len(rows))
+    hits = _first(reply)
+    queries = _count(reply.n_queries, "query", "queries")
+    lines = [Line(f"{queries}, {_count(reply.n_hits, 'hit', 'hits')}")]
+    if hits:
+        lines += _table_of(hits, reply.trace.arms, width=width, show=show, with_query=True)
+    return lines + _rest(reply.n_hits - len(hits))
 
 
-def _first(hits: Hits) -> list[Hit]:
+def _first(reply: BatchReply) -> list[_Hit]:
     """Return the hits of a batch that are shown."""
-    counts = np.diff(hits._offsets())
+    counts = np.diff(reply.offsets)
     found = np.flatnonzero(counts)
     shown = found[: np.searchsorted(np.cumsum(counts[found]), _SHOWN_HITS) + 1]
-    first = hits.only(np.isin(np.arange(len(hits)), shown))  # so that no column is read whole
-    return [hit for query in shown for hit in first[query]][:_SHOWN_HITS]
+    first = reply.only(
+        np.isin(np.arange(reply.n_queries), shown)
+    )  # so that no column is read whole
+    hits = [hit for query in shown.tolist() for hit in _hits(first.part_of(query), query)]
+    return hits[:_SHOWN_HITS]
 
 
-def query_lines(hits: QueryHits, *, width: int = _WIDTH, show: Show | None = None) -> list[Line]:
+def _hits(reply: Reply, query: int, most: int | None = None) -> list[_Hit]:
+    """Return the first hits of a query, or all."""
+    begin, end = reply.span(query)
+    end = end if most is None else min(end, begin + most)
+    return [_Hit(reply, query, at) for at in range(begin, end)]
+
+
+def query_lines(
+    reply: Reply, query: int, *, width: int = _WIDTH, show: Show | None = None
+) -> list[Line]:
     """Show the first hits of a query in a table, and how many there are."""
-    if not len(hits):
+    begin, end = reply.span(query)
+    if begin == end:
         return [Line("no hits")]
-    made = hit_lines(hits[:_SHOWN_HITS], hits._hits.trace.arms, width=width, show=show)
-    return [Line(_count(len(hits), "hit", "hits")), *made, *_rest(len(hits) - _SHOWN_HITS)]
+    hits = _hits(reply, query, _SHOWN_HITS)
+    made = _table_of(hits, reply.trace.arms, width=width, show=show)
+    return [Line(_count(end - begin, "hit", "hits")), *made, *_rest(end - begin - len(hits))]
 
 
-def batch_html(hits: Hits) -> str:
+def batch_html(reply: BatchReply) -> str:
     """Show the first hits of a batch as an HTML table."""
-    return _html(hits.n_hits, _first(hits), hits.trace.arms, len(hits))
+    return _html(reply.n_hits, _first(reply), reply.trace.arms, reply.n_queries)
 
 
-def query_html(hits: QueryHits) -> str:
+def query_html(reply: Reply, query: int) -> str:
     """Show the first hits of a query as an HTML table."""
-    return _html(len(hits), hits[:_SHOWN_HITS], hits._hits.trace.arms)
+    begin, end = reply.span(query)
+    return _html(end - begin, _hits(reply, query, _SHOWN_HITS), reply.trace.arms)
 
 
 def _html(
-    n_hits: int, rows: Sequence[Hit], arms: Sequence[str], n_queries: int | None = None
+    n_hits: int, rows: Sequence[_Hit], arms: Sequence[str], n_queries: int | None = None
 ) -> str:
     title = _count(n_hits, "hit", "hits")
     if n_queries is not None:
@@ -80,7 +116,7 @@ def _html(
         return _html_table(title, [], [])
     columns, cells = _laid_out(rows, arms, with_query=n_queries is not None)
     shown = [
-        [*(cell.strip() for cell in line), cut(text_of(hit), _WIDTH)]
+        [*(cell.strip() for cell in line), cut(hit.text, _WIDTH)]
         for line, hit in zip(cells, rows, strict=True)
     ]
     rest = [line.text for line in _rest(n_hits - len(rows))]
@@ -95,46 +131,48 @@ def _rest(n_hits: int) -> list[Line]:
     return [Line(f"... {_count(n_hits, 'more hit', 'more hits')}")] if n_hits > 0 else []
 
 
-def hit_lines(
-    hits: Sequence[Hit],
-    arms: Sequence[str],
-    *,
-    width: int,
-    show: Show | None = None,
-    with_query: bool = False,
-) -> list[Line]:
-    """Lay out hits as a table: rank, key, score, each arm's score and rank, cell; text beneath.
+def hit_lines(reply: Reply, query: int, *, width: int, show: Show | None = None) -> list[Line]:
+    """Lay out all hits of a query as a table: rank, key, score, arms, cell; text beneath.
 
     Parameters
     ----------
-    hits : sequence of Hit
-        At least one.
-    arms : sequence of str
-        Those that ran.
+    reply : Reply
+    query : int
+        One that has hits.
     width : int
         Columns of the terminal.
     show : callable, optional
-        Gives a text as a styled line; default: its beginning, on one line.
-    with_query : bool
-        Whether to show which query of the batch a hit is of.
+        Makes a styled line of a text; default: its beginning, on one line.
     """
+    return _table_of(_hits(reply, query), reply.trace.arms, width=width, show=show)
+
+
+def _table_of(
+    hits: Sequence[_Hit],
+    arms: Sequence[str],
+    *,
+    width: int,
+    show: Show | None,
+    with_query: bool = False,
+) -> list[Line]:
+    """Lay out hits as a table, with the query of the batch that each is of, or without."""
     show = (lambda text: Line(cut(text, width - 10))) if show is None else show
     columns, cells = _laid_out(hits, arms, with_query=with_query)
     rows = []
     for hit, line in zip(hits, cells, strict=True):
-        text = text_of(hit)
+        text = hit.text
         below = [show(text)] if text else []
-        if hit.is_exact:
+        if hit.reply.is_exact(hit.at):
             below = [EXACT] if not below else [below[0].after(EXACT)]
         rows.append(Row(line, below))
     return table(columns, rows, width=width, keep=3 if with_query else 2)
 
 
 def _laid_out(
-    hits: Sequence[Hit], arms: Sequence[str], *, with_query: bool
+    hits: Sequence[_Hit], arms: Sequence[str], *, with_query: bool
 ) -> tuple[list[Column], list[list[str]]]:
     """Return the columns of a table of hits, and the cells of each hit."""
-    schema = hits[0]._hits._facts.schema
+    schema = hits[0].reply.facts.schema
     columns = [
         *([Column("query", "right")] if with_query else []),
         Column("rank", "right"),
@@ -144,14 +182,16 @@ def _laid_out(
         *(Column(name) for name in schema.cell_columns),
     ]
     digits = max(
-        [len(str(rank)) for hit in hits for arm in arms if (rank := _rank(hit, arm))] + [1]
+        [len(str(rank)) for hit in hits for arm in arms if (rank := hit.of_arm("rank", arm))] + [1]
     )
     rows = []
     for hit in hits:
         cells = [str(hit.query)] if with_query else []
-        cells += [str(hit.rank), clean(str(hit.key)), _score(hit)]
+        arrays = hit.reply.arrays
+        score = "fill" if hit.reply.is_fill(hit.at) else f"{float(arrays['score'][hit.at]):.6f}"
+        cells += [str(arrays["rank"][hit.at]), clean(str(hit.key)), score]
         cells += [_part(hit, arm, digits) for arm in arms]
-        cells += [clean(str(value)) for value in hit.cell]
+        cells += [clean(str(value)) for value in hit.reply.cell(hit.at)]
         rows.append(cells)
     return columns, rows
 
@@ -166,29 +206,12 @@ def _headings(schema: Schema, arms: Sequence[str]) -> list[str]:
     ]
 
 
-def _score(hit: Hit) -> str:
-    arrays = hit._hits._arrays
-    is_fill = "from_fill" in arrays and arrays["from_fill"][hit._at]
-    return "fill" if is_fill else f"{hit.score:.6f}"
-
-
-def _rank(hit: Hit, arm: str) -> int | None:
-    return hit.arm_rank(arm) if arm in hit._hits._arms else None
-
-
-def _part(hit: Hit, arm: str, digits: int) -> str:
+def _part(hit: _Hit, arm: str, digits: int) -> str:
     """Show an arm's score and its rank; a dash where it was not computed or not in the list."""
-    score, rank = hit.arm_score(arm) if arm in hit._hits._arms else None, _rank(hit, arm)
+    score, rank = hit.of_arm("score", arm), hit.of_arm("rank", arm)
     if score is None:
         return "-" + " " * (digits + 2)
     return f"{score:.4f} {'-' if rank is None else f'#{rank}':<{digits + 1}}"
-
-
-def text_of(hit: Hit) -> str:
-    """Return what is stored of the first text arm, on one line."""
-    schema = hit._hits._facts.schema
-    shown = [name for name in schema.first_texts if name in schema.row_columns]
-    return " | ".join(clean(str(hit[name])) for name in shown if hit[name])
 
 
 def _html_table(

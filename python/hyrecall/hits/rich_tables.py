@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from hyrecall.base.text_tables import Line
 from hyrecall.hits import hit_tables
+from hyrecall.hits.reply import BatchReply, Reply
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.text import Text
 
-    from hyrecall.base.text_tables import Line
-    from hyrecall.hits.hits import Hits, QueryHits
 
 __all__ = ["Lines", "of_batch", "of_query", "styled"]
 
@@ -45,11 +45,11 @@ def styled(line: Line) -> Text:
     return shown
 
 
-def of_batch(hits: Hits) -> Any:
+def of_batch(reply: BatchReply) -> Any:
     """Show the first hits of a batch, and how many there are."""
-    return Lines(lambda width: hit_tables.batch_lines(hits, width=width))
+    return Lines(lambda width: hit_tables.batch_lines(reply, width=width))
 
 
-def of_query(hits: QueryHits) -> Any:
+def of_query(reply: Reply, query: int) -> Any:
     """Show the first hits of a query."""
-    return Lines(lambda width: hit_tables.query_lines(hits, width=width))
+    return Lines(lambda width: hit_tables.query_lines(reply, query, width=width))

@@ -15,18 +15,18 @@ from hyrecall.ask.request import CallOptions, Request
 from hyrecall.ask.shaping import SessionSignals
 from hyrecall.base.arguments import listed
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.hits.hits import Hits
-from hyrecall.hits.joined_hits import JoinedHits
+from hyrecall.hits.joined_reply import join_replies
+from hyrecall.hits.reply import BatchReply, Reply
 from hyrecall.recall.arms.run import runs, text_readers
 from hyrecall.recall.batch import run_recall
 from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.recall.held_graphs import hold_graphs
-from hyrecall.recall.ranking import rank_by_options
+from hyrecall.recall.ranking import Ranking, rank_by_options
 from hyrecall.recall.recipe_ranking import rank_by_recipe
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State
 
-__all__ = ["answer"]
+__all__ = ["answer", "answer_by_options"]
 
 OF_A_RECIPE = (
     "fusion",
@@ -49,7 +49,7 @@ def answer(
     options: CallOptions,
     recipe: object = None,
     graphs: object = None,
-) -> Hits:
+) -> BatchReply:
     """Answer a batch as its options say, or as a recipe, or a list of one for each query.
 
     Raises
@@ -61,22 +61,19 @@ def answer(
         Not a recipe; another number of recipes than queries.
     """
     if recipe is None:
-        hits = _answer_by_options(facts, state, device, request, options, graphs)
-    else:
-        hits = _answer_by_recipes(facts, state, device, request, options, recipe, graphs)
-    if request.query_keys is not None:
-        hits._name_queries(request.query_keys)
-    return hits
+        return answer_by_options(facts, state, device, request, options, graphs)
+    return _answer_by_recipes(facts, state, device, request, options, recipe, graphs)
 
 
-def _answer_by_options(
+def answer_by_options(
     facts: IndexFacts,
     state: State,
     device: str,
     request: Request,
     options: CallOptions,
-    graphs: object,
-) -> Hits:
+    graphs: object = None,
+) -> Reply:
+    """Answer a batch as its single options say; see :func:`answer`."""
     held: BoundGraphs = {}
     if graphs is not None or options.has_parts:
         options = options.bind(graphs=graphs)
@@ -93,7 +90,7 @@ def _answer_by_recipes(
     options: CallOptions,
     recipe: object,
     graphs: object,
-) -> Hits:
+) -> BatchReply:
     """Answer each query by its recipe.
 
     Each distinct recipe runs once, on its own queries; the rest of the batch is nothing to it. So a
@@ -105,32 +102,30 @@ def _answer_by_recipes(
     recipes = [_with_options(one, options) for one in recipes]
     request = _with_own_scope(request)._replace(text=_as_lists(request.text))
     shares = _Shares(request, recipes)
-    parts: list[Hits] = []
+    replies: list[Reply] = []
     answers: list[npt.NDArray[np.bool_]] = []
 
-    def run(one: Recipe, selected: npt.NDArray[np.bool_] | None) -> Hits:
+    def run(one: Recipe, selected: npt.NDArray[np.bool_] | None) -> Ranking:
         own = shares.of(one)
         ranking = rank_by_recipe(facts, own, one, selected)
-        return run_recall(facts, state, device, own, ranking, held)
+        replies.append(run_recall(facts, state, device, own, ranking, held))
+        everyone = np.ones(replies[-1].n_queries, np.bool_)
+        answers.append(everyone if selected is None else selected)
+        return ranking
 
     for one, (_, selected) in zip(recipes, chosen, strict=True):
-        hits = run(one, selected)
-        parts.append(hits)
-        answers.append(np.ones(len(hits), np.bool_) if selected is None else selected)
+        blank = run(one, selected).blank_queries
         if not one.on_no_match:
             continue
-        unanswered = answers[-1] & ~_found(hits)
+        unanswered = answers[-1] & ~_found(replies[-1], blank)
         if unanswered.any() and shares.asks(one.on_no_match):
-            fallback = one.replace(arms=(), more=one.on_no_match, on_no_match=(), exact=False)
-            parts.append(run(fallback, unanswered))
-            answers.append(unanswered)
-    if len(parts) == 1:
-        return parts[0]
-    part_of = np.zeros(len(parts[0]), np.int64)
-    for number, selected in enumerate(answers):
-        part_of[selected] = number
-    kept = [part.only(part_of == number) for number, part in enumerate(parts)]
-    return JoinedHits(kept, part_of)
+            run(one.replace(arms=(), more=one.on_no_match, on_no_match=(), exact=False), unanswered)
+    if len(replies) == 1:
+        return replies[0]
+    answered_by = np.zeros(replies[0].n_queries, np.int64)
+    for number, answered in enumerate(answers):
+        answered_by[answered] = number
+    return join_replies(replies, answered_by)
 
 
 def _bound(recipes: list[Recipe], graphs: object) -> list[Recipe]:
@@ -227,9 +222,10 @@ def _weighs_sessions(recipe: Recipe) -> bool:
     return any(isinstance(stage, SessionSignals) for stage in recipe.shaping)
 
 
-def _found(hits: Hits) -> npt.NDArray[np.bool_]:
+def _found(reply: Reply, blank_queries: Sequence[int]) -> npt.NDArray[np.bool_]:
     """Say of each query whether anything was found, or whether it asked nothing."""
-    sizes = hits._arrays["list_sizes"].reshape(len(hits), len(hits._plan.arms))
-    blank = np.isin(np.arange(len(hits)), hits._plan.blank_queries)
-    held = [query for query, n in hits.trace.exact.items() if n > 0]  # whole, in no arm's list
-    return np.asarray((sizes > 0).any(axis=1) | blank | np.isin(np.arange(len(hits)), held))
+    sizes = reply.arrays["list_sizes"].reshape(reply.n_queries, len(reply.ran))
+    queries = np.arange(reply.n_queries)
+    held = [query for query, n in reply.trace.exact.items() if n > 0]  # whole, in no arm's list
+    is_settled = np.isin(queries, blank_queries) | np.isin(queries, held)
+    return np.asarray((sizes > 0).any(axis=1) | is_settled)

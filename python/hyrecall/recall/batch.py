@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,11 +14,12 @@ from hyrecall.ask.queries import words_of
 from hyrecall.ask.request import Request
 from hyrecall.ask.shaping import RerankBy
 from hyrecall.base.arguments import listed as as_list
-from hyrecall.hits.hits import Hits
+from hyrecall.hits.reply import Reply
 from hyrecall.hits.reply_arrays import Arrays, join_pieces, only_queries
 from hyrecall.hits.trace import Trace
 from hyrecall.recall.arms.batch import Candidates
 from hyrecall.recall.expansion import expand
+from hyrecall.recall.explain import RecallSource
 from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.recall.pipeline import Shaper
 from hyrecall.recall.pipeline_checks import check_shaping
@@ -26,6 +28,7 @@ from hyrecall.recall.planning import make_plan
 from hyrecall.recall.pools import Piece
 from hyrecall.recall.ranking import Ranking
 from hyrecall.recall.reach import Reaches
+from hyrecall.recall.session_signals import phases_of
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State
 
@@ -45,7 +48,7 @@ def run_recall(
     request: Request,
     ranking: Ranking,
     graphs: BoundGraphs,
-) -> Hits:
+) -> Reply:
     """Answer a batch on one state; what is read later is read from that state too."""
     started = time.perf_counter()
     expansion = read_expansion(ranking.how.expansion)
@@ -98,20 +101,27 @@ def run_recall(
         stages=shaper.traces,
         exact=shaper.exact,
     )
-    hits = Hits(
-        join_pieces(pieces),
-        plan=plan.answered(listed),
+    reply = Reply(
         facts=facts,
-        state=state,
-        columns=request.columns,
+        arms=(*facts.arms, *plan.extra),
+        columns=tuple(request.columns),
         now=request.now,
         trace=trace,
+        query_keys=request.query_keys,
+        arrays=join_pieces(pieces),
+        ran=plan.arms,
+        bases=plan.bases,
+        fusion=plan.fusion,
+        normalize=plan.normalize,
+        phases=phases_of(plan.stages, plan.sessions),
+        kept_source=RecallSource(plan.answered(listed), state),
     )
     if expansion:
         began = time.perf_counter()
-        hits._around = expand(expansion, hits, texts, reaches)
+        around = expand(expansion, reply, plan.scope, texts, reaches)
+        reply = replace(reply, around=around)
         trace.milliseconds["expansion"] = (time.perf_counter() - began) * 1e3
-    return hits
+    return reply
 
 
 def _texts(facts: IndexFacts, plan: Plan, text: object) -> list[str | None]:

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from hyrecall.ask.expansion import Expansion, SharedTags
 from hyrecall.hits.around import Around, Neighbour, Related
-from hyrecall.hits.hits import Hits
+from hyrecall.hits.reply import Reply
 from hyrecall.recall.neighbours import find_neighbours
 from hyrecall.recall.reach import Reaches
-from hyrecall.recall.related import related
+from hyrecall.recall.related import related_documents
 
 __all__ = ["expand"]
 
 
 def expand(
-    parts: Sequence[Expansion], hits: Hits, texts: Sequence[str | None], reaches: Reaches
+    parts: Sequence[Expansion],
+    reply: Reply,
+    scope: object,
+    texts: Sequence[str | None],
+    reaches: Reaches,
 ) -> Around:
-    """Look around the hits of a reply, within its scopes and snapshot."""
-
-    context: Sequence[Sequence[tuple[Neighbour, ...]]] = [() for _ in hits]
-    near: Sequence[Sequence[Related]] = [[] for _ in hits]
+    """Look around the hits of a reply, within the scopes and the snapshot of the call."""
+    n = reply.n_queries
+    context: Sequence[Sequence[tuple[Neighbour, ...]]] = [()] * n
+    near: Sequence[Sequence[Related]] = [[] for _ in range(n)]
     for part in parts:
         if isinstance(part, SharedTags):
-            near = related(hits, part.column, n=part.n)
+            near = related_documents(reply, part.column, part.n)
             continue
-        keys = [one.keys for one in hits]
+        named = reply.cached("row", reply.facts.schema.key)
+        keys = [named[begin:end] for begin, end in pairwise(reply.offsets.tolist())]
         top = [one[: part.top] for one in keys]
-        reach = reaches.of(part.graph, 0, len(hits))
-        context = find_neighbours(reach, top, hits._plan.scope, list(texts), keys, part.n)
+        reach = reaches.of(part.graph, 0, n)
+        context = find_neighbours(reach, top, scope, list(texts), keys, part.n)
     return Around(context, near)

@@ -2,139 +2,130 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from hyrecall import _core
-from hyrecall.ask.scoring import DBSF, RRF, Max
 from hyrecall.hits.explain_text import fusion_text
 from hyrecall.hits.explanation import Explanation
-from hyrecall.hits.explanation_parts import Component, Scaling, Step, Term
+from hyrecall.hits.explanation_parts import Component, Step, Term
+from hyrecall.hits.fused_score import FusedScore, fuse
+from hyrecall.hits.reply import Reply
+from hyrecall.recall.explain_stages import Place, Recalled, explain_stages
+from hyrecall.recall.plan import Plan
+from hyrecall.segments.segments import State
 
-if TYPE_CHECKING:
-    from hyrecall.hits.hits import Hit, Hits
-
-__all__ = ["Place", "contributions", "explain"]
-
-
-@dataclass(frozen=True)
-class Place:
-    """A document of a query's lists."""
-
-    query: int
-    segment: int
-    row: int
-    ranks: tuple[int | None, ...]  # by arm that ran
-    scores: tuple[float | None, ...]  # likewise; read of arms whose scores came with the request
-    evidence: dict[str, Any] = field(default_factory=dict)
+__all__ = ["RecallSource", "explain"]
 
 
-def explain(hits: Hits, hit: Hit) -> Explanation:
-    """Recompute a hit's score."""
+@dataclass(frozen=True, eq=False)
+class RecallSource:
+    """What a reply keeps of its call: the plan with what its arms found, and the snapshot."""
+
+    plan: Plan
+    state: State
+
+    @property
+    def request(self) -> _core.Request:
+        """The native request, with the index's own arms."""
+        return self.plan.request
+
+    def evidence(self, arm: str, query: int, segment: int, row: int) -> Any:
+        """Return what speaks for a document in an arm of ``arms=``; None if nothing does."""
+        found = self.plan.listed.get(arm)
+        return None if found is None else found.evidence_of(query, segment, row)
+
+    def explain(self, reply: Reply, query: int, at: int) -> Explanation:
+        """Recompute the score of a hit, which is the reply's number ``at``."""
+        return explain(Recalled(self.plan, self.state, reply), query, at)
+
+
+def explain(recalled: Recalled, query: int, at: int) -> Explanation:
+    """Recompute the score of a query's hit, which is the reply's number ``at``."""
     with _core.arithmetic.RoundToNearest():
-        return _explain(hits, hit)
+        return _explain(recalled, query, at)
 
 
-def _explain(hits: Hits, hit: Hit) -> Explanation:
-    plan, state = hits._plan, hits._state
+def _explain(recalled: Recalled, query: int, at: int) -> Explanation:
+    plan, state, reply = recalled
     # The query alone, on the snapshot of the call: the same bits as in its batch.
-    request = plan.request.slice(hit.query, hit.query + 1)
+    request = plan.request.slice(query, query + 1)
     execution = _core.Execution(state.snapshot, request)
 
-    def fused(place: Place) -> tuple[_Joined, tuple[Component, ...]]:
+    def fused(place: Place) -> tuple[FusedScore, tuple[Component, ...]]:
         parts = {}
-        for at in _arms_of(hits, place):
-            arm = plan.arms[at]
-            if at < plan.n_lexical:
-                scored = _lexical(hits, place, at, execution)
+        for number in _arms_of(recalled, place):
+            arm = plan.arms[number]
+            if number < plan.n_lexical:
+                scored = _lexical(recalled, place, number, execution)
             elif arm in plan.extra:  # its score came with the request
-                scored = {"score": place.scores[at], "evidence": place.evidence.get(arm)}
+                scored = _given(recalled, place, number)
             else:
-                scored = _dense(hits, place, at)
-            parts[at] = {"arm": arm, "rank": place.ranks[at], **scored}
-        made = _fuse(hits, place.query, parts)
-        return made, tuple(Component(**parts[at], **made.added[at]) for at in parts)
+                scored = _dense(recalled, place, number)
+            parts[number] = {"arm": arm, "rank": place.ranks[number], **scored}
+        made = fuse(reply, place.query, parts)
+        return made, tuple(Component(**parts[one], **made.added[one]) for one in parts)
 
-    arrays = hits._arrays
-    if "from_fill" in arrays and arrays["from_fill"][hit._at]:
+    arrays = reply.arrays
+    if reply.is_fill(at):
         assert plan.fill is not None
-        return Explanation(hit.score, f"fill, by {plan.fill.column}", ())
+        return Explanation(float(arrays["score"][at]), f"fill, by {plan.fill.column}", ())
     here = Place(
-        hit.query,
-        int(arrays["segment"][hit._at]),
-        int(arrays["row"][hit._at]),
-        tuple(hit.arm_rank(arm) for arm in plan.arms),
-        tuple(hit.arm_score(arm) for arm in plan.arms),
-        {arm: hit.evidence(arm) for arm in plan.arms if arm in plan.extra},
+        query,
+        int(arrays["segment"][at]),
+        int(arrays["row"][at]),
+        tuple(reply.cached("rank", arm)[at] for arm in plan.arms),
+        tuple(reply.cached("score", arm)[at] for arm in plan.arms),
     )
     made, components = fused(here)
     score = made.score
     steps: tuple[Step, ...] = ()
     if plan.stages:
-        from hyrecall.recall.explain_stages import explain_stages
-
         steps = explain_stages(
-            hits, hit._at, here, score, lambda place: fused(place)[0].score, execution
+            recalled, at, here, score, lambda place: fused(place)[0].score, execution
         )
         score = steps[-1].score
-    held = _holds(hits, hit.query, hit._at)
+    held = _holds(recalled, query, at)
     return Explanation(
         score, fusion_text(plan.fusion), components, steps, held,
         joined=made.joined, best=made.best, fused=made.score,
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Joined:
-    """What the fusion made of a document: its score, and by the arm's place what it added."""
-
-    score: float
-    joined: float
-    best: float | None
-    added: dict[int, dict[str, Any]]
-
-
-def _holds(hits: Hits, query: int, at: int) -> dict[str, str]:
-    """Give, by arm, what puts a hit ahead of others."""
-    exact, arrays = hits._plan.exact, hits._arrays
-    if exact is None or "exact" not in arrays or not arrays["exact"][at]:
+def _holds(recalled: Recalled, query: int, at: int) -> dict[str, str]:
+    """Return, by arm, what puts a hit ahead of others."""
+    exact, arrays = recalled.plan.exact, recalled.reply.arrays
+    if exact is None or not recalled.reply.is_exact(at):
         return {}
     return exact.held(query, int(arrays["segment"][at]), int(arrays["row"][at]))
 
 
-def contributions(hits: Hits, hit: Hit) -> list[float]:
-    """Return what each arm adds to a hit's score, in the order of ``trace.arms``.
-
-    With ``normalize`` in its unit, so that they still add up.
-    """
-    plan = hits._plan
-    known = {
-        at: {"score": hit.arm_score(arm), "rank": hit.arm_rank(arm)}
-        for at, arm in enumerate(plan.arms)
-    }
-    added = _fuse(hits, hit.query, known).added
-    best = float(_scales(hits, hit.query)[-1]) if plan.normalize else 1.0
-    sums = dict.fromkeys(plan.bases, 0.0)  # a row lies in one table
-    for at, base in enumerate(plan.bases):
-        sums[base] += added[at]["contribution"] / best if best > 0 else 0.0
-    return list(sums.values())
-
-
-def _arms_of(hits: Hits, place: Place) -> list[int]:
+def _arms_of(recalled: Recalled, place: Place) -> list[int]:
     """Return the arms that may see a row: those of its table, and those without one."""
-    plan = hits._plan
+    plan = recalled.plan
     if plan.tables is None:
         return list(range(len(plan.arms)))
-    values = hits._state.segments[place.segment].column(plan.tables.column).slice(place.row, 1)
+    values = recalled.value(place, plan.tables.column)
     return [at for at in range(len(plan.arms)) if plan.in_table(at, values)[0]]
 
 
-def _lexical(hits: Hits, place: Place, at: int, execution: _core.Execution) -> dict[str, Any]:
-    plan = hits._plan
+def _given(recalled: Recalled, place: Place, at: int) -> dict[str, Any]:
+    arm, score = recalled.plan.arms[at], place.scores[at]
+    found = None if score is None else recalled.plan.listed.get(arm)
+    if found is None:
+        return {"score": score, "evidence": None}
+    evidence = found.evidence_of(place.query, place.segment, place.row)
+    return {"score": score, "evidence": evidence}
+
+
+def _lexical(
+    recalled: Recalled, place: Place, at: int, execution: _core.Execution
+) -> dict[str, Any]:
+    plan = recalled.plan
     segment, row, arm = place.segment, place.row, plan.bases[at]
-    column = hits._state.segments[segment].lexical[arm]
+    column = recalled.state.segments[segment].lexical[arm]
     doc_length = column.doc_length(row)
     leaves = execution.leaves(at, 0)
     if leaves is None or doc_length is None:
@@ -169,10 +160,10 @@ def _lexical(hits: Hits, place: Place, at: int, execution: _core.Execution) -> d
     }
 
 
-def _dense(hits: Hits, place: Place, at: int) -> dict[str, Any]:
-    row = place.row
-    column = hits._state.segments[place.segment].dense[hits._plan.bases[at]]
-    query = hits._plan.request.query_vector(at - hits._plan.n_lexical, place.query)[: column.dim]
+def _dense(recalled: Recalled, place: Place, at: int) -> dict[str, Any]:
+    plan, row = recalled.plan, place.row
+    column = recalled.state.segments[place.segment].dense[plan.bases[at]]
+    query = plan.request.query_vector(at - plan.n_lexical, place.query)[: column.dim]
     math = _core.arithmetic
     inverse_query_norm = math.inverse_norm(query) if len(query) else 0.0
     inverse_norm = float(column.inverse_norms[row])
@@ -187,66 +178,3 @@ def _dense(hits: Hits, place: Place, at: int) -> dict[str, Any]:
         "inverse_norm": inverse_norm,
         "inverse_query_norm": inverse_query_norm,
     }
-
-
-def _fuse(hits: Hits, query: int, parts: dict[int, dict[str, Any]]) -> _Joined:
-    """Join the components as csrc/engine/fusion does; the pool's scales came with the hits.
-
-    ``parts`` are by the arm's place.
-    """
-    plan = hits._plan
-    math = _core.arithmetic
-    fusion = plan.fusion
-    scales = _scales(hits, query)
-    added: dict[int, dict[str, Any]] = {}
-    present = []
-    for at, part in parts.items():
-        weight = float(scales[2 * len(plan.arms) + at])
-        score, rank = part["score"], part["rank"]
-        how: dict[str, Any] = {} if fusion is None else {"weight": weight}
-        if fusion is None:
-            value = score
-        elif isinstance(fusion, RRF):
-            how["rank_constant"] = fusion.rank_constant
-            value = None if rank is None else math.rrf_term(weight, fusion.rank_constant, rank)
-        elif score is None or (rank is None and not fusion.complete):
-            value = None
-        else:
-            numbers = float(scales[2 * at]), float(scales[2 * at + 1])
-            if isinstance(fusion, DBSF):
-                how["scaling"] = Scaling("dbsf", *numbers, math.dbsf_scale(score, *numbers))
-            else:
-                scale = fusion.scale_of(plan.bases[at])
-                how["scaling"] = Scaling(scale, *numbers, _scaled(scale, score, *numbers))
-            value = weight * how["scaling"].scaled
-        added[at] = {"contribution": 0.0 if value is None else value, **how}
-        if value is not None:
-            present.append(value)
-    if isinstance(fusion, Max):
-        total = max(present, default=0.0)
-        total = total if len(present) == len(parts) else max(total, 0.0)
-    else:
-        total = 0.0
-        for value in sorted(present, reverse=True):
-            total += value
-    total += 0.0
-    if not plan.normalize:
-        return _Joined(total, total, None, added)
-    best = float(scales[-1])
-    shown = min(max(total / best, 0.0), 1.0) if best > 0 else 0.0
-    return _Joined(shown, total, best, added)
-
-
-def _scaled(scale: str, score: float, low: float, high: float) -> float:
-    """Scale a score as the fusion did."""
-    math = _core.arithmetic
-    if scale == "minmax":
-        return math.minmax_scale(score, low, high)
-    if scale == "best":
-        return math.best_scale(score, high)
-    one = {"clip": math.clip_scale, "unit": math.unit_scale}.get(scale)
-    return score if one is None else one(score)
-
-
-def _scales(hits: Hits, query: int) -> Any:
-    return hits._arrays["scales"].reshape(len(hits), len(hits._plan.arms) * 3 + 1)[query]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,21 +27,43 @@ from hyrecall.ask.shaping import (
 from hyrecall.ask.shaping.checks import read_duration
 from hyrecall.base.ages import age_seconds, importances
 from hyrecall.hits.explanation_parts import Step
-from hyrecall.recall.explain import Place
+from hyrecall.hits.reply import Reply
 from hyrecall.recall.leading import scaled_relevance
 from hyrecall.recall.pipeline_checks import vector_arm
+from hyrecall.recall.plan import Plan
 from hyrecall.recall.pools import by_value
 from hyrecall.recall.reach import Reaches
 from hyrecall.recall.session_signals import phase_of, session_signals, signal_sums
+from hyrecall.segments.segments import State
 
-if TYPE_CHECKING:
-    from hyrecall.hits.hits import Hits
+__all__ = ["Place", "Recalled", "explain_stages"]
 
-__all__ = ["explain_stages"]
+
+@dataclass(frozen=True)
+class Place:
+    """A document of a query's lists."""
+
+    query: int
+    segment: int
+    row: int
+    ranks: tuple[int | None, ...]  # by arm that ran
+    scores: tuple[float | None, ...]  # likewise; read of arms whose scores came with the request
+
+
+class Recalled(NamedTuple):
+    """A call and its reply, which are read again."""
+
+    plan: Plan
+    state: State
+    reply: Reply
+
+    def value(self, place: Place, column: str) -> pa.Array:
+        """Return the value of a document in a row column."""
+        return self.state.segments[place.segment].column(column).slice(place.row, 1)
 
 
 def explain_stages(
-    hits: Hits,
+    recalled: Recalled,
     at: int,
     place: Place,
     fused: float,
@@ -53,39 +76,39 @@ def explain_stages(
     """
     steps: list[Step] = []
     score = fused
-    stages = hits._plan.stages
+    stages = recalled.plan.stages
     for number, stage in enumerate(stages):
         factors: dict[str, float] = {}
         match stage:
             case Rerank() | RerankBy():
-                donor = _donor(hits, at, place)
+                donor = _donor(recalled, at, place)
                 score = fused_of(donor)
                 for earlier in stages[:number]:
-                    score = _alone(hits, earlier, donor, score, {})
-                given = float(hits._arrays["rerank_score"][at])
+                    score = _alone(recalled, earlier, donor, score, {})
+                given = float(recalled.reply.arrays["rerank_score"][at])
                 if not math.isnan(given):
                     factors["rerank_score"] = given
             case MMR():
-                score = _mmr(hits, stage, at, place, score, factors, execution)
+                score = _mmr(recalled, stage, at, place, score, factors, execution)
             case SessionSignals():
-                score = _signals(hits, stage, at, place, score, factors)
+                score = _signals(recalled, stage, at, place, score, factors)
             case Dedup():
-                factors["duplicates"] = float(hits._arrays["n_duplicates"][at])
+                factors["duplicates"] = float(recalled.reply.arrays["n_duplicates"][at])
             case Gate():
                 factors["min_score"] = stage.min_score
             case Budget():
-                if "token_estimate" in hits._arrays:
-                    factors["tokens"] = float(hits._arrays["token_estimate"][at])
+                if "token_estimate" in recalled.reply.arrays:
+                    factors["tokens"] = float(recalled.reply.arrays["token_estimate"][at])
             case _:
-                score = _alone(hits, stage, place, score, factors)
+                score = _alone(recalled, stage, place, score, factors)
         steps.append(Step(type(stage).__name__, score, factors))
     return tuple(steps)
 
 
-def _donor(hits: Hits, at: int, place: Place) -> Place:
+def _donor(recalled: Recalled, at: int, place: Place) -> Place:
     """Return the document that held the place first, whose score it kept."""
-    arrays = hits._arrays
-    n_arms = len(hits._plan.arms)
+    arrays = recalled.reply.arrays
+    n_arms = len(recalled.reply.ran)
     ranks = arrays["place_arm_ranks"].reshape(-1, n_arms)[at]
     scores = arrays["place_arm_scores"].reshape(-1, n_arms)[at]
     return Place(
@@ -97,25 +120,21 @@ def _donor(hits: Hits, at: int, place: Place) -> Place:
     )
 
 
-def _value(hits: Hits, place: Place, column: str) -> pa.Array:
-    return hits._state.segments[place.segment].column(column).slice(place.row, 1)
-
-
 def _alone(
-    hits: Hits, stage: Stage, place: Place, score: float, factors: dict[str, float]
+    recalled: Recalled, stage: Stage, place: Place, score: float, factors: dict[str, float]
 ) -> float:
     """Score a document by a stage that looks at no other document."""
     native = _core.shaping
     if isinstance(stage, Provenance):
-        values = _value(hits, place, stage.column)
+        values = recalled.value(place, stage.column)
         weight = float(by_value(values, stage.by_value, stage.default, stage.column)[0])
         factors["weight"] = weight
         return weight * score
     if isinstance(stage, Recency):
-        age = age_seconds(_value(hits, place, stage.column), hits.now)
+        age = age_seconds(recalled.value(place, stage.column), recalled.reply.now)
         half_life = read_duration("half_life", stage.half_life)
         if stage.by is not None:
-            values = _value(hits, place, stage.by)
+            values = recalled.value(place, stage.by)
             half_life = float(by_value(values, stage.by_value, half_life, stage.by)[0])
         factor = float(native.recency_factors(age, half_life, stage.exponent)[0])
         factors |= {
@@ -124,10 +143,10 @@ def _alone(
         }  # fmt: skip
         return score * factor
     if isinstance(stage, Composite):
-        age = age_seconds(_value(hits, place, stage.time), hits.now)
+        age = age_seconds(recalled.value(place, stage.time), recalled.reply.now)
         half_life = read_duration("half_life", stage.half_life)
         recency = float(native.recency_factors(age, half_life, 1.0)[0])
-        ratings = _value(hits, place, stage.rating)
+        ratings = recalled.value(place, stage.rating)
         importance = float(importances(ratings, stage.default, stage.scale)[0])
         given: Any = native.composite_sums(
             stage.recency, recency, stage.importance, importance, stage.relevance, score
@@ -144,23 +163,23 @@ def _alone(
 
 
 def _signals(
-    hits: Hits,
+    recalled: Recalled,
     stage: SessionSignals,
     at: int,
     place: Place,
     score: float,
     factors: dict[str, float],
 ) -> float:
-    plan = hits._plan
-    best = float(hits._arrays["general_best"][at])
+    plan = recalled.plan
+    best = float(recalled.reply.arrays["general_best"][at])
     general = score / best if best > 0 else 0.0
-    key = _value(hits, place, hits._facts.schema.key)
+    key = recalled.value(place, recalled.reply.facts.schema.key)
     query = place.query
     own = plan.sessions[query : query + 1]
     topical, session = session_signals(
-        stage, hits._facts, own, np.array([0, 1]), key,
+        stage, recalled.reply.facts, own, np.array([0, 1]), key,
         reach=lambda graph: Reaches(plan.graphs, plan.scope).of(graph, query, query + 1),
-        now=hits.now,
+        now=recalled.reply.now,
     )  # fmt: skip
     phase = phase_of(stage, own[0])
     signals = (np.array([general]), topical, session)
@@ -173,7 +192,7 @@ def _signals(
 
 
 def _mmr(
-    hits: Hits,
+    recalled: Recalled,
     stage: MMR,
     at: int,
     place: Place,
@@ -181,12 +200,12 @@ def _mmr(
     factors: dict[str, float],
     execution: _core.Execution,
 ) -> float:
-    arrays = hits._arrays
+    arrays = recalled.reply.arrays
     high, low = float(arrays["mmr_high"][at]), float(arrays["mmr_low"][at])
     relevance = scaled_relevance(stage.relevance, score, high, low)
     similarity = 0.0
     if arrays["mmr_has_nearest"][at]:
-        column = hits._facts.vector_arms.index(vector_arm(hits._facts, stage))
+        column = recalled.reply.facts.vector_arms.index(vector_arm(recalled.reply.facts, stage))
         nearest = int(arrays["mmr_nearest_segment"][at]), int(arrays["mmr_nearest_row"][at])
         similarity = _core.shaping.row_cosine(
             execution, column, 0, nearest, (place.segment, place.row)

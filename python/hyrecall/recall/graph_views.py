@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +11,9 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.ask.filters import Filter
+from hyrecall.hits.reply import Reply
 from hyrecall.segments.segments import State
 from hyrecall.table.schema import Schema
-
-if TYPE_CHECKING:
-    from hyrecall.hits.hits import Hits
 
 __all__ = ["BoundGraph", "BoundGraphs", "GraphKeys"]
 
@@ -74,7 +72,7 @@ class BoundGraph(Protocol):
         depth: int,
         *,
         filter: Sequence[Filter | None] | None = None,  # noqa: A002
-    ) -> Hits:
+    ) -> Reply:
         """Return each query's best edges by their texts."""
         ...
 

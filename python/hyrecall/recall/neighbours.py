@@ -91,8 +91,8 @@ def _edge_scores(
     # A filter leaves the statistics alone: the scores are those of the whole scope's edges.
     column = bound.graph.participants_column
     filters = [Filter(**{column: list(one)}) if len(one) else None for one in keys]
-    hits = bound.best_edges(list(text), scope, max(counts), filter=filters)
-    arrays = hits._arrays
+    reply = bound.best_edges(list(text), scope, max(counts), filter=filters)
+    arrays = reply.arrays
     return [
         {
             (int(arrays["segment"][at]), int(arrays["row"][at])): float(arrays["score"][at])

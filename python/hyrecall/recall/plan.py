@@ -14,9 +14,8 @@ import pyarrow.compute as pc
 from hyrecall import _core
 from hyrecall.ask.scoring import Fusion
 from hyrecall.ask.session import Session
-from hyrecall.ask.shaping import Phase, SessionSignals, Stage
+from hyrecall.ask.shaping import Stage
 from hyrecall.recall.arms.batch import Candidates, join_candidates
-from hyrecall.recall.session_signals import phase_of
 from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
@@ -77,16 +76,6 @@ class Plan(NamedTuple):
         listed = {arm: join_candidates([one[arm] for one in found]) for arm in found[0]}
         return self._replace(listed=listed, searches=self.searches._replace(asked=()))
 
-    def plain(self) -> Plan:
-        """Return what hits say of their call when they are pickled: no documents, no functions."""
-        signals = tuple(one for one in self.stages if isinstance(one, SessionSignals))
-        nothing: Any = None
-        return self._replace(
-            request=nothing, searches=nothing, joining={}, bm25={}, stages=signals, tie_break=(),
-            listed={}, fill=None, sessions=self.sessions if signals else (), scope=None, graphs={},
-            has_query=None, exact=None,
-        )  # fmt: skip
-
     def places(self, arm: str) -> list[int]:
         """Return where an arm stands among those that run: once for each table, or once."""
         pairs = zip(self.arms, self.bases, strict=True)
@@ -100,11 +89,6 @@ class Plan(NamedTuple):
         found = pc.index_in(values, pa.array(self.tables.names, values.type))
         table = found.fill_null(len(self.tables.names)).to_numpy(zero_copy_only=False)
         return np.asarray(table == names.index(self.arms[at].removesuffix(f".{self.bases[at]}")))
-
-    def phase_of(self, query: int) -> Phase | None:
-        """Return the weights of a query's signals; None where no stage weighs them."""
-        stage = next((one for one in self.stages if isinstance(one, SessionSignals)), None)
-        return None if stage is None else phase_of(stage, self.sessions[query])
 
     @property
     def is_shaped(self) -> bool:

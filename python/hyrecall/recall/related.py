@@ -12,10 +12,11 @@ from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, error
 from hyrecall.hits.around import Related
 from hyrecall.hits.hits import Hits
+from hyrecall.hits.reply import Reply
 from hyrecall.recall.arms.tags import tag_attribute
 from hyrecall.segments.segments import gather_column
 
-__all__ = ["related"]
+__all__ = ["related", "related_documents"]
 
 
 @check_keywords
@@ -51,10 +52,17 @@ def related(
     >>> [one.key for one in related(found, "tags")[0]]
     ['b']
     """
-    if len(hits.parts) > 1:
-        given = {id(part): related(part, column, n=n, columns=columns) for part in hits.parts}
-        return [given[id(hits.part_of(query))][query] for query in range(len(hits))]
-    facts, state = hits._facts, hits._state
+    reply = hits.reply
+    found = [related_documents(part, column, n, columns) for part in reply.parts]
+    by_part = dict(zip(map(id, reply.parts), found, strict=True))
+    return [by_part[id(reply.part_of(query))][query] for query in range(len(hits))]
+
+
+def related_documents(
+    reply: Reply, column: str, n: int, columns: Sequence[str] = ()
+) -> list[list[Related]]:
+    """Return the related documents of each query of a reply by one recipe; see :func:`related`."""
+    facts, source = reply.facts, reply.source
     attribute = tag_attribute("column", column, facts)
     n = integer("n", n, 1, 1000)
     named = [facts.schema.key, *facts.schema.cell_columns, *columns]
@@ -62,13 +70,13 @@ def related(
         if name not in facts.schema.row_columns:
             known = list(facts.schema.row_columns)
             raise error(OptionError, "columns", f"columns of {known}", repr(name))
-    arrays = hits._arrays
-    audience = _core.arms.Audience(state.snapshot, hits._plan.request)
+    arrays = reply.arrays
+    audience = _core.arms.Audience(source.state.snapshot, source.request)
     offsets, segment, row, shared = audience.related(
         attribute, arrays["offsets"].astype(np.int64), arrays["segment"], arrays["row"], n
     )
     values = {
-        name: gather_column(state.segments, segment, row, name).to_pylist()
+        name: gather_column(source.state.segments, segment, row, name).to_pylist()
         for name in dict.fromkeys(named)
     }
     made = [
@@ -80,4 +88,4 @@ def related(
         )
         for at in range(len(row))
     ]
-    return [made[offsets[q] : offsets[q + 1]] for q in range(len(hits))]
+    return [made[offsets[q] : offsets[q + 1]] for q in range(reply.n_queries)]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hyrecall.recall.reach import Reach
     from hyrecall.segments.facts import IndexFacts
 
-__all__ = ["phase_of", "read_sessions", "session_signals", "signal_sums"]
+__all__ = ["phase_of", "phases_of", "read_sessions", "session_signals", "signal_sums"]
 
 Floats = npt.NDArray[np.float64]
 Sessions = tuple[Session | None, ...]
@@ -56,6 +56,12 @@ def phase_of(stage: SessionSignals, session: Session | None) -> Phase:
     if session is None or not session.accessed:
         return replace(phase, general=1.0, topical=0.0, session=0.0)
     return phase
+
+
+def phases_of(stages: Sequence[Stage], sessions: Sessions) -> tuple[Phase, ...] | None:
+    """Return the weights of each query's signals; None where no stage weighs them."""
+    stage = next((one for one in stages if isinstance(one, SessionSignals)), None)
+    return None if stage is None else tuple(phase_of(stage, one) for one in sessions)
 
 
 def session_signals(

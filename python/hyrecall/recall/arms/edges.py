@@ -27,10 +27,10 @@ def search_edge_lexical(arm: EdgeLexical, batch: Batch, asked: Asked) -> Candida
     """Find the best edges of each query and credit who takes part in them."""
     bound = batch.graphs[arm.graph]
     graph = bound.graph
-    hits = bound.best_edges(asked.entries, batch.scope, arm.depth or batch.depth)
-    edge, keys = graph.participants(hits.column(graph.participants_column))
-    counts = np.diff(hits._arrays["offsets"])
-    query_of = np.repeat(np.arange(len(hits), dtype=np.uint32), counts)[edge]
+    reply = bound.best_edges(asked.entries, batch.scope, arm.depth or batch.depth)
+    edge, keys = graph.participants(reply.column(graph.participants_column))
+    counts = np.diff(reply.offsets)
+    query_of = np.repeat(np.arange(reply.n_queries, dtype=np.uint32), counts)[edge]
     which, segment, row = batch.audience.locate(keys, query_of)
     query, edge = query_of[which], edge[which]
     # Edges come best first, and so do their participants: a document's first entry is its
@@ -42,6 +42,6 @@ def search_edge_lexical(arm: EdgeLexical, batch: Batch, asked: Asked) -> Candida
         query[kept],
         segment[kept],
         row[kept],
-        hits._arrays["arm_scores"][edge[kept]],
-        hits.column(graph.edges.schema.key).take(pa.array(edge[kept])),
+        reply.arrays["arm_scores"][edge[kept]],
+        reply.column(graph.edges.schema.key).take(pa.array(edge[kept])),
     )

@@ -1,0 +1,114 @@
+"""How a fusion joins the scores and ranks of a hit, recomputed from the numbers of its reply."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hyrecall import _core
+from hyrecall.ask.scoring import DBSF, RRF, Max
+from hyrecall.hits.explanation_parts import Scaling
+from hyrecall.hits.reply import Reply
+
+__all__ = ["FusedScore", "contributions", "fuse"]
+
+
+@dataclass(frozen=True)
+class FusedScore:
+    """What the fusion made of a document.
+
+    Attributes
+    ----------
+    score : float
+        What the stages start from: ``joined``, or its share of ``best``.
+    joined : float
+        The joined contributions of the arms.
+    best : float or None
+        With ``normalize``, the best score possible.
+    added : dict of int to dict of str to object
+        By the arm's place: its contribution, its weight and how its score was scaled.
+    """
+
+    score: float
+    joined: float
+    best: float | None
+    added: dict[int, dict[str, Any]]
+
+
+def contributions(reply: Reply, query: int, at: int) -> list[float]:
+    """Return what each arm adds to a hit's score, in the order of ``trace.arms``.
+
+    With ``normalize`` they are divided by the best score possible, so that they still add up.
+    """
+    known = {
+        place: {"score": reply.cached("score", arm)[at], "rank": reply.cached("rank", arm)[at]}
+        for place, arm in enumerate(reply.ran)
+    }
+    added = fuse(reply, query, known).added
+    best = float(_scales(reply, query)[-1]) if reply.normalize else 1.0
+    sums = dict.fromkeys(reply.bases, 0.0)  # a row lies in one table
+    for place, base in enumerate(reply.bases):
+        sums[base] += added[place]["contribution"] / best if best > 0 else 0.0
+    return list(sums.values())
+
+
+def fuse(reply: Reply, query: int, parts: dict[int, dict[str, Any]]) -> FusedScore:
+    """Join the components as csrc/engine/fusion does; the pool's scales came with the reply.
+
+    ``parts`` has the score and the rank in each arm, by the arm's place among those that ran.
+    """
+    math = _core.arithmetic
+    fusion = reply.fusion
+    scales = _scales(reply, query)
+    added: dict[int, dict[str, Any]] = {}
+    present = []
+    for at, part in parts.items():
+        weight = float(scales[2 * len(reply.ran) + at])
+        score, rank = part["score"], part["rank"]
+        how: dict[str, Any] = {} if fusion is None else {"weight": weight}
+        if fusion is None:
+            value = score
+        elif isinstance(fusion, RRF):
+            how["rank_constant"] = fusion.rank_constant
+            value = None if rank is None else math.rrf_term(weight, fusion.rank_constant, rank)
+        elif score is None or (rank is None and not fusion.complete):
+            value = None
+        else:
+            numbers = float(scales[2 * at]), float(scales[2 * at + 1])
+            if isinstance(fusion, DBSF):
+                how["scaling"] = Scaling("dbsf", *numbers, math.dbsf_scale(score, *numbers))
+            else:
+                scale = fusion.scale_of(reply.bases[at])
+                how["scaling"] = Scaling(scale, *numbers, _scaled(scale, score, *numbers))
+            value = weight * how["scaling"].scaled
+        added[at] = {"contribution": 0.0 if value is None else value, **how}
+        if value is not None:
+            present.append(value)
+    if isinstance(fusion, Max):
+        total = max(present, default=0.0)
+        total = total if len(present) == len(parts) else max(total, 0.0)
+    else:
+        total = 0.0
+        for value in sorted(present, reverse=True):
+            total += value
+    total += 0.0
+    if not reply.normalize:
+        return FusedScore(total, total, None, added)
+    best = float(scales[-1])
+    shown = min(max(total / best, 0.0), 1.0) if best > 0 else 0.0
+    return FusedScore(shown, total, best, added)
+
+
+def _scaled(scale: str, score: float, low: float, high: float) -> float:
+    """Scale a score as the fusion did."""
+    math = _core.arithmetic
+    if scale == "minmax":
+        return math.minmax_scale(score, low, high)
+    if scale == "best":
+        return math.best_scale(score, high)
+    one = {"clip": math.clip_scale, "unit": math.unit_scale}.get(scale)
+    return score if one is None else one(score)
+
+
+def _scales(reply: Reply, query: int) -> Any:
+    return reply.arrays["scales"].reshape(reply.n_queries, len(reply.ran) * 3 + 1)[query]

@@ -1,0 +1,362 @@
+"""The reply to a batch as data, and what :class:`hyrecall.Hits` and their parts read of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from typing import Any, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hyrecall import _core
+from hyrecall.ask.query_keys import NAME, keys_of
+from hyrecall.ask.scoring import Fusion
+from hyrecall.ask.shaping import Phase
+from hyrecall.errors import OptionError, error
+from hyrecall.hits.arm_texts import join_texts
+from hyrecall.hits.around import Around
+from hyrecall.hits.explanation import Explanation
+from hyrecall.hits.reply_arrays import Arrays, only_queries
+from hyrecall.hits.trace import Trace
+from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.segments import State, gather_column
+from hyrecall.table.arrow_values import python_values
+from hyrecall.table.schema import STAGE_COLUMNS
+
+__all__ = ["BatchReply", "Reply", "Source"]
+
+
+class Source(Protocol):
+    """The call that a reply came from, which can be read again: its snapshot and its request."""
+
+    @property
+    def state(self) -> State:
+        """The snapshot that was searched."""
+        ...
+
+    @property
+    def request(self) -> _core.Request:
+        """The native request, with the index's own arms."""
+        ...
+
+    def evidence(self, arm: str, query: int, segment: int, row: int) -> Any:
+        """Return what speaks for a document in an arm of ``arms=``; None if nothing does."""
+        ...
+
+    def explain(self, reply: Reply, query: int, at: int) -> Explanation:
+        """Recompute the score of a hit, which is the reply's number ``at``."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class BatchReply(ABC):
+    """What every reply to a batch has, whether one recipe answered the queries or several did.
+
+    It is frozen, and shared by the hits and tables that show it.
+
+    Attributes
+    ----------
+    facts : IndexFacts
+        Of the index that was asked.
+    arms : tuple of str
+        The index's own arms and those of the call, whether they ran or not.
+    columns : tuple of str
+        Row columns that tables have beside the results.
+    now : datetime
+        The time of the call.
+    trace : Trace
+    query_keys : pyarrow.Array or None
+        The caller's key of each query.
+    """
+
+    facts: IndexFacts
+    arms: tuple[str, ...]
+    columns: tuple[str, ...]
+    now: datetime
+    trace: Trace
+    query_keys: pa.Array | None = None
+    _values: dict[tuple[str, str], list[Any]] = field(default_factory=dict)  # by cached()
+
+    @property
+    def n_queries(self) -> int:
+        """Queries of the batch."""
+        return self.trace.n_queries
+
+    @property
+    @abstractmethod
+    def n_hits(self) -> int:
+        """Hits of all queries together."""
+
+    @property
+    @abstractmethod
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """Query q has the hits offsets[q] to offsets[q + 1] of :meth:`table`."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[Reply, ...]:
+        """The replies by one recipe that it is made of."""
+
+    @abstractmethod
+    def part_of(self, query: int) -> Reply:
+        """Return the part that holds the hits of a query."""
+
+    @abstractmethod
+    def only(self, asked: npt.NDArray[np.bool_]) -> Self:
+        """Return the reply to some of the queries; the others have no hits and no key in it."""
+
+    @abstractmethod
+    def column(self, name: str) -> pa.Array:
+        """Return a row column (key, cell, attribute or stored) of every hit, in order."""
+
+    @abstractmethod
+    def arm_scores(self, arm: str) -> pa.Array:
+        """Return an arm's score of every hit, float32; null where it was not computed."""
+
+    @abstractmethod
+    def arm_ranks(self, arm: str) -> pa.Array:
+        """Return an arm's rank of every hit, int32 from 1; null outside the arm's list."""
+
+    @abstractmethod
+    def results(self) -> pa.Table:
+        """Return what the recall found out of its hits: query, rank, key, cell, scores."""
+
+    def texts(self, arm: str) -> pa.Array:
+        """Return the text of a lexical arm of every hit: its columns, joined."""
+        columns = self.facts.schema.text_arms[arm].columns
+        return join_texts([self.column(name) for name in columns])
+
+    def table(self) -> pa.Table:
+        """Return the results, the queries' keys and the columns asked for; see ``to_arrow``."""
+        table = self.results()
+        if self.query_keys is not None:
+            table = table.add_column(1, NAME, self.query_keys.take(table["query"]))
+        for name in self.columns:
+            if name not in table.column_names:
+                table = table.append_column(name, self.column(name))
+        return table
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows of :meth:`table` as dicts."""
+        table = self.table()
+        values = zip(*map(python_values, table.columns), strict=True)
+        return [dict(zip(table.column_names, row, strict=True)) for row in values]
+
+    def cached(self, kind: str, name: str) -> list[Any]:
+        """Return a "row" column, or an arm's "text", "score" or "rank", as Python values."""
+        if (kind, name) not in self._values:
+            read = {
+                "row": self.column,
+                "text": self.texts,
+                "score": self.arm_scores,
+                "rank": self.arm_ranks,
+            }[kind]
+            self._values[kind, name] = python_values(read(name))
+        return self._values[kind, name]
+
+    def check_arm(self, arm: str) -> None:
+        """Refuse an arm that the call did not know.
+
+        Raises
+        ------
+        OptionError
+            The arm is neither the index's nor the call's.
+        """
+        if arm not in self.arms:
+            raise error(OptionError, "arm", f"an arm of {list(self.arms)}", repr(arm))
+
+    def __copy__(self) -> Self:
+        """Return the reply itself: it is frozen."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return the reply itself: it is frozen."""
+        return self
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Reply(BatchReply):
+    """The reply to a batch by one recipe, or by the options of a call.
+
+    Attributes
+    ----------
+    arrays : dict of str to ndarray
+        What native code returned: an entry a hit, or an entry a query.
+    ran, bases : tuple of str
+        The arms that ran, in the request's order, and the index's arm behind each: they differ
+        where an arm runs once for each table.
+    fusion : Fusion or None
+        None: one arm ran, and its score is the hit's.
+    normalize : bool
+        Whether scores are shares of the best score possible.
+    phases : sequence of Phase or None
+        The weights that ``SessionSignals`` took for each query; None: the stage did not run.
+    around : Around or None
+        What an expansion found.
+    kept_source : Source or None
+        None: the reply was unpickled, which has all row columns instead.
+    """
+
+    arrays: Arrays
+    ran: tuple[str, ...]
+    bases: tuple[str, ...]
+    fusion: Fusion | None
+    normalize: bool
+    phases: Sequence[Phase] | None = None
+    around: Around | None = None
+    kept_source: Source | None
+    _gathered: dict[str, pa.Array] = field(default_factory=dict)  # by column()
+
+    @property
+    def source(self) -> Source:
+        """The call that the reply came from.
+
+        Raises
+        ------
+        OptionError
+            There is none: the reply was unpickled.
+        """
+        if self.kept_source is None:
+            wish = "hits as a recall gives them"
+            got = "unpickled ones, which hold values and no index"
+            raise error(OptionError, "hits", wish, got, "recall again where the index is open")
+        return self.kept_source
+
+    @property
+    def n_hits(self) -> int:
+        """Hits of all queries together."""
+        return len(self.arrays["rank"])
+
+    @property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """Query q has the hits offsets[q] to offsets[q + 1]."""
+        return self.arrays["offsets"]
+
+    def span(self, query: int) -> tuple[int, int]:
+        """Return where the hits of a query begin and end."""
+        offsets = self.arrays["offsets"]
+        return int(offsets[query]), int(offsets[query + 1])
+
+    @property
+    def parts(self) -> tuple[Reply, ...]:
+        """The reply itself."""
+        return (self,)
+
+    def part_of(self, query: int) -> Reply:
+        """Return the reply itself."""
+        return self
+
+    def only(self, asked: npt.NDArray[np.bool_]) -> Reply:
+        """Return the reply to some of the queries; the others have no hits and no key in it."""
+        gathered: dict[str, pa.Array] = {}
+        if self.kept_source is None:  # then what was gathered is all that there is
+            kept = pa.array(np.repeat(asked, np.diff(self.offsets)))
+            gathered = {name: one.filter(kept) for name, one in self._gathered.items()}
+        return replace(
+            self,
+            arrays=only_queries(self.arrays, asked),
+            query_keys=None if self.query_keys is None else keys_of(self.query_keys, asked),
+            around=None if self.around is None else self.around.only(asked),
+            _gathered=gathered,
+            _values={},
+        )
+
+    def column(self, name: str) -> pa.Array:
+        """Return a row column (key, cell, attribute or stored) of every hit, in order."""
+        if name not in self.facts.schema.row_columns:
+            known = list(self.facts.schema.row_columns)
+            raise error(OptionError, "columns", f"columns of {known}", repr(name))
+        if name not in self._gathered:
+            self._gathered[name] = gather_column(
+                self.source.state.segments, self.arrays["segment"], self.arrays["row"], name
+            )
+        return self._gathered[name]
+
+    def arm_scores(self, arm: str) -> pa.Array:
+        """Return an arm's score of every hit, float32; null where it was not computed."""
+        places = self.places(arm)
+        if not places:
+            return pa.nulls(self.n_hits, pa.float32())
+        scores = self.arrays["arm_scores"].reshape(-1, len(self.ran))
+        values = scores[:, places].max(axis=1)  # a row lies in one table
+        return pa.array(values, pa.float32(), mask=values == -np.inf)
+
+    def arm_ranks(self, arm: str) -> pa.Array:
+        """Return an arm's rank of every hit, int32 from 1; null outside the arm's list."""
+        places = self.places(arm)
+        if not places:
+            return pa.nulls(self.n_hits, pa.int32())
+        ranks = self.arrays["arm_ranks"].reshape(-1, len(self.ran))
+        values = ranks[:, places].max(axis=1)
+        return pa.array(values, pa.int32(), mask=values == 0)
+
+    def places(self, arm: str) -> list[int]:
+        """Return the places of an arm among those that ran: one for each table, one, or none."""
+        if arm not in self.ran:
+            self.check_arm(arm)
+        pairs = zip(self.ran, self.bases, strict=True)
+        return [at for at, names in enumerate(pairs) if arm in names]
+
+    def n_candidates(self, query: int) -> dict[str, int]:
+        """Return how many documents each arm that ran put into its list."""
+        sizes = self.arrays["list_sizes"].reshape(-1, len(self.ran))[query]
+        return dict(zip(self.ran, sizes.tolist(), strict=True))
+
+    def is_exact(self, at: int) -> bool:
+        """Say whether a hit comes first because it holds the query whole."""
+        return "exact" in self.arrays and bool(self.arrays["exact"][at])
+
+    def is_fill(self, at: int) -> bool:
+        """Say whether a hit was not found but fills the list."""
+        return "from_fill" in self.arrays and bool(self.arrays["from_fill"][at])
+
+    def cell(self, at: int) -> tuple[Any, ...]:
+        """Return the cell of a hit, a value per cell column."""
+        return tuple(self.cached("row", name)[at] for name in self.facts.schema.cell_columns)
+
+    def results(self) -> pa.Table:
+        """Return what the recall found out of its hits: query, rank, key, cell, scores."""
+        offsets = self.offsets
+        names = ["query", "rank", "key"]
+        columns: list[pa.Array] = [
+            pa.array(np.arange(self.n_queries, dtype=np.int32).repeat(np.diff(offsets))),
+            pa.array(self.arrays["rank"]),
+            self.column(self.facts.schema.key),
+        ]
+        for name in self.facts.schema.cell_columns:
+            names.append(name)
+            columns.append(self.column(name))
+        names.append("score")
+        columns.append(pa.array(self.arrays["score"]))
+        for arm in self.arms:
+            names += [f"{arm}_score", f"{arm}_rank"]
+            columns += [self.arm_scores(arm), self.arm_ranks(arm)]
+        if "from_fill" in self.arrays:
+            names.append("origin")
+            columns.append(pa.array(np.where(self.arrays["from_fill"], "fill", "hit")))
+        for name in STAGE_COLUMNS:
+            if name in self.arrays:
+                names.append(name)
+                columns.append(pa.array(self.arrays[name], from_pandas=True))  # NaN is null
+        return pa.Table.from_arrays(columns, names=names)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the values, without the index: every row column of the hits, and no snapshot."""
+        rows = {name: self.column(name) for name in self.facts.schema.row_columns}
+        places = ("segment", "row")  # in the snapshot
+        given = {one.name: getattr(self, one.name) for one in fields(self)} | {
+            "arrays": {name: one for name, one in self.arrays.items() if name not in places},
+            "facts": self.facts.plain(),
+            "kept_source": None,
+            "_gathered": rows,
+            "_values": {},
+        }
+        return _unpickled, (given,)
+
+
+def _unpickled(given: dict[str, Any]) -> Reply:
+    return Reply(**given)
