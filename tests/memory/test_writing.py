@@ -353,3 +353,41 @@ def test_a_vector_without_a_checksum_is_taken_into_the_next_version(store: Datab
         c.execute("UPDATE versions SET embedding_checksum = NULL")
         update(c, ANA, "a", {"tags": ("t",)}, None, None, None, LATER)
     assert embedding(store, "a") == (vector("a").tobytes(), MODEL)
+
+
+def test_a_batch_costs_three_statements_a_memory_and_numbers_its_changes_in_order(
+    store: Database,
+) -> None:
+    def statements(n: int, name: str) -> list[str]:
+        met: list[str] = []
+
+        def trace(_: object, sql: str, __: object) -> bool:
+            met.append(sql)
+            return True
+
+        with store.transaction() as c:
+            c.exec_trace = trace
+            try:
+                written = remember(c, [new(f"{name}{at}") for at in range(n)], NOW)
+            finally:
+                c.exec_trace = None
+        assert [one.changed for one in written] == list(
+            range(written[0].changed, written[0].changed + n)
+        )
+        return met
+
+    few, many = statements(10, "a"), statements(110, "b")
+    assert len(many) - len(few) <= 3 * 100
+
+
+def test_an_id_that_comes_again_has_no_accesses(store: Database) -> None:
+    keep(store, new("a"))
+    with store.transaction() as c:
+        assert touch(c, [(ANA, "a")], LATER) == 1
+        number = find_cell(c, ANA)
+        assert number is not None
+        assert forget(c, Selection((number,), ["a"]), None, LATER) == 1
+    keep(store, new("a", output="y"))
+    with store.reading() as c:
+        select = "SELECT version, access_count, last_accessed FROM documents WHERE id = 'a'"
+        assert c.execute(select).get == (3, 0, None)

@@ -63,6 +63,9 @@ _POINT = (
     "ON CONFLICT (cell, id) DO UPDATE SET version = excluded.version, "
     "changed = excluded.changed, pinned = excluded.pinned"
 )
+_FORGET_ACCESSES = (
+    "UPDATE documents SET access_count = 0, last_accessed = NULL WHERE cell = ? AND id = ?"
+)
 _HEAD = "documents d JOIN versions v USING (cell, id, version)"
 _ANY = "episodic"  # the kind of a tombstone says nothing
 
@@ -110,20 +113,26 @@ def remember(
     KeyConflictError
         The cell has the id.
     """
+    if not new_rows:
+        return []
+    # What rows share is done once for all of them.
+    cells = {one: make_cell(connection, one) for one in dict.fromkeys(n.cell for n in new_rows)}
+    first = take_sequence(connection, len(new_rows))
     written = []
-    for new in new_rows:
-        cell = make_cell(connection, new.cell)
+    for changed, new in enumerate(new_rows, first):
+        cell = cells[new.cell]
         last, status = _head(connection, cell, new.episode.id)
-        if status not in {None, "deleted"}:
+        if status == "deleted":
+            connection.execute(_FORGET_ACCESSES, (cell, new.episode.id))
+        elif status is not None:
             wish, got = "an id that is free", f"{new.episode.id!r}, which is {status}"
             # A change needs a live one; what is superseded or archived can only be given up.
             remedy = "update(id, ...)" if status == "live" else "forget(id), then it is free"
             raise error(KeyConflictError, "id", wish, got, remedy)
-        connection.execute(
-            "UPDATE documents SET access_count = 0, last_accessed = NULL WHERE cell = ? AND id = ?",
-            (cell, new.episode.id),
+        embedding = new.embedding()
+        written.append(
+            append(connection, cell, new.episode, last + 1, embedding, now, changed=changed)
         )
-        written.append(append(connection, cell, new.episode, last + 1, new.embedding(), now))
     return written
 
 
@@ -303,9 +312,10 @@ def append(
     now: datetime,
     *,
     reason: str | None = None,
+    changed: int | None = None,
 ) -> Written:
-    """Append a live version and point its document to it."""
-    changed = take_sequence(connection)
+    """Append a live version and point its document to it; ``changed`` is reserved by the caller."""
+    changed = take_sequence(connection) if changed is None else changed
     connection.execute(_POINT, (cell, episode.id, version, changed, episode.pinned))
     row = insert_version(
         connection, cell, episode, version, embedding, to_micros(now), reason=reason
