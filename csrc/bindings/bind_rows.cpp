@@ -10,6 +10,7 @@
 
 #include "bindings/bind.hpp"
 #include "bindings/take.hpp"
+#include "engine/lexical/column.hpp"
 #include "engine/segment/gather.hpp"
 
 namespace py = pybind11;
@@ -142,10 +143,28 @@ py::tuple export_array(GatheredArray& source) {
                         capsule_of(std::move(array), "arrow_array"));
 }
 
+py::array has_text(std::vector<std::shared_ptr<LexicalColumn>> const& columns,
+                   Array<std::uint32_t> const& source, Array<std::uint32_t> const& row) {
+  take_all(columns);
+  require(source.size() == row.size(), "a column for every row");
+  std::vector<std::uint8_t> out;
+  {
+    WithoutGil const nogil;
+    for (py::ssize_t i = 0; i < row.size(); ++i) {
+      std::uint32_t const number = source.data()[i];
+      Row const at = row.data()[i];
+      require(number < columns.size() && at < columns[number]->n_rows(), "a row of the columns");
+      out.push_back(columns[number]->has(at) ? 1 : 0);
+    }
+  }
+  return give(std::move(out));
+}
+
 }  // namespace
 
 void bind_rows(py::module_& parent) {
-  py::module_ m = parent.def_submodule("rows", "Rows of plain Arrow columns, gathered.");
+  py::module_ m =
+      parent.def_submodule("rows", "Rows of columns: gathered, and which of them have a text.");
   py::class_<RowColumn, std::shared_ptr<RowColumn>>(m, "Column")
       .def(py::init([](py::object const& source) { return std::make_shared<RowColumn>(source); }),
            py::arg("source"));
@@ -155,6 +174,8 @@ void bind_rows(py::module_& parent) {
           [](GatheredArray& held, py::object const&) { return export_array(held); },
           py::arg("schema") = py::none(), py::pos_only());
   m.def("gather", &gather, "The rows (source[i], row[i]) of columns[source[i]], in that order.",
+        py::arg("columns"), py::arg("source"), py::arg("row"));
+  m.def("has_text", &has_text, "Whether row[i] of columns[source[i]] has a text: bytes of 0 and 1.",
         py::arg("columns"), py::arg("source"), py::arg("row"));
 }
 

@@ -1,4 +1,4 @@
-"""Rows of plain Arrow columns, gathered."""
+"""Rows of columns: gathered, and which of them have a text."""
 
 from collections.abc import Sequence
 from typing import final
@@ -6,7 +6,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall._core import _ArrowArray
+from hyrecall._core import LexicalColumn, _ArrowArray
 
 _Rows = npt.NDArray[np.uint32]
 
@@ -22,3 +22,6 @@ class Gathered:
 
 def gather(columns: Sequence[Column], source: _Rows, row: _Rows) -> Gathered:
     """The rows (source[i], row[i]) of columns[source[i]], in that order."""
+
+def has_text(columns: Sequence[LexicalColumn], source: _Rows, row: _Rows) -> npt.NDArray[np.uint8]:
+    """Whether row[i] of columns[source[i]] has a text: bytes of 0 and 1."""

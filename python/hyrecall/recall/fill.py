@@ -77,10 +77,7 @@ def fill_lists(
     added["score"] = np.where(blank[query], 1.0, 0.0)
     for arm in range(plan.n_lexical):
         columns = [part.lexical[plan.bases[arm]] for part in state.segments]
-        has_text = np.array(
-            [columns[s].doc_length(int(r)) is not None for s, r in zip(segment, row, strict=True)],
-            np.bool_,
-        )
+        has_text = _core.rows.has_text(columns, segment, row).view(np.bool_)
         scored = has_text & ~blank[query] & has_query[query, arm]
         if plan.tables is not None:
             values = gather_column(state.segments, segment, row, plan.tables.column)
