@@ -1,4 +1,4 @@
-// What the other arms read: who may see which rows, tags, and the graph of edges.
+// What the other arms read: who may see which rows, and tags.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -14,7 +14,7 @@
 #include "core/formulas.hpp"
 #include "core/fp_env.hpp"
 #include "core/parallel.hpp"
-#include "engine/related/adjacency.hpp"
+#include "engine/related/incidence.hpp"
 #include "engine/related/listed.hpp"
 #include "engine/related/newest.hpp"
 #include "engine/related/tags.hpp"
@@ -45,24 +45,6 @@ struct FlatDocs {
                           give(std::move(score)));
   }
 };
-
-std::vector<KeyValue> values_of(KeyColumn const& keys) {
-  std::vector<KeyValue> out;
-  for (std::size_t i = 0; i < n_keys(keys); ++i) out.push_back(key_at(keys, i));
-  return out;
-}
-
-py::list give_keys(std::vector<KeyValue> const& keys) {
-  py::list out;
-  for (KeyValue const& key : keys) {
-    if (auto const* text = std::get_if<std::string_view>(&key)) {
-      out.append(py::str(text->data(), text->size()));
-    } else {
-      out.append(py::int_(std::get<std::int64_t>(key)));
-    }
-  }
-  return out;
-}
 
 // Keeps what an Audience refers to. Its scopes are the request's: it has no door of its own.
 class HeldAudience {
@@ -168,117 +150,6 @@ class HeldAudience {
   Audience audience_;
 };
 
-// Keeps what an Adjacency refers to.
-class HeldAdjacency {
- public:
-  HeldAdjacency(std::shared_ptr<Snapshot> edges, std::shared_ptr<Request> edge_request,
-                std::size_t participants, std::shared_ptr<Snapshot> nodes,
-                std::shared_ptr<Request> node_request)
-      : edges_(std::move(edges)),
-        nodes_(std::move(nodes)),
-        threads_(edge_request->threads),
-        adjacency_(*edges_, *edge_request, participants, *nodes_, *node_request) {}
-
-  // Per query (keys, hops) of all nodes near its sources.
-  py::list distances(Array<std::int64_t> const& offsets, py::object const& sources,
-                     int most) const {
-    KeyColumn const column = take_keys(sources);
-    std::vector<KeyValue> const keys = values_of(column);
-    std::span<std::int64_t const> const bounds = span_of(offsets);
-    check_parts(bounds, adjacency_.n_queries(), keys.size());
-    require(most >= 0 && most < Incidence::kFar, "fewer than 255 hops");
-    std::vector<std::vector<Adjacency::Hop>> found(adjacency_.n_queries());
-    {
-      NativeRun const run;
-      parallel_for(found.size(), threads_, [&](int, std::size_t q) {
-        found[q] = adjacency_.distances(q, part(keys, bounds, q), most);
-      });
-    }
-    py::list out;
-    for (auto const& hops : found) {
-      std::vector<KeyValue> near;
-      std::vector<int> distance;
-      for (Adjacency::Hop const& hop : hops) {
-        near.push_back(hop.key);
-        distance.push_back(hop.hops);
-      }
-      out.append(py::make_tuple(give_keys(near), distance));
-    }
-    return out;
-  }
-
-  py::array spread(Array<std::int64_t> const& offsets, py::object const& sources,
-                   Array<double> const& scores, Array<std::int64_t> const& target_offsets,
-                   py::object const& targets, int most) const {
-    KeyColumn const column = take_keys(sources);
-    KeyColumn const target_column = take_keys(targets);
-    std::vector<KeyValue> const keys = values_of(column);
-    std::vector<KeyValue> const wanted = values_of(target_column);
-    std::span<std::int64_t const> const bounds = span_of(offsets);
-    std::span<std::int64_t const> const target_bounds = span_of(target_offsets);
-    check_parts(bounds, adjacency_.n_queries(), keys.size());
-    check_parts(target_bounds, adjacency_.n_queries(), wanted.size());
-    std::span<double const> const values = span_of(scores);
-    require(values.size() == keys.size(), "one score a source");
-    require(most >= 0 && most < Incidence::kFar, "fewer than 255 hops");
-    std::vector<double> out(wanted.size());
-    {
-      NativeRun const run;
-      parallel_for(adjacency_.n_queries(), threads_, [&](int, std::size_t q) {
-        FpEnvGuard const fp;
-        auto const begin = static_cast<std::size_t>(bounds[q]);
-        std::vector<double> const spread = adjacency_.spread(
-            q, part(keys, bounds, q),
-            values.subspan(begin, static_cast<std::size_t>(bounds[q + 1]) - begin),
-            part(wanted, target_bounds, q), most);
-        std::copy(spread.begin(), spread.end(), out.begin() + target_bounds[q]);
-      });
-    }
-    return give(std::move(out));
-  }
-
-  // For each key: the nodes one hop away, with the edge that leads there.
-  py::list neighbours(Array<std::uint32_t> const& query_of, py::object const& keys) const {
-    KeyColumn const column = take_keys(keys);
-    std::vector<KeyValue> const values = values_of(column);
-    std::span<std::uint32_t const> const queries = span_of(query_of);
-    require(values.size() == queries.size(), "one query a key");
-    for (std::uint32_t q : queries) require(q < adjacency_.n_queries(), "a known query");
-    std::vector<std::vector<Adjacency::Neighbour>> found(values.size());
-    {
-      NativeRun const run;
-      parallel_for(values.size(), threads_, [&](int, std::size_t i) {
-        found[i] = adjacency_.neighbours(queries[i], values[i]);
-      });
-    }
-    py::list out;
-    for (auto const& neighbours : found) {
-      std::vector<KeyValue> near;
-      std::vector<std::uint32_t> segments;
-      std::vector<Row> rows;
-      for (Adjacency::Neighbour const& neighbour : neighbours) {
-        near.push_back(neighbour.key);
-        segments.push_back(neighbour.edge.segment);
-        rows.push_back(neighbour.edge.row);
-      }
-      out.append(py::make_tuple(give_keys(near), give(std::move(segments)), give(std::move(rows))));
-    }
-    return out;
-  }
-
- private:
-  static std::span<KeyValue const> part(std::vector<KeyValue> const& keys,
-                                        std::span<std::int64_t const> bounds, std::size_t q) {
-    return std::span(keys).subspan(static_cast<std::size_t>(bounds[q]),
-                                   static_cast<std::size_t>(bounds[q + 1] - bounds[q]));
-  }
-
-  std::shared_ptr<Snapshot> edges_;
-  std::shared_ptr<Snapshot> nodes_;
-  int threads_;
-  Adjacency adjacency_;
-};
-
 }  // namespace
 
 void bind_arms(py::module_& parent) {
@@ -310,28 +181,6 @@ void bind_arms(py::module_& parent) {
            "score (how many).",
            py::arg("attribute"), py::arg("offsets"), py::arg("segment"), py::arg("row"),
            py::arg("n"));
-  py::class_<HeldAdjacency>(m, "Adjacency")
-      .def(py::init([](std::shared_ptr<Snapshot> edges, std::shared_ptr<Request> edge_request,
-                       std::size_t participants, std::shared_ptr<Snapshot> nodes,
-                       std::shared_ptr<Request> node_request) {
-             NativeRun const run;
-             return std::make_unique<HeldAdjacency>(std::move(edges), std::move(edge_request),
-                                                    participants, std::move(nodes),
-                                                    std::move(node_request));
-           }),
-           py::arg("edges").none(false), py::arg("edge_request").none(false),
-           py::arg("participants"), py::arg("nodes").none(false),
-           py::arg("node_request").none(false))
-      .def("distances", &HeldAdjacency::distances,
-           "Per query (keys, hops) of every node within `most` hops of the nearest source.",
-           py::arg("offsets"), py::arg("sources"), py::arg("most"))
-      .def("spread", &HeldAdjacency::spread,
-           "For each target the largest score x 2^-hops over its query's sources; float64.",
-           py::arg("offsets"), py::arg("sources"), py::arg("scores"), py::arg("target_offsets"),
-           py::arg("targets"), py::arg("most"))
-      .def("neighbours", &HeldAdjacency::neighbours,
-           "For each key (keys, edge segment, edge row) of the nodes one hop away.",
-           py::arg("query_of"), py::arg("keys"));
   m.def("place_score", &place_score, "1 / place.", py::arg("place"), py::call_guard<FpEnvGuard>());
 }
 

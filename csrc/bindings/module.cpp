@@ -24,5 +24,6 @@ PYBIND11_MODULE(_core, m) {
   bind_rows(m);
   bind_shaping(m);
   bind_arms(m);
+  bind_graph(m);  // into arms
   bind_device(m);
 }

@@ -2,6 +2,7 @@
 // lists of keys are edges.
 #include <algorithm>
 #include <cmath>
+#include <random>
 
 #include "engine/related/adjacency.hpp"
 #include "native/check.hpp"
@@ -198,6 +199,65 @@ TEST(adjacency_neighbours_have_a_row_for_each_edge_between) {
     }
   }
   CHECK(n_found > 1000);
+}
+
+TEST(adjacency_best_neighbours_have_their_best_edge_and_stand_by_score_then_key) {
+  Rng rng(54);
+  std::size_t n_found = 0, n_cut = 0, n_hidden = 0, n_tied = 0;
+  for (int round = 0; round < 100; ++round) {
+    Built const built(rng);
+    for (std::size_t q = 0; q < kQueries; ++q) {
+      std::vector<Key> const keys = random_keys(rng, built.graph, 5);
+      std::vector<Key> const hidden = random_keys(rng, built.graph, rng.below(std::size_t{6}));
+      std::size_t const n = 1 + rng.below(std::size_t{6});
+      std::vector<Adjacency::ScoredEdge> scores;  // few distinct ones, so that many are equal
+      for (auto const& [edge, members] : built.graph.seen_edges(q)) {
+        if (rng.below(3) != 0) scores.push_back({{edge->segment, edge->row}, 0.5 * rng.below(2)});
+      }
+      std::shuffle(scores.begin(), scores.end(), std::mt19937(7));
+      std::vector<std::vector<Adjacency::Neighbour>> found;
+      for (Key const& key : keys) found.push_back(built.adjacency.neighbours(q, borrow(key)));
+      auto const best = built.adjacency.best_neighbours(found, scores, borrowed(hidden), n);
+      CHECK_EQ(best.size(), keys.size());
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        using Rank = std::tuple<double, Seq, DocRef>;  // the lowest is the best
+        std::map<Key, Rank> expected;
+        for (auto const& [key, edge] : found[i]) {
+          if (std::find(hidden.begin(), hidden.end(), own(key)) != hidden.end()) {
+            ++n_hidden;
+            continue;
+          }
+          double score = 0.0;
+          for (auto const& one : scores) {
+            if (one.edge == edge) score = one.score;
+          }
+          auto const& segment = built.graph.edges.snapshot.segments[edge.segment]->segment();
+          Rank const rank{-score, segment.p.seqs[edge.row], edge};
+          auto const [at, is_new] = expected.emplace(own(key), rank);
+          if (!is_new) {
+            n_tied += std::get<0>(at->second) == -score;
+            at->second = std::min(at->second, rank);
+          }
+        }
+        std::vector<std::pair<double, Key>> order;
+        for (auto const& [key, rank] : expected) order.emplace_back(std::get<0>(rank), key);
+        std::sort(order.begin(), order.end());
+        n_cut += order.size() > n;
+        order.resize(std::min(order.size(), n));
+        CHECK_EQ(best[i].size(), order.size());
+        for (std::size_t k = 0; k < order.size(); ++k) {
+          CHECK(own(best[i][k].key) == order[k].second);
+          CHECK_EQ(best[i][k].score, -order[k].first + 0.0);
+          CHECK(best[i][k].edge == std::get<2>(expected.at(order[k].second)));
+        }
+        n_found += order.size();
+      }
+    }
+  }
+  CHECK(n_found > 1000);
+  CHECK(n_cut > 100);
+  CHECK(n_hidden > 100);
+  CHECK(n_tied > 20);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ namespace {
 constexpr std::uint8_t kUnknown = 2;
 
 }  // namespace
+
 LiveKeys::LiveKeys(Snapshot const& nodes, std::vector<ScopeRows> scope)
     : nodes_(nodes), scope_(std::move(scope)) {
   std::size_t n_cells = 0;
@@ -44,7 +45,8 @@ bool LiveKeys::operator()(KeyValue const& key) const {
 }
 
 Adjacency::Adjacency(Snapshot const& edges, Request const& edge_request, std::size_t participants,
-                     Snapshot const& nodes, Request const& node_request) {
+                     Snapshot const& nodes, Request const& node_request)
+    : edges_(edges) {
   require(edge_request.n_queries == node_request.n_queries, "the same queries");
   ResolvedScopes const edge_scopes = resolve_scopes(edges, edge_request);
   ResolvedScopes const node_scopes = resolve_scopes(nodes, node_request);
@@ -123,6 +125,49 @@ std::vector<Adjacency::Neighbour> Adjacency::neighbours(std::size_t query,
       if (other != item && live(nodes.value(other)))
         out.push_back({nodes.value(other), nodes.place(edge)});
     }
+  }
+  return out;
+}
+
+std::vector<std::vector<Adjacency::BestNeighbour>> Adjacency::best_neighbours(
+    std::span<std::vector<Neighbour> const> found, std::vector<ScoredEdge> scores,
+    std::vector<KeyValue> hidden, std::size_t n) const {
+  std::sort(scores.begin(), scores.end(),
+            [](ScoredEdge const& a, ScoredEdge const& b) { return a.edge < b.edge; });
+  std::sort(hidden.begin(), hidden.end());
+  auto const score_of = [&](DocRef edge) {
+    auto const at =
+        std::lower_bound(scores.begin(), scores.end(), edge,
+                         [](ScoredEdge const& one, DocRef place) { return one.edge < place; });
+    return at != scores.end() && at->edge == edge ? at->score : 0.0;
+  };
+  struct Ranked {
+    BestNeighbour one;
+    Seq seq;
+  };
+  std::vector<std::vector<BestNeighbour>> out(found.size());
+  std::vector<Ranked> all;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    poll_interrupt();
+    all.clear();
+    for (auto const& [key, edge] : found[i]) {
+      if (std::binary_search(hidden.begin(), hidden.end(), key)) continue;
+      Seq const seq = edges_.segments[edge.segment]->segment().p.seqs[edge.row];
+      all.push_back({{key, edge, score_of(edge)}, seq});
+    }
+    std::sort(all.begin(), all.end(), [](Ranked const& a, Ranked const& b) {
+      if (a.one.key != b.one.key) return a.one.key < b.one.key;
+      if (a.one.score != b.one.score) return a.one.score > b.one.score;
+      return a.seq < b.seq;
+    });
+    auto const end = std::unique(all.begin(), all.end(), [](Ranked const& a, Ranked const& b) {
+      return a.one.key == b.one.key;
+    });
+    // They stand by key, so a stable sort leaves those of one score in that order.
+    std::stable_sort(all.begin(), end,
+                     [](Ranked const& a, Ranked const& b) { return a.one.score > b.one.score; });
+    std::size_t const n_kept = std::min(n, static_cast<std::size_t>(end - all.begin()));
+    for (std::size_t k = 0; k < n_kept; ++k) out[i].push_back(all[k].one);
   }
   return out;
 }

@@ -58,6 +58,22 @@ class Adjacency {
   // The nodes one hop from this one, a row for each edge between them, by (edge, key).
   std::vector<Neighbour> neighbours(std::size_t query, KeyValue const& key) const;
 
+  struct ScoredEdge {
+    DocRef edge;
+    double score;
+  };
+  struct BestNeighbour {
+    KeyValue key;
+    DocRef edge;
+    double score;
+  };
+  // Of the neighbours of each node of one query the n best: each key once, with its best edge, by
+  // (score desc, key). Of several edges to one key the best has the highest score, then the lowest
+  // seq. An edge without a score has 0. Hidden keys are left out.
+  std::vector<std::vector<BestNeighbour>> best_neighbours(
+      std::span<std::vector<Neighbour> const> found, std::vector<ScoredEdge> scores,
+      std::vector<KeyValue> hidden, std::size_t n) const;
+
  private:
   struct Group {
     Incidence edges;
@@ -65,6 +81,7 @@ class Adjacency {
   };
   Group const& group(std::size_t query) const { return *groups_[group_of_[query]]; }
 
+  Snapshot const& edges_;
   std::vector<std::uint32_t> group_of_;         // [n_queries]
   std::vector<std::unique_ptr<Group>> groups_;  // [n distinct (edge scope, node scope)]
 };

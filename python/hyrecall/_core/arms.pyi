@@ -73,10 +73,26 @@ class Adjacency:
         most: int,
     ) -> npt.NDArray[np.float64]:
         """For each target the largest score x 2^-hops over its query's sources."""
-    def neighbours(
-        self, query_of: _Rows, keys: _ArrowArray
-    ) -> list[tuple[list[Any], _Rows, _Rows]]:
-        """For each key (keys, edge segment, edge row) of the nodes one hop away."""
+
+@final
+class Neighbours:
+    """The nodes one hop from each query's keys."""
+
+    def __init__(self, adjacency: Adjacency, offsets: _Offsets, keys: _ArrowArray) -> None: ...
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Per query how many neighbours its keys have, one for each edge."""
+    def best(
+        self,
+        score_offsets: _Offsets,
+        segment: _Rows,
+        row: _Rows,
+        score: npt.NDArray[np.float64],
+        hidden_offsets: _Offsets,
+        hidden: _ArrowArray,
+        n: int,
+    ) -> tuple[_Offsets, list[Any], _Rows, _Rows, npt.NDArray[np.float64]]:
+        """For each key its n best neighbours: offsets, keys, edge segment, edge row, score."""
 
 def place_score(place: int) -> float:
     """1 / place."""

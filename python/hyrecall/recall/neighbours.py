@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hyrecall import _core
 from hyrecall.ask.filters import Filter
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.hits.around import Neighbour
 from hyrecall.recall.graph_views import BoundGraph
 from hyrecall.recall.reach import Reach
-from hyrecall.segments.segments import gather_column, seqs_of
+from hyrecall.segments.segments import gather_column
 
 __all__ = ["Keys", "check_surroundings", "find_neighbours"]
 
 Keys = Sequence[Sequence[object]]
-Found = tuple[list[Any], npt.NDArray[np.uint32], npt.NDArray[np.uint32]]
+Scores = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
 
 
 def check_surroundings(
@@ -43,77 +45,29 @@ def find_neighbours(
     """Find the neighbours of each query's documents, best edge first."""
     bound = reach.bound
     offsets, flat = bound.graph.flat_keys("keys", keys)
-    query_of = np.repeat(np.arange(len(keys), dtype=np.uint32), np.diff(offsets))
-    found = reach.adjacency.neighbours(query_of, flat)
-    by_query = [found[begin:end] for begin, end in _spans(offsets)]
-    scores = _edge_scores(bound, keys, scope, text, by_query)
-    names = _edge_keys(bound, found)
-    out = []
-    for query, (begin, end) in enumerate(_spans(offsets)):
-        hidden = {*keys[query], *(exclude[query] if exclude is not None else ())}
-        out.append(
-            [
-                _best(one, edges, scores[query], hidden, n)
-                for one, edges in zip(found[begin:end], names[begin:end], strict=True)
-            ]
-        )
-    return out
-
-
-def _spans(offsets: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
-    return list(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
-
-
-def _edge_keys(bound: BoundGraph, found: Sequence[Found]) -> list[list[tuple[Any, int]]]:
-    """Return (key, seq) of every edge found."""
-    if not found:
-        return []
-    segment, row = (np.concatenate([one[part] for one in found]) for part in (1, 2))
-    segments = bound.edges.segments
-    keys = gather_column(segments, segment, row, bound.graph.edges.schema.key).to_pylist()
-    seqs = seqs_of(segments, segment, row).tolist()
-    named = list(zip(keys, seqs, strict=True))
-    ends = np.cumsum([0, *(len(one) for one, _, _ in found)])
-    return [named[begin:end] for begin, end in _spans(ends)]
+    hidden_offsets, hidden = bound.graph.flat_keys(
+        "exclude", [()] * len(keys) if exclude is None else exclude
+    )
+    found = _core.arms.Neighbours(reach.adjacency, offsets, flat)
+    scores = _edge_scores(bound, keys, scope, text, int(found.counts.max(initial=0)))
+    bounds, names, segment, row, score = found.best(*scores, hidden_offsets, hidden, n)
+    column = bound.graph.edges.schema.key
+    edges = gather_column(bound.edges.segments, segment, row, column).to_pylist()
+    best = list(map(Neighbour, names, edges, score.tolist()))
+    of_key = [tuple(best[begin:end]) for begin, end in pairwise(bounds.tolist())]
+    return [of_key[begin:end] for begin, end in pairwise(offsets.tolist())]
 
 
 def _edge_scores(
-    bound: BoundGraph,
-    keys: Keys,
-    scope: object,
-    text: Sequence[object] | None,
-    found: Sequence[Sequence[Found]],
-) -> list[dict[tuple[int, int], float]]:
-    """Return the BM25 of each query's edges that match its text, by place."""
-    counts = [sum(len(row) for _, _, row in one) for one in found]
-    if text is None or not any(counts):
-        return [{} for _ in keys]
+    bound: BoundGraph, keys: Keys, scope: object, text: Sequence[object] | None, depth: int
+) -> Scores:
+    """Return the BM25 of each query's edges that match its text: offsets, segment, row, score."""
+    if text is None or not depth:
+        place = np.zeros(0, np.uint32)
+        return np.zeros(len(keys) + 1, np.int64), place, place, np.zeros(0)
     # A filter leaves the statistics alone: the scores are those of the whole scope's edges.
     column = bound.graph.participants_column
     filters = [Filter(**{column: list(one)}) if len(one) else None for one in keys]
-    reply = bound.best_edges(list(text), scope, max(counts), filter=filters)
-    arrays = reply.arrays
-    return [
-        {
-            (int(arrays["segment"][at]), int(arrays["row"][at])): float(arrays["score"][at])
-            for at in range(begin, end)
-        }
-        for begin, end in _spans(arrays["offsets"])
-    ]
-
-
-def _best(
-    found: Found,
-    edges: Sequence[tuple[Any, int]],
-    scores: dict[tuple[int, int], float],
-    hidden: set[Any],
-    n: int,
-) -> tuple[Neighbour, ...]:
-    best: dict[Any, tuple[float, int, Any]] = {}
-    for key, segment, row, (edge, seq) in zip(*found, edges, strict=True):
-        score = scores.get((int(segment), int(row)), 0.0)
-        rank = (-score, seq, edge)
-        if key not in hidden and (key not in best or rank[:2] < best[key][:2]):
-            best[key] = rank
-    order = sorted(best, key=lambda key: (best[key][0], key))
-    return tuple(Neighbour(key, best[key][2], -best[key][0] + 0.0) for key in order[:n])
+    arrays = bound.best_edges(list(text), scope, depth, filter=filters).arrays
+    score = arrays["score"].astype(np.float64)
+    return arrays["offsets"], arrays["segment"], arrays["row"], score
