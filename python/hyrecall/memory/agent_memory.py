@@ -152,7 +152,7 @@ class AgentMemorySync:
         """
         return self._view.browse()
 
-    # ---- writing: its own ----
+    # ---- writing its own memories ----
 
     def remember(
         self,

@@ -92,7 +92,7 @@ def remember(
     progress: ProgressFunction | None = None,
 ) -> list[Remembered]:
     """Keep episodes, all or none."""
-    # These can be iterated too, and their parts may look like texts to keep.
+    # These are iterable too, but not of episodes.
     if not isinstance(episodes, Iterable) or isinstance(episodes, str | bytes | Mapping | Episode):
         raise error(DTypeError, "episodes", "Episodes", type(episodes).__name__)
     kept = [episode_of(one, {}) for one in episodes]
@@ -299,7 +299,7 @@ def set_policy(view: View, agent: str, policy: str, policy_group: str | None) ->
         read_policies.set_policy(connection, by.org, by.workspace, agent, policy, policy_group)
 
 
-# ---- what they share ----
+# ---- shared ----
 
 _HAS_VECTOR = "SELECT embedding IS NOT NULL FROM versions WHERE row = ?"
 

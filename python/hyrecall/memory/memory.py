@@ -46,7 +46,7 @@ class Opening:
         try:
             sync = await asyncio.wrap_future(job)
         except BaseException:
-            # The thread opens the store all the same, and nobody would ever let go of its lock.
+            # The thread opens the store all the same, and nobody else would release its lock.
             pool.submit(_close_unclaimed, job)
             pool.shutdown(wait=False)
             raise

@@ -65,7 +65,7 @@ class NoteHit:
     score: float
 
 
-# Names, because a class with a method ``list`` cannot say list[...] any more.
+# Aliases, because list[...] in a class with a method ``list`` would name that method.
 _Found = list[Note]
 _Hits = list[NoteHit]
 

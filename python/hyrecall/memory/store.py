@@ -336,7 +336,7 @@ class Store:
                     return False
             time.sleep(min(_PAUSE, left))
 
-    # ---- keeping, closing ----
+    # ---- saving and closing ----
 
     def snapshot(self) -> bool:
         """Save the index with every committed change; return whether something was saved."""

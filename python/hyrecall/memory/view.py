@@ -31,7 +31,7 @@ from hyrecall.memory.store import Store
 
 __all__ = ["Edges", "Episodes", "Facts", "Versions", "View"]
 
-# Names, because a class with a method ``list`` cannot say list[...] any more.
+# Aliases, because list[...] in a class with a method ``list`` would name that method.
 Edges: TypeAlias = list[Edge]
 Episodes: TypeAlias = list[Episode]
 Versions: TypeAlias = list[Version]
@@ -104,7 +104,7 @@ class View:
             cells = audience(connection, self.by).cells
             known = last_changes(connection, tuple(cells), name)
             places = [place for place in _own_first(cells, self.by) if place[0] in known]
-            # Sorting leaves equals in order. What moved is gone from where it was before.
+            # The sort is stable. A memory that moved is deleted in its old cell.
             places.sort(key=lambda place: _order(known[place[0]]))
             for number, cell in places:
                 versions = history(connection, number, name)

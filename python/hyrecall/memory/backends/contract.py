@@ -110,7 +110,7 @@ class MemoryContract:
         running: Coroutine[Any, Any, Any] = run()
         return asyncio.run(running)
 
-    # ---- what comes back ----
+    # ---- replies ----
 
     def test_an_episode_comes_back_as_it_was(self) -> None:
         kept = _episode(
@@ -152,7 +152,7 @@ class MemoryContract:
         for query in ("", "  "):
             assert self._ask(episodes, query, user_id="alice", limit=3) == ["e3", "e2", "e1"]
 
-    # ---- whose it is ----
+    # ---- users ----
 
     def test_nobody_sees_what_is_anothers(self) -> None:
         episodes = [_episode(0), _episode(1, user_id="bob"), _episode(2, user_id="alice ")]
@@ -190,7 +190,7 @@ class MemoryContract:
         with pytest.raises(TypeError, match="user_id"):
             self._ask([], user_id=7)
 
-    # ---- what is asked for ----
+    # ---- options ----
 
     def test_the_kind_narrows(self) -> None:
         episodes = [_episode(0), _episode(1, kind="semantic")]
@@ -233,7 +233,7 @@ class MemoryContract:
         with pytest.raises(TypeError, match="query"):
             self._ask([_episode()], 5, user_id="alice")  # type: ignore[arg-type]
 
-    # ---- several at once, and what is gone ----
+    # ---- concurrent calls, and forgetting ----
 
     def test_calls_at_the_same_time_do_not_meet(self) -> None:
         users = [f"user {at}" for at in range(8)]

@@ -61,7 +61,7 @@ def default_recall_scored(
 
 
 def _scored(episodes: Sequence[Episode], score: float) -> list[EpisodeMatch]:
-    # Constructed as they are: a copy would be another object than the one recalled.
+    # Not validated, which would copy: the episode stays the same object.
     return [EpisodeMatch.model_construct(episode=one, score=score) for one in episodes]
 
 

@@ -46,7 +46,7 @@ class PostgresMemory(RankedBackend):
         if not isinstance(table, str) or not _NAME.fullmatch(table):
             raise error(OptionError, "table", "a plain lower-case name", repr(table))
         self._connection, self._table = connection, table
-        # Held by the thread that is at work: one whose caller was cancelled works on.
+        # Held by the working thread, which goes on even if its caller is cancelled.
         self._lock = threading.Lock()
         self._do(
             f"CREATE TABLE IF NOT EXISTS {table} (owner text, id text NOT NULL, "

@@ -60,7 +60,7 @@ def ranked(
         name: pa.array([getattr(one, name) for one in episodes], kind)
         for name, kind in names.items()
     }
-    # Two of one id cannot be told apart by it: their places can.
+    # Ids may repeat, so the key is the place in the list.
     columns["place"] = pa.array(range(len(episodes)), pa.int64())
     columns["tags"] = pa.array([list(one.tags) for one in episodes], pa.list_(_TEXT))
     schema = Schema(

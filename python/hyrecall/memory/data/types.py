@@ -43,7 +43,7 @@ class IsolationWarning(UserWarning):
     """
 
 
-# ---- what is kept ----
+# ---- memories ----
 
 
 def _new_id(kind: str) -> Any:
@@ -282,7 +282,7 @@ class Version:
     episode: Episode | None
 
 
-# ---- what is given back ----
+# ---- replies ----
 
 
 class MatchParts(BaseModel):

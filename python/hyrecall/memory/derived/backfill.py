@@ -46,7 +46,7 @@ _WANTED = (
 _DIM = "SELECT dim FROM models WHERE model = ?"
 _ANY_TEXT = "How long is a vector?"
 _DAMAGED = "damaged: doctor(full=True) tells more"
-# Faults of the embedder as a whole: no single row would fare better.
+# Faults of the whole embedder: retrying single rows would not help.
 _OF_ALL = frozenset({EmbedFault.OFF, EmbedFault.HUNG, EmbedFault.RESTING})
 
 

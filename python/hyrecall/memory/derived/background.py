@@ -85,7 +85,7 @@ class Background:
         """Stop, and wait for the current step. Closing twice is fine."""
         self.stop()
         thread = self._thread
-        # In a forked child the thread is not there.
+        # A forked child does not have the thread.
         if thread is not None and thread.is_alive() and thread is not threading.current_thread():
             thread.join()
 
@@ -131,5 +131,5 @@ class Background:
         try:
             self._follower.catch_up()
         except (IndexNotReadyError, HyrecallError) as fault:
-            # Whoever asks meets it too, and tells the caller; the next commit tries again.
+            # A recall meets the same error and reports it; the next commit tries again.
             _log.debug("changes were not applied: %s", type(fault).__name__)

@@ -41,7 +41,7 @@ class ComparableVectors:
         scores = hits.to_arrow().column("embedding_score")
         if scores.null_count < len(scores):
             return False
-        # Where it is so every row is read, hence no more than once after a change.
+        # To answer True every row is read, hence the cache.
         key = (ready.sequence, ready.model, ready.dim, cells)
         found = self._kept.get(key)
         if found is None:

@@ -218,7 +218,7 @@ def apply(
     now = wish.header(connection)
     documents: Iterable[projection.Batch | None]
     edges: Iterable[projection.Batch | None]
-    # Equal wishes, or the index would get columns of another recipe.
+    # The wishes must be equal, or the index would get columns of another recipe.
     if made is not None and (made.wish, made.after, made.last) == (
         wish,
         held.sequence,
@@ -246,7 +246,7 @@ def apply(
         edge_index = held.graph.edges
         n_dropped = _drop_others(held.index, "updated_at", "row", rows)
         n_dropped += _drop_others(edge_index, "recorded_at", "changed", changes)
-        # Also where none was dropped: what was erased may have been deleted here long before.
+        # Also if nothing was dropped now: erased rows may have been deleted here earlier.
         held = replace(held, holds_erased=True)
     return replace(held, sequence=now.sequence, erasures=now.erasures), n_changes, n_dropped
 

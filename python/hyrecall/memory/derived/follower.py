@@ -95,7 +95,7 @@ class Follower:
         self._counts: Counter[str] = Counter()
         self._reasons: list[str] = []
 
-    # ---- coming by an index ----
+    # ---- opening and building ----
 
     def open(
         self, *, progress: ProgressFunction | None = None, background: bool = False
@@ -350,7 +350,7 @@ class Follower:
             self._counts["dropped"] += n_dropped
             return self._held, n_changes
 
-    # ---- keeping ----
+    # ---- saving ----
 
     @property
     def n_unsaved(self) -> int:
@@ -414,7 +414,7 @@ class Follower:
                 held.index.close()
                 held.graph.edges.close()
 
-    # ---- knowing ----
+    # ---- reporting ----
 
     def may_hold_erased(self, *, full: bool) -> bool:
         """Say whether the saved index may hold bytes of what was erased; see :mod:`snapshots`."""

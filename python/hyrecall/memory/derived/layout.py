@@ -111,7 +111,7 @@ EDGES = {
     "relationship": Column("e.relationship", _TEXT),
     "description": Column("e.description", _TEXT),
     "participants": Column(
-        # The cast: damage may have made a BLOB of a name, which JSON does not take.
+        # The cast is needed because damage may turn a name into a BLOB, which JSON refuses.
         """(SELECT json_group_array(CAST(node AS TEXT) ORDER BY ordinal) FROM participants p
             WHERE p.cell = e.cell AND p.edge = e.id)""",
         _TAGS,

@@ -288,7 +288,7 @@ def _batch(
             kept.add(name)
         elif is_named:
             gone.append(name)
-    # A damaged row may have taken another's name.
+    # Damage may have changed the id of a row to that of another.
     gone = [name for name in gone if name not in kept]
     last = found[-1][0] if found else after
     return Batch(reader.table(live), gone, last, len(found), n_damaged), live

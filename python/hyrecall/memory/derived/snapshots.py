@@ -56,7 +56,7 @@ def take_snapshot(folder: Path, wish: Wish, now: Header) -> Derived:
             raise
         except (HyrecallError, MemoryError, OSError) as fault:
             raise StaleError(f"damaged, or too large ({fault!r})") from None
-        # The process that writes may have put newer manifests there meanwhile.
+        # The writing process may have saved newer manifests meanwhile.
         if read_header(folder) == header:
             return found
     raise StaleError("replaced again and again")

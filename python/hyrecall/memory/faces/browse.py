@@ -255,7 +255,7 @@ class Browse:
                 )
         return found[:n]
 
-    # ---- what is refused ----
+    # ---- refused calls ----
 
     def write(self, path: str, text: str = "") -> NoReturn:
         """Refuse: ``remember`` and ``update`` write.
@@ -346,7 +346,7 @@ class Browse:
             yield from map(memory_path, memories(seen, found))
 
 
-# Folders of files that are put together when they are read.
+# Folders whose files are generated when they are read.
 _NAMES = {"sessions": folders.sessions, "facts": folders.subjects, "graph": folders.linked}
 
 

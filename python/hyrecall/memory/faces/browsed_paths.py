@@ -79,7 +79,7 @@ def rows_below(seen: Seen, place: Place) -> list[tuple[int, str]]:
     """Return row and id of the memories that lie below a path, newest first."""
     connection, cells = seen.connection, seen.below(place)
     if place.kind == "memory":
-        # A file lies in one cell; without an id it is none that could be there.
+        # A file lies in one cell. A path without an id names no file.
         found = [
             (row, place.id)
             for cell in cells

@@ -22,7 +22,7 @@ from hyrecall.memory.sql.sqlite_errors import sqlite_named
 
 __all__ = ["read_l0"]
 
-# What a column is where a schema is older than it.
+# Values of columns that an older schema does not have.
 _DEFAULTS: Final = {
     "scope": "'user'",
     "tags": "''",

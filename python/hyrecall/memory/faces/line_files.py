@@ -28,7 +28,7 @@ def write_lines(file: File, lines: Iterable[str], folder: Path | None) -> int:
     if folder is not None:
         check_outside("file", path, folder)
     n_lines = 0
-    # Only its owner reads what was only its owner's.
+    # Readable by its owner only, as the store is.
     with replaced("file", path, mode=0o600) as out:
         for line in lines:
             out.write(f"{line}\n".encode())

@@ -79,7 +79,7 @@ def _tiers(hits: Hits, one: QueryHits) -> dict[str, int]:
     return {arm: 0 for arm in hits.trace.arms if arm not in has_tables} | found
 
 
-# A part of a match, and the column of hits that has it.
+# Parts of a match, and the columns of hits that hold them.
 _COLUMNS = {
     "provenance": "provenance_weight",
     "importance": "importance_score",

@@ -179,7 +179,7 @@ def _shows(ask: Ask) -> bool:
     return any(isinstance(one, Context) for one in ask.recipe.expansion)
 
 
-# ---- what others give ----
+# ---- external components ----
 
 
 def _has_declined(means: Means) -> bool:
@@ -274,7 +274,7 @@ def _hits(
         told = f"{len(vector)}, expected {ready.dim}"
         more.append(Degradation.of_fault(EmbedFault.WRONG_SIZE, told))
         vector = None
-    # Alpha has no effect where there is no vector, but where it left the vectors out.
+    # Without a vector alpha has no effect, unless alpha itself excluded vectors.
     asks_words = ask.recipe.has_words_alone and means.guard.off is None
     recipe = ask.recipe if vector is not None or asks_words else ask.by_words
     names_graph = recipe != recipe.without_graphs()

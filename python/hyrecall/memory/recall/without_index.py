@@ -37,13 +37,13 @@ def answer(
     OptionError
         The query is a bad pattern, where the recipe takes it for one.
     """
-    # As where there is an index: what nothing is asked of is fully right.
+    # As with an index: without a query every row has the full score.
     score = 1.0 if ask.is_blank else 0.0
     recipe = ask.by_words
     by_pattern = not recipe.arms and all(isinstance(arm, Regex) for arm in recipe.more)
     if by_pattern:
         _check_patterns(recipe, ask.query)
-    # A budget leaves no room for what fills, which is all that blank text gets.
+    # A blank query returns only fill, and a budget admits no fill.
     is_nothing = ask.is_blank and (recipe.on_empty != "newest" or recipe.has_budget)
     if by_pattern or is_nothing or not _reaches(score, recipe):
         return [], score, ""

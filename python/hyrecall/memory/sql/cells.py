@@ -58,7 +58,7 @@ class Cell(NamedTuple):
         }
 
 
-# Word for word the expressions of the index cells_identity, so that it is used.
+# The same expressions as in the index cells_identity, so that SQLite uses it.
 _IS = "ifnull({0}, '') = ifnull(?{1}, '') AND ({0} IS NULL) = (?{1} IS NULL)"
 _IN_PARTITION = " AND ".join(_IS.format(*one) for one in (("org", 1), ("workspace", 2)))
 CELLS = "SELECT checksum, cell, org, workspace, user, visibility, source FROM cells"
@@ -205,7 +205,7 @@ def cells_of(
 
 def has_named_users(connection: apsw.Connection, org: str | None, workspace: str | None) -> bool:
     """Return whether a partition has cells of named users."""
-    # The index has the cells of one user beside each other, so few are passed over.
+    # The index keeps the cells of one user together, so few others are read.
     select = f"SELECT EXISTS (SELECT 1 FROM cells WHERE {_IN_PARTITION} AND user IS NOT NULL)"
     return bool(connection.execute(select, (org, workspace)).get)
 

@@ -165,7 +165,7 @@ def connect_to_read(
             shared = _connect_without_writers(folder, vfs) if may_lock else None
             if shared is not None:
                 return shared.connection, shared
-            # A writer that opens or closes the store now makes the file, or leaves.
+            # A writer is opening or closing the store: it creates the file soon, or leaves.
             if not may_lock or time.monotonic() >= until:
                 raise
         time.sleep(_PAUSE)
@@ -188,8 +188,8 @@ def _connect_without_writers(folder: Path, vfs: str | None) -> Shared | None:
     if lock is None:
         return None
     try:
-        # Beside the file of shared memory there may be another connection of this process: closing
-        # one that goes without it would drop the other's locks.
+        # If the file of shared memory exists, this process may have another connection, whose locks
+        # would be lost when a connection that does not use that file is closed.
         if not _has_log(folder) or not (folder / _SHARED_MEMORY).exists():
             return Shared(connect(folder, writing=False, vfs=vfs, is_fixed=True), lock)
     except BaseException:

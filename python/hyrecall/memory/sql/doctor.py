@@ -111,7 +111,7 @@ def examine(database: Database, *, full: bool = False, more: Iterable[Check] = (
     return Report((*checks, *more), counts)
 
 
-# Each counts what must not be there.
+# Each statement counts rows that must not exist.
 _QUERIES: dict[str, tuple[str, str]] = {
     # A connection that only reads checks no CHECK of a table, not even when it looks for damage.
     "values": (
@@ -189,7 +189,7 @@ def _is_sound_fact(columns: Sequence[Any]) -> bool:
     return read_fact(any_cell, columns) is not None or not is_sound(columns[:N_CHECKED])
 
 
-# Of each table the number of a row, its SELECT, and what says whether the row is as it was written.
+# For each table: the column that numbers rows, the SELECT, and the check of a row.
 _ROWS: dict[str, tuple[str, str, Callable[[Sequence[Any]], bool]]] = {
     "cells": ("cell", f"SELECT cell, * FROM ({CELLS})", is_sound_cell),
     "versions": ("row", f"SELECT v.row, {CHECKED} FROM versions v", is_sound),

@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 _KEPT = "cell, id, relationship, description, metadata"
-# The participants as one text, whatever damage has made of them.
+# The participants as one text, which can be read even if they are damaged.
 _ENDS = (
     "(SELECT group_concat(typeof(node) || hex(node) || ' ' || typeof(role) || hex(role), ',' "
     "ORDER BY ordinal) FROM participants p WHERE p.cell = e.cell AND p.edge = e.id)"

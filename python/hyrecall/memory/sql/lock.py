@@ -72,7 +72,7 @@ class WriterLock(_Lock):
         OSError
             From the disk.
         """
-        # Never removed: a lock on a file without a name excludes nobody.
+        # LOCK is never deleted: another process could not find the locked file.
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             begun = time.monotonic()
@@ -83,8 +83,8 @@ class WriterLock(_Lock):
                 time.sleep(_PAUSE)
             told = f"pid {os.getpid()}, since {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n".encode()
             content = told + _note_of(os.pread(handle, _MOST, 0))
-            # What was there is longer or shorter: cut only after it is overwritten, so that a
-            # reader in between sees a name, old or new.
+            # The old note may be longer: overwrite first and cut afterwards, so that a reader sees
+            # a whole name, old or new.
             os.pwrite(handle, content, 0)
             os.ftruncate(handle, len(content))
         except BaseException:
@@ -146,7 +146,7 @@ def make_folder(folder: Path, known: set[str]) -> None:
         return
     if folder.exists() and not folder.is_dir():  # in this order: another process may make it now
         raise error(OptionError, str(folder), "a folder", "a file")
-    # Not made and then closed to others: it would stay open if this process died in between.
+    # Created with these permissions: a chmod afterwards could be prevented by a crash.
     disk.make_folder(folder, mode=0o700)
 
 

@@ -37,7 +37,7 @@ _RESCUE = (
 )
 _REMEDY = "accept_loss=True"
 
-# One statement: each commit runs it.
+# One statement, because each commit runs it.
 _LAST_CHANGE = "SELECT {}, {}, {}".format(
     *(f"(SELECT value FROM meta WHERE name = '{n}')" for n in ("store_id", "sequence", "erasures"))
 )

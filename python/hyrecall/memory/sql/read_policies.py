@@ -14,7 +14,7 @@ __all__ = ["POLICIES", "ReadPolicy", "agents_of_group", "read_policy", "set_poli
 
 POLICIES = ("isolated", "shared", "group")
 
-# Null is a partition of its own; these are the expressions of the index roster_identity.
+# Null is a partition of its own. The same expressions as in the index roster_identity.
 _PARTITION = (
     "ifnull(org, '') = ifnull(?1, '') AND (org IS NULL) = (?1 IS NULL) AND "
     "ifnull(workspace, '') = ifnull(?2, '') AND (workspace IS NULL) = (?2 IS NULL)"

@@ -78,7 +78,7 @@ def sqlite_named(path: str) -> Iterator[None]:
         wish = f"at most {LARGEST_VALUE:,} bytes of texts and metadata"
         raise error(OptionError, "memory", wish, "more") from fault
     except apsw.SQLError as fault:
-        # Every statement is ours, so the schema has changed.
+        # The statement is from this package, so the schema must be damaged.
         made = error(CorruptStoreError, path, "the tables of a store", fault)
         raise _with_code(made, errno.EIO) from fault
     except DAMAGING as fault:

@@ -51,7 +51,7 @@ class StoreSessions:
         """Start with the conversations in the store."""
         self._database = database
         self._wake = threading.Condition()
-        # What is not written yet: of each conversation, when it recalled last and what it met.
+        # Not written yet: for each conversation its last recall and what it met.
         self._pending: OrderedDict[SessionName, tuple[datetime, Session]] = OrderedDict()
         self._writing = threading.Lock()
         self._is_due = False

@@ -115,7 +115,7 @@ def remember(
     """
     if not new_rows:
         return []
-    # What rows share is done once for all of them.
+    # Cells and change numbers are looked up once for all rows.
     cells = {one: make_cell(connection, one) for one in dict.fromkeys(n.cell for n in new_rows)}
     first = take_sequence(connection, len(new_rows))
     written = []
@@ -300,7 +300,7 @@ def set_vectors(connection: apsw.Connection, rows: Sequence[tuple[int, bytes, st
     return n_set
 
 
-# ---- what they share ----
+# ---- shared ----
 
 
 def append(
