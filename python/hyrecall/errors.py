@@ -1,8 +1,8 @@
-"""Every error that hyrecall raises.
+"""Defines every error class that hyrecall raises, and makes their messages.
 
 All are subclasses of :class:`HyrecallError` *and* of the built-in class a caller would expect
 (``ValueError``, ``TypeError``, ...). The message has the form ``argument: expected X, got Y``;
-``error.argument`` names the argument. Where a line of code would mend it, the message ends in
+``error.argument`` names the argument. If a line of code fixes the problem, the message ends in
 ``; <that line>`` and ``error.remedy`` is the line.
 """
 
@@ -47,9 +47,9 @@ __all__ = [
 
 
 class UnknownOptionError(OptionError, TypeError):
-    """A call has no option of this name; the message says which one is meant.
+    """A call has no option of this name; the message suggests the right one.
 
-    A TypeError too, as Python raises it for an unexpected keyword.
+    Also a TypeError, which Python raises for an unexpected keyword.
     """
 
 
@@ -58,25 +58,26 @@ class WriterBusyError(HyrecallError, RuntimeError):
 
 
 class SaveConflictError(HyrecallError, RuntimeError):
-    """The folder holds a version of an index that the one to be saved does not contain."""
+    """The folder holds a version that the index to be saved does not contain, and would lose it."""
 
 
 class MissingExtraError(HyrecallError, ImportError):
-    """An optional part is asked for that is not installed; the message has the install line."""
+    """An optional dependency is not installed; the message has the install command."""
 
 
 class IndexNotFoundError(CorruptIndexError, FileNotFoundError):
-    """There is nothing at the path of a saved index."""
+    """There is no saved index at the path."""
 
 
 class NotFoundError(HyrecallError, LookupError):
-    """A change names a memory that the caller has not, whether or not somebody else has it."""
+    """The caller has no memory of this id; another user may or may not have one."""
 
 
 class StoreError(HyrecallError, OSError):
-    """The disk or SQLite refused; nothing of the call was kept. ``errno`` says why if it is known.
+    """The disk or SQLite failed, and nothing was written. ``errno`` is set if the cause is known.
 
-    Only a commit whose last sync failed may turn out to be kept, whole, when the store is reopened.
+    One exception: if only the last sync of a commit failed, the whole commit may be present when
+    the store is reopened.
     """
 
 
@@ -89,17 +90,17 @@ class CorruptStoreError(StoreError):
 
 
 class StoreFormatError(StoreError):
-    """The store is of a newer format than this version reads or writes, or is none of ours."""
+    """The file is not a hyrecall store, or has a newer format than this version supports."""
 
 
 E_ = TypeVar("E_", bound=HyrecallError)
 
 
 def error(kind: type[E_], argument: str, expected: str, got: object, remedy: str = "") -> E_:
-    """Make an error that says ``argument: expected X, got Y`` and carries ``.argument``.
+    """Make an error with the message ``argument: expected X, got Y`` and the field ``argument``.
 
-    A remedy is Python: whoever shows the message to somebody who writes none can leave it out. A
-    lone surrogate is shown as its escape, in all parts: the error can be printed anywhere.
+    `remedy` is Python code; the command line leaves it out of the message. Lone surrogates are
+    escaped in all parts, so that the message can always be printed.
     """
     argument, remedy = _printable(argument), _printable(remedy)
     told = _printable(f"{argument}: expected {expected}, got {got}")

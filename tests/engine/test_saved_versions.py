@@ -368,7 +368,7 @@ def test_a_callable_analyzer_serves_reloads_too(tmp_path: Path) -> None:
     [
         ("a\0b", "a path without NUL"),
         ("\ud800", "a path of valid Unicode"),
-        ("x" * 256, "names of at most 255 bytes, got one of 256 bytes"),
+        ("x" * 256, "names of at most 255 bytes, got a name of 256 bytes"),
         ("\u00e9" * 128, "names of at most 255 bytes"),
         ("x/" * 2100, "at most 4000 bytes"),
     ],

@@ -305,7 +305,7 @@ def test_a_dictionary_inside_a_struct_is_decoded_and_inside_a_map_refused() -> N
     assert struct.type == pa.struct([("w", pa.large_string())])
     assert struct.to_pylist() == [{"w": "a"}, {"w": "b"}]
     fault = refusal("stored", pa.MapArray.from_arrays([0, 1, 2], pa.array(["k", "l"]), words))
-    assert str(fault).startswith("x: expected a stored column without dictionaries inside")
+    assert str(fault).startswith("x: expected a stored column of Arrow's own types, without nested")
 
 
 def test_a_type_of_another_library_is_refused_as_stored() -> None:
@@ -314,7 +314,7 @@ def test_a_type_of_another_library_is_refused_as_stored() -> None:
     )
     with pytest.raises(
         DTypeError,
-        match="x: expected a stored column without dictionaries inside",
+        match="x: expected a stored column of Arrow's own types, without nested",
     ):
         read_table(periods, Schema(key="id", cell=None, text="text", stored="x"))
 

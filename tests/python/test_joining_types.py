@@ -107,7 +107,7 @@ def test_a_list_of_nothing_is_no_number_and_build_still_asks_for_a_type() -> Non
     refused(
         lambda: index.add(row(1, n=[[None]])),
         hr.DTypeError,
-        "n: expected int64 as the index has, got large_list<item: null>",
+        "n: expected int64, the index's type, got large_list<item: null>",
         None,
     )
     for name in ("n", "user"):
@@ -148,9 +148,9 @@ def test_nan_joins_as_nan() -> None:
 
 
 CHANGED: list[tuple[str, list[Any], str]] = [
-    ("single", [0.5, 1e300], "values that float, as the index has, holds exactly, got 1e+300"),
-    ("single", [NAN, 0.1], "values that float, as the index has, holds exactly, got 0.1"),
-    ("half", [None, 2049.0], "values that halffloat, as the index has, holds exactly, got 2049.0"),
+    ("single", [0.5, 1e300], "values that float, the index's type, holds exactly, got 1e+300"),
+    ("single", [NAN, 0.1], "values that float, the index's type, holds exactly, got 0.1"),
+    ("half", [None, 2049.0], "values that halffloat, the index's type, holds exactly, got 2049.0"),
     ("levels", [[0.5], [NAN, 0.1]], "values that large_list<item: float>"),
     ("sizes", [[1], [None, 2**20]], "values that large_list<item: int16>"),
     ("n", pa.array([1, 2**63], pa.uint64()), "values that int64"),  # type: ignore[list-item]
@@ -194,7 +194,7 @@ def test_the_row_of_a_changed_value_is_found_anywhere() -> None:
             refused(
                 lambda table=table: index.add(table),
                 hr.DTypeError,
-                "x: expected values that float, as the index has, holds exactly, got 0.1 "
+                "x: expected values that float, the index's type, holds exactly, got 0.1 "
                 f"in row {bad}; round it: pc.cast(table['x'], pa.float32())",
                 None,
             )
@@ -203,27 +203,27 @@ def test_the_row_of_a_changed_value_is_found_anywhere() -> None:
 # ---- the line that fixes it ----
 
 OTHERS: list[tuple[str, Any, str]] = [
-    ("n", ["7"], "int64 as the index has, got large_string; cast it: "
+    ("n", ["7"], "int64, the index's type, got large_string; cast it: "
      "pc.cast(table['n'], pa.int64())"),
-    ("n", [7.5], "int64 as the index has, got double; cast it: pc.cast(table['n'], pa.int64())"),
-    ("n", [Decimal(7)], "int64 as the index has, got decimal128(1, 0); cast it: "
+    ("n", [7.5], "int64, the index's type, got double; cast it: pc.cast(table['n'], pa.int64())"),
+    ("n", [Decimal(7)], "int64, the index's type, got decimal128(1, 0); cast it: "
      "pc.cast(table['n'], pa.int64())"),
-    ("kind", [7], "large_string as the index has, got int64; cast it: "
+    ("kind", [7], "large_string, the index's type, got int64; cast it: "
      "pc.cast(table['kind'], pa.large_string())"),
-    ("at", ["2024-02-29"], "timestamp[us, tz=UTC] as the index has, got large_string; cast it: "
+    ("at", ["2024-02-29"], "timestamp[us, tz=UTC], the index's type, got large_string; cast it: "
      "pc.cast(table['at'], pa.timestamp('us', 'UTC'))"),
-    ("day", [dt.datetime(2024, 2, 29)], "date32[day] as the index has, got timestamp[us]; cast it: "
-     "pc.cast(table['day'], pa.date32())"),
-    ("sizes", [["1"]], "large_list<item: int16> as the index has, got large_list<item: "
+    ("day", [dt.datetime(2024, 2, 29)], "date32[day], the index's type, got timestamp[us]; "
+     "cast it: pc.cast(table['day'], pa.date32())"),
+    ("sizes", [["1"]], "large_list<item: int16>, the index's type, got large_list<item: "
      "large_string>; cast it: pc.cast(table['sizes'], pa.list_(pa.int16()))"),
-    ("sizes", [1], "large_list<item: int16> as the index has, got int64"),
-    ("user", [1], "large_string as the index has, got int64; cast it: "
+    ("sizes", [1], "large_list<item: int16>, the index's type, got int64"),
+    ("user", [1], "large_string, the index's type, got int64; cast it: "
      "pc.cast(table['user'], pa.large_string())"),
-    ("id", ["x"], "int64 as the index has, got large_string; cast it: "
+    ("id", ["x"], "int64, the index's type, got large_string; cast it: "
      "pc.cast(table['id'], pa.int64())"),
-    ("extra", [{"a": 0.5, "c": 2}], "struct<a: float, b: int8> as the index has, got "
+    ("extra", [{"a": 0.5, "c": 2}], "struct<a: float, b: int8>, the index's type, got "
      "struct<a: double, c: int64>"),
-    ("extra", [1], "struct<a: float, b: int8> as the index has, got int64"),
+    ("extra", [1], "struct<a: float, b: int8>, the index's type, got int64"),
 ]  # fmt: skip
 
 

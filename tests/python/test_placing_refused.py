@@ -228,7 +228,7 @@ def test_a_machine_that_has_none_says_why(
 @pytest.mark.usefixtures("eager")
 def test_a_device_that_is_too_old_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_core.device, "describe", report())
-    got = "it is of compute capability 7.0, expected 8.0 or later"
+    got = "it has compute capability 7.0, expected 8.0 or later"
     is_refused_by_name(NO_DEVICE + got, tmp_path)
 
 

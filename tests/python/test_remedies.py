@@ -79,7 +79,7 @@ def test_a_key_that_is_there_is_replaced() -> None:
 def test_an_attribute_of_another_type_is_cast_to_the_indexs(verb: str) -> None:
     index = hr.Index.build(table(), SCHEMA)
     bad = table(id=[4, 5, 6], n=["4", "5", "6"])
-    line = remedy(lambda: getattr(index, verb)(bad), "n: expected int64 as the index has, got la")
+    line = remedy(lambda: getattr(index, verb)(bad), "n: expected int64, the index's type, got la")
     getattr(index, verb)(bad.set_column(2, "n", mended(line, table=bad)))
     assert index.recall_one(text="tea", filter=hr.Filter(n=[5])).keys == [5]
 

@@ -170,7 +170,7 @@ def test_a_column_of_none_only_needs_the_dimension_from_the_index() -> None:
         assert got.valid is not None
         assert got.valid.tolist() == [False, False]
     message = refusal(ShapeError, read, pa.nulls(2, pa.list_(pa.float32())))
-    assert message.startswith("v: expected a row to tell the dimension from, or a column of")
+    assert message.startswith("v: expected a row with a vector, or a column of")
     assert "got null; give them a width: " in refusal(DTypeError, read, pa.nulls(2))
 
 
@@ -252,7 +252,7 @@ def test_a_value_that_is_not_finite_is_refused_with_its_row(bad: float, dtype: A
     rows = np.ones((40, 3), dtype)
     rows[17, 1] = bad
     rows[30, 0] = -bad
-    end = f"expected finite values, got {bad} in row 17; zeros are no vector: "
+    end = f"expected finite values, got {bad} in row 17; a row of zeros counts as no vector: "
     for target in (None, "float32", "float16", "bfloat16"):
         assert refusal(OptionError, take, rows, target).startswith(f"vectors['v']: {end}")
     if dtype != ml_dtypes.bfloat16:
@@ -275,9 +275,9 @@ def test_a_null_inside_a_row_is_refused_with_its_row() -> None:
 def test_ragged_lists_are_refused_with_row_expected_and_found_length() -> None:
     column = pa.chunked_array([[None, [1.0, 2.0]], [[3.0, 4.0], [5.0], [6.0]]])
     message = refusal(ShapeError, read, column)
-    assert message.startswith("v: expected 2 values in every row, got 1 in row 3; leave such out")
+    assert message.startswith("v: expected 2 values in every row, got 1 in row 3; make them null")
     message = refusal(ShapeError, read, column, dims={"v": 3})
-    assert message.startswith("v: expected 3 values in every row, got 2 in row 1; leave such out")
+    assert message.startswith("v: expected 3 values in every row, got 2 in row 1; make them null")
 
 
 def test_another_dimension_than_the_index_has_is_refused() -> None:

@@ -1,1 +1,1 @@
-"""What every room needs: arguments, files, threads, progress, and which devices there are."""
+"""Foundations of the package: argument checks, files, threads, progress and device detection."""

@@ -1,4 +1,4 @@
-"""Ages of documents at the time of a call, and what ratings are worth."""
+"""Computes ages of documents at the time of a call, and importances from ratings."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _NANOSECONDS = {"D": 86_400 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns":
 
 
 def age_seconds(times: pa.Array, now: datetime) -> npt.NDArray[np.float64]:
-    """Return now - time in seconds; NaN where there is no time. Naive times are UTC.
+    """Return ``now - time`` in seconds, NaN for a null. Naive times are UTC.
 
-    The difference is taken in integers of microseconds, or of nanoseconds where the column has
-    them. It is exact for every value of the column and every `now`; its conversion to float64 and
+    The difference is an integer number of microseconds, or of nanoseconds if the column has them.
+    It is exact for every value of the column and every `now`; only the conversion to float64 and
     the division round.
     """
     kind = times.type
@@ -31,7 +31,7 @@ def age_seconds(times: pa.Array, now: datetime) -> npt.NDArray[np.float64]:
     fine = min(tick, _NANOSECONDS["us"])
     instant = (now - _EPOCH) // timedelta(microseconds=1) * (_NANOSECONDS["us"] // fine)
     per_tick = tick // fine
-    # Right modulo 2^64, so right wherever the difference itself fits int64.
+    # Correct modulo 2^64, so correct where the difference itself fits int64.
     wrapped = np.uint64(instant % 2**64) - ticks.view(np.uint64) * np.uint64(per_tick)
     difference = wrapped.view(np.int64).astype(np.float64)
     low, high = -((2**63 - 1 - instant) // per_tick), (instant + 2**63) // per_tick
@@ -48,14 +48,14 @@ def _unit(kind: pa.DataType) -> str:
 
 
 def importances(ratings: pa.Array, default: float, scale: float) -> npt.NDArray[np.float64]:
-    """Return rating / scale within [0, 1]; a missing rating, null or NaN, is the default."""
+    """Return ``rating / scale`` clipped to [0, 1]; null and NaN count as `default`."""
     given = ratings.cast(pa.float64()).fill_null(default).to_numpy()
     worth = np.where(np.isnan(given), default, given) / scale
     return np.asarray(np.clip(worth, 0.0, 1.0), np.float64)
 
 
 def utc(argument: str, time: object) -> datetime:
-    """Take a time; one without a zone is UTC."""
+    """Check a datetime and return it with a time zone; a naive one is UTC."""
     if not isinstance(time, datetime):
         raise error(DTypeError, argument, "a datetime", type(time).__name__)
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time

@@ -1,4 +1,4 @@
-"""Arguments in the forms that callers have at hand: scalars of NumPy, series, paths."""
+"""Checks and converts arguments: NumPy scalars, series, numbers, names and paths."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ Args = TypeVarTuple("Args")
 _set = object.__setattr__
 
 NAME_BYTES = 255
-"""Of a file or folder, as Linux has them."""
+"""The longest name of a file or folder on Linux."""
 
 PATH_BYTES = 4000
-"""Linux takes 4,095; what is left is for the names of files in a folder."""
+"""Linux allows 4,095; the rest is for the names of files in a folder."""
 
 
 def set_fields(instance: object, /, **values: object) -> None:
-    """Set fields of a frozen instance; only its own class may do so."""
+    """Set fields of a frozen instance; only for use by its own class."""
     for name, value in values.items():
         _set(instance, name, value)
 
@@ -51,17 +51,17 @@ def convert_field(
     /,
     *args: *Args,
 ) -> None:
-    """Replace a field of a frozen dataclass by what ``read(name, value, ...)`` makes of it."""
+    """Replace a field of a frozen dataclass by the result of ``read(name, value, ...)``."""
     _set(instance, name, read(name, getattr(instance, name), *args))
 
 
 def plain(value: Any) -> Any:
-    """Return a NumPy scalar as Python's own; anything else as it is."""
+    """Convert a NumPy scalar to a Python scalar; return any other value unchanged."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def whole(value: Any) -> int | None:
-    """Return an integer of any library as an int; None for a bool and for what is no integer."""
+    """Convert an integer of any library to int; return None for a bool or a non-integer."""
     if isinstance(value, bool):
         return None
     try:
@@ -71,7 +71,7 @@ def whole(value: Any) -> int | None:
 
 
 def number(argument: str, value: object, low: float, high: float, wish: str) -> float:
-    """Check a finite number within a range."""
+    """Return a number as float; refuse one that is not finite or is outside [low, high]."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise error(DTypeError, argument, wish, f"{type(value).__name__} {value!r}")
     try:
@@ -84,18 +84,18 @@ def number(argument: str, value: object, low: float, high: float, wish: str) -> 
 
 
 def is_one_of(value: object, known: Iterable[str]) -> bool:
-    """Return whether a value is one of some names; an array is none, whatever it holds."""
+    """Return whether a value is a str among `known`; False for an array, which == would compare."""
     return isinstance(value, str) and value in known
 
 
 def one_of(argument: str, value: object, known: tuple[str, ...]) -> None:
-    """Check a choice among names."""
+    """Refuse a value that is not one of some names."""
     if not is_one_of(value, known):
         raise error(OptionError, argument, f"one of {known}", repr(value))
 
 
 def check_unicode(argument: str, text: str) -> None:
-    """Refuse a lone surrogate, which no file and no Arrow column can hold."""
+    """Refuse a lone surrogate, which neither a file nor an Arrow column can hold."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -103,7 +103,7 @@ def check_unicode(argument: str, text: str) -> None:
 
 
 def items_of(value: object) -> tuple[Any, ...] | None:
-    """Return the items of an iterable; None: it has none (also an array without axes)."""
+    """Return the items of an iterable, or None for a value that cannot be iterated."""
     try:
         return tuple(value)  # type: ignore[arg-type]
     except TypeError:
@@ -114,7 +114,9 @@ _SEQUENCES: Final = (list, tuple)
 
 
 def listed(value: Any) -> Any:
-    """Return an Arrow array or a series as a list, with None where it has no value.
+    """Convert an Arrow array or a series to a list with None for missing values.
+
+    Any other value is returned unchanged.
 
     Examples
     --------
@@ -132,12 +134,12 @@ def listed(value: Any) -> Any:
 
 
 def place_in(n: int, index: Any, what: str) -> int:
-    """Return the place of one of n things; a negative index counts from the end.
+    """Return the position in [0, n) of an index; a negative index counts from the end.
 
     Raises
     ------
     IndexError
-        As a sequence does, so that Python can iterate.
+        Out of range, as for a sequence: Python's iteration relies on it.
     DTypeError
         Neither an integer nor a slice.
     """
@@ -151,14 +153,14 @@ def place_in(n: int, index: Any, what: str) -> int:
 
 
 def read_path(value: str | os.PathLike[str]) -> Path:
-    """Take a path that the system can have a file at.
+    """Convert a path and refuse one that the system cannot store.
 
     Raises
     ------
     DTypeError
         Neither a str nor an ``os.PathLike`` of one.
     OptionError
-        It has a NUL, a character that is no Unicode, or a name of more than 255 bytes.
+        It has a NUL, a lone surrogate, or a name or a whole that is too long.
     """
     try:
         path = Path(value)
@@ -172,7 +174,7 @@ def read_path(value: str | os.PathLike[str]) -> Path:
     if "\0" in str(path):
         raise error(OptionError, "path", "a path without NUL", ascii(str(path)))
     if max(lengths, default=0) > NAME_BYTES:
-        got = f"one of {max(lengths)} bytes"
+        got = f"a name of {max(lengths)} bytes"
         raise error(OptionError, "path", f"names of at most {NAME_BYTES} bytes", got)
     if sum(lengths) + len(lengths) > PATH_BYTES:
         got = f"{sum(lengths) + len(lengths)} bytes"

@@ -1,10 +1,10 @@
-"""What a save asks of the disk: files written and synced, one rename, one lock.
+"""Writes, syncs, locks and reads the files of a saved index so that they survive a power cut.
 
-A power cut may drop, tear or reorder whatever was not synced. So the order is fixed: a file's bytes
-are synced, then the folder that names it, and only then the rename that makes it count, which the
-folder's second sync keeps. No file is ever changed or truncated once it has its name: a reader may
-have it mapped, and a shortened mapping would kill it (SIGBUS). Removing a name is harmless: the
-bytes stay until the last mapping is gone.
+A power cut may drop, tear or reorder all writes that were not synced. So the order is fixed: sync
+the file's bytes, sync its folder, rename the file that makes the version valid, sync the folder
+again. A named file is never changed or truncated: a reader may have mapped it, and access beyond
+the end of a shortened mapping kills the process (SIGBUS). Removing a name is harmless: the bytes
+stay until the last mapping is gone.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ LOCK = "LOCK"
 
 
 def make_folder(path: Path, *, mode: int = 0o777) -> None:
-    """Make a folder, and those above it, so that they outlive a power cut.
+    """Make a folder and its parents, and sync each new one so that it survives a power cut.
 
-    Of what is there already that is whoever made it to see to, also if it was made a moment ago.
+    A folder that exists already is not synced: its creator does that.
     """
     if path.is_dir():
         return
@@ -66,7 +66,7 @@ def make_folder(path: Path, *, mode: int = 0o777) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make the names in a folder outlive a power cut."""
+    """Sync a folder, so that the names in it survive a power cut."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -76,27 +76,27 @@ def sync_folder(path: Path) -> None:
 
 @contextmanager
 def writer_lock(folder: Path) -> Iterator[None]:
-    """Be the only writer of a folder, among threads and processes; the system frees it on death.
+    """Hold the folder's only writer lock, among threads and processes; a crash releases it.
 
     Raises
     ------
     WriterBusyError
         Another writer holds it.
     """
-    # Never removed: a lock on a file without a name excludes nobody.
+    # The file is never removed: later writers could not see a lock on an unnamed file.
     handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise error(WriterBusyError, str(folder), "no other writer", "one at work") from None
+            raise error(WriterBusyError, str(folder), "no other writer", "an active one") from None
         yield
     finally:
         os.close(handle)
 
 
 class _Sink(io.RawIOBase):
-    """A file under way that hashes its blocks as they pass."""
+    """An output file that hashes each block as it is written."""
 
     def __init__(self, handle: int) -> None:
         self.size = 0
@@ -133,10 +133,10 @@ class _Sink(io.RawIOBase):
 def write_file(
     path: Path, write: Callable[[BinaryIO], None], *, mode: int = 0o644
 ) -> tuple[int, tuple[str, ...]]:
-    """Write and sync a file; give its size and the checksums of its blocks.
+    """Write and sync a file; return its size and the checksums of its blocks.
 
-    A file of that name that no version counts on (left by a crash) makes way: its name goes, and
-    the new bytes are a new file.
+    An existing file of that name (left by a crash, used by no version) is unlinked first, so its
+    bytes are not overwritten.
     """
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
@@ -152,7 +152,7 @@ def write_file(
 
 
 def prepare(folder: Path, name: str, content: bytes) -> None:
-    """Write what :func:`commit` will put in place, and sync the names of all files before it."""
+    """Write the temporary file that :func:`commit` renames, and sync the folder."""
 
     def write(file: BinaryIO) -> None:
         file.write(content)
@@ -162,13 +162,13 @@ def prepare(folder: Path, name: str, content: bytes) -> None:
 
 
 def commit(folder: Path, name: str) -> None:
-    """Put what :func:`prepare` wrote in the place of the file of that name: all or nothing."""
+    """Rename the file that :func:`prepare` wrote to `name`, atomically, and sync the folder."""
     os.replace(folder / f"{name}.tmp", folder / name)
     sync_folder(folder)
 
 
 def remove(paths: Iterable[Path]) -> None:
-    """Remove files that nothing counts on; one that stays is removed by a later save."""
+    """Remove unused files; a later save removes those that could not be removed now."""
     for path in paths:
         with contextlib.suppress(OSError):
             os.unlink(path)
@@ -176,11 +176,11 @@ def remove(paths: Iterable[Path]) -> None:
 
 # ---- reading ----
 
-_UNTRACKED = {"trackfd": False} if sys.version_info >= (3, 13) else {}  # costs no descriptor then
+_UNTRACKED = {"trackfd": False} if sys.version_info >= (3, 13) else {}  # saves a descriptor
 
 
 def read_file(path: Path, size: int, memory: str) -> pa.Buffer:
-    """Map a file, or read it into memory of its own.
+    """Map a file (``memory="mmap"``), or read it into new memory.
 
     Raises
     ------
@@ -205,7 +205,7 @@ def read_file(path: Path, size: int, memory: str) -> pa.Buffer:
 
 def _read_whole(handle: int, size: int, path: Path) -> pa.Buffer:
     memory = mmap.mmap(-1, size)
-    # Random rows are 2-3x faster from huge pages. Some kernels have none: then it is plain memory.
+    # Random rows are 2-3x faster from huge pages; some kernels do not have them.
     with contextlib.suppress(AttributeError, OSError):
         memory.madvise(mmap.MADV_HUGEPAGE)
     view = memoryview(memory)
@@ -220,10 +220,10 @@ def _read_whole(handle: int, size: int, path: Path) -> pa.Buffer:
 
 
 def late_blocks(entry: FileEntry) -> range:
-    """Return the blocks of a vector file that can wait until its vectors are read.
+    """Return the blocks of a vector file that are checked at the first read of its vectors.
 
-    All but the first and the last two: those hold the Arrow schema and the offsets of the columns,
-    which are followed at open.
+    These are all but the first and the last two, which hold the Arrow schema and the column offsets
+    that opening the file follows.
     """
     return range(1, max(1, len(entry.blocks) - 2))
 
@@ -238,12 +238,12 @@ def block_checksums(buffer: pa.Buffer) -> tuple[str, ...]:
 def check_blocks(
     path: Path, entry: FileEntry, buffer: pa.Buffer, numbers: Iterable[int] | None = None
 ) -> None:
-    """Compare blocks of a file with their checksums; default: all of them.
+    """Compare blocks of a file with their checksums, by default all blocks.
 
     Raises
     ------
     CorruptIndexError
-        A block differs; file and offset are named.
+        A block differs; the message names the file and the offset.
     """
     n_blocks = -(-entry.size // BLOCK_BYTES)
     if len(entry.blocks) != n_blocks:
@@ -258,15 +258,15 @@ def check_blocks(
 
 
 class LateCheck:
-    """The check of a vector file that open left for the first reader. Threads may race for it."""
+    """The delayed check of a vector file, run by its first reader; thread-safe."""
 
     def __init__(self, path: Path, entry: FileEntry, buffer: pa.Buffer) -> None:
-        """Remember what to check."""
+        """Keep the file to check."""
         self._lock = threading.Lock()
         self._left: tuple[Path, FileEntry, pa.Buffer] | None = (path, entry, buffer)
 
     def __call__(self) -> None:
-        """Check once; a file that is damaged is refused every time."""
+        """Check the file unless an earlier call found it good; raise for damage every time."""
         if self._left is None:
             return
         with self._lock:

@@ -22,7 +22,7 @@ class FileEntry:
     blocks: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Take only what a save can have written."""
+        """Refuse values that a save cannot have written."""
         check_text("file name", self.name, FILE_NAME)
         check_int(f"size of {self.name}", self.size, 1, 2**63 - 1)
         for block in self.blocks:

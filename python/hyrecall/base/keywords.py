@@ -1,4 +1,4 @@
-"""Checks the keywords of a public call before it runs: an unknown one is answered by the right one.
+"""Checks the keywords of a public call before it runs, and suggests the right one for a wrong one.
 
 ``check_keywords`` wraps a function, or every public method of a class. Signatures stay exact for
 type checkers and for :func:`inspect.signature`.
@@ -75,13 +75,13 @@ _NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYW
 def check_keywords(target: F_) -> F_:
     """Refuse unknown keywords of a function, or of every public method of a class, by name.
 
-    A ``**options`` that is an ``Unpack[...]`` of a ``TypedDict`` takes the names of that one; any
-    other ``**options`` takes every name, so such a function is left as it is.
+    ``**options`` annotated as ``Unpack[...]`` of a ``TypedDict`` takes the names of that
+    ``TypedDict``. A function with any other ``**options`` takes every name and stays unchecked.
 
     Raises
     ------
     UnknownOptionError
-        By the call that was made: a keyword that it does not take.
+        When the checked function is called with a keyword that it does not take.
 
     Examples
     --------
@@ -104,7 +104,7 @@ got 'top_k'
 
 
 def check_methods(target: C_) -> C_:
-    """Refuse unknown keywords of a class's public methods only: calls of ours make its objects."""
+    """Refuse unknown keywords of a class's public methods, but not of its constructor."""
     for name, member in list(vars(target).items()):
         if name.startswith("_"):
             continue
@@ -116,7 +116,7 @@ def check_methods(target: C_) -> C_:
 
 
 def same_arguments(source: Callable[P_, Any]) -> Callable[[Callable[..., T_]], Callable[P_, T_]]:
-    """Return a function with ``**options`` the parameters of the one that it hands them to."""
+    """Give a function that passes its ``**options`` to `source` the signature of `source`."""
 
     def give(function: Callable[..., T_]) -> Callable[P_, T_]:
         own = inspect.signature(function)
@@ -129,7 +129,7 @@ def same_arguments(source: Callable[P_, Any]) -> Callable[[Callable[..., T_]], C
 
 
 def unknown_option(call: str, given: Iterable[str], known: Sequence[str]) -> UnknownOptionError:
-    """Make the error for the first of some keywords that a call does not know."""
+    """Make the error for the first given keyword that the call does not know."""
     wrong = next(name for name in given if name not in known)
     if not known:
         return error(UnknownOptionError, call, "no options", repr(wrong))
@@ -139,7 +139,7 @@ def unknown_option(call: str, given: Iterable[str], known: Sequence[str]) -> Unk
 
 
 def _nearest(wrong: str, known: Sequence[str]) -> str | None:
-    """Return the option that is meant: the same but for case and underscores, a synonym, a typo."""
+    """Return the intended option: other case or underscores, a synonym, or a near spelling."""
     plain = _squeezed(wrong)
     same = [name for name in known if _squeezed(name) == plain]
     meant = [name for name in SYNONYMS.get(plain, ()) if name in known]
@@ -187,7 +187,7 @@ _OWNERS: Final = ("self", "cls")
 def _unpacked(function: Any) -> inspect.Signature:
     """Return the signature with the names of an ``Unpack[...]`` in place of ``**options``.
 
-    Their default is shown as ``...``: they may be left out.
+    Each is shown with the default ``...``, because it is optional.
     """
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())

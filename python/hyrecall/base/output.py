@@ -1,7 +1,7 @@
-"""Writes files that a user named: whole or not at all, and never over a store's or an index's own.
+"""Writes files at paths that a user chose: atomically, and never over files of a store or an index.
 
-A target is written under a random name beside it and renamed when it is whole. The random name is
-made with O_EXCL, so no file of somebody else is ever opened, replaced or removed.
+The data goes to a new file with a random name beside the target, which is renamed when it is
+complete. The random file is created with O_EXCL, so no other existing file is ever touched.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ __all__ = ["check_outside", "moved", "replaced", "resolved"]
 
 @contextmanager
 def replaced(argument: str, path: Path, *, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """Open a new file for writing that takes its name when the block ends without an error.
+    """Open a temporary file for writing; it replaces the target if the block ends without an error.
 
     Parameters
     ----------
     argument : str
-        What an error calls the path.
+        Name of the path's argument in errors.
     path : Path
-        A file that is there stays as it is until the new one is whole. A symbolic link stays, and
-        the file it names is replaced. A pipe or a device is written to.
+        The target. An existing file stays unchanged until the new one is complete. For a symbolic
+        link, the file that it points to is replaced. A pipe or a device is written directly.
     mode : int, default 0o666
-        Of the new file, less the process's umask.
+        Permissions of the new file, less the process's umask.
 
     Raises
     ------
     OptionError
-        The path is a folder's, or a loop of symbolic links.
+        The path is a folder, or a loop of symbolic links.
     OSError
-        The file cannot be written; the old one is as it was.
+        The file cannot be written; the old one is unchanged.
     """
     target = resolved(argument, path)
     if path.exists() and not path.is_file():  # a pipe or a device: its name must stay
         with path.open("wb") as out:
             yield out
         return
-    # Short, so that a name of the greatest length can be replaced too.
+    # A short name, so that a target whose name has the greatest length can be replaced too.
     part = target.with_name(f".hyrecall-{secrets.token_hex(16)}.tmp")
     try:
         handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
@@ -66,14 +66,14 @@ def replaced(argument: str, path: Path, *, mode: int = 0o666) -> Iterator[Binary
 
 
 def check_outside(argument: str, path: Path, folder: Path) -> None:
-    """Refuse a target that lies in a folder, or is another name of a file in it.
+    """Refuse a target inside `folder`, or one that is a link to a file inside it.
 
-    Folders and files are compared as the system knows them, so links and mounts change nothing.
+    Files are compared by device and inode, so links and mounts make no difference.
 
     Raises
     ------
     OptionError
-        The target belongs to the folder.
+        The target is in the folder.
     """
     target = _followed(argument, path)
     own = [_identity(one) for one in (folder, *folder.rglob("*"))]
@@ -82,25 +82,25 @@ def check_outside(argument: str, path: Path, folder: Path) -> None:
 
 
 def moved(source: Path, target: Path) -> None:
-    """Return a whole file, already on the disk, another name in the same file system.
+    """Rename a complete file that is already on the disk, and sync its folder.
 
     Parameters
     ----------
     source : Path
     target : Path
-        As :func:`resolved` returns it; a file of this name is replaced.
+        In the same file system, as :func:`resolved` returns it; an existing file is replaced.
     """
     os.replace(source, target)
     disk.sync_folder(target.parent)
 
 
 def resolved(argument: str, path: Path) -> Path:
-    """Return the file that a path names, behind all symbolic links.
+    """Return the file that a path leads to through all symbolic links.
 
     Raises
     ------
     OptionError
-        The path is a folder's, or a loop of symbolic links.
+        The path is a folder, or a loop of symbolic links.
     """
     target = _followed(argument, path)
     if target.is_dir():
@@ -111,12 +111,12 @@ def resolved(argument: str, path: Path) -> Path:
 def _followed(argument: str, path: Path) -> Path:
     try:
         return path.resolve()
-    except (OSError, RuntimeError):  # a loop, as different versions of Python say it
+    except (OSError, RuntimeError):  # a loop: the class depends on Python's version
         raise error(OptionError, argument, "a file", f"a loop of links {path}") from None
 
 
 def _identity(path: Path) -> tuple[int, int] | Path:
-    """Return what tells a file from every other; of one that is not there its name."""
+    """Return device and inode of a file, or its path if it does not exist."""
     try:
         found = path.stat()
     except OSError:

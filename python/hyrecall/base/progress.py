@@ -1,4 +1,4 @@
-"""How far a build is, told to the caller's function."""
+"""Reports the progress of a build to the caller's function."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from hyrecall.errors import DTypeError, error
 __all__ = ["Progress", "ProgressFunction", "read_progress"]
 
 ProgressFunction = Callable[[int, int], object]
-"""``progress(done, total)``, in rows times arms."""
+"""``progress(done, total)``; both count rows times arms."""
 
 
 class Progress:
-    """Counts what the arms of a build have done, one after the other.
+    """Adds up the finished rows of a build's arms, which run one after the other.
 
     Parameters
     ----------
     tell : callable or None
-        Called with (done, total); ``done`` never falls and at last is ``total``.
+        Called with (done, total); ``done`` never decreases and ends at ``total``.
     n_rows, n_arms : int
-        Each arm indexes each row: their product is the total.
+        Every arm indexes every row, so the total is their product.
     """
 
     def __init__(self, tell: ProgressFunction | None, n_rows: int, n_arms: int) -> None:
-        """Begin at nothing done."""
+        """Start with no finished rows."""
         self._tell = tell
         self._n_rows = n_rows
         self._total = n_rows * n_arms
         self._finished = 0
 
     def of_arm(self) -> Callable[[int], object] | None:
-        """Return what takes the number of rows that the arm at work has done; None: nobody asks."""
+        """Return the current arm's callback for its number of finished rows; None if unused."""
         tell = self._tell
         if tell is None:
             return None
@@ -39,7 +39,7 @@ class Progress:
         return lambda n_rows: tell(finished + n_rows, total)
 
     def finish_arm(self) -> None:
-        """Count all rows of the arm at work."""
+        """Count the current arm as finished."""
         self._finished += self._n_rows
         if self._tell is not None:
             self._tell(self._finished, self._total)

@@ -1,4 +1,4 @@
-"""Where and with how many threads an index runs."""
+"""Finds the CUDA devices and the number of threads that an index can use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 LEAST_COMPUTE = (8, 0)
-"""Ampere: asynchronous copies, and bfloat16 on the matrix units."""
+"""Ampere, the first with asynchronous copies and bfloat16 in tensor cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,13 @@ class DeviceInfo:
     device : str
         Its name in ``device=``: ``"cuda:0"``, ``"cuda:1"``, ...
     name : str
-        What the driver calls it.
+        Its name in the driver.
     compute_capability : tuple of int
         ``(major, minor)``.
     memory_bytes : int
-        All of its memory, in bytes.
+        Its total memory, in bytes.
     n_multiprocessors : int
-        How many streaming multiprocessors it has.
+        Its number of streaming multiprocessors.
     """
 
     device: str
@@ -55,23 +55,23 @@ class DeviceInfo:
         if self.compute_capability >= LEAST_COMPUTE:
             return ""
         least, own = (".".join(map(str, of)) for of in (LEAST_COMPUTE, self.compute_capability))
-        return f"it is of compute capability {own}, expected {least} or later"
+        return f"it has compute capability {own}, expected {least} or later"
 
 
 @dataclass(frozen=True, slots=True)
 class CudaReport:
-    """What this process knows of CUDA.
+    """The CUDA driver, runtime and devices that this process can use.
 
     Attributes
     ----------
     has_library : bool
         Whether this build has ``libhyrecall_cuda.so``.
     driver_version, runtime_version : str or None
-        ``"13.0"``, ...; None where there is none.
+        ``"13.0"``, ...; None if it is not installed.
     devices : tuple of DeviceInfo
         By ordinal.
     problem : str
-        Why there is no device; empty if there is one.
+        Why there is no device; empty if there is at least one.
     """
 
     has_library: bool
@@ -82,9 +82,9 @@ class CudaReport:
 
 
 def cuda_library_folder() -> str:
-    """Return the folder where ``libhyrecall_cuda.so`` lies if this build has it.
+    """Return the folder of ``libhyrecall_cuda.so``: ``HYRECALL_CUDA_LIBRARY`` or the package's own.
 
-    ``HYRECALL_CUDA_LIBRARY`` names another.
+    A build without CUDA has no such file there.
     """
     return os.environ.get("HYRECALL_CUDA_LIBRARY") or str(Path(_core.__file__).parent)
 
@@ -95,7 +95,7 @@ def cuda_report() -> CudaReport:
     Returns
     -------
     CudaReport
-        Without the library, a driver or a device, ``problem`` says which is missing.
+        If the library, the driver or a device is missing, ``problem`` says which.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def devices() -> tuple[DeviceInfo, ...]:
 
 
 def choose_threads(threads: int | None) -> int:
-    """Return the thread count: as asked, or what the CPU affinity and the cgroup's quota allow."""
+    """Return the given thread count, by default what CPU affinity and cgroup quota allow."""
     if threads is None:
         return max(1, min(len(os.sched_getaffinity(0)), _cgroup_cpus()))
     count = whole(threads)
@@ -157,12 +157,12 @@ def ordinal_of(device: str) -> int:
 
 
 def check_device(device: str) -> None:
-    """Refuse a name that is none, or of a device that is not there.
+    """Refuse a device that is not present or a string that is not a device name.
 
     Raises
     ------
     DeviceUnavailableError
-        The CUDA device that is named is not there; the message names it and says what is missing.
+        The named CUDA device is not present; the message names it and says what is missing.
     OptionError
         ``device`` is not a name of a device.
     """

@@ -1,7 +1,7 @@
-"""Tables of plain text, at most as wide as asked: the layout of ``print(hits)`` and of the command.
+"""Lays out plain-text tables within a given width, for ``print(hits)`` and the command line.
 
-A table has a heading, a rule and a line per row. What is long stands beneath its row: columns that
-do not fit as ``name value``, then the row's texts. Lines carry styles, which only a terminal shows.
+A table has a heading, a rule and a line per row. Columns that do not fit are shown beneath their
+row as ``name value``, then the row's texts. Lines carry styles, which only a terminal shows.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ __all__ = [
 Style = Literal["heading", "key", "mark", "faint"]
 
 _GAP = "  "
-_SHORT = 8  # columns: below a first column that is at most so wide, texts stand under the second
-_LEAST_WRAPPED = 30  # columns: a last column narrower than this goes beneath its row
+_SHORT = 8  # columns: after a first column of at most this width, texts are indented by it
+_LEAST_WRAPPED = 30  # columns: a last column with less room than this goes beneath its row
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ class Line:
         return Line(self.text[begin:end], tuple(kept))
 
     def after(self, first: Line) -> Line:
-        """Return the line with another before it."""
+        """Return the line with another line before it."""
         n = len(first.text)
         moved = tuple((start + n, stop + n, style) for start, stop, style in self.spans)
         return Line(first.text + self.text, first.spans + moved)
 
     def indented(self, n_columns: int) -> Line:
-        """Return the line with blanks before it."""
+        """Return the line with spaces before it."""
         return self.after(Line(" " * n_columns))
 
 
@@ -94,7 +94,7 @@ class Row:
     Attributes
     ----------
     cells : sequence of str
-        One per column; an empty one is not shown beneath.
+        One per column; an empty cell is not shown beneath its row.
     below : sequence of Line
         Texts beneath the row, each wrapped.
     """
@@ -104,7 +104,7 @@ class Row:
 
 
 def clean(text: str) -> str:
-    r"""Return a stored text on one line, with its control characters shown, not sent.
+    r"""Return a stored text as one line with its control characters escaped.
 
     Examples
     --------
@@ -115,9 +115,9 @@ def clean(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    r"""Return a text with its control characters shown, not sent; line breaks and tabs stay.
+    r"""Return a text with its control characters escaped; line breaks and tabs stay.
 
-    So are marks that turn the direction of what follows them, which may lie outside the text.
+    Marks that change the writing direction are escaped too: they could affect text after this one.
 
     Examples
     --------
@@ -134,13 +134,13 @@ _DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
 def _acts(character: str) -> bool:
-    """Whether a terminal does something at a character, other than to show it."""
+    """Return whether a character makes a terminal do more than show it."""
     is_control = unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t"
     return is_control or unicodedata.bidirectional(character) in _DIRECTIONS
 
 
 def width_of(text: str) -> int:
-    """Return how many columns of a terminal a text takes.
+    """Return the width of a text in terminal columns.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def _width(character: str) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """Return the beginning of a text that fits, with an ellipsis where something is missing.
+    """Cut a text to a width; a cut text ends in an ellipsis.
 
     Examples
     --------
@@ -179,9 +179,9 @@ def _fitting(text: str, begin: int, width: int) -> int:
 
 
 def wrap(line: Line, width: int, *, hang: int = 0) -> list[Line]:
-    """Break a text into lines, at blanks where there are any; a longer word is split.
+    """Break a text into lines, at spaces where possible; a word longer than a line is split.
 
-    Lines after the first leave room for ``hang`` blanks before them.
+    Lines after the first are shorter by ``hang`` columns.
     """
     breaks = _breaks(line.text, max(width, 2), max(width - hang, 2))
     return [line.part(begin, begin + len(line.text[begin:end].rstrip())) for begin, end in breaks]
@@ -213,10 +213,10 @@ def table(
     columns : sequence of Column
     rows : sequence of Row
     width : int
-        Columns of the terminal.
+        Width of the terminal in columns.
     keep : int, default 2
-        Columns that never go beneath their row, so that only they may make a line too long: names
-        and ids are never cut.
+        Number of first columns (names, ids) that are never cut and never go beneath their row, even
+        if the line becomes too long.
 
     Returns
     -------
@@ -256,7 +256,7 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _row(columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str]) -> list[Line]:
-    """Return a row's own lines: several where its last cell is wrapped."""
+    """Return a row's lines: several if its last cell is wrapped."""
     *others, last = cells[: len(columns)]
     lines = [last]
     if columns[-1].wraps:
@@ -282,13 +282,13 @@ def _joined(
 
 
 def fields(pairs: Sequence[tuple[str, str]], *, width: int) -> list[Line]:
-    """Lay out names and values, a line each, with long values wrapped beside their names."""
+    """Lay out pairs of name and value, one per line; long values wrap in their own column."""
     columns = Column("", style="heading"), Column("", wraps=True)
     return table(columns, [Row(pair) for pair in pairs], width=width)[2:]
 
 
 def table_text(headings: Sequence[str], rows: Sequence[Sequence[str]], *, width: int = 80) -> str:
-    """Lay out rows in columns as one text; all columns but the first are aligned to the right.
+    """Lay out rows in columns as one string; all columns but the first are right-aligned.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""Threads of the library, which end before the interpreter finalises.
+"""Starts the library's background threads and ends them before the interpreter finalizes.
 
-CPython ends a daemon thread that asks for the GIL during finalisation by unwinding its stack. If
-there are frames of C++ or Rust on it, that aborts the process. So each thread that the library
-leaves at work is started here. At exit, after all other threads of the program have ended, they are
-told to stop, and are awaited for at most :data:`EXIT_SECONDS` in all.
+During finalization, CPython unwinds the stack of a daemon thread that asks for the GIL. If that
+stack has frames of C++ or Rust, the process aborts. So every background thread of the library is
+started here. At exit, after all other threads of the program have ended, these threads are told to
+stop, and the exit waits for them for at most :data:`EXIT_SECONDS` in total.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from collections.abc import Callable
 __all__ = ["EXIT_SECONDS", "start"]
 
 EXIT_SECONDS = 10.0
-"""So long the exit waits for threads that do not stop, such as one in a call that hangs."""
+"""The longest that the exit waits for threads that do not stop, such as one in a hanging call."""
 
 
 class _Running:
-    """The threads at work, and how each is stopped."""
+    """The running threads, each with the function that stops it."""
 
     def __init__(self) -> None:
         self.renew()
 
     def renew(self) -> None:
-        """Begin with none, as a forked child does."""
-        self.lock = threading.RLock()  # a finalizer may start a thread meanwhile
+        """Forget all threads: a forked child has none of them."""
+        self.lock = threading.RLock()  # reentrant: a finalizer may start a thread while it is held
         self.stops: dict[threading.Thread, Callable[[], object] | None] = {}
         self.is_exiting = False
 
@@ -49,7 +49,7 @@ class _Running:
 
 
 _running = _Running()
-# Not earlier: a thread of the program that outlives the main thread may use what these serve.
+# Not before the program's own threads end: they may still use these.
 atexit.register(_running.end)
 os.register_at_fork(after_in_child=_running.renew)
 
@@ -64,7 +64,7 @@ def start(
     run : callable
     name : str
     stop : callable, optional
-        Called at exit, on the main thread: it lets ``run`` return soon, and does not wait.
+        Called at exit, on the main thread: makes ``run`` return soon, without waiting for it.
 
     Returns
     -------

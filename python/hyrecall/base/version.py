@@ -1,4 +1,4 @@
-"""The version of the package, which saved files and stores name."""
+"""The version of the package, which saved indexes and stores record."""
 
 __all__ = ["__version__"]
 

@@ -1,4 +1,4 @@
-"""Threads that wait for native calls in place of an event loop."""
+"""Runs blocking calls in threads, so that an event loop stays free."""
 
 from __future__ import annotations
 
@@ -15,11 +15,7 @@ T = TypeVar("T")
 
 
 class _Workers:
-    """Threads that wait for native calls in place of an event loop.
-
-    A forked child has none of its parent's threads, though their executor still counts on them:
-    it gets an executor of its own.
-    """
+    """A thread pool, made again in a forked child, which has none of its parent's threads."""
 
     def __init__(self) -> None:
         self._renew()
@@ -33,6 +29,6 @@ _workers = _Workers()
 
 
 async def off_loop(call: Callable[..., T], options: Mapping[str, Any]) -> T:
-    """Await a blocking call in a thread of its own."""
+    """Run a blocking call in a thread and await its result."""
     job = partial(call, **options)
     return await asyncio.get_running_loop().run_in_executor(_workers.executor, job)

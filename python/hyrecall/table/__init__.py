@@ -1,1 +1,1 @@
-"""An Arrow table becomes checked columns, texts and vectors."""
+"""Reads an Arrow table and vectors into checked columns."""

@@ -1,4 +1,4 @@
-"""Casts of columns that join an index: every value stays what it was, or the row is named."""
+"""Casts columns that join an index to its types; a value that would change is an error."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["cast_line", "join_column", "type_nulls"]
 
 
 def type_nulls(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Cast a column in which nothing tells its type (nulls, lists of nulls); leave any other."""
+    """Cast a column of only nulls or lists of nulls; return other columns unchanged."""
     if not _is_untyped(column.type):
         return column
     try:
         return column.cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # a list is no number
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # such as a list to a number
         return column
 
 
@@ -30,7 +30,7 @@ def _is_untyped(kind: pa.DataType) -> bool:
 
 
 def _is_akin(found: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether values mean the same in both types; the cell 1 is not the cell "1"."""
+    """Return whether values mean the same in both types; the cell 1 is not the cell "1"."""
     types = pa.types
     if types.is_null(found) or found == kind:
         return True
@@ -50,7 +50,7 @@ def _is_akin(found: pa.DataType, kind: pa.DataType) -> bool:
 
 
 def _cast_exactly(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
-    """Cast; None where a value would change. Arrow's own check passes over floats: it rounds."""
+    """Cast, or return None if a value would change; Arrow's own check lets floats be rounded."""
     try:
         chunks = [chunk.cast(kind) for chunk in column.chunks]
     except pa.ArrowInvalid:
@@ -60,7 +60,7 @@ def _cast_exactly(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray
 
 
 def _is_same(before: pa.Array, after: pa.Array) -> bool:
-    """Whether a cast kept what there was; NaN is the same as NaN."""
+    """Return whether a cast changed no value; NaN equals NaN."""
     kind = before.type
     if pa.types.is_null(kind):
         return bool(after.null_count == len(after))
@@ -85,7 +85,7 @@ def _fields(array: pa.Array) -> list[pa.Array]:
 def join_column(
     column: pa.ChunkedArray, kind: pa.DataType, name: str, where: Callable[[int], str]
 ) -> pa.ChunkedArray:
-    """Cast a column to the type that the index has for it; no value may change by that."""
+    """Cast a column to the index's type for it; refuse a cast that would change a value."""
     found = column.type
     if found == kind:
         return column
@@ -97,12 +97,12 @@ def join_column(
     if cast is not None:
         return cast
     if not akin:
-        wish = f"{kind} as the index has"
+        wish = f"{kind}, the index's type"
         raise error(DTypeError, name, wish, found, cast_line(name, found, kind))
     row = first_bad(len(column), lambda at, n: _cast_exactly(column.slice(at, n), kind) is not None)
-    wish = f"values that {kind}, as the index has, holds exactly"
+    wish = f"values that {kind}, the index's type, holds exactly"
     remedy = cast_line(name, found, kind).replace("cast", "round", 1)
-    is_rounded = pa.types.is_floating(kind)  # what else does not fit, a cast would refuse
+    is_rounded = pa.types.is_floating(kind)  # for other types a cast would fail
     got = f"{python_values(column.slice(row, 1))[0]} {where(row)}"
     raise error(DTypeError, name, wish, got, remedy if is_rounded else "")
 
@@ -111,7 +111,7 @@ _PYTHON_NAMES = {"double": "float64", "float": "float32", "halffloat": "float16"
 
 
 def cast_line(name: str, found: pa.DataType, kind: pa.DataType) -> str:
-    """Spell the cast of a column to a type of an attribute, key or cell; empty for others.
+    """Return the code that casts a column to an attribute, key or cell type; empty for others.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Checks that an Arrow column holds what its type says, before anything reads its memory.
+"""Checks the values of an Arrow column against its type, before other code reads its memory.
 
-Arrow arrays come from other programs. pyarrow checks neither their offsets and indices nor their
-bytes when it imports them. An error names the row.
+Arrow arrays come from other programs, and pyarrow imports them without checking offsets, indices or
+text. An error names the row.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["check_column", "first_bad", "is_list"]
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Tell whether the type is a list of variable length, in any of its layouts."""
+    """Return whether the type is a list of variable length, in any layout."""
     types = pa.types
     return bool(
         types.is_list(kind)
@@ -34,26 +34,26 @@ def check_column(
 ) -> None:
     """Refuse a column with values that its type does not allow.
 
-    Checked are the offsets of strings and lists in every layout, indices of dictionaries, run
-    ends, that text is UTF-8, that a date64 is a whole day, a time within its day and a decimal
-    within its precision; also inside lists and structs.
+    It checks the offsets of strings and lists in every layout, dictionary indices and run ends, and
+    that text is UTF-8, a date64 a whole day, a time within its day and a decimal within its
+    precision; also inside lists and structs.
 
     Parameters
     ----------
     column : pyarrow.ChunkedArray or pyarrow.Array
     argument : str
-        What to name in the message.
+        Name of the column in messages.
     where : callable
-        Row number to its place in words, for the message.
+        Describes a row number in messages.
 
     Raises
     ------
     OptionError
-        Such a value, with its row where one row is to blame.
+        A value that is not allowed; the message names the row if it can be found.
 
     Notes
     -----
-    One pass over strings (about 5 GB/s where they are ASCII) and dates; numbers cost nothing.
+    One pass over strings (about 5 GB/s for ASCII) and dates; numbers cost nothing.
     """
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     first_row = 0
@@ -80,9 +80,9 @@ def _refusal(kind: pa.DataType, fault: Exception, argument: str, place: str | No
 
 
 def first_bad(n_rows: int, is_good: Callable[[int, int], bool]) -> int:
-    """Find the first bad of `n_rows` rows, one of which is bad, by halving.
+    """Return the first bad row of `n_rows` by bisection; at least one must be bad.
 
-    `is_good(start, n)` tells of n rows from `start`; the first bad one is in the half that fails.
+    `is_good(start, n)` returns whether n rows from `start` are all good.
     """
     low, high = 0, n_rows
     while high - low > 1:
@@ -95,7 +95,7 @@ def first_bad(n_rows: int, is_good: Callable[[int, int], bool]) -> int:
 
 
 def _first_bad_row(array: pa.Array) -> int | None:
-    """Find the first row with a value that is not allowed; None: no single row is to blame."""
+    """Return the first row with a value that is not allowed, or None if it cannot be found."""
     kind = array.type
     if isinstance(array, pa.ExtensionArray):
         array, kind = array.storage, array.storage.type
@@ -111,7 +111,7 @@ def _first_bad_slice(array: pa.Array) -> int:
 
 
 def _first_bad_nested(array: pa.Array) -> int | None:
-    """Find it through the inner values: Arrow checks a slice with all of them, not with its own."""
+    """Find the row through the inner values, because Arrow checks all of them for every slice."""
     kind, row = array.type, None
     if pa.types.is_struct(kind):
         rows = (_first_bad_row(array.field(at)) for at in range(kind.num_fields))
@@ -120,11 +120,11 @@ def _first_bad_nested(array: pa.Array) -> int | None:
         row = _first_bad_list(array)
     elif pa.types.is_dictionary(kind):
         value = _first_bad_row(array.dictionary)
-        if value is None:  # then it is an index
+        if value is None:  # then an index is wrong
             return _first_bad_slice(array)
         at = pc.index(array.indices, pa.scalar(value, kind.index_type)).as_py()
         row = None if at < 0 else at
-    return row  # of maps, unions and run ends: not found
+    return row  # None for maps, unions and run ends
 
 
 def _first_bad_list(array: pa.Array) -> int | None:
@@ -141,7 +141,7 @@ def _first_bad_list(array: pa.Array) -> int | None:
 
 
 def _bounds(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return where each row's values begin and end, as the array says it."""
+    """Return the begin and end of each row's values, unchecked."""
     kind, n, first = array.type, len(array), array.offset
     if pa.types.is_fixed_size_list(kind):
         begins = (first + np.arange(n, dtype=np.int64)) * kind.list_size

@@ -1,7 +1,7 @@
-"""Arrow list columns as NumPy matrices, without a copy where the rows lie side by side.
+"""Reads Arrow list columns as NumPy matrices, without a copy if the rows are contiguous.
 
-Two traps of pyarrow shape this file: ``values`` of a list array ignores its slice, and
-``flatten()`` drops the rows that are null. Row numbers must survive both.
+Two properties of pyarrow need care: ``values`` of a list array ignores its slice, and ``flatten()``
+drops null rows. Row numbers must stay right in both cases.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["ListRows", "arrow_column", "is_arrow", "read_lists"]
 
 @dataclass(frozen=True, eq=False)
 class ListRows:
-    """A list column read as matrices: values not yet checked, rows under a null hold anything."""
+    """A list column as matrices; values are not checked yet, those of null rows are undefined."""
 
     dtype: SourceDtype
     dim: int
@@ -31,12 +31,12 @@ class ListRows:
 
 
 def is_arrow(value: object) -> bool:
-    """Tell whether the value speaks the Arrow PyCapsule protocol."""
+    """Return whether the value supports the Arrow PyCapsule protocol."""
     return hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
 
 
 def arrow_column(value: Any) -> pa.ChunkedArray:
-    """Take one column from an Arrow array, chunked array or series."""
+    """Convert an Arrow array, chunked array or series to a chunked array."""
     if isinstance(value, pa.ChunkedArray):
         return value
     if hasattr(value, "__arrow_c_stream__"):
@@ -47,31 +47,31 @@ def arrow_column(value: Any) -> pa.ChunkedArray:
 def read_lists(
     column: pa.ChunkedArray, *, bits: bool, dim: int | None, argument: str, row_name: str
 ) -> ListRows:
-    """Read a column of equal-length lists, whatever its layout, chunks and slices.
+    """Read a column of equal-length lists in any layout, with any chunks and slices.
 
     Parameters
     ----------
     column : pyarrow.ChunkedArray
         fixed_size_list, 1-D fixed_shape_tensor, list, large_list or a list view, of floats.
     bits : bool
-        Take uint16 values as bit patterns of bfloat16.
+        Read uint16 values as bit patterns of bfloat16.
     dim : int or None
-        The length that rows must have; None: that of the type, or of the first row that is not
-        null.
+        The length that rows must have; None takes it from the type, or from the first row that is
+        not null.
     argument, row_name : str
-        What to name in messages.
+        Names for messages.
 
     Raises
     ------
     DTypeError
-        Another type of column or of values.
+        A column or values of another type.
     ShapeError
-        Rows of another length, of length 0, or none to tell the length from.
+        Rows of another length or of length 0, or no row from which to take the length.
     OptionError
-        A null inside a row, or offsets that lead out of the column.
+        A null inside a row, or offsets that point outside the column.
     """
     check_column(column, argument, lambda row: describe_row(row_name, row))
-    if pa.types.is_null(column.type) and dim is not None:  # what a column of None only becomes
+    if pa.types.is_null(column.type) and dim is not None:  # a column of only None
         nothing = np.zeros((len(column), dim), np.float32)
         return ListRows("float32", dim, (nothing,), np.zeros(len(column), np.bool_))
     chunks = [_storage(chunk) for chunk in column.chunks]
@@ -84,7 +84,7 @@ def read_lists(
     if width is None:
         width = _first_length(chunks)
     if width is None:
-        wish = f"a {row_name} to tell the dimension from, or a column of pa.list_({dtype}, dim)"
+        wish = f"a {row_name} with a vector, or a column of type pa.list_({dtype}, dim)"
         raise error(ShapeError, argument, wish, f"none in {column.type}")
     if width == 0:
         raise error(ShapeError, argument, f"at least 1 value in every {row_name}", 0)
@@ -131,7 +131,7 @@ def _storage(chunk: pa.Array) -> pa.Array:
 
 
 def _storage_type(kind: pa.DataType, argument: str, row_name: str) -> pa.DataType:
-    """Unwrap a tensor type; refuse what is no column of rows."""
+    """Return the list type of a column of vectors; refuse other types."""
     if isinstance(kind, pa.FixedShapeTensorType):
         if len(kind.shape) != 1:
             raise error(ShapeError, argument, "tensors of shape (dim,)", f"{tuple(kind.shape)}")
@@ -170,7 +170,7 @@ def _first_length(chunks: list[pa.Array]) -> int | None:
 
 
 def _primitive(values: pa.Array, dtype: np.dtype[Any]) -> Array:
-    """View the values of a primitive array, nulls included; pyarrow's own view refuses nulls."""
+    """View the values of a primitive array with nulls, which pyarrow's own view refuses."""
     buffer = values.buffers()[1]
     if buffer is None or len(values) == 0:
         return np.empty(0, dtype)
@@ -196,7 +196,7 @@ def _list_rows(
         row = int(ragged[0])
         wish = f"{dim} values in every {place.row_name}"
         good = f"pc.equal(pc.list_value_length(rows), {dim})"
-        remedy = for_rows(place.row_name, f"leave such out: pc.if_else({good}, rows, None)")
+        remedy = for_rows(place.row_name, f"make them null: pc.if_else({good}, rows, None)")
         raise error(ShapeError, place.argument, wish, f"{lengths[row]} {place.row(row)}", remedy)
     values = chunk.flatten()  # without the rows that are null
     if values.null_count:
@@ -217,5 +217,5 @@ def _refuse_nulls(bad: Mask, place: _Place) -> None:
         where = place.row(int(bad.argmax()))
         wish = f"no null inside a {place.row_name}'s vector"
         whole = "[None if v and None in v else v for v in rows.to_pylist()]"
-        remedy = for_rows(place.row_name, f"leave such out: pa.array({whole}, rows.type)")
+        remedy = for_rows(place.row_name, f"make such rows null: pa.array({whole}, rows.type)")
         raise error(OptionError, place.argument, wish, f"one {where}", remedy)

@@ -1,7 +1,6 @@
-"""One layout for each meaning: no dictionaries, views, run ends or 32-bit offsets.
+"""Converts Arrow columns to one plain layout: no dictionaries, views, run ends or 32-bit offsets.
 
-64-bit offsets let a gather of any size succeed; decoding here spares every later reader the
-question.
+Later code then handles a single layout, and 64-bit offsets let a gather of any size succeed.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ __all__ = ["plain_column"]
 
 
 def plain_column(column: pa.ChunkedArray, *, fixed_too: bool = False) -> pa.ChunkedArray:
-    """Return the column in its plain layout, chunk by chunk; buffers that fit are shared.
+    """Return the column in its plain layout, chunk by chunk; unchanged buffers are shared.
 
-    Strings become large_string, binaries large_binary, lists (with `fixed_too` also those of fixed
-    size) large_list, whatever they hold inside lists and structs likewise. Other types stay.
+    Strings become large_string, binaries large_binary, lists (with `fixed_too` also fixed-size
+    lists) large_list, also inside lists and structs. Other types stay.
     """
     chunks = [_plain(chunk, fixed_too) for chunk in column.chunks]
     kind = chunks[0].type if chunks else _plain(pa.nulls(0, column.type), fixed_too).type
@@ -30,8 +29,7 @@ def _plain(array: pa.Array, fixed_too: bool = False) -> pa.Array:  # noqa: PLR09
     types = pa.types
     kind = array.type
     if types.is_dictionary(kind):
-        # The few values are made plain before they are spread: 32-bit offsets could not hold the
-        # result.
+        # First the distinct values, then the rows: 32-bit offsets could overflow on the rows.
         values = _plain(array.dictionary)
         return pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode()
     if types.is_run_end_encoded(kind):

@@ -1,7 +1,7 @@
-"""Reading an Arrow IPC file that nothing vouches for.
+"""Reads an Arrow IPC file from an untrusted source into a checked record batch.
 
-Checksums tell damage, not intent: whoever forges a file can make them fit. So what Arrow and the
-engine follow in a file is checked here before anything follows it.
+Checksums find damage, but a forged file can have correct ones. So every offset and buffer is
+checked here before Arrow or the engine follows it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _ALIGNMENT = 8  # of buffers in an Arrow IPC file
 
 @contextmanager
 def damage_of(path: Path, wish: str) -> Iterator[None]:
-    """Report what a file makes libraries and our own checks say as damage of that file.
+    """Turn errors that the content of a file causes into a CorruptIndexError that names the file.
 
     Raises
     ------
     CorruptIndexError
-        In place of any error that wrong content can cause.
+        Instead of any error that wrong content can cause.
     """
     try:
         yield
@@ -39,8 +39,8 @@ def damage_of(path: Path, wish: str) -> Iterator[None]:
 def read_batch(path: Path, buffer: pa.Buffer) -> pa.RecordBatch:
     """Read the one batch of an Arrow IPC file, without a copy; ``path`` is for messages.
 
-    What is in it can be read without further checks: every offset leads into its own buffer, and
-    every buffer lies within the file, at an address that suits its type.
+    The result needs no further checks: every offset points into its own buffer, and every buffer is
+    inside the file and aligned for its type.
     """
     with damage_of(path, "an Arrow IPC file"):
         reader = pa.ipc.open_file(buffer)
@@ -55,7 +55,7 @@ def read_batch(path: Path, buffer: pa.Buffer) -> pa.RecordBatch:
 
 
 def _check_array(array: pa.Array) -> None:
-    """Check what memory is read by. Values that a type forbids are taken, as replies bear them.
+    """Check all offsets, but allow invalid text, dates and times, which replies can show.
 
     Earlier versions saved text that is not UTF-8 and a date64 that is not a whole day.
     """
@@ -64,7 +64,7 @@ def _check_array(array: pa.Array) -> None:
 
 
 def _any_value(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the same memory with bytes for text and numbers for dates and times."""
+    """Return a type of the same layout that allows any value: bytes for text, ints for times."""
     types = pa.types
     if types.is_date64(kind) or types.is_time64(kind):
         return pa.int64()
@@ -81,7 +81,7 @@ def _any_value(kind: pa.DataType) -> pa.DataType:
 
 
 def _check_inside(path: Path, part: pa.Buffer | None, file: pa.Buffer) -> None:
-    """Refuse a buffer that is not aligned, or that Arrow made from a compressed one."""
+    """Refuse a buffer that is not aligned, or is not in the file because it was compressed."""
     if part is None or part.size == 0:
         return
     at = part.address - file.address

@@ -1,7 +1,7 @@
-"""Converts Arrow columns to Python values, the same whether pandas is installed or not.
+"""Converts Arrow columns to Python values, with the same results with and without pandas.
 
-pyarrow needs pandas for nanoseconds, and fails where a moment is no datetime or text is not UTF-8.
-A value never depends on the other values of its column, which may belong to other queries.
+pyarrow needs pandas for nanoseconds, and fails on times outside datetime's range and on text that
+is not UTF-8. A value never depends on others in its column, which may belong to other queries.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from hyrecall.table.arrow_checks import is_list
 __all__ = ["python_values", "readable"]
 
 
-NAT = -(2**63)  # the count that NumPy reads as no time at all
+NAT = -(2**63)  # NumPy's NaT
 
 
 def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
     """Return the values of a column, None for nulls.
 
-    Text that is not UTF-8 has U+FFFD in place of such bytes. Times are those of ``datetime`` where
-    they are exact to the microsecond and in its range. Others, also inside lists and structs, are
-    ``numpy.datetime64`` (UTC where the column has a time zone) or, as durations and as times since
-    midnight, ``numpy.timedelta64``.
+    Bytes of text that are not UTF-8 become U+FFFD. Times become types of ``datetime`` if that holds
+    them exactly. Other times, also inside lists and structs, become ``numpy.datetime64`` (in UTC if
+    the column has a time zone); durations and times of day become ``numpy.timedelta64``.
 
     Examples
     --------
@@ -41,9 +40,9 @@ def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
 
 
 def readable(array: pa.Array) -> pa.Array:
-    """Return an array of text with U+FFFD in place of bytes that are not UTF-8; others as they are.
+    """Replace bytes of text that are not UTF-8 by U+FFFD; return other arrays unchanged.
 
-    Text is checked when it comes in, but indexes saved by earlier versions may hold any bytes.
+    New text is checked on input, but indexes saved by earlier versions may hold any bytes.
     """
     if not pa.types.is_large_string(array.type):
         return array
@@ -55,7 +54,7 @@ def readable(array: pa.Array) -> pa.Array:
 
 
 def _in_microseconds(kind: pa.DataType) -> pa.DataType:
-    """Return the type with microseconds wherever it has nanoseconds."""
+    """Return the type with every nanosecond unit replaced by microseconds."""
     types, finer = pa.types, _in_microseconds
     if _unit(kind) == "ns":
         if types.is_timestamp(kind):
@@ -73,7 +72,7 @@ def _in_microseconds(kind: pa.DataType) -> pa.DataType:
 
 
 def _unit(kind: pa.DataType) -> str:
-    """Name the unit of a time as NumPy does; empty for other types."""
+    """Return NumPy's name for the unit of a time type; empty for other types."""
     if not pa.types.is_temporal(kind):
         return ""
     unit = str(kind).partition("[")[2].rstrip("]").partition(",")[0]
@@ -106,6 +105,6 @@ def _moment(scalar: pa.Scalar) -> Any:
     except (ValueError, OverflowError):
         is_moment = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
         count, unit = int(scalar.value), _unit(kind)
-        if count == NAT:  # an even number: the same moment in units twice as long
+        if count == NAT:  # not NaT here: the same (even) count in units twice as long
             count, unit = count // 2, f"2{unit}"
         return np.int64(count).view(f"{'M8' if is_moment else 'm8'}[{unit}]")

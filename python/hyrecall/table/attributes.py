@@ -1,9 +1,8 @@
-"""How the values of an attribute column become codes.
+"""Maps values of attribute columns, and constants of filters, to the codes that a filter compares.
 
-A filter compares *codes*: int64 numbers in the order of the values
-(``csrc/engine/segment/attributes.hpp``). Two things meet here, so that they cannot drift apart:
-:func:`attribute_column` turns an Arrow array into a native column of codes, and
-:func:`attribute_type` says where a Python constant lies between the codes of an Arrow type.
+Codes are int64 numbers in the order of the values (``csrc/engine/segment/attributes.hpp``). Both
+directions are in this module so that they agree: :func:`attribute_column` turns an Arrow array into
+a native column of codes, and :func:`attribute_type` places a Python constant between the codes.
 """
 
 import datetime as dt
@@ -23,29 +22,29 @@ from hyrecall.errors import DTypeError, error
 __all__ = ["AttributeType", "Place", "attribute_column", "attribute_type", "float_code"]
 
 MIN_CODE, MAX_CODE = -(2**63), 2**63 - 1
-# Beyond every code of every type, also after uint64's shift.
+# Greater than every code of every type, also after the shift of uint64.
 _BEYOND = 2**66
-# No place at all: a range that starts or ends here is empty, and nothing equals it.
+# The place of NaN: a range that starts or ends here is empty, and nothing equals it.
 _NOWHERE = (_BEYOND, -_BEYOND)
 
 Place = tuple[int, int]
-"""The least code at or above a constant and the greatest at or below it; alike when a code stands
-for it exactly. Both are unbounded: they may lie outside int64, where no column has a value."""
+"""The least code at or above a constant, and the greatest at or below it; equal if one code is the
+constant exactly. Both may be outside int64, where no column has a value."""
 
 _PlaceOf = Callable[[Any], Place | None]
 
 
 @dataclass(frozen=True, slots=True)
 class AttributeType:
-    """What a filter can ask of a column of one Arrow type."""
+    """How a filter compares constants with a column of one Arrow type."""
 
     arrow: pa.DataType
-    expected: str  # the constants taken, in words
-    # Where a constant lies, None if it is of another kind. Strings have no place before a segment
-    # is known: each looks them up in its own dictionary.
+    expected: str  # the accepted constants, for messages
+    # Returns the place of a constant, or None for a wrong type. `place` is None for strings: each
+    # segment looks them up in its own dictionary.
     place: _PlaceOf | None
     is_list: bool = False
-    has_order: bool = True  # takes ranges
+    has_order: bool = True  # allows ranges
     top_code: int = MAX_CODE  # of the greatest value that compares
 
 
@@ -73,13 +72,13 @@ _NUMPY_TYPES: dict[int, type[np.generic]] = {
 
 
 def attribute_column(array: pa.Array | pa.ChunkedArray) -> AttributeColumn:
-    """Build the native column of an Arrow array, whose rows already stand in the segment's order.
+    """Build the native column of an Arrow array whose rows are in the segment's order.
 
     Parameters
     ----------
     array : pyarrow.Array or pyarrow.ChunkedArray
         bool, any integer or float, large_string, date, timestamp, time or duration, or a
-        large_list of those. Slices and nulls are respected. Its buffers are read, not kept.
+        large_list of those, with any slice and nulls. Its buffers are read, not kept.
 
     Returns
     -------
@@ -111,7 +110,7 @@ def attribute_column(array: pa.Array | pa.ChunkedArray) -> AttributeColumn:
 
 
 def _flat_parts(array: pa.Array) -> dict[str, Any]:
-    """Name the buffers of an array without lists as AttributeColumn takes them."""
+    """Return the buffers of an array without lists, as arguments of AttributeColumn."""
     kind, n, offset = array.type.id, len(array), array.offset
     buffers = array.buffers()
     parts: dict[str, Any] = {"valid": _valid_bits(array, buffers[0]), "first_valid": offset}
@@ -124,7 +123,7 @@ def _flat_parts(array: pa.Array) -> dict[str, Any]:
         parts["values"] = np.unpackbits(bits, count=offset + n, bitorder="little")[offset:]
     elif kind in _NUMPY_TYPES:
         values = _numbers(buffers[1], _NUMPY_TYPES[kind], offset, n)
-        # Exact, and spares the engine a half-precision type.
+        # Exact; so the engine needs no half-precision type.
         parts["values"] = values.astype(np.float32) if kind == pa.lib.Type_HALF_FLOAT else values
     else:
         raise error(DTypeError, "attributes", "a filterable type", array.type)
@@ -154,7 +153,7 @@ def _place_bool(value: object) -> Place | None:
 
 
 def _is_number(value: object) -> bool:
-    # A bool is an int to Python, but not an amount; a longdouble does not fit a float.
+    # A bool is a Python int but not a quantity; a longdouble does not fit a float.
     if isinstance(value, (bool, np.longdouble)):
         return False
     return isinstance(value, (int, float, np.integer, np.floating))
@@ -184,21 +183,21 @@ def _place_float(value: Any) -> Place | None:
         near = float(exact)
     except OverflowError:
         near = math.inf if exact > 0 else -math.inf
-    # Python compares int with float exactly, so these are the floats around an int beyond 2**53.
+    # Python compares int with float exactly, so these are the floats next to an int over 2**53.
     above = near if near >= exact else math.nextafter(near, math.inf)
     below = near if near <= exact else math.nextafter(near, -math.inf)
     return float_code(above), float_code(below)
 
 
 def float_code(value: float) -> int:
-    """Map a float that is not NaN to an int of the same order (float_code in attributes.cpp)."""
+    """Map a float (not NaN) to an int of the same order, as float_code in attributes.cpp does."""
     bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
     if bits == MIN_CODE:
         return 0  # -0 equals +0
     return bits ^ MAX_CODE if bits < 0 else bits
 
 
-# Times are exact integers of attoseconds, the finest unit of NumPy; ticks are attoseconds a unit.
+# Times are integers of attoseconds, NumPy's finest unit; ticks are attoseconds per unit.
 _TICKS = {"W": 604_800 * 10**18, "D": 86_400 * 10**18, "h": 3_600 * 10**18, "m": 60 * 10**18}
 _TICKS |= {
     unit: 10 ** (18 - 3 * i) for i, unit in enumerate(("s", "ms", "us", "ns", "ps", "fs", "as"))
@@ -215,7 +214,7 @@ def _place_moment(
 
 
 def _instant(value: Any) -> int | None:
-    # pandas.Timestamp is a datetime with nanoseconds that datetime arithmetic drops.
+    # pandas.Timestamp is a datetime whose nanoseconds datetime arithmetic drops.
     if hasattr(value, "to_datetime64"):
         value = value.to_datetime64()
     if isinstance(value, np.datetime64):
@@ -254,12 +253,12 @@ def _attoseconds(value: dt.timedelta) -> int:
 
 
 def _numpy_attoseconds(value: np.datetime64 | np.timedelta64) -> int | None:
-    """Read NumPy's integer exactly; None for NaT and for months, which have no fixed length."""
+    """Convert a NumPy time exactly; None for NaT, and for durations in months or years."""
     if np.isnat(value):
         return None
     unit, count = np.datetime_data(value.dtype)
     if unit in {"Y", "M"} and isinstance(value, np.datetime64):
-        # 10**9 months keep the conversion to days far from its overflow.
+        # This limit keeps the conversion to days far from overflow.
         if abs(int(value.astype("datetime64[Y]").astype(np.int64))) > 10**9:
             return None
         value, unit, count = value.astype("datetime64[D]"), "D", 1
@@ -268,7 +267,7 @@ def _numpy_attoseconds(value: np.datetime64 | np.timedelta64) -> int | None:
     return int(value.astype(np.int64)) * count * _TICKS[unit]
 
 
-# Per kind of Arrow type: its test, the constants taken, and where they lie.
+# Per kind of Arrow type: its test, the accepted constants, and their places.
 _KINDS: tuple[tuple[Callable[[Any], bool], str, Callable[[Any], _PlaceOf | None]], ...] = (
     (pa.types.is_boolean, "True or False", lambda _: _place_bool),
     (
@@ -303,7 +302,7 @@ _KINDS: tuple[tuple[Callable[[Any], bool], str, Callable[[Any], _PlaceOf | None]
 
 @lru_cache(maxsize=256)
 def attribute_type(arrow: pa.DataType) -> AttributeType | None:
-    """Say what a filter can ask of a type that :func:`attribute_column` takes; None of others."""
+    """Return how filters compare a type of :func:`attribute_column`; None for other types."""
     if pa.types.is_large_list(arrow):
         inner = attribute_type(arrow.value_type)
         return None if inner is None or inner.is_list else replace(inner, arrow=arrow, is_list=True)

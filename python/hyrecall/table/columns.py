@@ -1,9 +1,8 @@
-"""An Arrow table and its vectors as checked columns: the one way in for documents.
+"""Reads an Arrow table and vectors into checked columns: the only way in for documents.
 
-Every type that a role may have ends in one form, so that nothing after this file asks again:
-strings are large_string, lists are large_list, dictionaries and run-end encodings are decoded.
-Buffers are shared with the input wherever the form allows. Rows count from 0 in the order of the
-input.
+Each column is converted to one plain layout, so that later code need not distinguish more: strings
+are large_string, lists are large_list, dictionaries and run-end encodings are decoded. Buffers are
+shared with the input if the layout allows. Rows count from 0 in the order of the input.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from hyrecall.table.vectors import read_vectors
 __all__ = ["Columns", "VectorInput", "read_table"]
 
 MOST_ROWS = 2**32 - 2
-"""Of a segment: a row number is a uint32, and the last one stands for none."""
+"""The most rows of a segment: a row number is a uint32, whose last value means no row."""
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """A table as the engine takes it.
+    """A checked table, ready for the engine.
 
     Attributes
     ----------
@@ -43,9 +42,9 @@ class Columns:
         without nulls, a cell column large_string, int64 or bool; the others have the types
         :func:`read_table` lists.
     texts : dict of str to tuple of pyarrow.ChunkedArray
-        Arm to its columns, each large_string; a null is a missing text.
+        Columns of each text arm, each large_string; a null is a missing text.
     vectors : dict of str to VectorInput
-        Arm to its rows.
+        Vectors of each dense arm.
     """
 
     n_rows: int
@@ -72,18 +71,18 @@ def read_table(
         RecordBatchReader, polars, pandas, duckdb. A stream is read once, and columns that the
         schema does not name are dropped batch by batch.
     schema : Schema
-        What each column is for.
+        The roles of the columns.
     vectors : mapping of str to array, optional
         Rows of dense arms that the table does not hold: NumPy, ml_dtypes, torch (CPU, or CUDA
         copied to the host), any ``__dlpack__`` object or an Arrow list column, of shape (n_rows,
         dim).
     row_name : str
-        What a row is called in messages.
+        The word for a row in messages.
     dims : mapping of str to int, optional
-        Dimension that an arm must have, as when rows join an index.
+        Required dimension of dense arms, for rows that join an index.
     types : mapping of str to pyarrow.DataType, optional
-        Type that a row column must have, as when rows join an index: it is cast to it where that
-        changes no value, and a column of nulls only has it.
+        Required types of row columns, for rows that join an index. A column is cast if no value
+        changes; a column of only nulls gets the type.
 
     Returns
     -------
@@ -93,20 +92,20 @@ def read_table(
     Raises
     ------
     DTypeError
-        A column of a type that its role does not take; the message gives the cast.
+        A column whose type its role does not allow; the message shows the cast.
     KeyConflictError
-        A null key. Duplicates are the engine's to find.
+        A null key. The engine finds duplicates.
     ShapeError
         Vectors of another shape, rows of different lengths, or too many rows.
     OptionError
         A column that is missing, ambiguous or given twice; a value that its type does not allow
-        (text that is not UTF-8, offsets that lead out of the column); NaN or infinity.
+        (text that is not UTF-8, offsets that point outside the column); NaN or infinity.
 
     Notes
     -----
     A key is a string or an integer that fits int64. A cell is a string, integer or boolean. An
     attribute is a boolean, integer, float, string, date, time, timestamp or duration, or a list of
-    those. A stored column has any Arrow type. Every value must be one that its type allows: text is
+    those. A stored column has any Arrow type. Every value must be valid for its type: text is
     UTF-8, a date64 a whole day, a time lies within its day. float64 vectors are rounded once, to
     float32 or to the arm's own dtype.
 
@@ -157,7 +156,7 @@ def _check_arms(given: Mapping[str, object], schema: Schema) -> None:
 
 
 def _take_table(source: Any, schema: Schema, given: Mapping[str, object]) -> pa.Table:
-    """Import the source, with only the columns that the schema names."""
+    """Import only the columns of the source that the schema names."""
     try:
         if isinstance(source, pa.Table):
             return source.select(_find(source.schema, schema, given))
@@ -181,7 +180,7 @@ def _not_a_table(got: str) -> DTypeError:
 
 
 def _find(found: pa.Schema, schema: Schema, given: Mapping[str, object]) -> list[int]:
-    """Return the places of the needed columns; each must be there exactly once."""
+    """Return the positions of the needed columns; each must exist exactly once."""
     arms = schema.vector_arms
     for arm in given:
         column = arms[arm].column
@@ -204,18 +203,18 @@ def _find(found: pa.Schema, schema: Schema, given: Mapping[str, object]) -> list
 
 
 class _Reader:
-    """The table with its columns in plain form, each made once and shared by all roles."""
+    """A table whose columns are converted to plain layout once and shared by all roles."""
 
     def __init__(self, table: pa.Table, row_name: str, types: Mapping[str, pa.DataType]) -> None:
         self.table = table
         self.row_name = row_name
-        self.types = types  # of the index that the rows join
+        self.types = types  # required by the index that the rows join
         self._plain: dict[str, pa.ChunkedArray] = {}
 
     def plain(self, name: str) -> pa.ChunkedArray:
         if name not in self._plain:
             given = self.table.column(name)
-            check_column(given, name, self.where)  # before anything follows its offsets
+            check_column(given, name, self.where)  # before other code follows its offsets
             column = plain_column(given)
             kind = self.types.get(name)
             self._plain[name] = column if kind is None else type_nulls(column, kind)
@@ -225,11 +224,11 @@ class _Reader:
         return describe_row(self.row_name, row)
 
     def wrong_type(self, name: str, wish: str, found: pa.DataType, target: str) -> DTypeError:
-        """Refuse a column whose role, or the index that it joins, has other types."""
+        """Make the error for a column whose type its role, or the index, does not allow."""
         remedy = f"cast it: pc.cast(table[{name!r}], {target})"
         kind = self.types.get(name)
         if kind is not None:
-            wish, remedy = f"{kind} as the index has", cast_line(name, found, kind)
+            wish, remedy = f"{kind}, the index's type", cast_line(name, found, kind)
         return error(DTypeError, name, wish, found, remedy)
 
 
@@ -237,7 +236,7 @@ class _Reader:
 
 
 def _row_column(reader: _Reader, schema: Schema, name: str) -> pa.ChunkedArray:
-    """Bring a column to the form of its narrowest role."""
+    """Check and convert a column for its most restrictive role."""
     if name == schema.cluster:
         _check_cluster(reader, name)
     if name == schema.key:
@@ -292,7 +291,7 @@ def _stored(reader: _Reader, name: str) -> pa.ChunkedArray:
     column = reader.plain(name)
     bad = _unstorable(column.type)
     if bad is not None:
-        wish = "a stored column without dictionaries inside and of Arrow's own types"
+        wish = "a stored column of Arrow's own types, without nested dictionaries"
         raise error(DTypeError, name, wish, f"{bad}; store its parts as columns of their own")
     return column
 
@@ -309,7 +308,7 @@ def _text(reader: _Reader, name: str) -> pa.ChunkedArray:
     column = reader.plain(name)
     if pa.types.is_large_string(column.type):
         return column
-    if pa.types.is_null(column.type):  # what a column of None only becomes
+    if pa.types.is_null(column.type):  # a column of only None
         return column.cast(pa.large_string())
     raise reader.wrong_type(name, "a text column", column.type, "pa.string()")
 
@@ -331,7 +330,7 @@ def _is_scalar(kind: pa.DataType) -> bool:
 
 
 def _unstorable(kind: pa.DataType) -> pa.DataType | None:
-    """Find a type inside that a file of several batches, or another process, could not hold."""
+    """Return a nested type that a file or another process cannot hold, or None."""
     if pa.types.is_dictionary(kind):
         return kind
     if isinstance(kind, pa.BaseExtensionType):

@@ -1,4 +1,4 @@
-"""Tensors of other libraries that lie on a CUDA device: read there, not on the host."""
+"""Imports tensors of other libraries on a CUDA device by DLPack, without a copy to the host."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from hyrecall.table.tensors import plain_tensor
 
 __all__ = ["is_on_cuda", "take_guest"]
 
-_CUDA = 2  # in DLPack's numbers
+_CUDA = 2  # kDLCUDA of DLPack
 _REFUSALS = (AttributeError, BufferError, RuntimeError, TypeError, ValueError)
 
 
 def is_on_cuda(value: Any, ordinal: int | None = None) -> bool:
-    """Whether a value is an array on a CUDA device, or on this one, by what it says of itself."""
+    """Return whether an array reports to be on a CUDA device (`ordinal`, or any)."""
     if not hasattr(value, "__dlpack_device__"):
         return False
     try:
@@ -25,17 +25,17 @@ def is_on_cuda(value: Any, ordinal: int | None = None) -> bool:
 
 
 def take_guest(value: Any, *, folder: str, ordinal: int, dim: int) -> _core.Guest | None:
-    """Take a matrix that lies on the device ``cuda:<ordinal>``, by DLPack.
+    """Import a matrix on the device ``cuda:<ordinal>`` by DLPack.
 
-    The producer lets a stream of ours wait for its own; whoever reads the tensor does so after
-    that, and holds it until it has.
+    The producer makes our stream wait for its own. The tensor is read after that, and held until
+    the read is finished.
 
     Parameters
     ----------
     value : object
-        What the caller gave.
+        The array.
     folder : str
-        Where ``libhyrecall_cuda.so`` lies.
+        The folder of ``libhyrecall_cuda.so``.
     ordinal : int
         The N of ``cuda:N``.
     dim : int
@@ -44,7 +44,7 @@ def take_guest(value: Any, *, folder: str, ordinal: int, dim: int) -> _core.Gues
     Returns
     -------
     Guest or None
-        None: it lies elsewhere or cannot be read there; :mod:`.tensors` takes it or says why not.
+        None if it is elsewhere or cannot be read there; :mod:`.tensors` then reads or refuses it.
     """
     if not is_on_cuda(value, ordinal):
         return None

@@ -1,6 +1,6 @@
-"""Rows of floats as the engine takes them: one conversion, one rounding, every value checked.
+"""Checks matrices of floats and converts them to the engine's types, with at most one rounding.
 
-bfloat16 has no NumPy type, so its rows travel as the bit patterns in uint16.
+NumPy has no bfloat16, so its rows are uint16 bit patterns.
 """
 
 from __future__ import annotations
@@ -34,14 +34,13 @@ Array: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 SourceDtype: TypeAlias = VectorDtype | Literal["float64"]
 
-# Checks and conversions go block by block, so that their temporaries stay at a few MB beside any
-# matrix.
+# Checks and conversions work in blocks, so that their temporary arrays take only a few MB.
 _BLOCK_VALUES = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class VectorInput:
-    """The rows of one dense arm.
+    """The document vectors of one dense arm.
 
     Attributes
     ----------
@@ -51,12 +50,11 @@ class VectorInput:
         Values in a row, at least 1.
     chunks : tuple of ndarray, shape (n, dim)
         C-contiguous, read-only, in the order of the rows; uint16 bit patterns for bfloat16. Views
-        of the input wherever no conversion was needed.
+        of the input if no conversion was needed.
     valid : ndarray of bool, shape (n_rows,), or None
-        False where the row has no vector, whose values mean nothing then; None when every row has
-        one.
+        False for a row without a vector, whose values are undefined; None if every row has one.
     guest : object
-        The same rows as the caller gave them, on a CUDA device; None: they came otherwise.
+        The caller's own array of these rows if it is on a CUDA device, otherwise None.
     """
 
     dtype: VectorDtype
@@ -66,16 +64,16 @@ class VectorInput:
     guest: Any = None
 
 
-@lru_cache(maxsize=64)  # NumPy composes the name anew each time
+@lru_cache(maxsize=64)  # NumPy composes the name again each time
 def source_dtype(dtype: np.dtype[Any]) -> SourceDtype | None:
-    """Name the element type if it is one that vectors may have; byte order does not matter."""
+    """Return the name of an element type, in any byte order, or None if vectors cannot have it."""
     return _SOURCES.get(dtype.name)
 
 
 def native(array: Array) -> Array:
-    """Return the array C-contiguous, aligned and in native byte order; copies only if it is not.
+    """Return the array C-contiguous, aligned and in native byte order; copies only if needed.
 
-    An ml_dtypes array of bfloat16 comes back as its bit patterns.
+    An ml_dtypes array of bfloat16 is returned as uint16 bit patterns.
     """
     if array.dtype.name == "bfloat16":
         return np.require(array, requirements=["C", "A"]).view(np.uint16)
@@ -88,7 +86,7 @@ def widen_bfloat16(bits: Array) -> npt.NDArray[np.float32]:
 
 
 def convert(values: Array, source: SourceDtype, target: VectorDtype) -> Array:
-    """Convert with one rounding, to nearest even; what does not fit becomes an infinity."""
+    """Convert with one rounding, to nearest even; too large values become infinite."""
     if source == target:
         return values
     if source == "bfloat16":
@@ -104,25 +102,24 @@ def _round_to_bfloat16(values: Array) -> npt.NDArray[np.uint16]:
     floats = values.astype(np.float32)
     bits = floats.view(np.uint32)
     if values.dtype == np.float64:
-        # A second rounding could double the first one's error. Rounding to odd in between prevents
-        # that (Boldo and Melquiond, IEEE TC 2008): cut towards zero, then mark what was cut in the
-        # last bit.
+        # Rounding twice could double the error. Rounding to odd first prevents that (Boldo and
+        # Melquiond, IEEE TC 2008): truncate, then set the last bit if the value was inexact.
         inexact = floats != values
         bits = bits - (np.abs(floats) > np.abs(values))
         bits = np.where(inexact, bits | np.uint32(1), bits)
     tie_to_even = (bits >> np.uint32(16)) & np.uint32(1)
     rounded = ((bits + np.uint32(0x7FFF) + tie_to_even) >> np.uint32(16)).astype(np.uint16)
-    rounded[np.isnan(values)] = 0x7FC0  # a NaN whose low bits carry over would turn into a zero
+    rounded[np.isnan(values)] = 0x7FC0  # a carry could turn a NaN into zero
     return rounded
 
 
 def describe_row(row_name: str, row: int) -> str:
-    """Name a row of the input in a message; rows count from 0."""
+    """Return the words for a row of the input in a message; rows count from 0."""
     return f"in {row_name} {row}"
 
 
 def for_rows(row_name: str, remedy: str) -> str:
-    """Return the remedy for a table's rows; none for queries, which nobody mends by the column."""
+    """Return the remedy, or "" for queries: it speaks of the table's columns."""
     return "" if row_name == "query" else remedy
 
 
@@ -141,20 +138,20 @@ def check_rows(
     Parameters
     ----------
     rows : ndarray, shape (n, dim)
-        Values of the source type (bit patterns for bfloat16), as :func:`native` gives them.
+        Values of the source type (bit patterns for bfloat16), as :func:`native` returns them.
     source, target : str
         Element types before and after.
     valid : ndarray of bool, shape (n,), optional
-        Rows to look at; the others hold anything.
+        Rows to check; values of the others are undefined.
     first_row : int
         Number of the first row in the input, for messages.
     argument, row_name : str
-        What to name in messages.
+        Names for messages.
 
     Returns
     -------
     ndarray, shape (n, dim)
-        Read-only; a view of `rows` when there was nothing to convert.
+        Read-only; a view of `rows` if there was nothing to convert.
 
     Raises
     ------
@@ -176,7 +173,7 @@ def check_rows(
             got = float((widen_bfloat16(value) if source == "bfloat16" else value)[0])
             where = describe_row(row_name, first_row + part.start + row)
             wish, line = "finite values", "rows[~np.isfinite(rows).all(axis=1)] = 0"
-            remedy = f"zeros are no vector: {line}"
+            remedy = f"a row of zeros counts as no vector: {line}"
             if np.isfinite(got):
                 wish = f"values that fit {target}"
                 remedy = "scale them: rows / np.abs(rows).max(axis=1, keepdims=True)"
@@ -211,8 +208,7 @@ def _all_finite(values: Array, dtype: VectorDtype) -> bool:
 
 
 def _finite(values: Array, dtype: VectorDtype) -> Mask:
-    # An exponent of all ones is an infinity or a NaN; on integers that test is exact and fast for
-    # 16 bits.
+    # An exponent of all ones is an infinity or a NaN; for 16 bits, testing integers is fast.
     if dtype == "float32":
         return np.isfinite(values)
     exponent = np.uint16(0x7F80 if dtype == "bfloat16" else 0x7C00)
@@ -221,6 +217,6 @@ def _finite(values: Array, dtype: VectorDtype) -> Mask:
 
 
 def refuse_dtype(argument: str, got: object) -> DTypeError:
-    """Make the error for values that are no floats."""
+    """Make the error for values that are not floats."""
     wish = "float16, bfloat16, float32 or float64 values"
     return error(DTypeError, argument, wish, got)

@@ -1,4 +1,4 @@
-"""The schema of a table: its key, cells, arms, filters and what comes back."""
+"""Defines the schema of a table: the roles of its columns as key, cells, arms, filters, results."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ STAGE_COLUMNS = (
     "recency_score", "importance_score", "relevance_score", "composite_raw", "token_estimate",
     "mmr_relevance", "mmr_similarity", "general_score", "topical_score", "session_score",
 )  # fmt: skip
-"""What shaping stages find out, where they run: columns of result tables."""
+"""Columns of result tables that shaping stages fill."""
 
 RESULT_COLUMNS = ("query", "rank", "key", "score", "origin", *STAGE_COLUMNS)
-"""Names reserved in result tables; `<arm>_score` and `<arm>_rank` join them for each arm."""
+"""Reserved names in result tables, beside `<arm>_score` and `<arm>_rank` of each arm."""
 
 
 @check_keywords
@@ -39,13 +39,13 @@ class Text:
     ----------
     *columns : str
         Columns of the arm, joined with a position gap (a phrase does not cross it). Term
-        frequencies and lengths are sums over the columns. A column may feed several arms. Where
-        the arm's text is read (``hit.text``, rerankers, budgets), a line break joins them.
+        frequencies and lengths are sums over the columns. A column may belong to several arms. In
+        the text of a hit (``hit.text``, rerankers, budgets), a line break joins the columns.
     analyzer : Analyzer, optional
-        How this arm's documents and queries become tokens; default: the index's.
+        Turns this arm's documents and queries into terms; default: the index's.
     bm25 : BM25, optional
-        The variant and constants of this arm; default: the index's, or beside other arms those
-        of the default ``fusion`` (see :meth:`hyrecall.Index.recall`).
+        The variant and constants of this arm. Default: the index's; with several arms, those of
+        the default ``fusion`` (see :meth:`hyrecall.Index.recall`).
 
     Raises
     ------
@@ -65,7 +65,7 @@ class Text:
     def __init__(
         self, *columns: str, analyzer: Analyzer | None = None, bm25: BM25 | None = None
     ) -> None:
-        """Take the columns in the order in which they are joined."""
+        """Make an arm of columns, joined in this order."""
         set_fields(self, columns=_names("columns", columns), analyzer=analyzer, bm25=bm25)
         if not self.columns:
             raise error(OptionError, "columns", "at least one text column", "none")
@@ -85,9 +85,9 @@ class Vector:
     Parameters
     ----------
     column : str
-        The column, or the name under which ``vectors=`` gives the rows.
+        The table's column, or the name of the rows in ``vectors=``.
     dtype : {"float32", "float16", "bfloat16"}, optional
-        Precision in which the rows are kept; default: as given (float64 becomes float32). A
+        Element type of the kept rows; default: as given (float64 becomes float32). A
         conversion rounds once, to nearest with ties to even. With ``"bfloat16"``, uint16 values are
         read as bit patterns.
 
@@ -120,37 +120,37 @@ VectorArms: TypeAlias = "str | Vector | Mapping[str, str | Vector] | Sequence[An
 @check_keywords
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """Say what the columns of a table are for.
+    """Assigns roles to the columns of a table.
 
-    Whatever form an argument has, the fields hold one: ``cell``, ``attributes`` and ``stored`` are
-    tuples of column names (or None), ``text`` and ``vector`` are tuples of (arm, options). So
-    schemas that mean the same are equal and hash alike.
+    The fields have one form for all forms of the arguments: ``cell``, ``attributes`` and ``stored``
+    are tuples of column names (or None), ``text`` and ``vector`` tuples of (arm, options). So
+    schemas with the same meaning are equal and have the same hash.
 
     Parameters
     ----------
     key : str
         The column of the user's ids, string or integer, unique within a cell.
     cell : str or sequence of str or None
-        The columns whose values together are a row's cell: the unit of authorisation and of
-        statistics. There is no default; None says that the whole table has one audience.
+        The columns whose values together form a row's cell, the unit of authorisation and of
+        statistics. There is no default; None means that the whole table has one audience.
     text : str or Text or mapping or sequence, default ()
-        Lexical arms: a column (the arm has its name), several (an arm each), or ``{arm: column or
-        Text}``.
+        Lexical arms: a column (which names the arm), several columns (an arm each), or ``{arm:
+        column or Text}``.
     vector : str or Vector or mapping or sequence, default ()
         Dense arms, in the same forms: ``{arm: column or Vector}``.
     attributes : str or sequence of str, default ()
         Columns to filter by.
     cluster : str, optional
-        Order of the rows inside a cell, so that ranges of it skip zones; a number, date or
+        Sorts the rows of a cell, so that range filters on it read fewer rows; a number, date or
         timestamp column.
     stored : str or sequence of str, optional
-        Columns that hits can return beside the key, cell and attribute columns; default: the text
-        columns.
+        Columns that hits can return, besides the key, cell and attribute columns; default: the
+        text columns.
 
     Raises
     ------
     OptionError
-        A name that is empty, given twice or also the name of a result column; no arm at all.
+        A name that is empty, given twice or reserved for a result column, or no arm.
 
     Examples
     --------
@@ -168,7 +168,7 @@ class Schema:
     stored: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        """Check every name and bring the fields to their one form."""
+        """Check every name and normalize the fields."""
         _name("key", self.key)
         if self.cell is not None:
             convert_field(self, "cell", _names)
@@ -187,17 +187,17 @@ class Schema:
 
     @property
     def cell_columns(self) -> tuple[str, ...]:
-        """The cell columns; none when the table has one audience."""
+        """The cell columns; empty if the table has one audience."""
         return cast("tuple[str, ...]", self.cell or ())
 
     @property
     def text_arms(self) -> dict[str, Text]:
-        """The lexical arms by name, as declared."""
+        """The lexical arms by name, in declared order."""
         return dict(cast("tuple[tuple[str, Text], ...]", self.text))
 
     @property
     def vector_arms(self) -> dict[str, Vector]:
-        """The dense arms by name, as declared."""
+        """The dense arms by name, in declared order."""
         return dict(cast("tuple[tuple[str, Vector], ...]", self.vector))
 
     @property
@@ -207,12 +207,12 @@ class Schema:
 
     @property
     def first_texts(self) -> tuple[str, ...]:
-        """The columns of the first lexical arm: together they are the text of a hit."""
+        """The columns of the first lexical arm, which together form the text of a hit."""
         return next((text.columns for text in self.text_arms.values()), ())
 
     @property
     def stored_columns(self) -> tuple[str, ...]:
-        """The columns that hits can return beside key, cells and attributes."""
+        """The columns that hits can return in addition to key, cells and attributes."""
         return self.text_columns if self.stored is None else cast("tuple[str, ...]", self.stored)
 
     @cached_property
@@ -223,7 +223,7 @@ class Schema:
         return _unique(named)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON; analyzers and BM25 options are the caller's to add."""
+        """Return plain data for JSON, without analyzers and BM25 options."""
         return {
             "key": self.key,
             "cell": None if self.cell is None else list(self.cell),
@@ -239,7 +239,7 @@ class Schema:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Schema:
-        """Make the schema that :meth:`to_dict` described, without analyzers and BM25 options."""
+        """Make a schema from the result of :meth:`to_dict`, without analyzers and BM25 options."""
         wanted = {field.name for field in fields(cls)}
         if not isinstance(data, Mapping) or set(data) != wanted:
             got = sorted(map(str, data)) if isinstance(data, Mapping) else type(data).__name__
@@ -262,11 +262,11 @@ class Schema:
             raise error(OptionError, "vector", wish, _listed(sorted(shared)))
 
     def _check_result_columns(self) -> None:
-        """Refuse every name that a result table would hold twice."""
+        """Refuse every name that would occur twice in a result table."""
         taken = dict.fromkeys(RESULT_COLUMNS, "reserved for a column of results")
         for arm in (*self.text_arms, *self.vector_arms):
             taken |= {f"{arm}_{what}": f"the {what} of arm {arm!r}" for what in ("score", "rank")}
-        if self.key == "key":  # the column and the result column are one and the same then
+        if self.key == "key":  # then the key column is the result column
             del taken["key"]
         used = {
             "key": (self.key,),
@@ -278,7 +278,7 @@ class Schema:
         for argument, names in used.items():
             remedy = ""
             if argument == "stored" and self.stored is None:
-                remedy = "to index it all the same, pass stored="
+                remedy = "to index it anyway, pass stored="
             for name in names:
                 if name in taken:
                     wish = "no name of a result column (rename the column)"
@@ -301,7 +301,7 @@ def _name(argument: str, value: object) -> str:
 
 
 def _names(argument: str, value: object) -> tuple[str, ...]:
-    """Take a column name or a sequence of distinct ones."""
+    """Check a column name or a sequence of distinct names; return a tuple."""
     if isinstance(value, str):
         value = (value,)
     if not isinstance(value, Sequence):
@@ -314,7 +314,7 @@ def _names(argument: str, value: object) -> tuple[str, ...]:
 
 
 def _arms(argument: str, value: Any, kind: type[Any]) -> Iterable[tuple[str, Any]]:
-    """Return (name, options) of each arm: of a mapping, of one arm, or of a sequence of arms."""
+    """Yield (name, options) of each arm in a mapping, a single arm or a sequence of arms."""
     if value is None:
         return
     if isinstance(value, Mapping):
@@ -338,7 +338,7 @@ def _arms(argument: str, value: Any, kind: type[Any]) -> Iterable[tuple[str, Any
 
 
 def _pair(argument: str, item: Any, kind: type[Any]) -> tuple[Any, Any]:
-    """Name an arm that stands without a name: after its one column."""
+    """Return an arm without a name together with its name, that of its only column."""
     if isinstance(item, str):
         return item, item
     if isinstance(item, Vector) and kind is Vector:
@@ -349,6 +349,6 @@ def _pair(argument: str, item: Any, kind: type[Any]) -> tuple[Any, Any]:
             raise error(OptionError, argument, wish, "none")
         return item.columns[0], item
     if isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], kind):
-        return item  # the form that the fields hold, so that dataclasses.replace works
+        return item  # the normalized form, so that dataclasses.replace works
     wish = f"column names, hr.{kind.__name__} or a mapping of arms"
     raise error(OptionError, argument, wish, repr(item))

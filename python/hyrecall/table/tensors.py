@@ -1,6 +1,6 @@
-"""Arrays of any library as NumPy matrices.
+"""Reads arrays of any library (NumPy, torch, DLPack, Arrow, lists) as NumPy matrices.
 
-The only module that knows torch, and it never imports it.
+The only module that uses torch. It never imports it: a tensor exists only if torch is loaded.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Queries = tuple[npt.NDArray[np.float32], Mask | None]
 
 
 def row_count(value: object, *, argument: str = "vectors") -> int:
-    """Count the rows of anything that :func:`query_vectors` takes, without reading it.
+    """Return the number of rows of any input of :func:`query_vectors`, without reading the values.
 
     Raises
     ------
@@ -72,17 +72,16 @@ def query_vectors(value: object, *, dim: int, argument: str = "vectors") -> Quer
     value : array, shape (n_queries, dim), or list
         NumPy, ml_dtypes, torch (CPU or CUDA), any ``__dlpack__`` object, an Arrow column of lists,
         or a list with one sequence, 1-D array or None per query. Elements are float16, bfloat16,
-        float32 or float64; Python integers are taken inside a list, where numbers have no declared
-        type.
+        float32 or float64; a list may also hold Python integers.
     dim : int
-        Values in a query.
+        Number of values in a query.
     argument : str
-        What to name in messages.
+        Name of the argument in messages.
 
     Returns
     -------
     queries : ndarray, shape (n_queries, dim), float32, C-contiguous
-        A read-only view of the input where that was float32 and contiguous. Narrower types widen
+        A read-only view of the input if that is float32 and contiguous. Narrower types widen
         exactly, float64 is rounded once, to nearest.
     valid : ndarray of bool, shape (n_queries,), or None
         False where the query has no vector (its row is zero); None when all have one.
@@ -90,16 +89,16 @@ def query_vectors(value: object, *, dim: int, argument: str = "vectors") -> Quer
     Raises
     ------
     ShapeError
-        Other axes or another length.
+        A wrong number of axes, or of values in a query.
     DTypeError
-        Elements that are no floats, or a value that is no array.
+        Elements that are not floats, or a value that is not an array.
     OptionError
         NaN, infinity, or a float64 beyond float32.
 
     Notes
     -----
-    A torch tensor on a device is copied by torch on the current stream; one that requires grad is
-    detached. Tensors on the index's own device do not come here: see :mod:`hyrecall.table.guests`.
+    A torch tensor on a device is copied by torch on the current stream; a tensor that requires grad
+    is detached. Tensors on the index's own device are read by :mod:`hyrecall.table.guests` instead.
 
     Examples
     --------
@@ -112,7 +111,7 @@ def query_vectors(value: object, *, dim: int, argument: str = "vectors") -> Quer
         and value.flags.c_contiguous
         and value.flags.aligned
         and _core.arithmetic.all_finite(value)
-    ):  # else it is converted, or the mistake named
+    ):  # otherwise the code below converts it or reports the error
         view = value.view()
         view.flags.writeable = False
         return view, None
@@ -127,11 +126,11 @@ def query_vectors(value: object, *, dim: int, argument: str = "vectors") -> Quer
 
 
 def host_array(value: object, *, argument: str, bits: bool = False) -> tuple[Array, SourceDtype]:
-    """View an array of floats of any library in host memory, as it lies, and name its element type.
+    """Return an array of floats of any library as a NumPy array, with the name of its element type.
 
-    bfloat16 of torch comes as uint16 bit patterns, of ml_dtypes as it is (see
-    :func:`matrices.native`). Tensors on a device are copied to the host. `bits` takes a NumPy
-    uint16 array as bit patterns of bfloat16.
+    bfloat16 of torch is returned as uint16 bit patterns, bfloat16 of ml_dtypes unchanged (see
+    :func:`matrices.native`). Tensors on a device are copied to the host. With `bits`, a NumPy
+    uint16 array is read as bit patterns of bfloat16.
     """
     torch = sys.modules.get("torch")  # a value can only be a tensor when torch is loaded
     if torch is not None and torch.is_tensor(value):
@@ -153,7 +152,7 @@ def host_array(value: object, *, argument: str, bits: bool = False) -> tuple[Arr
 
 
 def plain_tensor(value: Any) -> Any:
-    """Return a torch tensor without what DLPack cannot carry; another value as it is."""
+    """Detach a torch tensor and resolve its negation for DLPack; return other values unchanged."""
     torch = sys.modules.get("torch")
     return value.detach().resolve_neg() if torch is not None and torch.is_tensor(value) else value
 
@@ -171,13 +170,13 @@ def _from_torch(torch: Any, tensor: Any, argument: str) -> tuple[Array, SourceDt
         got = "a meta tensor" if tensor.is_meta else f"a {tensor.layout} or nested tensor"
         raise error(DTypeError, argument, "a dense tensor that holds data", got)
     host = plain_tensor(tensor).cpu()
-    if dtype == "bfloat16":  # NumPy has no such type: hand over the bits
+    if dtype == "bfloat16":  # NumPy has no such type: return the bits
         return host.contiguous().view(torch.int16).numpy().view(np.uint16), dtype
     return host.numpy(), dtype
 
 
 def _from_dlpack(value: Any, argument: str) -> Array:
-    """Import by DLPack; what NumPy cannot import so, by the producer's own conversion."""
+    """Import by DLPack, or if NumPy cannot, by the producer's own conversion."""
     try:
         return np.from_dlpack(value)
     except (BufferError, RuntimeError, TypeError, ValueError) as fault:
@@ -217,7 +216,7 @@ def _from_rows(rows: Sequence[object], dim: int, argument: str) -> Queries:
         return _float32(matrix, "float32", None, argument), None
     if any(isinstance(row, int | float | np.number) for row in rows):
         raise error(ShapeError, argument, f"shape (n_queries, {dim})", f"({len(rows)},)")
-    # Every element type widens to float64 exactly, so that the one rounding comes at the end.
+    # Every element type widens to float64 exactly; the only rounding is at the end.
     values = np.zeros((len(rows), dim), np.float64)
     valid = np.ones(len(rows), np.bool_)
     for i, row in enumerate(rows):
@@ -229,14 +228,14 @@ def _from_rows(rows: Sequence[object], dim: int, argument: str) -> Queries:
         if array.shape != (dim,):
             got = len(array) if array.ndim == 1 else f"shape {array.shape}"
             raise error(ShapeError, argument, f"{dim} values in every query", f"{got} {where}")
-        with np.errstate(invalid="ignore"):  # a signalling NaN; the check below names it
+        with np.errstate(invalid="ignore"):  # a signalling NaN; reported below
             values[i] = widen_bfloat16(native(array)) if dtype == "bfloat16" else array
     queries = _float32(values, "float64", None, argument)
     return queries, None if valid.all() else valid
 
 
 def _is_plain(value: object, n_axes: int, dim: int) -> TypeGuard[npt.NDArray[np.float32]]:
-    """Whether a row or a matrix of rows has the type and width that the engine takes."""
+    """Return whether a row or a matrix has the engine's type and width."""
     return (
         type(value) is np.ndarray
         and value.dtype == np.float32

@@ -1,4 +1,4 @@
-"""Document vectors of one dense arm, from an Arrow column or from an array of any library."""
+"""Reads the document vectors of one dense arm from an Arrow column or an array of any library."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ def read_vectors(
     argument: str,
     row_name: str,
 ) -> VectorInput:
-    """Read the rows of an arm, each value checked and converted at most once.
+    """Read the rows of a dense arm; each value is checked and converted at most once.
 
     Parameters
     ----------
     value : Arrow column of lists or array, shape (n_rows, dim)
         See :func:`columns.read_table`.
     n_rows : int
-        Rows there must be.
+        Expected number of rows.
     dim : int or None
-        Values in a row there must be; None: whatever is given.
+        Expected number of values in a row; None accepts any.
     dtype : {"float32", "float16", "bfloat16"} or None
-        Element type wanted; None: as given, float64 as float32.
+        Element type of the result; None keeps the given type, with float64 as float32.
     argument, row_name : str
-        What to name in messages.
+        Names for messages.
 
     Notes
     -----
-    An array on a CUDA device is copied to the host, which checks, keeps and saves it; the index's
-    own device then takes the rows from where they lie.
+    An array on a CUDA device is copied to the host, where it is checked, kept and saved. The
+    index's device copies the rows directly from the given array.
 
     Raises
     ------

@@ -1,1 +1,1 @@
-"""A text becomes terms: analyzers and the Python functions that they call."""
+"""Analyzers: split texts into terms, and hold the BM25 settings of a text arm."""

@@ -1,4 +1,4 @@
-"""How a text becomes terms: one analyzer serves documents and queries of a text arm."""
+"""Turns texts into terms, for both the documents and the queries of a text arm."""
 
 import json
 import os
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Analyzer", "Token", "TokenFunction"]
 
-# The classic English list, as Lucene and its kin have it.
+# The classic English list of Lucene.
 _ENGLISH = (
     "a an and are as at be but by for if in into is it no not of on or such that the their then "
     "there these they this to was will with"
@@ -38,27 +38,27 @@ ENGLISH_STOPWORDS = tuple(_ENGLISH.split())
 
 @dataclass(frozen=True)
 class Token:
-    """One term of an analysed text.
+    """One term of an analyzed text.
 
     Parameters
     ----------
     term : str
-        What the index holds.
+        The term as the index stores it.
     position : int
-        From 0; terms that stand in the same place share it.
+        Counted from 0; terms in the same place share it.
     """
 
     term: str
     position: int
 
     def __repr__(self) -> str:
-        """Term and place, as 'term'@0."""
+        """Show term and position, as 'term'@0."""
         return f"{self.term!r}@{self.position}"
 
 
 @check_keywords
 class Analyzer:
-    """How text becomes terms; frozen, hashable, and equal to another with the same ``hash``.
+    """Turns text into terms; immutable, hashable, and equal to another with the same ``hash``.
 
     Parameters
     ----------
@@ -82,16 +82,16 @@ class Analyzer:
             stemmer of that language.
     stopwords : None, "english" or iterable of str, default None
         Terms removed before stemming and before ``token_function``. "english" is the classic
-        list of 33. Words are folded as the preset folds; each must be a single term to it. A
-        removed word keeps its position, so phrases stay honest, and does not count in the
-        document's length.
+        list of 33. Stop words are folded like text; each must be a single term of the preset. A
+        removed word keeps its position, so phrases do not match across it, and does not count in
+        the document's length.
     token_function : TokenFunction, optional
         Applied to the terms of the preset (stems included).
 
     Attributes
     ----------
     hash : str
-        16 hex digits over everything that changes terms: preset, stop words, versions of
+        16 hex digits over all inputs that affect terms: preset, stop words, versions of
         tables, rules and stemmer, names and versions of callables, the JSON of a tokenizer.
 
     Raises
@@ -102,27 +102,26 @@ class Analyzer:
     Notes
     -----
     *Words of* ``unicode``: runs of letters, numbers and their combining marks; invisible format
-    characters inside a word are dropped. Emoji and other symbols are no words.
+    characters inside a word are dropped. Emoji and other symbols are not words.
     *Folding* is casefold and NFKD; marks over Latin, Greek and Cyrillic letters and over numbers
-    are dropped, strokes, ligatures and the dotless i made plain (``Łódź`` is ``lodz``), decimal
-    digits of every script become ``0`` to ``9``. Marks of all other scripts are kept (Indic and
+    are dropped; strokes, ligatures and the dotless i become plain letters (``Łódź`` is ``lodz``);
+    decimal digits of every script become ``0`` to ``9``. Marks of other scripts are kept (Indic and
     Thai vowels, Hebrew points, Arabic vowel signs), in composed form, so that NFC and NFD
     spellings agree.
 
-    *Identifiers* are kept whole and split, the whole in the place of its first part: words
-    joined by ``.`` or ``@`` or underscores; words joined by hyphens if a digit occurs in one;
+    *Identifiers* are kept whole and also split; the whole has the position of its first part. They
+    are: words joined by ``.``, ``@`` or underscores; words joined by hyphens if one has a digit;
     camelCase; a trailing ``++`` or ``#``. ``INV-2026-0042`` gives ``inv-2026-0042`` and ``inv``,
     ``2026``, ``0042``. Chains of more than 128 characters are only split.
     *Ordinary words* with hyphens or apostrophes are only split: ``well-known`` is ``well``,
     ``known``; ``don't`` is ``don``, ``t`` (so ``John`` finds ``John's``).
 
     *Scripts without spaces* (Han, kana, Thai, Lao, Khmer, Myanmar): documents hold single
-    characters and pairs, queries pairs, and a single character where it stands alone. Korean
-    has spaces: words.
+    characters and pairs; queries hold pairs, or one character that stands alone. Korean has
+    spaces, so it is split into words.
 
-    Invalid UTF-8 separates words, as NUL does. The one known departure from FTS5 lies there:
-    SQLite reads a stray byte as a character of its own (0xAA as ``ª``), here every byte that is
-    not UTF-8 is U+FFFD.
+    Invalid UTF-8 separates words, as NUL does. This is the one known difference from FTS5: SQLite
+    reads an invalid byte as a character (0xAA as ``ª``); here it becomes U+FFFD.
 
     Examples
     --------
@@ -155,7 +154,7 @@ class Analyzer:
         stopwords: Literal["english"] | Iterable[str] | None = None,
         token_function: TokenFunction | None = None,
     ) -> None:
-        """See the class."""
+        """Make the analyzer that the class documents."""
         if not isinstance(name, str):
             raise error(OptionError, "name", "a str", repr(name))
         if token_function is not None and not isinstance(token_function, TokenFunction):
@@ -179,20 +178,20 @@ class Analyzer:
     def from_callable(
         cls, function: Callable[[str], Sequence[str]], *, name: str, version: str
     ) -> "Analyzer":
-        """Take whole texts through a callable.
+        """Make an analyzer that calls a function on whole texts.
 
         Parameters
         ----------
         function : callable
-            ``function(text)`` gives the text's terms, a list of str, one position each. Bytes
+            ``function(text)`` returns the text's terms, a list of str, one position each. Bytes
             of a column that are not UTF-8 arrive as U+FFFD.
         name, version : str
-            Stand for the function in the hash.
+            Identify the function in the hash.
 
         Returns
         -------
         Analyzer
-            Its callable must be passed again when an index is opened.
+            Opening a saved index needs the callable again.
 
         Examples
         --------
@@ -207,12 +206,12 @@ class Analyzer:
 
     @classmethod
     def from_tokenizer(cls, tokenizer: "str | os.PathLike[str] | Tokenizer") -> "Analyzer":
-        """Take the tokens of the `tokenizers` package.
+        """Make an analyzer from a tokenizer of the `tokenizers` package.
 
         Parameters
         ----------
         tokenizer : path, JSON str or tokenizers.Tokenizer
-            Terms are its token strings; special tokens are dropped, truncation and padding are off.
+            Its token strings are the terms; special tokens are dropped, truncation and padding off.
 
         Raises
         ------
@@ -231,7 +230,7 @@ class Analyzer:
 
     @property
     def native(self) -> _core.Analyzer:
-        """The handle that the engine takes."""
+        """The engine's own analyzer."""
         return self._native
 
     @property
@@ -241,17 +240,17 @@ class Analyzer:
 
     @property
     def token_function(self) -> TokenFunction | None:
-        """The callable on top of the preset."""
+        """The function applied to the terms of the preset, or None."""
         return self._token_function
 
     @property
     def has_callable(self) -> bool:
-        """Whether it calls a function, which must be passed again when an index is opened."""
+        """Whether it has a callable, which opening a saved index needs again."""
         return self._function() is not None
 
     @property
     def hash(self) -> str:
-        """16 hex digits over everything that changes terms."""
+        """16 hex digits over all inputs that affect terms."""
         if self._hash is None:
             text = json.dumps(self._identity(), sort_keys=True)
             set_fields(self, _hash=xxhash.xxh3_64_hexdigest(text.encode()))
@@ -281,19 +280,19 @@ class Analyzer:
         ----------
         text : str
         role : "document" or "query"
-            They differ in scripts without spaces only.
+            They differ only in scripts without spaces.
 
         Returns
         -------
         tuple of Token
-            In text order; positions never fall.
+            In text order; positions never decrease.
         """
         terms, _, term_ids, positions, _ = self._native.analyze([text], role)
         pairs = zip(term_ids.tolist(), positions.tolist(), strict=True)
         return tuple(Token(terms[term], position) for term, position in pairs)
 
     def to_dict(self) -> dict[str, Any]:
-        """Say how to make this analyzer again, as JSON types; a callable is only named."""
+        """Return this analyzer as JSON types for :meth:`from_dict`; a callable only by name."""
         text = self._text
         if text is None:
             made: dict[str, Any] = {"kind": "preset", "name": self.name, "stopwords": None}
@@ -315,19 +314,18 @@ class Analyzer:
         *,
         function: Callable[[str], Sequence[str]] | None = None,
     ) -> "Analyzer":
-        """Make an analyzer from what :meth:`to_dict` said.
+        """Make an analyzer from the result of :meth:`to_dict`.
 
         Parameters
         ----------
         stored : mapping
         function : callable, optional
-            The callable, where the stored analyzer has one; it is not stored.
+            The callable of the stored analyzer, if it has one; callables are not stored.
 
         Raises
         ------
         OptionError
-            The callable is missing, or one is given that would not be used; ``stored`` is not
-            understood.
+            The callable is missing or would not be used, or ``stored`` is not valid.
         """
         kind = stored.get("kind")
         if kind not in ("preset", "callable", "tokenizer"):
@@ -356,27 +354,27 @@ class Analyzer:
         return self._token_function.function if self._token_function is not None else None
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle as the stored form and the callable."""
+        """Pickle the result of :meth:`to_dict` and the callable."""
         return _restore, (self.to_dict(), self._function())
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse: frozen."""
+        """Raise AttributeError: analyzers are immutable."""
         raise AttributeError(f"cannot assign to field {name!r}")
 
     def __delattr__(self, name: str) -> None:
-        """Refuse: frozen."""
+        """Raise AttributeError: analyzers are immutable."""
         raise AttributeError(f"cannot delete field {name!r}")
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both give every text the same terms."""
+        """Return whether both analyzers turn every text into the same terms."""
         return self.hash == other.hash if isinstance(other, Analyzer) else NotImplemented
 
     def __hash__(self) -> int:
-        """Agree with equality."""
+        """Return a hash that is the same for equal analyzers."""
         return int(self.hash, 16)
 
     def __repr__(self) -> str:
-        """The call that makes it."""
+        """Show the call that makes this analyzer."""
         if self._text is not None and self._text.tokenizer_json is not None:
             return f"Analyzer.from_tokenizer(<{len(self._text.tokenizer_json)} characters of JSON>)"
         if self._text is not None:

@@ -34,8 +34,8 @@ class BM25:
     b : float, default 0.75
         Weight of document length, in [0, 1].
     delta : float, optional
-        What ``bm25+`` (default 1.0) and ``bm25l`` (default 0.5) grant every occurrence, so that
-        long documents are not over-penalised; in [0, 1000]. The other variants have none.
+        Addend of ``bm25+`` (default 1.0) and ``bm25l`` (default 0.5) per matching term, so that
+        long documents are not penalised too much; in [0, 1000]. Other variants have none.
 
     Raises
     ------
@@ -44,8 +44,8 @@ class BM25:
 
     Notes
     -----
-    Scores are >= 0 and unbounded, but those of ``robertson`` may be negative: a document that
-    matches is listed whatever its score. Only terms that a document holds add to it. Sources:
+    Scores are >= 0 and unbounded; those of ``robertson`` may be negative, and a matching document
+    is listed even then. Only terms that a document holds add to its score. Sources:
     Robertson et al., "Okapi at TREC-3", 1994; Lv and Zhai, "Lower-bounding term frequency
     normalization", CIKM 2011 (``bm25+``), "When documents are very long, BM25 fails!", SIGIR 2011
     (``bm25l``); Kamphuis et al., "Which BM25 do you mean?", ECIR 2020 (the other names). Every
@@ -78,17 +78,17 @@ class BM25:
             raise error(OptionError, "delta", f"None ({self.variant} has none)", repr(self.delta))
 
     def __repr__(self) -> str:
-        """Show the constants that the variant has."""
+        """Show the variant and its constants."""
         shown = f"BM25(variant={self.variant!r}, k1={self.k1!r}, b={self.b!r}"
         return f"{shown})" if self.delta is None else f"{shown}, delta={self.delta!r})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the variant's constants as plain data: ``BM25(**data)`` is the same."""
+        """Return the fields as plain data, so that ``BM25(**data)`` equals this object."""
         made = {"variant": self.variant, "k1": self.k1, "b": self.b}
         return made if self.delta is None else made | {"delta": self.delta}
 
     @property
     def numbers(self) -> tuple[str, float, float, float]:
-        """What the engine takes."""
+        """The engine's arguments: variant, k1, b, and delta or 0."""
         assert self.k1 is not None
         return self.variant, self.k1, self.b, self.delta or 0.0

@@ -1,4 +1,4 @@
-"""What an analyzer calls in Python: token functions, stemmers, tokenizers, whole-text callables."""
+"""The Python functions that an analyzer calls: stemmers, token functions, tokenizers, callables."""
 
 import os
 import unicodedata
@@ -24,17 +24,17 @@ Batch = Callable[[list[str]], Sequence[Sequence[str]]]
 @check_keywords
 @dataclass(frozen=True)
 class TokenFunction:
-    """A callable from one token to the terms that stand for it, on top of a preset.
+    """A callable that turns one token of a preset into terms.
 
     It is called once for each distinct token, never once for each occurrence.
 
     Parameters
     ----------
     function : callable
-        ``function(token)`` gives a list of str. Several take successive positions; none drops
-        the token, whose position stays. Equal tokens must give equal lists.
+        ``function(token)`` returns a list of str. Several terms take successive positions; an
+        empty list drops the token but keeps its position. Equal tokens must give equal lists.
     name, version : str
-        Stand for the function in the analyzer's hash: raise the version when the function changes.
+        Identify the function in the analyzer's hash. Raise the version if the function changes.
 
     Raises
     ------
@@ -54,13 +54,13 @@ class TokenFunction:
     version: str = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be called or named."""
+        """Check the fields."""
         check_named(self.function, self.name, self.version)
 
 
 @dataclass(frozen=True)
 class TextFunction:
-    """Whole texts to terms: a user's callable, or the JSON of a tokenizer."""
+    """Turns whole texts into terms: a user's callable, or a tokenizer with its JSON."""
 
     name: str
     version: str
@@ -70,7 +70,7 @@ class TextFunction:
 
 
 def check_named(function: object, name: object, version: object) -> None:
-    """Refuse what cannot be called or named."""
+    """Refuse a function that is not callable, and an empty name or version."""
     if not callable(function):
         raise error(OptionError, "function", "a callable", repr(function))
     for argument, value in (("name", name), ("version", version)):
@@ -79,7 +79,7 @@ def check_named(function: object, name: object, version: object) -> None:
 
 
 def take_stopwords(stopwords: str | Iterable[str] | None) -> str | tuple[str, ...] | None:
-    """Check and freeze the stop words."""
+    """Check stop words; return a list of them as a tuple."""
     if stopwords is None or (isinstance(stopwords, str) and stopwords == "english"):
         return stopwords
     wish = "None, 'english' or a list of str"
@@ -97,7 +97,7 @@ def take_stopwords(stopwords: str | Iterable[str] | None) -> str | tuple[str, ..
 
 
 def read_preset(name: str) -> tuple[str, Batch | None]:
-    """Return the native preset that a name stands for, and its stemmer; refuse unknown names."""
+    """Return the native preset of a name and its stemmer, if any; refuse unknown names."""
     for prefix, preset in ((SNOWBALL, "word_marks"), (UNICODE_STEMS, "unicode")):
         if name.startswith(prefix):
             stem = _stemmer(prefix, name.removeprefix(prefix))
@@ -109,7 +109,7 @@ def read_preset(name: str) -> tuple[str, Batch | None]:
 
 
 def has_stemmer(name: str) -> bool:
-    """Say whether the preset stems."""
+    """Return whether the preset stems."""
     return name.startswith((SNOWBALL, UNICODE_STEMS))
 
 
@@ -120,12 +120,12 @@ def _stemmer(prefix: str, language: str) -> Batch:
     if language not in Stemmer.algorithms():
         known = ", ".join(Stemmer.algorithms())
         raise error(OptionError, "name", f"{prefix} and one of {known}", repr(prefix + language))
-    stem_words = Stemmer.Stemmer(language, 0).stemWords  # no cache of its own: the analyzer has one
+    stem_words = Stemmer.Stemmer(language, 0).stemWords  # no cache: the analyzer has one
     return lambda words: [[stem] for stem in stem_words(words)]
 
 
 def _of_words(stem: Batch) -> Batch:
-    """Stem tokens of letters and marks alone: identifiers and numbers stay as they are."""
+    """Restrict a stemmer to tokens of letters and marks; identifiers and numbers stay unchanged."""
 
     def call(tokens: list[str]) -> Sequence[Sequence[str]]:
         are_words = [_is_word(token) for token in tokens]
@@ -145,7 +145,7 @@ def _is_word(token: str) -> bool:
 
 
 def batched(stems: Batch | None, token_function: TokenFunction | None) -> Batch | None:
-    """One call for a batch of distinct tokens: stem, then the user's function."""
+    """Return one function for a batch of distinct tokens: stem, then call the user's function."""
     if token_function is None:
         return stems
     function = token_function.function
@@ -162,7 +162,7 @@ def batched(stems: Batch | None, token_function: TokenFunction | None) -> Batch 
 
 
 def load_tokenizer(source: "str | os.PathLike[str] | Tokenizer") -> TextFunction:
-    """Read a tokenizer; wrap it as a function of whole texts."""
+    """Load a tokenizer as a function of whole texts."""
     from tokenizers import Tokenizer
 
     wish = "a path, a JSON str or a tokenizers.Tokenizer"
@@ -178,7 +178,7 @@ def load_tokenizer(source: "str | os.PathLike[str] | Tokenizer") -> TextFunction
     else:
         raise error(DTypeError, "tokenizer", wish, type(source).__name__)
     try:
-        # Our own copy: the caller's may truncate, pad, or change.
+        # Our own copy: the caller's object may truncate or pad, or change later.
         tokenizer = Tokenizer.from_str(text)
     except Exception as cause:  # the package raises bare Exception
         raise error(OptionError, "tokenizer", wish, str(cause)) from cause

@@ -1,4 +1,4 @@
-"""An analyzer, or the name of one, as an argument or a setting gives it."""
+"""Reads an argument or a setting that is an analyzer or a preset's name."""
 
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.text.analyzer import Analyzer
@@ -7,17 +7,17 @@ __all__ = ["read_analyzer"]
 
 
 def read_analyzer(argument: str, given: object) -> Analyzer | None:
-    """Read an analyzer or the name of one; None: none is given.
+    """Return the analyzer that is given, or that has the given name; None for None.
 
     Raises
     ------
     DTypeError, OptionError
-        Neither, or an unknown name.
+        Neither an analyzer nor a name, or an unknown name.
     """
     if given is None or isinstance(given, Analyzer):
         return given
     if not isinstance(given, str):
-        wish = "an hr.Analyzer or the name of one"
+        wish = "an hr.Analyzer or the name of a preset"
         raise error(DTypeError, argument, wish, type(given).__name__)
     try:
         return Analyzer(given)
