@@ -51,9 +51,9 @@ REFUSED: list[tuple[Callable[[], object], type[hr.HyrecallError], str]] = [
     (lambda: Tables("t", "ab"), hr.DTypeError,  # type: ignore[arg-type]
      "names: expected a tuple of names, got 'ab'"),
     (lambda: Tables("t", ()), hr.OptionError,
-     "names: expected one name or more, each once, none of them 'other', got ()"),
+     "names: expected one or more distinct names other than 'other', got ()"),
     (lambda: Tables("t", ("a", "other")), hr.OptionError,
-     "names: expected one name or more, each once, none of them 'other', got ('a', 'other')"),
+     "names: expected one or more distinct names other than 'other', got ('a', 'other')"),
     (lambda: made(tables=("a",)), hr.DTypeError,
      "tables: expected a Tables, or None, got ('a',)"),
     (lambda: hr.Dedup(0.9, keep="a", prefer="xy"), hr.DTypeError,
@@ -84,7 +84,7 @@ REFUSED: list[tuple[Callable[[], object], type[hr.HyrecallError], str]] = [
     (lambda: hr.Context("graph", n=1001), hr.OptionError,
      "n: expected an int in [1, 1000], got 1001"),
     (lambda: Recipe.from_json(None), hr.DTypeError,  # type: ignore[arg-type]
-     "recipe: expected JSON, a str, got None"),
+     "recipe: expected JSON as a str, got None"),
     (lambda: hr.Session(["a"]), hr.DTypeError,  # type: ignore[arg-type]
      "accessed: expected a mapping of key to datetime, got ['a']"),
     (lambda: hr.Session({"a": NOW, 1: NOW}), hr.DTypeError,

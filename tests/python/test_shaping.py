@@ -265,8 +265,8 @@ def test_a_reranker_that_fails_or_hangs_keeps_the_order(function: Any, note: str
 
 REFUSED: list[tuple[Any, str]] = [
     ("dedup", "shaping: expected a sequence of stages"),
-    ((hr.MMR(0.5), hr.Dedup(0.9)), "shaping: expected at most one of each, in the order"),
-    ((hr.Dedup(0.9), hr.Dedup(0.8)), "shaping: expected at most one of each, in the order"),
+    ((hr.MMR(0.5), hr.Dedup(0.9)), "shaping: expected at most one of each stage, in the order"),
+    ((hr.Dedup(0.9), hr.Dedup(0.8)), "shaping: expected at most one of each stage, in the order"),
     (hr.Recency("nope"), "Recency.column: expected a column of"),
     (hr.Recency("rating"), "Recency.column: expected a timestamp or date column, got 'rating' of"),
     (hr.Composite(time="at", half_life="1d", rating="source"),

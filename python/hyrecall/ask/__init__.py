@@ -1,1 +1,1 @@
-"""What a caller asks, as plain data: filters, scopes, queries, arms, stages and recipes."""
+"""A recall's options as checked plain data: filters, scopes, queries, arms, stages, recipes."""

@@ -1,8 +1,8 @@
-"""Translates Arrow compute expressions into filters, which the caller says how to make.
+"""Translates Arrow compute expressions into filters of a class that the caller passes.
 
-Arrow has no public view of an expression's tree. What it pickles is one: a record batch whose
-metadata are the tree in prefix order and whose columns are the constants, with their types. It is
-read here as data and never unpickled; why not another way: docs/decisions/0007.
+Arrow has no public access to the tree of an expression. Its pickled form has the tree: a record
+batch with the tree in prefix order as metadata, and the constants as columns. It is read here as
+data and never unpickled; docs/decisions/0007 compares the alternatives.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SWAPPED |= {value: key for key, value in _SWAPPED.items()} | {
 }
 _SIGNS = {"equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "greater": ">"}
 _SIGNS |= {"greater_equal": ">=", "and_kleene": "and", "or_kleene": "or"}
-# How SetLookupOptions treats nulls, by Arrow's numbers; its other two give null for them.
+# Arrow's numbers for how SetLookupOptions treats nulls; its other two return null for them.
 _NULLS_MATCH, _NULLS_ARE_SKIPPED = 0, 1
 
 
@@ -37,15 +37,15 @@ class Joinable(Protocol):
     """A filter that can be joined with others."""
 
     def __and__(self, other: Self, /) -> Self:
-        """Match rows that both match."""
+        """Match rows that both filters match."""
         ...
 
     def __or__(self, other: Self, /) -> Self:
-        """Match rows that one of the two matches."""
+        """Match rows that at least one of the filters matches."""
         ...
 
     def __invert__(self) -> Self:
-        """Match the rows that this filter does not."""
+        """Match the rows that this filter does not match."""
         ...
 
 
@@ -54,15 +54,15 @@ F = TypeVar("F", bound=Joinable)
 
 @dataclass(frozen=True)
 class _Node(Generic[F]):
-    """A piece of the expression.
+    """A part of the expression.
 
     Attributes
     ----------
     text : str
-        As Arrow would show it.
+        The part as Arrow shows it.
     true, false : filter or None
-        The rows for which it is true, and those for which it is false; where it is null, neither.
-        None: it is no condition.
+        The rows for which it is true, and those for which it is false; rows for which it is null
+        are in neither. None if it is not a condition.
     column : str or None
     constant : pyarrow.Scalar or None
     """
@@ -91,7 +91,7 @@ class _Call(Generic[F]):
 
 
 class _RefusedError(Exception):
-    """What an expression may hold, and the piece of it that is something else."""
+    """Raised with what an expression may contain, and the part that is not supported."""
 
 
 def translate(expression: Any, make: Callable[..., F], argument: str = "expression") -> F:
@@ -128,7 +128,7 @@ class _Translator(Generic[F]):
         except pa.ArrowNotImplementedError:
             raise _RefusedError("columns by name", str(expression)) from None
         batch = pa.ipc.open_file(serialised).get_batch(0)
-        reading: list[_Call[F]] = [_Call("")]  # outermost first; the last one takes what comes next
+        reading: list[_Call[F]] = [_Call("")]  # open calls, outermost first
         for key, value in _core.schema_metadata(batch.schema):
             word = value.decode()
             if key == b"call":
@@ -143,12 +143,12 @@ class _Translator(Generic[F]):
             elif key == b"end":
                 done = reading.pop()
                 reading[-1].arguments.append(self._evaluate(done))
-            else:  # a field inside a struct, or what a later Arrow may write
+            else:  # a field of a struct, or an element of a later Arrow version
                 raise _RefusedError(_WISH, str(expression))
         return self._condition(reading[0].arguments[0])[0]
 
     def _evaluate(self, call: _Call[F]) -> _Node[F]:
-        """Return the condition that a call with all its arguments is."""
+        """Convert a complete call to a condition."""
         if call.name in ("and_kleene", "or_kleene"):
             (true, false), (true_, false_) = map(self._condition, call.arguments)
             if call.name == "and_kleene":
@@ -164,7 +164,7 @@ class _Translator(Generic[F]):
         raise _refused(call)
 
     def _condition(self, node: _Node[F]) -> tuple[F, F]:
-        """Return the rows for which a piece is true, and those for which it is false."""
+        """Return the filters for the rows where a part is true and where it is false."""
         if node.true is not None and node.false is not None:
             return node.true, node.false
         if node.column is not None:
@@ -224,13 +224,13 @@ class _Translator(Generic[F]):
 
 
 def _constant(scalar: pa.Scalar, call: _Call[Any]) -> Any:
-    """Return a constant as a filter takes it, None for null; times keep their nanoseconds."""
+    """Convert a constant for use in a filter; None for null. Times keep their nanoseconds."""
     if isinstance(scalar, pa.DictionaryScalar):
         scalar = scalar.value
     if not scalar.is_valid:
         return None
     kind = scalar.type
-    if pa.types.is_timestamp(kind):  # with a time zone too, it counts from 1970 in UTC
+    if pa.types.is_timestamp(kind):  # counts from 1970 in UTC, also with a time zone
         return np.datetime64(scalar.value, kind.unit)
     if pa.types.is_duration(kind):
         return np.timedelta64(scalar.value, kind.unit)

@@ -1,4 +1,4 @@
-"""What a reply shows beside its hits: neighbours in a graph, documents with the same tags."""
+"""Options that add documents beside the hits: neighbours in a graph, documents with shared tags."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ MOST_BESIDE = 1000
 @check_keywords
 @dataclass(frozen=True)
 class Context:
-    """The neighbours of the first hits, none of them a hit: ``hit.context``.
+    """Adds to the first hits their neighbours in a graph that are not hits: ``hit.context``.
 
     Parameters
     ----------
     graph : Graph or str
-        Over the index that is asked, or its name in ``graphs=``.
+        A graph over the recalled index, or its name in ``graphs=``.
     top : int, default 5
-        Of so many hits.
+        Number of first hits that get neighbours.
     n : int, default 3
-        At most so many each, in [1, 1000]: by BM25 of the edge between, then key.
+        Most neighbours per hit, in [1, 1000]; ordered by BM25 of the connecting edge, then key.
 
     Raises
     ------
@@ -54,21 +54,21 @@ class Context:
 @check_keywords
 @dataclass(frozen=True)
 class SharedTags:
-    """Documents that share tags with the hits, none of them a hit: ``hits[q].related``.
+    """Adds documents that share tags with the hits and are not hits: ``hits[q].related``.
 
     Parameters
     ----------
     column : str
         An attribute column of strings or lists of strings.
     n : int, default 5
-        At most so many per query, in [1, 1000]: most shared tags first, then seq.
+        Most documents per query, in [1, 1000]; ordered by number of shared tags, then seq.
 
     Raises
     ------
     OptionError
         A number out of range.
     DTypeError
-        A column that is no name.
+        A column name that is not a str.
 
     Examples
     --------
@@ -89,7 +89,7 @@ Expansion: TypeAlias = Context | SharedTags
 
 
 def read_expansion(given: object) -> tuple[Expansion, ...]:
-    """Take ``expansion=``: one, several, or none."""
+    """Read ``expansion=``: one, several or None."""
     if given is None:
         return ()
     parts = given if isinstance(given, tuple | list) else (given,)

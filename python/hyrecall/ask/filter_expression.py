@@ -1,4 +1,4 @@
-"""Reads ``filter=``: a filter, or an Arrow compute expression, which becomes one."""
+"""Converts ``filter=``, a filter or an Arrow compute expression, to a filter."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from hyrecall.errors import OptionError, error
 __all__ = ["FilterLike", "read_filter"]
 
 FilterLike: TypeAlias = Filter | pc.Expression
-"""What ``filter=`` takes."""
+"""The types of ``filter=``."""
 
 
 def read_filter(argument: str, given: object) -> Filter | None:
-    """Read ``filter=``: a filter or an Arrow compute expression; None: there is none.
+    """Convert ``filter=``, a filter, an Arrow compute expression or None, to a filter or None.
 
     Raises
     ------
     OptionError
-        It is none of these, or an expression that no filter can stand for.
+        It is of another type, or an expression that no filter can represent.
     """
     if given is None or isinstance(given, Filter):
         return given

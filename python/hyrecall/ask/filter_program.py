@@ -1,4 +1,4 @@
-"""Compile a filter against a schema: from the words of the caller to tests on codes."""
+"""Compiles filters for a schema to native programs, which test codes of attribute columns."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,17 +28,17 @@ def compile_filter(filter: Filter, types: Mapping[str, pa.DataType]) -> FilterPr
     ----------
     filter : Filter
     types : mapping of str to pyarrow.DataType
-        The attribute columns in the order in which every segment holds them.
+        The attribute columns, in the order of the segments.
 
     Returns
     -------
     FilterProgram
-        Good for every segment of the schema; it depends on no data.
+        Valid for every segment of the schema; it does not depend on data.
 
     Raises
     ------
     OptionError
-        A column that is not there, or a predicate that its type cannot answer.
+        A missing column, or a predicate that its type does not allow.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def _compile(node: Filter, columns: _Columns) -> FilterProgram:
 
 def _compile_test(name: str, test: Predicate, columns: _Columns) -> FilterProgram:
     if name not in columns:
-        known = ", ".join(columns) or "there are none"
+        known = ", ".join(columns) or "the index has none"
         raise error(OptionError, name, f"an attribute column ({known})", "an unknown column")
     index, arrow = columns[name]
     kind = attribute_type(arrow)
@@ -111,10 +111,10 @@ def _compile_range(
         last = None if end is None else _utf8(name, kind, end)
         return FilterProgram.text_between(index, first, last)
     low = MIN_CODE if start is None else max(_place(name, kind, start)[0], MIN_CODE)
-    # Without ends there is nothing to compare, so NaN, above every float that compares, is in.
+    # A range without ends includes NaN, whose code is above all other floats.
     open_top = MAX_CODE if start is None else kind.top_code
     high = open_top if end is None else min(_place(name, kind, end)[1], MAX_CODE)
-    # The ends may lie past each other, and then past int64 too.
+    # If low > high the range is empty, and the ends may be outside int64.
     return (
         FilterProgram.codes_between(index, low, high) if low <= high else FilterProgram.any_of([])
     )
@@ -145,12 +145,12 @@ def _refused(name: str, kind: AttributeType, value: object) -> OptionError:
 def read_filters(
     types: Mapping[str, pa.DataType], given: object, n: int
 ) -> tuple[list[FilterProgram], npt.NDArray[np.uint32] | None]:
-    """Take ``filter=``: a filter or an Arrow expression for all n queries, or a list of these.
+    """Compile ``filter=``: a filter or an Arrow expression for all n queries, or a list of these.
 
     Returns
     -------
     list of FilterProgram, ndarray or None
-        The distinct ones, and which of them is each query's; None: there is none.
+        The distinct programs, and the number of each query's program; None without any filter.
     """
     if given is None:
         return [], None
@@ -158,7 +158,7 @@ def read_filters(
     if len(each) != n:
         raise error(ShapeError, "filter", f"{n} entries, one per query", len(each))
     numbers: dict[Filter, int] = {}
-    met: dict[int, int] = {}  # the same by identity, which costs less than a hash of values
+    met: dict[int, int] = {}  # program numbers by id(filter), cheaper than hashing its values
     programs: list[FilterProgram] = []
     index = []
     for place, one in enumerate(each):

@@ -1,7 +1,7 @@
-"""Ad-hoc filters: predicates on attribute columns that narrow a reply.
+"""Filters: predicates on attribute columns that narrow a reply.
 
-A filter never changes statistics and never widens a scope. Logic is two-valued: a null has no
-value to match, and ``~`` and :class:`NoneOf` are plain complements, so they *do* match nulls.
+A filter never changes statistics and never widens a scope. Logic is two-valued: a null matches no
+value, and ``~`` and :class:`NoneOf` are plain complements, so they *do* match nulls.
 """
 
 from typing import Any, Final, Literal, NoReturn
@@ -22,7 +22,7 @@ from hyrecall.errors import OptionError, error
 
 __all__ = ["AllOf", "Between", "Filter", "IsNull", "NoneOf", "NotNull"]
 
-# Filters are walked by recursion, here and in the engine.
+# Filters are processed recursively, here and in the engine.
 _MAX_DEPTH: Final = 100
 
 _Op = Literal["test", "and", "or", "not"]
@@ -30,7 +30,7 @@ _Op = Literal["test", "and", "or", "not"]
 
 @check_keywords
 class Filter:
-    """Predicates on attribute columns, all of which must hold; none at all matches every row.
+    """Predicates on attribute columns that must all hold; without any, every row matches.
 
     Parameters
     ----------
@@ -42,23 +42,23 @@ class Filter:
         - ``x=(a, b)``: ``a <= x <= b``, both ends inclusive, None for an open end; on a list
           column, an element lies in the range. ``a > b`` matches nothing, ``(None, None)`` every
           value. Two strings in a tuple are refused: write ``[a, b]`` or :class:`Between`.
-        - ``x=[a, b]`` (list, set, frozenset, series, NumPy or Arrow array): any of them; an empty
-          one matches nothing.
+        - ``x=[a, b]`` (list, set, frozenset, series, NumPy or Arrow array): any of the values; an
+          empty list matches nothing.
         - :class:`Between`, :class:`NoneOf`, :class:`AllOf` (list columns), :class:`IsNull`,
           :class:`NotNull`.
 
     Raises
     ------
     OptionError
-        A predicate that no column could answer, such as None or a tuple of three. By recall: a
-        column that is not there, or one whose type cannot answer the predicate.
+        A predicate that is not valid for any column, such as None or a tuple of three. At recall: a
+        missing column, or a column of a type that the predicate does not allow.
 
     Notes
     -----
     Filters join with ``&``, ``|`` and ``~``; they are immutable and hashable. Comparisons are
-    exact: ints against floats, times of any unit against a column's own; a float32 column holds
-    what its float32 values are, not what they were rounded from. Naive datetimes are UTC. Strings
-    compare by their UTF-8 bytes. NaN equals nothing and lies in no range that has an end.
+    exact, also between ints and floats and between times of different units; a float32 column is
+    compared by its float32 values, not by the values before rounding. Naive datetimes are UTC.
+    Strings compare by their UTF-8 bytes. NaN equals nothing and is in no range that has an end.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class Filter:
     _depth: int
 
     def __init__(self, /, **predicates: object) -> None:
-        """Take the predicates; whether a column can answer them shows when it is known."""
+        """Check the predicates; the columns' types are checked at recall."""
         tests = tuple(
             (column, read_predicate(column, value)) for column, value in predicates.items()
         )
@@ -82,38 +82,37 @@ class Filter:
 
     @staticmethod
     def expression(expression: Any) -> "Filter":
-        """Make a filter of an Arrow compute expression over attribute columns.
+        """Make a filter from an Arrow compute expression over attribute columns.
 
-        ``filter=`` takes an expression as it is; this makes one that joins with other filters.
+        ``filter=`` also takes an expression directly; use this to join it with other filters.
 
         Parameters
         ----------
         expression : pyarrow.compute.Expression
-            Made of ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=`` between a column and a constant (on
-            either side), ``isin``, ``is_null``, ``is_valid``, ``is_nan``, columns of booleans,
-            ``True`` and ``False``, joined by ``&``, ``|`` and ``~``. Columns are named, not
-            numbered.
+            May contain ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=`` between a column and a constant
+            (on either side), ``isin``, ``is_null``, ``is_valid``, ``is_nan``, boolean columns,
+            ``True`` and ``False``, joined by ``&``, ``|`` and ``~``. Columns are given by name, not
+            by number.
 
         Returns
         -------
         Filter
-            It matches the rows for which the expression is true: those that
-            ``pyarrow.Table.filter`` keeps.
+            Matches the rows for which the expression is true, as ``pyarrow.Table.filter`` does.
 
         Raises
         ------
         OptionError
-            Something else stands in it (arithmetic, casts, two columns compared, functions); the
-            message shows the piece.
+            The expression contains something else (arithmetic, a cast, a comparison of two columns,
+            another function); the message shows that part.
 
         Notes
         -----
-        Arrow's logic has three values and a filter's has two. The translation keeps Arrow's inside
-        the expression: a comparison with null is null, so a null is matched neither by ``x != 3``
-        nor by ``~(x == 3)``. A ``~`` *outside*, on the filter, is a plain complement and matches
-        whatever the filter does not, nulls included. Comparisons are exact where Arrow would first
-        cast (an int64 column against 3.5), and ``isin`` compares as ``==`` does. Arrow compares no
-        lists: for a list column use the forms of :class:`Filter`.
+        Arrow's logic has three values, a filter's has two. Inside the expression Arrow's logic
+        holds: a comparison with null is null, so neither ``x != 3`` nor ``~(x == 3)`` matches a
+        null. A ``~`` *outside*, on the filter, is a plain complement and matches all rows that the
+        filter does not, nulls included. Comparisons are exact even if Arrow would cast first (an
+        int64 column with 3.5), and ``isin`` compares like ``==``. Arrow cannot compare lists: for
+        list columns use the forms of :class:`Filter`.
 
         Examples
         --------
@@ -135,51 +134,51 @@ class Filter:
         return self.parts if self.op == op else (self,)
 
     def __and__(self, other: "Filter") -> "Filter":
-        """Match rows that both match."""
+        """Match rows that both filters match."""
         return self._join("and", other) if isinstance(other, Filter) else NotImplemented
 
     def __or__(self, other: "Filter") -> "Filter":
-        """Match rows that one of the two matches."""
+        """Match rows that at least one of the filters matches."""
         return self._join("or", other) if isinstance(other, Filter) else NotImplemented
 
     def _join(self, op: _Op, other: "Filter") -> "Filter":
         return _restore_filter(op, (), self._flat(op) + other._flat(op))
 
     def __invert__(self) -> "Filter":
-        """Match the rows that this filter does not, nulls included."""
+        """Match the rows that this filter does not match, nulls included."""
         return self.parts[0] if self.op == "not" else _restore_filter("not", (), (self,))
 
     def __bool__(self) -> NoReturn:
-        """Refuse `and`, `or` and `not`, which Python does not let a filter define."""
+        """Raise for `and`, `or` and `not`, which a class cannot define."""
         raise error(
             OptionError, "filter", "&, | and ~ between filters", "and, or, not, or a truth test"
         )
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        """Refuse: filters are frozen."""
+        """Raise AttributeError: filters are immutable."""
         raise AttributeError("Filter is frozen")
 
     def __delattr__(self, name: str) -> NoReturn:
-        """Refuse: filters are frozen."""
+        """Raise AttributeError: filters are immutable."""
         raise AttributeError("Filter is frozen")
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle as what it was made of."""
+        """Pickle the parts of the filter."""
         return (_restore_filter, self._identity())
 
     def _identity(self) -> tuple[object, ...]:
         return (self.op, self.predicates, self.parts)
 
     def __eq__(self, other: object) -> bool:
-        """Compare what was written, not what it means."""
+        """Compare the written form, not the matched rows."""
         return isinstance(other, Filter) and self._identity() == other._identity()
 
     def __hash__(self) -> int:
-        """Agree with equality."""
+        """Return a hash that is the same for equal filters."""
         return hash(self._identity())
 
     def __repr__(self) -> str:
-        """Show the filter as it could be written."""
+        """Show code that makes the filter."""
         if self.op == "test":
             if all(column.isidentifier() for column, _ in self.predicates):
                 return f"Filter({', '.join(f'{name}={test!r}' for name, test in self.predicates)})"

@@ -1,4 +1,4 @@
-"""A graph as arms, stages and expansions hold it: as data, nothing of it is read here."""
+"""Declares the interface of a graph, so that arms, stages and expansions can refer to one."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ __all__ = ["GraphLike"]
 
 @runtime_checkable
 class GraphLike(Protocol):
-    """A graph over the index that is asked: :class:`hyrecall.Graph`."""
+    """A graph over the recalled index: :class:`hyrecall.Graph`."""
 
     def _bind(self, argument: str, facts: Any, nodes: Any) -> Any:
-        """Return the graph as it is now, over one state of its nodes' index.
+        """Return the graph's current state over one state of its nodes' index.
 
         Raises
         ------
         OptionError
-            It is over another index than that with these facts.
+            The graph belongs to another index than the one with these facts.
         """
         ...

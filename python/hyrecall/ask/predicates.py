@@ -1,4 +1,4 @@
-"""Predicates: what a filter asks of one column, as the caller writes it."""
+"""Predicates: the tests of one column in a filter, as the caller writes them."""
 
 import datetime as dt
 from typing import Any, NoReturn
@@ -25,46 +25,46 @@ _SCALARS = (str, bool, int, float, dt.date, dt.time, dt.timedelta, np.generic)
 
 
 class Predicate:
-    """What one column is asked. Frozen; equal to another only when the constants agree in type."""
+    """A test of one column. Immutable; equal only if the constants also have equal types."""
 
     __slots__ = ("values",)
     values: tuple[Any, ...]
 
     def __init__(self, *values: object) -> None:
-        """Take the constants; they are checked when a filter takes the predicate."""
+        """Keep the constants, which are checked when a filter is made."""
         set_fields(self, values=values)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        """Refuse: predicates are frozen."""
+        """Raise AttributeError: predicates are immutable."""
         raise AttributeError(f"{type(self).__name__} is frozen")
 
     def __delattr__(self, name: str) -> NoReturn:
-        """Refuse: predicates are frozen."""
+        """Raise AttributeError: predicates are immutable."""
         raise AttributeError(f"{type(self).__name__} is frozen")
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle as what it was made of."""
+        """Pickle the class and the constants."""
         return (type(self), self.values)
 
     def _identity(self) -> tuple[object, ...]:
-        # 1, 1.0 and True are equal to Python, but ask different things of a column.
+        # 1, 1.0 and True are equal in Python, but test a column differently.
         return (type(self), tuple((type(value), value) for value in self.values))
 
     def __eq__(self, other: object) -> bool:
-        """Compare what was written, not what it means."""
+        """Compare the class and the constants with their types."""
         return isinstance(other, Predicate) and self._identity() == other._identity()
 
     def __hash__(self) -> int:
-        """Agree with equality."""
+        """Return a hash that is the same for equal predicates."""
         return hash(self._identity())
 
     def __repr__(self) -> str:
-        """Show the predicate as it is written."""
+        """Show code that makes the predicate."""
         return f"{type(self).__name__}({', '.join(map(repr, self.values))})"
 
 
 class Equal(Predicate):
-    """One value: written as it is."""
+    """Match one value; written as the plain value."""
 
     __slots__ = ()
 
@@ -74,7 +74,7 @@ class Equal(Predicate):
 
 
 class AnyOf(Predicate):
-    """One of the values: written as a list."""
+    """Match any of the values; written as a list."""
 
     __slots__ = ()
 
@@ -85,7 +85,7 @@ class AnyOf(Predicate):
 
 @check_keywords
 class Between(Predicate):
-    """Match values from a first to a last one, both included: ``name=Between("a", "f")``.
+    """Match values from a start to an end, both included: ``name=Between("a", "f")``.
 
     The same as a pair, ``year=(2020, 2023)``, and the only way to write a range between two
     strings: a pair of strings is refused, since ``kind=("note", "doc")`` looks like two values.
@@ -106,11 +106,11 @@ class Between(Predicate):
     __slots__ = ()
 
     def __init__(self, start: object, end: object) -> None:
-        """Take the two ends; they are checked when a filter takes the predicate."""
+        """Keep the two ends, which are checked when a filter is made."""
         super().__init__(start, end)
 
     def __repr__(self) -> str:
-        """Show a pair, where a pair says the same."""
+        """Show a pair if a pair means the same."""
         return super().__repr__() if _are_texts(self.values) else repr(self.values)
 
 
@@ -118,8 +118,8 @@ class Between(Predicate):
 class NoneOf(Predicate):
     """Match rows that hold none of the values: ``lang=NoneOf("de", "fr")``.
 
-    The complement of any-of: it matches null rows too, and ``NoneOf()`` matches every row. On a
-    list column no element may be one of the values.
+    The complement of a list of values: it also matches nulls, and ``NoneOf()`` matches every row.
+    On a list column no element may be one of the values.
 
     Examples
     --------
@@ -184,12 +184,12 @@ class NotNull(Predicate):
 
 
 def read_predicate(column: str, value: Any) -> Predicate:
-    """Take what a filter asks of a column, in any form that :class:`hyrecall.Filter` lists.
+    """Convert any form of a column's test that :class:`hyrecall.Filter` lists to a predicate.
 
     Raises
     ------
     OptionError
-        No column could answer it; the column is named.
+        It is not valid for any column; the message names the column.
     """
     if isinstance(value, tuple):
         if len(value) != 2:
@@ -209,7 +209,7 @@ def read_predicate(column: str, value: Any) -> Predicate:
         return value
     value = listed(value)
     if isinstance(value, (set, frozenset)):
-        # An order of its own, so that repr and equality do not hang on the hash seed.
+        # Sorted, so that repr and equality do not depend on the hash seed.
         value = sorted(value, key=lambda one: (type(one).__name__, repr(one)))
     if isinstance(value, list) or (isinstance(value, np.ndarray) and value.ndim == 1):
         constants = tuple(value)

@@ -1,4 +1,4 @@
-"""Typed text queries. Text is never parsed: operators exist only as these objects."""
+"""Typed text queries. Text is never parsed for operators: only these objects express them."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ _MAX_NESTING = 32  # queries are lowered, compiled and matched by recursion
 @check_keywords
 @dataclass(frozen=True)
 class Phrase:
-    """Documents that hold the tokens of a text at consecutive positions.
+    """Matches documents with the tokens of a text at consecutive positions.
 
     A phrase counts as one term: its term frequency is the number of its occurrences, its document
-    frequency the number of documents with one.
+    frequency the number of documents that contain it.
 
     Parameters
     ----------
     text : str
-        Analysed like every query text; at most 4,096 tokens.
+        Analyzed like every query text; at most 4,096 tokens.
     slop : int, default 0
-        How far tokens may lie from their places: an occurrence is a place of the first token for
-        which the displacements of all tokens span at most ``slop`` positions. In [0, 1000].
+        How far tokens may be from their exact positions: the displacements of all tokens of an
+        occurrence differ by at most ``slop`` positions. In [0, 1000].
 
     Raises
     ------
     OptionError, DTypeError
-        A slop out of range; no str.
+        A slop out of range, or a text that is not a str.
 
     Notes
     -----
-    Costs the documents in scope of its rarest token, each with a walk over its terms.
+    The cost is one pass over the terms of each document in scope with the rarest token.
 
     Examples
     --------
@@ -63,21 +63,21 @@ class Phrase:
 @check_keywords
 @dataclass(frozen=True)
 class Prefix:
-    """Documents with a term that starts with the (one) token of a text.
+    """Matches documents with a term that starts with the given token.
 
-    It counts as one term: its term frequency is the number of positions with a term that it stands
-    for, its document frequency the number of documents with one. It expands over terms of the
-    authorised cells only; more than 1,024 are an error, never a silent cut.
+    A prefix counts as one term: its term frequency is the number of positions with a matching term,
+    its document frequency the number of documents with a matching term. It expands to terms of the
+    authorised cells only; more than 1,024 terms are an error.
 
     Parameters
     ----------
     text : str
-        One token after analysis.
+        A single token after analysis.
 
     Raises
     ------
     OptionError
-        By recall: a text of several tokens, or too many terms.
+        At recall: a text of several tokens, or too many terms.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class _Group:
     queries: tuple[TextQuery, ...]
 
     def __init__(self, *queries: TextQuery) -> None:
-        """Take the parts; at least one."""
+        """Check the parts."""
         if not queries:
             raise error(OptionError, type(self).__name__, "at least one query", "none")
         for query in queries:
@@ -110,17 +110,17 @@ class _Group:
 
 @check_keywords
 class All(_Group):
-    """Documents that match every part; each word of a str is a part.
+    """Matches documents that match every part; each word of a str is a part.
 
     Parameters
     ----------
     *queries : str or typed query
-        The parts. A str whose analysis yields no token asks for nothing.
+        The parts. A str without a token after analysis matches nothing.
 
     Notes
     -----
-    A matching document is scored by every leaf of the query that it holds. FTS5 leaves out the
-    leaves of a failed AND under an OR.
+    A matching document is scored by every leaf of the query that it holds. FTS5, in contrast,
+    ignores the leaves of a failed AND under an OR.
 
     Examples
     --------
@@ -131,7 +131,7 @@ class All(_Group):
 
 @check_keywords
 class Any(_Group):
-    """Documents that match at least one part; a plain str means the same for its words.
+    """Matches documents that match at least one part; a plain str is the same for its words.
 
     Parameters
     ----------
@@ -148,12 +148,12 @@ class Any(_Group):
 @check_keywords
 @dataclass(frozen=True)
 class Boost:
-    """A query whose terms count ``factor`` times.
+    """Multiplies the scores of a query's terms by ``factor``.
 
     Parameters
     ----------
     query : str or typed query
-        What is weighted; what matches stays the same.
+        The weighted query; it matches the same documents.
     factor : float
         In [2^-20, 2^20].
 
@@ -185,7 +185,7 @@ TextQuery: TypeAlias = str | Phrase | Prefix | All | Any | Boost
 
 
 def lower(query: object, argument: str, depth: int = 0) -> AnyType:
-    """Turn a query into what the engine takes: None, a str, or nested tuples."""
+    """Convert a query to the engine's form: None, a str, or nested tuples."""
     if depth > _MAX_NESTING:
         raise error(OptionError, argument, f"queries nested at most {_MAX_NESTING} deep", "more")
     if query is None or isinstance(query, str):
@@ -203,7 +203,7 @@ def lower(query: object, argument: str, depth: int = 0) -> AnyType:
 
 
 def words_of(query: object) -> str | None:
-    """Return a query's words, for what reads plain text; None: it has none.
+    """Return the words of a query as plain text, or None without a query.
 
     Examples
     --------

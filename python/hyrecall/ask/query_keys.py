@@ -1,4 +1,4 @@
-"""The caller's own keys of the queries of a batch, which its hits show."""
+"""Checks the caller's keys for the queries of a batch, a column of its hits."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from hyrecall.errors import DTypeError, OptionError, error
 __all__ = ["NAME", "keys_of", "read_query_keys"]
 
 NAME = "query_key"
-"""The column of results that holds them."""
+"""The result column with the keys."""
 
 
 def read_query_keys(given: Any, columns: tuple[str, ...]) -> pa.Array | None:
-    """Take a key per query: all str or all ints, beside these other columns of the hits.
+    """Check one key per query, all str or all int, and convert them to an Arrow array.
 
-    None: the call names no keys.
+    Returns None for None: the call has no keys.
 
     Raises
     ------
     DTypeError
-        No sequence, a key that is null, neither a str nor an int, or of another type than the
-        first; a number that int64 does not hold is an OptionError.
+        Not a sequence, a null key, or a key of another type than str or int or than the first key.
     OptionError
-        The hits have a column of that name already.
+        A number beyond int64, or a column of the hits that is already named ``query_key``.
     """
     if given is None:
         return None
@@ -52,6 +51,6 @@ def read_query_keys(given: Any, columns: tuple[str, ...]) -> pa.Array | None:
 
 
 def keys_of(keys: pa.Array, asked: npt.NDArray[np.bool_]) -> pa.Array:
-    """Return the keys of some queries, and null in place of the others."""
-    # if_else would leave the bytes of the others in its buffers.
+    """Return the keys with null for all queries that are not `asked`."""
+    # if_else would leave the bytes of the other keys in its buffers.
     return keys.take(pa.array(np.arange(len(keys)), mask=~asked))

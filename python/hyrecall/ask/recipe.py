@@ -1,4 +1,4 @@
-"""A way to recall as plain data: which arms, how they are joined and shaped, what fills gaps."""
+"""Defines recipes: the arms, fusion, shaping and fallbacks of a recall as plain data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MORE = "Regex, EdgeLexical, Tags, Newest and Listed"
 
 
 class RecipeSettings(TypedDict, total=False):
-    """The settings of a :class:`Recipe`, each of which may be left out."""
+    """The settings of a :class:`Recipe`, all optional."""
 
     name: str
     arms: tuple[Arm, ...]
@@ -60,57 +60,57 @@ class RecipeSettings(TypedDict, total=False):
 @check_keywords
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How to recall, as plain data.
+    """The arms, fusion, shaping and fallbacks of a recall, as plain data.
 
     Parameters
     ----------
     name : str
     arms : tuple of Lexical and Dense
-        What runs, where the index has it and the query asks for it.
+        The text and vector arms. Each runs if the index has it and the query has input for it.
     more : tuple of Regex, EdgeLexical, Tags, Newest and Listed of ``hyrecall.ask.arms``
-        What runs beside them, with weight 1. Graphs are named, and given by ``graphs=``.
+        Further arms, with weight 1. They name graphs, which ``graphs=`` of the call provides.
     on_no_match : tuple of the same
-        What runs instead for a query for which no arm found anything.
+        Arms that run for a query for which no other arm found anything.
     fill : Fill, optional
-        What fills lists that found too little. It steps aside where ``shaping`` has a
+        Fills lists with too few hits. It does nothing if ``shaping`` has a
         :class:`hyrecall.Budget`, which it would exceed.
     expansion : tuple of Context and SharedTags
-        What is shown beside the hits.
+        Documents shown beside the hits.
     fusion : RRF, WeightedSum, Max or DBSF
-        Without weights: those of the arms, by which it is weighted.
+        The fusion, without weights: the arms have them.
     fuse_one_arm : bool, default False
-        Fuse where one arm runs too, so that scores keep their scale whichever arms ran: stages
-        that weigh scores then weigh the same ones. False: its scores are the scores.
+        Fuse even if only one arm runs, so that scores always have the same scale for the stages
+        that weigh them. False: the arm's scores are the scores.
     semantic : {"default", "opt-in"}, default "default"
-        Whether a store of the recipe has vectors where nobody says which: of the packaged model.
-        "opt-in": only those of an embedder that is named.
+        Whether a store of this recipe embeds its texts with the packaged model if no embedder is
+        named. "opt-in": only with a named embedder.
     tables : Tables, optional
-        Arms for each table of the rows, as where facts, summaries and dialogue lie apart.
+        Run every arm separately for each table of rows, such as facts, summaries and dialogue.
     budget_mmr : MMR, optional
-        What chooses where a call of a store gives a token budget; ``shaping`` holds what always
-        runs.
+        The choice within a token budget, if a call of a store gives one. ``shaping`` always runs.
     shaping : tuple of stages
-        In their fixed order.
+        Stages in their fixed order.
     tie_break : tuple of TieBreak
-        Between equal fused scores, before the insertion number decides.
+        Order of equal fused scores, before the insertion number.
     depth : int, default 100
-        How many documents an arm hands on; limit + offset stay within it.
+        The most documents that an arm returns; limit + offset must not exceed it.
     on_empty : {"newest", "empty", "error"}, default "empty"
-        What a query of blank text gets: the newest documents with score 1 (by ``fill``), nothing,
-        or an error.
+        The result of a blank query: the newest documents with score 1 (by ``fill``), no hits, or an
+        error.
     normalize : bool, default False
-        Fused scores over the best possible.
+        Divide fused scores by the best possible score.
     min_fused : float or Above, optional
+        The lowest fused score.
     analyzer : str, optional
-        The analyzer that the recipe is meant for; another one is refused.
+        The analyzer that the recipe requires.
     exact : bool, default False
-        Where a query is one identifier or one quoted string, rows that hold it whole come before
-        all others; see docs/recipes.md.
+        For a query that is one identifier or one quoted string, rows that contain it as a whole
+        come first; see docs/recipes.md.
 
     Raises
     ------
     OptionError
-        Settings that do not go together, a number out of range, stages out of order.
+        Conflicting settings, a number out of range, or stages out of order.
     DTypeError
         A part or a setting of another type.
 
@@ -149,7 +149,7 @@ class Recipe:
             self._take(name, More, _MORE)
         self._take("tie_break", TieBreak, "TieBreak")
         if not arms and not self.more:
-            raise error(OptionError, "arms", "an arm, there or in more", "none")
+            raise error(OptionError, "arms", "at least one arm in arms or more", "none")
         if not isinstance(self.fusion, RRF | WeightedSum | Max | DBSF):
             raise error(DTypeError, "fusion", "a fusion", repr(self.fusion))
         if self.fusion.weights is not None:
@@ -180,7 +180,7 @@ class Recipe:
         _check_part("tables", self.tables, Tables)
 
     def _take(self, name: str, kind: Any, wish: str) -> tuple[Any, ...]:
-        """Take a setting of several parts; one alone is a tuple of one."""
+        """Check a setting of several parts and convert it to a tuple; a single part is allowed."""
         given = getattr(self, name)
         parts = (given,) if isinstance(given, kind) else given
         is_sequence = isinstance(parts, Sequence)
@@ -191,7 +191,7 @@ class Recipe:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns it reads: attributes or stored columns of the index, each once."""
+        """The attribute and stored columns that the recipe reads, each once."""
         named = [tie.column for tie in self.tie_break]
         for stage in self.shaping:
             options = ("column", "by", "keep", "time", "rating")
@@ -206,12 +206,12 @@ class Recipe:
 
     @property
     def has_words_alone(self) -> bool:
-        """Whether it has text arms and no vector arm."""
+        """Whether it has text arms but no vector arm."""
         return bool(self.arms) and all(isinstance(arm, Lexical) for arm in self.arms)
 
     @property
     def has_budget(self) -> bool:
-        """Whether a token budget bounds its lists; nothing fills them then."""
+        """Whether a token budget limits its lists, so that ``fill`` does nothing."""
         return any(isinstance(stage, Budget) and stage.bounds for stage in self.shaping)
 
     def replace(self, **changes: Unpack[RecipeSettings]) -> Recipe:
@@ -243,7 +243,7 @@ class Recipe:
         return self.replace(**put_graphs(self, known)) if known else self
 
     def without_graphs(self) -> Recipe:
-        """Return the recipe for where there is no graph: what names one is left out."""
+        """Return the recipe without the parts that need a graph."""
         more, on_no_match = (
             tuple(
                 kept
@@ -262,17 +262,17 @@ class Recipe:
     # ---- as JSON ----
 
     def to_json(self) -> str:
-        """Return the recipe as JSON: one object, each part with its kind."""
+        """Return the recipe as JSON: one object; each part names its kind."""
         return json.dumps(_to_data(self), ensure_ascii=False, indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> Recipe:
-        """Read :meth:`to_json`'s form; what is unknown or missing is refused by name."""
+        """Make a recipe from JSON of :meth:`to_json`; an error names an unknown or missing part."""
         if not isinstance(text, str | bytes):
-            raise error(DTypeError, "recipe", "JSON, a str", repr(text))
+            raise error(DTypeError, "recipe", "JSON as a str", repr(text))
         try:
             data = json.loads(text)
-        except (ValueError, RecursionError) as fault:  # no UTF-8, too, is a ValueError
+        except (ValueError, RecursionError) as fault:  # ValueError includes invalid UTF-8
             raise error(OptionError, "recipe", "JSON", fault) from None
         made = _from_data(data, "recipe")
         if not isinstance(made, cls):
@@ -280,7 +280,7 @@ class Recipe:
         return made
 
     def explain(self) -> str:
-        """Show the pipeline on one screen: a line per part, in the order in which they act."""
+        """Return a description of the pipeline: one line per part, in the order of execution."""
         lines = [f"recipe {self.name}"]
         if self.analyzer is not None:
             lines.append(f"  analyzer  {self.analyzer}")
@@ -342,12 +342,12 @@ def _parts() -> dict[str, type[Any]]:
         Above,
     )
     known = {kind.__name__: kind for kind in kinds} | stages
-    # A function is no data.
+    # Functions are not data.
     return {name: kind for name, kind in known.items() if isinstance(kind, type)}
 
 
 def _settings(part: Any) -> dict[str, Any]:
-    """Return the settings of a part that are not its defaults."""
+    """Return the settings of a part that differ from its defaults."""
     out = {}
     for one in fields(part):
         value = getattr(part, one.name)

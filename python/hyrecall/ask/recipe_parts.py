@@ -1,4 +1,4 @@
-"""The parts of a recipe: its text and vector arms, what decides ties and what fills gaps."""
+"""The parts of a recipe: text and vector arms, tables, tie-breaks and fill."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from hyrecall.text.bm25 import BM25
 __all__ = ["Dense", "Fill", "Lexical", "Tables", "TieBreak", "plain_floor"]
 
 OTHER_TABLE = "other"
-"""The table of rows whose value names none."""
+"""The table of all rows whose value is not the name of a table."""
 
 QueryMode: TypeAlias = Literal["any", "all", "and_prefix"]
 
 
 def plain_floor(argument: str, floor: object) -> float | Above | None:
-    """Check a floor, and give a number as a float."""
+    """Check a floor; return a number as a float."""
     if floor is None or isinstance(floor, Above):
         return floor
     wish = "a finite number or hr.Above(number)"
@@ -37,24 +37,23 @@ class Lexical:
     Parameters
     ----------
     arms : tuple of str, optional
-        Which; default: all.
+        Names of the arms; default: all.
     mode : {"any", "all", "and_prefix"}, default "any"
-        How a query's words join: any of them, all of them, or all of them as beginnings of words
-        (a word with punctuation then is a phrase). Only plain text is read so; typed queries stay.
+        Which words of a plain-text query must match: any, all, or all as prefixes (then a word with
+        punctuation is a phrase). Typed queries do not change.
     phrases : bool, default False
-        Words in double quotes must be adjacent, and where there are any, documents without are out.
+        Words in double quotes are a phrase, which every hit must contain.
     max_terms : int, optional
-        Words after these are cut from a query.
+        Keep only so many first words of a query.
     stopwords : tuple of str, default ()
-        Words left out of a query (not out of documents), in any case; a query of nothing else
-        keeps them.
+        Words removed from queries (not from documents), in any case; kept if a query has no others.
     bm25 : BM25, optional
-        In place of the index's.
+        Replaces the index's constants.
     weight : float, default 1
     min_score : float or Above, optional
         As in :meth:`hyrecall.Index.recall`.
     scale : {"minmax", "none", "best", "clip", "unit"}, optional
-        In place of the fusion's ``normalize``, for these arms.
+        Replaces the fusion's ``normalize`` for these arms.
     """
 
     arms: tuple[str, ...] | None = None
@@ -87,12 +86,12 @@ class Dense:
     Parameters
     ----------
     arms : tuple of str, optional
-        Which; default: all.
+        Names of the arms; default: all.
     weight : float, default 1
     min_score : float or Above, optional
-        Least raw cosine.
+        The lowest raw cosine.
     scale : {"minmax", "none", "best", "clip", "unit"}, optional
-        In place of the fusion's ``normalize``, for these arms.
+        Replaces the fusion's ``normalize`` for these arms.
     """
 
     arms: tuple[str, ...] | None = None
@@ -117,22 +116,22 @@ def _check_arm(arm: Lexical | Dense) -> None:
 @check_keywords
 @dataclass(frozen=True)
 class TieBreak:
-    """A column that decides between equal fused scores.
+    """A column that orders equal fused scores.
 
     Parameters
     ----------
     column : str
     descending : bool, default False
-        The largest value first. Nulls come last either way.
+        The largest value first. Nulls always come last.
     prefer : tuple, optional
-        In place of the order of values: these first, in this order; any others are alike.
+        These values first, in this order; all other values are equal. Replaces the order by value.
 
     Raises
     ------
     OptionError
         Both ``prefer`` and ``descending``.
     DTypeError
-        A setting of another type. By recall: a value to prefer that the column cannot hold.
+        A setting of another type. At recall: a preferred value that the column cannot hold.
     """
 
     column: str
@@ -151,25 +150,25 @@ class TieBreak:
 @check_keywords
 @dataclass(frozen=True)
 class Tables:
-    """Arms for each table: every arm runs once over the rows of each, with ranks of its own.
+    """Runs every arm once per table, over its rows only, with separate ranks.
 
-    Text statistics are those of the table's rows in scope. A row lies in exactly one table, so it
-    is fused from the arms of that one.
+    Text statistics are those of the table's rows in scope. A row is in exactly one table, and is
+    fused from the arms of that table.
 
     Parameters
     ----------
     column : str
-        The cell column whose value is the table's name. Where an index has no such cell column, all
-        of its rows are one table; the trace says so.
+        The cell column with the table's name. If an index has no such cell column, all of its rows
+        are one table, and the trace notes it.
     names : tuple of str
-        The tables. Rows with any other value, or none, are the table ``"other"``.
+        The tables. Rows with another value or null form the table ``"other"``.
 
     Raises
     ------
     OptionError
-        No name, one given twice, or ``"other"``.
+        No name, a name given twice, or ``"other"``.
     DTypeError
-        A column or a name that is no str.
+        A column or a name that is not a str.
 
     Examples
     --------
@@ -186,35 +185,35 @@ class Tables:
         convert_field(self, "names", names)
         given = self.names
         if not given or len(set(given)) < len(given) or OTHER_TABLE in given:
-            wish = f"one name or more, each once, none of them {OTHER_TABLE!r}"
+            wish = f"one or more distinct names other than {OTHER_TABLE!r}"
             raise error(OptionError, "names", wish, repr(given))
 
     @property
     def all_names(self) -> tuple[str, ...]:
-        """The tables, with that of all other rows last."""
+        """The names of all tables; that of other rows is last."""
         return (*self.names, OTHER_TABLE)
 
 
 @check_keywords
 @dataclass(frozen=True)
 class Fill:
-    """What fills a list below offset + limit: the newest documents of the query's scope.
+    """Fills a list shorter than offset + limit with the newest documents of the query's scope.
 
-    They come behind all hits with score 0 and null ranks; ``origin`` says "fill".
+    They follow all hits, with score 0, null ranks and ``origin`` "fill".
 
     Parameters
     ----------
     column : str
-        An attribute of numbers, dates or times; the largest is the newest.
+        An attribute of numbers, dates or times; the largest value is the newest.
     when : {"one_arm", "no_match", "always"}, default "one_arm"
-        Where one arm ran or nothing matched, where nothing matched, or always.
+        Only if one arm ran or nothing matched, only if nothing matched, or always.
 
     Raises
     ------
     OptionError
-        Another ``when``. By recall: a column that the index lacks.
+        Another ``when``. At recall: a column that the index does not have.
     DTypeError
-        A column that is no name. By recall: one of another type.
+        A column that is not a str. At recall: a column of another type.
     """
 
     column: str

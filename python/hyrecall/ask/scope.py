@@ -1,4 +1,4 @@
-"""Scopes: which cells a query may see."""
+"""Reads scopes, the cells that each query may see, and encodes them for the engine."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CellTypes: TypeAlias = "dict[str, pa.DataType]"
 
 
 def encode_part(value: object, name: str, kind: pa.DataType, argument: str = "scope") -> bytes:
-    """Encode one value of a cell tuple as the engine does: a tag and the value."""
+    """Encode one value of a cell in the engine's format: a tag byte and the value."""
     value = plain(value)
     if value is None:
         return b"\0"
@@ -62,19 +62,19 @@ def encode_part(value: object, name: str, kind: pa.DataType, argument: str = "sc
 @check_keywords
 @dataclass(frozen=True, init=False)
 class Scope:
-    """The set of cells one query may see.
+    """The set of cells that a query may see.
 
     Parameters
     ----------
     cells : iterable
-        Cells: a value where the index has one cell column, else a tuple with a value per cell
-        column. An empty iterable sees nothing; ``Scope([None])`` is the null cell. A cell that is
-        not there is an empty one.
+        Each cell is a value if the index has one cell column, otherwise a tuple with a value per
+        cell column. An empty iterable sees nothing; ``Scope([None])`` is the null cell. An unknown
+        cell counts as empty.
 
     Raises
     ------
     ScopeError
-        No iterable, here; by recall, a cell of another width or type than the cell columns.
+        Not an iterable. At recall: a cell that does not fit the cell columns in width or type.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class Scope:
     cells: tuple[tuple[object, ...], ...]
 
     def __init__(self, cells: Iterable[object]) -> None:
-        """Take each cell as a tuple."""
+        """Convert each cell to a tuple."""
         given = None if isinstance(cells, str | bytes) else items_of(cells)
         if given is None:
             raise error(ScopeError, "scope", "an iterable of cells", repr(cells))
@@ -94,15 +94,15 @@ class Scope:
 
     @staticmethod
     def matching(**parts: object) -> ScopePattern:
-        """Return the cells whose every named part has this value, or any for :data:`ANY`.
+        """Return a pattern for the cells with these values; :data:`ANY` matches every value.
 
         Every cell column must be named. The pattern is resolved on the snapshot that the call
-        reads, so it never sees cells that came later.
+        reads, so it never matches cells that are added later.
 
         Parameters
         ----------
         **parts : str or int or bool or None or ANY
-            Cell column to value.
+            The value of each cell column.
 
         Examples
         --------
@@ -114,12 +114,12 @@ class Scope:
 
 @dataclass(frozen=True)
 class ScopePattern:
-    """What :meth:`Scope.matching` gives; taken wherever a scope is.
+    """The result of :meth:`Scope.matching`, allowed wherever a scope is.
 
     Attributes
     ----------
     parts : tuple of (str, value)
-        Cell column and its value or ANY, by name.
+        Each cell column with its value or ANY, sorted by name.
     """
 
     parts: tuple[tuple[str, object], ...]
@@ -129,17 +129,17 @@ _NO_COLUMN: Final = (list, tuple, str, int, Scope, ScopePattern)
 
 
 def scope_entries(types: CellTypes, scope: object, per: str = "query") -> Any:
-    """Return the entries of a column as a list, one per query; any other scope as it is.
+    """Convert a column of scopes to a list, one per query; return any other scope unchanged.
 
-    A column is a NumPy array, an Arrow array or a series. The value of a struct is a cell, with a
-    field for each cell column, in any order.
+    A column is a NumPy array, an Arrow array or a series. A struct value is a cell, with a field
+    for each cell column, in any order.
 
     Raises
     ------
     ShapeError
-        The array has several axes, or it is a table.
+        An array with several axes, or a table.
     ScopeError
-        A struct has other fields than the cell columns.
+        A struct whose fields are not the cell columns.
     """
     values = _column_values(scope, per)
     if values is None:
@@ -151,7 +151,7 @@ def scope_entries(types: CellTypes, scope: object, per: str = "query") -> Any:
 
 
 def _column_values(scope: Any, per: str) -> list[Any] | None:
-    """Return the values of a column; None: it is none."""
+    """Return the values of a column, or None for a scope that is not a column."""
     if scope is None or isinstance(scope, _NO_COLUMN):
         return None
     if isinstance(scope, pa.Table | pa.RecordBatch):
@@ -178,10 +178,10 @@ def _cell_of_struct(types: CellTypes, value: dict[str, object], place: int) -> t
 def read_scopes(
     types: CellTypes, snapshot: _core.Snapshot, scope: object, n: int, per: str = "query"
 ) -> _core.Scopes:
-    """Take ``scope=``: one for all n queries (or keys), or a list with one for each.
+    """Read ``scope=``: one scope for all n queries (or keys), or a list with one for each.
 
-    Of an index with these cell columns, resolved on one snapshot. :func:`scope_entries` makes a
-    list of a column.
+    `types` are the index's cell columns; patterns are resolved on the snapshot. Convert columns
+    with :func:`scope_entries` first.
     """
     kinds = [str(kind) for kind in types.values()]
     scopes = _core.Scopes(kinds, Scope, _CellReader(types, snapshot))
@@ -189,7 +189,7 @@ def read_scopes(
         if scope is not None:
             wish = "no scope (the index was built with cell=None: one audience)"
             raise error(ScopeError, "scope", wish, repr(scope))
-        scopes.add((), n)  # the cell of no columns
+        scopes.add((), n)  # the only cell
     elif scope is None:
         wish = f"a scope: a cell, hr.Scope([...]), or a list with one entry per {per}"
         raise error(ScopeError, "scope", wish, "None (the null cell is hr.Scope([None]))")
@@ -203,13 +203,13 @@ def read_scopes(
 
 
 class _CellReader:
-    """Reads what ``_core.Scopes`` does not know: patterns, other libraries' scalars, mistakes."""
+    """Handles scopes that ``_core.Scopes`` cannot read: patterns, scalars of libraries, errors."""
 
     def __init__(self, types: CellTypes, snapshot: _core.Snapshot) -> None:
         self._types, self._snapshot = types, snapshot
 
     def __call__(self, scope: object, argument: str) -> list[bytes]:
-        """Encode the cells of a scope, or say what is wrong with it."""
+        """Return the encoded cells of a scope, or raise the error that names its fault."""
         scope = plain(scope)
         if isinstance(scope, Scope):
             return [self._encode(cell, argument) for cell in scope.cells]
@@ -237,7 +237,7 @@ class _CellReader:
         )
 
     def _matching(self, cell: Sequence[object]) -> str:
-        """Write the pattern that a cell with ANY was meant for; of another width, of all cells."""
+        """Return code of the pattern for a cell with ANY; a cell of wrong width gives all ANY."""
         parts = cell if len(cell) == len(self._types) else [ANY] * len(self._types)
         given = {
             name: "hr.ANY" if part is ANY else repr(plain(part))
@@ -260,12 +260,12 @@ class _CellReader:
 
 
 def scope_of(scope: object, begin: int, end: int) -> object:
-    """Return the scopes of the queries [begin, end) of a batch: a list has one for each."""
+    """Return ``scope=`` for the queries [begin, end) of a batch."""
     return scope[begin:end] if isinstance(scope, list) else scope
 
 
 def check_no_list(scope: object) -> None:
-    """Refuse a list or a column where one scope is asked for."""
+    """Refuse a list or a column where a single scope is required."""
     if isinstance(scope, list) or _column_values(scope, "query") is not None:
         got = "a list" if isinstance(scope, list) else f"a column ({type(scope).__name__})"
         raise error(OptionError, "scope", "one scope (several cells are hr.Scope([...]))", got)

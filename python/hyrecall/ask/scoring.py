@@ -1,4 +1,4 @@
-"""How scores are joined and cut: fusions and floors. Formulas and sources: docs/scoring.md."""
+"""Options that fuse and cut scores: fusions and floors. Formulas: docs/scoring.md."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["DBSF", "RRF", "Above", "Fusion", "Max", "WeightedSum", "read_floor"]
 @check_keywords
 @dataclass(frozen=True)
 class Above:
-    """A floor that a score must exceed, not just reach.
+    """A floor that a score must exceed; a floor that is a plain number may be equalled.
 
     Parameters
     ----------
     value : float
-        The floor, in the score's own unit.
+        The floor, in the unit of the score.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class Above:
 
 
 def read_floor(argument: str, floor: object) -> tuple[float, bool] | None:
-    """Return (value, strict) of a floor: a number is inclusive, :class:`Above` is strict."""
+    """Return (value, strict) of a floor; a number is not strict, :class:`Above` is strict."""
     if floor is None:
         return None
     if isinstance(floor, Above):
@@ -69,32 +69,31 @@ def _complete(complete: object) -> bool:
 @check_keywords
 @dataclass(frozen=True, init=False)
 class RRF:
-    """Reciprocal rank fusion: each arm adds weight / (rank_constant + rank), rank from 1.
+    """Reciprocal rank fusion: each arm adds weight / (rank_constant + rank); ranks start at 1.
 
     Parameters
     ----------
     weights : mapping of str to float, optional
-        Arm to weight, in [0, 1e6]; default: 1 for every arm. A weight of 0 leaves the arm out. An
-        arm that is not named has weight 1.
+        The weight of each arm, in [0, 1e6]; default: 1. A weight of 0 leaves the arm out.
     rank_constant : float, default 60
         In [0, 1e6].
     alpha : float, optional
-        In place of weights, for an index with one lexical and one dense arm: 2 alpha to the dense,
-        2 (1 - alpha) to the lexical arm; 0 and 1 leave the other out. When only one of them runs,
+        Sets the weights of an index with one lexical and one dense arm: 2 alpha for the dense arm,
+        2 (1 - alpha) for the lexical arm. 0 and 1 leave one arm out. If only one of the two runs,
         alpha has no effect.
     alpha_mode : {"weights", "votes"}, default "weights"
-        "votes": as Loom counts, in whole lists. Both arms have one, and where alpha lies more than
-        0.05 from 0.5 the favoured one has max(1, round(8 |alpha - 0.5|)) more.
+        "votes" counts whole lists, as Loom does. Both arms have weight 1; if alpha differs from 0.5
+        by more than 0.05, the preferred arm has max(1, round(8 |alpha - 0.5|)) more.
 
     Raises
     ------
     OptionError, DTypeError
-        A number out of range, or weights beside alpha. By recall: no arm of those asked has a
-        weight above 0.
+        A number out of range, or both weights and alpha. At recall: no arm that runs has a weight
+        above 0.
 
     Notes
     -----
-    Scores lie in (0, sum of weights / (rank_constant + 1)]. Source: Cormack, Clarke, Buettcher,
+    Scores are in (0, sum of weights / (rank_constant + 1)]. Source: Cormack, Clarke, Buettcher,
     "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods", SIGIR 2009.
 
     Examples
@@ -135,7 +134,7 @@ class RRF:
 
     @property
     def shares(self) -> tuple[float, float]:
-        """The weights that alpha gives the lexical and the dense arm."""
+        """The weights of the lexical and the dense arm that alpha sets."""
         alpha = 0.5 if self.alpha is None else self.alpha
         if self.alpha_mode == "weights" or alpha in (0.0, 1.0):
             return 2 * (1 - alpha), 2 * alpha
@@ -184,7 +183,7 @@ class _ScoreFusion:
         )
 
     def scale_of(self, arm: str) -> Scale:
-        """How the arm's scores are scaled."""
+        """Return the scale of the arm's scores."""
         if isinstance(self.normalize, tuple):
             return dict(self.normalize).get(arm, "minmax")
         return self.normalize
@@ -193,36 +192,37 @@ class _ScoreFusion:
 @check_keywords
 @dataclass(frozen=True, init=False)
 class WeightedSum(_ScoreFusion):
-    """Fusion by the weighted sum of the arms' scores.
+    """Fuses by the weighted sum of the arms' scores.
 
     Parameters
     ----------
     weights : mapping of str to float, optional
-        Arm to weight, in [0, 1e6]; default: 1 for every arm. A weight of 0 leaves the arm out. An
-        arm that is not named has weight 1.
+        The weight of each arm, in [0, 1e6]; default: 1. A weight of 0 leaves the arm out.
     normalize : {"minmax", "none", "best", "clip", "unit"} or mapping of arm to those
-        "minmax" (the default, also of arms that a mapping leaves out) scales into [0, 1] over the
-        union of the arms' lists, "best" divides by the union's best score, "clip" and "unit" take
-        a cosine's positive part and (1 + cosine) / 2, "none" takes scores as they are.
+        How an arm's scores are scaled. "minmax" (the default, also for arms that a mapping does not
+        name) scales to [0, 1] over the union of the arms' lists; "best" divides by the best score
+        of the union; "clip" takes the positive part of a cosine; "unit" takes (1 + cosine) / 2;
+        "none" changes nothing.
     complete : bool, default True
         Score every document of the union in every arm that ran. False: a document outside an arm's
         list gets 0 there. A null component always adds 0.
     balance : float, optional
-        In [0, 2], with min-max. Weighs the arms anew for each query: dense arms together have
-        balance + mean lexical score - mean dense score, at least 0 and at most 1, and lexical arms
-        the rest; ``weights`` share it out among several of a kind. The means are those of the
-        scaled scores over the union: an arm whose candidates all score near its best tells little
-        apart and counts less, one that scored nothing not at all. Other arms keep their weights.
+        In [0, 2], with min-max only. Sets the weights for each query: the dense arms together get
+        balance + mean lexical score - mean dense score, limited to [0, 1], and the lexical arms the
+        rest; ``weights`` divide it among several arms of a kind. The means are over the scaled
+        scores of the union, so an arm whose scores are all near its best, and therefore distinguish
+        little, counts less, and an arm without scores does not count. Other arms keep their
+        weights.
 
     Raises
     ------
     OptionError, DTypeError
-        A weight or balance out of range, or another ``normalize``. By recall: no arm of those
-        asked has a weight above 0.
+        A weight or balance out of range, or another ``normalize``. At recall: no arm that runs has
+        a weight above 0.
 
     Notes
     -----
-    With min-max, scores lie in [0, sum of weights]. Source: Fox and Shaw, "Combination of multiple
+    With min-max, scores are in [0, sum of weights]. Source: Fox and Shaw, "Combination of multiple
     searches", TREC-2, 1994; Lee, "Analyses of multiple evidence combination", SIGIR 1997.
 
     Examples
@@ -248,15 +248,15 @@ class WeightedSum(_ScoreFusion):
             given = self.normalize
             scales = {scale for _, scale in given} if isinstance(given, tuple) else {given}
             if scales != {"minmax"}:
-                raise error(OptionError, "balance", "min-max scales", repr(normalize))
+                raise error(OptionError, "balance", "normalize='minmax'", repr(normalize))
         set_fields(self, balance=balance)
 
 
 @check_keywords
 class Max(_ScoreFusion):
-    """Fusion by the largest weighted score of an arm; options, errors as :class:`WeightedSum`.
+    """Fuses by the largest weighted score of an arm; options and errors as :class:`WeightedSum`.
 
-    A null component counts as 0. With min-max, scores lie in [0, the largest weight].
+    A null component counts as 0. With min-max, scores are in [0, largest weight].
 
     Examples
     --------
@@ -271,14 +271,14 @@ class DBSF:
     """Distribution-based score fusion: the weighted sum of scores in standard deviations.
 
     A score becomes (score - (mean - 3 std)) / (6 std), with the arm's mean and population standard
-    deviation over the union of the arms' lists: 0 lies three deviations below the mean, 1 three
-    above. Scores farther out are not clipped, so the order inside an arm stays. Where all scores
-    are equal, or there is only one, they become 1.
+    deviation over the union of the arms' lists: 0 is three deviations below the mean, 1 three
+    above. Scores outside [0, 1] are not clipped, so the order inside an arm stays. If all scores
+    are equal, they become 1.
 
     Parameters
     ----------
     weights : mapping of str to float, optional
-        Arm to weight, in [0, 1e6]; default: 1 for every arm. A weight of 0 leaves the arm out.
+        The weight of each arm, in [0, 1e6]; default: 1. A weight of 0 leaves the arm out.
     complete : bool, default True
         Score every document of the union in every arm that ran. False: mean and deviation are those
         of the arm's own list, and a document outside it gets 0. A null component always adds 0.
@@ -286,11 +286,11 @@ class DBSF:
     Raises
     ------
     OptionError, DTypeError
-        A weight out of range, or none above 0.
+        A weight out of range, or no weight above 0.
 
     Notes
     -----
-    An outlier makes min-max press the other scores together; here it moves them less. Source:
+    An outlier compresses the other scores less than with min-max. Source:
     Mazzeschi, "Distribution-Based Score Fusion (DBSF), a new approach to vector search ranking",
     2023, which does not clip either; the order of summation is in docs/scoring.md.
 

@@ -1,4 +1,4 @@
-"""What a conversation has met so far: documents with the times of their last access."""
+"""Records which documents a conversation has received, with the time of the last access."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 @check_keywords
 @dataclass(frozen=True)
 class Session:
-    """The documents that a conversation got, for :class:`hyrecall.SessionSignals`.
+    """The documents that a conversation has received, for :class:`hyrecall.SessionSignals`.
 
     Parameters
     ----------
     accessed : mapping of key to datetime, default {}
-        When each document was last given to this conversation; naive is UTC. Keys are all str or
-        all ints.
+        The time when this conversation last received each document; naive times are UTC. Keys are
+        all str or all int.
     n_recalls : int, default 0
-        How often the conversation recalled before.
+        Number of earlier recalls of the conversation.
 
     Raises
     ------
     DTypeError
-        Not a mapping, keys of several types or of another one, or a time that is no datetime.
+        Not a mapping, keys of mixed or other types, or a time that is not a datetime.
     OptionError
-        A number of recalls below 0.
+        A negative number of recalls.
 
     Notes
     -----
-    Documents are known by key alone, though (cell, key) is what names one: a key that lies in
-    several cells of a query's scope stands for all of them, as in :class:`hyrecall.Graph`.
+    Documents are identified by key only, not by (cell, key): a key in several cells of a query's
+    scope means all of its documents, as in :class:`hyrecall.Graph`.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class Session:
     n_recalls: int = 0
 
     def __post_init__(self) -> None:
-        """Check the parts and take a copy."""
+        """Check the fields and copy the mapping."""
         if not isinstance(self.accessed, Mapping):
             raise error(DTypeError, "accessed", "a mapping of key to datetime", repr(self.accessed))
         keys = _read_keys("accessed", self.accessed)
@@ -70,36 +70,37 @@ class Session:
     def after(self, keys: Iterable[Any], *, now: datetime) -> Session:
         """Return the session after one more recall that returned these documents.
 
-        The newest 512 documents of the last 24 hours are kept; equal times by key.
+        It keeps the newest 512 documents of the last 24 hours; equal times are ordered by key.
 
         Parameters
         ----------
         keys : iterable
-            What was returned: ``hits[0].keys``. What only surrounds it is no access.
+            The keys of the hits, ``hits[0].keys``, without documents shown beside them.
         now : datetime
-            Time of the recall: ``hits.now``; naive is UTC.
+            Time of the recall: ``hits.now``; a naive time is UTC.
 
         Returns
         -------
         Session
-            Another one; this one stays.
+            A new session; this one does not change.
 
         Raises
         ------
         DTypeError
-            Not keys, keys of another type than those before, or a time that is no datetime.
+            Not a sequence of keys, keys of another type than the earlier ones, or a time that is
+            not a datetime.
         """
         at = utc("now", now)
         met = _read_keys("keys", keys)
         times = {**self.accessed, **dict.fromkeys(met, at)}
-        _read_keys("keys", times)  # old and new ones are of one type
+        _read_keys("keys", times)  # old and new keys must have one type
         recent = [(key, time) for key, time in times.items() if at - time < LONGEST]
         recent.sort(key=lambda one: (_EPOCH - one[1], one[0]))
         return Session(dict(recent[:MOST_ACCESSED]), self.n_recalls + 1)
 
 
 def _read_keys(argument: str, given: object) -> list[Any]:
-    """Take keys of one type; one str alone is none: it would fall into letters."""
+    """Check keys of one type and return a list; a str alone is refused, not split into letters."""
     given = listed(given)
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise error(DTypeError, argument, "a sequence of keys", repr(given))

@@ -1,4 +1,4 @@
-"""Ways to retrieve beside text and vectors, as plain data; see :mod:`hyrecall.arms`."""
+"""Options of the arms other than text and vectors; see :mod:`hyrecall.arms`."""
 
 from typing import TypeAlias
 

@@ -1,4 +1,4 @@
-"""Checks that the constructors of arms share."""
+"""Checks arguments of arms' constructors."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["read_arm_name", "read_columns"]
 
 
 def read_arm_name(name: object) -> None:
-    """Check the name of an arm."""
+    """Refuse a name that is not a non-empty str."""
     if not isinstance(name, str) or not name:
         raise error(OptionError, "name", "a name for the arm", repr(name))
 
 
 def read_columns(argument: str, columns: object) -> tuple[Any, ...]:
-    """Take a column or a sequence of them."""
+    """Convert one column or a sequence of columns to a tuple."""
     if isinstance(columns, str) or not isinstance(columns, Sequence):
         columns = (columns,)
     if not columns:

@@ -1,4 +1,4 @@
-"""Documents by the texts of the edges that they take part in."""
+"""Options of the arm that retrieves documents by the texts of their edges in a graph."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ __all__ = ["EdgeLexical"]
 @check_keywords
 @dataclass(frozen=True)
 class EdgeLexical:
-    """BM25 over the texts of a graph's edges, credited to the documents that take part in them.
+    """Retrieves the documents of a graph's edges by BM25 over the edges' texts.
 
-    A document's score is that of its best edge among the best ``depth`` edges of the query's scope;
-    ``hit.evidence(name)`` gives that edge's key. Statistics are those of the edges in scope.
+    The best ``depth`` edges in the query's scope are read, with statistics of the edges in scope. A
+    document has the score of its best edge among them; ``hit.evidence(name)`` is that edge's key.
 
     Parameters
     ----------
     graph : Graph or str
-        A graph over the index that is asked. A name stands for one that is put in its place before
-        the arm runs, so that the arm is plain data.
+        A graph over the recalled index, or its name in ``graphs=``. With a name, the arm is plain
+        data.
     name : str, default "edges"
         The arm's name.
     depth : int, optional
-        How many edges are read; default: the recall's depth.
+        Number of edges that are read; default: the recall's depth.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Arms that need no query text: what the caller names, and what is newest."""
+"""Options of the arms without query text: documents that the caller lists, and the newest."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["Listed", "Newest"]
 @check_keywords
 @dataclass(frozen=True)
 class Listed:
-    """An arm whose candidates the caller gives with each call, as ``candidates={name: ...}``.
+    """An arm whose candidates the caller passes with each call, as ``candidates={name: ...}``.
 
-    Per query a sequence of keys, best first; or a mapping of keys to scores; or None. Without
-    scores, the key in place n is worth 1 / n. A key that the query may not see, or that is not
-    there, vanishes without a word; a key in several cells of the scope stands for all of them.
+    The value has one entry per query: a sequence of keys, best first, a mapping of keys to scores,
+    or None. Without scores, the n-th key scores 1 / n. Keys that are missing or outside the query's
+    scope are ignored; a key in several cells of the scope means all of its documents.
 
     Parameters
     ----------
@@ -45,10 +45,10 @@ class Listed:
 @check_keywords
 @dataclass(frozen=True)
 class Newest:
-    """The documents with the largest value of an attribute: the newest by a time column.
+    """Retrieves the documents with the largest values of an attribute, such as the newest.
 
-    The score is 1 / place among the distinct values (equal values share a place, then the lower
-    seq comes first). A document without a value is not in the arm.
+    The score is 1 / n for the n-th largest distinct value. Documents with equal values have the
+    same score and are ordered by seq. A document without a value is not in the arm.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The regular-expression arm: RE2, which is linear in the text, as Arrow brings it."""
+"""Options and pattern checks of the regular-expression arm, which runs Arrow's RE2."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _METACHARACTERS = re.compile(r"[\\^$.|?*+()\[\]{}]")
 @check_keywords
 @dataclass(frozen=True)
 class Edges:
-    """In :class:`Regex`'s columns: the texts of the edges that a document takes part in.
+    """Among the columns of :class:`Regex`: the texts of a document's edges in a graph.
 
     Parameters
     ----------
     graph : Graph or str
-        A name stands for a graph that is put in its place before the arm runs.
+        A graph over the recalled index, or its name in ``graphs=``.
     """
 
     graph: GraphLike | str
@@ -39,30 +39,31 @@ class Edges:
 @check_keywords
 @dataclass(frozen=True)
 class Regex:
-    """Documents with a column in which a pattern is found.
+    """Retrieves documents with a column that a pattern matches, in time linear in the text.
 
-    The score is 1 / place of the first column that matches: 1 for the first, 1/2 for the second.
-    Equal scores are ordered by seq.
+    The score is 1 / n if the n-th column is the first that matches. Equal scores are ordered by
+    seq.
 
     Parameters
     ----------
     columns : str, or sequence of str and Edges
-        Stored text columns, the key among them, the most telling first. ``.`` matches no line
-        break, and ``^`` and ``$`` stand for the ends of the text.
+        Stored text columns or the key, the most important first. ``.`` does not match a line break;
+        ``^`` and ``$`` match only at the ends of the text.
     name : str, default "regex"
         The arm's name.
     ignore_case : bool, default True
     on_bad : {"error", "literal"}, default "error"
-        What becomes of a pattern that is none: an error that names it, or a search for it as text.
+        For an invalid pattern: raise an error that names it, or search for it as plain text.
     pattern : str, optional
-        In place of the queries' texts.
+        One pattern for all queries, instead of their texts.
     only_patterns : bool, default False
-        Leave a query alone whose text is no pattern: without a metacharacter, or none RE2 takes.
+        Skip a query whose text has no metacharacter or is not a valid pattern.
 
     Raises
     ------
     OptionError
-        A pattern that RE2 does not take: ``(``, or what would need backtracking, as ``(?=a)``.
+        A pattern that is not valid in RE2: ``(``, or one that needs backtracking, such as
+        ``(?=a)``.
 
     Examples
     --------
@@ -101,12 +102,12 @@ class Regex:
 
 
 def check_pattern(arm: Regex, pattern: str, argument: str) -> str | None:
-    """Say what is wrong with a pattern that the arm searches as text then; None: nothing.
+    """Return the fault of an invalid pattern that the arm will search as text; None if it is valid.
 
     Raises
     ------
     OptionError
-        The arm takes no bad pattern.
+        The pattern is invalid and the arm has ``on_bad="error"``.
     """
     fault = pattern_fault(pattern)
     if fault is not None and arm.on_bad == "error":
@@ -115,7 +116,7 @@ def check_pattern(arm: Regex, pattern: str, argument: str) -> str | None:
 
 
 def pattern_fault(pattern: str) -> str | None:
-    """Say what is wrong with a pattern; None: nothing."""
+    """Return RE2's message for an invalid pattern, or None for a valid one."""
     try:
         pc.match_substring_regex(pa.array([""]), pattern)
     except (pa.ArrowInvalid, UnicodeEncodeError) as fault:
@@ -124,9 +125,9 @@ def pattern_fault(pattern: str) -> str | None:
 
 
 def without_edges(arm: ArmT) -> ArmT | None:
-    """Return an arm without the texts of edges among its columns; None: it searches nothing else.
+    """Return a regex arm without its :class:`Edges` columns, or None if no column is left.
 
-    Another kind of arm stays as it is.
+    Arms of other kinds are returned unchanged.
     """
     if not isinstance(arm, Regex):
         return arm
@@ -135,7 +136,7 @@ def without_edges(arm: ArmT) -> ArmT | None:
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a text means more as a regular expression: it has a metacharacter and compiles.
+    """Return whether a text has a metacharacter and is a valid pattern.
 
     Examples
     --------

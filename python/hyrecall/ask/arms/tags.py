@@ -1,4 +1,4 @@
-"""The tags of documents as a graph."""
+"""Options of the arm that retrieves documents by their tags."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MOST_HOPS = 5
 @check_keywords
 @dataclass(frozen=True)
 class Tags:
-    """Documents by the tags that a query names, and by the tags near those.
+    """Retrieves documents by the tags that a query names, and by neighbouring tags.
 
-    A tag is named when one of its tokens is a token of the query. Tags of one document are
-    neighbours. A document scores ``base x 0.5^hops`` by its nearest tag, where base rises from 0.6
-    to 0.9 with the number of documents of the largest tag named (docs/scoring.md). Tags, counts and
-    neighbours are those of the query's scope; a filter narrows what is listed.
+    A query names a tag if they share a token. Tags of the same document are neighbours. A document
+    scores ``base x 0.5^hops`` for its nearest tag, where base rises from 0.6 to 0.9 with the number
+    of documents of the largest named tag (docs/scoring.md). Tags, counts and neighbours come from
+    the query's scope; a filter only narrows the result.
 
     Parameters
     ----------
@@ -33,11 +33,11 @@ class Tags:
     name : str, default "tags"
         The arm's name.
     depth : int, default 1
-        Hops from a named tag, in [0, 5].
+        Most hops from a named tag, in [0, 5].
     partial : bool, default False
-        Tokens also match where one contains the other and the shorter has three letters or more.
+        Tokens also match if one contains the other and the shorter has at least three letters.
     analyzer : {"unicode", "word", "unicode61", "porter"}, default "unicode"
-        How query and tags become tokens.
+        Splits the query and the tags into tokens.
 
     Examples
     --------

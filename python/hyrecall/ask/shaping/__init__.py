@@ -1,8 +1,7 @@
-"""Stages that order or cut the fused list, as data.
+"""Options of shaping stages, which reorder or cut the fused list.
 
-Stages run in one order: provenance, rerank, dedup, recency or composite or session signals, budget
-and MMR, gate. Each takes the list in the order the stage before left it and hands on a score that
-is never undone.
+Stages run in a fixed order: provenance, rerank, dedup, recency or composite or session signals,
+budget and MMR, gate. Each stage starts from the order and the scores of the stage before.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ _ORDER = "provenance, rerank, dedup, recency or composite or session signals, bu
 
 
 def check_stages(shaping: object) -> tuple[Stage, ...]:
-    """Check that these are stages, in their fixed order, none twice."""
+    """Check that stages are in their fixed order and none occurs twice; return a tuple."""
     if shaping is None or (isinstance(shaping, tuple) and not shaping):
         return ()
     wish = f"a sequence of stages ({', '.join(kind.__name__ for kind in _KINDS)})"
@@ -76,6 +75,6 @@ def check_stages(shaping: object) -> tuple[Stage, ...]:
     for earlier, later in pairwise(shaping):
         pair = {type(earlier), type(later)} == {Budget, MMR}
         if earlier.phase > later.phase or (earlier.phase == later.phase and not pair):
-            wish = f"at most one of each, in the order {_ORDER}"
+            wish = f"at most one of each stage, in the order {_ORDER}"
             raise error(OptionError, "shaping", wish, names)
     return tuple(shaping)

@@ -1,4 +1,4 @@
-"""Stages that weigh a document's age and rating."""
+"""Options of the stages that weigh a document's age and rating: Recency and Composite."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = ["Composite", "Recency"]
 @check_keywords
 @dataclass(frozen=True)
 class Recency:
-    """Multiply the score by what age leaves of it: 0.5 ^ (exponent x age / half_life).
+    """Multiplies scores by 0.5 ^ (exponent x age / half_life).
 
-    Ages count from ``now=`` of the call. A missing or future time costs nothing; no document is
+    Ages count from ``now=`` of the call. A missing or future time has the factor 1; no document is
     dropped.
 
     Parameters
@@ -33,11 +33,11 @@ class Recency:
     column : str
         A timestamp or date column.
     half_life : duration, default "36500d"
-        The default is neutral: a year costs 0.7 %.
+        The default has almost no effect: a year costs 0.7 %.
     by : str, optional
         A column whose value chooses the half-life in ``half_lives``.
     half_lives : mapping of value to duration, optional
-        Values that are not named take ``half_life``.
+        Half-lives by value; other values have ``half_life``.
     exponent : float, default 1
         In [0, 100].
 
@@ -75,18 +75,18 @@ class Recency:
 
     @property
     def by_value(self) -> tuple[tuple[object, float], ...]:
-        """Value and half-life in seconds of each that is named."""
+        """The pairs of value and half-life in seconds."""
         return tuple((v, read_duration("half_lives", d)) for v, d in dict(self.half_lives).items())
 
 
 @check_keywords
 @dataclass(frozen=True, kw_only=True)
 class Composite:
-    """Score by a weighted mean of recency, importance and relevance.
+    """Replaces scores by a weighted mean of recency, importance and relevance.
 
-    Recency is 0.5 ^ (age / half_life), importance is value / scale within [0, 1], relevance is the
-    score so far. The score is the sum over the sum of the weights (0 where that is 0); hits carry
-    the plain sum as ``composite_raw``.
+    Recency is 0.5 ^ (age / half_life), importance is rating / scale clipped to [0, 1], relevance is
+    the score before this stage. The new score is the weighted sum divided by the sum of the weights
+    (0 if that is 0); the weighted sum is ``composite_raw`` of the hits.
 
     Parameters
     ----------

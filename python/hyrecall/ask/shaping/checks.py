@@ -1,4 +1,4 @@
-"""How the options of stages are checked."""
+"""Checks and converts the options of stages and recipes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 6048
 
 
 def read_duration(argument: str, value: object) -> float:
-    """Return a duration > 0 in seconds: a number of seconds, a timedelta, or text such as "30d"."""
+    """Convert a positive duration (a number of seconds, a timedelta, or "30d") to seconds."""
     wish = "a duration above 0: seconds, a timedelta, or a number with ms, s, m, h, d or w"
     if isinstance(value, timedelta):
         seconds = value.total_seconds()
@@ -55,26 +55,26 @@ def read_duration(argument: str, value: object) -> float:
 
 
 def plain_duration(argument: str, value: object) -> str | float:
-    """Check a duration and give it as JSON has it: text as it is, anything else in seconds."""
+    """Check a duration and return it as plain data: text unchanged, anything else in seconds."""
     seconds = read_duration(argument, value)
     return value if isinstance(value, str) else seconds
 
 
 def column_name(argument: str, value: object) -> str:
-    """Check the name of a column."""
+    """Refuse a column name that is not a str."""
     if not isinstance(value, str):
         raise error(DTypeError, argument, "the name of a column", type(value).__name__)
     return value
 
 
 def arm_name(value: object) -> None:
-    """Check the name of a vector arm, or None."""
+    """Refuse a name of a vector arm that is neither a str nor None."""
     if value is not None and not isinstance(value, str):
         raise error(DTypeError, "vector", "the name of a vector arm", type(value).__name__)
 
 
 def integer(argument: str, value: object, low: int, high: int = 2**31 - 1) -> int:
-    """Return an integer of any library within [low, high] as an int."""
+    """Convert an integer of any library to int; refuse it outside [low, high]."""
     given = whole(value)
     if given is None or not low <= given <= high:
         end = "2^31)" if high == 2**31 - 1 else f"{high}]"
@@ -83,7 +83,7 @@ def integer(argument: str, value: object, low: int, high: int = 2**31 - 1) -> in
 
 
 def boolean(argument: str, value: object) -> bool:
-    """Check a bool, or NumPy's."""
+    """Convert a bool or NumPy's bool to bool; refuse other types."""
     given = plain(value)
     if not isinstance(given, bool):
         raise error(DTypeError, argument, "a bool", repr(value))
@@ -91,14 +91,14 @@ def boolean(argument: str, value: object) -> bool:
 
 
 def text(argument: str, value: object) -> str:
-    """Check a str."""
+    """Refuse a value that is not a str."""
     if not isinstance(value, str):
         raise error(DTypeError, argument, "a str", repr(value))
     return value
 
 
 def names(argument: str, value: object, wish: str = "a tuple of names") -> tuple[str, ...]:
-    """Return strings as a tuple; one string alone is none: it would fall into letters."""
+    """Convert strings to a tuple; a str alone is refused, not split into letters."""
     given = value if isinstance(value, Iterable) and not isinstance(value, str | bytes) else (None,)
     found = tuple(given)
     if not all(isinstance(one, str) for one in found):
@@ -107,14 +107,14 @@ def names(argument: str, value: object, wish: str = "a tuple of names") -> tuple
 
 
 def plain_values(argument: str, value: object) -> tuple[Any, ...]:
-    """Return the values of a column as a tuple, NumPy's scalars as Python's own."""
+    """Convert values of a column to a tuple, with Python scalars for NumPy's."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise error(DTypeError, argument, "a tuple of values", repr(value))
     return tuple(_plain_value(one) for one in value)
 
 
 def plain_pairs(argument: str, value: object) -> tuple[tuple[Any, Any], ...]:
-    """Return a mapping of a column's values, or its pairs, as pairs; the last duplicate wins."""
+    """Convert a mapping of a column's values, or pairs, to pairs; the last duplicate wins."""
     try:
         return tuple({_plain_value(one): to for one, to in dict(value).items()}.items())  # type: ignore[call-overload]
     except (TypeError, ValueError):
@@ -122,5 +122,5 @@ def plain_pairs(argument: str, value: object) -> tuple[tuple[Any, Any], ...]:
 
 
 def _plain_value(value: Any) -> Any:
-    # NumPy's times count in units that Python's do not have.
+    # NumPy's times have units that Python's do not have.
     return value if isinstance(value, np.datetime64 | np.timedelta64) else plain(value)

@@ -1,4 +1,4 @@
-"""Stages that choose which documents stay."""
+"""Options of the stages that choose which documents stay: Dedup, Budget and MMR."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ Estimate: TypeAlias = "Callable[[list[str]], Sequence[int]]"
 @check_keywords
 @dataclass(frozen=True)
 class Dedup:
-    """Collapse near-duplicates: of a cluster one document stays.
+    """Removes near-duplicates: one document of each cluster stays.
 
-    In list order, a document joins the first cluster one of whose members it is closer to than the
-    threshold (strictly), or founds one. Documents without a vector are alone.
+    In list order, each document joins the first cluster with a member whose cosine to it is above
+    the threshold, or starts a new cluster. Documents without a vector stay alone.
 
     Parameters
     ----------
     threshold : float
-        Of the cosine, in [-1, 1].
+        The cosine that must be exceeded, in [-1, 1].
     scale : {"raw", "unit"}, default "raw"
-        "unit": the threshold is one of (1 + cosine) / 2, in [0, 1]. As a cosine it is rounded to
-        float32 once, so a cosine that equals it is not above it.
+        "unit": the threshold is in the scale (1 + cosine) / 2, in [0, 1]. As a cosine, it is
+        rounded to float32 once, so that a cosine equal to it does not exceed it.
     vector : str, optional
-        The vector arm whose rows are compared; needed where there are several.
+        The vector arm whose rows are compared; required if there are several.
     keep : str, optional
-        A column whose value decides which document of a cluster stays: the one that comes first in
-        ``prefer``; among equals the first of the list. Default: the first of the list.
+        A column that decides which document of a cluster stays: the one whose value comes first in
+        ``prefer``, then the first in the list. Default: the first in the list.
     prefer : sequence, optional
-        Values of ``keep``, best first; others come last.
+        Values of ``keep``, best first; other values come last.
 
     Notes
     -----
-    Cost: up to one cosine per pair of the pool.
+    Cost: up to one cosine per pair of documents in the pool.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class Dedup:
 
     @property
     def limit(self) -> float:
-        """The threshold, in its scale, at the cosine of float32 that is nearest to it."""
+        """The threshold in its scale, after rounding its cosine to float32."""
         if self.scale == "raw":
             return float(np.float32(self.threshold))
         return (1.0 + float(np.float32(2.0 * self.threshold - 1.0))) / 2.0
@@ -83,21 +83,21 @@ class Dedup:
 @check_keywords
 @dataclass(frozen=True)
 class Budget:
-    """Take documents while their tokens fit: the first always, then the next that fits, and so on.
+    """Keeps the first document, then each next one whose tokens still fit into a token budget.
 
-    Together with :class:`MMR`, which then chooses among those that fit. A recipe's ``fill`` steps
-    aside where there is a budget, and ``hits.trace.notes`` says so.
+    With :class:`MMR`, that stage chooses among the documents that fit. A recipe's ``fill`` does
+    nothing if there is a budget, and ``hits.trace.notes`` says so.
 
     Parameters
     ----------
     tokens : int or None
-        None, 0 or less: no budget.
+        The budget; None, 0 or less means no budget.
     column : str, optional
-        The stored text that is counted; default: ``hit.text``, all columns of the first text arm
+        The stored text whose tokens count; default: ``hit.text``, all columns of the first text arm
         with a line break between them.
     estimate : callable, optional
-        ``estimate(texts) -> ints``. Default: characters without outer white space / 4, rounded up,
-        at least 1.
+        ``estimate(texts) -> ints`` returns token counts. Default: the number of characters without
+        outer white space / 4, rounded up, at least 1.
 
     Examples
     --------
@@ -129,19 +129,20 @@ class Budget:
 @check_keywords
 @dataclass(frozen=True)
 class MMR:
-    """Choose by maximal marginal relevance: w x relevance - (1 - w) x similarity to the chosen.
+    """Chooses by maximal marginal relevance: w x relevance - (1 - w) x similarity to chosen ones.
 
-    The first of the list is chosen first. Similarity is the largest cosine to a document chosen
-    before, at least 0. The value at the time of choice is the new score.
+    The first document of the list is chosen first. Similarity is the largest cosine to a document
+    that is already chosen, at least 0. The value at the time of choice is the new score.
 
     Parameters
     ----------
     relevance_weight : float
-        w, in [0, 1]; 1 leaves the order.
+        w, in [0, 1]; 1 keeps the order.
     relevance : {"max", "minmax", "raw"}, default "max"
-        The score over the list's best, scaled into [0, 1], or as it is.
+        "max" divides the score by the list's best score, "minmax" scales it to [0, 1], "raw" does
+        not change it.
     vector : str, optional
-        The vector arm whose rows are compared; needed where there are several.
+        The vector arm whose rows are compared; required if there are several.
 
     Notes
     -----

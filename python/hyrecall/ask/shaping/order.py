@@ -1,4 +1,4 @@
-"""Stages that put the list in another order, or cut it by score."""
+"""Options of the stages that reorder the list or cut it by score: Provenance, Rerank, Gate."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ Reranker: TypeAlias = "Callable[[str, list[str]], Sequence[float] | Awaitable[Se
 @check_keywords
 @dataclass(frozen=True)
 class Provenance:
-    """Multiply the score by what a document's source is worth.
+    """Multiplies scores by the weight of a column's value, such as the document's source.
 
     Parameters
     ----------
     column : str
         A key, cell, attribute or stored column.
     weights : mapping of value to float
-        In [0, 1e6].
+        Weights, in [0, 1e6].
     default : float, default 1
-        Of values that are not named, and of nulls.
+        The weight of other values and of nulls.
 
     Examples
     --------
@@ -61,23 +61,23 @@ class Provenance:
 
     @property
     def by_value(self) -> tuple[tuple[object, float], ...]:
-        """Value and weight of each that is named."""
+        """The pairs of value and weight."""
         return tuple(dict(self.weights).items())
 
 
 @check_keywords
 @dataclass(frozen=True)
 class Rerank:
-    """Put the first ``window`` documents in order of their raw cosine to the query.
+    """Orders the first ``window`` documents by their raw cosine to the query.
 
-    A document without a vector keeps its place, the others share out theirs. A place keeps its
-    score, so documents behind the window stay behind it.
+    A document without a vector keeps its position; the others change positions among themselves.
+    Each position keeps its score, so documents after the window stay after it.
 
     Parameters
     ----------
     window : int, default 50
     vector : str, optional
-        The vector arm; needed where there are several. It must run.
+        The vector arm, which must run; required if there are several.
 
     Examples
     --------
@@ -99,20 +99,20 @@ class Rerank:
 @check_keywords
 @dataclass(frozen=True)
 class RerankBy:
-    """Put the first ``window`` documents in the order of a function's scores.
+    """Orders the first ``window`` documents by the scores of a function.
 
     Parameters
     ----------
     function : callable
-        ``function(query, texts) -> scores``, one float per text, or a coroutine of them; a
-        cross-encoder, say. Called once per query with a text.
+        ``function(query, texts) -> scores``, such as a cross-encoder, returns one float per text,
+        or is a coroutine function that does. Called once for each query with a text.
     window : int, default 50
     column : str, optional
-        The stored text to hand over; default: ``hit.text``, all columns of the first text arm
+        The stored text that is passed; default: ``hit.text``, all columns of the first text arm
         with a line break between them.
     timeout : duration, default "300ms"
-        For the whole batch. A query whose scores have not come by then, or whose call failed, keeps
-        its order, and ``hits.trace`` says so. A call under way cannot be stopped, only left behind.
+        For the whole batch. A query whose call fails or is not finished by then keeps its order,
+        and ``hits.trace`` says so. A running call is not stopped; its result is ignored.
 
     Examples
     --------
@@ -140,12 +140,12 @@ class RerankBy:
 @check_keywords
 @dataclass(frozen=True)
 class Gate:
-    """Drop hits whose score is below a floor, after all other stages.
+    """Drops hits whose score is below a floor, after all other stages.
 
     Parameters
     ----------
     min_score : float
-        Inclusive, in the unit of the score (with ``normalize=True`` in [0, 1]).
+        The lowest score that stays, in the unit of the score (with ``normalize=True`` in [0, 1]).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The stage that weighs what a conversation met before."""
+"""Options of the stage that weighs the documents a conversation has received before."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ MOST_HOPS = 16
 @check_keywords
 @dataclass(frozen=True)
 class Phase:
-    """How much each signal weighs from some recall of a conversation on.
+    """The weights of the signals from some recall of a conversation on.
 
     Parameters
     ----------
     name : str
     first : int
-        How many recalls came before, at least.
+        The number of earlier recalls from which the phase holds.
     general, topical, session : float
-        Weights in [0, 1]; together 1.
+        Weights in [0, 1] that add up to 1.
 
     Raises
     ------
     OptionError
-        A weight out of range, weights that do not add up to 1, or a first below 0.
+        A weight out of range, weights that do not add up to 1, or a negative ``first``.
     DTypeError
-        A name that is no str, or a weight that is no number.
+        A name that is not a str, or a weight that is not a number.
     """
 
     name: str
@@ -66,38 +66,40 @@ PHASES = (
 @check_keywords
 @dataclass(frozen=True)
 class SessionSignals:
-    """Weigh what a conversation met before, and what is near that in a graph.
+    """Raises documents that a conversation received before, and their neighbours in a graph.
 
     score = general x (score / best score) + topical x t + session x s, with the weights of the
-    phase. s = 2 ^ (-age / half_life) since the conversation last got the document, 0 if it never
-    did; t = the largest s x 2 ^ -hops over the hot documents within reach. Nothing joins the list:
-    both only move what the arms found. For a query without a session, or with one that got nothing
-    yet, general weighs 1.
+    phase. s = 2 ^ (-age / half_life), with the time since the conversation last received the
+    document, or 0 if it never did; t = the largest s x 2 ^ -hops over the hot documents within
+    reach. No document is added: the signals only reorder what the arms found. Without a session, or
+    with an empty one, the weight of general is 1.
 
     Parameters
     ----------
     graph : Graph or str, optional
-        Over the index that is asked, or its name in ``graphs=``. Without one topical must weigh 0.
+        A graph over the recalled index, or its name in ``graphs=``. Without a graph, topical
+        weights must be 0.
     half_life : duration, default "1800s"
     hops : int, default 3
-        How far topics reach, in [0, 16].
+        The most hops from a hot document, in [0, 16].
     n_hot, min_hot : int, float, default 10, 0.05
-        At most so many hot documents, the largest s first (ties by key); the least s of one.
+        The most hot documents, with the largest s (ties by key), and the least s of a hot document.
     phases : tuple of Phase
-        By recalls before this one, the first from 0 on. Default: early .8/.1/.1, from 3 mid
-        .6/.2/.2, from 10 deep .5/.25/.25.
+        Phases by the number of earlier recalls; the first starts at 0. Default: early .8/.1/.1,
+        from 3 mid .6/.2/.2, from 10 deep .5/.25/.25.
 
     Raises
     ------
     OptionError
-        A number out of range, phases that do not rise from 0 on, or no graph where topical weighs.
+        A number out of range, phases that do not increase from 0, or a topical weight without a
+        graph.
     DTypeError
         A setting of another type.
 
     Notes
     -----
-    A session knows documents by key: one that lies in several cells of the query's scope was met
-    in all of them, as :class:`hyrecall.Graph` takes keys too.
+    A session identifies documents by key: a key in several cells of the query's scope means all of
+    its documents, as in :class:`hyrecall.Graph`.
 
     Examples
     --------
@@ -126,10 +128,10 @@ class SessionSignals:
         set_fields(self, phases=tuple(phases))
         starts = [one.first for one in phases]
         if not starts or starts[0] != 0 or any(a >= b for a, b in pairwise(starts)):
-            raise error(OptionError, "phases", "phases from 0 on, rising", starts)
+            raise error(OptionError, "phases", "phases with increasing first, from 0", starts)
         if self.graph is None and any(one.topical > 0 for one in phases):
-            raise error(OptionError, "graph", "a graph, or phases without topical", "None")
+            raise error(OptionError, "graph", "a graph, or phases with topical=0", "None")
 
     def phase_of(self, n_recalls: int) -> Phase:
-        """Return the phase of a conversation that recalled so often before."""
+        """Return the phase of a conversation with this number of earlier recalls."""
         return next(one for one in reversed(self.phases) if one.first <= n_recalls)
