@@ -1,8 +1,8 @@
-"""Ways to retrieve beside text and vectors: patterns, edges, tags, recency, and the caller's own.
+"""Arms other than text and vectors: patterns, edges, tags, newest documents, the caller's lists.
 
-Each is a frozen dataclass, plain data that a recall takes as ``arms=``. Its documents join the
-fusion as those of other arms do, with a score and a rank of their own; a document that it does not
-list has neither.
+Each arm is a frozen dataclass, passed to a recall as ``arms=``. Its documents take part in the
+fusion like those of other arms, with their own score and rank; a document that is not in its list
+has neither.
 """
 
 from hyrecall.ask.arms import Arm, EdgeLexical, Edges, Listed, Newest, Regex, Tags, is_pattern

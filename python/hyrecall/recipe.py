@@ -1,4 +1,4 @@
-"""A recipe and the parts of which it is made, to write one or adapt one."""
+"""The class of recipes and its parts, for writing or changing recipes."""
 
 from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe, Tables, TieBreak
 

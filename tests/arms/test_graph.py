@@ -172,7 +172,7 @@ def test_a_graph_is_kept_in_files(people: hr.Index, graph: hr.Graph, tmp_path: P
 
 def test_a_graph_over_another_index_is_refused(people: hr.Index, graph: hr.Graph) -> None:
     other = hr.Index.build(PEOPLE, hr.Schema(key="id", cell="user", text="text"))
-    with pytest.raises(OptionError, match="graph over the index that is asked"):
+    with pytest.raises(OptionError, match="graph over the recalled index"):
         other.recall(text=["chess"], scope="u", arms=arms.EdgeLexical(graph))
 
 

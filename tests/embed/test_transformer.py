@@ -125,7 +125,7 @@ def test_weights_that_are_no_safetensors_are_refused(folder: Path, tmp_path: Pat
 
 
 def test_arguments_that_are_none_are_refused(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"folder: expected one with config\.json"):
+    with pytest.raises(OptionError, match=r"folder: expected a folder with config\.json"):
         TransformerEmbedder(tmp_path)
     (tmp_path / "config.json").write_text("[]")
     with pytest.raises(OptionError, match="expected a JSON object"):

@@ -119,7 +119,7 @@ def test_a_copy_of_a_segment_under_another_name_is_refused(tmp_path: Path) -> No
         (folder / theirs["name"]).write_bytes((folder / ours["name"]).read_bytes())
     data["segments"].append(twin)
     forge.seal(folder, json.dumps(data).encode() + b"\n")
-    with pytest.raises(hr.CorruptIndexError, match="insertion numbers that come once"):
+    with pytest.raises(hr.CorruptIndexError, match="unique insertion numbers"):
         hr.Index.open(folder)
 
 

@@ -45,7 +45,7 @@ def test_the_later_of_two_saves_is_refused_and_nothing_is_lost(tmp_path: Path) -
     with pytest.raises(
         hr.SaveConflictError,
         match=r"path: expected the version of .* that this index was opened from or last saved "
-        r"as, got version 2 of another writer; take it up: index.reload\(\)",
+        r"to, got version 2 of another writer; load it: index.reload\(\)",
     ) as caught:
         second.save(tmp_path)
     assert caught.value.argument == "path"
@@ -323,7 +323,7 @@ def test_an_index_of_another_schema_is_not_taken_up(tmp_path: Path) -> None:
     reader = hr.Index.open(tmp_path)
     build(9).save(tmp_path, overwrite=True)
     assert reader.is_stale
-    with pytest.raises(hr.OptionError, match=r"schema, analyzers and dimensions of this one"):
+    with pytest.raises(hr.OptionError, match=r"same schema, analyzers and dimensions"):
         reader.reload()
     assert keys(reader) == {0}
 

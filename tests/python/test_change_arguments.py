@@ -120,7 +120,7 @@ DELETE: list[tuple[Any, Any, type[hr.HyrecallError], str]] = [
         None,
         "ana",
         hr.OptionError,
-        "keys: expected keys, a filter, or everything=True for all of the scope, got none of them",
+        "keys: expected keys, a filter, or everything=True for the whole scope, got none of them",
     ),
     (["k1", 1], "ana", hr.DTypeError, "keys: expected a sequence of str keys, got int 1 at 1"),
     ([b"k1"], "ana", hr.DTypeError, "keys: expected a sequence of str keys, got bytes b'k1' at 0"),

@@ -121,22 +121,22 @@ REFUSED: list[tuple[Callable[[hr.Index], object], type[hr.HyrecallError], str]] 
     (
         lambda index: index.delete(scope="ana"),
         hr.OptionError,
-        "keys: expected keys, a filter, or everything=True for all of the scope, got none of them",
+        "keys: expected keys, a filter, or everything=True for the whole scope, got none of them",
     ),
     (
         lambda index: index.delete(None, scope="ana", filter=None),
         hr.OptionError,
-        "keys: expected keys, a filter, or everything=True for all of the scope, got none of them",
+        "keys: expected keys, a filter, or everything=True for the whole scope, got none of them",
     ),
     (
         lambda index: index.delete(["k0"], scope="ana", everything=True),
         hr.OptionError,
-        "everything: expected False beside keys or a filter, got True",
+        "everything: expected False with keys or a filter, got True",
     ),
     (
         lambda index: index.delete(scope="ana", filter=KIND_0, everything=True),
         hr.OptionError,
-        "everything: expected False beside keys or a filter, got True",
+        "everything: expected False with keys or a filter, got True",
     ),
     (
         lambda index: index.delete(scope="ana", everything=1),

@@ -1,4 +1,4 @@
-"""Texts to vectors: what an embedder is, the embedders that come with it, and their guard."""
+"""Embedders, which turn texts into vectors: their protocol, implementations and guard."""
 
 from hyrecall.embed.awaited import from_async
 from hyrecall.embed.choose import AUTO

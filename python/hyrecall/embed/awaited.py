@@ -1,4 +1,4 @@
-"""An embedder made of an async function."""
+"""Makes an embedder from an async function, which runs on its own event loop."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _Function = Callable[[Sequence[str]], Awaitable[object]]
 
 
 class AsyncEmbedder:
-    """Call an async function on an event loop of its own; made by :func:`from_async`.
+    """Calls an async function on its own event loop; made by :func:`from_async`.
 
     Parameters
     ----------
     function, model, dim
-        As there.
+        As in :func:`from_async`.
 
     Raises
     ------
     DTypeError, OptionError
-        No function, or no name of a model.
+        Not a function, or an invalid model name.
     """
 
     def __init__(self, function: _Function, *, model: str, dim: int | None) -> None:
-        """Start nothing yet."""
+        """Check the arguments; the first call starts the loop."""
         if not callable(function):
             raise error(DTypeError, "function", "an async function", type(function).__name__)
         if not isinstance(model, str) or not model.strip():
@@ -44,7 +44,7 @@ class AsyncEmbedder:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def embed(self, texts: Sequence[str]) -> object:
-        """Return what the function gives; it raises what the function raises.
+        """Return the function's result, or raise its exception.
 
         Parameters
         ----------
@@ -53,12 +53,12 @@ class AsyncEmbedder:
         Returns
         -------
         object
-            Not checked; a guard does that.
+            Not checked; a guard checks it.
         """
         return self._future(texts).result()
 
     def embed_within(self, texts: Sequence[str], seconds: float) -> object:
-        """Return what the function gives, or cancel it when the time is over.
+        """Return the function's result, or cancel it after some seconds.
 
         Parameters
         ----------
@@ -72,7 +72,7 @@ class AsyncEmbedder:
         Raises
         ------
         TimeoutError
-            It is.
+            The function has not returned in time.
         """
         future = self._future(texts)
         try:
@@ -82,7 +82,7 @@ class AsyncEmbedder:
             raise
 
     def close(self) -> None:
-        """End the loop; what runs on it is cancelled."""
+        """Stop the loop and cancel running calls."""
         with self._lock:
             loop, self._loop = self._loop, None
         if loop is not None:
@@ -114,28 +114,28 @@ class AsyncEmbedder:
 
 @check_keywords
 def from_async(function: _Function, *, model: str, dim: int | None = None) -> AsyncEmbedder:
-    """Make an embedder of an async function, such as a method of an async client.
+    """Make an embedder from an async function, such as a method of an async client.
 
-    All calls run on one event loop on a thread of its own, so a client may keep its connections.
+    All calls run on one event loop in its own thread, so a client can keep its connections.
 
     Parameters
     ----------
     function : async callable
-        Gives a row per text.
+        Returns one row per text.
     model : str
-        Name stored beside the vectors.
+        Name stored with the vectors.
     dim : int, optional
-        Length of a vector; None: not known before the first reply.
+        Length of a vector; None if it is not known before the first reply.
 
     Returns
     -------
     AsyncEmbedder
-        To be closed; the thread begins with the first call.
+        Call its ``close()`` at the end. The first call starts the thread.
 
     Raises
     ------
     DTypeError, OptionError
-        No function, or no name of a model.
+        Not a function, or an invalid model name.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def from_async(function: _Function, *, model: str, dim: int | None = None) -> As
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
-    """Run a loop until it is stopped, then cancel what is left on it."""
+    """Run a loop until it is stopped, then cancel its tasks."""
     try:
         loop.run_forever()
         loop.run_until_complete(_cancel_all(asyncio.all_tasks(loop)))

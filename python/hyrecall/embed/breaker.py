@@ -1,4 +1,4 @@
-"""Leave what keeps failing alone for a while."""
+"""A circuit breaker: stops calls to a failing service for a while."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _LONGEST_REST = 86_400.0
 
 
 class Breaker:
-    """Count failures in a row; after so many, admit nobody until a rest is over.
+    """Counts failures in a row; after a number of them, admits no call for a while.
 
-    Then one call is admitted as a probe: if it succeeds everybody is admitted again, if it fails
-    another rest begins. Threads may share it.
+    After this rest, one call is admitted as a probe. If it succeeds, all calls are admitted again;
+    if it fails, another rest begins. A breaker is thread-safe.
 
     Parameters
     ----------
     failures : int, default 5
-        How many failures in a row begin a rest.
+        Number of failures in a row that start a rest.
     rest : float, default 30
-        Seconds.
+        Length of a rest in seconds.
     clock : callable, default ``time.monotonic``
-        Gives seconds.
+        Returns seconds.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class Breaker:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Admit everybody."""
+        """Make a breaker that admits all calls."""
         count = whole(failures)
         if count is None or count < 1:
             raise error(OptionError, "failures", "an int of at least 1", repr(failures))
@@ -59,7 +59,7 @@ class Breaker:
         self._probing = False
 
     def admits(self) -> bool:
-        """Say whether a call may be made; who is told so must report how it went."""
+        """Return whether a call may be made; the caller must then report its result."""
         with self._lock:
             if self._opened is None:
                 return True
@@ -69,35 +69,35 @@ class Breaker:
             return True
 
     def succeeded(self) -> None:
-        """Report a call that went well."""
+        """Report a successful call."""
         with self._lock:
             self._failures = 0
             self._opened = None
             self._probing = False
 
     def failed(self) -> None:
-        """Report a call that did not."""
+        """Report a failed call."""
         with self._lock:
             self._failures += 1
-            # A call of before the rest that fails during it makes the rest no longer.
+            # A call from before the rest that fails during it does not extend the rest.
             if self._probing or (self._opened is None and self._failures >= self._most):
                 self._opened = self._clock()
             self._probing = False
 
     def undecided(self) -> None:
-        """Report a call that says nothing of how the next will go: the next is the probe then."""
+        """Report a call whose result says nothing about the service; the next can be the probe."""
         with self._lock:
             self._probing = False
 
     @property
     def rests_for(self) -> float:
-        """Seconds until a probe is admitted; 0 if it is now, or if all are."""
+        """Seconds until a probe is admitted; 0 if a probe or all calls are admitted now."""
         with self._lock:
             return 0.0 if self._opened is None else max(0.0, self._left())
 
     @property
     def state(self) -> str:
-        """``"closed"``: all are admitted; ``"open"``: none; ``"probing"``: one is, or is out."""
+        """``"closed"`` admits all calls, ``"open"`` none, ``"probing"`` a single one."""
         with self._lock:
             if self._opened is None:
                 return "closed"

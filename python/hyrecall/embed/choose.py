@@ -1,6 +1,6 @@
-"""Which embedder: what the caller says, else the environment, else the packaged one.
+"""Chooses an embedder: the caller's, or one from the environment, or the packaged model.
 
-A program with settings of its own passes them; none are read here.
+Settings files are not read here: a program passes its settings.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class Auto(Enum):
     AUTO = "AUTO"
 
     def __repr__(self) -> str:
-        """Show it as it is written."""
+        """Show the name."""
         return self.name
 
 
 AUTO: Final = Auto.AUTO
-"""Choose by the environment, else take the packaged model."""
+"""Choose by the environment variables, otherwise use the packaged model."""
 
 Given: TypeAlias = Embedder | Off | str | Literal[Auto.AUTO] | None
 
-# Own names first: a program beside ours may have set the others.
+# Our own names come first: other programs may have set the others.
 DISABLE = ("HYRECALL_EMBED_DISABLE", "LTM_EMBED_DISABLE")
 URL = ("HYRECALL_EMBEDDING_URL", "LTM_EMBEDDING_URL")
 MODEL = ("HYRECALL_EMBEDDING_MODEL", "LTM_EMBEDDING_MODEL")
@@ -56,31 +56,32 @@ def embedder(
     *,
     packaged: bool = True,
 ) -> Embedder | Off:
-    """Choose an embedder; nothing is sent or loaded.
+    """Choose an embedder, without sending or loading anything.
 
     Parameters
     ----------
     given : Embedder, Off, str, None or AUTO, default AUTO
-        ``"static"``, ``"off"``, the URL of an endpoint, or an object. None: words only, by choice.
+        ``"static"``, ``"off"``, the URL of an endpoint, or an embedder. None chooses text search
+        only.
     environ : mapping, default ``os.environ``
-        ``HYRECALL_EMBED_DISABLE=1`` switches off whatever is given. Further
+        ``HYRECALL_EMBED_DISABLE=1`` switches off any embedder. Other variables are
         ``HYRECALL_EMBEDDING_URL``, ``_MODEL``, ``_API_KEY`` and ``HYRECALL_EMBED_TIMEOUT``, each
-        with ``LTM_`` too; ``OPENAI_API_KEY`` is the last key looked for. A key that is set but
-        empty means none.
+        also with the prefix ``LTM_``; ``OPENAI_API_KEY`` is read last. A key that is set but empty
+        means no key.
     settings : mapping, optional
         ``embedder``, ``embedding_url``, ``embedding_model``, ``embed_timeout``.
     packaged : bool, default True
-        Take the packaged model where nothing is said. False: words only, by choice.
+        Use the packaged model if nothing else is set. False chooses text search only.
 
     Returns
     -------
     Embedder or Off
-        ``given`` itself if it is one of these.
+        ``given`` itself if it is an embedder or Off.
 
     Raises
     ------
     DTypeError, OptionError
-        It is none of these, or a URL that is no endpoint's; the argument names where it is from.
+        An invalid value or URL; the error's argument names where it was set.
     MissingExtraError
         ``"static"`` without the extra ``[local]``, or a URL without ``[http]``.
 
@@ -141,7 +142,7 @@ def _named(
 def _http(
     argument: str, url: str, environ: Mapping[str, str], settings: Mapping[str, Any]
 ) -> HttpEmbedder:
-    """Make the embedder of an endpoint; what is wrong is said of where it was read."""
+    """Make the embedder of an endpoint; errors name the place where a value was set."""
     _, model = _first(MODEL, environ)
     key_name, key = _first(KEY, environ)
     _, timeout = _first(TIMEOUT, environ)
@@ -163,7 +164,7 @@ def _http(
 
 
 def _first(names: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, str | None]:
-    """Return the first variable that is set, and its value."""
+    """Return the name and value of the first variable that is set."""
     for name in names:
         if name in environ:
             return name, environ[name].strip()

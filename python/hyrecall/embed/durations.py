@@ -1,4 +1,4 @@
-"""Times as Go writes them: ``500ms``, ``1m30s``, ``1.5s``."""
+"""Reads durations in Go's notation: ``500ms``, ``1m30s``, ``1.5s``."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _NANOSECONDS = {
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
 }
-# Fixed digits, so that only ASCII ones are any.
+# [0-9], because \d also matches digits that are not ASCII.
 _PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 _WHOLE = re.compile(rf"[+-]?(?:{_PART.pattern})+")
 _MOST = 2**63 - 1  # nanoseconds: 292 years
 
 
 def duration(text: str) -> float:
-    """Read a duration.
+    """Convert a duration to seconds.
 
     Parameters
     ----------
     text : str
-        A sign perhaps, then numbers with units: ns, us, ms, s, m, h; or 0.
+        An optional sign, then numbers with units (ns, us, ms, s, m, h); or 0.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def duration(text: str) -> float:
     Raises
     ------
     OptionError
-        It is none, or more than 292 years.
+        Not a duration, or longer than 292 years.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def duration(text: str) -> float:
 
 
 def timeout_of(text: str | None, default: float = 5.0) -> float:
-    """Return the seconds of a variable; the default where it is not set or not a duration above 0.
+    """Return a variable's seconds; the default if it is not set or not a positive duration.
 
     Examples
     --------

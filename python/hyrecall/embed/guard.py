@@ -1,4 +1,4 @@
-"""Vectors within a budget, or the reason why there are none: never an error, never a hang."""
+"""Calls an embedder within a time budget; returns vectors or the reason why there are none."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ __all__ = ["Guard", "Off"]
 
 Rows = npt.NDArray[np.float32]
 
-_WAY_BACK = 0.003  # seconds of a budget kept for waking up and answering
-_HURRY = 0.05  # seconds: less than that is no time for an embedder to fail in
+_WAY_BACK = 0.003  # seconds of a budget reserved for waking up and returning
+_HURRY = 0.05  # seconds: with a shorter budget, a timeout says nothing about the embedder
 _CLOSE_SECONDS = 1.0
 _LATE = (EmbedFault.TIMEOUT, EmbedFault.HUNG)
 
 
 @dataclass(frozen=True)
 class Off:
-    """Stands for an embedder where there is none.
+    """Used instead of an embedder if there is none.
 
     Attributes
     ----------
     detail : str
-        Why, and how there could be one.
+        The reason, and how to get an embedder.
     is_choice : bool
-        The caller wants none (``embedder=None``): answers are not degraded by it.
+        Whether the caller wants no embedder (``embedder=None``), so that answers are not degraded.
     """
 
     detail: str = ""
@@ -50,37 +50,37 @@ class Off:
 
 @check_keywords
 class Guard:
-    """Ask an embedder so that nothing it does can hurt the one who asks.
+    """Calls an embedder with a time limit; never raises for its errors and never hangs.
 
-    It runs on threads of the guard; after the budget it is left alone. Whatever it raises becomes a
-    fault; after five faults in a row it rests for 30 seconds. One caller in a hurry must not take
-    the vectors from all the others: a reply that is too late for a budget below 50 ms is no fault,
-    and while it has not come, no other such call is made. Threads may share a guard.
+    The embedder runs on threads of the guard. The guard does not wait longer than the budget. An
+    exception becomes a fault. After five faults in a row the embedder is not called for 30 seconds.
+    A caller with a short budget must not cause this for all others: a timeout with a budget below
+    50 ms does not count as a fault, and while such a call is running, no other call with a short
+    budget is made. A guard is thread-safe.
 
     Parameters
     ----------
     embedder : Embedder or Off
     dim : int, optional
-        Length of a vector that the caller can use; default: the embedder's, or that of its first
-        good reply.
+        The required length of vectors; default: the embedder's, or that of its first valid reply.
     workers : int, default 2
-        How many calls are made at once.
+        Number of simultaneous calls.
     breaker : Breaker, optional
-        When it rests; default: after five faults, for 30 seconds.
+        Decides when the embedder is not called; default: after five faults, for 30 seconds.
     usual : float, optional
-        Seconds that callers spend where they say nothing; below 50 ms, a reply too late for that
-        counts as a fault.
+        The callers' default budget in seconds. If it is below 50 ms, it replaces the limit of 50 ms
+        for a short budget.
     closes : bool, default False
-        Whether :meth:`close` closes the embedder too: it does for one that nobody else has.
+        Whether :meth:`close` also closes the embedder, for an embedder that only this guard uses.
     clock : callable, default ``time.monotonic``
-        For rests; budgets are true time.
+        Used for the breaker's rests; budgets are real time.
 
     Raises
     ------
     DTypeError
-        It is no embedder, or its model is no str.
+        Not an embedder, or its model is not a str.
     OptionError
-        Its model has no name.
+        The name of its model is blank.
 
     Examples
     --------
@@ -103,7 +103,7 @@ class Guard:
         closes: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Call nothing yet."""
+        """Check the embedder; nothing is called yet."""
         self.off = embedder if isinstance(embedder, Off) else None
         self._embedder = None if isinstance(embedder, Off) else _check(embedder)
         self.model = None if self._embedder is None else self._embedder.model
@@ -115,22 +115,22 @@ class Guard:
             self._call, workers=workers, clock=clock
         )
         self._warmed = threading.Event()
-        self._warmed.set()  # nothing is being loaded
+        self._warmed.set()  # set means: nothing is being loaded
         self._has_warmed = False
         self._warming_since = 0.0
-        self._answered = False  # by the last call that said anything of the embedder
+        self._answered = False  # whether the last call with a clear result succeeded
         self._pid = os.getpid()
         self._n_calls = 0
         self._faults: Counter[EmbedFault] = Counter()
 
     @property
     def dim(self) -> int | None:
-        """Length of a vector; None: not known before the first reply."""
+        """Length of a vector; None if it is not known before the first reply."""
         return self._dim
 
     @property
     def timeout(self) -> float | None:
-        """Seconds that the embedder gives itself for a call, if it says so."""
+        """The embedder's own time limit for a call in seconds, if it has one."""
         given = getattr(self._embedder, "timeout", None)
         return float(given) if isinstance(given, int | float) else None
 
@@ -142,19 +142,18 @@ class Guard:
         Parameters
         ----------
         texts : sequence of str
-            Blank ones are not sent.
+            Blank texts are not sent.
         budget : float
-            Seconds in which there is an answer of either kind.
+            Seconds after which this returns at the latest.
         waits : bool, default False
-            While the embedder loads what it needs, wait for that: within the budget, and for no
-            longer than the budget from when the loading began, so that one that hangs holds up
-            its first callers only.
+            Wait while the embedder loads its model, until the budget has passed since the call and
+            since the loading began; so a loading that hangs delays only its first callers.
 
         Returns
         -------
         ndarray, shape (len(texts), dim), float32, or NoVectors
-            Finite; a text that is blank or has no token has a zero row. (n, 0) if all are blank and
-            the dim is not known.
+            Finite; a text that is blank or has no token has a zero row. The shape is (n, 0) if all
+            texts are blank and the dim is not known.
         """
         begun = time.monotonic()
         if self.off is not None:
@@ -173,15 +172,15 @@ class Guard:
         return rows
 
     def for_many(self, *, failures: int = 20) -> Guard:
-        """Return a guard on the same embedder for a long work: apart from this one's rests.
+        """Return a guard of the same embedder for a long task, with its own breaker.
 
-        It waits while the embedder loads what it needs, and rests after more failures. It is to be
-        closed on its own.
+        It waits while the embedder loads its model, and allows more failures. It must be closed
+        separately.
 
         Parameters
         ----------
         failures : int, default 20
-            So many in a row begin a rest; at least 1.
+            Number of failures in a row that start a rest; at least 1.
 
         Returns
         -------
@@ -193,9 +192,9 @@ class Guard:
         return Guard(embedder, dim=self._dim, workers=1, breaker=Breaker(failures))
 
     def learn_from(self, other: Guard) -> None:
-        """Take what one of :meth:`for_many` found out: how long a vector is if that is not known.
+        """Take over the results of a guard from :meth:`for_many`: the dim, if it is not known.
 
-        A rest ends if the other's last call was answered.
+        If the other guard's last call succeeded, a rest of this guard ends.
 
         Parameters
         ----------
@@ -206,9 +205,9 @@ class Guard:
             self._breaker.succeeded()
 
     def start_warming(self) -> None:
-        """Let the embedder load what it needs, on a thread; until it has, calls are not made.
+        """Start loading the embedder's model on a thread; calls are not made until it is loaded.
 
-        It is done once: later calls do nothing.
+        Only the first call does this.
         """
         warm = getattr(self._embedder, "warm", None)
         if warm is None or self._has_warmed:
@@ -218,7 +217,7 @@ class Guard:
         self._warmed.clear()
 
         def run() -> None:
-            _quietly(warm)  # what it raises a call will meet too, and say so
+            _quietly(warm)  # an embedding call will raise and report the same error
             self._warmed.set()
 
         try:
@@ -227,29 +226,28 @@ class Guard:
             self._warmed.set()
 
     def wait_until_loaded(self, timeout: float) -> bool:
-        """Let the embedder load what it needs, and wait for that.
+        """Load the embedder's model and wait for it.
 
         Parameters
         ----------
         timeout : float
-            Seconds at most.
+            The most seconds to wait.
 
         Returns
         -------
         bool
-            Whether nothing is being loaded. What could not be loaded counts as loaded: calls say
-            what is wrong.
+            Whether the loading has ended. This includes a failure, which later calls report.
         """
         self.start_warming()
         return self._is_loaded(time.monotonic() + timeout)
 
     @property
     def is_ready(self) -> bool:
-        """Whether calls are made: it is not off, and what it needs is loaded."""
+        """Whether calls are made: the embedder is not off, and its model is loaded."""
         return self.off is None and self._warmed.is_set()
 
     def state(self) -> dict[str, Any]:
-        """Return what is known, for a report.
+        """Return the state of the guard, for a report.
 
         Returns
         -------
@@ -269,9 +267,9 @@ class Guard:
         }
 
     def close(self) -> None:
-        """Make no more calls, and answer those who wait for one. Closing twice is fine.
+        """Refuse further calls and wake waiting callers. Closing twice is allowed.
 
-        A call that is under way is left alone, however long it takes.
+        A running call is not stopped.
         """
         self._pool.close()
         self._warmed.set()
@@ -294,7 +292,7 @@ class Guard:
             return NoVectors(EmbedFault.TIMEOUT, "no time was left to ask")
         is_hurried = budget < self._hurry
         if is_hurried and (n_left := self._pool.counts()["hung"]):
-            # It would hold the next thread too, and then the last one.
+            # Another call with a short budget could block the next thread, and then the last one.
             return NoVectors(EmbedFault.HUNG, f"{n_left} calls have not come back")
         if not self._breaker.admits():
             return NoVectors(EmbedFault.RESTING, f"for {self._breaker.rests_for:.0f} s")
@@ -307,7 +305,7 @@ class Guard:
             answer = NoVectors(EmbedFault.HUNG, f"{hung.args[0]} calls have not come back")
         except PoolClosedError:
             answer = NoVectors(EmbedFault.OFF, "closed")
-        except BaseException:  # of a signal, while it waited
+        except BaseException:  # from a signal during the wait
             self._breaker.undecided()
             raise
         if not isinstance(answer, NoVectors):
@@ -321,11 +319,11 @@ class Guard:
         return answer
 
     def _is_loaded(self, until: float) -> bool:
-        """Wait until then for the embedder to be loaded; say whether it is."""
+        """Wait for the embedder's model until a time; return whether it is loaded."""
         return self._warmed.is_set() or self._warmed.wait(max(0.0, until - time.monotonic()))
 
     def _call(self, texts: Sequence[str], until: float) -> Rows | NoVectors:
-        """Call the embedder, on a thread of the pool."""
+        """Call the embedder and check its reply; runs on a thread of the pool."""
         embedder = self._embedder
         assert embedder is not None
         within = getattr(embedder, "embed_within", None)
@@ -339,13 +337,13 @@ class Guard:
             return NoVectors(fault.fault, str(fault).removeprefix("embedder: "))
         except TimeoutError:
             return NoVectors(EmbedFault.TIMEOUT, "it gave up")
-        except BaseException as fault:  # SystemExit too: a worker does not die of its embedder
+        except BaseException as fault:  # also SystemExit, which must not end the worker
             return NoVectors(EmbedFault.CRASHED, type(fault).__name__)
         self._dim = self._dim or rows.shape[1]
         return rows
 
     def __repr__(self) -> str:
-        """Show the model and whether it is asked."""
+        """Show the model and whether it is ready."""
         return f"Guard(model={self.model!r}, ready={self.is_ready})"
 
 

@@ -1,4 +1,4 @@
-"""An embedder that knows nothing: for tests, and to try things without a model."""
+"""An embedder without a model, for tests and experiments: hashes words into vectors."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _MOST_DIMS = 65_536
 
 @check_keywords
 class HashEmbedder:
-    """Embed texts without a model: a word has a direction drawn from its hash, a text is their sum.
+    """Embeds texts without a model: a text is the sum of directions that its words' hashes choose.
 
-    Texts that share words are near each other, and that is all: it knows no meaning. The same text
-    has the same vector on every machine.
+    Texts that share words are near each other; meaning has no influence. The same text has the same
+    vector on every machine.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class HashEmbedder:
     """
 
     def __init__(self, dim: int = 64) -> None:
-        """Take the length."""
+        """Check the length."""
         length = whole(dim)
         if length is None or not 1 <= length <= _MOST_DIMS:
             raise error(OptionError, "dim", f"an int from 1 to {_MOST_DIMS}", repr(dim))
@@ -56,27 +56,27 @@ class HashEmbedder:
         Parameters
         ----------
         texts : sequence of str
-            Words are what white space parts, upper or lower case.
+            Words are separated by white space; case does not matter.
 
         Returns
         -------
         ndarray, shape (len(texts), dim), float32
-            Rows of unit length, or zero where the text has no word.
+            Rows of unit length, or zero for a text without a word.
 
         Raises
         ------
         DTypeError
-            One str.
+            A single str.
 
         Notes
         -----
-        A hash of a word for each 128 of dim.
+        Computes one hash per word and 128 dimensions.
         """
         if isinstance(texts, str):
             raise error(DTypeError, "texts", "a sequence of str", "one str")
         rows = np.zeros((len(texts), self.dim), np.float32)
         for at, text in enumerate(texts):
-            # Integers: the order of words changes no bit of their sum.
+            # Integers, so that the order of words does not change the sum.
             total = np.zeros(self.dim, np.int64)
             for word in text.casefold().split():
                 total += self._direction(word)
@@ -86,12 +86,12 @@ class HashEmbedder:
         return rows
 
     def _direction(self, word: str) -> npt.NDArray[np.int64]:
-        """Draw +1 or -1 for each dimension from hashes of the word."""
+        """Return +1 or -1 for each dimension, from hashes of the word."""
         data = word.encode(errors="surrogatepass")
         blocks = (xxhash.xxh3_128_digest(data, seed=at) for at in range(-(-self.dim // 128)))
         bits = np.unpackbits(np.frombuffer(b"".join(blocks), np.uint8))[: self.dim]
         return bits.astype(np.int64) * 2 - 1
 
     def __repr__(self) -> str:
-        """Show the width."""
+        """Show the length of vectors."""
         return f"HashEmbedder(dim={self.dim})"

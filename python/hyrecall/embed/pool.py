@@ -1,4 +1,4 @@
-"""A few threads that make calls which may never come back."""
+"""Runs calls that may never return on a limited number of threads."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ __all__ = ["AllHungError", "LateError", "Pool", "PoolClosedError"]
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
 
-_IDLE_SECONDS = 60.0  # then a thread that nobody needs leaves
-# Seconds in which a call that was just left may come back: many end at the same deadline.
+_IDLE_SECONDS = 60.0  # after which an unused thread ends
+# Seconds to wait for a call that has just been abandoned: many return right after the deadline.
 _GRACE = 0.02
 _FIRST_REPLACED = float("-inf")
 
 
 class LateError(Exception):
-    """The time is over."""
+    """The call has not returned in time."""
 
 
 class AllHungError(Exception):
-    """Every thread is held by a call whose caller has left; the argument is how many are."""
+    """All threads are blocked by abandoned calls; the argument is their number."""
 
 
 class PoolClosedError(Exception):
-    """No more calls are made."""
+    """The pool is closed."""
 
 
 class _Job(Generic[_Given, _Made]):
@@ -44,25 +44,25 @@ class _Job(Generic[_Given, _Made]):
 
 
 class Pool(Generic[_Given, _Made]):
-    """Make calls on threads of its own; whoever asks waits as long as it said and no longer.
+    """Runs calls on its own threads; a caller waits no longer than the time it has given.
 
-    A call that does not come back holds its thread. When all are held so, one more thread is
-    started, at most one in ``patience`` seconds and ``most`` in all; without one, calls are refused
-    after 20 ms.
+    A call that does not return blocks its thread. If all threads are blocked, another thread is
+    started, at most one every ``patience`` seconds and ``most`` in total. If none can be started,
+    calls are refused after 20 ms.
 
     Parameters
     ----------
     work : callable
-        ``work(given, until)``; it must not raise. ``until`` is in ``time.monotonic``.
+        ``work(given, until)``; it must not raise. ``until`` is a time of ``time.monotonic``.
     workers : int
-        How many threads there are while none is held.
+        The number of threads while none is blocked.
     most : int
     patience : float
         Seconds.
     name : str
-        Of the threads.
+        Name of the threads.
     clock : callable
-        For ``patience``; waiting is done in true time.
+        Used for ``patience`` only; waiting takes real time.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Pool(Generic[_Given, _Made]):
         name: str = "hyrecall-embed",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start nothing yet: threads come with the first calls."""
+        """Make a pool without threads; the first calls start them."""
         self._work = work
         self._workers = workers
         self._most = most
@@ -92,14 +92,14 @@ class Pool(Generic[_Given, _Made]):
         self._closed = False
 
     def run(self, given: _Given, seconds: float) -> _Made:
-        """Make one call.
+        """Run one call and return its result.
 
         Raises
         ------
         LateError
-            It has not come back in that time; its reply will be dropped.
+            The call has not returned in time; its result will be dropped.
         AllHungError
-            There is no thread for it; the argument says how many are held.
+            No thread is free; the argument is the number of blocked threads.
         PoolClosedError
         """
         seconds = min(seconds, threading.TIMEOUT_MAX)
@@ -111,9 +111,9 @@ class Pool(Generic[_Given, _Made]):
             if not is_any_free:
                 self._await_one(job, min(seconds, _GRACE))
             job.done.wait(max(0.0, job.until - time.monotonic()))
-        finally:  # a signal may end the wait too
+        finally:  # also if a signal ends the wait
             with self._change:
-                made = job.made  # it may have come between the wait and here
+                made = job.made  # it may be set after the wait has ended
                 if made is None:
                     self._leave(job)
         if made is not None:
@@ -121,12 +121,12 @@ class Pool(Generic[_Given, _Made]):
         raise PoolClosedError if self._closed else LateError
 
     def counts(self) -> dict[str, int]:
-        """Return how many threads there are, and how many are held by calls nobody waits for."""
+        """Return the number of threads, and of those blocked by abandoned calls."""
         with self._change:
             return {"workers": self._live, "hung": self._held}
 
     def close(self) -> None:
-        """Refuse further calls and let go of all who wait; calls under way are left alone."""
+        """Refuse further calls and wake all waiting callers; running calls are not stopped."""
         with self._change:
             self._closed = True
             for job in (*self._jobs, *self._at_work):
@@ -149,7 +149,7 @@ class Pool(Generic[_Given, _Made]):
         self._change.notify()
 
     def _await_one(self, job: _Job[_Given, _Made], seconds: float) -> None:
-        """Wait for a thread that comes back; refuse the job if none does."""
+        """Wait for a thread to become free; refuse the job if none does."""
         job.done.wait(seconds)
         with self._change:
             if job in self._jobs and self._live == self._held:
@@ -174,7 +174,7 @@ class Pool(Generic[_Given, _Made]):
         return True
 
     def _serve(self) -> None:
-        """Live as a thread of the pool."""
+        """Run jobs on a thread of the pool."""
         while (job := self._next()) is not None:
             made = self._work(job.given, job.until)
             with self._change:
@@ -184,10 +184,10 @@ class Pool(Generic[_Given, _Made]):
                 if job.is_left:
                     self._held -= 1
             job.done.set()
-            del job, made  # a thread that waits keeps nobody's texts
+            del job, made  # a waiting thread must not keep texts in memory
 
     def _next(self) -> _Job[_Given, _Made] | None:
-        """Wait for a job; None: leave."""
+        """Wait for a job; return None if the thread should end."""
         with self._change:
             while not self._jobs and not self._closed and self._live - self._held <= self._workers:
                 if not self._change.wait(_IDLE_SECONDS):

@@ -1,4 +1,4 @@
-"""What an embedder is, what may go wrong with one, and what its replies are held to."""
+"""Defines the protocol of embedders and their faults, and checks their replies."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from hyrecall.errors import HyrecallError, error
 __all__ = ["NORMS", "EmbedError", "EmbedFault", "Embedder", "NoVectors", "check_vectors", "norms"]
 
 NORMS = "a norm in [2^-60, 2^60] or a zero vector"
-"""What an index takes, for messages."""
+"""The norms that an index accepts, for messages."""
 
 _LEAST_NORM, _LARGEST_NORM = 2.0**-60, 2.0**60
 
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into vectors; any object with these members is one.
+    """Turns texts into vectors; any object with these members is an embedder.
 
-    It may be slow, raise or reply nonsense: whoever calls it within a budget bounds the time and
-    checks the reply (:func:`check_vectors`). It may be called from several threads at once.
+    It may be slow, raise or return invalid data: the caller limits the time and checks the reply
+    (:func:`check_vectors`). It may be called from several threads at once.
 
-    Beside these it may have ``warm()``, which loads what the first call would wait for,
-    ``embed_within(texts, seconds)``, which is called instead of ``embed`` and gives up by itself
-    when the seconds are over, and ``close()``.
+    Optional members are ``warm()``, which loads the model before the first call,
+    ``embed_within(texts, seconds)``, which is called instead of ``embed`` and ends after so many
+    seconds, and ``close()``.
 
     Examples
     --------
@@ -45,14 +45,14 @@ class Embedder(Protocol):
 
     @property
     def model(self) -> str:
-        """Name stored beside each vector: vectors of two names are never compared."""
+        """Name stored with each vector: vectors with different names are never compared."""
 
     @property
     def dim(self) -> int | None:
-        """Length of a vector; None: not known before the first reply."""
+        """Length of a vector; None if it is not known before the first reply."""
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Return a row per text; a zero row says that a text has none.
+        """Return one row per text; a zero row means that a text has no vector.
 
         Parameters
         ----------
@@ -66,30 +66,30 @@ class Embedder(Protocol):
 
 
 class EmbedFault(StrEnum):
-    """Why there are no vectors."""
+    """The reasons for a reply without vectors."""
 
     OFF = "off"
-    """Switched off, or none is there."""
+    """The embedder is switched off, or there is none."""
     NOT_READY = "not ready"
-    """Its model is still being loaded."""
+    """The model is still being loaded."""
     TIMEOUT = "timeout"
-    """No reply within the budget."""
+    """There was no reply within the budget."""
     UNREACHABLE = "unreachable"
-    """No connection, or one that broke, or a status that is no reply."""
+    """There was no connection, it broke, or the server replied with an error status."""
     CRASHED = "crashed"
-    """It raised, or its worker died."""
+    """The embedder raised an exception."""
     MALFORMED = "malformed"
-    """A reply that is no vectors, or vectors with NaN, infinity or a norm that no index takes."""
+    """The reply is not vectors, or has NaN, infinity or a norm that an index does not accept."""
     WRONG_SIZE = "wrong size"
-    """Vectors of another length than the store's."""
+    """The vectors have another length than those of the store."""
     HUNG = "hung"
-    """Earlier calls have not come back and hold every worker."""
+    """Earlier calls have not returned and block every worker."""
     RESTING = "resting"
-    """It failed several times in a row and is left alone for a while."""
+    """The embedder failed several times in a row and is not called for a while."""
 
 
 class EmbedError(HyrecallError, RuntimeError):
-    """An embedder gave no vectors.
+    """An embedder returned no vectors.
 
     Attributes
     ----------
@@ -100,14 +100,14 @@ class EmbedError(HyrecallError, RuntimeError):
 
     @classmethod
     def of(cls, fault: EmbedFault, expected: str, got: object) -> EmbedError:
-        """Make the error of a fault; the message holds no text that was to be embedded.
+        """Make the error for a fault; the message must not contain a text to be embedded.
 
         Parameters
         ----------
         fault : EmbedFault
         expected : str
         got : object
-            Shown as a str.
+            Converted to str.
 
         Returns
         -------
@@ -120,13 +120,13 @@ class EmbedError(HyrecallError, RuntimeError):
 
 @dataclass(frozen=True)
 class NoVectors:
-    """What is given instead of vectors.
+    """A reply without vectors, and its reason.
 
     Attributes
     ----------
     fault : EmbedFault
     detail : str
-        What is known of it; never a text that was to be embedded.
+        Details; never a text that was to be embedded.
     """
 
     fault: EmbedFault
@@ -134,16 +134,16 @@ class NoVectors:
 
 
 def check_vectors(reply: object, n_texts: int, dim: int | None) -> npt.NDArray[np.float32]:
-    """Hold an embedder's reply to its promise.
+    """Check an embedder's reply and convert it to float32.
 
     Parameters
     ----------
     reply : object
-        What it gave: an array or nested sequences of numbers.
+        An array or nested sequences of numbers.
     n_texts : int
-        How many rows it should have.
+        Expected number of rows.
     dim : int or None
-        Length of a row; None: any, but not 0.
+        Expected length of a row; None allows any length except 0.
 
     Returns
     -------
@@ -153,8 +153,9 @@ def check_vectors(reply: object, n_texts: int, dim: int | None) -> npt.NDArray[n
     Raises
     ------
     EmbedError
-        MALFORMED for what is no such array, holds NaN, infinity or what float32 cannot, or has a
-        row whose norm is neither 0 nor in [2^-60, 2^60]; WRONG_SIZE for rows of another length.
+        MALFORMED for a reply that is not an array of this shape, holds NaN, infinity or a value
+        that float32 cannot hold, or has a row whose norm is neither 0 nor in [2^-60, 2^60].
+        WRONG_SIZE for rows of another length.
     """
     try:
         given = np.asarray(reply)
@@ -181,9 +182,9 @@ def check_vectors(reply: object, n_texts: int, dim: int | None) -> npt.NDArray[n
 def norms(
     rows: npt.NDArray[np.float32],
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """Return the norms of rows, and which of these an index takes.
+    """Return the norms of rows, and whether an index accepts each.
 
-    It would refuse a whole batch, and every recall, for one that is too small or too large.
+    An index refuses a whole batch, and a recall, if a single norm is too small or too large.
 
     Examples
     --------

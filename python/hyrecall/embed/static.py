@@ -1,4 +1,4 @@
-"""Text to vectors with the packaged static model: one row per token, a text is their mean."""
+"""Embeds texts with the packaged static model: the mean of the vectors of a text's tokens."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from hyrecall.errors import DTypeError, MissingExtraError, error
 
 __all__ = ["StaticEmbedder"]
 
-# The package that carries the model. It is only a folder of files to us: its own loader looks for
-# the tokenizer in another place and would import far more than two files need.
+# The package that contains the model. Only its files are used: its own loader looks for the
+# tokenizer in another place and imports far more than is needed.
 _PACKAGE = "wordllama"
 _TEXTS_AT_ONCE = 1024  # tokenizer output is large; this keeps it to a few MB
 
 
 @check_keywords
 class StaticEmbedder:
-    """Embed texts with the static token vectors that the extra ``[local]`` brings.
+    """Embeds texts with the static token vectors of the extra ``[local]``.
 
-    No network, no GPU, no torch: a text's vector is the mean of its tokens' vectors. The model is
-    read by the first call, or by :meth:`warm`.
+    A text's vector is the mean of its tokens' vectors, without network, GPU or torch. The first
+    call, or :meth:`warm`, loads the model.
 
     Attributes
     ----------
@@ -64,11 +64,11 @@ class StaticEmbedder:
         self._model: tuple[Any, Any] | None = None
 
     def warm(self) -> None:
-        """Read the model now, instead of in the first call."""
+        """Load the model now instead of in the first call."""
         self._loaded()
 
     def _loaded(self) -> tuple[Any, Any]:
-        """Return the token vectors and the tokenizer."""
+        """Return the token vectors and the tokenizer, loading them at first."""
         with self._lock:
             if self._model is None:
                 from safetensors.numpy import load_file
@@ -81,7 +81,7 @@ class StaticEmbedder:
 
     @staticmethod
     def available() -> bool:
-        """Tell whether the extra ``[local]`` is installed, without loading it.
+        """Return whether the extra ``[local]`` is installed, without loading it.
 
         Returns
         -------
@@ -99,13 +99,13 @@ class StaticEmbedder:
         Returns
         -------
         ndarray, shape (len(texts), dim), float32
-            Not of unit length. None and a text without a token give a zero row, which an index
-            takes as a missing vector. A row does not depend on the other texts.
+            Not of unit length. None and a text without a token have a zero row, which an index
+            treats as a missing vector. A row does not depend on the other texts.
 
         Raises
         ------
         DTypeError
-            Something that is no text.
+            An item that is neither a str nor None, or a single str.
         """
         if isinstance(texts, str):
             raise error(DTypeError, "texts", "a sequence of str", "one str")
@@ -125,7 +125,7 @@ class StaticEmbedder:
         return rows
 
     def __repr__(self) -> str:
-        """Show the width."""
+        """Show the length of vectors."""
         return f"StaticEmbedder(dim={self.dim})"
 
 
@@ -135,7 +135,7 @@ def _missing(got: str) -> MissingExtraError:
 
 
 def _model_files() -> tuple[Path, Path]:
-    """Find the weights and the tokenizer without importing the package that carries them."""
+    """Find the weights and the tokenizer without importing the package that contains them."""
     spec = find_spec(_PACKAGE)
     if spec is None or spec.origin is None:
         raise _missing(f"no package {_PACKAGE}")

@@ -1,4 +1,4 @@
-"""Vectors from a transformer in a local folder, on torch."""
+"""Embeds texts with a transformer model from a local folder, using torch."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ _CONFIG = "config.json"
 
 @check_keywords
 class TransformerEmbedder:
-    """Embed texts with a transformer whose files lie in a folder.
+    """Embeds texts with a transformer model from a folder.
 
-    Nothing is downloaded and no code of the folder runs: it holds a configuration, a tokenizer and
-    weights as safetensors. They are read by the first call, or by :meth:`warm`.
+    Nothing is downloaded and no code of the folder runs. The folder holds a configuration, a
+    tokenizer and weights as safetensors. The first call, or :meth:`warm`, loads them.
 
     Parameters
     ----------
     folder : path
     device : str, default "cpu"
-        A device of torch: ``"cuda"``, ``"cuda:1"``.
+        A device of torch, such as ``"cuda"`` or ``"cuda:1"``.
     pooling : {"mean", "cls", "last"}, default "mean"
-        What of the last layer is a text's vector: the mean of its tokens, its first or its last.
+        A text's vector in the last layer: the mean of its tokens, its first or its last token.
     normalize : bool, default True
-        Whether rows get unit length.
+        Whether rows are scaled to unit length.
     batch : int, default 32
-        Texts at once.
+        Number of texts per call of the model.
     model : str, optional
-        Name stored beside the vectors; default: the folder's, with the pooling.
+        Name stored with the vectors; default: the folder's name and the pooling.
 
     Raises
     ------
     MissingExtraError
         The extra ``[transformer]`` is not installed.
     OptionError
-        The folder has no ``config.json``, or an argument is not as above.
+        The folder has no ``config.json``, or an argument is not valid.
 
     Notes
     -----
-    A longer text is cut to what the model takes. The texts beside it may change a row in its last
-    bits, since they decide how it is padded.
+    A text that is too long for the model is cut. The other texts of a batch may change the last
+    bits of a row, because the padding depends on them.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class TransformerEmbedder:
         batch: int = 32,
         model: str | None = None,
     ) -> None:
-        """Read the configuration; the weights wait."""
+        """Check the arguments and read the configuration, but not the weights."""
         self._folder = read_path(folder)
         if pooling not in get_args(Pooling):
             raise error(OptionError, "pooling", '"mean", "cls" or "last"', repr(pooling))
@@ -75,7 +75,7 @@ class TransformerEmbedder:
         if count is None or count < 1:
             raise error(OptionError, "batch", "an int of at least 1", repr(batch))
         if not (self._folder / _CONFIG).is_file():
-            raise error(OptionError, "folder", f"one with {_CONFIG}", str(self._folder))
+            raise error(OptionError, "folder", f"a folder with {_CONFIG}", str(self._folder))
         for package in ("torch", "transformers", "safetensors"):
             if find_spec(package) is None:
                 wish = "a transformer (pip install 'hyrecall[transformer]')"
@@ -90,23 +90,23 @@ class TransformerEmbedder:
         self._loaded: tuple[Any, Any] | None = None
 
     def warm(self) -> None:
-        """Read tokenizer and weights now, instead of in the first call."""
+        """Load tokenizer and weights now instead of in the first call."""
         self._load()
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Embed texts; a blank one has a zero row.
+        """Embed texts; a blank text has a zero row.
 
         Raises
         ------
         DTypeError
-            Something that is no text.
+            An item that is not a str, or a single str.
         """
         if isinstance(texts, str):
             raise error(DTypeError, "texts", "a sequence of str", "one str")
         for at, text in enumerate(texts):
             if not isinstance(text, str):
                 raise error(DTypeError, f"texts[{at}]", "a str", type(text).__name__)
-        # Texts of like length together: less padding, less work.
+        # Texts of similar length together need less padding.
         asked = [at for at, text in enumerate(texts) if text.strip()]
         asked.sort(key=lambda at: len(texts[at]))
         parts = [
@@ -119,7 +119,7 @@ class TransformerEmbedder:
         return rows
 
     def close(self) -> None:
-        """Let go of the weights; a later call reads them again."""
+        """Release the weights; a later call loads them again."""
         with self._lock:
             self._loaded = None
 
@@ -127,7 +127,7 @@ class TransformerEmbedder:
         import torch
 
         tokenizer, network = self._load()
-        with self._lock:  # it holds its padding as a state
+        with self._lock:  # the tokenizer has the padding as state
             tokens = tokenizer(
                 texts,
                 padding=True,
@@ -144,11 +144,11 @@ class TransformerEmbedder:
         return rows
 
     def _pooled(self, layer: Any, mask: Any) -> Any:
-        """Make a row per text of the last layer, shape (texts, tokens, dim)."""
+        """Return one row per text from the last layer, of shape (texts, tokens, dim)."""
         if self._pooling == "mean":
             weights = mask.unsqueeze(2).to(layer.dtype)
             return (layer * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
-        # Padding may stand on either side.
+        # Padding may be on either side.
         places = mask.cumsum(dim=1) * mask
         at = places.argmax(dim=1) if self._pooling == "last" else mask.argmax(dim=1)
         return layer[range(len(layer)), at]
@@ -171,7 +171,7 @@ class TransformerEmbedder:
             return self._loaded
 
     def _configured_dim(self) -> int | None:
-        """Read the width of the last layer, if the configuration says it plainly."""
+        """Return the width of the last layer, or None if the configuration does not state it."""
         path = self._folder / _CONFIG
         try:
             given = json.loads(path.read_bytes()).get("hidden_size")
@@ -185,6 +185,6 @@ class TransformerEmbedder:
 
 
 def _most_tokens(tokenizer: Any, network: Any) -> int:
-    """Return how many tokens a text may have; a tokenizer that knows no limit says 10**30."""
+    """Return the most tokens of a text; a tokenizer without a limit has 10**30."""
     places = getattr(network.config, "max_position_embeddings", None)
     return min(int(tokenizer.model_max_length), int(places or 512))

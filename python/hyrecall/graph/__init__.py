@@ -1,1 +1,1 @@
-"""Edges between documents as an index of their own, and what is near a document."""
+"""Graphs: an index of edges between the documents of another index, and distances in it."""

@@ -1,4 +1,4 @@
-"""Graphs over the documents of an index: edges are documents of an index of their own."""
+"""Graphs over the documents of an index, whose edges are documents of a second index."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ MOST_HOPS = 16
 class Graph(GraphReads):
     """Edges and hyperedges between the documents of an index.
 
-    Make one with :meth:`build` or :meth:`open`. An edge names its participants by key and lies in a
-    cell of its own; all participants of an edge are one hop apart. A query sees the edges of its
-    scope, and of their participants those that are in its scope in the index: others are not
-    there, not even to pass through. A key in several cells of the scope stands for all of them.
+    Make a graph with :meth:`build` or :meth:`open`. An edge names its participants by key and has
+    its own cell; all participants of an edge are one hop apart. A query sees only edges in its
+    scope and participants in its scope; paths through other documents do not count. A key in
+    several cells of the scope means all of its documents.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class Graph(GraphReads):
     """
 
     def __init__(self, edges: Index, nodes: Index, schema: GraphSchema) -> None:
-        """Hold both indexes; use :meth:`build` or :meth:`open`."""
+        """Join both indexes; use :meth:`build` or :meth:`open` instead."""
         cells = {name: edges._facts.row_types[name] for name in edges.schema.cell_columns}
         known = {name: nodes._facts.row_types[name] for name in nodes.schema.cell_columns}
         if cells and cells != known:
@@ -68,7 +68,7 @@ class Graph(GraphReads):
         super().__init__(edges, nodes, schema.participants_column)
         self._schema = schema
 
-    # ---- making ----
+    # ---- build, open, save ----
 
     @classmethod
     def build(
@@ -86,12 +86,11 @@ class Graph(GraphReads):
         Parameters
         ----------
         table : object
-            As in :meth:`hyrecall.Index.build`, a row an edge.
+            As in :meth:`hyrecall.Index.build`, with one edge per row.
         schema : GraphSchema
-            What each column is for.
+            The roles of the columns.
         nodes : Index
-            The documents that edges connect. It may change afterwards: a participant that is not
-            there (yet, or any more) is passed over.
+            The documents that edges connect. It may change later; missing participants are ignored.
         analyzer, bm25, threads
             As in :meth:`hyrecall.Index.build`.
 
@@ -124,13 +123,13 @@ class Graph(GraphReads):
         nodes: Index,
         analyzer: Analyzer | None = None,
     ) -> Graph:
-        """Open the edges that :meth:`save` wrote, over an index.
+        """Open a graph that :meth:`save` wrote, over an index.
 
         Parameters
         ----------
         path : path-like
         schema : GraphSchema
-            The one it was built with.
+            The schema that the graph was built with.
         nodes, analyzer
             As in :meth:`build`.
         """
@@ -141,7 +140,7 @@ class Graph(GraphReads):
         return cls(edges, nodes, schema)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Refuse to be pickled, and say how processes share a graph.
+        """Refuse to be pickled; the message says how processes share a graph.
 
         Raises
         ------
@@ -153,37 +152,37 @@ class Graph(GraphReads):
         raise error(DTypeError, "pickle", "a folder that each process opens", got, remedy)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write the edges as :meth:`hyrecall.Index.save` does; nodes have a place of their own."""
+        """Save the edges, as :meth:`hyrecall.Index.save`; save the nodes on their own."""
         self._edges.save(path, overwrite=overwrite)
 
-    # ---- changing ----
+    # ---- change ----
 
     def add(self, table: object) -> None:
         """Add edges, as :meth:`hyrecall.Index.add`."""
         self._edges.add(self._schema.with_participants(table, self.key_type))
 
     def upsert(self, table: object) -> None:
-        """Add edges in place of those with the same cell and key."""
+        """Add edges, replacing those with the same cell and key."""
         self._edges.upsert(self._schema.with_participants(table, self.key_type))
 
     def delete(self, keys: Sequence[object], *, scope: object = None) -> int:
-        """Delete edges by key within a scope; give how many there were."""
+        """Delete edges by key within a scope; return the number deleted."""
         return self._edges.delete(keys, scope=scope)
 
     def delete_incident(self, keys: Sequence[object], *, scope: object = None) -> int:
-        """Delete the edges of a scope in which one of these documents takes part.
+        """Delete the edges of a scope that have one of these documents as a participant.
 
         Parameters
         ----------
         keys : sequence
-            Keys of documents, deleted already or not.
+            Keys of documents, which may already be deleted.
         scope
-            As in :meth:`hyrecall.Index.recall`, of the edges.
+            The scope of the edges, as in :meth:`hyrecall.Index.recall`.
 
         Returns
         -------
         int
-            How many edges there were.
+            The number of deleted edges.
         """
         wanted = read_keys("keys", list(keys), self._nodes._facts)
         found = self._bound().incident(wanted, scope)
@@ -195,32 +194,32 @@ class Graph(GraphReads):
         return self._edges.delete(values[0], scope=cells)
 
     def compact(self) -> None:
-        """Put all segments of edges into one. Replies stay the same."""
+        """Merge all segments of edges into one. Replies stay the same."""
         self._edges.compact()
 
     def __len__(self) -> int:
         """Return the number of edges."""
         return len(self._edges)
 
-    # ---- asking ----
+    # ---- read ----
 
     def distances(self, hot: Keys, *, scope: object = None, hops: int = 3) -> list[dict[Any, int]]:
-        """Count the hops from the nearest of some documents.
+        """Return the number of hops from the nearest of some documents.
 
         Parameters
         ----------
         hot : sequence of sequence
-            Per query the keys to start from.
+            For each query, the keys to start from.
         scope
             As in :meth:`hyrecall.Index.recall`.
         hops : int, default 3
-            How far, in [0, 16].
+            The greatest distance, in [0, 16].
 
         Returns
         -------
         list of dict
-            Per query key to hops, by key, of every document that an edge connects; a hot one
-            without an edge is not there.
+            For each query, the hops of each reached document by key, sorted by key. A start key
+            without an edge is not included.
         """
         read_hops(hops)
         adjacency = self._bound().adjacency(self._entries(scope), len(hot))
@@ -238,26 +237,26 @@ class Graph(GraphReads):
         scope: object = None,
         hops: int = 3,
     ) -> list[npt.NDArray[np.float64]]:
-        """Score documents by how near hot ones are: the largest of score x 2^-hops.
+        """Score documents by their nearness to hot ones: the largest of score x 2^-hops.
 
         Parameters
         ----------
         hot : sequence of mapping of key to float
-            Per query the hot documents and their scores, finite and >= 0.
+            For each query, the hot documents and their scores, finite and >= 0.
         among : sequence of sequence
-            Per query the keys to score.
+            For each query, the keys to score.
         scope, hops
             As in :meth:`distances`.
 
         Returns
         -------
         list of ndarray, float64
-            Per query a score for each of its keys; 0 where no hot document is within reach. A hot
-            document is at distance 0 of itself.
+            For each query, a score for each of its keys; 0 if no hot document is within reach. The
+            distance of a hot document to itself is 0.
         """
         read_hops(hops)
         if len(hot) != len(among):
-            raise error(ShapeError, "among", f"{len(hot)} queries as hot has", len(among))
+            raise error(ShapeError, "among", f"{len(hot)} queries, as in hot", len(among))
         adjacency = self._bound().adjacency(self._entries(scope), len(hot))
         offsets, keys = self.flat_keys("hot", [list(one) for one in hot])
         scores = np.array([score for one in hot for score in one.values()], np.float64)
@@ -276,25 +275,26 @@ class Graph(GraphReads):
         exclude: Keys | None = None,
         n: int = 3,
     ) -> list[list[tuple[Neighbour, ...]]]:
-        """Return the documents one hop away, to show results in their surroundings.
+        """Return the documents one hop away, to show beside results.
 
         Parameters
         ----------
         keys : sequence of sequence
-            Per query the documents to look around, say its first five results.
+            For each query, the documents whose neighbours are returned, such as its first results.
         scope
             As in :meth:`hyrecall.Index.recall`.
         text : sequence of str or typed query or None, optional
-            Per query, to order by BM25 of the edges.
+            For each query, a text; its BM25 scores of the edges order the neighbours.
         exclude : sequence of sequence, optional
-            Per query documents that are no neighbours, say all its results; its keys never are.
+            For each query, documents to leave out, such as all its results; `keys` are always left
+            out.
         n : int, default 3
-            At most so many for each document.
+            The most neighbours of a document.
 
         Returns
         -------
         list of list of tuple of Neighbour
-            Per query and key, by score of the edge descending, then key.
+            For each query and key, ordered by score of the edge descending, then key.
         """
         check_surroundings(len(keys), text, exclude, n)
         scope = self._entries(scope)
@@ -306,19 +306,19 @@ class Graph(GraphReads):
 
     def _bind(self, argument: str, facts: IndexFacts, nodes: State) -> BoundGraph:
         if self._nodes._facts is not facts:
-            raise error(OptionError, argument, "a graph over the index that is asked", "another")
+            raise error(OptionError, argument, "a graph over the recalled index", "another")
         return self._bound(nodes)
 
     def _bound(self, nodes: State | None = None) -> BoundGraph:
-        """Hold its edges as they are now, over a state of the nodes; default: today's."""
+        """Return the current edges over a state of the nodes, by default the current state."""
         return BoundGraph(self, self._edges._state, nodes or self._nodes._state)
 
     def __repr__(self) -> str:
-        """Show its size."""
+        """Show the numbers of edges and documents."""
         return f"<Graph: {len(self)} edges over {len(self._nodes)} documents>"
 
 
 def read_hops(hops: object) -> None:
-    """Check a number of hops."""
+    """Refuse a number of hops that is not an int in range."""
     if isinstance(hops, bool) or not isinstance(hops, int) or not 0 <= hops <= MOST_HOPS:
         raise error(OptionError, "hops", f"an int in [0, {MOST_HOPS}]", repr(hops))

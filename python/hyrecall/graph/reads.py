@@ -1,4 +1,4 @@
-"""The two indexes of a graph, and how its edges name their participants."""
+"""The base class of graphs: both indexes, and access to the participants of edges."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class GraphReads:
     """An index of edges over an index of nodes."""
 
     def __init__(self, edges: Index, nodes: Index, participants_column: str) -> None:
-        """Hold both."""
+        """Join both indexes."""
         self._edges = edges
         self._nodes = nodes
         self._column = participants_column
 
     @property
     def edges(self) -> Index:
-        """The index of edges: its hits are edges."""
+        """The index of edges, whose hits are edges."""
         return self._edges
 
     @property
@@ -38,20 +38,20 @@ class GraphReads:
 
     @property
     def participants_column(self) -> str:
-        """The list column of participants."""
+        """The name of the list column of participants."""
         return self._column
 
     @property
     def key_type(self) -> pa.DataType:
-        """Of the nodes' keys."""
+        """The type of the nodes' keys."""
         return self._nodes._facts.row_types[self._nodes.schema.key]
 
     def edge_scope(self, scope: object) -> object:
-        """Return the scope as the index of edges takes it."""
+        """Return the scope for the index of edges: None if it has no cells."""
         return scope if self._edges.schema.cell_columns else None
 
     def participants(self, column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
-        """Return (which edge, key) of every participant of a column of lists."""
+        """Return (number of the edge, key) of every participant in a column of lists."""
         which = pc.list_parent_indices(column).to_numpy().astype(np.int64)
         keys = pc.list_flatten(column)
         if keys.null_count:
@@ -62,7 +62,7 @@ class GraphReads:
     def flat_keys(
         self, argument: str, keys: Sequence[Sequence[object]]
     ) -> tuple[npt.NDArray[np.int64], pa.Array]:
-        """Return offsets and keys of lists back to back."""
+        """Concatenate lists of keys; return their offsets and keys."""
         lists = [list(one) for one in keys]
         offsets = np.cumsum([0, *(len(one) for one in lists)], dtype=np.int64)
         flat = [key for one in lists for key in one]

@@ -1,4 +1,4 @@
-"""What the columns of a table of edges are for."""
+"""Defines the schema of a table of edges, and converts its participants to a list column."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from hyrecall.table.schema import Schema, Text
 __all__ = ["GraphSchema"]
 
 MADE_COLUMN = "participants"
-"""The list column that two columns of ends become."""
+"""The list column that is made from two columns of ends."""
 
 
 @check_keywords
 @dataclass(frozen=True, kw_only=True)
 class GraphSchema:
-    """Say what the columns of a table of edges are for.
+    """Assigns roles to the columns of a table of edges.
 
     Parameters
     ----------
     key : str
         The column of the edges' ids, unique within a cell.
     cell : str or sequence of str or None
-        The cell columns of the edges, those of the documents (same names and types), or None: every
-        query sees every edge.
+        The cell columns of the edges, with the same names and types as those of the documents. None
+        lets every query see every edge.
     text : str or sequence of str, default ("label", "description")
-        The columns that say what an edge means: one lexical arm, with a gap between them.
+        The text columns of an edge, which form one lexical arm with a gap between them.
     participants : str or tuple of two str, default "participants"
-        A list column of document keys (two make an edge, more a hyperedge), or the columns of the
-        two ends, which become a list column ``participants``.
+        A list column of document keys (two keys form an edge, more a hyperedge), or the columns of
+        the two ends, from which a list column ``participants`` is made.
     attributes, stored : str or sequence of str, default ()
-        More columns of edges to filter by, or to return: kinds, roles.
+        More columns of edges to filter by, or to return, such as kinds and roles.
 
     Raises
     ------
@@ -105,7 +105,7 @@ class GraphSchema:
                 raise error(DTypeError, name, f"a list column of {kind}", found)
         else:
             if name in edges.column_names:
-                wish = f"no column {name!r} beside {self.participants}"
+                wish = f"no column {name!r} in addition to {self.participants}"
                 raise error(OptionError, "participants", wish, "one")
             ends = [_column(edges, end) for end in self.participants]
             column = _pairs(*ends)
@@ -129,7 +129,7 @@ def _column(edges: pa.Table, name: str) -> pa.ChunkedArray:
 
 
 def _pairs(first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Make lists of two; an end that is null is left out by the index."""
+    """Make lists of two keys; the index ignores a null end."""
     if first.type != second.type:
         raise error(DTypeError, "participants", "two columns of one type", second.type)
     both = pa.chunked_array([*first.chunks, *second.chunks], first.type).combine_chunks()
@@ -140,7 +140,7 @@ def _pairs(first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _check_akin(name: str, found: pa.DataType, kind: pa.DataType) -> None:
-    """A number is no text: the key 1 is not the key "1"."""
+    """Refuse participants of another kind than the nodes' keys: the key 1 is not the key "1"."""
     types = pa.types
     is_text = types.is_string(found) or types.is_large_string(found)
     fits = is_text if types.is_large_string(kind) else types.is_integer(found)

@@ -1,4 +1,4 @@
-"""A graph as it stands at one moment: one state of its edges, one of its nodes."""
+"""One state of a graph, a state of its edges and of its nodes, and the reads on it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ __all__ = ["BoundGraph"]
 
 @dataclass(frozen=True, eq=False)
 class BoundGraph:
-    """What arms, signals and context read of a graph within a call; every read names a scope.
+    """A graph's state for the arms, signals and context of one call; every read names a scope.
 
     Attributes
     ----------
     graph : GraphReads
         The indexes of edges and nodes.
     edges, nodes : State
-        What is written later is not there.
+        They do not include later changes.
     """
 
     graph: GraphReads
@@ -48,7 +48,7 @@ class BoundGraph:
         *,
         filter: Sequence[Filter | None] | None = None,  # noqa: A002
     ) -> Reply:
-        """Return each query's best edges by their texts."""
+        """Return each query's best edges by BM25 of their texts."""
         graph = self.graph
         request = Request(
             now=datetime.now(UTC), text={"text": texts}, scope=graph.edge_scope(scope),
@@ -67,7 +67,7 @@ class BoundGraph:
     def participants_where(
         self, scope: object, matches: Callable[[Any], npt.NDArray[np.bool_]]
     ) -> pa.Array:
-        """Return the participants of a scope's edges that have a text that matches."""
+        """Return the participants of those edges of a scope that have a matching text."""
         graph = self.graph
         texts = graph.edges.schema.text_columns
         rows = self.edge_rows(scope, [*texts, graph.participants_column])
@@ -78,7 +78,7 @@ class BoundGraph:
         return graph.participants(column.filter(pa.array(found)))[1]
 
     def incident(self, keys: pa.Array, scope: object) -> pa.Table:
-        """Return key and cells of every edge of one scope that has one of the keys."""
+        """Return key and cells of every edge of one scope with one of the keys as participant."""
         graph = self.graph
         schema = graph.edges.schema
         named = [schema.key, *schema.cell_columns]
@@ -88,7 +88,7 @@ class BoundGraph:
         return rows.select(named).take(pa.array(np.unique(edge[wanted])))
 
     def adjacency(self, scope: object, n: int) -> _core.arms.Adjacency:
-        """Return who is connected with whom for n queries."""
+        """Return the connections between documents for n queries."""
         graph = self.graph
         edges, nodes = graph.edges, graph.nodes
         return _core.arms.Adjacency(

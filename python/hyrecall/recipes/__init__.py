@@ -1,7 +1,7 @@
-"""Recipes: the ways to recall of five published memory systems, and our own default, as data.
+"""Recipes that reproduce five published memory systems, and our own default.
 
-Columns that a recipe reads must be attributes or stored columns of the index, by the names here;
-``recipe.replace(...)`` adapts it.
+The index must have the columns that a recipe reads, as attributes or stored columns of the same
+names; ``recipe.replace(...)`` changes them.
 """
 
 from hyrecall.recipes.default import default

@@ -1,8 +1,8 @@
-"""Ours: BM25 and cosine by a sum of scores, each scaled over the candidates of both.
+"""Our default: the sum of BM25 and cosine, each scaled over the candidates of both arms.
 
-What holds an identifier or a quoted string whole comes first; else the arm that tells a query's
-candidates apart counts more. Measured in docs/evaluation.md; the depth
-is part of what was measured.
+Documents that contain an identifier or a quoted string as a whole come first. Otherwise the arm
+that distinguishes the query's candidates better counts more. docs/evaluation.md has measurements,
+made with this depth.
 """
 
 from hyrecall.ask.defaults import DEFAULT_BM25, DEFAULT_FUSION

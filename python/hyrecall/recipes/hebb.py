@@ -1,4 +1,4 @@
-"""Memories by the best of their arms, weighed with recency of access and importance."""
+"""Hebb: memories by the best score of their arms, with recency of access and importance."""
 
 from hyrecall.ask.arms.tags import Tags
 from hyrecall.ask.expansion import SharedTags
@@ -17,7 +17,7 @@ hebb = Recipe(
     fusion=Max(normalize="none"),
     shaping=(
         Composite(
-            # 0.99 an hour: ln 2 / -ln 0.99 hours.
+            # A factor of 0.99 per hour: the half-life is ln 2 / -ln 0.99 hours.
             time="last_accessed", half_life="248283.23017s", rating="importance",
             recency=1.0, importance=1.0, relevance=1.0,
         ),

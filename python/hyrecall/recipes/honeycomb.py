@@ -1,11 +1,11 @@
-"""Distilled facts weigh more than raw dialogue, near-duplicates collapse, recency is neutral.
+"""Honeycomb: facts weigh more than raw dialogue, near-duplicates are removed, recency is neutral.
 
-Dialogue needs a much stronger signal to stand above a fact: first in one arm it comes after the
-first 92 facts of an arm, first by words and by vectors after the first 16.
+Dialogue needs a much stronger signal than a fact: the first of one arm comes after the first 92
+facts of an arm, and the first of both arms after the first 16.
 
-Facts, summaries and dialogue are tables with arms of their own, where the index has a cell column
-``table``. One arm is fused too: provenance weighs ranks, so that raw dialogue does not rise where
-there are no vectors.
+If the index has a cell column ``table``, facts, summaries and dialogue are tables with separate
+arms. A single arm is fused too, because provenance weighs ranks: otherwise raw dialogue would rank
+higher without vectors.
 """
 
 from hyrecall.ask.recipe import Dense, Lexical, Recipe, Tables, TieBreak

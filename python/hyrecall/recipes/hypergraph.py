@@ -1,6 +1,6 @@
-"""Nodes of a graph by four arms, weighed with what the conversation met and shown in context.
+"""Hypergraph: nodes of a graph by four arms, with session signals and graph neighbours.
 
-Give the graph by its role: ``recall(recipe=hypergraph, graphs={"graph": ...}, session=...)``.
+Pass the graph by name: ``recall(recipe=hypergraph, graphs={"graph": ...}, session=...)``.
 """
 
 from hyrecall.ask.arms.edges import EdgeLexical
@@ -41,8 +41,8 @@ hypergraph = Recipe(
     on_empty="error",
 )  # fmt: skip
 
-# What the query says is a pattern, and nothing else runs. Matches of one column are equal until
-# their keys are compared, so the arm hands on all of them.
+# The query is a pattern for the only arm. Matches in the same column have equal scores and are
+# ordered by key, so the depth must include all of them.
 hypergraph_regex = Recipe(
     name="hypergraph_regex",
     arms=(),

@@ -1,8 +1,8 @@
-"""Notes by prefixes of all words (FTS5's BM25) and cosine without a floor; pins break ties.
+"""L0: notes by prefixes of all words (BM25 of FTS5) and cosine without a floor; pins break ties.
 
-What holds an identifier or a quoted string whole comes first.
+Documents that contain an identifier or a quoted string as a whole come first.
 
-Vectors are opt-in: a store of it has none until an embedder is named.
+Vectors are opt-in: a store of this recipe has none until an embedder is named.
 """
 
 from hyrecall.ask.recipe import Dense, Lexical, Recipe, TieBreak

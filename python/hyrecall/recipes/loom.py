@@ -1,4 +1,4 @@
-"""Episodes by BM25 Okapi and cosine, joined by reciprocal ranks."""
+"""Loom: episodes by BM25 Okapi and cosine, joined by reciprocal rank fusion."""
 
 from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe, TieBreak
 from hyrecall.ask.scoring import RRF, Above
@@ -8,7 +8,7 @@ loom = Recipe(
     name="loom",
     arms=(
         Lexical(bm25=BM25("okapi", k1=1.5, b=0.75)),
-        # Only a positive cosine ranks.
+        # Only documents with a positive cosine are candidates.
         Dense(min_score=Above(0.0)),
     ),
     fusion=RRF(alpha=0.5),

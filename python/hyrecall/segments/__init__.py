@@ -1,1 +1,1 @@
-"""Columns become segments, on a device or on the disk; each change makes a new state."""
+"""Builds, changes, saves, opens and places segments, the immutable runs of an index's documents."""

@@ -1,8 +1,8 @@
-"""A segment as Arrow record batches, one a file, and back. The layout: docs/format.md.
+"""Converts a segment to Arrow record batches, one per file, and back. Layout: docs/format.md.
 
-Every array that the engine holds stands in a batch where Arrow has a natural place for it: offsets
-are those of a list, postings the items of a term. So nothing is copied on the way out, and on the
-way back the engine reads the file's own memory.
+Each array of the engine has a natural place in a batch: offsets are offsets of a list, postings are
+the list items of a term. So saving copies nothing, and after opening the engine reads the memory of
+the file.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ __all__ = [
     "write_batch",
 ]
 
-PLANE_ROWS = 16  # rows of a block of an int8 plane
+PLANE_ROWS = 16  # rows per block of an int8 plane
 
-_value = partial(pa.field, nullable=False)  # nothing of ours is ever null
+_value = partial(pa.field, nullable=False)  # the engine's arrays have no nulls
 
 _PAIR = pa.list_(_value("item", pa.uint32()), 2)
 _PAIRS = pa.list_(_value("item", _PAIR))
 
 _DOCUMENTS = pa.schema([_value("doc_length", pa.uint32()), _value("tokens", pa.large_binary())])
-# By the bytes of a posting.
+# By the number of bytes of a posting.
 _TERMS = {
     width: pa.schema(
         [
@@ -61,7 +61,7 @@ Open = Callable[[str], tuple[Path, pa.RecordBatch]]
 
 
 def roles(schema: Schema) -> tuple[str, ...]:
-    """Return the roles of a segment's files, beside that of its deleted rows."""
+    """Return the roles of a segment's files, except that of its deleted rows."""
     dense, lexical = range(len(schema.vector_arms)), range(len(schema.text_arms))
     return (
         "rows",
@@ -71,27 +71,27 @@ def roles(schema: Schema) -> tuple[str, ...]:
 
 
 def optional_roles(schema: Schema) -> tuple[str, ...]:
-    """Return the roles of files that make scans faster; a segment may come without them."""
+    """Return the roles of optional files, which make scans faster."""
     return tuple(f"plane-{at}" for at in range(len(schema.vector_arms)))
 
 
 def write_batch(sink: Any, batch: pa.RecordBatch) -> None:
     """Write a batch as an Arrow IPC file."""
-    options = pa.ipc.IpcWriteOptions(allow_64bit=True)  # postings may pass 2^31
+    options = pa.ipc.IpcWriteOptions(allow_64bit=True)  # a file may have more than 2^31 postings
     with pa.ipc.new_file(sink, batch.schema, options=options) as writer:
         writer.write_batch(batch)
 
 
-# ---- out ----
+# ---- segment to batches ----
 
 
 def batches_of(segment: Segment, schema: Schema) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Return (role, batch) of each file that the segment has something for."""
+    """Yield (role, batch) of each file of the segment, except that of its deleted rows."""
     names = schema.row_columns
     columns = [_numbers(segment.core.seqs, pa.int64()), *(segment.column(name) for name in names)]
     yield "rows", pa.record_batch(columns, names=["seq", *names])
     for at, arm in enumerate(schema.vector_arms):
-        segment.check(arm)  # what is damaged must not be written under a new checksum
+        segment.check(arm)  # damaged rows must not be saved with a new checksum
         yield f"vectors-{at}", _vectors(segment.dense[arm])
         front = segment.dense[arm].front
         if front is not None:
@@ -160,7 +160,7 @@ def _pairs(numbers: Numbers) -> pa.Array:
 
 
 def dead_batch(view: _core.SegmentView) -> pa.RecordBatch:
-    """Return the deleted rows of a segment, rising."""
+    """Return the deleted rows of a segment in ascending order."""
     return pa.record_batch([_numbers(view.dead_rows(), pa.uint32())], schema=_DEAD)
 
 
@@ -169,13 +169,13 @@ def _numbers(values: Numbers, kind: pa.DataType) -> pa.Array:
 
 
 def _array(kind: pa.DataType, buffers: list[Numbers], items: pa.Array | None = None) -> pa.Array:
-    """Make an array of lists or byte strings; its offsets say how many."""
+    """Make an array of lists or byte strings; its length follows from the offsets."""
     held = [None, *(pa.py_buffer(buffer) for buffer in buffers)]
     children = None if items is None else [items]
     return pa.Array.from_buffers(kind, len(buffers[0]) - 1, held, 0, children=children)
 
 
-# ---- back ----
+# ---- batches to segment ----
 
 
 def segment_of(
@@ -187,17 +187,17 @@ def segment_of(
     dims: Mapping[str, int],
     threads: int,
 ) -> Segment:
-    """Join the files of a segment.
+    """Make a segment from its files.
 
     Parameters
     ----------
     name : str
     n_rows : int
-        How many rows the MANIFEST says there are.
+        The number of rows according to the MANIFEST.
     open_role : callable
-        Role to the path (for messages) and the batch of its file, checked.
+        Returns the path (for messages) and the checked batch of a role's file.
     has_role : callable
-        Whether there is a file of an optional role.
+        Returns whether an optional role has a file.
     schema : Schema
     dims : mapping of str to int
     threads : int
@@ -205,8 +205,7 @@ def segment_of(
     Raises
     ------
     CorruptIndexError
-        A file of other columns or another length than its role has, or with content that no save
-        writes.
+        A file whose columns or length do not fit its role, or with content that no save writes.
     """
 
     def take(role: str, *wanted: pa.Schema) -> tuple[Path, pa.RecordBatch]:
@@ -294,18 +293,18 @@ def _lexical(
 def dead_rows(
     path: Path, batch: pa.RecordBatch, n_rows: int, n_dead: int
 ) -> npt.NDArray[np.uint32]:
-    """Read deleted rows: each once, rising, all below ``n_rows``."""
+    """Return deleted rows; refuse numbers that are not ascending and below ``n_rows``."""
     if not batch.schema.equals(_DEAD) or batch.num_rows != n_dead:
         got = f"{batch.num_rows} of {batch.schema}"
         raise error(CorruptIndexError, str(path), f"{n_dead} row numbers", got)
     dead = _values(batch.column(0))
     if n_dead and not (np.all(dead[1:] > dead[:-1]) and dead[-1] < n_rows):
-        raise error(CorruptIndexError, str(path), f"rising row numbers below {n_rows}", "others")
+        raise error(CorruptIndexError, str(path), f"ascending row numbers below {n_rows}", "others")
     return dead
 
 
 def _values(array: pa.Array) -> Numbers:
-    """Return the numbers of an array in the file's own memory."""
+    """View the numbers of an array in the memory of the file."""
     return _view(array.buffers()[1], array.type.to_pandas_dtype(), len(array))
 
 

@@ -1,4 +1,4 @@
-"""What recalls and reads need to know of an index beside its documents."""
+"""The settings of an index that recalls and reads need: schema, analyzers, types, threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["IndexFacts"]
 
 @dataclass(frozen=True, eq=False)
 class IndexFacts:
-    """What a request needs to know of the index beside its documents."""
+    """The settings of an index, which stay the same when its documents change."""
 
     schema: Schema
     analyzers: Mapping[str, Analyzer]
@@ -28,30 +28,31 @@ class IndexFacts:
     threads: int
 
     def plain(self) -> IndexFacts:
-        """Return what hits say of their index when they are pickled: no functions of the caller."""
+        """Return the facts that pickled hits keep, without the caller's functions."""
         schema = Schema.from_dict(self.schema.to_dict())
         return replace(self, schema=schema, analyzers={}, bm25={})
 
     @cached_property
     def text_arms(self) -> tuple[str, ...]:
-        """The lexical arms, as declared."""
+        """The lexical arms in declared order."""
         return tuple(self.schema.text_arms)
 
     @cached_property
     def vector_arms(self) -> tuple[str, ...]:
-        """The dense arms, as declared."""
+        """The dense arms in declared order."""
         return tuple(self.schema.vector_arms)
 
     @cached_property
     def arms(self) -> tuple[str, ...]:
-        """Every arm, lexical first, as declared."""
+        """All arms in declared order, lexical arms first."""
         return (*self.text_arms, *self.vector_arms)
 
     @cached_property
     def joined_bm25(self) -> dict[str, BM25]:
-        """The BM25 of each text arm under the default fusion: the one named, else its own.
+        """The BM25 constants of each text arm under the default fusion.
 
-        A build that names the default, ``BM25()``, says no more than one that names nothing.
+        An arm keeps constants that its schema names, or that differ from ``BM25()``; other arms
+        have ``DEFAULT_BM25``.
         """
         named = {arm: text.bm25 is not None for arm, text in self.schema.text_arms.items()}
         default = BM25()
@@ -62,7 +63,7 @@ class IndexFacts:
 
     @cached_property
     def attribute_types(self) -> dict[str, pa.DataType]:
-        """The type of each attribute column, in the order in which every segment holds them."""
+        """The type of each attribute column, in the order of the segments."""
         return {name: self.row_types[name] for name in self.schema.attributes}
 
     @cached_property

@@ -1,7 +1,7 @@
-"""Which saved versions an index holds: only these may its next save replace.
+"""Records the saved versions that an index contains: its next save may replace only these.
 
-A version is known by the seal of its MANIFEST: the checksum in the last line. Segments are named at
-random and saves are counted, so two versions of different content never have the same seal.
+A version is identified by the seal of its MANIFEST, the checksum in the last line. Segments have
+random names and saves are counted, so versions of different content have different seals.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Lineage"]
 
 
 class Lineage:
-    """The versions that an index was opened from or saved as, the last one of each folder.
+    """The last version of each folder that an index was opened from or saved to.
 
     Attributes
     ----------
@@ -29,20 +29,20 @@ class Lineage:
 
     @property
     def seals(self) -> tuple[str, ...]:
-        """Return the seals of the versions that the home folder may hold; () without a home."""
+        """Return the seals that the home folder may have; () without a home folder."""
         return () if self.home is None else tuple(sorted(self._seals[self.home]))
 
     def holds(self, seal: str) -> bool:
-        """Return whether the index holds all that a version holds, whichever folder it is in."""
+        """Return whether the index contains a version, in any folder."""
         return any(seal in seals for seals in self._seals.values())
 
     def check(self, folder: Path, seal: str, version: int) -> None:
-        """Refuse to replace a version that holds documents this index may lack.
+        """Refuse to replace a version that may have documents which this index does not contain.
 
         Raises
         ------
         SaveConflictError
-            The index was not opened from this version, nor saved as it.
+            The index was neither opened from this version nor saved as it.
         """
         if self.holds(seal):
             return
@@ -51,24 +51,24 @@ class Lineage:
             wish = "a folder without an index, or the one this index was opened from or saved to"
             got = f"version {version} of another index in {folder}"
             raise error(SaveConflictError, "path", wish, got, "replace it: save(overwrite=True)")
-        wish = f"the version of {folder} that this index was opened from or last saved as"
+        wish = f"the version of {folder} that this index was opened from or last saved to"
         got = f"version {version} of another writer"
-        remedy = "take it up: index.reload(), or replace it: index.save(path, overwrite=True)"
+        remedy = "load it: index.reload(), or replace it: index.save(path, overwrite=True)"
         raise error(SaveConflictError, "path", wish, got, remedy)
 
     def expect(self, folder: Path, seal: str) -> None:
-        """Note a version that is about to be committed.
+        """Add a version that is about to be committed.
 
         A commit whose last sync fails raises an error, but its version may be in place.
         """
         self._seals.setdefault(folder.absolute(), set()).add(seal)
 
     def settle(self, folder: Path, seal: str) -> None:
-        """Note the version that a folder holds now; forget those that it held before."""
+        """Record the folder's current version as the only one of that folder, and its home."""
         self.home = folder.absolute()
         self._seals[self.home] = {seal}
 
     def begin_at(self, folder: Path, seal: str) -> None:
-        """Note the version that all documents were just read from; forget every other version."""
+        """Record the version that all documents were just read from, and forget all others."""
         self.home = folder.absolute()
         self._seals = {self.home: {seal}}

@@ -1,6 +1,6 @@
-"""The MANIFEST of a saved index: which files make it up, and what each of their blocks hashes to.
+"""The MANIFEST of a saved index: its settings, and its files with the checksums of their blocks.
 
-Plain data and its one text form; no disk is touched here. The format: docs/format.md.
+Converts a manifest to its text form and back, without disk access. The format is in docs/format.md.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 MANIFEST = "MANIFEST"
 
 FORMAT = 2
-"""Raised by every change that an older reader would misread."""
+"""Increased by each change that an older reader would misread."""
 
 _MOST_DIM = 2**31 - 1
 _MOST_SEQ = 2**63 - 1
@@ -44,16 +44,16 @@ _SEAL_BYTES = len(b"xxh3_64 0123456789abcdef\n")
 
 @dataclass(frozen=True)
 class SegmentEntry:
-    """One segment.
+    """One segment of a saved index.
 
     Attributes
     ----------
     name : str
-        16 hex digits, drawn when the segment was first saved; the same in every folder.
+        16 random hex digits, set when the segment is first saved; the same in every folder.
     n_rows, n_dead : int
     files : dict of str to FileEntry
-        By role: ``rows``, ``vectors-0``, ``documents-0``, ``terms-0``, ... (the number of the arm
-        among those of its kind), and ``dead`` where rows are deleted.
+        By role: ``rows``, ``vectors-0``, ``documents-0``, ``terms-0``, ... (numbered by the arms
+        of each kind), and ``dead`` if rows are deleted.
     """
 
     name: str
@@ -62,7 +62,7 @@ class SegmentEntry:
     files: Mapping[str, FileEntry]
 
     def __post_init__(self) -> None:
-        """Take only what a save can have written."""
+        """Refuse values that a save cannot have written."""
         check_text("segment", self.name, _SEGMENT_NAME)
         check_int(f"n_rows of {self.name}", self.n_rows, 0, MOST_ROWS)
         check_int(f"n_dead of {self.name}", self.n_dead, 0, self.n_rows)
@@ -70,17 +70,17 @@ class SegmentEntry:
 
 @dataclass(frozen=True)
 class TextFacts:
-    """How a lexical arm was analysed, and its BM25 default.
+    """The analyzer and the BM25 constants of a lexical arm.
 
     Attributes
     ----------
     analyzer : dict
-        As :meth:`hyrecall.Analyzer.to_dict` gives it.
+        As :meth:`hyrecall.Analyzer.to_dict` returns it.
     analyzer_hash : str
     bm25 : dict
-        variant, k1, b, and delta where the variant has one.
+        variant, k1, b, and delta if the variant has one.
     in_schema : tuple of str
-        Which of "analyzer" and "bm25" the schema itself names (else they were defaults of build).
+        Which of "analyzer" and "bm25" the schema names; the others were defaults of the build.
     """
 
     analyzer: Mapping[str, Any]
@@ -89,7 +89,7 @@ class TextFacts:
     in_schema: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Take only what a save can have written; what is in the mappings is checked at open."""
+        """Refuse values that a save cannot have written; opening checks the mappings' content."""
         if not isinstance(self.analyzer, dict) or not isinstance(self.bm25, dict):
             raise TypeError("text without analyzer and bm25")
         check_text("analyzer_hash", self.analyzer_hash)
@@ -104,13 +104,13 @@ class Manifest:
     Attributes
     ----------
     generator : str
-        Who wrote it, e.g. "hyrecall 0.1.0".
+        The program that wrote it, for example "hyrecall 0.1.0".
     version : int
         Counts the saves into this folder, from 1.
     next_seq : int
         The insertion number of the next row.
     schema : dict
-        As :meth:`hyrecall.Schema.to_dict` gives it.
+        As :meth:`hyrecall.Schema.to_dict` returns it.
     texts : dict of str to TextFacts
     dims : dict of str to int
         Dimension of each dense arm.
@@ -126,12 +126,12 @@ class Manifest:
     segments: tuple[SegmentEntry, ...]
 
     def __post_init__(self) -> None:
-        """Take only what a save can have written."""
+        """Refuse values that a save cannot have written."""
         check_text("generator", self.generator)
         check_int("version", self.version, 1, 2**63 - 1)
         check_int("next_seq", self.next_seq, 0, _MOST_SEQ)
         if not isinstance(self.schema, dict):
-            raise TypeError("schema that is no mapping")
+            raise TypeError("schema that is not a mapping")
         for arm, dim in self.dims.items():
             check_int(f"dim of {arm!r}", dim, 1, _MOST_DIM)
         if not self.segments:
@@ -144,22 +144,22 @@ class Manifest:
 
     @property
     def files(self) -> dict[str, FileEntry]:
-        """Every file by name."""
+        """All files by name."""
         return {f.name: f for segment in self.segments for f in segment.files.values()}
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of all files."""
+        """Size of all files in bytes."""
         return sum(file.size for file in self.files.values())
 
     def to_bytes(self) -> bytes:
-        """Return the text form: one line of JSON, one line with its checksum."""
+        """Return the text form: a line of JSON and a line with its checksum."""
         text = json.dumps({"format": FORMAT, **asdict(self)}, separators=(",", ":")) + "\n"
         return f"{text}xxh3_64 {xxhash.xxh3_64_hexdigest(text.encode())}\n".encode()
 
     @classmethod
     def from_bytes(cls, text: bytes, path: Path) -> Manifest:
-        """Read the text form; ``path`` is for messages.
+        """Make a manifest from its text form; ``path`` is for messages.
 
         Raises
         ------
@@ -188,18 +188,18 @@ class Manifest:
         }
         segments = tuple(_segment(segment) for segment in data.pop("segments"))
         made = cls(texts=texts, segments=segments, **data)
-        # Names with a lone surrogate, which JSON can spell, are no text: encoding them fails.
+        # JSON can contain lone surrogates, which are not valid text: encoding them fails.
         json.dumps([made.schema, [*texts], made.dims], ensure_ascii=False).encode()
         return made
 
 
 def seal_of(text: bytes, path: Path) -> str:
-    """Return the checksum in the last line of a MANIFEST; it stands for the version.
+    """Return the seal of a version: the checksum in the last line of its MANIFEST.
 
     Raises
     ------
     CorruptIndexError
-        There is no such line; ``path`` is for the message.
+        The line is missing; ``path`` is for the message.
     """
     found = _SEAL.fullmatch(text[-_SEAL_BYTES:])
     if found is None:

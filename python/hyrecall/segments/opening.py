@@ -1,7 +1,7 @@
-"""Opening a saved index.
+"""Opens a saved index: reads and checks a folder's files and returns the index's state.
 
-Readers take no lock: they read the MANIFEST and map its files, and if a writer removed one of them
-in between, they start over with the MANIFEST that took its place. The format: docs/format.md.
+Readers take no lock. They read the MANIFEST and map its files; if a writer has removed a file in
+the meantime, they start again with the new MANIFEST. The format is in docs/format.md.
 """
 
 from __future__ import annotations
@@ -38,24 +38,26 @@ from hyrecall.text.bm25 import BM25
 
 __all__ = ["Opening", "is_current", "open_index"]
 
-_MOST_GAPS = 8  # numbers without a row for each row, up to which a table finds duplicates
+_MOST_GAPS = 8  # unused numbers per row, up to which duplicates are found by a table of flags
 
 FULL_CHECK_BELOW = 8 * 10**9
-"""Bytes up to which every block is checked at open: a second or so."""
+"""The size of an index below which opening checks every block, in about a second."""
 
 
 @dataclass(frozen=True)
 class Opening:
-    """How an index is opened, and opened again by a reload.
+    """The options of opening an index, which a reload uses again.
 
     Parameters
     ----------
     analyzer : Analyzer or mapping of str to Analyzer, optional
-        For arms whose analyzer has a callable, or all if none has; its hash must be the stored one.
+        For arms whose analyzer has a callable, or for all arms if none has. It must have the stored
+        hash.
     memory : {"mmap", "ram"}
-        With "ram" nothing of the folder is needed afterwards.
+        With "ram", the folder is not needed after opening.
     verify : {"full", "structure"} or None
-        Check everything now, or vectors when an arm first reads them; None: full below 8 GB.
+        "full" checks all data now, "structure" checks vectors when they are first read. None means
+        "full" below 8 GB.
     threads : int
 
     Raises
@@ -79,37 +81,37 @@ class Opening:
 def open_index(
     path: Path, how: Opening, held: tuple[IndexFacts, State] | None = None
 ) -> tuple[IndexFacts, State, str]:
-    """Open the version that a folder holds now.
+    """Open the current version of a folder.
 
     Parameters
     ----------
     path : Path
     how : Opening
     held : tuple of IndexFacts and State, optional
-        Of an index that takes up this version: its facts stay, and a segment that it holds already
-        is not read again, since the name of a segment stands for the same documents for ever.
+        The facts and state of an index that reloads. Its facts stay the same, and segments that it
+        already has are not read again: a segment's name always means the same documents.
 
     Returns
     -------
     tuple of IndexFacts, State and str
-        The last is the seal of the version.
+        The str is the seal of the version.
 
     Raises
     ------
     IndexNotFoundError
         There is nothing at ``path``.
     CorruptIndexError
-        A file is missing, damaged or of a newer format, or an analyzer is no longer what it was.
+        A file is missing, damaged or of a newer format, or a stored analyzer now gives other terms.
     OptionError
-        An analyzer is missing, or is not the one the index was built with; or the folder holds an
-        index of another schema than ``held``.
+        An analyzer is missing, or is not the one that the index was built with; or the folder holds
+        an index with another schema than ``held``.
     """
     manifest, seal = _read_manifest(path)
     while True:
         try:
             return *_open_version(path, manifest, how, held), seal
         except CorruptIndexError:
-            # A save may have replaced this version and removed its files while we opened them.
+            # A save may have replaced this version and removed its files during the opening.
             newer, newer_seal = _read_manifest(path)
             if newer_seal == seal:
                 raise
@@ -117,7 +119,7 @@ def open_index(
 
 
 def is_current(path: Path, lineage: Lineage) -> bool:
-    """Return whether a folder still holds a version that an index holds."""
+    """Return whether a folder's current version is one that the index contains."""
     try:
         return lineage.holds(read_seal(path / MANIFEST))
     except (FileNotFoundError, NotADirectoryError, CorruptIndexError):
@@ -125,7 +127,7 @@ def is_current(path: Path, lineage: Lineage) -> bool:
 
 
 def _read_manifest(path: Path) -> tuple[Manifest, str]:
-    """Read the MANIFEST of a folder, and its seal."""
+    """Return the MANIFEST of a folder and its seal."""
     if not path.exists():
         raise error(IndexNotFoundError, "path", "the folder of a saved index", f"nothing at {path}")
     try:
@@ -170,10 +172,10 @@ def _open_version(
 
 
 def _check_same(path: Path, facts: IndexFacts, *found: object) -> None:
-    """Refuse a version that calls prepared for this index could not be asked."""
+    """Refuse a version whose schema, analyzers, BM25 or dimensions differ from the held index."""
     if found != (facts.schema, facts.analyzers, facts.bm25, facts.dims):
-        wish = f"in {path} an index with the schema, analyzers and dimensions of this one"
-        raise error(OptionError, "path", wish, "another", "open it: hr.Index.open(path)")
+        wish = f"an index in {path} with the same schema, analyzers and dimensions"
+        raise error(OptionError, "path", wish, "another index", "open it: hr.Index.open(path)")
 
 
 def _open_segment(
@@ -224,7 +226,7 @@ def _open_segment(
 
 
 def _check_together(path: Path, manifest: Manifest, segments: list[Segment], full: bool) -> None:
-    """Check what no segment can tell alone: equal types, insertion numbers below the next."""
+    """Check the segments together: equal types, and insertion numbers that are valid and unique."""
     where = str(path / MANIFEST)
     types = segments[0].rows.schema.types
     for segment in segments:
@@ -239,13 +241,13 @@ def _check_together(path: Path, manifest: Manifest, segments: list[Segment], ful
         wish = f"insertion numbers in [0, {manifest.next_seq})"
         raise error(CorruptIndexError, where, wish, f"{low} to {high}")
     if full and not _are_distinct(seqs, low, high):
-        raise error(CorruptIndexError, where, "insertion numbers that come once", "one twice")
+        raise error(CorruptIndexError, where, "unique insertion numbers", "one twice")
 
 
 def _are_distinct(seqs: npt.NDArray[np.int64], low: int, high: int) -> bool:
     if high - low > _MOST_GAPS * len(seqs):
         return len(np.unique(seqs)) == len(seqs)
-    seen = np.zeros(high - low + 1, np.bool_)  # far cheaper than sorting
+    seen = np.zeros(high - low + 1, np.bool_)  # much cheaper than sorting
     seen[seqs - low] = True
     return int(np.count_nonzero(seen)) == len(seqs)
 
@@ -255,13 +257,13 @@ def _run(checks: list[disk.LateCheck]) -> None:
         check()
 
 
-# ---- what is not in the files ----
+# ---- schema and analyzers ----
 
 
 def _schema(
     manifest: Manifest, analyzers: Mapping[str, Analyzer], bm25: Mapping[str, BM25]
 ) -> Schema:
-    """Make the schema as it was given, with the options that it named itself."""
+    """Make the original schema again, with the analyzers and BM25 options that it named."""
     plain = Schema.from_dict(manifest.schema)
     texts = {}
     for arm, text in plain.text_arms.items():
@@ -277,7 +279,7 @@ def _schema(
 def _analyzers(
     path: Path, manifest: Manifest, given: Analyzer | Mapping[str, Analyzer] | None
 ) -> dict[str, Analyzer]:
-    """Return each arm the analyzer it was built with, and make sure that it still is."""
+    """Return the analyzer of each arm; refuse one whose hash is not the stored hash."""
     passed = _passed(manifest, given)
     made: dict[str, Analyzer] = {}
     for arm, text in manifest.texts.items():

@@ -1,4 +1,4 @@
-"""On which device a state's vectors lie."""
+"""Chooses the device of an index and copies the vectors of its states there."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from hyrecall.table.guests import take_guest
 __all__ = ["place", "settle_on"]
 
 AUTO_BYTES = 2**26
-"""From so many bytes of vectors on, "auto" prefers a CUDA device: below, a scan on the CPU takes
-about as long as the way to the device and back."""
+"""The least bytes of vectors for which "auto" chooses a CUDA device: for fewer, a scan on the CPU
+takes about as long as the transfer to the device and back."""
 
 
 def settle_on(device: str, state: State) -> tuple[str, State]:
-    """Return the device an index runs on, and its first state there; only "auto" may choose.
+    """Return the device of an index and its first state there; only for "auto" is there a choice.
 
     Raises
     ------
     DeviceUnavailableError, DeviceMemoryError
-        The device that was named is not there, or has no room.
+        The named device is not present, or does not have enough memory.
     """
     if device != "auto":
         return device, place(device, state, None)
@@ -40,9 +40,10 @@ def settle_on(device: str, state: State) -> tuple[str, State]:
 
 
 def place(device: str, state: State, previous: State | None) -> State:
-    """Return the state with its vectors on the device; what the previous one has there is shared.
+    """Return a copy of the state with its vectors on the device.
 
-    An index without vectors has nothing to place. The state given stays as it was.
+    Vectors that the previous state has on the device are shared. An index without vectors has
+    nothing to place.
     """
     if device == "cpu" or state.snapshot.device_bytes or not state.segments[0].dense:
         return _without_guests(state)
@@ -59,7 +60,7 @@ def place(device: str, state: State, previous: State | None) -> State:
 def _take_guests(
     state: State, folder: str, ordinal: int
 ) -> list[tuple[int, int, _core.Guest, Rows]]:
-    """Return the columns whose rows lie on the device already, as their callers gave them."""
+    """Return the vector columns that the caller gave as tensors on this device."""
     found = []
     for number, segment in enumerate(state.segments):
         for at, (arm, column) in enumerate(segment.dense.items()):
@@ -71,7 +72,7 @@ def _take_guests(
 
 
 def _without_guests(state: State) -> State:
-    """Return the state without the callers' tensors: nobody needs them any more."""
+    """Return the state without the callers' tensors, which are no longer needed."""
     if not any(segment.guests for segment in state.segments):
         return state
     segments = tuple(replace(one, guests={}) if one.guests else one for one in state.segments)

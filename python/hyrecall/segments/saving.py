@@ -1,7 +1,7 @@
-"""Saving an index to a folder: new files first, then one rename that makes them count.
+"""Saves an index to a folder: writes new files, then makes them valid with one rename.
 
-A folder holds immutable Arrow IPC files and one MANIFEST that names those that count. Writers take
-a lock, so that what a save finds in the folder is what it replaces. The format: docs/format.md.
+A folder holds immutable Arrow IPC files and a MANIFEST that lists the valid ones. A lock keeps
+other writers from changing the folder during a save. The format is in docs/format.md.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ __all__ = ["save_index"]
 def save_index(
     path: Path, facts: IndexFacts, state: State, lineage: Lineage, *, overwrite: bool
 ) -> State:
-    """Make the folder hold this state: write what it lacks, then put a new MANIFEST in place.
+    """Save a state to a folder: write the files that it lacks, then replace its MANIFEST.
 
     Parameters
     ----------
     path : Path
-        Made if it is not there.
+        Made if it does not exist.
     facts : IndexFacts
     state : State
     lineage : Lineage
-        The versions that the index holds; takes up the new one.
+        The versions that the index contains; the new version is added.
     overwrite : bool
-        Replace whichever index the folder holds.
+        Replace any index that the folder holds.
 
     Returns
     -------
     State
-        The same, with every segment under the name it was saved by.
+        The same state, with the name of every segment in the folder.
 
     Raises
     ------
     WriterBusyError
-        Another thread or process is saving there.
+        Another thread or process is saving to the folder.
     SaveConflictError
-        The folder holds a version that is none of ``lineage``, and ``overwrite`` is False.
+        The folder holds a version that is not in ``lineage``, and ``overwrite`` is False.
     CorruptIndexError
-        The folder's MANIFEST is damaged or of a newer format (the folder is left as it is), or
-        vectors of this index, not read since it was opened, turn out to be damaged.
+        The folder's MANIFEST is damaged or of a newer format (the folder is not changed), or
+        vectors of this index that were not read since it was opened are damaged.
     OSError
-        From the disk. The folder then holds the version it held before, or, if only the last sync
+        The disk failed. The folder still holds the earlier version, or, if only the last sync
         failed, the new one.
     """
     disk.make_folder(path)
@@ -75,7 +75,7 @@ def save_index(
             content = manifest.to_bytes()
             disk.prepare(path, MANIFEST, content)
         except BaseException:
-            disk.remove(written)  # a full disk should not stay full of what nobody can use
+            disk.remove(written)  # useless files must not keep a full disk full
             raise
         seal = seal_of(content, path / MANIFEST)
         lineage.expect(path, seal)
@@ -87,7 +87,7 @@ def save_index(
 
 
 def _version_to_replace(path: Path, lineage: Lineage, *, overwrite: bool) -> Manifest | None:
-    """Read the MANIFEST that a save replaces, if it may."""
+    """Return the MANIFEST that a save replaces, if any; refuse one that it must not replace."""
     try:
         text = (path / MANIFEST).read_bytes()
     except FileNotFoundError:
@@ -106,7 +106,7 @@ def _save_segment(
     before: Manifest | None,
     written: list[Path],
 ) -> SegmentEntry:
-    """Write the files of a segment that the folder lacks; note what was written."""
+    """Write the files of a segment that the folder lacks, and add their paths to `written`."""
     assert segment.name is not None
     known = {s.name: s for s in before.segments}.get(segment.name) if before else None
     held = dict(known.files) if known else {}

@@ -1,4 +1,4 @@
-"""Segments: built from columns, put together from other segments."""
+"""Segments and the states made of them: built from columns, merged, and read row by row."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ _PLAIN = (
     pa.types.is_float64,
     pa.types.is_timestamp,
 )
-"""Types whose rows the engine gathers."""
+"""Column types whose rows the engine gathers; Arrow gathers the others."""
 
 SMALL_ROWS = 4096
-"""Tables this small are put together whole; larger ones are read row by row."""
+"""Tables up to this size are concatenated as a whole before rows are taken."""
 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """An immutable run of documents: what the engine holds, and the columns that hits return.
+    """An immutable run of documents: the engine's segment, and the columns that hits return.
 
     Attributes
     ----------
@@ -60,14 +60,14 @@ class Segment:
     rows : pyarrow.Table
         The schema's row columns in the segment's row order, one chunk each.
     lexical, dense : dict
-        Arm to native column, in schema order.
+        The native column of each arm, in schema order.
     name : str or None
-        Under which name it lies in a saved index; None until it is saved.
+        Its name in a saved index; None until it is saved.
     late : mapping of str to callable
-        By dense arm, the check of its vectors that open left for their first reader.
+        The delayed check of each dense arm's vectors, to be called before they are first read.
     guests : mapping of str to (object, ndarray)
-        By dense arm, the caller's tensor on a CUDA device and which of its rows each row is; until
-        the segment is placed.
+        For dense arms, the caller's tensor on a CUDA device, and the tensor's row for each row.
+        Empty after the segment is placed.
     """
 
     core: _core.Segment
@@ -79,7 +79,7 @@ class Segment:
     guests: Mapping[str, tuple[Any, Rows]] = field(default_factory=dict)
 
     def check(self, arm: str) -> None:
-        """Make sure that the vectors of a dense arm are undamaged; call it before reading them."""
+        """Run the delayed check of an arm's vectors, if any; call it before reading them."""
         if arm in self.late:
             self.late[arm]()
 
@@ -92,7 +92,7 @@ class Segment:
         return {name: one_array(self.rows.column(name)) for name in self.rows.column_names}
 
     def plain(self, name: str) -> _core.rows.Column | None:
-        """Return a row column as the engine gathers it; None: it has a type that Arrow gathers."""
+        """Return a row column as an engine column, or None if Arrow gathers its type."""
         if name not in self._plain:
             column = self._arrays[name]
             is_plain = any(test(column.type) for test in _PLAIN)
@@ -106,7 +106,7 @@ class Segment:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """All that a reader sees; the writer replaces it as a whole."""
+    """All documents that a reader sees; the writer replaces the state as a whole."""
 
     segments: tuple[Segment, ...]
     views: tuple[_core.SegmentView, ...]
@@ -115,22 +115,22 @@ class State:
 
     @staticmethod
     def of(segments: Sequence[Segment], views: Sequence[_core.SegmentView], next_seq: int) -> State:
-        """Make the state of these segments."""
+        """Make a state from segments and their views."""
         return State(tuple(segments), tuple(views), _core.Snapshot(list(views)), next_seq)
 
     @property
     def n_docs(self) -> int:
-        """Live documents."""
+        """Number of live documents."""
         return self.snapshot.n_docs
 
 
 def chunks_of(column: pa.ChunkedArray | pa.Array) -> list[pa.Array]:
-    """Return the chunks of a column; an array is one."""
+    """Return the chunks of a column; an array is a single chunk."""
     return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
 
 
 def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """Return a column as one array, copying only if it came in pieces."""
+    """Return a column as one contiguous array; copies only if it has several chunks."""
     if isinstance(column, pa.Array):
         return column
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
@@ -146,7 +146,7 @@ def build_segment(
     progress: ProgressFunction | None = None,
     row_name: str = "row",
 ) -> Segment:
-    """Sort, copy and index the columns of a table: one permuted copy of each."""
+    """Build a segment: sort the rows, copy each column in that order, and index the arms."""
     n_rows = columns.n_rows
     cells = [one_array(columns.rows.column(name)) for name in schema.cell_columns]
     cluster = np.zeros(0, np.int64)
@@ -158,7 +158,7 @@ def build_segment(
     rows = columns.rows if is_sorted else columns.rows.take(pa.array(order))
     rows = rows.combine_chunks()
     if n_rows > SMALL_ROWS:
-        # take() joined the chunks first; Arrow's pool would keep that copy beside all that follows.
+        # take() made a joined copy of the chunks, which Arrow's pool would keep during the build.
         pa.default_memory_pool().release_unused()
     directory = _directory(rows, schema)
     steps = Progress(progress, n_rows, len(columns.texts) + len(columns.vectors))
@@ -207,7 +207,7 @@ def segment_from_parts(
     *,
     name: str | None = None,
 ) -> Segment:
-    """Join columns that already stand in the segment's row order."""
+    """Make a segment from columns that are already in its row order."""
     core = _core.Segment(
         seqs,
         _directory(rows, schema) if directory is None else directory,
@@ -222,7 +222,7 @@ def segment_from_parts(
 def merge_segments(
     segments: Sequence[Segment], views: Sequence[_core.SegmentView], schema: Schema
 ) -> Segment:
-    """Put the live rows of several segments into one, without analysing texts again."""
+    """Merge the live rows of several segments into one, without analyzing texts again."""
     cluster: list[npt.NDArray[np.int64]] = []
     if schema.cluster is not None:
         cluster = [attribute_column(s.rows.column(schema.cluster)).sort_codes for s in segments]
@@ -239,7 +239,7 @@ def merge_segments(
     }
     for segment in segments:
         for arm in schema.vector_arms:
-            segment.check(arm)  # a damaged row must not get a new checksum
+            segment.check(arm)  # damaged rows must not be saved with a new checksum
     dense = {
         arm: _core.DenseColumn.merge([s.dense[arm] for s in segments], source, source_row)
         for arm in schema.vector_arms
@@ -248,7 +248,7 @@ def merge_segments(
 
 
 def gather_column(segments: Sequence[Segment], source: Rows, row: Rows, name: str) -> pa.Array:
-    """Return one column of the rows (source[i], row[i]), in that order; text is UTF-8 in it."""
+    """Return one column of the rows (source[i], row[i]), in that order, with valid UTF-8."""
     return readable(_gather_column(segments, source, row, name))
 
 
@@ -264,7 +264,7 @@ def _gather_column(segments: Sequence[Segment], source: Rows, row: Rows, name: s
 def document_numbers(
     segments: Sequence[Segment], query: npt.NDArray[Any], source: Rows, row: Rows
 ) -> npt.NDArray[np.int64]:
-    """Number (query, document) pairs: equal ones alike, in the order (query, source, row)."""
+    """Return a number for each (query, document) pair, ordered like (query, source, row)."""
     bases = np.cumsum([0, *(segment.rows.num_rows for segment in segments)])
     documents = bases[source] + row.astype(np.int64)
     return np.asarray(query.astype(np.int64) * int(bases[-1]) + documents)
@@ -289,13 +289,13 @@ def gather(segments: Sequence[Segment], source: Rows, row: Rows, names: Sequence
         table = tables[used[0]].take(pa.array(row)) if used else tables[0].slice(0, 0)
         return table.combine_chunks()
     if sum(tables[number].num_rows for number in used) <= SMALL_ROWS:
-        # Cheaper than a take per segment: one-row adds come this way.
+        # Cheaper than a take per segment, for example after one-row adds.
         starts = np.zeros(len(tables), np.int64)
         starts[used] = np.cumsum([0, *(tables[number].num_rows for number in used[:-1])])
         small = pa.concat_tables([tables[number] for number in used]).combine_chunks()
         return small.take(pa.array(starts[source] + row)).combine_chunks()
     parts = []
-    place = np.empty(len(row), np.int64)  # where the concatenation holds row i
+    place = np.empty(len(row), np.int64)  # position of row i in the concatenation
     start = 0
     for number in used:
         here = np.flatnonzero(source == number)
@@ -306,12 +306,12 @@ def gather(segments: Sequence[Segment], source: Rows, row: Rows, names: Sequence
 
 
 def renamed(segment: Segment, name: str) -> Segment:
-    """Return the segment under the name it was saved by."""
+    """Return the segment with its name in a saved index."""
     return replace(segment, name=name)
 
 
 def describe(facts: IndexFacts, state: State, device: str) -> dict[str, Any]:
-    """Return sizes and settings: nothing of any document."""
+    """Return sizes and settings, without any content of documents."""
     return {
         "device": device,
         "threads": facts.threads,
@@ -337,7 +337,7 @@ def describe(facts: IndexFacts, state: State, device: str) -> dict[str, Any]:
 
 
 def _plane(column: _core.DenseColumn) -> dict[str, int]:
-    """Tell how often queries read a window of 4,096 rows, and how often they scored it whole."""
+    """Return how often queries read a window of 4,096 rows and how often they scored all of it."""
     windows, plain = column.front_use
     return {"windows": windows, "plain": plain}
 

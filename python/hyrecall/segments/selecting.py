@@ -1,4 +1,4 @@
-"""Which documents keys or a filter select within a scope, and their rows as a table."""
+"""Finds documents by key or filter within a scope, and returns their rows as a table."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def rows_where(
 def rows_of_keys(
     facts: IndexFacts, state: State, keys: object, scope: object, where: object = None
 ) -> tuple[npt.NDArray[np.int64], Rows, Rows]:
-    """Return (which key, segment, row) of each document with one of the keys in that key's scope.
+    """Return (number of the key, segment, row) of each document with a key in that key's scope.
 
-    A scope of several cells may hold a key several times. With a filter, only those that pass it.
+    A scope of several cells may hold a key several times. A filter drops rows that do not pass.
     """
     wanted = read_keys(keys, facts.row_types[facts.schema.key])
     scope = scope_entries(facts.cell_types, scope, "key")
@@ -74,7 +74,7 @@ def table_of_keys(
 def _audience(
     facts: IndexFacts, state: State, scope: object, n: int, where: object
 ) -> _core.arms.Audience:
-    """Return what n queries without arms may see: all within one filter, if there is one."""
+    """Return the audience of n queries without arms, narrowed by one filter if given."""
     if isinstance(where, list | tuple):
         raise error(OptionError, "filter", "one filter", f"a {type(where).__name__}")
     filters, filter_of = read_filters(facts.attribute_types, where, n)
@@ -91,7 +91,7 @@ def _audience(
 
 
 def read_columns(facts: IndexFacts, columns: object) -> tuple[str, ...]:
-    """Take the names of row columns: key, cell, attribute and stored ones."""
+    """Check names of row columns: key, cell, attribute and stored columns."""
     known = facts.schema.row_columns
     named = None if isinstance(columns, str) else items_of(columns)
     if named is None or not all(is_one_of(name, known) for name in named):
@@ -101,7 +101,7 @@ def read_columns(facts: IndexFacts, columns: object) -> tuple[str, ...]:
 
 
 def read_keys(keys: object, kind: pa.DataType) -> pa.Array:
-    """Take keys of exactly the index's kind: a str is not its letters, 1.5 and True are not 1."""
+    """Check keys of exactly the index's type: a str is one key, and 1.5 and True are not 1."""
     is_text = pa.types.is_large_string(kind)
     wish = f"a sequence of {'str' if is_text else 'int64'} keys"
     items = None if isinstance(keys, str | bytes | Mapping) else items_of(keys)
@@ -120,5 +120,5 @@ def read_keys(keys: object, kind: pa.DataType) -> pa.Array:
         return pa.array(given, kind)
     except (OverflowError, pa.ArrowInvalid) as fault:
         raise error(OptionError, "keys", wish, fault) from None
-    except UnicodeEncodeError as fault:  # no key of the index holds a lone surrogate
+    except UnicodeEncodeError as fault:  # a lone surrogate, which no key of the index has
         raise error(OptionError, "keys", "keys of valid Unicode", fault) from None

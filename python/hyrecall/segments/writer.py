@@ -1,6 +1,6 @@
-"""What the one writer does: each change makes a new state from the old, which stays as it was.
+"""The writer's operations: build, add, delete and compact make a new state from the old one.
 
-The order of segments never shows in a reply; only cost depends on it.
+The order of the segments affects only cost, never replies.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from hyrecall.text.bm25 import BM25
 __all__ = ["append", "build", "compact", "delete", "settle"]
 
 CRUMB_ROWS = 128
-"""Below this a segment is a crumb, as one-row adds leave them."""
+"""A segment with fewer rows is a crumb, such as a one-row add."""
 
 SEALED_ROWS = 4096
-"""From here on segments stand in tiers; below there are crumbs and the one that collects them."""
+"""Segments with at least so many rows are in tiers; smaller ones are crumbs or collect crumbs."""
 
 TIER_FACTOR = 8
-"""A tier holds fewer segments than this, each this many times larger than in the tier below."""
+"""The size ratio of neighbouring tiers; a tier has fewer segments than this."""
 
 DEAD_SHARE = 0.10
-"""A segment with more dead rows than this is rewritten: its overlay would outgrow it."""
+"""A segment with a larger share of dead rows is rewritten, before its overlay gets too large."""
 
 Pair = tuple[Segment, _core.SegmentView]
 T_ = TypeVar("T_")
@@ -53,10 +53,10 @@ def tier(n_rows: int) -> int:
 
 
 def settle(pairs: Sequence[Pair], schema: Schema) -> list[Pair]:
-    """Merge until every tier is below its number of segments and none carries too many dead.
+    """Merge segments until no tier has too many and no segment has too many dead rows.
 
-    At a factor of 8 that is at most 7 crumbs, the collecting segment and 7 of each tier: 29 up to
-    two million documents.
+    At a factor of 8, at most 7 crumbs, one collecting segment and 7 segments of each tier remain:
+    29 for two million documents.
     """
     held = [pair for pair in pairs if pair[1].n_live > 0]
     while True:
@@ -90,14 +90,14 @@ def build(
     first_seq: int,
     progress: ProgressFunction | None = None,
 ) -> tuple[IndexFacts, State]:
-    """Make an index of one segment; analyzer and bm25 serve the arms that name none."""
+    """Build an index of one segment; analyzer and bm25 are for text arms without their own."""
     analyzers = _of_arms("analyzer", Analyzer, schema, analyzer)
     formulas = _of_arms("bm25", BM25, schema, bm25)
     columns = read_table(table, schema, vectors=vectors)
     segment = build_segment(
         columns, schema, analyzers, first_seq=first_seq, threads=threads, progress=progress
     )
-    # Rows that join later take the precision that the first ones had.
+    # Rows that are added later get the precision of the first rows.
     vector_arms = {
         arm: Vector(vector.column, dtype=segment.dense[arm].dtype)
         for arm, vector in schema.vector_arms.items()
@@ -115,7 +115,7 @@ def build(
 
 
 def _of_arms(option: str, kind: type[T_], schema: Schema, default: T_ | None) -> dict[str, T_]:
-    """Return each text arm's own option or the default; an unused default is refused."""
+    """Return each text arm's own option, or the default; refuse a default that is not used."""
     own = {arm: getattr(text, option) for arm, text in schema.text_arms.items()}
     if default is not None and None not in own.values():
         wish = f"None (there is no text arm without {option}= of its own)"
@@ -137,7 +137,7 @@ def append(
     replace_existing: bool = False,
     progress: ProgressFunction | None = None,
 ) -> State:
-    """Add rows with the next insertion numbers; existing identities are refused or replaced."""
+    """Add rows with the next insertion numbers; refuse or replace documents that exist."""
     columns = read_table(
         table, facts.schema, vectors=vectors, dims=facts.dims, types=facts.row_types
     )
@@ -174,12 +174,12 @@ def delete(
     *,
     everything: object = False,
 ) -> tuple[State, int]:
-    """Delete documents by key, filter or both within a scope; return the new state and how many.
+    """Delete documents by key, filter or both within a scope; return the new state and the number.
 
     Raises
     ------
     OptionError
-        Nothing says which and ``everything`` is False, or something does and it is True.
+        Neither keys nor a filter without ``everything``, or keys or a filter with it.
     """
     _check_which(keys, where, everything)
     if keys is None:
@@ -199,22 +199,22 @@ def delete(
 
 
 def _check_which(keys: object, where: object, everything: object) -> None:
-    """Refuse a delete that nothing but its scope narrows, unless the caller says ``everything``.
+    """Refuse a delete of a whole scope without ``everything``.
 
-    Keys or a filter that are None by mistake must not remove all that a scope holds.
+    Keys or a filter that are None by mistake must not remove all documents of a scope.
     """
     if not isinstance(everything, bool):
         raise error(DTypeError, "everything", "True or False", repr(everything))
     is_narrow = keys is not None or where is not None
     if everything and is_narrow:
-        raise error(OptionError, "everything", "False beside keys or a filter", True)
+        raise error(OptionError, "everything", "False with keys or a filter", True)
     if not everything and not is_narrow:
-        wish = "keys, a filter, or everything=True for all of the scope"
+        wish = "keys, a filter, or everything=True for the whole scope"
         raise error(OptionError, "keys", wish, "none of them")
 
 
 def compact(facts: IndexFacts, state: State) -> State:
-    """Put all segments into one and drop the dead."""
+    """Merge all segments into one without dead rows."""
     if len(state.segments) == 1 and state.views[0].n_dead == 0:
         return state
     merged = merge_segments(state.segments, state.views, facts.schema)
@@ -222,7 +222,7 @@ def compact(facts: IndexFacts, state: State) -> State:
 
 
 def _without(state: State, segments: npt.NDArray[Any], rows: npt.NDArray[np.uint32]) -> list[Pair]:
-    """Return the state's segments after the death of the named rows."""
+    """Return the state's segments with the named rows deleted."""
     pairs = list(zip(state.segments, state.views, strict=True))
     for number in np.unique(segments) if len(segments) else ():
         segment, view = pairs[number]
@@ -231,6 +231,6 @@ def _without(state: State, segments: npt.NDArray[Any], rows: npt.NDArray[np.uint
 
 
 def _state_of(pairs: list[Pair], schema: Schema, next_seq: int) -> State:
-    # An index keeps one segment, even an empty one: it knows the columns' types.
+    # An index keeps at least one segment, even an empty one, which has the columns' types.
     held = settle(pairs, schema) or pairs[:1]
     return State.of([segment for segment, _ in held], [view for _, view in held], next_seq)
