@@ -62,7 +62,7 @@ def test_a_line_that_lacks_a_value_has_null_there(folder):
 
 
 SPOILED = [
-    ("qrels.tsv", "q\td\tg\n1\ta\n", "qrels.tsv line 2: expected 3 fields with tabs between"),
+    ("qrels.tsv", "q\td\tg\n1\ta\n", "qrels.tsv line 2: expected 3 fields separated by tabs"),
     ("qrels.tsv", "q\td\tg\n1\ta\thigh\n", "qrels.tsv line 2: expected a whole grade"),
     ("qrels.tsv", "q\td\tg\n1\ta\t0.5\n", "qrels.tsv line 2: expected a whole grade"),
     ("qrels.tsv", "q\td\tg\n1\ta\tnan\n", "qrels.tsv line 2: expected a whole grade"),

@@ -1,7 +1,7 @@
-"""How good is a ranking? Retrieval sets, measures, paired tests, ablation, baselines, tuning.
+"""Evaluates rankings: retrieval sets, measures, paired tests, ablation, baselines and tuning.
 
-Scores need the extra ``[eval]`` (ir-measures, pytrec-eval-terrier, scipy, matplotlib). How to
-measure, and what each figure means: docs/evaluation.md.
+Scores need the extra ``[eval]`` (ir-measures, pytrec-eval-terrier, scipy, matplotlib).
+docs/evaluation.md explains how to measure and what each figure means.
 """
 
 from hyrecall.evaluate.ablate import (

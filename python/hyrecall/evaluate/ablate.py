@@ -1,4 +1,4 @@
-"""Many settings on one set, each beside the first: what does every part of a pipeline earn?"""
+"""Evaluates many settings on one set and compares each with the first."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TENTHS = tuple(step / 10 for step in range(11))
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """What several settings scored on one set.
+    """The scores of several settings on one set.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Study:
     scores : tuple of Scores
         One per setting, over the same queries.
     comparisons : tuple of tuple of Comparison
-        One per setting but the first: each measure against the first setting's.
+        For each setting except the first: each measure compared with the first setting.
     """
 
     dataset: str
@@ -47,14 +47,14 @@ class Study:
     comparisons: tuple[tuple[Comparison, ...], ...]
 
     def best(self, measure: str) -> Setting:
-        """Return the setting with the highest mean; of equal ones the first.
+        """Return the setting with the highest mean; the first of equal settings.
 
-        Whoever chooses by it reports the setting on other queries (:meth:`Dataset.split`).
+        Evaluate the chosen setting on other queries (:meth:`Dataset.split`).
 
         Parameters
         ----------
         measure : str
-            One of the study's, as :func:`read_measure` takes it.
+            A measure of the study, in any form that :func:`read_measure` accepts.
 
         Raises
         ------
@@ -78,25 +78,25 @@ def ablate(
     measures: Sequence[str] = MEASURES,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Study:
-    """Score settings, and compare each with the first.
+    """Score settings and compare each with the first.
 
     Parameters
     ----------
     indexes : Indexes
     dataset : Dataset
     settings : sequence of Setting
-        Of different names. :func:`grid`, :func:`without_each` and :func:`with_each` make some.
+        With different names, such as those of :func:`grid` or :func:`without_each`.
     measures : sequence of str
         As in :func:`score_run`.
     tell : callable, optional
-        Is given each setting's name before it runs.
+        Called with each setting's name before it runs.
 
     Raises
     ------
     OptionError
-        No setting, or two of one name.
+        No setting, or two settings with the same name.
     HyrecallError
-        What a setting asks is refused, as by :func:`score_setting`; a note names the setting.
+        From :func:`score_setting`; a note names the setting.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def ablate(
     """
     names = [setting.name for setting in settings]
     if not names or len(set(names)) < len(names):
-        raise error(OptionError, "settings", "one or more, of different names", names)
+        raise error(OptionError, "settings", "one or more settings with different names", names)
     scores = []
     for setting in settings:
         tell(setting.name)
@@ -135,7 +135,7 @@ def _fusions(kind: str, fusions: Mapping[str, Any], base: Setting | None) -> tup
 def alpha_grid(
     alphas: Sequence[float] = _TENTHS, *, rank_constant: float = 60, base: Setting | None = None
 ) -> tuple[Setting, ...]:
-    """Return reciprocal rank fusions by the weight of the dense arm, from 0 to 1."""
+    """Return settings with reciprocal rank fusion, one for each alpha."""
     fusions = {
         f"alpha={label}": RRF(alpha=alpha, rank_constant=rank_constant)
         for label, alpha in _labels(alphas).items()
@@ -146,7 +146,7 @@ def alpha_grid(
 def rank_constant_grid(
     constants: Sequence[float] = (1, 5, 10, 20, 60, 100), *, base: Setting | None = None
 ) -> tuple[Setting, ...]:
-    """Return reciprocal rank fusions by their rank constant."""
+    """Return settings with reciprocal rank fusion, one for each rank constant."""
     fusions = {label: RRF(rank_constant=one) for label, one in _labels(constants).items()}
     return _fusions("rrf", {f"rank_constant={label}": one for label, one in fusions.items()}, base)
 
@@ -157,9 +157,9 @@ def weight_grid(
     kind: type[WeightedSum] | type[Max] = WeightedSum,
     base: Setting | None = None,
 ) -> tuple[Setting, ...]:
-    """Return fusions of min-max scores by the dense arm's weight; the lexical arm has the rest.
+    """Return settings that fuse min-max scores, one for each weight of the dense arm.
 
-    At 0 and 1 one arm is left out.
+    The lexical arm has 1 - weight. At 0 and 1, one arm is left out.
     """
     fusions = {
         f"embedding={label}": kind({"text": round(1 - weight, 9), "embedding": weight})
@@ -171,5 +171,5 @@ def weight_grid(
 def depth_grid(
     base: Setting, depths: Sequence[int] = (10, 20, 50, 100, 200, 500, 1000)
 ) -> tuple[Setting, ...]:
-    """Return a setting at several depths."""
+    """Return a setting with several depths."""
     return grid(base, depth=_labels(depths))

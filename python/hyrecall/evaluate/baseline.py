@@ -1,4 +1,4 @@
-"""A committed run to hold later ones to: a file of values per query, and the gate."""
+"""Compares a run with a stored baseline of values per query, and decides whether it got worse."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from hyrecall.evaluate.metrics import Scores, read_measure
 __all__ = ["GATE", "Check", "check", "read_baseline", "write_baseline"]
 
 GATE = ("R@5", "RR@10", "nDCG@10")
-"""The measures that may not fall."""
+"""The measures that must not fall."""
 
 _FORMAT = 1
-_DIGITS = 6  # of a value in the file; the run is rounded alike before they are compared
-_FALL = 0.02  # more than this is refused where the paired test says p < _P
+_DIGITS = 6  # digits of values in the file; the run is rounded equally before the comparison
+_FALL = 0.02  # a larger fall fails if the paired test has p < _P
 _P = 0.01
-_FAR = 0.04  # more than this is refused in any case
+_FAR = 0.04  # a larger fall always fails
 
 
 @dataclass(frozen=True)
 class Check:
-    """One measure of a setting beside its baseline.
+    """One measure of a setting compared with its baseline.
 
     Attributes
     ----------
     setting : str
     comparison : Comparison
-        The baseline is ``before``.
+        From the baseline (``before``) to the run (``after``).
     """
 
     setting: str
@@ -52,28 +52,28 @@ class Check:
 
 @check_keywords
 def write_baseline(path: str | Path, dataset: str, scores: Sequence[Scores]) -> None:
-    """Write what settings scored, per query.
+    """Write the scores of settings per query to a file.
 
     Parameters
     ----------
     path : path-like
-        A JSON file, written over.
+        A JSON file; an existing file is overwritten.
     dataset : str
-        Whose queries these are.
+        The name of the set.
     scores : sequence of Scores
-        Over the same queries, with the measures of ``GATE``.
+        Scores over the same queries, with the measures of ``GATE``.
 
     Raises
     ------
     OptionError
-        Other queries, or a measure that is missing.
+        The queries differ, or a measure is missing.
     """
     for one in scores:
         missing = [measure for measure in GATE if measure not in one.values]
         if missing or one.queries != scores[0].queries:
             wish = f"the queries of {scores[0].name!r} and measures with {', '.join(GATE)}"
             raise error(OptionError, f"run {one.name!r}", wish, f"none of {missing or 'them'}")
-    # A line for each measure: a change of one shows as one line.
+    # A line for each measure, so that a change of one measure is one line in a diff.
     lines = [
         f" {json.dumps(one.name)}: {{\n"
         + ",\n".join(f"  {json.dumps(m)}: {json.dumps(_entry(one, m))}" for m in one.values)
@@ -94,12 +94,12 @@ def _entry(scores: Scores, measure: str) -> dict[str, Any]:
 
 @check_keywords
 def read_baseline(path: str | Path) -> dict[str, Scores]:
-    """Read a baseline: setting to its scores.
+    """Read a baseline file; return the scores by setting.
 
     Raises
     ------
     DTypeError
-        Not a file that :func:`write_baseline` made; it is named.
+        Not a file of :func:`write_baseline`; the message names it.
     """
     try:
         data = json.loads(Path(path).read_text("utf-8"))
@@ -118,30 +118,30 @@ def read_baseline(path: str | Path) -> dict[str, Scores]:
 def _values(given: Mapping[str, Any]) -> Any:
     values = np.array(given["values"], np.float64)
     if not np.isfinite(values).all():
-        raise ValueError("a value that is no number")
+        raise ValueError("a value that is not finite")
     return values
 
 
 @check_keywords
 def check(scores: Scores, baseline: Mapping[str, Scores]) -> tuple[Check, ...]:
-    """Hold a run to the baseline of its name.
+    """Compare a run with the baseline of the same name.
 
     Parameters
     ----------
     scores : Scores
         With the measures of ``GATE``.
     baseline : mapping of str to Scores
-        As :func:`read_baseline` gives it.
+        As :func:`read_baseline` returns it.
 
     Returns
     -------
     tuple of Check
-        One per measure of ``GATE``; the run fails where one has ``failed``.
+        One per measure of ``GATE``; the run fails if ``failed`` is True for one of them.
 
     Raises
     ------
     OptionError
-        The baseline has no such setting, other queries, or not the measures.
+        The baseline lacks the setting or a measure, or has other queries.
 
     Examples
     --------

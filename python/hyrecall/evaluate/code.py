@@ -1,4 +1,4 @@
-"""A setting as Python to paste: what was measured becomes the arguments of a recall."""
+"""Writes a setting as Python code with the arguments of a recall."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ __all__ = ["setting_code"]
 
 @check_keywords
 def setting_code(setting: Setting, *, analyzer: str | None = None) -> str:
-    """Return a setting as Python that runs as it stands.
+    """Return a setting as Python code that runs unchanged.
 
     Parameters
     ----------
     setting : Setting
     analyzer : str, optional
-        The analyzer as Python, where it is of a tokenizer's file or a callable.
+        Code that makes the analyzer, required if it uses a tokenizer file or a callable.
 
     Returns
     -------
     str
-        It sets ``analyzer``, for :meth:`hyrecall.Index.build`, and ``options``, for
+        The code sets ``analyzer`` for :meth:`hyrecall.Index.build` and ``options`` for
         :meth:`hyrecall.Index.recall`.
 
     Raises
     ------
     OptionError
-        An option holds a function, a graph or something else that Python cannot write.
+        An option holds a function, a graph or another object that cannot be written as code.
 
     Examples
     --------
@@ -97,12 +97,12 @@ def _analyzer(analyzer: Analyzer) -> str:
 
 
 def _python(value: Any) -> str:
-    """Return what makes an equal value, with this package as ``hr``."""
+    """Return code that makes an equal value, with this package as ``hr``."""
     writer = next((write for kinds, write in _WRITERS if isinstance(value, kinds)), None)
     if writer is None and is_dataclass(value) and not isinstance(value, type):
         writer = _call
     if writer is None:
-        wish = "options that Python can write"
+        wish = "options that can be written as code"
         raise error(OptionError, "setting", wish, f"a {type(value).__name__}")
     return writer(value)
 
@@ -166,7 +166,7 @@ def _call(value: Any) -> str:
 
 
 _WRITERS: tuple[tuple[Any, Callable[[Any], str]], ...] = (
-    (str, lambda text: json.dumps(text, ensure_ascii=False)),  # Python reads it, too
+    (str, lambda text: json.dumps(text, ensure_ascii=False)),  # JSON strings are valid Python
     ((np.datetime64, np.timedelta64), repr),
     (np.generic, lambda number: _python(number.item())),
     ((bool, int, NoneType, dt.date, dt.time, dt.timedelta), repr),

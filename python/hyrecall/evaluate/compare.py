@@ -1,4 +1,4 @@
-"""Whether a difference between two runs is more than chance: paired tests over the queries."""
+"""Compares two runs by paired significance tests over the queries."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Comparison:
     ----------
     measure : str
     before, after, difference : float
-        The means, and after less before.
+        The means, and their difference, after - before.
     interval : tuple of float
         95 % interval of the mean difference: percentiles of bootstrap means over queries.
     p_value : float
@@ -48,7 +48,7 @@ class Comparison:
     p_student : float or None
         Two-sided p of the paired t-test, for reference; None with fewer than two queries.
     better, worse, n_queries : int
-        Queries on which after is above before, below it, and all.
+        Number of queries with a higher value after, with a lower value after, and in total.
     """
 
     measure: str
@@ -67,7 +67,7 @@ class Comparison:
 def compare(
     before: Scores, after: Scores, *, measures: Sequence[str] | None = None, seed: int = SEED
 ) -> tuple[Comparison, ...]:
-    """Compare two runs on every measure that both have, or on those named.
+    """Compare two runs on the named measures, by default on all that both have.
 
     Parameters
     ----------
@@ -76,18 +76,18 @@ def compare(
     measures : sequence of str, optional
         Names as in the scores.
     seed : int
-        Of the resamples: the same scores give the same p.
+        Seed of the resamples: the same scores and seed give the same p.
 
     Raises
     ------
     OptionError
-        Other queries, or a measure that one of them lacks.
+        The queries differ, or a run lacks a measure.
     MissingExtraError
         The extra ``[eval]`` is not installed.
     """
     if before.queries != after.queries:
         wish = f"the {len(before.queries)} queries of {before.name!r}"
-        raise error(OptionError, f"run {after.name!r}", wish, f"{len(after.queries)}, or others")
+        raise error(OptionError, f"run {after.name!r}", wish, f"{len(after.queries)} other queries")
     named = [m for m in before.values if m in after.values] if measures is None else measures
     made = []
     for measure in named:
@@ -118,10 +118,10 @@ def randomisation_p(
 ) -> float:
     """Return the two-sided p of the paired randomisation test.
 
-    If the two runs were alike, each query's difference could as well have the other sign. p is the
-    share of sign flips whose mean difference is at least as far from 0. All flips are tried where
-    there are at most ``n_resamples``; otherwise so many are drawn, and the observed one is counted
-    among them, so that p is never 0.
+    If the two runs were equally good, each query's difference could equally have the other sign. p
+    is the share of sign flips whose mean difference is at least as far from 0 as the observed one.
+    All flips are tried if there are at most ``n_resamples``. Otherwise ``n_resamples`` are drawn at
+    random and the observed one is added, so that p is never 0.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def randomisation_p(
 
     Notes
     -----
-    Queries without a difference have no say. Source: Smucker, Allan, Carterette, "A comparison of
+    Queries without a difference do not count. Source: Smucker, Allan, Carterette, "A comparison of
     statistical significance tests for information retrieval evaluation", CIKM 2007.
 
     Examples
@@ -142,7 +142,7 @@ def randomisation_p(
     moved = differences[differences != 0]
     if not len(moved):
         return 1.0
-    # Sums that are equal on paper differ by rounding; as many roundings as terms.
+    # Mathematically equal sums differ by rounding: one rounding per term.
     observed = abs(moved.sum()) - np.abs(moved).sum() * len(moved) * 2.0**-52
     exact = len(moved) < 63 and 2 ** len(moved) <= n_resamples
     flips = _all_flips(len(moved)) if exact else _drawn_flips(len(moved), n_resamples, seed)
@@ -191,8 +191,8 @@ def bootstrap_interval(
 def student_p(differences: Values) -> float | None:
     """Return the two-sided p of the paired t-test; None with fewer than two queries.
 
-    Where all queries differ by the same, there is no spread to compare with: p is 1 for no
-    difference and 0 for any other.
+    If all differences are equal, they have no variance: p is then 1 for a difference of 0,
+    otherwise 0.
     """
     with needs_extra():
         from scipy import stats
@@ -207,7 +207,7 @@ def student_p(differences: Values) -> float | None:
 def difference_table(
     before: Scores, after: Scores, measure: str, queries: pa.Table | None = None
 ) -> pa.Table:
-    """Say which queries a change moved, the most moved first, then by id.
+    """Return each query's values before and after a change, the largest difference first.
 
     Parameters
     ----------
@@ -215,12 +215,13 @@ def difference_table(
         Over the same queries.
     measure : str
     queries : pyarrow.Table, optional
-        With ``id`` and ``text``; then the texts are in the table too.
+        With ``id`` and ``text``, to include the texts in the result.
 
     Returns
     -------
     pyarrow.Table
-        Columns ``query``, ``text``, ``before``, ``after``, ``difference``; every query is in it.
+        Columns ``query``, ``text``, ``before``, ``after``, ``difference``, a row for every query;
+        equal differences are ordered by query id.
     """
     compare_queries = before.queries == after.queries
     if not compare_queries or measure not in before.values or measure not in after.values:

@@ -1,4 +1,4 @@
-"""A retrieval set: documents, queries, and which documents each query should find."""
+"""Loads retrieval sets: documents, queries, and judgements of the relevant documents."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Judgements: TypeAlias = Mapping[str, Mapping[str, int]]
 Part: TypeAlias = Literal["even", "odd"]
 
 CELL = "tenant"
-"""The column that makes a set one of many tenants; each query then sees its own tenant alone."""
+"""The column of tenants; in a set with tenants, each query sees only its own tenant."""
 
 VECTOR = "embedding"
 """The column of vectors."""
 
-_GRADES = range(-100, 1001)  # the measuring library takes memory by the largest one
+_GRADES = range(-100, 1001)  # ir-measures' memory grows with the largest grade
 
 
 @check_keywords
@@ -39,19 +39,20 @@ class Dataset:
     ----------
     name : str
     corpus : pyarrow.Table
-        With string columns ``id`` and ``text``; ``title``, ``tenant``, ``embedding`` (unit rows or
-        not) and any others where there are such.
+        With string columns ``id`` and ``text``, and optional columns ``title``, ``tenant``,
+        ``embedding`` (of any norm) and others.
     queries : pyarrow.Table
-        With string columns ``id`` and ``text``; ``tenant`` where the corpus has it, ``embedding``.
+        With string columns ``id`` and ``text``, ``tenant`` if the corpus has it, and optionally
+        ``embedding``.
     judgements : mapping of str to mapping of str to int
-        Query to document to grade; above 0 is relevant.
+        For each query, the grade of each judged document; above 0 means relevant.
     classes : mapping of str to str, optional
-        Document to the class of its duplicates; who is not in it has no duplicate.
+        The class of each document that has duplicates.
 
     Raises
     ------
     OptionError
-        A column that is missing.
+        A missing column.
 
     Examples
     --------
@@ -79,12 +80,12 @@ class Dataset:
             if CELL in self.corpus.column_names:
                 wanted = [*wanted, CELL]
         if CELL in self.queries.column_names and not self.has_cells:
-            wish = f"a column {CELL!r} as the queries have"
+            wish = f"a column {CELL!r}, as in the queries"
             raise error(OptionError, f"{self.name} corpus", wish, self.corpus.column_names)
 
     @property
     def has_cells(self) -> bool:
-        """Whether each query sees its own tenant alone."""
+        """Whether each query sees only its own tenant."""
         return CELL in self.corpus.column_names
 
     @property
@@ -94,20 +95,20 @@ class Dataset:
 
     @property
     def judged(self) -> pa.Table:
-        """The queries that have judgements, in their order."""
+        """The queries with judgements, in their order."""
         known = pa.array(
             [query for query, grades in self.judgements.items() if grades], pa.string()
         )
         return self.queries.filter(pc.is_in(self.queries["id"], known))
 
     def split(self, part: Part) -> Dataset:
-        """Return one half of the queries: tune on one, report on the other.
+        """Return one half of the queries, to tune on one half and evaluate on the other.
 
         Parameters
         ----------
         part : {"even", "odd"}
-            By the 64-bit xxh3 hash of the query's id in UTF-8, so a query stays in its half
-            whatever else the set holds.
+            Chosen by the 64-bit xxh3 hash of the query's id in UTF-8, so that other queries in the
+            set do not affect the half of a query.
 
         Raises
         ------
@@ -132,7 +133,7 @@ def load_dataset(folder: str | Path, *, qrels: str | Path | None = None) -> Data
 
     ``corpus.parquet`` or ``corpus.jsonl``, ``queries.parquet`` or ``queries.jsonl``, ``qrels.tsv``
     or ``qrels/test.tsv`` (a header line, then query id, corpus id, grade), and ``classes.tsv``
-    (a header line, then document id, class) where documents have duplicates. The id column is
+    (a header line, then document id, class) if documents have duplicates. The id column is
     ``id``, or ``_id`` as in BEIR.
 
     Parameters
@@ -140,13 +141,13 @@ def load_dataset(folder: str | Path, *, qrels: str | Path | None = None) -> Data
     folder : path-like
         Its name becomes the set's.
     qrels : path-like, optional
-        Another file of judgements, from the folder.
+        Another file of judgements, relative to the folder.
 
     Raises
     ------
     OptionError, DTypeError
-        A file, column or value that is missing or wrong; file and line are named. Judgements and
-        classes may only name what the set holds.
+        A missing or wrong file, column or value; the message names file and line. Judgements and
+        classes may name only queries and documents of the set.
     """
     folder = Path(folder)
     corpus = read_rows(folder, "corpus")

@@ -1,4 +1,4 @@
-"""A retrieval set without vectors becomes one with vectors: its texts go through an embedder."""
+"""Adds vectors to a retrieval set by embedding its texts."""
 
 from __future__ import annotations
 
@@ -26,32 +26,31 @@ _SECONDS_PER_CALL = 60.0  # as for the memories of a store
 def embed_dataset(
     dataset: Dataset, embedder: Embedder, *, progress: ProgressFunction | None = None
 ) -> Dataset:
-    """Embed the documents and the judged queries of a set.
+    """Return a set with vectors of its documents and judged queries.
 
     Parameters
     ----------
     dataset : Dataset
-        Without vectors, of documents and of queries.
+        A set without vectors.
     embedder : Embedder
-        Its calls get 64 texts each and 60 seconds.
+        Called with 64 texts at a time, each call with a limit of 60 seconds.
     progress : callable, optional
-        ``progress(done, total)``, in texts, after each call.
+        ``progress(done, total)``, called with numbers of texts after each call of the embedder.
 
     Returns
     -------
     Dataset
-        With a column ``embedding`` of float32 vectors. Of a document its title and text are
-        embedded, with a space between; a query without judgements has no vector, nor has a blank
-        text.
+        With a column ``embedding`` of float32 vectors. A document is embedded as its title, a space
+        and its text. Queries without judgements and blank texts have no vector.
 
     Raises
     ------
     OptionError
-        The set has vectors.
+        The set already has vectors.
     EmbedError
-        The embedder fails, or replies something that is no vectors.
+        The embedder fails, or its reply is not vectors.
     DTypeError
-        It is no embedder.
+        ``embedder`` is not an embedder.
 
     Examples
     --------
@@ -85,7 +84,7 @@ def embed_dataset(
 
 
 def _documents(corpus: pa.Table) -> list[str | None]:
-    """Return what is embedded of each document: what the text arm has of it too."""
+    """Return the text of each document to embed: its title and text, as in the text arm."""
     names = [name for name in ("title", "text") if name in corpus.column_names]
     columns: Any = (corpus[name].to_pylist() for name in names)
     return [" ".join(part for part in row if part) for row in zip(*columns, strict=True)]
@@ -94,7 +93,7 @@ def _documents(corpus: pa.Table) -> list[str | None]:
 def _rows(
     texts: Sequence[str | None], embedder: Embedder, tell: ProgressFunction | None
 ) -> npt.NDArray[np.float32]:
-    """Return a row per text; zeros where there is none."""
+    """Return one row per text, a zero row for a text without a vector."""
     guard = Guard(embedder, workers=1)
     try:
         found: list[tuple[range, npt.NDArray[np.float32]]] = []
@@ -109,7 +108,7 @@ def _rows(
                 tell(places.stop, len(texts))
     finally:
         guard.close()
-    # Blank texts have rows of no length where the embedder does not say how long they are.
+    # Replies for blank texts have zero columns if the embedder's dim is not known.
     dim = max([embedder.dim or 1, *(part.shape[1] for _, part in found)])
     rows = np.zeros((len(texts), dim), np.float32)
     for places, part in found:

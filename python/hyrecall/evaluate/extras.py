@@ -1,4 +1,4 @@
-"""The packages of the extra ``[eval]``, asked for where they are used."""
+"""Checks for the packages of the extra ``[eval]``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PACKAGES = ("ir_measures", "pytrec_eval", "scipy", "matplotlib")
 
 
 def require_extra() -> None:
-    """Refuse at once, before long work, where a package of the extra is missing."""
+    """Raise at once if a package of the extra is missing, before a long task."""
     for package in _PACKAGES:
         if find_spec(package) is None:
             raise _missing(package)
@@ -22,7 +22,7 @@ def require_extra() -> None:
 
 @contextmanager
 def needs_extra() -> Iterator[None]:
-    """Turn an import that fails inside into an error with the install line."""
+    """Turn a failed import in the block into an error with the install command."""
     try:
         yield
     except ModuleNotFoundError as fault:

@@ -1,4 +1,4 @@
-"""Files of a retrieval set: rows as Parquet or JSON lines, pairs as TSV."""
+"""Reads the files of a retrieval set: rows from Parquet or JSON lines, pairs from TSV."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VECTOR = "embedding"
 
 
 def read_rows(folder: Path, name: str) -> pa.Table:
-    """Read ``name.parquet`` or ``name.jsonl``; give ``id``, ``text``, ``title`` as strings.
+    """Read ``name.parquet`` or ``name.jsonl`` as a table with string ``id``, ``text``, ``title``.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def read_rows(folder: Path, name: str) -> pa.Table:
 
 
 def _as_text(path: Path, column: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Take strings as they are; ids may be whole numbers too."""
+    """Convert a column to strings; only ids may be integers."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
@@ -68,7 +68,7 @@ def _read_parquet(path: Path) -> pa.Table:
 
 
 def _read_jsonl(path: Path) -> pa.Table:
-    """Read an object a line; a key that a line lacks is null there."""
+    """Read one JSON object per line; a missing key is null."""
     rows: list[dict[str, Any]] = []
     places: list[str] = []
     with path.open("rb") as lines:
@@ -109,7 +109,7 @@ def _column(name: str, values: list[Any], places: list[str]) -> pa.Array:
 
 
 def _vectors(values: list[Any], places: list[str]) -> pa.Array:
-    """Make rows of one length; null where a line has none."""
+    """Convert vectors of equal length; null for a line without one."""
     dim = next((len(value) for value in values if isinstance(value, list)), 0)
     kind = pa.list_(pa.float32(), dim)
     for value, where in zip(values, places, strict=True):
@@ -120,9 +120,9 @@ def _vectors(values: list[Any], places: list[str]) -> pa.Array:
 
 
 def read_pairs(path: Path, n_fields: int, ids: set[str]) -> Iterator[tuple[str, list[str]]]:
-    """Return the lines of a TSV after its header: the place, for messages, and the fields.
+    """Yield the lines of a TSV after its header: the place, for messages, and the fields.
 
-    A first line that begins with one of the ids, or ends in a number, is no header.
+    A first line that begins with one of the ids or ends in a number is refused: it is not a header.
     """
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
@@ -134,10 +134,10 @@ def read_pairs(path: Path, n_fields: int, ids: set[str]) -> Iterator[tuple[str, 
             if not any(fields):
                 continue
             if len(fields) != n_fields or not all(fields):
-                wish = f"{n_fields} fields with tabs between"
+                wish = f"{n_fields} fields separated by tabs"
                 raise error(DTypeError, where, wish, repr(line.decode().rstrip("\r\n")))
             if number > 1:
                 yield where, fields
             elif fields[0] in ids or fields[-1].lstrip("+-").replace(".", "", 1).isdigit():
-                # It would be lost without a word.
+                # This first line of data would be lost silently.
                 raise error(DTypeError, where, "a header line", repr(line.decode().rstrip("\r\n")))

@@ -1,4 +1,4 @@
-"""How good a run is, per query and on average; computed by ir-measures and trec_eval."""
+"""Scores runs per query and on average, with ir-measures and trec_eval."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hyrecall.evaluate.extras import needs_extra
 __all__ = ["MEASURES", "Scores", "cutoff_of", "read_measure", "read_measures", "score_run"]
 
 MEASURES = ("nDCG@10", "R@5", "R@10", "R@100", "RR@10", "AP")
-"""What is measured unless other measures are named."""
+"""The default measures."""
 
 _KINDS = {
     **dict.fromkeys(("ndcg",), "nDCG"),
@@ -32,7 +32,7 @@ _MAX_CUTOFF = 100_000
 
 
 def read_measure(name: str) -> str:
-    """Return a measure its one name: ``recall@5`` is ``R@5``, ``MRR@10`` is ``RR@10``.
+    """Return the canonical name of a measure: ``recall@5`` is ``R@5``, ``MRR@10`` is ``RR@10``.
 
     Parameters
     ----------
@@ -60,29 +60,29 @@ def read_measure(name: str) -> str:
 
 
 def read_measures(names: Sequence[str]) -> tuple[str, ...]:
-    """Return measures their names, each once, in order."""
+    """Return the canonical names of measures, each once, in order."""
     if isinstance(names, str) or not names:
         raise error(OptionError, "measures", "a sequence of names", repr(names))
     return tuple(dict.fromkeys(map(read_measure, names)))
 
 
 def cutoff_of(measure: str) -> int:
-    """How many documents of a list a measure reads; 0 for all."""
+    """Return the number of documents of a list that a measure reads; 0 means all."""
     return int(measure.partition("@")[2] or 0)
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What a run scored on each judged query.
+    """The scores of a run on each judged query.
 
     Attributes
     ----------
     name : str
-        The run's.
+        The name of the run.
     queries : tuple of str
         The judged queries, sorted.
     values : mapping of str to ndarray, shape (n_queries,), float64
-        Measure to the value of each query, in [0, 1].
+        The value of each query in [0, 1], by measure.
     """
 
     name: str
@@ -114,28 +114,28 @@ def score_run(
     measures: Sequence[str] = MEASURES,
     name: str = "run",
 ) -> Scores:
-    """Score the lists that a run gives.
+    """Score the lists of a run.
 
     Parameters
     ----------
     run : mapping of str to sequence of str
-        Query to its documents, best first; a :class:`Run` has it as ``documents``. This order is
-        what counts.
+        The documents of each query, best first, as in ``documents`` of a :class:`Run`. Only this
+        order counts.
     judgements : mapping of str to mapping of str to int
-        Query to document to grade; above 0 is relevant, and is also the gain of nDCG, linear as in
-        trec_eval. Queries without judgements are left out; a judged query without a list scores 0,
-        as does one for which nothing is relevant.
+        For each query, the grade of each judged document. A grade above 0 means relevant and is the
+        gain of nDCG, linear as in trec_eval. Queries without judgements are left out. A judged
+        query without a list, or without a relevant document, scores 0.
     classes : mapping of str to str, optional
-        Document to the class of its duplicates: a class counts once, at the rank of its first
-        member, with its largest grade, and the other members take up no rank.
+        The class of each document with duplicates. A class counts once, at the rank of its first
+        member and with its largest grade; its other members do not take up ranks.
     measures : sequence of str
-        As :func:`read_measure` takes them.
+        In any form that :func:`read_measure` accepts.
     name : str, default "run"
 
     Raises
     ------
     OptionError
-        An unknown measure, or a document that comes twice in a list.
+        An unknown measure, or a document that occurs twice in a list.
     MissingExtraError
         The extra ``[eval]`` is not installed.
 
@@ -147,7 +147,7 @@ def score_run(
     """
     with needs_extra():
         import ir_measures
-        import pytrec_eval  # noqa: F401  what ir_measures calls; without it, it would say less
+        import pytrec_eval  # noqa: F401  used by ir_measures, whose own error is less clear
     named = read_measures(measures)
     judged = {
         query: _one_per_class(grades, classes) for query, grades in judgements.items() if grades
@@ -165,7 +165,7 @@ def score_run(
 
 
 def _label(document: str, classes: Mapping[str, str] | None) -> str:
-    """Name what is counted once: a class, or a document of its own."""
+    """Return the label of the unit that counts once: a class, or a document without one."""
     if classes is None or document not in classes:
         return f"document {document}"
     return f"class {classes[document]}"
@@ -182,7 +182,7 @@ def _one_per_class(grades: Mapping[str, int], classes: Mapping[str, str] | None)
 def _ranked(
     query: str, documents: Sequence[str], classes: Mapping[str, str] | None
 ) -> dict[str, float]:
-    """Return labels with falling scores: equal ones would be put in the order of their names."""
+    """Return labels with decreasing scores, because equal scores would be ordered by name."""
     if len(set(documents)) < len(documents):
         raise error(OptionError, f"run[{query!r}]", "each document once", "one twice")
     labels = dict.fromkeys(_label(document, classes) for document in documents)

@@ -1,4 +1,4 @@
-"""A study as a picture: bars of means with their intervals, as SVG or PNG."""
+"""Draws a study as bars of means with their intervals, as SVG or PNG."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from hyrecall.evaluate.extras import needs_extra
 
 __all__ = ["plot_format", "plot_study"]
 
-_DOTS = 150  # per inch, of a PNG
+_DOTS = 150  # per inch of a PNG
 
 
 def plot_format(path: Path, argument: str = "plot") -> str:
-    """Return the format that a picture's name ends in.
+    """Return the format of a picture by the suffix of its name.
 
     Raises
     ------
     OptionError
-        Neither ``.svg`` nor ``.png``.
+        The suffix is neither ``.svg`` nor ``.png``.
     """
     ending = path.suffix.lower()
     if ending not in (".svg", ".png"):
@@ -33,18 +33,18 @@ def plot_format(path: Path, argument: str = "plot") -> str:
 def plot_study(study: Study, path: str | Path) -> None:
     """Draw each setting's means, with bootstrap 95 % intervals over the queries.
 
-    The same study gives the same bytes, with one version of matplotlib.
+    The same study gives the same bytes with the same version of matplotlib.
 
     Parameters
     ----------
     study : Study
     path : path-like
-        An ``.svg`` or ``.png`` file, written over.
+        An ``.svg`` or ``.png`` file; an existing file is overwritten.
 
     Raises
     ------
     OptionError
-        Another ending.
+        Another suffix.
     MissingExtraError
         The extra ``[eval]`` is not installed.
     """
@@ -57,7 +57,7 @@ def plot_study(study: Study, path: str | Path) -> None:
         from matplotlib.figure import Figure
     measures = list(study.scores[0].values)
     width = 0.8 / len(study.scores)
-    # Ids inside the file come from the salt, not from chance; the file names no day.
+    # The salt makes ids in the file reproducible; the file has no date.
     with rc_context({"svg.hashsalt": "hyrecall", "font.family": "DejaVu Sans"}):
         n_bars = len(measures) * len(study.scores)
         figure = Figure(figsize=(2 + max(4, 0.35 * n_bars), 4), layout="constrained")
@@ -66,7 +66,7 @@ def plot_study(study: Study, path: str | Path) -> None:
         for at, scores in enumerate(study.scores):
             means = list(scores.means.values())
             spans = [bootstrap_interval(values) for values in scores.values.values()]
-            # A mean outside the percentiles would be a negative length, which is refused.
+            # matplotlib refuses negative lengths, which a mean outside the percentiles would have.
             below = [max(mean - low, 0.0) for mean, (low, _) in zip(means, spans, strict=True)]
             above = [max(high - mean, 0.0) for mean, (_, high) in zip(means, spans, strict=True)]
             places = [row - 0.4 + width * (at + 0.5) for row in range(len(measures))]

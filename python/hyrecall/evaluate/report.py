@@ -1,4 +1,4 @@
-"""A study for its readers: tables for a screen or in Markdown, and plain data."""
+"""Shows a study as tables for a screen or in Markdown, or as plain data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SHOWN_TRIED = 10  # settings of a search in a table
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Lay out rows in columns, as Markdown that is also readable as it stands.
+    """Lay out rows in columns, as Markdown that is also readable as plain text.
 
     Examples
     --------
@@ -61,15 +61,15 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 @check_keywords
 def study_text(study: Study, *, width: int = 80, markdown: bool = False) -> str:
-    """Show each setting's means, and how the first measure differs from the first setting's.
+    """Show each setting's means, and the first measure's difference from the first setting.
 
     Parameters
     ----------
     study : Study
     width : int, default 80
-        Columns of the screen: what does not fit stands beneath its row.
+        Width of the screen in columns: columns that do not fit are shown beneath their row.
     markdown : bool, default False
-        Tables of Markdown, as wide as they are.
+        Make tables in Markdown, of any width.
     """
     lay = _Layout(width, markdown)
     measures = list(study.scores[0].values)
@@ -95,7 +95,7 @@ def study_text(study: Study, *, width: int = 80, markdown: bool = False) -> str:
 
 @dataclass(frozen=True)
 class _Layout:
-    """How tables are laid out: for a screen, or as Markdown."""
+    """Lays out tables for a screen or as Markdown."""
 
     width: int
     markdown: bool
@@ -115,7 +115,7 @@ class _Layout:
 
 
 def best_setting(study: Study) -> Setting:
-    """Return the setting with the highest mean of the first measure; of equal ones the first."""
+    """Return the setting with the highest mean of the first measure, the first if several."""
     measure = next(iter(study.scores[0].values))
     means = [scores.means[measure] for scores in study.scores]
     return study.settings[means.index(max(means))]
@@ -124,7 +124,7 @@ def best_setting(study: Study) -> Setting:
 def winner_text(
     setting: Setting, by: str, code: str, *, width: int = 80, markdown: bool = False
 ) -> str:
-    """Show which setting is best, by what, and the Python that asks as it does."""
+    """Show the best setting, the measure that chose it, and Python code that uses it."""
     lay = _Layout(width, markdown)
     return "\n\n".join([lay.text(f"best by {by}: {setting.name}"), lay.code(code)])
 
@@ -191,7 +191,7 @@ def differences_text(
 
 
 def tuned_text(tuned: Tuned, *, width: int = 80, markdown: bool = False) -> str:
-    """Show what was chosen, what it is worth on the other half, and the best that were tried.
+    """Show the best settings that were tried, and the winner's results on the other half.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""From a setting to its lists: the indexes of a set, and one batch of its queries."""
+"""Builds the indexes of a set and recalls its queries with a setting, in one batch."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from hyrecall.table.schema import Schema, Text
 __all__ = ["DEPTH", "LIMIT", "Indexes", "Run", "run_setting", "score_setting"]
 
 LIMIT = 100
-"""Hits per query, unless a measure reads more or the setting names its own."""
+"""Hits per query, unless a measure reads more or the setting has its own limit."""
 
 DEPTH = 1000
-"""Documents each arm hands on, unless the setting names its own: published figures take so many."""
+"""The depth of a setting without its own depth, as in published evaluations."""
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """The lists of a setting.
+    """The ranked lists of a setting.
 
     Attributes
     ----------
     name : str
-        The setting's.
+        The name of the setting.
     documents : mapping of str to tuple of str
-        Query to its documents, best first.
+        The documents of each query, best first.
     scores : mapping of str to tuple of float
-        Query to their scores.
+        The scores of these documents.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Run:
 
 @check_keywords
 class Indexes:
-    """A set's indexes: one for each analyzer and choice of attributes, built when first asked for.
+    """The indexes of a set, one for each analyzer and choice of attributes, built on first use.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Indexes:
     def __init__(
         self, dataset: Dataset, *, device: str = "auto", threads: int | None = None
     ) -> None:
-        """Keep the corpus; nothing is built yet."""
+        """Keep the corpus without building an index."""
         self._corpus = dataset.corpus
         self._has_cells = dataset.has_cells
         self._has_vectors = dataset.has_vectors
@@ -68,7 +68,7 @@ class Indexes:
         self._built: dict[tuple[str, tuple[str, ...]], Index] = {}
 
     def get(self, setting: Setting) -> Index:
-        """Return the index that a setting asks; its arms are ``text`` and ``embedding``."""
+        """Return the index for a setting, with the arms ``text`` and ``embedding``."""
         which = (setting.analyzer.hash, setting.attributes)
         if which not in self._built:
             title = ("title",) if "title" in self._corpus.column_names else ()
@@ -87,21 +87,21 @@ class Indexes:
 
 @check_keywords
 def run_setting(indexes: Indexes, dataset: Dataset, setting: Setting, *, limit: int = LIMIT) -> Run:
-    """Ask a set's judged queries in one batch.
+    """Recall the judged queries of a set in one batch.
 
     Parameters
     ----------
     indexes : Indexes
-        Of this set or of the one it is a half of.
+        Indexes of this set, or of the set that it is a half of.
     dataset : Dataset
     setting : Setting
     limit : int, default 100
-        Hits per query, at most the depth; the setting's own ``limit`` goes before it.
+        Hits per query, at most the depth; the setting's own ``limit`` takes precedence.
 
     Raises
     ------
     OptionError
-        Vectors are asked for, but documents or queries have none.
+        The setting uses vectors, but documents or queries have none.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def score_setting(
     *,
     measures: Sequence[str] = MEASURES,
 ) -> Scores:
-    """Ask a set's judged queries and score the lists, which are as long as the measures read.
+    """Recall the judged queries of a set and score the lists, as far as the measures read.
 
     Parameters
     ----------
@@ -164,13 +164,13 @@ def score_setting(
     Raises
     ------
     OptionError
-        Also where the setting's own ``limit`` is less than a measure reads.
+        As in :func:`run_setting`, or the setting's own ``limit`` is less than a measure reads.
     """
     named = read_measures(measures)
     longest = max(named, key=cutoff_of)
     own = setting.options.get("limit")
     if own is not None and own < cutoff_of(longest):
-        wish = f">= {cutoff_of(longest)} ({longest} reads so many)"
+        wish = f">= {cutoff_of(longest)}, which {longest} reads"
         raise error(OptionError, f"limit of setting {setting.name!r}", wish, own)
     run = run_setting(indexes, dataset, setting, limit=max(LIMIT, cutoff_of(longest)))
     judgements = {query: dataset.judgements[query] for query in run.documents}

@@ -1,4 +1,4 @@
-"""What is measured: a way to ask, as the arguments of ``Index.recall`` that define it."""
+"""Defines settings, the arguments of ``Index.recall`` that an evaluation compares."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ARMS = ("text", "vectors")
 
 
 class RecallOptions(TypedDict, total=False):
-    """Arguments of :meth:`hyrecall.Index.recall` beside the queries and their scope."""
+    """Arguments of :meth:`hyrecall.Index.recall` except the queries and their scope."""
 
     filter: FilterLike | list[FilterLike | None] | None
     limit: int
@@ -53,25 +53,25 @@ class RecallOptions(TypedDict, total=False):
 @check_keywords
 @dataclass(frozen=True)
 class Setting:
-    """A way to ask.
+    """A named set of arguments for a recall.
 
     Parameters
     ----------
     name : str
-        What tables call it.
+        The name in tables.
     options : mapping of str to object, optional
-        Arguments of :meth:`hyrecall.Index.recall` beside the queries and their scope.
+        Arguments of :meth:`hyrecall.Index.recall` except the queries and their scope.
     arms : tuple of {"text", "vectors"}, default both
-        What is handed over of a query.
+        The parts of a query that are passed.
     analyzer : Analyzer, default Analyzer("unicode")
-        Which terms a text has: an index is built for each.
+        The analyzer of the index; an index is built for each analyzer.
     attributes : tuple of str, default ()
-        Columns of the corpus that the index takes as attributes, for filters and stages.
+        Columns of the corpus that become attributes of the index, for filters and stages.
 
     Raises
     ------
     OptionError
-        No arms or unknown ones, or an option that the set gives or that recall does not take.
+        No arm, an unknown arm, or an option that recall does not have or that the set provides.
 
     Examples
     --------
@@ -86,19 +86,19 @@ class Setting:
     attributes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check the arms, and that no option speaks of the queries."""
+        """Check the arms and the names of the options."""
         set_fields(self, options=dict(self.options))
         if not self.arms or set(self.arms) - set(ARMS):
             raise error(OptionError, "arms", f"some of {ARMS}", repr(self.arms))
         given = sorted({"text", "vectors", "scope", "columns"} & set(self.options))
         if given:
-            raise error(OptionError, "options", "none that the data set gives", ", ".join(given))
+            raise error(OptionError, "options", "no option that the set provides", ", ".join(given))
         known = RecallOptions.__annotations__
         if not self.options.keys() <= known.keys():
             raise unknown_option("options", self.options, list(known))
 
     def but(self, name: str, **options: Unpack[RecallOptions]) -> Setting:
-        """Return the same setting with other options of recall, under another name."""
+        """Return the setting with another name and some options of recall changed."""
         return self._but(name, options)
 
     def _but(self, name: str, options: Mapping[str, Any]) -> Setting:
@@ -123,18 +123,18 @@ BUILT_IN = {
         Setting("minmax", {"fusion": WeightedSum()}),
     )
 }
-"""The settings that have names."""
+"""The built-in settings by name."""
 
 
 @check_keywords
 def read_setting(name: str) -> Setting:
-    """Return the setting of a name.
+    """Return the built-in setting or the recipe of a name.
 
     Parameters
     ----------
     name : str
         ``bm25``, ``dense``, ``rrf`` (equal weights, rank constant 60), ``minmax`` (equal weights,
-        completed), or a recipe of ``hyrecall.recipes``, without what needs a graph.
+        completed), or a recipe of ``hyrecall.recipes``, without the parts that need a graph.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def read_setting(name: str) -> Setting:
             name,
             {"recipe": recipe},
             analyzer=Analyzer(recipe.analyzer or "unicode"),
-            # The key is a column of every index.
+            # Every index has the key column.
             attributes=tuple(column for column in recipe.columns if column != "id"),
         )
     if name not in BUILT_IN:
@@ -162,13 +162,13 @@ def read_setting(name: str) -> Setting:
 
 
 def grid(base: Setting, **options: Mapping[str, Any]) -> tuple[Setting, ...]:
-    """Return the base with every combination of some options' values.
+    """Return the base setting with every combination of some options' values.
 
     Parameters
     ----------
     base : Setting
     **options : mapping of str to object
-        For each option its values by the label that names them.
+        For each option, its values by label.
 
     Examples
     --------
@@ -187,9 +187,9 @@ def grid(base: Setting, **options: Mapping[str, Any]) -> tuple[Setting, ...]:
 
 @check_keywords
 def without_each(base: Setting, option: str) -> tuple[Setting, ...]:
-    """Return the base, and the base without each entry of an option that is a sequence.
+    """Return the base setting, and the base without each single entry of a sequence option.
 
-    This is the ablation of a pipeline: each stage off, the others on.
+    This is the ablation of a pipeline: each stage is left out once.
 
     Examples
     --------
@@ -203,7 +203,7 @@ def without_each(base: Setting, option: str) -> tuple[Setting, ...]:
 
 @check_keywords
 def with_each(base: Setting, option: str) -> tuple[Setting, ...]:
-    """Return the base without the entries of an option, and with each of them alone.
+    """Return the base setting without the entries of a sequence option, and with each alone.
 
     Examples
     --------
@@ -233,7 +233,7 @@ def _less(base: Setting, option: str, at: int) -> Setting:
 
 
 def plain(value: Any) -> Any:
-    """Return options as what JSON has; a dataclass says its kind."""
+    """Convert options to JSON types; a dataclass has its class name as ``kind``."""
     if is_dataclass(value) and not isinstance(value, type):
         return {"kind": type(value).__name__, **plain(asdict(value))}
     if isinstance(value, Mapping):

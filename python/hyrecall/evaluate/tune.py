@@ -1,4 +1,4 @@
-"""Choose settings on one half of the queries, and report them on the other."""
+"""Searches for good settings on one half of the queries, and evaluates them on the other half."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ RANK_CONSTANTS = (10, 60)
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """What a search chose, and what it is worth on queries that it has not seen.
+    """The result of a search, evaluated on queries that it did not use.
 
     Attributes
     ----------
     measure : str
-        By which it was chosen.
+        The measure that chose the winner.
     tried : tuple of (Setting, float)
         Every setting with its mean on the even queries, the best first.
     winner : Setting
     report : Study
         On the odd queries: the plain arms, the lexical arm with its best constants, the winner.
     against_best_arm : Comparison
-        On the odd queries: the winner against the single arm that is best there.
+        On the odd queries: the winner compared with the best single arm.
     best_arm : str
     """
 
@@ -62,22 +62,22 @@ def tune(
 ) -> Tuned:
     """Search fusion, weights, k1 and b on the even queries; report on the odd ones.
 
-    In three steps, each from the best of the one before: k1 and b of the lexical arm alone; the
-    kind of fusion with its weights (RRF by alpha, min-max sum and max by weight); k1 and b within
-    that fusion. Where two settings are equal, the one tried first is taken.
+    The search has three steps, each starting from the best result of the step before: k1 and b of
+    the lexical arm alone; the kind of fusion with its weights (RRF by alpha, min-max sum and max by
+    weight); k1 and b within that fusion. Of equal settings, the first one tried wins.
 
     Parameters
     ----------
     indexes : Indexes
     dataset : Dataset
-        Whole: both halves are taken from it. Without vectors, k1 and b alone are searched.
+        The whole set: both halves are taken from it. Without vectors, only k1 and b are searched.
     measure : str, default "nDCG@10"
-        To choose by.
+        The measure that chooses the winner.
     measures : sequence of str
-        To report, beside it.
+        Further measures to report.
     analyzer : Analyzer, optional
     tell : callable, optional
-        Is given each setting's name before it runs.
+        Called with each setting's name before it runs.
     """
     even = dataset.split("even")
     chosen_by = read_measure(measure)
@@ -116,13 +116,13 @@ def tune(
 
 
 def _constants(base: Setting) -> list[Setting]:
-    """Return the base at every k1 and b."""
+    """Return the base with every combination of k1 and b."""
     name = base.name.partition(" k1=")[0]
     return [base.but(f"{name} k1={k1:g} b={b:g}", bm25=BM25(k1=k1, b=b)) for k1 in K1 for b in B]
 
 
 def _all_fusions(base: Setting) -> list[Setting]:
-    """Return every fusion; the ends of a grid, where one arm is left out, are the single arms."""
+    """Return all fusions to try, without weights of 0, which would be single arms."""
     inner = tuple(step / 10 for step in range(1, 10))
     made: list[Setting] = []
     for constant in RANK_CONSTANTS:
