@@ -241,7 +241,7 @@ def test_batch_never_writes_over_its_own_queries(run, folder, queries, tmp_path,
         reply = run("batch", folder, given, "-o", output, *ALL, "--query-scope", "who")
         assert reply.code == 1
         assert reply.err == (
-            f"error: --output: expected another file than the queries', got {str(Path(output))!r}\n"
+            f"error: --output: expected another file than QUERIES, got {str(Path(output))!r}\n"
         )
         assert (tmp_path / "q.parquet").read_bytes() == before
     assert (tmp_path / "link.parquet").is_symlink()

@@ -109,7 +109,7 @@ def test_an_interrupted_run_goes_on_and_gives_the_same_file(
         assert reply.code == 130, reply.err
         assert reply.err.splitlines()[-1] == "interrupted"
         assert "queries are done and kept in" in reply.err
-        assert "the same command with --resume goes on from there" in reply.err
+        assert "the same command with --resume continues from there" in reply.err
         assert not output.exists()
     answered.stop = lambda first: None
     reply = run(*asked, "-o", output, "--resume")
@@ -307,7 +307,7 @@ def test_an_unfinished_run_is_not_thrown_away_by_the_same_command(run, stopped, 
     assert answered.seen == []
     reply = run(*stopped[:-1], 6)
     assert reply.code == 0
-    assert "note: an unfinished run that asked otherwise (--limit) is thrown away" in reply.err
+    assert "note: an unfinished run with other options (--limit) is discarded" in reply.err
     assert answered.seen == list(range(N_QUERIES))
     assert not (tmp_path / "h.parquet.unfinished").exists()
 
@@ -317,7 +317,7 @@ def test_a_file_that_lost_bytes_is_not_gone_on_from(run, stopped, tmp_path):
     kept.write_bytes(kept.read_bytes()[:-1])
     reply = run(*stopped, "--resume")
     assert reply.code == 1
-    assert reply.err.startswith("error: --resume: expected an interrupted run to go on from")
+    assert reply.err.startswith("error: --resume: expected an interrupted run to continue")
     assert run(*stopped).code == 0
     assert set(pq.read_table(tmp_path / "h.parquet")["query"].to_pylist()) == set(range(N_QUERIES))
 
@@ -368,7 +368,7 @@ def test_two_runs_to_one_file_are_refused_while_the_first_works(
     assert run(*asked).code == 0
     (reply,) = replies
     assert reply.code == 1
-    assert reply.err == "error: --output: expected no other run to this file, got one at work\n"
+    assert reply.err == "error: --output: expected no other run to this file, got an active one\n"
     assert pq.read_table(tmp_path / "h.parquet")["query"].to_pylist()[-1] == N_QUERIES - 1
 
 

@@ -38,7 +38,7 @@ def words(reply: SimpleNamespace) -> str:
 def test_devices_are_shown_with_what_keeps_them_from_use(run, machine):
     machine(H100, TURING)
     shown = run("info", "--devices")
-    assert "libhyrecall_cuda.so is there" in words(shown)
+    assert "libhyrecall_cuda.so is present" in words(shown)
     line = {part.split()[0]: part for part in shown.out.splitlines() if part.startswith("cuda:")}
     cells = re.split(r"  +", line["cuda:0"])
     assert cells == ["cuda:0", "NVIDIA H100", "80.0 GiB", "9.0", "yes"]
@@ -68,9 +68,9 @@ def test_devices_as_json(run, machine):
     [
         (
             {"problem": "libhyrecall_cuda.so could not be loaded", "has_library": False},
-            ["is not there", "driver unknown", "none: libhyrecall_cuda.so could not be loaded"],
+            ["is missing", "driver unknown", "none: libhyrecall_cuda.so could not be loaded"],
         ),
-        ({"problem": "there is no CUDA device"}, ["is there", "none: there is no CUDA device"]),
+        ({"problem": "there is no CUDA device"}, ["is present", "none: there is no CUDA device"]),
         (
             {"problem": "the CUDA driver is of version 12.8, expected 13.0", "version": 12080},
             ["12.8", "none: the CUDA driver is of version 12.8, expected 13.0"],

@@ -87,7 +87,7 @@ def test_nothing_is_embedded_where_no_setting_asks(
 def test_without_an_embedder_words_are_measured_and_it_says_why(run: Run, bare: Path) -> None:
     reply = run("eval", bare, "--json")
     assert (reply.code, settings_of(reply)) == (0, ["bm25"])
-    assert "note: words alone: none is installed or set" in reply.err
+    assert "note: no vectors: none is installed or set" in reply.err
 
 
 def nobody() -> str:
@@ -117,8 +117,8 @@ def test_an_embedder_that_would_be_ignored_is_refused(
     run: Run, bare: Path, server: StubServer
 ) -> None:
     told = refused(run("eval", bare, "-r", "bm25", "--embedder", server.url("ok")))
-    assert told == "--embedder: expected a setting that asks for vectors, got bm25"
+    assert told == "--embedder: expected a setting that uses vectors, got bm25"
     full = write_folder(small_set(), bare.parent / "full")
     told = refused(run("eval", full, "--embedder", server.url("ok")))
-    assert told == "--embedder: expected none where the set has vectors, got a column 'embedding'"
+    assert told == "--embedder: expected none for a set with vectors, got a column 'embedding'"
     assert server.requests == []

@@ -167,7 +167,7 @@ def test_one_stop_word_is_told_from_the_name_of_a_language(run, table, tmp_path)
     reply = run("index", tmp_path / "c.parquet", "-o", tmp_path / "i", *options, "german")
     assert reply.code == 1
     assert reply.err == (
-        "error: --stopwords: expected english, or words with commas between "
+        "error: --stopwords: expected english, or words separated by commas "
         "('german,' is a list of one), got 'german'\n"
     )
 
@@ -228,7 +228,7 @@ def test_index_never_writes_over_its_own_corpus(run, table, tmp_path, monkeypatc
         reply = run("index", "corpus.parquet", "-o", output, *ARMS, "--replace")
         assert reply.code == 1
         assert reply.err == (
-            f"error: --output: expected a folder beside the corpus, got {str(output)!r}\n"
+            f"error: --output: expected a folder, not the corpus, got {str(output)!r}\n"
         )
     assert (tmp_path / "corpus.parquet").read_bytes() == before
 

@@ -181,7 +181,7 @@ def test_options_of_an_index_are_refused_by_a_store(
 ) -> None:
     reply = run("recall", filled, "lunch", *option)
     assert (reply.code, reply.out) == (1, "")
-    assert f"{option[0]}: expected none with a store" in reply.err
+    assert f"{option[0]}: expected no such option for a store" in reply.err
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_options_of_a_store_are_refused_by_an_index(
 ) -> None:
     reply = run("recall", folder, "amber", "--scope", "acme", *option)
     assert (reply.code, reply.out) == (1, "")
-    assert f"{option[0]}: expected none with an index" in reply.err
+    assert f"{option[0]}: expected no such option for an index" in reply.err
 
 
 @pytest.mark.parametrize(

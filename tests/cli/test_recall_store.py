@@ -187,7 +187,7 @@ def test_an_index_takes_none_of_these(run: Run, tmp_path: Path) -> None:
     ):  # fmt: skip
         reply = run("recall", tmp_path / "i", "tea", option, value)
         assert reply.code == 1
-        assert f"{option}: expected none with an index" in reply.err
+        assert f"{option}: expected no such option for an index" in reply.err
     assert json.loads(run("recall", tmp_path / "i", "tea", "--json").out)["hits"]
 
 

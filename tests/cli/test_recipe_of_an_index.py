@@ -126,11 +126,11 @@ def test_a_resumed_run_counts_ages_from_the_time_of_the_first(run, memories, tmp
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--fusion", "rrf"], "--fusion: expected none beside --recipe (hebb has its own)"),
-        (["--bm25", "okapi"], "--bm25: expected none beside --recipe"),
-        (["--min-score", "1"], "--min-score: expected none beside --recipe"),
-        (["--min-fused", "0.1"], "--min-fused: expected none beside --recipe"),
-        (["--normalize"], "--normalize: expected none beside --recipe"),
+        (["--fusion", "rrf"], "--fusion: expected no such option with --recipe (hebb has its own)"),
+        (["--bm25", "okapi"], "--bm25: expected no such option with --recipe"),
+        (["--min-score", "1"], "--min-score: expected no such option with --recipe"),
+        (["--min-fused", "0.1"], "--min-fused: expected no such option with --recipe"),
+        (["--normalize"], "--normalize: expected no such option with --recipe"),
         (["--recipe", "no"], "--recipe: expected one of default, hebb, honeycomb, l0, loom, got"),
         (["--recipe", "hypergraph"], "--recipe: expected one of default, hebb, honeycomb, l0,"),
         (["--recipe", "l0"], "recipe: expected the analyzer 'unicode61'"),

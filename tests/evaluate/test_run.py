@@ -130,7 +130,7 @@ def test_arms_other_than_text_and_vectors_are_refused(arms):
 
 @pytest.mark.parametrize("option", ["text", "vectors", "scope", "columns"])
 def test_an_option_that_the_set_gives_is_refused(option):
-    with pytest.raises(OptionError, match=f"options: expected none that the data.*{option}"):
+    with pytest.raises(OptionError, match=f"options: expected no option that the set.*{option}"):
         Setting("s", {option: None})
 
 

@@ -9,7 +9,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line; without the packages of its extra, say how to get them, exit with 2."""
+    """Run the command line; without the extra [cli], print the install command and exit with 2."""
     missing = [name for name in ("typer", "rich", "platformdirs") if find_spec(name) is None]
     if missing:
         print(
@@ -22,6 +22,6 @@ def main() -> None:
         from hyrecall.cli.app import app
 
         app(prog_name="hyrecall")
-    except KeyboardInterrupt:  # before a command runs; the app itself ends with the same
+    except KeyboardInterrupt:  # before a command runs; the app handles it in the same way
         print("interrupted", file=sys.stderr)
         raise SystemExit(130) from None

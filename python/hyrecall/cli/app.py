@@ -1,4 +1,4 @@
-"""The commands by name, and the one place where an error becomes a line and an exit code."""
+"""Defines the app with all commands, and turns errors into a line on stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -40,29 +40,28 @@ __all__ = ["app"]
 REFUSED, USAGE, CORRUPT, INTERNAL, INTERRUPTED = 1, 2, 3, 4, 130
 
 _EXIT_CODES = (
-    (0, "Done, also where nothing was found."),
+    (0, "Success, also if nothing was found."),
     (REFUSED, "A value, a file or data was refused; a measure of eval fell below its baseline; or "
-     "doctor, import or reembed found something wrong."),
+     "doctor, import or reembed found a problem."),
     (USAGE, "The command line is wrong, or an extra is not installed."),
-    (CORRUPT, "The path holds no index or store that can be read: it is incomplete, damaged, or of "
-     "a newer format."),
-    (INTERNAL, "A fault of hyrecall itself: please report it."),
+    (CORRUPT, "The index or store at the path cannot be read: it is incomplete, damaged, or of a "
+     "newer format."),
+    (INTERNAL, "An internal error of hyrecall: please report it."),
     (INTERRUPTED, "Interrupted."),
 )  # fmt: skip
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # only what is written fails so
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors that only writing causes
 
 
 class _Commands(Group):
-    """The group whose ``invoke`` every command runs through."""
+    """The group of all commands, which handles their errors."""
 
     notes = (("Exit codes", [(str(code), text) for code, text in _EXIT_CODES]),)
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run the command line, and write out what is still in the buffer of stdout.
+        """Run the command line, then flush stdout.
 
-        Help is written before a command runs, and short output only at the end: where either
-        fails, it ends as a command does that cannot write.
+        A failure to write help or buffered output ends like a command that cannot write.
         """
         fault: OSError | None
         try:
@@ -74,7 +73,7 @@ class _Commands(Group):
         except OSError as first:
             fault = first
             _write_out()
-        if fault.errno != errno.EPIPE:  # else the reader has gone, and nobody is told
+        if fault.errno != errno.EPIPE:  # a closed pipe is not reported
             say(_judge(fault)[1])
         raise SystemExit(REFUSED) from None
 
@@ -91,26 +90,26 @@ class _Commands(Group):
 
 
 def _write_out() -> OSError | None:
-    """Write what stdout buffers. Where that fails, drop it and return why."""
+    """Flush stdout; on failure, discard its buffer and return the error."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError as fault:
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())  # Python flushes once more when it ends
+        os.dup2(nowhere, sys.stdout.fileno())  # Python flushes again at exit
         os.close(nowhere)
         return fault
     return None
 
 
 def _print_anything() -> None:
-    """Let stdout show what its encoding lacks as escapes: a stored text may hold any character."""
+    """Make stdout escape characters that its encoding lacks, which stored texts may hold."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _judge(fault: BaseException) -> tuple[int, str]:
-    """Return the exit code and the line of an error; what belongs to typer is raised again."""
+    """Return the exit code and the message of an error; raise typer's own errors again."""
     if isinstance(fault, KeyboardInterrupt):
         return INTERRUPTED, "interrupted"
     if isinstance(fault, InternalError):
@@ -125,7 +124,7 @@ def _judge(fault: BaseException) -> tuple[int, str]:
         }
         code = next((code for kind, code in kinds.items() if isinstance(fault, kind)), REFUSED)
         return code, f"error: {_one_line(fault)}"
-    # typer's own (usage errors, Exit, Abort) carry their exit code; a closed pipe is its business.
+    # typer handles its own errors (usage errors, Exit, Abort) and closed pipes.
     if hasattr(fault, "exit_code") or isinstance(fault, typer.Abort):
         raise fault
     if isinstance(fault, OSError):
@@ -145,7 +144,7 @@ def _report(fault: BaseException) -> str:
 
 
 def _one_line(fault: BaseException) -> str:
-    """Return the message and its notes, without its remedy, which is Python."""
+    """Return the message and its notes in one line, without the remedy, which is Python code."""
     text, remedy = str(fault), getattr(fault, "remedy", "")
     text = text.replace(f"; {remedy}", "") if remedy else text
     notes = (f"({note})" for note in getattr(fault, "__notes__", ()))
@@ -172,9 +171,7 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _settings(
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show where an error came from, as a traceback.")
-    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[
         bool,
         typer.Option(
@@ -182,7 +179,7 @@ def _settings(
         ),
     ] = False,
 ) -> None:
-    """Take what stands before the command's name; the group reads ``debug``."""
+    """Declare the options before the command's name; the group reads ``debug``."""
 
 
 for command in (

@@ -1,4 +1,4 @@
-"""Answer queries slice by slice, in bounded memory; a query that is refused costs no other one."""
+"""Answers queries slice by slice in bounded memory, and isolates queries that are refused."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from hyrecall.index import Index
 
 __all__ = ["Batch", "QueryColumns", "run"]
 
-_MOST_QUERIES = 2**31  # of a file: the number of a hit's query is an int32
-_MAX_QUERIES = 4096  # at once: enough to keep every thread busy
-_ARM_BYTES = 256  # of a document in an arm's list while a batch runs, generously
-_WORK_BYTES = 96 << 20  # of the lists of a batch
-_REPLY_BYTES = 64 << 20  # of a batch's hits; long stored texts make the next batch smaller
-_OF_A_QUERY = (DTypeError, OptionError, ScopeError, ShapeError)  # a fault of what is asked
+_MOST_QUERIES = 2**31  # in a file: query numbers of hits are int32
+_MAX_QUERIES = 4096  # in a slice: enough to keep all threads busy
+_ARM_BYTES = 256  # upper estimate for a document in an arm's list during a batch
+_WORK_BYTES = 96 << 20  # for the arms' lists of a slice
+_REPLY_BYTES = 64 << 20  # for the hits of a slice; above this, the next slice is smaller
+_OF_A_QUERY = (DTypeError, OptionError, ScopeError, ShapeError)  # errors caused by a query
 
 
 @dataclass(frozen=True)
 class QueryColumns:
-    """Which column of the query file has what; a str is for the only or for all arms."""
+    """The roles of columns in the query file; a str applies to all arms."""
 
     text: str | dict[str, str] | None
     vector: str | dict[str, str] | None
@@ -44,7 +44,7 @@ class QueryColumns:
     key: str | None
 
     def wanted(self) -> dict[str, str]:
-        """Name the columns to read, each with the option that asks for it first."""
+        """Return the columns to read, each with the first option that names it."""
         wanted: dict[str, str] = {}
         for option, given in (("--query-text", self.text), ("--query-vector", self.vector)):
             for column in given.values() if isinstance(given, dict) else [given]:
@@ -59,16 +59,16 @@ class QueryColumns:
 
 @dataclass(frozen=True)
 class Batch:
-    """What every batch of a run has in common."""
+    """The settings of all slices of a run."""
 
     index: Index
     asked: QueryColumns
-    scope: Scope | None  # of all queries; None: a column has each one's, or the index has no cells
+    scope: Scope | None  # of all queries; None if columns hold the scopes or there are no cells
     options: dict[str, Any]
-    embed: tuple[str, StaticEmbedder] | None  # the arm whose vectors are made from the texts
+    embed: tuple[str, StaticEmbedder] | None  # the arm whose vectors come from the texts
 
     def n_queries(self) -> int:
-        """Return the number of queries whose lists fit into the memory allowed."""
+        """Return the number of queries whose lists fit into the memory limit."""
         facts = self.index._facts
         recipe = self.options.get("recipe")
         held = max(self.options["depth"], self.options["offset"] + self.options["limit"])
@@ -77,7 +77,7 @@ class Batch:
         return max(1, min(_MAX_QUERIES, int(_WORK_BYTES // (lists + 4 * sum(facts.dims.values())))))
 
     def answer(self, queries: pa.Table, first: int) -> pa.Table:
-        """Return the hits of some queries, the first of which has this number in the file."""
+        """Return the hits of queries; `first` is the number of the first query in the file."""
         hits = self.index.recall(
             **self._texts(queries), scope=self._scopes(queries), **self.options
         ).to_arrow()
@@ -122,7 +122,7 @@ class Batch:
 
 
 def _scope(value: Any) -> Any:
-    """A list is several cells, each a value or (as list or struct) one per cell column."""
+    """Convert a list to a Scope of cells, each a value, or a list or struct for several columns."""
     if not isinstance(value, list):
         return value
     return Scope([_parts(cell) for cell in value])
@@ -164,19 +164,19 @@ def run(
     empty: pa.Table,
     skips: bool,
 ) -> None:
-    """Answer the queries of a file that are not done yet, in their order.
+    """Answer the queries of a file that are not finished yet, in file order.
 
     Parameters
     ----------
     advance : callable
-        Told (queries, hits) after each slice.
+        Called with the numbers of (queries, hits) after each slice.
     empty : pyarrow.Table
-        The columns of the hits, for a file without any query that is answered.
+        The columns of the hits, written if no query is answered.
     skips : bool
-        Go on where a query is refused, and hand it to the output. Otherwise its error is raised,
-        when all queries before it are written.
+        Continue after a refused query and pass it to the output. If False, write the queries before
+        it and raise its error.
     """
-    _check_count(source.n_rows or 0, source.name)  # of Parquet known before the first query
+    _check_count(source.n_rows or 0, source.name)  # Parquet has the count at once
     step = job.n_queries()
     first = output.n_queries
     for rows in source.slices(step, first=first):
@@ -206,7 +206,7 @@ def run(
             advance(n_done, 0 if hits is None else hits.num_rows)
             if hits is not None and hits.nbytes > _REPLY_BYTES:
                 step = max(1, step // 2)
-    if output.schema is None:  # no query was answered: the columns without a row
+    if output.schema is None:  # no query was answered: write the columns without rows
         output.write(empty, (), 0)
 
 
@@ -219,9 +219,9 @@ def _check_count(n_rows: int, name: str) -> None:
 def _answered(
     job: Batch, rows: QueryRows, first: int, schema: pa.Schema | None
 ) -> Iterator[pa.Table | Refused]:
-    """Answer a slice at once if it can be; halves of one that is refused, down to single queries.
+    """Answer a slice at once, or if it is refused, each half of it, down to single queries.
 
-    Replies do not depend on what else is in the slice, so neither do they on where it is cut.
+    A reply does not depend on the other queries of its slice, so splitting does not change it.
     """
     try:
         hits = job.answer(rows.table(), first)
@@ -244,7 +244,7 @@ def _answered(
 
 
 def _check_same(first: pa.Schema | None, now: pa.Schema) -> None:
-    """Refuse keys whose type changes on the way; all other columns have theirs from the index."""
+    """Refuse hits with other types than before: only the type of query keys can change."""
     for old, new in zip(first or (), now, strict=first is not None):
         if old.type != new.type:
             got = f"{new.type} after {old.type}"
@@ -252,13 +252,13 @@ def _check_same(first: pa.Schema | None, now: pa.Schema) -> None:
 
 
 def _renumber(fault: HyrecallError, query: int) -> None:
-    """Let an error about the only query of a call name it by its number in the file."""
+    """Replace the query number 0 in an error by the number in the file."""
     text = re.sub(r"\bquery 0\b", f"query {query}", str(fault), count=1)
     fault.args = (re.sub(r"^(\w+)\[0\]", rf"\1[{query}]", text),)
 
 
 def _named(refused: Refused, name: str) -> Exception:
-    """Return the error of a query with the query's number, its key and its file."""
+    """Return the error of a query, with its number, its key and the file in the message."""
     key = "" if refused.key is None else f", key {refused.key!r},"
     fault = refused.fault
     fault.args = (f"{fault} (query {refused.query}{key} of {name}; the first is 0)",)

@@ -1,4 +1,4 @@
-"""``hyrecall batch``: a file of queries of any size to a file of hits."""
+"""``hyrecall batch``: answers a file of queries of any size and writes a file of hits."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from hyrecall.index import Index
 
 __all__ = ["batch"]
 
-_END_BYTES = 1 << 20  # of each end of a query file, by which it is known again
+_END_BYTES = 1 << 20  # bytes at each end of a query file, whose hash identifies it
 
 
 def batch(
@@ -64,8 +64,7 @@ def batch(
             "--output",
             "-o",
             metavar="FILE",
-            help="Where to write the hits: .parquet, .csv, .jsonl, .ndjson or .json (lines); - is "
-            "stdout.",
+            help="The file of hits: .parquet, .csv, .jsonl, .ndjson or .json (lines); - is stdout.",
         ),
     ],
     input_format: Annotated[
@@ -73,7 +72,7 @@ def batch(
         typer.Option(
             "--input-format",
             metavar="|".join(INPUT_KINDS),
-            show_default="by the file's name, of stdin jsonl",
+            show_default="by the file's name; jsonl for stdin",
             help="The format of QUERIES.",
         ),
     ] = None,
@@ -82,20 +81,20 @@ def batch(
         typer.Option(
             "--output-format",
             metavar="|".join(OUTPUT_KINDS),
-            show_default="by the file's name, to stdout jsonl",
+            show_default="by the file's name; jsonl for stdout",
             help="The format of the output.",
         ),
     ] = None,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on where an interrupted run with these options stopped."),
+        typer.Option("--resume", help="Continue an interrupted run with the same options."),
     ] = False,
     on_error: Annotated[
         Literal["fail", "skip"],
         typer.Option(
             "--on-error",
             metavar="fail|skip",
-            help="What to do with a query that is refused: end the run, or give it no row.",
+            help="For a query that is refused: end the run, or continue without rows for it.",
         ),
     ] = "fail",
     rejects: Annotated[
@@ -104,8 +103,8 @@ def batch(
             "--rejects",
             metavar="FILE",
             show_default="the output's name and .rejects.jsonl",
-            help="With --on-error skip, where to write the refused queries, as JSON lines of "
-            "query, key and error.",
+            help="With --on-error skip, the file of refused queries: JSON lines of query, key and "
+            "error.",
         ),
     ] = None,
     query_text: Annotated[
@@ -113,13 +112,13 @@ def batch(
         typer.Option(
             "--query-text",
             metavar="[ARM=]COLUMN",
-            help="The column of the texts to look for; without ARM= for all text arms.",
+            help="The column of the query texts; without ARM= for all text arms.",
         ),
     ] = None,
     query_vector: Annotated[
         list[str] | None,
         typer.Option(
-            "--query-vector", metavar="[ARM=]COLUMN", help="The column of the vectors to look for."
+            "--query-vector", metavar="[ARM=]COLUMN", help="The column of the query vectors."
         ),
     ] = None,
     query_scope: Annotated[
@@ -127,8 +126,8 @@ def batch(
         typer.Option(
             "--query-scope",
             metavar="COLUMN",
-            help="The column of each query's cell; with several cell columns one for each, in "
-            "their order, with commas between. A list column holds several cells per query.",
+            help="The column of each query's cell; for several cell columns, as many columns in "
+            "the same order, separated by commas. A list column holds several cells per query.",
         ),
     ] = None,
     query_key: Annotated[
@@ -136,7 +135,7 @@ def batch(
         typer.Option(
             "--query-key",
             metavar="COLUMN",
-            help="The column of the queries' ids, which the output has as query_key.",
+            help="The column of the queries' ids, named query_key in the output.",
         ),
     ] = None,
     scope: Scopes = None,
@@ -156,7 +155,7 @@ def batch(
         typer.Option(
             "--columns",
             metavar="COLUMN",
-            help="Columns of the documents to add; give it again, or with commas, for several.",
+            help="Columns of the documents to add; repeat the option or use commas for several.",
         ),
     ] = None,
     threads: Threads = None,
@@ -164,12 +163,12 @@ def batch(
     """Answer a file of queries, each within its own scope.
 
     The file is read, answered and written in slices. The output has the columns of
-    hits.to_arrow(), ordered by (query, rank); query counts from 0 over the whole file, and
-    query_key stands beside it. A query without hits has no row. In CSV and JSON lines keys
-    are text; in CSV a scope column has the type of the index's cells.
+    hits.to_arrow(), ordered by (query, rank); query counts from 0 over the whole file, followed by
+    query_key. A query without hits has no row. In CSV and JSON lines, keys are text; in CSV, a
+    scope column has the type of the index's cells.
 
-    What is answered is kept beside the output, in FILE.unfinished, until the output is whole:
-    after an interrupt, the same command with --resume goes on from there.
+    Until the output is complete, finished hits are kept beside it in FILE.unfinished: after an
+    interrupt, the same command with --resume continues from there.
     """
     given = dict(locals())
     _check_files(folder, queries, output)
@@ -197,7 +196,7 @@ def batch(
         if not isinstance(asked.text, str) or asked.vector is not None:
             wish = "--query-text COLUMN, and no --query-vector"
             raise error(OptionError, "--embed", wish, f"{asked.text!r} and {asked.vector!r}")
-        say(f"note: {arm!r}: the queries' vectors are the packaged static model's")
+        say(f"note: {arm!r}: the packaged static model embeds the queries")
     source = QueryFile(queries, asked.wanted(), _cell_types(index, asked), input_format)
     job = Batch(
         index=index,
@@ -206,7 +205,7 @@ def batch(
         options={**options, "columns": names(columns), "now": datetime.now(UTC)},
         embed=None if embedder is None or arm is None else (arm, embedder),
     )
-    empty = job.answer(source.empty(), 0)  # refuses what does not fit, before any work
+    empty = job.answer(source.empty(), 0)  # refuses invalid options before any work
     check_types(kind, empty.schema)
     what = None if is_piped else _identity(given, index, queries)
     with _opened(kind, output, refusals, what, resume=resume) as out:
@@ -226,7 +225,7 @@ def batch(
 def _opened(
     kind: str, path: Path, rejects: Path | None, job: dict[str, Any] | None, *, resume: bool
 ) -> Iterator[Output]:
-    """Open the output: one that a later run can take up, where the queries come from a file."""
+    """Open the output; if the queries come from a file, a later run can continue it."""
     if job is not None and not _is_stream(path):
         skips = rejects is not None
         unfinished = Unfinished(path, kind, job, resume=resume, skips=skips)
@@ -238,7 +237,7 @@ def _opened(
                 how = "--resume --on-error skip" if hasattr(fault, "query") else "--resume"
                 told = "1 query is" if n_done == 1 else f"{n_done:,} queries are"
                 say(f"note: {told} done and kept in {unfinished.shown};")
-                say(f"      the same command with {how} goes on from there")
+                say(f"      the same command with {how} continues from there")
             raise
         return
     with ExitStack() as files:
@@ -255,7 +254,7 @@ def _opened(
 
 
 def _is_stream(output: Path) -> bool:
-    """Tell whether the output can only be written in one go."""
+    """Return whether the output is a stream, which cannot be continued later."""
     return output == STDOUT or (output.exists() and not output.is_file() and not output.is_dir())
 
 
@@ -264,7 +263,7 @@ def _check_files(folder: Path, queries: Path, output: Path) -> None:
     if output == STDOUT:
         return
     if queries != STDIN and output.resolve() == queries.resolve():
-        raise error(OptionError, "--output", "another file than the queries'", repr(str(output)))
+        raise error(OptionError, "--output", "another file than QUERIES", repr(str(output)))
     check_outside("--output", output, folder)
     resolved("--output", output)
 
@@ -272,17 +271,17 @@ def _check_files(folder: Path, queries: Path, output: Path) -> None:
 def _rejects_path(
     folder: Path, queries: Path, output: Path, given: Path | None, *, skips: bool
 ) -> Path | None:
-    """Return the file for refused queries; None where a refused query ends the run."""
+    """Return the file for refused queries, or None if a refused query ends the run."""
     if not skips:
         if given is not None:
-            raise error(OptionError, "--rejects", "--on-error skip beside it", "--on-error fail")
+            raise error(OptionError, "--rejects", "--on-error skip with it", "--on-error fail")
         return None
     if given is None:
         if output == STDOUT:
-            raise error(OptionError, "--rejects", "a file, where the hits go to stdout", "none")
+            raise error(OptionError, "--rejects", "a file, because the hits go to stdout", "none")
         given = output.with_name(f"{output.name}.rejects.jsonl")
     if given.resolve() in (output.resolve(), queries.resolve()):
-        wish = "another file than the output's and the queries'"
+        wish = "another file than the output and QUERIES"
         raise error(OptionError, "--rejects", wish, repr(str(given)))
     check_outside("--rejects", given, folder)
     resolved("--rejects", given)
@@ -290,7 +289,7 @@ def _rejects_path(
 
 
 def _identity(given: dict[str, Any], index: Index, queries: Path) -> dict[str, Any]:
-    """Say, as JSON, all that a run's output follows from."""
+    """Return everything that determines a run's output, as JSON types."""
     free = {"folder", "queries", "output", "resume", "on_error", "rejects", "threads"}
     named = {name.replace("filters", "filter").replace("_", "-"): name for name in given}
     options = {f"--{shown}": given[name] for shown, name in named.items() if name not in free}
@@ -309,7 +308,7 @@ def _identity(given: dict[str, Any], index: Index, queries: Path) -> dict[str, A
 
 
 def _cell_types(index: Index, asked: QueryColumns) -> CellTypes:
-    """Return the types of the columns that have a cell's values, one column for each."""
+    """Return the types of the scope columns, if there is one for each cell column."""
     names_of_cells = index.schema.cell_columns
     if len(asked.scope) != len(names_of_cells):
         return {}
@@ -318,7 +317,7 @@ def _cell_types(index: Index, asked: QueryColumns) -> CellTypes:
 
 
 def _check_scope(index: Index, asked: QueryColumns, scope: list[str] | None) -> Scope | None:
-    """Return the scope of all queries, or None where a column has each one's."""
+    """Return the scope of all queries, or None if columns hold their scopes."""
     cells = index.schema.cell_columns
     if asked.scope and scope:
         raise error(OptionError, "--query-scope", "--query-scope or --scope", "both")

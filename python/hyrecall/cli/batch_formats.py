@@ -1,8 +1,8 @@
-"""Formats that hits are written in: Parquet, CSV, JSON lines.
+"""Writes hits as Parquet, CSV or JSON lines.
 
-A file may be written in segments, each by a writer of its own, so that it can be taken up again
-where a segment ends. Segments of text are simply one after another. Each segment of Parquet ends in
-a footer; :func:`finish` appends one for all of them.
+A file can be written in segments, each by its own writer, so that writing can continue after the
+end of a segment. Segments of text are simply concatenated. Each segment of Parquet ends with a
+footer; :func:`finish` appends one footer for all segments.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SUFFIXES = {
 }
 _MAGIC = b"PAR1"
 _ZEROS = memoryview(bytes(1 << 20))
-_TAIL = 8  # bytes at the end of Parquet: the footer's length, and the magic
+_TAIL = 8  # bytes at the end of Parquet: the footer's length and the magic bytes
 
 
 class TableWriter(Protocol):
@@ -55,16 +55,16 @@ class TableWriter(Protocol):
         """Write the rows of a table."""
 
     def close(self) -> None:
-        """Write what ends a segment; the file stays open."""
+        """Write the end of a segment; the file stays open."""
 
 
 def output_kind(path: Path, named: str | None) -> str:
-    """Tell the format of the output: as named, or by the name of the file; JSON lines to stdout.
+    """Return the format of the output: the named one, or by the file's name; JSON lines for stdout.
 
     Raises
     ------
     OptionError
-        A format or an ending that is not known.
+        An unknown format or suffix.
 
     Examples
     --------
@@ -93,17 +93,17 @@ def check_types(kind: str, schema: pa.Schema) -> None:
 
 
 def writer(kind: str, file: BinaryIO, schema: pa.Schema, *, at: int = 0) -> TableWriter:
-    """Open a writer of a segment.
+    """Make a writer for a segment.
 
     Parameters
     ----------
     kind : str
         One of ``OUTPUT_KINDS``.
     file : binary file
-        Only written to: it may be a pipe.
+        It is only written to, so it may be a pipe.
     schema : pyarrow.Schema
     at : int, default 0
-        Bytes that the file holds already.
+        Number of bytes that the file already has.
     """
     if kind == "parquet":
         return _parquet(file, schema, at)
@@ -114,10 +114,10 @@ def writer(kind: str, file: BinaryIO, schema: pa.Schema, *, at: int = 0) -> Tabl
 
 
 def _parquet(file: BinaryIO, schema: pa.Schema, at: int) -> TableWriter:
-    """Open a writer whose offsets count from the begin of the file, not of the segment.
+    """Make a writer whose offsets count from the start of the file, not of the segment.
 
-    Arrow takes the number of bytes that it has written for the offset. So it writes as many as the
-    file holds: the magic that begins a file, then zeros, and none of them reach the file.
+    Arrow uses the number of bytes written so far as the offset. So it first writes `at` bytes, the
+    magic bytes and zeros, which are discarded.
     """
     stream = pa.PythonFile(_Without(file, at), mode="w")
     made = pq.ParquetWriter(stream, schema, compression="zstd")
@@ -127,7 +127,7 @@ def _parquet(file: BinaryIO, schema: pa.Schema, at: int) -> TableWriter:
 
 
 def finish(kind: str, file: BinaryIO, ends: Sequence[int]) -> None:
-    """Make one whole file of segments.
+    """Complete a file that was written in segments.
 
     Parameters
     ----------
@@ -135,13 +135,13 @@ def finish(kind: str, file: BinaryIO, ends: Sequence[int]) -> None:
     file : binary file
         Open for reading and writing.
     ends : sequence of int
-        Where in the file each segment ends, the last one at the end of the file.
+        The end of each segment in the file; the last is the end of the file.
 
     Notes
     -----
-    Row groups of Parquet are found by their offsets in the footer. Those in the footers of the
-    segments count from the begin of the file, so one more footer with the row groups of all makes
-    the file whole; the others lie unread between the row groups.
+    A Parquet footer has the offsets of row groups. In the footers of the segments they count from
+    the start of the file, so a last footer with all row groups completes the file; the other
+    footers stay unused between the row groups.
     """
     if kind != "parquet" or len(ends) < 2:
         return
@@ -163,7 +163,7 @@ def _footer(file: BinaryIO, end: int) -> Any:
 
 
 class _Without:
-    """A file that the first bytes written to it do not reach; it stays open."""
+    """Wraps a file to discard the first bytes written; closing has no effect."""
 
     closed = False
 
@@ -185,7 +185,7 @@ class _Without:
 
 
 class _JsonLines:
-    """An object per row; floats keep every bit, and what JSON lacks is null or its str."""
+    """Writes an object per row, with full precision; values that JSON lacks become null or str."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -201,7 +201,7 @@ class _JsonLines:
 
 
 def _as_json(column: pa.ChunkedArray) -> list[str]:
-    """Return each value of a column as JSON; numbers and text need no general encoder."""
+    """Return each value of a column as JSON, with faster encoders for numbers and text."""
     kind = column.type
     encode: Callable[[Any], str] = _value
     if pa.types.is_integer(kind):

@@ -1,8 +1,8 @@
-"""Where a batch's hits and refused queries go: to a stream, or to a folder that outlives the run.
+"""Writes a batch's hits and refused queries to a stream, or to a folder for resuming the run.
 
-A run to a file keeps what it has written in a folder beside the output until the output is whole:
-the hits in segments one after another, the refused queries, and a state that says how far both are
-and what was asked. A later run with the same question goes on from there.
+Until its output is complete, a run to a file keeps its data in a folder beside the output: the hits
+in consecutive segments, the refused queries, and a state with the progress and the job. A later run
+of the same job continues from there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hyrecall.errors import OptionError, WriterBusyError, error
 
 __all__ = ["Output", "Refused", "Stream", "Unfinished"]
 
-_SEGMENT_SECONDS = 30.0  # at most so much work is lost when the process is killed
+_SEGMENT_SECONDS = 30.0  # the most work that is lost if the process is killed
 _HITS, _REJECTS, _STATE = "hits", "rejects.jsonl", "state.json"
 
 
@@ -43,7 +43,7 @@ class Refused:
     query : int
         Its number in the file.
     key : object
-        None without ``--query-key``, or where it could not be read.
+        None without ``--query-key``, or if it cannot be read.
     fault : Exception
     """
 
@@ -52,44 +52,44 @@ class Refused:
     fault: Exception
 
     def line(self) -> bytes:
-        """Return what stands in the file of refused queries."""
+        """Return the line for the file of refused queries."""
         row = {"query": self.query, "key": self.key, "error": " ".join(str(self.fault).split())}
         return json.dumps(row, ensure_ascii=True, default=str).encode() + b"\n"
 
 
 class Output(Protocol):
-    """Takes what the slices of a run give, in order."""
+    """Receives the results of a run's slices, in order."""
 
     @property
     def n_queries(self) -> int:
-        """How many queries are done."""
+        """The number of finished queries."""
 
     @property
     def n_refused(self) -> int:
-        """How many of them were refused."""
+        """The number of refused queries among them."""
 
     @property
     def schema(self) -> pa.Schema | None:
-        """The columns of the hits; None before the first."""
+        """The columns of the hits; None before the first hits."""
 
     def write(self, hits: pa.Table | None, refused: Sequence[Refused], n_queries: int) -> None:
-        """Take the hits of some queries, None where all were refused, and the refused ones."""
+        """Write the hits of some queries (None if all were refused) and the refused queries."""
 
 
 class Stream:
-    """Hits to a file or pipe that is written in one go.
+    """Writes hits to a file or pipe that cannot be resumed.
 
     Parameters
     ----------
     kind : str
-        Of ``OUTPUT_KINDS``.
+        One of ``OUTPUT_KINDS``.
     file : binary file
     rejects : binary file, optional
-        Takes the refused queries.
+        Receives the refused queries.
     """
 
     def __init__(self, kind: str, file: BinaryIO, rejects: BinaryIO | None) -> None:
-        """Write nothing yet."""
+        """Keep the files; nothing is written yet."""
         self._kind = kind
         self._file = file
         self._rejects = rejects
@@ -98,7 +98,7 @@ class Stream:
         self.schema: pa.Schema | None = None
 
     def write(self, hits: pa.Table | None, refused: Sequence[Refused], n_queries: int) -> None:
-        """Write at once."""
+        """Write the hits and the refused queries."""
         if hits is not None:
             if self._writer is None:
                 check_types(self._kind, hits.schema)
@@ -111,46 +111,46 @@ class Stream:
         self.n_refused += len(refused)
 
     def close(self) -> None:
-        """End the file."""
+        """Write the end of the file."""
         if self._writer is not None:
             self._writer.close()
         self._file.flush()
 
 
 class Unfinished:
-    """The folder of a run to a file.
+    """Writes hits to the folder of an unfinished run, and finally to the output.
 
     Parameters
     ----------
     path : Path
         The output, as the user names it.
     kind : str
-        Of ``OUTPUT_KINDS``.
+        One of ``OUTPUT_KINDS``.
     job : dict
-        What is asked, as JSON: only a run with the same may go on.
+        All options as JSON types: only a run with an equal job can continue.
     resume : bool
-        Go on where the earlier run stopped.
+        Continue the earlier run.
     skips : bool
-        Refused queries are listed.
+        Whether refused queries are listed instead of ending the run.
 
     Attributes
     ----------
     shown : Path
-        The folder, as messages call it.
+        The folder's name in messages.
 
     Raises
     ------
     OptionError
-        The earlier run asked something else, or listed queries that this one would not; there is an
-        earlier run, and nobody says to go on; the folder is not one of a run.
+        The earlier run had another job, or listed queries that this run would not; there is an
+        earlier run but no ``resume``; or the folder is not that of a run.
     WriterBusyError
-        Another run writes this output.
+        Another run is writing this output.
     """
 
     def __init__(
         self, path: Path, kind: str, job: dict[str, Any], *, resume: bool, skips: bool
     ) -> None:
-        """Take or make the folder."""
+        """Make the folder, or open that of an earlier run."""
         self._target = output.resolved("--output", path)
         self._kind = kind
         self._path = _folder_of(self._target)
@@ -170,27 +170,27 @@ class Unfinished:
 
     @property
     def began(self) -> datetime:
-        """When the run began that this one goes on with, or is."""
+        """The time when the run began, or the earlier run that it continues."""
         return datetime.fromisoformat(self._state.began)
 
     @property
     def n_queries(self) -> int:
-        """How many queries are done."""
+        """The number of finished queries."""
         return self._state.queries
 
     @property
     def n_refused(self) -> int:
-        """How many of them were refused."""
+        """The number of refused queries among them."""
         return self._state.refused
 
     @property
     def schema(self) -> pa.Schema | None:
-        """The columns of the hits; None before the first."""
+        """The columns of the hits; None before the first hits."""
         kept = self._state.schema
         return None if kept is None else pa.ipc.read_schema(pa.py_buffer(base64.b64decode(kept)))
 
     def write(self, hits: pa.Table | None, refused: Sequence[Refused], n_queries: int) -> None:
-        """Write into the segment at work; now and then it is ended and the state kept."""
+        """Write to the current segment; about every 30 seconds, end it and save the state."""
         with _without_interrupts():
             self._is_sound = False
             if hits is not None:
@@ -203,7 +203,7 @@ class Unfinished:
                 self._keep()
 
     def close(self, rejects: Path | None) -> None:
-        """Make the output of the segments, give it its name, and remove the folder."""
+        """Complete the output from the segments, move it to its name, and remove the folder."""
         with _without_interrupts():
             self._keep()
             finish(self._kind, self._hits, self._state.ends)
@@ -217,15 +217,15 @@ class Unfinished:
             self._remove()
 
     def leave(self) -> int:
-        """End without an output. Return how many queries a later run need not answer again."""
-        if self._is_whole:  # what failed was to remove the folder
+        """End without an output; return the number of queries that a later run can keep."""
+        if self._is_whole:  # only removing the folder failed
             return 0
         with _without_interrupts():
             if self._is_sound:
-                with suppress(OSError):  # a full disk, say: then the last state counts
+                with suppress(OSError):  # on a full disk, for example, the last state stays valid
                     self._keep()
             elif self._writer is not None:
-                with suppress(Exception):  # what failed once may fail again
+                with suppress(Exception):  # it may fail again
                     self._writer.close()
             kept = State.read(self._path / _STATE)
             if kept is None or not kept.queries:
@@ -245,9 +245,9 @@ class Unfinished:
         self._writer.write_table(hits)
 
     def _take_folder(self, opened: ExitStack) -> None:
-        """Make the folder, or take one of an earlier run of the same user, and lock it."""
+        """Make the folder, or open that of an earlier run of the same user, and lock it."""
         if not self._target.parent.is_dir():
-            raise error(OptionError, "--output", "a file in a folder that is there", self._target)
+            raise error(OptionError, "--output", "a file in an existing folder", self._target)
         with suppress(FileExistsError):
             os.mkdir(self._path, 0o700)
         found = os.lstat(self._path)
@@ -259,7 +259,7 @@ class Unfinished:
         try:
             opened.enter_context(disk.writer_lock(self._path))
         except WriterBusyError:
-            got = "one at work"
+            got = "an active one"
             raise error(WriterBusyError, "--output", "no other run to this file", got) from None
 
     def _begin(self, job: dict[str, Any], *, resume: bool, skips: bool) -> State:
@@ -268,7 +268,7 @@ class Unfinished:
         other = None if kept is None else kept.difference(job)
         if resume:
             if kept is None or not is_kept:
-                wish = f"an interrupted run to go on from in {self.shown}"
+                wish = f"an interrupted run to continue in {self.shown}"
                 self._remove_if_empty()
                 raise error(OptionError, "--resume", wish, "none")
             if other is not None:
@@ -280,10 +280,10 @@ class Unfinished:
             return kept
         if kept is not None and is_kept:
             if other is None:
-                wish = f"--resume (or {self.shown} deleted, to begin anew)"
+                wish = f"--resume (or {self.shown} deleted, to start again)"
                 got = f"neither, and {kept.queries:,} answered queries there"
                 raise error(OptionError, "--output", wish, got)
-            say(f"note: an unfinished run that asked otherwise ({other[0]}) is thrown away")
+            say(f"note: an unfinished run with other options ({other[0]}) is discarded")
         for name in (_STATE, _HITS, _REJECTS):
             with suppress(FileNotFoundError):
                 os.unlink(self._path / name)
@@ -292,7 +292,7 @@ class Unfinished:
         return made
 
     def _is_there(self, state: State) -> bool:
-        """Tell whether the files hold what a state counts, and that is more than nothing."""
+        """Return whether the state counts any queries and the files hold all that it counts."""
         try:
             sizes = [(self._path / name).stat().st_size for name in (_HITS, _REJECTS)]
         except OSError:
@@ -306,7 +306,7 @@ class Unfinished:
         return os.fdopen(os.open(self._path / name, flags, mode), "r+b")
 
     def _cut(self) -> None:
-        """Cut off what the state does not count."""
+        """Truncate the files to the sizes in the state."""
         ends = self._state.ends
         for file, size in (
             (self._hits, ends[-1] if ends else 0),
@@ -316,7 +316,7 @@ class Unfinished:
             file.seek(0, os.SEEK_END)
 
     def _keep(self) -> None:
-        """End the segment and write the state, so that all before is there after a power cut."""
+        """End the segment and write the state, so that the work so far survives a power cut."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -350,7 +350,8 @@ def _folder_of(target: Path) -> Path:
 
 
 def _is_known(name: str, known: set[str]) -> bool:
-    return name in known or name.startswith(".hyrecall-")  # the next state, when a run was killed
+    # The second is left by a run that was killed while it wrote its state.
+    return name in known or name.startswith(".hyrecall-")
 
 
 def _to_disk(file: BinaryIO) -> None:
@@ -360,9 +361,9 @@ def _to_disk(file: BinaryIO) -> None:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Let Ctrl-C wait until the block has ended, so that no file is left between two states."""
+    """Delay Ctrl-C until the block ends, so that files and state always agree."""
     before = signal.getsignal(signal.SIGINT)
-    if not callable(before):  # ignored, or not Python's
+    if not callable(before):  # ignored, or not a Python handler
         yield
         return
     heard: list[tuple[int, Any]] = []

@@ -1,4 +1,4 @@
-"""How far a batch run is: written as JSON beside its hits, read by the run that resumes it."""
+"""The progress of a batch run, written as JSON beside its hits and read to resume the run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FORMAT = 2
 
 @dataclass
 class State:
-    """How far a run is; everything after these places in its files does not count."""
+    """The progress of a run; data after these positions in its files is ignored."""
 
     job: dict[str, Any]
     queries: int = 0
@@ -28,7 +28,7 @@ class State:
 
     @staticmethod
     def read(path: Path) -> State | None:
-        """Read the state of an earlier run; None where there is none that this version knows."""
+        """Read the state of an earlier run; None if there is none of this version's format."""
         try:
             read = json.loads(path.read_bytes())
             state = State(**read)
@@ -37,11 +37,11 @@ class State:
         return state if state.format == _FORMAT else None
 
     def to_json(self) -> bytes:
-        """Return the content of the file."""
+        """Return the state as the content of its file."""
         return json.dumps(asdict(self), indent=1).encode()
 
     def difference(self, job: dict[str, Any]) -> tuple[str, Any, Any] | None:
-        """Return the first thing that a run asks differently from this one, or None."""
+        """Return name and both values of the first difference from another job, or None."""
         for name in self.job | job:
             if self.job.get(name) != job.get(name):
                 return name, self.job.get(name), job.get(name)

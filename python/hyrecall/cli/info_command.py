@@ -1,4 +1,4 @@
-"""``hyrecall info``: an index without its documents, this machine's devices, or a bug report."""
+"""``hyrecall info``: shows an index's settings, this machine's devices, or a bug report."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def info(
         bool,
         typer.Option(
             "--report",
-            help="Show text to paste into a bug report instead: versions, the machine, and which "
-            "settings and variables are set, without secrets and data; without DIR.",
+            help="Show the data of a bug report instead: versions, the machine, and which settings "
+            "and variables are set, without secrets and documents; without DIR.",
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object.")] = False,
 ) -> None:
-    """Show an index's sizes and settings, this machine's devices, or what a bug report needs."""
+    """Show an index's sizes and settings, this machine's devices, or the data of a bug report."""
     if [folder is not None, devices, as_report].count(True) != 1:
         raise typer.BadParameter("expected one of DIR, --devices and --report")
     if folder is not None:
@@ -72,9 +72,9 @@ def _show_devices(cuda: CudaReport, as_json: bool) -> None:
         found = [asdict(device) | {"problem": device.problem} for device in cuda.devices]
         print_json(asdict(cuda) | {"devices": found})
         return
-    none = "none" if cuda.has_library else "unknown"  # it is the library that asks
+    none = "none" if cuda.has_library else "unknown"  # only the library can find them
     lines = [
-        ("libhyrecall_cuda.so", "is there" if cuda.has_library else "is not there"),
+        ("libhyrecall_cuda.so", "is present" if cuda.has_library else "is missing"),
         ("driver", cuda.driver_version or none),
         ("CUDA runtime", cuda.runtime_version or none),
     ]
@@ -151,7 +151,7 @@ def _lines(index: Index, facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _words(analyzer: Analyzer) -> str:
-    """Say how texts become words."""
+    """Return how texts are split into words, in words."""
     stopwords, function = analyzer.stopwords, analyzer.token_function
     parts = [f"words by {analyzer.name}"]
     if stopwords is not None:
@@ -161,7 +161,7 @@ def _words(analyzer: Analyzer) -> str:
 
 
 def _constants(bm25: BM25) -> str:
-    """Say which BM25 it is."""
+    """Return the BM25 variant and constants, in words."""
     delta = "" if bm25.delta is None else f", delta {bm25.delta:g}"
     return f"BM25 {bm25.variant} with k1 {bm25.k1:g}, b {bm25.b:g}{delta}"
 

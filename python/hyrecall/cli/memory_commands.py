@@ -1,4 +1,4 @@
-"""``hyrecall remember``, ``forget``, ``reembed`` and ``doctor``: one store, from a shell."""
+"""``hyrecall remember``, ``forget``, ``reembed``, ``compact`` and ``doctor``: manage a store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["compact", "doctor", "forget", "reembed", "remember"]
 
 def remember(
     text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="What to keep; - reads it from stdin.")
+        str, typer.Argument(metavar="TEXT", help="The text to remember; - reads it from stdin.")
     ],
     path: StorePath = None,
     user: User = None,
@@ -46,7 +46,7 @@ def remember(
     source: Annotated[
         str | None,
         typer.Option(
-            "--source", metavar="NAME", help="Where it is from: memory, summary or session."
+            "--source", metavar="NAME", help="The source of the memory: memory, summary or session."
         ),
     ] = None,
     visibility: Annotated[
@@ -54,7 +54,7 @@ def remember(
         typer.Option(
             "--visibility",
             metavar="private|global",
-            help="Who may see it: its user, or all agents of the workspace.",
+            help="Who may see it: only its user, or all agents of the workspace.",
         ),
     ] = "private",
     pinned: Annotated[bool, typer.Option("--pinned", help="Rank it first among equals.")] = False,
@@ -63,12 +63,12 @@ def remember(
         typer.Option(
             "--id",
             metavar="ID",
-            show_default="one drawn at random",
+            show_default="a random id",
             help="Its id.",
         ),
     ] = None,
     session: Annotated[
-        str | None, typer.Option("--session", metavar="ID", help="The session it was said in.")
+        str | None, typer.Option("--session", metavar="ID", help="The session of the memory.")
     ] = None,
     tags: Tags = None,
     importance: Annotated[
@@ -77,21 +77,21 @@ def remember(
     ] = None,
     metadata: Annotated[
         str | None,
-        typer.Option("--metadata", metavar="JSON", help="What else to keep: a JSON object."),
+        typer.Option("--metadata", metavar="JSON", help="More data to keep, as a JSON object."),
     ] = None,
     at: Annotated[
         str | None,
-        typer.Option("--at", metavar="TIME", show_default="now", help="When it was, ISO 8601."),
+        typer.Option("--at", metavar="TIME", show_default="now", help="The time of it, ISO 8601."),
     ] = None,
     said: Annotated[
         str | None,
         typer.Option(
-            "--input", metavar="TEXT", help="What the text answers; kept and searched, too."
+            "--input", metavar="TEXT", help="The message that the text answers; also searched."
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Keep a memory; when this returns it outlives a power cut."""
+    """Remember a text; when the command ends, it is safe from a power cut."""
     fields: dict[str, Any] = {
         "user_id": user, "org": org, "workspace": workspace, "kind": kind, "id": key,
         "session_id": session, "tags": tuple(tags or ()), "importance": importance,
@@ -116,7 +116,7 @@ def forget(
         list[str] | None,
         typer.Argument(
             metavar="ID",
-            show_default="all that the options name",
+            show_default="all that the options select",
             help="The memories to forget.",
         ),
     ] = None,
@@ -129,29 +129,29 @@ def forget(
     ] = None,
     before: Annotated[
         str | None,
-        typer.Option("--before", metavar="TIME", help="All memories from before, ISO 8601."),
+        typer.Option("--before", metavar="TIME", help="All memories before this time, ISO 8601."),
     ] = None,
     reason: Annotated[
         str | None,
-        typer.Option("--reason", metavar="TEXT", help="Why; the history keeps it."),
+        typer.Option("--reason", metavar="TEXT", help="The reason, kept in the history."),
     ] = None,
     everything: Annotated[
         bool, typer.Option("--everything", help="All memories of --user; needs --yes.")
     ] = False,
     erase: Annotated[
-        bool, typer.Option("--erase", help="Remove every byte, history too; needs --yes.")
+        bool, typer.Option("--erase", help="Remove every byte, also of the history; needs --yes.")
     ] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Do it; needed with --erase, and without an ID.")
+        bool, typer.Option("--yes", help="Confirm; needed with --erase, and without an ID.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take memories of one user out of recall."""
+    """Remove memories of one user from recall."""
     if not (ids or everything) and session is None and before is None:
         wish = "an ID, --session, --before or --everything"
         raise error(OptionError, "ID", wish, "none of them")
     if (erase or not ids) and not yes:
-        raise error(OptionError, "--yes", "it beside --erase, or where no ID says which", "none")
+        raise error(OptionError, "--yes", "--yes with --erase, or without an ID", "none")
     asked: dict[str, Any] = {
         "user_id": user, "org": org, "workspace": workspace, "session_id": session,
         "before": read_time("--before", before), "reason": reason, "erase": erase,
@@ -171,17 +171,17 @@ def reembed(
     user: Annotated[
         str | None,
         typer.Option(
-            "--user", metavar="NAME", show_default="everybody", help="Whose memories to embed."
+            "--user", metavar="NAME", show_default="all users", help="Only the memories of a user."
         ),
     ] = None,
     org: Org = None,
     workspace: Workspace = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Embed all, as after a change of the model.")
+        bool, typer.Option("--force", help="Embed all memories, as after a change of the model.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Embed memories that have no vector; exit code 1 where some could not be."""
+    """Embed memories that have no vector; exit code 1 if some could not be embedded."""
     from hyrecall.memory import EVERYONE
 
     with opened(path) as memory, bar() as progress:
@@ -205,7 +205,7 @@ def reembed(
 
 
 def compact(path: StorePath = None, as_json: AsJson = False) -> None:
-    """Free room on the disk that nothing uses any more, as after a large erase."""
+    """Free unused disk space, as after a large erase."""
     with opened(path) as memory:
         done = memory.compact()
     if as_json:
@@ -216,31 +216,29 @@ def compact(path: StorePath = None, as_json: AsJson = False) -> None:
 
 def doctor(
     path: StorePath = None,
-    full: Annotated[bool, typer.Option("--full", help="Read every row and vector, too.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Also read every row and vector.")] = False,
     repair: Annotated[
-        bool, typer.Option("--repair", help="First build the index anew and empty the log.")
+        bool, typer.Option("--repair", help="First rebuild the index and empty the log.")
     ] = False,
     rescue: Annotated[
         Path | None,
         typer.Option(
             "--rescue",
             metavar="FILE",
-            help="Only write to a file what the saved index holds and a damaged store has lost; "
-            "import reads it.",
+            help="Only write memories that a damaged store has lost and the saved index still has "
+            "to a file for import.",
         ),
     ] = None,
     accept_loss: Annotated[
         bool,
-        typer.Option(
-            "--accept-loss", help="Open a store that has lost acknowledged rows, as it is."
-        ),
+        typer.Option("--accept-loss", help="Open a store although it has lost acknowledged rows."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Look a store over; exit code 1 where something is not as it should be."""
+    """Check a store; exit code 1 if it has problems."""
     if rescue is not None:
         if repair or accept_loss:
-            raise error(OptionError, "--rescue", "it alone, before anything is changed", "more")
+            raise error(OptionError, "--rescue", "no --repair or --accept-loss with it", "more")
         _rescue(path, rescue, as_json=as_json)
         return
     is_changed = repair or accept_loss
@@ -269,7 +267,7 @@ def doctor(
 
 
 def _detail(told: str) -> str:
-    """Return what a check tells; facts that it gives as JSON as words."""
+    """Return the detail of a check; facts in JSON become words."""
     try:
         facts = json.loads(told)
     except ValueError:
@@ -278,7 +276,7 @@ def _detail(told: str) -> str:
 
 
 def _pairs(facts: dict[str, Any]) -> str:
-    """Write names and values in a line."""
+    """Return names and values in one line."""
     return ", ".join(f"{name.replace('_', ' ')} {_value(value)}" for name, value in facts.items())
 
 

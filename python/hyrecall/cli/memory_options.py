@@ -1,4 +1,4 @@
-"""The options that the commands on a store share, and the store that they name."""
+"""Defines the options that commands on a store share, and opens the store that they name."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ User: TypeAlias = Annotated[
     typer.Option(
         "--user",
         metavar="NAME",
-        show_default="the anonymous ones, never everybody's",
-        help="Whose memories.",
+        show_default="memories without a user, not those of all users",
+        help="The user whose memories these are.",
     ),
 ]
 Org: TypeAlias = Annotated[
-    str | None, typer.Option("--org", metavar="NAME", help="The organisation that the user is in.")
+    str | None, typer.Option("--org", metavar="NAME", help="The organisation of the user.")
 ]
 Workspace: TypeAlias = Annotated[
     str | None, typer.Option("--workspace", metavar="NAME", help="The workspace within --org.")
@@ -90,7 +90,7 @@ StoreFilters: TypeAlias = Annotated[
     ),
 ]
 Tags: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag; give it again for several.")
+    list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag; repeat for several.")
 ]
 EmbedderName: TypeAlias = Annotated[
     str | None,
@@ -98,7 +98,7 @@ EmbedderName: TypeAlias = Annotated[
         "--embedder",
         metavar="static|off|URL",
         show_default="HYRECALL_EMBEDDING_URL, the settings, or the packaged model",
-        help="What makes vectors: the packaged model, nothing, or an endpoint.",
+        help="The source of vectors: the packaged model, none, or an endpoint.",
     ),
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Write one JSON object.")]
@@ -110,7 +110,7 @@ def store_path(given: Path | None, settings: dict[str, Any]) -> Path:
     Raises
     ------
     OptionError
-        ``:memory:`` was named.
+        The path is ``:memory:``.
     """
     named = os.environ.get("HYRECALL_PATH") or settings.get("path")
     found = given or (Path(named).expanduser() if named else None)
@@ -121,7 +121,7 @@ def store_path(given: Path | None, settings: dict[str, Any]) -> Path:
 
 
 def recipe_named(name: str | None, settings: dict[str, Any]) -> Recipe:
-    """Return a recipe by its name, else the one that is set, with the weights that are set."""
+    """Return a recipe by name, or that of the settings, with the weights of the settings."""
     wanted = name or settings.get("recipe", "default")
     if wanted not in recipes.__all__:
         raise error(OptionError, "--recipe", f"one of {', '.join(recipes.__all__)}", repr(wanted))
@@ -150,12 +150,12 @@ def opened(
     accept_loss: bool = False,
     settings: dict[str, Any] | None = None,
 ) -> Iterator[MemorySync]:
-    """Open the store that is named; one that writes waits a little for another to leave.
+    """Open the named store; a writer waits up to 5 seconds for another writer to finish.
 
-    Where there is none it is an error, also for a writer, unless the command ``makes`` one.
+    A missing store is an error, also for a writer, unless the command ``makes`` one.
 
-    The settings are read here, unless they are given, and become arguments: the library reads none.
-    The analyzer that is set is for recipes that state none.
+    Settings that are not given are read here and become arguments; the library does not read them.
+    The analyzer of the settings is for recipes that do not require another.
     """
     from hyrecall.memory import MemorySync
 
@@ -179,7 +179,7 @@ def opened(
             read_only=read_only,
             wait=0.0 if read_only else _SECONDS_FOR_A_WRITER,
             accept_loss=accept_loss,
-            warm=False,  # now_ready() does, where a command needs vectors
+            warm=False,  # now_ready() does it for commands that need vectors
             **budget,
         ) as memory,
     ):
@@ -188,7 +188,7 @@ def opened(
 
 @contextmanager
 def _closed(embedder: object) -> Iterator[None]:
-    """Close an embedder afterwards, if it can be closed: the store leaves that to its caller."""
+    """Close an embedder at the end, if it can be closed; the store leaves that to its caller."""
     try:
         yield
     finally:
@@ -199,7 +199,7 @@ def _closed(embedder: object) -> Iterator[None]:
 
 @contextmanager
 def _warnings_as_notes() -> Iterator[None]:
-    """Show what the store warns of as a line among the talk."""
+    """Show warnings of the store as notes on stderr."""
     from hyrecall.memory import IsolationWarning
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -212,19 +212,19 @@ def _warnings_as_notes() -> Iterator[None]:
 
 
 class _Notes(logging.Handler):
-    """Shows what is logged as a line among the talk, except what comes with the answer."""
+    """Shows log records as notes on stderr, except reasons that come with the answer."""
 
     def emit(self, record: logging.LogRecord) -> None:
         from hyrecall.memory import Degradation
 
         given = record.args if isinstance(record.args, tuple) else ()
-        if not any(isinstance(one, Degradation) for one in given):  # tell_reasons says it
+        if not any(isinstance(one, Degradation) for one in given):  # shown by tell_reasons
             say(f"note: {record.getMessage()}")
 
 
 @contextmanager
 def _logs_as_notes() -> Iterator[None]:
-    """Show what the store would have in a log: a damaged index, a policy that is unknown."""
+    """Show the store's log as notes on stderr, such as a damaged index or an unknown policy."""
     log, notes = logging.getLogger("hyrecall.memory"), _Notes(logging.WARNING)
     log.addHandler(notes)
     try:
@@ -234,24 +234,24 @@ def _logs_as_notes() -> Iterator[None]:
 
 
 def now_ready(memory: MemorySync) -> MemorySync:
-    """Wait for embedder and index: a command has one answer, which should not be degraded."""
+    """Wait for embedder and index, because a command's only answer should not be degraded."""
     from hyrecall.memory.derived.readiness import IndexNotReadyError
 
     memory.wait_until_ready(_SECONDS_TO_WARM)
     # A large index may take longer.
-    with contextlib.suppress(IndexNotReadyError):  # the answer says so
+    with contextlib.suppress(IndexNotReadyError):  # the answer reports it
         memory._store.follower.catch_up()
     return memory
 
 
 def tell_reasons(reasons: Sequence[Degradation]) -> None:
-    """Say why an answer is less than it could be."""
+    """Show the reasons why an answer is degraded."""
     for reason in reasons:
         say(f"note: degraded: {reason}")
 
 
 def read_store_filter(values: Sequence[str] | None) -> Filter | None:
-    """Read ``--filter`` of a store: columns of memories, and keys of the metadata."""
+    """Read ``--filter`` of a store, over columns of memories and keys of the metadata."""
     from hyrecall.memory.derived.layout import FILTERED
 
     return read_filter(values, {name: column.type for name, column in FILTERED.items()})
@@ -269,7 +269,7 @@ def read_time(option: str, value: str | None) -> datetime | None:
 
 @contextmanager
 def bar() -> Iterator[ProgressFunction | None]:
-    """Show how far something is on a terminal; elsewhere nothing."""
+    """Show a progress bar if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

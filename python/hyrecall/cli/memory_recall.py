@@ -1,4 +1,4 @@
-"""What ``hyrecall recall`` does with a store."""
+"""Answers ``hyrecall recall`` from a store."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["Asked", "recall_from_store"]
 
 @dataclass(frozen=True)
 class Asked:
-    """The options of a recall from a store, as they stand on the command line."""
+    """The options of a recall from a store, as given on the command line."""
 
     query: str
     folder: Path | None
@@ -59,7 +59,7 @@ class Asked:
 
 
 def recall_from_store(asked: Asked, *, as_json: bool, explain: bool) -> None:
-    """Answer, and show it."""
+    """Answer a query and show the matches."""
     begin, end = read_time("--since", asked.since), read_time("--until", asked.until)
     options: dict[str, Any] = {
         "kind": asked.kind, "tags": asked.tags, "alpha": asked.alpha, "limit": asked.limit,
@@ -97,7 +97,7 @@ def _filter(asked: Asked) -> Filter | None:
 
 @contextmanager
 def _opened(asked: Asked) -> Iterator[MemorySync]:
-    """Open the store, for writing where the recall leaves something in it."""
+    """Open the store, for writing if the recall records accesses or a conversation."""
     given: dict[str, Any] = {"recipe": _recipe(asked), "settings": read_settings()}
     with ExitStack() as held:
         writes = asked.touch or asked.conversation is not None
@@ -106,7 +106,7 @@ def _opened(asked: Asked) -> Iterator[MemorySync]:
         except WriterBusyError:
             if asked.touch:
                 raise
-            say("note: another process writes the store: the conversation is not kept")
+            say("note: another process is writing the store: the conversation is not recorded")
             memory = held.enter_context(opened(asked.folder, read_only=True, **given))
         yield memory
 
@@ -117,7 +117,7 @@ def _recipe(asked: Asked) -> str | None:
     if not asked.force_regex:
         return asked.recipe
     if asked.recipe not in (None, "hypergraph", "hypergraph_regex"):
-        wish = "--recipe hypergraph beside it, or none"
+        wish = "--recipe hypergraph with it, or no --recipe"
         raise error(OptionError, "--force-regex", wish, asked.recipe)
     return "hypergraph_regex"
 
@@ -166,7 +166,7 @@ _COLUMNS = (
 
 
 def _print(asked: Asked, matches: Matches, *, explain: bool) -> None:
-    """Write the matches to stdout: the time and the text of each beneath its row."""
+    """Write the matches to stdout, each with its time and text beneath its row."""
     ranked = matches._hits
     facts = None if ranked is None else ranked.reply.facts
     analyzer = Analyzer() if facts is None else next(iter(facts.analyzers.values()))

@@ -1,4 +1,4 @@
-"""The options that ``recall`` and ``batch`` share."""
+"""Defines the options that ``recall`` and ``batch`` share, and reads them for a recall."""
 
 from __future__ import annotations
 
@@ -44,26 +44,26 @@ Scopes: TypeAlias = Annotated[
     typer.Option(
         "--scope",
         metavar="CELL",
-        help="A cell that the query may see; give it again for several. With several cell columns "
-        "it is a JSON list: '[\"acme\", \"shared\"]'. The null cell is '[null]'.",
+        help="A cell that the query may see; repeat the option for several. With several cell "
+        "columns, a JSON list: '[\"acme\", \"shared\"]'. The null cell is '[null]'.",
     ),
 ]
 Limit: TypeAlias = Annotated[
-    int, typer.Option("--limit", metavar="N", help="How many hits to show for a query.")
+    int, typer.Option("--limit", metavar="N", help="The number of hits per query.")
 ]
 Offset: TypeAlias = Annotated[
-    int, typer.Option("--offset", metavar="N", help="How many hits to skip before the first.")
+    int, typer.Option("--offset", metavar="N", help="The number of first hits to skip.")
 ]
 Depth: TypeAlias = Annotated[
-    int, typer.Option("--depth", metavar="N", help="How many documents each arm hands on.")
+    int, typer.Option("--depth", metavar="N", help="The number of candidates of each arm.")
 ]
 FusionName: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--fusion",
         metavar="HOW",
-        show_default="where several arms are asked, the fusion of the recipe default",
-        help="How to join the arms: rrf, rrf:60, rrf:alpha=0.5, rrf:text=2,embedding=1, "
+        show_default="for several arms, the fusion of the recipe default",
+        help="How to fuse the arms: rrf, rrf:60, rrf:alpha=0.5, rrf:text=2,embedding=1, "
         "sum:text=0.7,embedding=0.3, sum:none, max or dbsf.",
     ),
 ]
@@ -72,7 +72,7 @@ Bm25: TypeAlias = Annotated[
     typer.Option(
         "--bm25",
         metavar="[ARM=]VARIANT[:K1[:B[:DELTA]]]",
-        show_default="that of the index",
+        show_default="those of the index",
         help="The BM25 variant and its constants: lucene:1.2:0.75, okapi, fts5, robertson, atire, "
         "bm25+:1.2:0.75:1.0 or bm25l; with ARM= for one arm.",
     ),
@@ -83,28 +83,28 @@ Filters: TypeAlias = Annotated[
         "--filter",
         metavar="JSON",
         help='Only documents with these attributes: {"kind": "note", "day": {"from": '
-        '"2024-05-01"}, "lang": ["de", "fr"]}. Dates and times are ISO 8601; durations cannot be '
-        "asked.",
+        '"2024-05-01"}, "lang": ["de", "fr"]}. Dates and times are ISO 8601; durations are not '
+        "supported.",
     ),
 ]
 MinScore: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--min-score", metavar="[ARM=]SCORE", help="The least score that an arm lists."),
+    typer.Option("--min-score", metavar="[ARM=]SCORE", help="The lowest score in an arm."),
 ]
 MinFused: TypeAlias = Annotated[
     float | None,
-    typer.Option("--min-fused", metavar="SCORE", help="The least fused score to show."),
+    typer.Option("--min-fused", metavar="SCORE", help="The lowest fused score."),
 ]
 Normalize: TypeAlias = Annotated[
     bool,
     typer.Option(
-        "--normalize", help="Divide scores by the best score possible, so that they lie in [0, 1]."
+        "--normalize", help="Divide scores by the best possible score, so that they are in [0, 1]."
     ),
 ]
 RECIPES = tuple(
     name for name in recipes.__all__ if (one := getattr(recipes, name)) == one.without_graphs()
 )
-"""The recipes that an index alone can follow, without a graph."""
+"""The recipes that do not need a graph."""
 
 RecipeName: TypeAlias = Annotated[
     str | None,
@@ -112,16 +112,16 @@ RecipeName: TypeAlias = Annotated[
         "--recipe",
         metavar="NAME",
         show_default="none",
-        help=f"Rank as a recipe does: {', '.join(RECIPES)}. It takes the place of --fusion, "
-        "--bm25, --min-score, --min-fused and --normalize.",
+        help=f"Rank by a recipe: {', '.join(RECIPES)}. It replaces --fusion, --bm25, --min-score, "
+        "--min-fused and --normalize.",
     ),
 ]
 Embed: TypeAlias = Annotated[
     bool,
     typer.Option(
         "--embed",
-        help="Embed the query with the packaged static model (extra [local]); right only where "
-        "that model made the vectors of the documents, too.",
+        help="Embed the query with the packaged static model (extra [local]); use it only if that "
+        "model also made the vectors of the documents.",
     ),
 ]
 Threads: TypeAlias = Annotated[
@@ -129,8 +129,8 @@ Threads: TypeAlias = Annotated[
     typer.Option(
         "--threads",
         metavar="N",
-        show_default="what the machine allows",
-        help="How many threads to use at most.",
+        show_default="all that the machine allows",
+        help="The most threads to use.",
     ),
 ]
 
@@ -149,7 +149,7 @@ def recall_options(
     normalize: bool,
     recipe: str | None = None,
 ) -> dict[str, Any]:
-    """Read the shared options into arguments of :meth:`hyrecall.Index.recall`."""
+    """Convert the shared options to arguments of :meth:`hyrecall.Index.recall`."""
     which: dict[str, Any] = {
         "limit": limit,
         "offset": offset,
@@ -169,13 +169,13 @@ def recall_options(
         raise error(OptionError, "--recipe", f"one of {', '.join(RECIPES)}", repr(recipe))
     for name, value in how.items():
         if value is not None and value is not False:
-            wish = f"none beside --recipe ({recipe} has its own)"
+            wish = f"no such option with --recipe ({recipe} has its own)"
             raise error(OptionError, f"--{name.replace('_', '-')}", wish, "one")
     return which | {"recipe": getattr(recipes, recipe)}
 
 
 def embedded_arm(index: Index, embedder: StaticEmbedder) -> str:
-    """Name the vector arm that ``--embed`` is for: the only one as wide as the model."""
+    """Return the vector arm for ``--embed``: the only arm with the model's dimension."""
     dims = index.stats()["dims"]
     fitting = [arm for arm, dim in dims.items() if dim == embedder.dim]
     if len(fitting) != 1:

@@ -1,4 +1,4 @@
-"""How far a batch is, on stderr: a bar in a terminal, now and then a line elsewhere."""
+"""Shows the progress of a batch on stderr: a bar in a terminal, otherwise a line at intervals."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _SECONDS_BETWEEN_LINES = 5.0
 
 
 class Progress:
-    """Count queries and hits, and tell of them.
+    """Counts queries and hits, and shows the progress.
 
     Parameters
     ----------
     total : int or None
-        Queries in the file; None: not known, so there is no ETA.
+        Queries in the file; None if the number is not known, so that there is no ETA.
     done : int, default 0
-        Queries that an earlier run answered: they count for how far it is, not for the rate.
+        Queries that an earlier run answered; they count for the progress, not for the rate.
     """
 
     def __init__(self, total: int | None, *, done: int = 0) -> None:
@@ -60,12 +60,12 @@ class Progress:
         fault: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
 
     def advance(self, n_queries: int, n_hits: int) -> None:
-        """Count a batch that was answered."""
+        """Count an answered slice of queries."""
         self._n_queries += n_queries
         self._n_hits += n_hits
         now = time.perf_counter()
@@ -80,7 +80,7 @@ class Progress:
             say(f"{at:,}{of} queries, {rate:,.0f} queries/s, ETA {eta}")
 
     def summary(self) -> str:
-        """Return the whole in a line."""
+        """Return the totals in one line."""
         seconds = max(time.perf_counter() - self._started, 1e-9)
         rate = self._n_queries / seconds
         before = f" after {self._done:,} of an earlier run" if self._done else ""

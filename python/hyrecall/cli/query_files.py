@@ -1,7 +1,7 @@
-"""Files of queries, read in slices of rows: Parquet, JSON lines, CSV; also from stdin.
+"""Reads files of queries in slices of rows: Parquet, JSON lines or CSV; also from stdin.
 
-A slice of the text formats is parsed when its table is asked for, so that a row that cannot be
-read is refused by itself, and its neighbours are not lost.
+Slices of text formats are parsed only when their table is needed, so that an invalid row is refused
+alone, without its neighbours.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STDIN = Path("-")
 _BATCH_BYTES = 64 << 20  # of query columns in memory at once
 _FIELD_BYTES = 1 << 30  # of one value in CSV
 _TEXT, _VECTOR, _KEY = "--query-text", "--query-vector", "--query-key"
-# What stands for null in a typed column of CSV, as in pyarrow's reader of CSV.
+# The values that mean null in a typed column of CSV, as in pyarrow's CSV reader.
 _NULLS = ["", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND",
           "1.#QNAN", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"]  # fmt: skip
 
@@ -49,13 +49,13 @@ class QueryRows(Protocol):
         """The number of rows."""
 
     def slice(self, first: int, n_rows: int) -> QueryRows:
-        """Return at most so many rows from a place on."""
+        """Return at most `n_rows` rows from row `first` on."""
 
     def key(self, column: str) -> Any:
-        """Return the first row's value in a column; None where it cannot be read."""
+        """Return the first row's value in a column, or None if it cannot be read."""
 
     def table(self) -> pa.Table:
-        """Return the columns that are asked for.
+        """Return the wanted columns.
 
         Raises
         ------
@@ -67,28 +67,28 @@ class QueryRows(Protocol):
 class QueryFile:
     """A file of queries, read in slices of rows.
 
-    Parquet says what its columns are. In CSV all are text but the scope's, in JSON lines each value
-    says what it is; keys are text in both, so that every slice has the same columns.
+    Parquet has the types of its columns. In CSV, all columns except the scope are text. In JSON
+    lines, each value has its own type. Keys are text in both, so that all slices have equal types.
 
     Parameters
     ----------
     path : Path
         ``STDIN`` reads stdin.
     wanted : mapping of str to str
-        Column to the option that names it.
+        The columns to read, each with the option that names it.
     cells : mapping of str to pyarrow.DataType
-        Types of the columns that have each query's cell, for CSV.
+        Types of the columns of cells, for CSV.
     kind : {"parquet", "jsonl", "csv"}, optional
-        The format. Default: what the file's name says; JSON lines of stdin.
+        The format. Default: by the file's name; JSON lines for stdin.
 
     Attributes
     ----------
     name : str
-        What messages call the file.
+        The name of the file in messages.
     wanted : dict of str to str
     types : dict of str to pyarrow.DataType
     n_rows : int or None
-        None where only reading the file would tell.
+        None if it is not known before the file is read.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class QueryFile:
         cells: Mapping[str, pa.DataType],
         kind: str | None = None,
     ) -> None:
-        """Open the file and check its columns, where the file lists them."""
+        """Open the file, and check the columns of Parquet."""
         if kind is not None and kind not in INPUT_KINDS:
             raise error(OptionError, "--input-format", f"one of {', '.join(INPUT_KINDS)}", kind)
         self._path = path
@@ -123,9 +123,9 @@ class QueryFile:
             self._row_bytes = sum(groups) / max(metadata.num_rows, 1)
 
     def slices(self, n_rows: int, *, first: int = 0) -> Iterator[QueryRows]:
-        """Return slices of at most `n_rows` rows (fewer where rows are long) from a row on.
+        """Yield slices of at most `n_rows` rows, fewer if rows are long, from row `first` on.
 
-        A file is read once.
+        The file is read once.
         """
         n_rows = max(1, min(n_rows, int(_BATCH_BYTES / max(self._row_bytes, 1.0))))
         read = {"parquet": self._parquet, "jsonl": self._jsonl, "csv": self._csv}[self._kind]
@@ -133,7 +133,7 @@ class QueryFile:
             yield from read(n_rows, first)
 
     def empty(self) -> pa.Table:
-        """Return the columns without a row."""
+        """Return the columns without rows."""
         vectors = [name for name, option in self.wanted.items() if option == _VECTOR]
         types = dict(self.types)
         if self._kind != "parquet":
@@ -141,7 +141,7 @@ class QueryFile:
         return pa.table({name: pa.array([], kind) for name, kind in types.items()})
 
     def _open(self) -> Path | BinaryIO:
-        """Return what is read; a missing file is refused by its name."""
+        """Return the path or the open file to read; raise for a missing file."""
         if self._path.is_file():
             with self._path.open("rb"):
                 return self._path
@@ -149,7 +149,7 @@ class QueryFile:
         if self._kind != "parquet":
             return pipe
         kept = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this object
-        copyfileobj(pipe, kept)  # a Parquet file is read from its end
+        copyfileobj(pipe, kept)  # reading Parquet starts at its end
         return kept
 
     @contextmanager
@@ -161,7 +161,7 @@ class QueryFile:
             yield self._source
 
     def _parquet(self, n_rows: int, first: int) -> Iterator[QueryRows]:
-        # Buffered and without prefetch: a file may be one row group as large as itself.
+        # Buffered and without prefetch: the whole file may be one row group.
         with pq.ParquetFile(self._source, pre_buffer=False, buffer_size=1 << 20) as file:
             groups = list(range(file.metadata.num_row_groups))
             while groups and file.metadata.row_group(groups[0]).num_rows <= first:
@@ -183,12 +183,12 @@ class QueryFile:
                 yield _JsonRows(self, some)
 
     def _check_first(self, lines: Sequence[Line]) -> bool:
-        """Refuse columns that the first object lacks; False: there is no object."""
+        """Refuse columns that the first object lacks; return False if no line is an object."""
         for at, line in lines:
             try:
                 given = list(_object(line, self.name, at))
             except DTypeError:
-                continue  # refused with its row
+                continue  # refused later, with its row
             check_columns(Path(self.name), given, self.wanted)
             return True
         return False
@@ -196,7 +196,7 @@ class QueryFile:
     def _csv(self, n_rows: int, first: int) -> Iterator[QueryRows]:
         csv.field_size_limit(_FIELD_BYTES)
         with self._bytes() as file:
-            # Bytes that are no UTF-8 become lone surrogates, which the row's own table refuses.
+            # Invalid UTF-8 becomes lone surrogates, which are refused when the row is parsed.
             text = TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
             reader = csv.reader(text)
             try:
@@ -211,11 +211,11 @@ class QueryFile:
                 where = f"{self.name} line {reader.line_num}"
                 raise error(DTypeError, where, "a row of csv", fault) from None
             finally:
-                text.detach()  # stdin stays open
+                text.detach()  # keeps stdin open
 
 
 def _in_slices(rows: Iterator[tuple[int, L_]], n_rows: int) -> Iterator[list[tuple[int, L_]]]:
-    """Return lists of rows, bounded in number and in bytes."""
+    """Yield lists of rows, limited in number and bytes."""
     some: list[tuple[int, L_]] = []
     n_bytes = 0
     for number, row in rows:
@@ -242,14 +242,14 @@ class _TableRows:
         try:
             return self._rows.column(column)[0].as_py()
         except ValueError:
-            return None  # no UTF-8, or a time that Python lacks
+            return None  # invalid UTF-8, or a time outside Python's range
 
     def table(self) -> pa.Table:
         return self._rows
 
 
 class _Lines:
-    """Rows of a text file, not parsed yet."""
+    """Unparsed rows of a text file."""
 
     def __init__(self, file: QueryFile, lines: Sequence[Line]) -> None:
         self._file = file
@@ -292,7 +292,7 @@ class _JsonRows(_Lines):
             where = f"{self._where()} of {self._file.name}"
             wish = f"text without lone surrogates in column {name!r}"
             raise error(DTypeError, option, wish, f"others in {where} ({fault.reason})") from None
-        except (ValueError, TypeError, OverflowError) as fault:  # pyarrow's own are among them
+        except (ValueError, TypeError, OverflowError) as fault:  # includes pyarrow's errors
             where = f"{self._where()} of {self._file.name}"
             wish = f"values of one type in column {name!r}"
             raise error(DTypeError, option, wish, f"others in {where} ({fault})") from None

@@ -1,4 +1,4 @@
-"""``hyrecall recall``: one query to an index or a store, the hits as a table or JSON."""
+"""``hyrecall recall``: answers one query from an index or a store, as a table or JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from hyrecall.index import Index
 __all__ = ["Recall", "recall"]
 
 
-# What has a meaning for one of the two alone; given for the other it is refused.
+# Options for only an index or only a store; they are refused for the other.
 _OF_AN_INDEX = {
     "scope", "vector", "embed", "depth", "fusion", "bm25", "min_score", "min_fused",
     "columns", "threads",
@@ -47,7 +47,7 @@ _OF_A_STORE = {
 
 
 class Recall(Command):
-    """The command, whose help tells which options are for which."""
+    """The command, whose help groups options by index and store."""
 
     headings = dict.fromkeys(_OF_AN_INDEX, "Options of an index") | dict.fromkeys(
         _OF_A_STORE, "Options of a store"
@@ -68,7 +68,7 @@ def recall(
         str | None,
         typer.Argument(
             metavar="QUERY",
-            help="The text to look for, taken as words, without any syntax. [required, but with "
+            help="The text to look for, as plain words without any syntax. [required without "
             "--vector]",
         ),
     ] = None,
@@ -76,7 +76,7 @@ def recall(
     offset: Offset = 0,
     normalize: Normalize = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Write one JSON object, with every bit of each score.")
+        bool, typer.Option("--json", help="Write one JSON object, with scores in full precision.")
     ] = False,
     path: StorePath = None,
     user: User = None,
@@ -87,24 +87,24 @@ def recall(
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option("--since", metavar="TIME", help="Only memories from then on, ISO 8601."),
+        typer.Option("--since", metavar="TIME", help="Only memories from this time on, ISO 8601."),
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option("--until", metavar="TIME", help="Only memories until then, included."),
+        typer.Option("--until", metavar="TIME", help="Only memories up to this time, included."),
     ] = None,
     tags: Tags = None,
     session: Annotated[
         str | None,
-        typer.Option("--session", metavar="ID", help="Only what was said in this session."),
+        typer.Option("--session", metavar="ID", help="Only memories of this session."),
     ] = None,
     alpha: Annotated[
         float | None,
         typer.Option(
             "--alpha",
             metavar="NUMBER",
-            show_default="what the recipe says",
-            help="How much vectors count: from 0, words alone, to 1, vectors alone.",
+            show_default="that of the recipe",
+            help="The weight of vectors, from 0 (only words) to 1 (only vectors).",
         ),
     ] = None,
     recipe: Annotated[
@@ -112,7 +112,7 @@ def recall(
         typer.Option(
             "--recipe",
             metavar="NAME",
-            show_default="of a store the setting recipe, or default; of an index none",
+            show_default="for a store the setting recipe, or default; for an index none",
             help=f"How to rank: {', '.join(recipes.__all__)}. With an index it replaces --fusion, "
             "--bm25, --min-score, --min-fused and --normalize, and the hypergraph recipes are "
             "refused.",
@@ -120,14 +120,15 @@ def recall(
     ] = None,
     agent: Annotated[
         str | None,
-        typer.Option("--agent", metavar="NAME", help="What this agent of --org may see."),
+        typer.Option("--agent", metavar="NAME", help="Only what this agent of --org may see."),
     ] = None,
     conversation: Annotated[
         str | None,
         typer.Option(
             "--conversation",
             metavar="ID",
-            help="What this conversation met before ranks higher, where the recipe says so.",
+            help="Rank memories higher that this conversation received before, if the recipe does "
+            "that.",
         ),
     ] = None,
     weights: Annotated[
@@ -142,13 +143,13 @@ def recall(
     ] = None,
     token_budget: Annotated[
         int | None,
-        typer.Option("--token-budget", metavar="N", help="Only as many as fit N tokens."),
+        typer.Option("--token-budget", metavar="N", help="Only as many memories as fit N tokens."),
     ] = None,
     force_regex: Annotated[
-        bool, typer.Option("--force-regex", help="Take the query as a regular expression (RE2).")
+        bool, typer.Option("--force-regex", help="Read the query as a regular expression (RE2).")
     ] = False,
     touch: Annotated[
-        bool, typer.Option("--touch", help="Count what is shown as accessed.")
+        bool, typer.Option("--touch", help="Count the shown memories as accessed.")
     ] = False,
     scope: Scopes = None,
     vector: Annotated[
@@ -167,7 +168,7 @@ def recall(
             metavar="JSON",
             help="Only documents with these attributes, or memories also with these keys of the "
             'metadata: {"kind": "note", "day": {"from": "2024-05-01"}, "lang": ["de", "fr"], '
-            '"metadata.project": "x"}. Dates and times are ISO 8601; durations cannot be asked.',
+            '"metadata.project": "x"}. Dates and times are ISO 8601; durations are not supported.',
         ),
     ] = None,
     depth: Depth = 100,
@@ -181,24 +182,24 @@ def recall(
             "--columns",
             metavar="COLUMN",
             show_default="the text columns",
-            help="Columns that --json adds; give it again, or with commas, for several.",
+            help="Columns that --json adds; repeat the option or use commas for several.",
         ),
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show every number that each score was made of.")
+        bool, typer.Option("--explain", help="Show all parts of each score.")
     ] = False,
     threads: Threads = None,
 ) -> None:
     """Answer one query from an index, within its scope, or from the memories of a user.
 
-    DIR is looked at: a folder with a memory.db is a store, any other is an index. One word alone
-    is DIR if there is such an index or store, else it is the query.
+    A DIR with a memory.db is a store, any other DIR is an index. A single argument is DIR if there
+    is an index or store at this path, otherwise QUERY.
     """
     if first is None:
         raise typer.BadParameter("expected DIR, QUERY or both")
     folder, query, is_store = _target(first, second, path)
     if is_store:
-        _refuse(ctx, _OF_AN_INDEX, "none with a store")
+        _refuse(ctx, _OF_AN_INDEX, "no such option for a store")
         recall_from_store(
             Asked(
                 query or "", folder, user, org, workspace, kind, since, until, tags, session, alpha,
@@ -208,10 +209,10 @@ def recall(
             as_json=as_json, explain=explain,
         )  # fmt: skip
         return
-    _refuse(ctx, _OF_A_STORE, "none with an index")
+    _refuse(ctx, _OF_A_STORE, "no such option for an index")
     assert folder is not None
     if columns is not None and not as_json:
-        raise error(OptionError, "--columns", "--json beside it (the table shows texts)", "none")
+        raise error(OptionError, "--columns", "--json with it (the table shows texts)", "no --json")
     index = Index.open(folder, threads=threads)
     options = recall_options(
         index, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25, filters=filters,
@@ -237,7 +238,7 @@ def recall(
 def _target(
     first: str, second: str | None, path: Path | None
 ) -> tuple[Path | None, str | None, bool]:
-    """Return the folder, the query, and whether it is a store's."""
+    """Return the folder, the query, and whether the folder is a store."""
     if path is not None:
         if second is not None:
             raise typer.BadParameter("expected either DIR or --path")
@@ -259,7 +260,7 @@ def _refuse(ctx: typer.Context, options: set[str], wish: str) -> None:
 
 
 def _query(index: Index, query: str | None, vector: Any, *, embed: bool) -> dict[str, Any]:
-    """Return the text and the vectors of a batch of one."""
+    """Return the text and the vectors of the query, as a batch of one."""
     asked: dict[str, Any] = {}
     if query is not None and index.schema.text_arms:
         asked["text"] = [query]
@@ -269,7 +270,7 @@ def _query(index: Index, query: str | None, vector: Any, *, embed: bool) -> dict
             raise error(OptionError, "--embed", "a query text, and no --vector", got)
         embedder = StaticEmbedder()
         arm = embedded_arm(index, embedder)
-        say(f"note: {arm!r}: the query's vector is the packaged static model's")
+        say(f"note: {arm!r}: the packaged static model embeds the query")
         asked["vectors"] = {arm: embedder.embed([query])}
     elif isinstance(vector, dict):
         asked["vectors"] = {arm: [one] for arm, one in vector.items()}
@@ -277,7 +278,7 @@ def _query(index: Index, query: str | None, vector: Any, *, embed: bool) -> dict
         asked["vectors"] = [vector]
     elif index.schema.vector_arms:
         arms = ", ".join(map(repr, index.schema.vector_arms))
-        say(f"note: {arms}: no vector given (--vector or --embed), so only text arms are asked")
+        say(f"note: {arms}: no vector given (--vector or --embed), so only text arms run")
     if query is not None and not index.schema.text_arms and not embed:
         raise error(OptionError, "query", "no text (the index has no text arm)", repr(query))
     return asked

@@ -1,7 +1,7 @@
-"""Collects what a bug report needs: versions, the machine, its devices, what the user has set.
+"""Collects the data of a bug report: versions, the machine, its devices and the user's settings.
 
-It takes nothing and returns plain data that anybody may read: a value that may be a secret, and a
-folder outside the home folder, are left out.
+The result can be published: values that may be secret, and folders outside the home folder, are
+left out.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FLAGS = {
     *("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_vnni"),
     *("amx_tile", "amx_int8", "asimd", "asimddp", "i8mm", "sve"),
 }
-"""What the system calls the instructions that kernels use, or may use one day."""
+"""The system's names of the instructions that kernels use or may use later."""
 
 _HARMLESS_SETTINGS = KEYS.keys() - {"path", "embedder", "embedding_url", "embedding_model"}
 _DURATION = r"(\d{1,9}(\.\d{1,9})?(ms|s|m|h|d)?){1,4}"
@@ -44,7 +44,7 @@ _HARMLESS_VARIABLES = {
     **dict.fromkeys(choose.DISABLE, "(?i:0|1|true|false|yes|no|on|off|)"),
     **dict.fromkeys(choose.TIMEOUT, _DURATION),
 }
-"""Variables whose values are shown where they are of this form."""
+"""Variables whose values are shown if they match this pattern."""
 
 _OTHER_VARIABLES = {
     *(*choose.URL, *choose.MODEL, *choose.KEY, "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
@@ -52,7 +52,7 @@ _OTHER_VARIABLES = {
 
 
 def collect() -> dict[str, Any]:
-    """Return the report as plain data; a value that is left out is None."""
+    """Return the report as plain data; hidden values are None."""
     return {
         "hyrecall": hyrecall.__version__,
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
@@ -87,7 +87,7 @@ def _sqlite() -> str | None:
 
 
 def _extras() -> dict[str, dict[str, str | None]] | None:
-    """Return the packages of each extra with their versions; None: there is no metadata."""
+    """Return the packages of each extra with their versions, or None without package metadata."""
     try:
         required = metadata.requires("hyrecall") or []
     except metadata.PackageNotFoundError:
@@ -122,7 +122,7 @@ def _processor() -> dict[str, Any]:
     try:
         instruction_set: str | None = _core.arithmetic.isa()
     except OptionError:
-        instruction_set = None  # HYRECALL_ISA names one that this processor lacks
+        instruction_set = None  # this processor does not have the value of HYRECALL_ISA
     return {
         "model": facts.get("model name"),
         "instruction_set": instruction_set,
@@ -134,7 +134,7 @@ def _processor() -> dict[str, Any]:
 
 
 def _cpu_facts() -> dict[str, str]:
-    """Return what the system says of its first core."""
+    """Return the fields of the first core in /proc/cpuinfo."""
     try:
         text = Path("/proc/cpuinfo").read_text("utf-8", "replace")
     except OSError:
@@ -150,11 +150,11 @@ def _cuda() -> dict[str, Any]:
 
 
 def _without_folders(text: str) -> str:
-    """Return a text with the file names of its paths alone."""
+    """Return a text with every path shortened to its file name."""
     return re.sub(r"/(?:[^/\n:'\"]+/)+", ".../", text)
 
 
-# ---- what is set ----
+# ---- settings ----
 
 
 def _settings() -> dict[str, Any]:
@@ -178,14 +178,14 @@ def _is_harmless(key: str, value: object) -> bool:
 
 
 def _shown_path(path: Path) -> str:
-    """Return a path with ~ for the home folder; of one elsewhere the name of the file."""
+    """Return a path with ~ for the home folder; outside of it, only the file name."""
     path, home = path.absolute(), Path.home()
     is_below = path.is_relative_to(home) and home != Path("/")
     return f"~/{path.relative_to(home)}" if is_below else f".../{path.name}"
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str | None]:
-    """Return the variables that hyrecall reads; None for a value that is not shown."""
+    """Return the variables that hyrecall reads, with None for hidden values."""
     known = _HARMLESS_VARIABLES.keys() | _OTHER_VARIABLES
     names = [
         name for name in environ if name in known or re.fullmatch(r"HYRECALL_[A-Z0-9_]+", name)
@@ -202,7 +202,7 @@ def _environment(environ: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def report_lines(report: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return a report as names and values, to be laid out and pasted."""
+    """Return a report as pairs of name and value, for a table of text."""
     system, processor = report["system"], report["processor"]
     cores = f"{processor['allowed_cores']} of {processor['cores']} cores allowed"
     isa = processor["instruction_set"] or "none: HYRECALL_ISA is refused"
@@ -236,7 +236,7 @@ def _extra_lines(extras: Mapping[str, Mapping[str, str | None]] | None) -> list[
 
 
 def _cuda_lines(cuda: Mapping[str, Any]) -> list[tuple[str, str]]:
-    library = "is there" if cuda["has_library"] else "is not there"
+    library = "is present" if cuda["has_library"] else "is missing"
     driver, runtime = (cuda[name] or "none" for name in ("driver_version", "runtime_version"))
     lines = [("CUDA", f"libhyrecall_cuda.so {library}, driver {driver}, runtime {runtime}")]
     for device in cuda["devices"]:

@@ -1,7 +1,7 @@
-"""The user's settings: a small JSON file that ``hyrecall config`` writes and commands read.
+"""Reads and writes the user's settings, a small JSON file that ``hyrecall config`` manages.
 
-A command reads it once and passes what it says as arguments; the library never reads it. It holds
-no key of an endpoint: that belongs in the environment.
+A command reads the file once and passes the settings as arguments; the library never reads it. It
+does not hold keys of endpoints, which belong in the environment.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def settings_path() -> Path:
     return Path(given) if given else Path(user_config_path("hyrecall"), "config.json")
 
 
-# ---- what each key may hold ----
+# ---- values of each key ----
 
 
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
-        raise error(DTypeError, name, "a text", type(value).__name__)
+        raise error(DTypeError, name, "a str", type(value).__name__)
     if not value.strip() or not value.isprintable():
-        raise error(OptionError, name, "a printable text", repr(value))
+        raise error(OptionError, name, "a non-blank printable str", repr(value))
     return value
 
 
@@ -89,7 +89,7 @@ def _seconds(name: str, value: object) -> float:
 
 
 def _number(name: str, value: object, high: float, wish: str) -> float:
-    """Take a number, or the text of one: so it comes from a command line."""
+    """Check a number, also as a str from the command line."""
     if isinstance(value, str):
         try:
             value = float(value)
@@ -111,19 +111,19 @@ KEYS: Mapping[str, Callable[[str, object], str | float]] = {
     "weight_importance": _weight,
     "weight_relevance": _weight,
 }
-"""What may be set, and the function that takes a value or refuses it by name."""
+"""The keys, each with the function that checks and converts its value."""
 
 
 # ---- the file ----
 
 
 def read_settings(path: Path | None = None) -> dict[str, Any]:
-    """Read the settings; none where there is no file.
+    """Return the settings; empty if the file does not exist.
 
     Raises
     ------
     OptionError
-        The file is no JSON object, or has an unknown key or a value that is refused: it is named.
+        The file is not a JSON object, or has an unknown key or an invalid value, which is named.
     """
     path = path or settings_path()
     try:
@@ -146,14 +146,14 @@ def read_settings(path: Path | None = None) -> dict[str, Any]:
 
 
 def set_setting(name: str, value: object, path: Path | None = None) -> str | float:
-    """Set one key; give the value as it is kept.
+    """Set one key; return the stored value.
 
     Raises
     ------
     DTypeError, OptionError
-        An unknown key, a value it cannot have, or a file that :func:`read_settings` refuses.
+        An unknown key, an invalid value, or a file that :func:`read_settings` refuses.
     OSError
-        The file cannot be written; it is as it was.
+        The file cannot be written; it is unchanged.
     """
     kept = _checked(name, value)
     with _changing(path or settings_path()) as settings:
@@ -162,7 +162,7 @@ def set_setting(name: str, value: object, path: Path | None = None) -> str | flo
 
 
 def remove_setting(name: str, path: Path | None = None) -> bool:
-    """Unset one key; say whether it was set.
+    """Remove one key; return whether it was set.
 
     Raises
     ------
@@ -186,7 +186,7 @@ def _check_name(name: str) -> Callable[[str, object], str | float]:
 
 @contextmanager
 def _changing(path: Path) -> Iterator[dict[str, Any]]:
-    """Read, let the caller change, and write: one process after the other, all or nothing."""
+    """Read the settings for the caller to change, then write them atomically, under a lock."""
     folder = path.absolute().parent
     disk.make_folder(folder)
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

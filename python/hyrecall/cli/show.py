@@ -1,4 +1,4 @@
-"""What a person sees: tables on stdout, remarks on stderr."""
+"""Prints tables, JSON and texts to stdout, and notes to stderr."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ __all__ = [
 
 
 def say(message: str) -> None:
-    """Write a line to stderr: stdout is for data only."""
+    """Write a line to stderr; stdout is only for data."""
     print(visible(message), file=sys.stderr, flush=True)
 
 
 def print_stored(text: str) -> None:
-    """Write a stored text to stdout; a terminal gets no control characters from it."""
+    """Write a stored text to stdout; for a terminal, escape its control characters."""
     print(visible(text) if sys.stdout.isatty() else text, end="")
 
 
 def screen_width() -> int:
-    """Return how many columns a table may have: those of the terminal, or ``COLUMNS``, else 80."""
+    """Return the width for tables in columns: ``COLUMNS``, the terminal's width, or 80."""
     return shutil.get_terminal_size((80, 24)).columns
 
 
 def print_lines(lines: Iterable[Line]) -> None:
-    """Write lines to stdout, with their styles where that is a terminal."""
+    """Write lines to stdout, with styles if it is a terminal."""
     console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         sys.stdout.writelines(f"{line.text}\n" for line in lines)
@@ -63,16 +63,16 @@ def print_lines(lines: Iterable[Line]) -> None:
 
 
 def print_json(data: object) -> None:
-    """Write JSON to stdout; floats keep every bit, what JSON lacks becomes its str.
+    """Write JSON to stdout, with floats in full precision.
 
-    JSON has no NaN and no infinity: they become null.
+    NaN and infinity become null; other values that JSON lacks become their str.
     """
     shown = finite(data)
     print(json.dumps(shown, ensure_ascii=False, indent=2, default=str, allow_nan=False))
 
 
 def finite(data: Any) -> Any:
-    """Return plain data with null for every float that JSON lacks."""
+    """Return plain data with None for NaN and infinity."""
     if isinstance(data, dict):
         return {name: finite(value) for name, value in data.items()}
     if isinstance(data, list | tuple):
@@ -89,7 +89,7 @@ def print_table(columns: Sequence[Column], rows: Sequence[Row]) -> None:
 def print_hits(hits: QueryHits, query: str | None, *, explain: bool = False) -> None:
     """Write a query's hits to stdout as a table, with the query's words marked.
 
-    With ``explain`` all that each score was made of follows.
+    With ``explain``, the parts of each score follow.
     """
     facts, width = hits.reply.facts, screen_width()
     first = next(iter(facts.text_arms), None)
@@ -101,7 +101,7 @@ def print_hits(hits: QueryHits, query: str | None, *, explain: bool = False) -> 
 
 
 def print_explanation(rank: int, key: str, made: Explanation) -> None:
-    """Write what a score was made of to stdout, under the rank and key of its hit."""
+    """Write the parts of a score to stdout, under the rank and key of its hit."""
     title = f"{rank}  {clean(key)}"
     print_lines([Line(""), Line(title, ((0, len(title), "heading"),))])
     for line in wrapped_text(made, screen_width() - 2).splitlines():
@@ -109,7 +109,7 @@ def print_explanation(rank: int, key: str, made: Explanation) -> None:
 
 
 def shown_texts(schema: Schema) -> tuple[str, ...]:
-    """Name the columns of the first text arm that hits can return."""
+    """Return the columns of the first text arm that hits can return."""
     first = next(iter(schema.text_arms.values()), None)
     return () if first is None else tuple(c for c in first.columns if c in schema.row_columns)
 

@@ -1,4 +1,4 @@
-"""What is shown of a text: the part with the most of the query's words, these marked."""
+"""Cuts a text to the part with the most words of the query, and marks these words."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ __all__ = ["Snippets"]
 
 _SHOWN = 220  # characters: three lines of 80 columns, two of 120
 _LOOKED_AT = 20_000  # characters at the beginning of a text
-_BEFORE = 40  # characters before the first marked word, where a text is cut there
+_BEFORE = 40  # characters before the first marked word of a part
 _DOTS = "..."
 _UNSPACED = (("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"))  # Thai to Khmer
 
 
 class Snippets:
-    """Cuts and marks texts for one query, with its words as the analyzer sees them.
+    """Cuts and marks texts for one query, whose words the analyzer determines.
 
     Parameters
     ----------
     query : str or None
-        None: there is nothing to mark.
+        None marks nothing.
     analyzer : Analyzer
-        That of the texts: with one that stems, "deploy" marks "Deploys".
+        The analyzer of the texts; with a stemmer, "deploy" marks "Deploys".
     """
 
     def __init__(self, query: str | None, analyzer: Analyzer) -> None:
-        """Read the query's terms."""
+        """Analyze the query."""
         self._analyzer = analyzer
         self._known: dict[str, bool] = {}
         tokens = analyzer.explain(query or "", role="query")
@@ -46,7 +46,7 @@ class Snippets:
         return Line(after).after(line.after(Line(before)))
 
     def _marks(self, text: str) -> Iterator[tuple[int, int]]:
-        """Return where words stand that the query has, in order."""
+        """Yield begin and end of the words that are in the query, in order."""
         for begin, end in _runs(text, _is_joined):
             words = list(_runs(text[begin:end], _is_word))
             if len(words) > 1 and self._is_whole(text[begin:end], words):
@@ -56,7 +56,7 @@ class Snippets:
                 yield from self._in_word(text, begin + start, begin + stop)
 
     def _is_whole(self, run: str, words: list[tuple[int, int]]) -> bool:
-        """Tell whether a run of joined words is a term that none of its words is."""
+        """Return whether a run of joined words as a whole is a term of the query."""
         own = {term for start, stop in words for term in self._terms_of(run[start:stop])}
         return bool((self._terms_of(run) - own) & self._terms)
 
@@ -67,7 +67,7 @@ class Snippets:
         if not any(map(_is_unspaced, word)) or len(word) <= 2:
             yield begin, end
             return
-        held = [False] * len(word)  # no blanks between words: mark the pairs of characters
+        held = [False] * len(word)  # a script without spaces: mark pairs of characters
         for size in (2, 1):
             for at in range(len(word) - size + 1):
                 if self._has(word[at : at + size]):
@@ -94,7 +94,7 @@ def _is_joined(character: str) -> bool:
 
 
 def _is_unspaced(character: str) -> bool:
-    """Tell whether a character is of a script that puts no blanks between words."""
+    """Return whether a character belongs to a script without spaces between words."""
     if unicodedata.east_asian_width(character) in "WF":
         return True
     return any(first <= character <= last for first, last in _UNSPACED)
@@ -117,7 +117,7 @@ def _runs_of(held: list[bool]) -> list[tuple[int, int]]:
 
 
 def _window(text: str, marks: list[tuple[int, int]], *, is_cut: bool) -> tuple[int, int]:
-    """Choose the part that holds the most marked words, each counted once."""
+    """Return begin and end of the part with the most different marked words."""
     if len(text) <= _SHOWN and not is_cut:
         return 0, len(text)
     best, begin = 0, 0

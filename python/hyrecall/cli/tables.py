@@ -1,4 +1,4 @@
-"""A corpus, read whole from Parquet, JSON lines or CSV; and what query files share with it."""
+"""Reads a corpus from Parquet, JSON lines or CSV; also helpers for query files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _JSON_BLOCK = 64 << 20  # bytes; a line must fit into a block
 
 
 def kind_of(path: Path) -> str:
-    """Tell a file's format by its name."""
+    """Return a file's format by its name."""
     kind = _KINDS.get(path.suffix.lower())
     if kind is None:
         wish = f"a name that ends in {', '.join(_KINDS)}"
@@ -31,7 +31,7 @@ def kind_of(path: Path) -> str:
 
 @contextmanager
 def reading(path: Path, kind: str, note: str = "") -> Iterator[None]:
-    """Refuse a file that pyarrow cannot read by its name."""
+    """Turn errors of pyarrow in the block into an error that names the file."""
     try:
         yield
     except pa.ArrowException as fault:
@@ -39,7 +39,7 @@ def reading(path: Path, kind: str, note: str = "") -> Iterator[None]:
 
 
 def check_columns(path: Path, given: Sequence[str], wanted: Mapping[str, str]) -> None:
-    """Refuse a column (of the option that names it) which the file lacks."""
+    """Refuse a column that the file lacks; the error names the column's option."""
     for column, option in wanted.items():
         if column not in given:
             wish = f"a column of {path} ({', '.join(given)})"
@@ -53,14 +53,14 @@ def read_corpus(path: Path, wanted: Mapping[str, str], texts: Sequence[str]) -> 
     ----------
     path : Path
     wanted : mapping of str to str
-        Column to the option that names it.
+        The columns to read, each with the option that names it.
     texts : sequence of str
-        Columns that are text wherever the file itself does not say so: in CSV, keys, cells and
-        texts; in JSON lines, texts. All other types are inferred there, but in JSON lines a key or
-        cell is no time, and vectors may be whole numbers.
+        Columns that are read as text if the file has no types: keys, cells and texts in CSV, texts
+        in JSON lines. Other types are inferred, but in JSON lines keys and cells are never times,
+        and vectors may be whole numbers.
     """
     kind = kind_of(path)
-    with path.open("rb"):  # a missing file is refused by its own name
+    with path.open("rb"):  # a missing file raises an error with its name
         pass
     columns = list(wanted)
     with reading(path, kind):
@@ -76,7 +76,7 @@ def read_corpus(path: Path, wanted: Mapping[str, str], texts: Sequence[str]) -> 
         check_columns(path, table.column_names, wanted)
         names = [name for name, option in wanted.items() if option in ("--key", "--cell")]
         times = [name for name in names if pa.types.is_temporal(table.schema.field(name).type)]
-        if times:  # strings that look like times, to pyarrow
+        if times:  # strings that pyarrow reads as times
             table = _read_jsonl(path, as_text | dict.fromkeys(times, pa.string()))
         for name in (name for name, option in wanted.items() if option == "--vector"):
             at = table.schema.get_field_index(name)
@@ -85,7 +85,7 @@ def read_corpus(path: Path, wanted: Mapping[str, str], texts: Sequence[str]) -> 
 
 
 def float_vectors(column: Any) -> Any:
-    """Make floats of a JSON column of lists of whole numbers, or of nothing; leave any other."""
+    """Convert a column of lists of integers or nulls to floats; return other columns unchanged."""
     kind = column.type
     if not pa.types.is_list(kind):
         return column
@@ -102,7 +102,7 @@ def _read_csv(path: Path, as_text: dict[str, pa.DataType]) -> pa.Table:
 
 
 def _read_jsonl(path: Path, as_text: dict[str, pa.DataType]) -> pa.Table:
-    """Read JSON lines; strings that look like times are times only outside the named columns."""
+    """Read JSON lines, with the columns of `as_text` as text even if they look like times."""
     options = pa_json.ParseOptions(explicit_schema=pa.schema(as_text)) if as_text else None
     block = min(_JSON_BLOCK, max(path.stat().st_size, 1))
     return pa_json.read_json(

@@ -1,4 +1,4 @@
-"""``hyrecall export`` and ``import``: a store as JSON lines."""
+"""``hyrecall export`` and ``import``: write a store as JSON lines and read it back."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def export(
     ] = None,
     user: User = None,
     everyone: Annotated[
-        bool, typer.Option("--everyone", help="The memories of everybody, as for a backup.")
+        bool, typer.Option("--everyone", help="The memories of all users, as for a backup.")
     ] = False,
     org: Org = None,
     workspace: Workspace = None,
     history: Annotated[
-        bool, typer.Option("--history", help="Write every version, also of what is deleted.")
+        bool, typer.Option("--history", help="Write every version, also of deleted memories.")
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Write the number of lines as one JSON object; needs -o.")
@@ -41,9 +41,9 @@ def export(
     from hyrecall.memory import EVERYONE
 
     if as_json and out is None:
-        raise error(OptionError, "--json", "it beside -o: the lines themselves are JSON", "no -o")
+        raise error(OptionError, "--json", "-o with it (the lines themselves are JSON)", "no -o")
     if everyone and user is not None:
-        raise error(OptionError, "--everyone", "it without --user", f"--user {user!r}")
+        raise error(OptionError, "--everyone", "no --user with it", f"--user {user!r}")
     whose = EVERYONE if everyone else user
     with opened(path, read_only=True) as memory:
         n_lines = memory.export(
@@ -62,14 +62,14 @@ def import_(
     ],
     path: StorePath = None,
     source: Annotated[
-        str, typer.Option("--from", metavar="hyrecall|l0", help="What wrote the file.")
+        str, typer.Option("--from", metavar="hyrecall|l0", help="The program that wrote the file.")
     ] = "hyrecall",
     as_json: AsJson = False,
 ) -> None:
-    """Merge an export into the store; what is there already stays. Exit code 1 with errors."""
+    """Merge an export into the store; existing memories stay. Exit code 1 if lines have errors."""
     if source not in ("hyrecall", "l0"):
         raise error(OptionError, "--from", "hyrecall or l0", repr(source))
-    file.stat()  # where it is missing, no store is made
+    file.stat()  # raises for a missing file before a store is made
     with opened(path, makes=True) as memory, bar() as progress:
         done = memory.import_(file, source=source, progress=progress)
     for one in done.errors:

@@ -1,4 +1,4 @@
-"""``hyrecall tune``: choose fusion, weights and BM25 constants on one half, report the other."""
+"""``hyrecall tune``: chooses fusion, weights and BM25 constants on half of a retrieval set."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from hyrecall.evaluate.report import winner_text
 
 __all__ = ["tune"]
 
-_ASKED = ("rrf",)  # what is tuned joins words and vectors
+_ASKED = ("rrf",)  # a setting that needs vectors, because tuning fuses words and vectors
 
 
 def tune(
     data: Data,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Write one JSON object, with every bit.")
+        bool, typer.Option("--json", help="Write one JSON object, in full precision.")
     ] = False,
     markdown: Markdown = False,
     measure: Annotated[
-        str, typer.Option("--measure", metavar="NAME", help="The measure to choose by.")
+        str, typer.Option("--measure", metavar="NAME", help="The measure that chooses the winner.")
     ] = "nDCG@10",
     analyzer: AnalyzerName = None,
     stopwords: Stopwords = None,
@@ -48,7 +48,7 @@ def tune(
     """Search settings on the even half of the queries and report them on the odd half.
 
     First k1 and b of BM25 alone, then the kind of fusion and its weights, then k1 and b within
-    that fusion. The winner stands beside the single arms, and is given as Python. A set without
+    that fusion. The winner is compared with the single arms and shown as Python code. A set without
     vectors is embedded first. It needs the extra [eval].
     """
     check_one_form(as_json=as_json, markdown=markdown)

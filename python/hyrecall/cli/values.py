@@ -1,4 +1,4 @@
-"""What option values mean: ``lucene:1.2:0.75``, ``rrf:alpha=0.5``, ``body=title+text``, JSON."""
+"""Parses values of options, such as ``lucene:1.2:0.75``, ``rrf:alpha=0.5`` and JSON."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _RANGE = {"from", "to"}
 
 
 def names(values: Sequence[str] | None) -> list[str]:
-    """Take column names: an option given several times, or names with commas between."""
+    """Split column names from an option that is repeated or has names separated by commas."""
     return [name.strip() for value in values or () for name in value.split(",") if name.strip()]
 
 
@@ -88,12 +88,12 @@ def read_analyzer(option: str, value: str, stopwords: str | None = None) -> Anal
     """Read a preset's name or the path of a tokenizer's JSON."""
     if value.endswith(".json"):
         if stopwords is not None:
-            raise error(OptionError, "--stopwords", "none beside a tokenizer", repr(stopwords))
+            raise error(OptionError, "--stopwords", "none with a tokenizer", repr(stopwords))
         return _named(option, lambda: Analyzer.from_tokenizer(Path(value)))
     listed: Any = stopwords
     if stopwords is not None and stopwords != "english":
         if "," not in stopwords:
-            wish = f"english, or words with commas between ('{stopwords},' is a list of one)"
+            wish = f"english, or words separated by commas ('{stopwords},' is a list of one)"
             raise error(OptionError, "--stopwords", wish, repr(stopwords))
         listed = names([stopwords])
     return _named(option, lambda: Analyzer(value, stopwords=listed))
@@ -103,9 +103,9 @@ def read_fusion(option: str, value: str) -> Fusion:
     """Read ``rrf``, ``rrf:60``, ``rrf:alpha=0.5``, ``sum:text=0.7,embedding=0.3``, ``max:none``,
     ``dbsf``.
 
-    After the colon, with commas between: a bare number is RRF's rank constant, ``none`` or
-    ``minmax`` the scaling of sum and max, ``complete=no`` the refusal of completion (all but RRF),
-    ``alpha=`` RRF's, and any other ``name=number`` the weight of an arm.
+    After the colon come options separated by commas: a number is RRF's rank constant, ``none`` or
+    ``minmax`` the scaling of sum and max, ``complete=no`` turns off completion (except in RRF),
+    ``alpha=`` is for RRF, and any other ``name=number`` is the weight of an arm.
     """
     kind, _, rest = value.partition(":")
     kinds: dict[str, Callable[..., Fusion]] = {
@@ -135,7 +135,7 @@ def read_fusion(option: str, value: str) -> Fusion:
 
 
 def read_vector(option: str, value: str) -> Any:
-    """Read a vector: a JSON list, or ``@FILE`` that holds one or, as ``.npy``, an array."""
+    """Read a vector: a JSON list, or ``@FILE`` with a JSON list or a ``.npy`` array."""
     if value.startswith("@"):
         path = Path(value[1:])
         if path.suffix == ".npy":
@@ -151,9 +151,9 @@ def read_vector(option: str, value: str) -> Any:
 
 
 def read_scope(values: Sequence[str] | None, types: CellTypes) -> Scope | None:
-    """Read ``--scope``: a value of the one cell column, or a JSON list with one per cell column.
+    """Read ``--scope``: a value of the only cell column, or a JSON list with one per cell column.
 
-    Given several times, the query sees all these cells.
+    If the option is repeated, the query sees all of these cells.
     """
     if not types:
         if values:
@@ -161,7 +161,7 @@ def read_scope(values: Sequence[str] | None, types: CellTypes) -> Scope | None:
             raise error(ScopeError, "--scope", wish, values[0])
         return None
     if not values:
-        wish = f"--scope, a cell of ({', '.join(types)}); it may come several times"
+        wish = f"--scope, a cell of ({', '.join(types)}); the option can be repeated"
         raise error(ScopeError, "--scope", wish, "none")
     return Scope([_cell(value, types) for value in values])
 
@@ -182,10 +182,10 @@ def _cell(value: str, types: CellTypes) -> tuple[object, ...]:
 def read_filter(values: Sequence[str] | None, types: dict[str, pa.DataType]) -> Filter | None:
     """Read ``--filter``: JSON objects, column to predicate; all must hold.
 
-    A value asks for equality, a list for any of it, ``{"from": a, "to": b}`` for a range with both
-    ends, ``{"not": [...]}`` for none of it, ``{"all": [...]}`` for all of it (list columns), null
-    for a row without a value, ``{"null": false}`` for one with. Dates and times are ISO 8601;
-    durations have no form here and can only be asked for null.
+    A value means equality, a list any of its values, ``{"from": a, "to": b}`` a range including
+    both ends, ``{"not": [...]}`` none of the values, ``{"all": [...]}`` all of them (list columns),
+    null a row without a value, ``{"null": false}`` a row with a value. Dates and times are ISO
+    8601; durations are only supported in tests for null.
     """
     made: Filter | None = None
     for value in values or ():
@@ -222,7 +222,7 @@ def _predicate(column: str, asked: Any, kind: pa.DataType | None) -> object:
 
 
 def _constant(column: str, value: Any, kind: pa.DataType | None) -> Any:
-    """JSON has no dates: a str for such a column is one."""
+    """Convert a str to a date or time for a column of these, because JSON has neither."""
     if kind is not None and (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
         kind = kind.value_type
     if kind is not None and pa.types.is_duration(kind):
@@ -250,7 +250,7 @@ def _json(option: str, value: str, wish: str) -> Any:
 
 
 def _named(option: str, make: Callable[[], T_]) -> T_:
-    """Make a thing; what it refuses is refused under the option's name."""
+    """Call `make`; put the option's name before the message of an error."""
     try:
         return make()
     except HyrecallError as fault:
