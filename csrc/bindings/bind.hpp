@@ -1,4 +1,4 @@
-// The registration functions of _core, one a file.
+// Declares the registration functions of _core, one per file.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -39,7 +39,7 @@ text::Role take_role(std::string const& role) {
   throw Error(ErrorCode::kOption, "role", "expected 'document' or 'query', got '" + role + "'");
 }
 
-// Borrows str (as UTF-8; lone surrogates as three bytes that are not UTF-8) or bytes.
+// Borrows a str as UTF-8 (lone surrogates as three invalid bytes), or bytes.
 std::vector<std::string_view> take_texts(py::tuple const& texts, std::vector<py::object>& owners) {
   std::vector<std::string_view> views;
   views.reserve(texts.size());
@@ -88,7 +88,7 @@ std::string take_term(py::handle term, char const* argument) {
   return std::string(bytes, static_cast<std::size_t>(size));
 }
 
-// One list of terms for each of `inputs`, from one call. Takes the GIL as held.
+// Calls the function once; returns a list of terms for each input. The GIL must be held.
 template <typename Strings>
 std::vector<std::vector<std::string>> call(py::object const& function, char const* argument,
                                            Strings inputs) {
@@ -106,7 +106,7 @@ std::vector<std::vector<std::string>> call(py::object const& function, char cons
   return lists;
 }
 
-// The engine may let go of an analyzer on a thread without the GIL.
+// The engine may release an analyzer on a thread without the GIL.
 std::shared_ptr<py::object> hold(py::object function) {
   return {new py::object(std::move(function)),
           [](py::object* held) { call_python([held] { delete held; }); }};
@@ -162,18 +162,18 @@ void bind_analyzer(py::module_& m) {
       [] {
         return std::string(text::table_version()) + "+rules" + std::to_string(text::kRulesVersion);
       },
-      "Version of the character tables and of the rules: part of every analyzer's hash.");
-  py::class_<text::Analyzer, std::shared_ptr<text::Analyzer>>(m, "Analyzer",
-                                                              "Texts to terms with positions.")
+      "Return the version of the character tables and rules, a part of every analyzer's hash.");
+  py::class_<text::Analyzer, std::shared_ptr<text::Analyzer>>(
+      m, "Analyzer", "Splits texts into terms with positions.")
       .def(py::init(&from_preset), py::arg("preset"), py::kw_only(),
            py::arg("stopwords") = std::vector<std::string>(),
            py::arg("token_function") = py::none(),
-           "A native preset; `token_function` maps a list of distinct tokens to a list of lists of "
-           "terms.")
+           "Make an analyzer of a native preset; `token_function` maps a list of distinct tokens "
+           "to a list of terms for each.")
       .def_static("from_text_function", &from_text_function, py::arg("function"),
-                  "Whole texts: `function` maps a list of texts to a list of lists of terms.")
+                  "Make an analyzer from a function that maps texts to a list of terms for each.")
       .def("analyze", &analyze, py::arg("texts"), py::arg("role"),
-           "texts (str or bytes), role -> terms, offsets, term_ids, positions, lengths.");
+           "Return terms, offsets, term_ids, positions, lengths of texts (str or bytes).");
 }
 
 }  // namespace hyrecall::bindings

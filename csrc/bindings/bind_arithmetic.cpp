@@ -1,5 +1,5 @@
-// The formulas themselves, for explain() and for the golden table: numbers in, numbers out, no
-// documents.
+// Binds the scoring formulas for explain() and for the golden table: from numbers to numbers,
+// without documents.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -35,7 +35,8 @@ double formula(std::string const& op, std::vector<double> const& numbers) {
   return evaluate(taken, arguments);
 }
 
-// What the engine chooses once for many postings (Bm25Query::with_impact), for one.
+// The impact of one posting; the engine chooses the formula once for many postings
+// (Bm25Query::with_impact).
 float impact(Bm25Numbers const& bm25, float weight, float shift, float term_freq,
              float length_norm) {
   Bm25 const p = take_bm25(bm25);
@@ -70,7 +71,7 @@ py::array dots(Array<float> const& query, py::array const& rows, std::string con
   return give(std::move(scores));
 }
 
-// The mode belongs to the thread, and a with block stays on its own.
+// The rounding mode belongs to the thread, and a with block stays on one thread.
 struct NearestRounding {
   std::optional<FpEnvGuard> guard;
 };
@@ -81,11 +82,11 @@ void bind_arithmetic(py::module_& parent) {
   py::module_ m =
       parent.def_submodule("arithmetic", "The formulas of docs/scoring.md, bit for bit.");
   py::class_<NearestRounding>(m, "RoundToNearest",
-                              "A with block whose float arithmetic the host's mode does not touch.")
+                              "A with block with default rounding, whatever mode the host has set.")
       .def(py::init<>())
       .def("__enter__", [](NearestRounding& held) { held.guard.emplace(); })
       .def("__exit__", [](NearestRounding& held, py::args const&) { held.guard.reset(); });
-  // explain() computes afresh what the engine computed under such a guard.
+  // explain() repeats computations that the engine made under this guard.
   py::call_guard<FpEnvGuard> const guarded;
   m.def("isa", [] { return std::string(cpu::kernels().name); }, "The instruction set in use.");
   m.def("formula", &formula, "A formula of the golden table on float64 numbers.", py::arg("op"),
@@ -102,7 +103,7 @@ void bind_arithmetic(py::module_& parent) {
           most = std::max(most, std::bit_cast<std::uint32_t>(value) & 0x7fffffffU);
         return most < 0x7f800000U;
       },
-      "Whether there is neither NaN nor infinity.", py::arg("values"));
+      "Return whether no value is NaN or infinite.", py::arg("values"));
   m.def(
       "inverse_norm",
       [](Array<float> const& row) {

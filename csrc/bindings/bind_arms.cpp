@@ -1,4 +1,4 @@
-// What the other arms read: who may see which rows, and tags.
+// Binds the parts of other arms: audiences and tags.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -25,7 +25,7 @@ namespace py = pybind11;
 namespace hyrecall::bindings {
 namespace {
 
-// Documents of a batch, back to back: query q has those from offsets[q] to offsets[q + 1].
+// Documents of a batch, concatenated: query q has those from offsets[q] to offsets[q + 1].
 struct FlatDocs {
   std::vector<std::int64_t> offsets{0};
   std::vector<std::uint32_t> segment;
@@ -46,7 +46,7 @@ struct FlatDocs {
   }
 };
 
-// Keeps what an Audience refers to. Its scopes are the request's: it has no door of its own.
+// Keeps the objects that an Audience refers to. Its scopes are those of the request.
 class HeldAudience {
  public:
   HeldAudience(std::shared_ptr<Snapshot> snapshot, std::shared_ptr<Request> request)
@@ -153,7 +153,7 @@ class HeldAudience {
 }  // namespace
 
 void bind_arms(py::module_& parent) {
-  py::module_ m = parent.def_submodule("arms", "What arms beside text and vectors read.");
+  py::module_ m = parent.def_submodule("arms", "Native parts of arms other than text and vectors.");
   py::class_<HeldAudience>(m, "Audience")
       .def(py::init([](std::shared_ptr<Snapshot> snapshot, std::shared_ptr<Request> request) {
              NativeRun const run;
@@ -164,24 +164,26 @@ void bind_arms(py::module_& parent) {
                              [](HeldAudience const& held) { return held.audience().n_groups(); })
       .def_property_readonly("group_of", &HeldAudience::group_of)
       .def("rows", &HeldAudience::rows,
-           "(segment, row) of every row that the queries of a group may see.", py::arg("group"))
+           "Return (segment, row) of every row that the queries of a group may see.",
+           py::arg("group"))
       .def("newest", &HeldAudience::newest,
-           "Per query the n newest rows by an attribute: offsets, segment, row, score. Score is 1 "
-           "/ place among the distinct values, 0 without a value.",
+           "Return each query's n newest rows by an attribute: offsets, segment, row, score. The "
+           "score is 1 / n for the n-th distinct value, and 0 without a value.",
            py::arg("attribute"), py::arg("n"), py::arg("with_missing"))
       .def("locate", &HeldAudience::locate,
-           "(which, segment, row) of every visible document with one of the keys.", py::arg("keys"),
-           py::arg("query_of"))
+           "Return (number of the key, segment, row) of every visible document with a key.",
+           py::arg("keys"), py::arg("query_of"))
       .def("tags", &HeldAudience::tags,
-           "Per query the documents near the tags it names: offsets, segment, row, score.",
+           "Return each query's documents near its tags: offsets, segment, row, score.",
            py::arg("attribute"), py::arg("analyzer").none(false), py::arg("queries"),
            py::arg("hops"), py::arg("partial"), py::arg("depth"))
       .def("related", &HeldAudience::related,
-           "Per query the documents that share most tags with its results: offsets, segment, row, "
-           "score (how many).",
+           "Return each query's documents with the most tags in common with its results: offsets, "
+           "segment, row, score (the number of common tags).",
            py::arg("attribute"), py::arg("offsets"), py::arg("segment"), py::arg("row"),
            py::arg("n"));
-  m.def("place_score", &place_score, "1 / place.", py::arg("place"), py::call_guard<FpEnvGuard>());
+  m.def("place_score", &place_score, "Return 1 / place.", py::arg("place"),
+        py::call_guard<FpEnvGuard>());
 }
 
 }  // namespace hyrecall::bindings

@@ -1,5 +1,5 @@
-// The columns of a segment: cells, keys, lexical and dense columns. Built, merged, taken apart for
-// files.
+// Binds the columns of a segment (cells, keys, lexical and dense columns): building, merging, and
+// conversion to and from the parts of a file.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -60,7 +60,7 @@ void bind_cells(py::module_& m) {
       py::arg("parts"), py::arg("n_rows"), py::arg("cluster"), py::arg("seqs"));
 }
 
-// Pairs of numbers as an array twice as long, and back.
+// Converts pairs of numbers to an array twice as long, and back.
 template <typename Pair>
 Buffer<std::uint32_t> numbers_of(Buffer<Pair> const& pairs) {
   static_assert(sizeof(Pair) == 2 * sizeof(std::uint32_t));
@@ -71,7 +71,7 @@ Buffer<Pair> pairs_of(Buffer<std::uint32_t> const& numbers) {
   return {reinterpret_cast<Pair const*>(numbers.data()), numbers.size() / 2, numbers.owner()};
 }
 
-// One array a part of a lexical column, by name: what a file holds.
+// Returns the parts of a lexical column by name, an array each, as a file stores them.
 py::dict lexical_parts(LexicalColumn const& column) {
   LexicalColumn::Parts const& p = column.parts();
   py::dict out;
@@ -90,7 +90,7 @@ py::dict lexical_parts(LexicalColumn const& column) {
   return out;
 }
 
-// What a file holds as a column; nothing in it is trusted.
+// Makes a column from the parts of a file, all of which are checked.
 std::shared_ptr<LexicalColumn> lexical_from_parts(std::string name, py::dict const& parts,
                                                   int threads) {
   auto const at = [&](char const* key) {
@@ -256,7 +256,7 @@ void bind_dense(py::module_& m) {
           [](DenseColumn const& c) {
             return py::make_tuple(c.plane_use.n_windows.load(), c.plane_use.n_plain.load());
           },
-          "Windows of rows that queries read through the plane, and those they scored whole.")
+          "(windows of rows that queries read through the plane, windows that they scored whole).")
       .def_property_readonly("inverse_norms",
                              [](DenseColumn const& c) { return give(c.inverse_norms); })
       .def_property_readonly("dtype", [](DenseColumn const& c) { return dtype_name(c.dtype); })

@@ -1,4 +1,4 @@
-// The CUDA devices of this machine, and the golden arithmetic on one of them.
+// Binds the list of CUDA devices, and the golden arithmetic on a device.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -36,7 +36,7 @@ py::dict describe(std::string const& folder) {
   out["driver_version"] = report.driver_version;
   out["runtime_version"] = report.runtime_version;
   out["devices"] = devices;
-  // It may quote a folder's name, whose bytes can be any.
+  // It may quote a folder's name, which may hold any bytes.
   out["problem"] = py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(
       report.problem.data(), static_cast<Py_ssize_t>(report.problem.size()), "backslashreplace"));
   return out;
@@ -70,7 +70,7 @@ py::tuple dots_on_device(std::string const& folder, int ordinal, Array<float> co
   return py::make_tuple(give(std::move(found.dots)), give(std::move(found.inverse_norms)));
 }
 
-// rows: [n_rows, dim] float32, or 16-bit patterns of `dtype`; a vector in each.
+// rows: [n_rows, dim] float32, or 16-bit patterns of `dtype`; every row has a vector.
 py::array first_scores(std::string const& folder, int ordinal, Array<float> const& queries,
                        py::array const& rows, std::string const& dtype) {
   RowType const type = dtype == "float32"   ? RowType::kFloat32
@@ -131,9 +131,9 @@ void bind_device(py::module_& parent) {
         py::arg("rows"), "Canonical dots and inverse norms of float32 rows on a device.");
   m.def("first_scores", &first_scores, py::arg("folder"), py::arg("ordinal"), py::arg("queries"),
         py::arg("rows"), py::arg("dtype"),
-        "What the first pass on a device says of each row, query after query: float32 (n,).");
+        "Return a device's first-pass scores of all rows, query by query: float32 (n,).");
   m.def("scans", &scans, py::arg("folder"), py::arg("ordinal"),
-        "The scanning kernels that HYRECALL_CUDA_KERNELS leaves a device, PLANE:WIDTH:ARCH.");
+        "Return the scan kernels allowed by HYRECALL_CUDA_KERNELS, as PLANE:WIDTH:ARCH.");
 }
 
 }  // namespace hyrecall::bindings

@@ -1,4 +1,4 @@
-// One table from ErrorCode to a Python class, and one translator.
+// Translates engine errors to Python exceptions by one table from ErrorCode to class.
 #include <pybind11/pybind11.h>
 
 #include <array>
@@ -24,23 +24,24 @@ std::array<ErrorClass, 9> const& error_classes() {
   static std::array<ErrorClass, 9> const table{{
       {ErrorCode::kShape, "ShapeError", &PyExc_ValueError,
        "Axes, extents or lengths do not agree."},
-      {ErrorCode::kDtype, "DTypeError", &PyExc_TypeError, "An element type that is not taken."},
+      {ErrorCode::kDtype, "DTypeError", &PyExc_TypeError, "An element type that is not supported."},
       {ErrorCode::kOption, "OptionError", &PyExc_ValueError, "A value outside its named range."},
       {ErrorCode::kScope, "ScopeError", &PyExc_LookupError,
-       "No scope, or one that the schema cannot answer."},
+       "No scope, or a scope that does not fit the schema."},
       {ErrorCode::kKey, "KeyConflictError", &PyExc_ValueError, "A duplicate or null key."},
       {ErrorCode::kDeviceUnavailable, "DeviceUnavailableError", &PyExc_RuntimeError,
-       "The named device is not there."},
+       "The named device is not available."},
       {ErrorCode::kDeviceMemory, "DeviceMemoryError", &PyExc_MemoryError,
        "The device ran out of memory."},
       {ErrorCode::kCorrupt, "CorruptIndexError", &PyExc_OSError,
-       "A file that is damaged or is not ours."},
-      {ErrorCode::kInternal, "InternalError", &PyExc_RuntimeError, "A fault of hyrecall itself."},
+       "A file that is damaged or not a hyrecall file."},
+      {ErrorCode::kInternal, "InternalError", &PyExc_RuntimeError,
+       "An internal error of hyrecall."},
   }};
   return table;
 }
 
-// Bytes of a message that are not UTF-8, as of a lone surrogate in a query, are shown as \xNN.
+// Shows bytes of a message that are not UTF-8, such as of a lone surrogate, as \xNN.
 py::object give_text(std::string_view text) {
   return py::reinterpret_steal<py::object>(
       PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
@@ -52,8 +53,8 @@ void bind_errors(py::module_& m) {
   static py::object base;
   base = py::reinterpret_steal<py::object>(PyErr_NewExceptionWithDoc(
       "hyrecall.errors.HyrecallError",
-      "Base of every error that hyrecall raises; `.argument` names the culprit.", PyExc_Exception,
-      nullptr));
+      "Base of every error that hyrecall raises; `.argument` names the argument at fault.",
+      PyExc_Exception, nullptr));
   m.attr("HyrecallError") = base;
   static std::array<py::object, 9> classes;
   for (ErrorClass const& row : error_classes()) {

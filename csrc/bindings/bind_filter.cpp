@@ -1,5 +1,5 @@
-// Attribute columns from Arrow's buffers, and filter programs. The engine evaluates filters; the
-// two evaluations here work on bare columns, for tests.
+// Binds attribute columns, made from Arrow buffers, and filter programs. The engine evaluates
+// filters; the two evaluations here work on single columns, for tests.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -44,7 +44,7 @@ ValidityBits take_valid(std::optional<Bytes> const& bits, std::size_t first, std
   return {bits->data(), first};
 }
 
-// The view of the first T whose dtype the array has.
+// Views the array as the first T that has its dtype.
 template <typename... T>
 std::optional<ArrowValues> take_first_of(py::array const& values) {
   std::optional<ArrowValues> taken;
@@ -68,7 +68,7 @@ ArrowValues take_values(py::array const& values, std::optional<Bytes> const& tex
   if (!text) return *taken;
   auto const offsets = std::get<std::span<std::int64_t const>>(*taken);
   check_offsets(offsets, static_cast<std::int64_t>(text->size()), "offsets");
-  // Buffers without an owner: the arrays live as long as the call.
+  // Buffers without an owner: the arrays live until the call returns.
   return Strings{{offsets.data(), offsets.size(), nullptr},
                  {text->data(), static_cast<std::size_t>(text->size()), nullptr}};
 }
@@ -118,7 +118,7 @@ FilterProgram join(FilterProgram::Kind kind, std::vector<FilterProgram> children
   return program;
 }
 
-// The program on bare columns of equal length; f(bound, n_rows) runs without the GIL.
+// Runs f(bound, n_rows) without the GIL, with the program bound to columns of equal length.
 template <typename F>
 void run_bound(FilterProgram const& program, Columns const& columns, F f) {
   std::vector<AttributeColumn const*> pointers;
@@ -168,10 +168,9 @@ void bind_filter(py::module_& m) {
            py::arg("valid") = py::none(), py::arg("first_valid") = 0,
            py::arg("offsets") = py::none(), py::arg("list_valid") = py::none(),
            py::arg("first_list_valid") = 0,
-           "From Arrow's buffers. values: numbers, or with text= the int64 offsets of strings; "
-           "valid, first_valid: "
-           "Arrow's validity bits and the first value's bit; offsets: of lists into values, with "
-           "their validity.")
+           "Make a column from Arrow buffers. values: numbers, or with text= the int64 offsets of "
+           "strings; valid, first_valid: the validity bits and the position of the first value's "
+           "bit; offsets, list_valid, first_list_valid: the same for lists of values.")
       .def("__len__", [](AttributeColumn const& column) { return column.n_rows; })
       .def_property_readonly("nbytes", &AttributeColumn::bytes)
       .def_property_readonly(
@@ -190,7 +189,7 @@ void bind_filter(py::module_& m) {
 
   using Kind = FilterProgram::Kind;
   py::class_<FilterProgram, std::shared_ptr<FilterProgram>>(
-      m, "FilterProgram", "A filter compiled against a schema; good for every segment of it.")
+      m, "FilterProgram", "A filter compiled for a schema, valid for all of its segments.")
       .def(py::init<>(), "Every row.")
       .def_static(
           "codes_between",
@@ -233,21 +232,21 @@ void bind_filter(py::module_& m) {
       .def_static(
           "all_of",
           [](std::vector<FilterProgram> parts) { return join(Kind::kAnd, std::move(parts)); },
-          py::arg("parts"), "Rows that match every part; of none: every row.")
+          py::arg("parts"), "Match rows that match every part; without parts, every row.")
       .def_static(
           "any_of",
           [](std::vector<FilterProgram> parts) { return join(Kind::kOr, std::move(parts)); },
-          py::arg("parts"), "Rows that match one part; of none: no row.")
+          py::arg("parts"), "Match rows that match at least one part; without parts, no row.")
       .def_static(
           "complement", [](FilterProgram part) { return join(Kind::kNot, {std::move(part)}); },
           py::arg("part"))
-      .def("evaluate", &evaluate, py::arg("columns"), "Which rows match: bool, shape (n_rows,).")
+      .def("evaluate", &evaluate, py::arg("columns"), "Return whether each row matches, (n_rows,).")
       .def("answers", &answers, py::arg("columns"),
-           "What zone maps say of each tile, 0 none, 1 some, 2 all: uint8, shape (n_tiles,). For "
+           "Return the zone maps' result per tile, 0 none, 1 some, 2 all: uint8, (n_tiles,). For "
            "tests.");
 
   m.def("schema_metadata", &take_metadata, py::arg("schema"),
-        "(key, value) pairs of anything with __arrow_c_schema__, in order, repeated keys and all.");
+        "Return the (key, value) pairs of an object with __arrow_c_schema__, with repeated keys.");
 }
 
 }  // namespace hyrecall::bindings

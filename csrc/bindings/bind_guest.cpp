@@ -1,4 +1,4 @@
-// Tensors that another library holds on a CUDA device, by DLPack:
+// Binds tensors of other libraries on a CUDA device, imported by DLPack:
 // https://dmlc.github.io/dlpack/latest/c_api.html
 #include <pybind11/pybind11.h>
 
@@ -51,7 +51,7 @@ std::optional<GuestType> type_of(DlTensor const& from) {
   return std::nullopt;
 }
 
-// A matrix of floats on the device, as kernels read it.
+// A matrix of floats on the device, in the kernels' format.
 std::optional<GuestTensor> matrix_of(DlTensor const& from, int ordinal) {
   std::optional<GuestType> const type = type_of(from);
   bool const is_matrix = type && from.device_type == kCuda && from.device_id == ordinal &&
@@ -70,15 +70,15 @@ std::optional<GuestTensor> matrix_of(DlTensor const& from, int ordinal) {
                      *type};
 }
 
-// Takes the tensor over where it is a matrix of so many columns on the gate's device; else nothing,
-// and the capsule keeps it.
+// Takes over a tensor that is a matrix of `dim` columns on the gate's device. Any other tensor
+// stays in the capsule, and the result is empty.
 std::shared_ptr<HeldGuest> take(std::shared_ptr<device::Gate> gate, py::object const& capsule,
                                 std::uint32_t dim) {
   if (PyCapsule_IsValid(capsule.ptr(), kCapsule) == 0) return nullptr;
   auto* const held = static_cast<DlManaged*>(PyCapsule_GetPointer(capsule.ptr(), kCapsule));
   std::optional<GuestTensor> const tensor = matrix_of(held->tensor, gate->ordinal());
   if (!tensor || tensor->dim != dim) return nullptr;
-  // A producer may be Python: whichever thread lets go, it does so as Python wants it.
+  // The producer may be Python code, so any thread must release the tensor with the GIL.
   std::shared_ptr<void const> owner(held, [](DlManaged* managed) {
     call_python([managed] {
       if (managed->deleter != nullptr) managed->deleter(managed);
@@ -94,11 +94,11 @@ std::shared_ptr<HeldGuest> take(std::shared_ptr<device::Gate> gate, py::object c
 void bind_guest(py::module_& m) {
   py::class_<device::Gate, std::shared_ptr<device::Gate>>(m, "Gate")
       .def(py::init<std::string const&, int>(), py::arg("folder"), py::arg("ordinal"))
-      .def_property_readonly("stream", &device::Gate::stream, "As __dlpack__(stream=) takes it.");
+      .def_property_readonly("stream", &device::Gate::stream, "The value for __dlpack__(stream=).");
 
   py::class_<HeldGuest, std::shared_ptr<HeldGuest>>(m, "Guest")
       .def_static("take", &take,
-                  "Take over a DLPack capsule's tensor; None where it is no matrix of floats with "
+                  "Take over a DLPack capsule's tensor; None if it is not a matrix of floats with "
                   "`dim` columns on the gate's device.",
                   py::arg("gate"), py::arg("capsule"), py::arg("dim"))
       .def_property_readonly("n_rows",

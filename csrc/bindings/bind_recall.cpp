@@ -1,4 +1,4 @@
-// The execution of a request on one part, and the merge.
+// Binds the execution of a request on one part, and the merge of parts.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -17,7 +17,7 @@ namespace py = pybind11;
 namespace hyrecall::bindings {
 namespace {
 
-// Opaque to Python: nested vectors would be converted to lists.
+// Opaque to Python, because nested vectors would be converted to lists.
 struct HeldStatistics {
   std::shared_ptr<Statistics const> values;
 };
@@ -81,8 +81,8 @@ void bind_recall(py::module_& m) {
               out.append(py::make_tuple(leaf.label(), leaf.multiplicity));
             return out;
           },
-          "(label, boost x occurrences) of the query's leaves, in the order their scores are "
-          "summed; None: no query.",
+          "Return (label, boost x occurrences) of the query's leaves, in summation order; None "
+          "without a query.",
           py::arg("arm"), py::arg("query"))
       .def(
           "empty_queries",
@@ -94,19 +94,19 @@ void bind_recall(py::module_& m) {
             }
             return empty;
           },
-          "Queries whose text has no indexable token.", py::arg("arm"))
+          "Return the queries whose text has no token.", py::arg("arm"))
       .def(
           "matches",
           [](HeldExecution const& held, std::size_t arm, std::size_t query, std::uint32_t segment,
              Row row) { return held.execution->matches(arm, query, {segment, row}); },
-          "Whether a document that this execution returned matches the text query.", py::arg("arm"),
-          py::arg("query"), py::arg("segment"), py::arg("row"))
+          "Return whether a document that this execution returned matches the text query.",
+          py::arg("arm"), py::arg("query"), py::arg("segment"), py::arg("row"))
       .def(
           "leaf_freqs",
           [](HeldExecution const& held, std::size_t arm, std::size_t query, std::uint32_t segment,
              Row row) { return held.execution->leaf_freqs(arm, query, {segment, row}); },
-          "Term frequency of each leaf in a document that this execution returned.", py::arg("arm"),
-          py::arg("query"), py::arg("segment"), py::arg("row"));
+          "Return each leaf's term frequency in a document that this execution returned.",
+          py::arg("arm"), py::arg("query"), py::arg("segment"), py::arg("row"));
 
   m.def(
       "merge",

@@ -1,4 +1,4 @@
-// A request: what is asked of every query of a batch.
+// Binds requests, which hold the options of a batch and its queries.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -26,7 +26,7 @@ namespace {
 
 constexpr int kMaxNesting = 32;  // of typed queries: compiled and matched by recursion
 
-// Lone surrogates become bytes that are not UTF-8; the analyzer takes those as separators.
+// Lone surrogates become invalid UTF-8, which the analyzer treats as separators.
 std::string take_text(py::handle text) {
   Py_ssize_t size = 0;
   if (char const* const bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &size))
@@ -35,7 +35,7 @@ std::string take_text(py::handle text) {
   return py::cast<std::string>(text.attr("encode")("utf-8", "surrogatepass"));
 }
 
-// None, a str, or a tuple (kind, ...) as hyrecall.ask.queries makes them.
+// Reads None, a str, or a tuple (kind, ...) of hyrecall.ask.queries.lower.
 TextQuery take_query(py::handle source, int depth = 0) {
   if (depth > kMaxNesting) {
     throw Error(
@@ -92,7 +92,7 @@ Fusion::Scale take_scale(std::string const& name) {
   return Fusion::Scale::kNone;
 }
 
-// Query q has the documents from offsets[q] to offsets[q + 1].
+// Query q has the documents in [offsets[q], offsets[q + 1]).
 std::vector<std::vector<ListedDoc>> take_listed(std::size_t n_queries,
                                                 Array<std::int64_t> const& offsets,
                                                 Array<std::uint32_t> const& segment,
@@ -142,8 +142,8 @@ void bind_request(py::module_& m) {
             std::vector<std::string> const taken(values.begin(), values.end());
             request.divide(part, taken);
           },
-          "Divide every scope into tables by the value of a cell's part, for the arms to come: one "
-          "for each encoded value, in this order, then one for all others.",
+          "Divide every scope into tables by a part of the cell, for arms that are added later: "
+          "one table for each encoded value, in this order, then one for all others.",
           py::arg("part"), py::arg("values"))
       .def(
           "add_lexical",
@@ -159,7 +159,7 @@ void bind_request(py::module_& m) {
             arm.bm25 = take_bm25(bm25);
             arm.analyzer = analyzer;
             arm.queries.reserve(request.n_queries);
-            // Owned: a sequence that is no list (a NumPy array) makes each item when it is asked.
+            // Owned: a sequence such as a NumPy array makes each item on access.
             for (py::object taken : queries) {
               if (!taken.is_none() && !PyUnicode_CheckExact(taken.ptr()))
                 taken = lower(taken, "text[" + std::to_string(arm.queries.size()) + "]");
@@ -210,7 +210,7 @@ void bind_request(py::module_& m) {
             request.add(DenseRequest{
                 column, std::move(name), {}, take_floor<float>(floor), std::move(queries)});
           },
-          "A dense arm whose queries lie on the device that it runs on; it takes the guest.",
+          "Add a dense arm whose queries are on its device; takes ownership of the guest.",
           py::arg("column"), py::arg("name"), py::arg("guest"), py::arg("argument"),
           py::arg("floor"))
       .def(
@@ -247,7 +247,7 @@ void bind_request(py::module_& m) {
             require(begin <= end && end <= request.n_queries, "a range of its queries");
             return std::make_shared<Request>(request.slice(begin, end));
           },
-          "The queries [begin, end) as a request of their own.", py::arg("begin"), py::arg("end"))
+          "Return a request with only the queries [begin, end).", py::arg("begin"), py::arg("end"))
       .def(
           "query_vector",
           [](Request const& request, std::size_t arm, std::size_t query) {
@@ -255,8 +255,7 @@ void bind_request(py::module_& m) {
             return py::array_t<float>(static_cast<py::ssize_t>(held.padded.size()),
                                       held.padded.data());
           },
-          "A copy of the arm's query as the scan reads it, padded with zeros; empty where it is "
-          "missing.",
+          "Return a copy of the arm's query vector, padded with zeros; empty if missing.",
           py::arg("arm"), py::arg("query"))
       .def(
           "release_guests",
@@ -264,7 +263,7 @@ void bind_request(py::module_& m) {
             for (DenseRequest const& arm : request.dense)
               if (arm.guest != nullptr) arm.guest->release();
           },
-          "Let go of the tensors whose queries have been read.")
+          "Release the tensors whose queries have been read.")
       .def_property_readonly("n_queries", [](Request const& r) { return r.n_queries; })
       .def_property_readonly("n_arms", &Request::n_arms);
 }

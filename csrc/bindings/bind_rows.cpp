@@ -1,4 +1,4 @@
-// Rows of plain Arrow columns: taken from Arrow, gathered by the engine, given back to Arrow.
+// Binds rows of Arrow columns of plain types: read from Arrow, gathered by the engine, returned.
 // Layouts: https://arrow.apache.org/docs/format/CDataInterface.html
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -18,7 +18,7 @@ namespace py = pybind11;
 namespace hyrecall::bindings {
 namespace {
 
-// What an Arrow format string says of the buffers; width 0: not one of these.
+// The buffers of an Arrow format string; width 0 means another type.
 struct Shape {
   ValueLayout layout = ValueLayout::kFixed;
   std::size_t width = 0;  // bytes of a value, or of an offset
@@ -32,7 +32,7 @@ Shape shape_of(std::string const& format) {
   return {};
 }
 
-// A column of a segment, in its rows' order.
+// A column of a segment in row order.
 struct RowColumn {
   std::string format;
   PlainColumn plain;
@@ -57,21 +57,21 @@ struct RowColumn {
   }
 };
 
-// An array of our own, until Arrow takes it.
+// An array that is owned here until Arrow takes it.
 struct GatheredArray {
   std::string format;
   GatheredColumn column;
   void const* buffers[3] = {};
 };
 
-// Buffers that hold nothing are still there: Arrow asks for their address.
+// Empty buffers need an address too, because Arrow reads it.
 template <typename T>
 void const* address(std::vector<T> const& values) {
   static std::int64_t const kZero = 0;
   return values.empty() ? &kZero : static_cast<void const*>(values.data());
 }
 
-// The rows (source[i], row[i]) of one column that lies in several segments.
+// The rows (source[i], row[i]) of one column of several segments.
 std::unique_ptr<GatheredArray> gather(std::vector<std::shared_ptr<RowColumn>> const& columns,
                                       Array<std::uint32_t> const& source,
                                       Array<std::uint32_t> const& row) {
@@ -100,7 +100,7 @@ py::capsule capsule_of(std::unique_ptr<T> exported, char const* name) {
   });
 }
 
-// Hands the array over; a second time there is nothing left.
+// Hands the array over; a second call finds none.
 py::tuple export_array(GatheredArray& source) {
   require(!source.format.empty(), "an array that nobody has taken");
   auto* const held = new GatheredArray(std::move(source));
@@ -164,7 +164,7 @@ py::array has_text(std::vector<std::shared_ptr<LexicalColumn>> const& columns,
 
 void bind_rows(py::module_& parent) {
   py::module_ m =
-      parent.def_submodule("rows", "Rows of columns: gathered, and which of them have a text.");
+      parent.def_submodule("rows", "Gathers rows of columns, and finds the rows that have a text.");
   py::class_<RowColumn, std::shared_ptr<RowColumn>>(m, "Column")
       .def(py::init([](py::object const& source) { return std::make_shared<RowColumn>(source); }),
            py::arg("source"));
@@ -173,7 +173,7 @@ void bind_rows(py::module_& parent) {
           "__arrow_c_array__",
           [](GatheredArray& held, py::object const&) { return export_array(held); },
           py::arg("schema") = py::none(), py::pos_only());
-  m.def("gather", &gather, "The rows (source[i], row[i]) of columns[source[i]], in that order.",
+  m.def("gather", &gather, "Return the values of the rows (source[i], row[i]), in that order.",
         py::arg("columns"), py::arg("source"), py::arg("row"));
   m.def("has_text", &has_text, "Whether row[i] of columns[source[i]] has a text: bytes of 0 and 1.",
         py::arg("columns"), py::arg("source"), py::arg("row"));

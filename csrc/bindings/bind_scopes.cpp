@@ -1,4 +1,4 @@
-// Scopes: from Python's values to the engine's encoded cells.
+// Binds scopes: converts Python values to the engine's encoded cells.
 #include <pybind11/stl.h>
 
 #include <utility>
@@ -36,7 +36,7 @@ void Scopes::add_each(py::list const& scopes) {
   }
 }
 
-// Exactly Python's own types: what else is equal to them, `read` knows.
+// Only Python's own types; `read` handles other types with equal values.
 bool Scopes::append_value(py::handle value, Kind kind) {
   PyObject* const object = value.ptr();
   if (value.is_none()) {
@@ -88,7 +88,7 @@ bool Scopes::take_plain(py::handle scope) {
     }
     return true;
   }
-  // A value is a cell of one column; the null cell is never said so.
+  // A plain value is a cell of one column; None is never a cell here.
   if (kinds_.size() != 1 || scope.is_none() || !append_value(scope, kinds_[0])) return false;
   ends_.push_back(bytes_.size());
   return true;
@@ -137,9 +137,9 @@ void bind_scopes(py::module_& m) {
   py::class_<Scopes>(m, "Scopes")
       .def(py::init<std::vector<std::string> const&, py::object, py::object>(), py::arg("kinds"),
            py::arg("scope_type"), py::arg("read"))
-      .def("add", &Scopes::add, "One scope for so many queries.", py::arg("scope"),
+      .def("add", &Scopes::add, "Add the same scope for n_queries queries.", py::arg("scope"),
            py::arg("n_queries"))
-      .def("add_each", &Scopes::add_each, "One scope for each query.", py::arg("scopes"));
+      .def("add_each", &Scopes::add_each, "Add a scope for each query.", py::arg("scopes"));
 }
 
 }  // namespace hyrecall::bindings

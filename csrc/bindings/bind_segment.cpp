@@ -1,4 +1,4 @@
-// Segments, their views, and the snapshot that readers hold.
+// Binds segments, their views, and the snapshots that readers hold.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -58,7 +58,7 @@ void bind_snapshot(py::module_& m) {
             }
             return give_docs(docs);
           },
-          "Where each (cell, key) lives: segment (-1 = nowhere) and row.", py::arg("cell_parts"),
+          "Return segment (-1 if missing) and row of each (cell, key).", py::arg("cell_parts"),
           py::arg("keys"))
       .def(
           "placed",
@@ -78,16 +78,16 @@ void bind_snapshot(py::module_& m) {
                 taken);
             return out;
           },
-          "The same documents with their dense columns on a CUDA device; what `previous` has there "
-          "is shared. guests: (segment, column, its rows as a tensor there, which of them each row "
-          "is), which it takes.",
+          "Return the snapshot with its dense columns on a CUDA device, shared with `previous`. "
+          "guests: (segment, column, a tensor on the device, the tensor's row of each row); takes "
+          "ownership of the tensors.",
           py::arg("folder"), py::arg("ordinal"), py::arg("previous").none(true), py::arg("guests"))
       .def_property_readonly(
           "device_bytes",
           [](Snapshot const& snapshot) {
             return snapshot.device == nullptr ? 0 : snapshot.device->bytes();
           },
-          "Bytes of device memory that its segments take; 0 on the CPU.")
+          "Bytes of device memory of its segments; 0 on the CPU.")
       .def_property_readonly(
           "device",
           [](Snapshot const& snapshot) {
@@ -105,8 +105,8 @@ void bind_snapshot(py::module_& m) {
             }
             return give_docs(docs);
           },
-          "Every live (segment, row) with one of the keys in that key's scope.", py::arg("keys"),
-          py::arg("scopes"))
+          "Return (segment, row) of every live document with a key in that key's scope.",
+          py::arg("keys"), py::arg("scopes"))
       .def(
           "matching",
           [](Snapshot const& snapshot, std::vector<std::optional<std::string>> const& pattern) {
@@ -119,7 +119,7 @@ void bind_snapshot(py::module_& m) {
             for (std::string const& cell : scope.cells) out.append(py::bytes(cell));
             return out;
           },
-          "Encoded cells that hold a live document and match every given part.",
+          "Return the encoded cells that have a live document and match every given part.",
           py::arg("pattern"));
 }
 
@@ -177,7 +177,7 @@ void bind_segment(py::module_& m) {
             NativeRun const run;
             return std::make_shared<SegmentView>(view.without(span_of(rows)));
           },
-          "The view after the death of these live, distinct rows.", py::arg("rows"));
+          "Return the view with these live, distinct rows deleted.", py::arg("rows"));
 
   m.def(
       "merge_order",
@@ -193,8 +193,8 @@ void bind_segment(py::module_& m) {
         }
         return py::make_tuple(give(std::move(order.source)), give(std::move(order.source_row)));
       },
-      "Live rows of several views in the order of one segment: (view, row) each.", py::arg("views"),
-      py::arg("cluster"));
+      "Return the live rows of several views as (view, row), in the order of one segment.",
+      py::arg("views"), py::arg("cluster"));
   bind_snapshot(m);
 }
 

@@ -1,4 +1,4 @@
-// The shaping stages: pools of a whole batch in, their new order and what each stage found out.
+// Binds the shaping stages: from the pools of a batch to their new order and the stage's values.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -21,8 +21,8 @@ namespace py = pybind11;
 namespace hyrecall::bindings {
 namespace {
 
-// Borrows the arrays of a pool and checks that they fit each other and the execution. The offsets
-// are its own: nobody changes them after the check.
+// Borrows the arrays of a pool and checks that they fit each other and the execution. It owns a
+// copy of the offsets, so they cannot change after the check.
 class Pools {
  public:
   Pools(Array<std::int64_t> const& offsets, Array<double> scores, Array<std::uint32_t> segment,
@@ -40,7 +40,7 @@ class Pools {
   std::size_t size() const { return view_.scores.size(); }
   PoolView const& view() const { return view_; }
 
-  // Stages read the vectors of rows: each must be one that its query may see.
+  // Stages read vectors of rows, so each row must be visible to its query.
   void check_rows(HeldExecution const& held, std::size_t column) const {
     require_column(held, column);
     require(view_.n_queries() == held.request->n_queries, "the queries of the execution");
@@ -132,7 +132,7 @@ py::dict diversify(Pools const& pools, HeldExecution const& execution,
 }  // namespace
 
 void bind_shaping(py::module_& parent) {
-  py::module_ m = parent.def_submodule("shaping", "What happens to the fused pools of a batch.");
+  py::module_ m = parent.def_submodule("shaping", "Native shaping stages on a batch's pools.");
   py::class_<Pools>(m, "Pools")
       .def(py::init<Array<std::int64_t>, Array<double>, Array<std::uint32_t>,
                     Array<std::uint32_t>>(),

@@ -1,9 +1,9 @@
-// Letting go of the GIL and taking it, without an abort when the interpreter is about to end.
+// Releases and takes the GIL without an abort while the interpreter finalizes.
 //
-// CPython before 3.14 ends a thread that asks for the GIL while the interpreter finalises: it
-// unwinds the thread's stack, and a destructor, a noexcept function or a `catch (...)` on the way
-// aborts the process. So each call here that may take the GIL catches the unwinding itself and
-// never returns; the thread sleeps until the process has ended.
+// CPython before 3.14 ends a thread that asks for the GIL during finalization: it unwinds the
+// thread's stack, and a destructor, a noexcept function or a `catch (...)` on the way aborts the
+// process. So each call here that may take the GIL catches the unwinding and never returns; the
+// thread sleeps until the process ends.
 #pragma once
 
 #include <cxxabi.h>
@@ -18,7 +18,7 @@ namespace hyrecall::bindings {
   for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
 }
 
-// Lets other threads run Python as long as it lives.
+// Releases the GIL during its lifetime.
 class WithoutGil {
  public:
   WithoutGil() : state_(PyEval_SaveThread()) {}
@@ -53,8 +53,8 @@ class WithGil {
   PyGILState_STATE state_;
 };
 
-// Calls what runs Python, on any thread. Python lets others run in between, so the unwinding may
-// begin inside the call too.
+// Calls a function that runs Python, on any thread. Python may switch threads during the call, so
+// the unwinding may also begin inside it.
 template <typename F>
 auto call_python(F const& call) {
   WithGil const gil;

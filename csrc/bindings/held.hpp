@@ -1,5 +1,5 @@
-// What Python holds for several modules: of an execution, which those that read documents go
-// through; of another library's tensor.
+// Objects that Python holds and several bindings use: an execution, through which documents are
+// read, and a tensor of another library.
 #pragma once
 
 #include <memory>
@@ -11,14 +11,14 @@
 
 namespace hyrecall::bindings {
 
-// Keeps what an Execution refers to.
+// Keeps the objects that an Execution refers to.
 struct HeldExecution {
   std::shared_ptr<Snapshot> snapshot;
   std::shared_ptr<Request> request;
   std::unique_ptr<Execution> execution;
 };
 
-// A tensor on a device, until a request or a snapshot takes it.
+// A tensor on a device, until a request or a snapshot takes it over.
 struct HeldGuest {
   device::Guest guest;
 

@@ -1,4 +1,4 @@
-// _core: nothing but the list of what crosses the border. Each kind of thing has a file of its own.
+// Defines the module _core: calls the registration function of each bindings file.
 #include <pybind11/pybind11.h>
 
 #include "bindings/bind.hpp"

@@ -1,4 +1,4 @@
-// The run of a native call: Python's lock is released, arithmetic is ours, and Ctrl-C is heard.
+// Runs a native call without the GIL, with default float arithmetic, and interruptible by Ctrl-C.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -9,19 +9,19 @@
 
 namespace hyrecall::bindings {
 
-// Runs Python's signal handlers; throws what they raise. Only Python's main thread runs any, so
-// that no other thread has to wait for the lock.
+// Runs Python's signal handlers and throws what they raise. Only the main thread does this, so no
+// other thread waits for the GIL.
 inline void check_signals() {
   call_python([] {
     if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
   });
 }
 
-// Set when the module is loaded: a static of a function would wait for itself where its maker gives
-// the lock to another thread.
+// Set when the module is loaded: a static of a function could deadlock, if its initializer releases
+// the GIL to another thread.
 inline unsigned long main_thread = 0;
 
-// In a forked child too, where another thread may be the main one.
+// Also in a forked child, where another thread may be the main one.
 inline void remember_main_thread() {
   auto const remember = [] {
     main_thread = pybind11::module_::import("threading")
@@ -34,7 +34,7 @@ inline void remember_main_thread() {
                                                                pybind11::cpp_function(remember));
 }
 
-// Made while the lock is held.
+// Constructed while the GIL is held.
 class NativeRun {
  public:
   NativeRun() : interrupt_(PyThread_get_thread_ident() == main_thread ? &check_signals : nullptr) {}

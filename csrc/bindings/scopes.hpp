@@ -1,4 +1,4 @@
-// The scopes of a batch as Python hands them over: distinct ones, each encoded once.
+// The scopes of a batch, read from Python; equal scopes are encoded once.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -16,8 +16,8 @@ namespace hyrecall::bindings {
 
 class Scopes {
  public:
-  // kinds: the cell columns' Arrow types. scope_type: of a set of cells. read(scope, argument):
-  // the encoded cells of what is not plain here, or the error that names it.
+  // kinds: the Arrow types of the cell columns. scope_type: the class of a set of cells.
+  // read(scope, argument): encodes the cells of other scopes, or raises an error.
   Scopes(std::vector<std::string> const& kinds, pybind11::object scope_type, pybind11::object read);
 
   void add(pybind11::handle scope, std::size_t n_queries);
@@ -40,9 +40,9 @@ class Scopes {
   pybind11::object read_;
   std::vector<std::shared_ptr<Scope const>> distinct_;
   std::vector<std::uint32_t> scope_of_;  // [n_queries]
-  // By the bytes of all cells: a cell says where it ends, so equal bytes are equal cells.
+  // By the bytes of all cells: cells have explicit ends, so equal bytes mean equal cells.
   std::unordered_map<std::string, std::uint32_t, BytesHash, std::equal_to<>> numbers_;
-  // By identity, what may hold many cells or costs a call to read; kept alive, so none is reused.
+  // By identity, for costly scopes; the objects are kept alive, so no address is reused.
   std::unordered_map<PyObject*, std::pair<std::uint32_t, pybind11::object>> met_;
   std::string bytes_;              // of the scope at hand
   std::vector<std::size_t> ends_;  // of its cells

@@ -1,5 +1,5 @@
-// Borrowing what Python holds: Arrow arrays by the C data interface, NumPy arrays, and the way
-// back. Layouts: the Arrow C data interface,
+// Borrows Arrow arrays (by the C data interface) and NumPy arrays from Python, and returns arrays
+// to Python. Layouts: the Arrow C data interface,
 // https://arrow.apache.org/docs/format/CDataInterface.html
 #pragma once
 
@@ -47,7 +47,7 @@ struct ArrowArray {
   void* private_data;
 };
 
-// An Arrow array that we own a share of, and its format string.
+// An Arrow array with shared ownership, and its format string.
 struct TakenArray {
   std::string format;
   std::shared_ptr<ArrowArray> array;
@@ -69,7 +69,7 @@ inline TakenArray take_arrow(pybind11::handle source, char const* argument) {
     throw Error(ErrorCode::kDtype, argument, "expected an Arrow array, got one that is released");
   TakenArray taken;
   taken.format = schema->format;
-  // Moving out: the capsule sees a released array and leaves it to us.
+  // Moves the array out; the capsule then sees a released array and does not free it.
   taken.array = std::shared_ptr<ArrowArray>(new ArrowArray(*array), [](ArrowArray* held) {
     if (held->release != nullptr) held->release(held);
     delete held;
@@ -90,7 +90,7 @@ inline Validity take_validity(TakenArray const& taken) {
       a.offset};
 }
 
-// Refuses offsets that would lead out of n_values values, or back.
+// Refuses offsets that decrease or exceed n_values.
 inline void check_offsets(std::span<std::int64_t const> offsets, std::int64_t n_values,
                           char const* argument) {
   bool sound = !offsets.empty() && offsets.front() >= 0 && offsets.back() <= n_values;
@@ -99,7 +99,7 @@ inline void check_offsets(std::span<std::int64_t const> offsets, std::int64_t n_
     throw Error(ErrorCode::kShape, argument, "expected rising offsets into the values, got others");
 }
 
-// Refuses offsets that do not cut n_entries entries into a part a query.
+// Refuses offsets that do not divide n_entries entries into one part per query.
 inline void check_parts(std::span<std::int64_t const> offsets, std::size_t n_queries,
                         std::size_t n_entries) {
   bool sound = offsets.size() == n_queries + 1 && offsets.front() == 0 &&
@@ -122,7 +122,7 @@ inline StringColumn take_strings(TakenArray const& taken, char const* argument) 
   auto const* const offsets = static_cast<std::int64_t const*>(a.buffers[1]) + a.offset;
   out.values.offsets =
       Buffer<std::int64_t>(offsets, static_cast<std::size_t>(a.length) + 1, taken.array);
-  // Arrow does not say how many bytes there are; the last offset is taken for their number.
+  // Arrow does not give the number of bytes; the last offset is used for it.
   check_offsets(out.values.offsets.span(), offsets[a.length], argument);
   out.values.bytes = Buffer<std::uint8_t>(static_cast<std::uint8_t const*>(a.buffers[2]),
                                           static_cast<std::size_t>(offsets[a.length]), taken.array);
@@ -151,7 +151,7 @@ inline CellPart take_cell_part(pybind11::handle source, char const* argument) {
   return take_strings(taken, argument);
 }
 
-// Of n_rows rows each.
+// Each has n_rows rows.
 inline std::vector<CellPart> take_cell_parts(pybind11::list const& sources, std::size_t n_rows) {
   require(n_rows < kNone32, "fewer than 2^32 - 1 rows");
   std::vector<CellPart> parts;
@@ -169,7 +169,7 @@ inline KeyColumn take_keys(pybind11::handle source) {
   return take_strings(taken, "key");
 }
 
-// pybind11 takes None for what is held; nothing here does.
+// pybind11 allows None for a holder; here it is refused.
 template <typename T>
 std::vector<std::shared_ptr<T const>> take_all(std::vector<std::shared_ptr<T>> const& held) {
   for (auto const& one : held) {
@@ -189,7 +189,7 @@ std::span<T const> span_of(Array<T> const& array) {
   return {array.data(), static_cast<std::size_t>(array.size())};
 }
 
-// Keeps a Python object alive from threads that may not hold the GIL when they let go.
+// Keeps a Python object alive; may be released on a thread without the GIL.
 inline std::shared_ptr<void const> keep(pybind11::object object) {
   return {new pybind11::object(std::move(object)),
           [](pybind11::object* held) { call_python([held] { delete held; }); }};
@@ -207,13 +207,13 @@ Buffer<T> take_buffer(pybind11::array const& array, char const* argument) {
 template <typename T>
 pybind11::array give_view(std::span<T const> values, pybind11::handle owner) {
   pybind11::array_t<T> array(static_cast<pybind11::ssize_t>(values.size()), values.data(), owner);
-  // As setflags(write=False) does, without a call through Python.
+  // Like setflags(write=False), without a call to Python.
   pybind11::detail::array_proxy(array.ptr())->flags &=
       ~pybind11::detail::npy_api::NPY_ARRAY_WRITEABLE_;
   return array;
 }
 
-// The same over memory that C++ keeps.
+// The same over memory owned by C++.
 template <typename T>
 pybind11::array give(Buffer<T> const& buffer) {
   auto* const owner = new std::shared_ptr<void const>(buffer.owner());
@@ -227,8 +227,8 @@ pybind11::array give(std::vector<T> values) {
   return give(Buffer<T>(std::move(values)));
 }
 
-// The metadata of a schema in its order, each key as often as it stands there (Arrow's own Python
-// face keeps one of each): int32 pairs, then int32 length and bytes of each key and value.
+// The metadata of a schema in its order, with repeated keys, which pyarrow drops. Format: int32
+// number of pairs, then int32 length and bytes of each key and value.
 inline pybind11::list take_metadata(pybind11::handle source) {
   if (!pybind11::hasattr(source, "__arrow_c_schema__")) {
     throw Error(ErrorCode::kDtype, "schema",
@@ -260,7 +260,7 @@ inline pybind11::list take_metadata(pybind11::handle source) {
   return out;
 }
 
-// (variant, k1, b, delta), as hyrecall.ask.scoring makes it.
+// Reads (variant, k1, b, delta), as in BM25.numbers of hyrecall.text.bm25.
 using Bm25Numbers = std::tuple<std::string, double, double, double>;
 
 inline Bm25Variant take_variant(std::string const& name) {
@@ -279,7 +279,7 @@ inline Bm25 take_bm25(Bm25Numbers const& numbers) {
   return {take_variant(variant), k1, b, delta};
 }
 
-// A formula of the golden table.
+// Returns a formula of the golden table.
 inline ArithmeticOp take_op(std::string const& name) {
   for (auto const& [known, op] : kArithmeticOps) {
     if (name == known) return op;

@@ -1,6 +1,6 @@
 """The native engine of hyrecall. Private: use the hyrecall package.
 
-Arrow columns come as anything with ``__arrow_c_array__``, one chunk each.
+Arrow columns are objects with ``__arrow_c_array__``, one chunk each.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,13 +21,13 @@ _Floats: TypeAlias = npt.NDArray[np.float32]
 _Front: TypeAlias = tuple[_Bytes, _Floats, _Floats] | None  # codes, scales, residuals
 _Floor: TypeAlias = tuple[float, bool] | None  # (value, strict)
 _Bm25: TypeAlias = tuple[str, float, float, float]  # (variant, k1, b, delta)
-_Query: TypeAlias = str | tuple[Any, ...] | None  # (kind, ...) as hyrecall.ask.queries makes them
+_Query: TypeAlias = str | tuple[Any, ...] | None  # (kind, ...) of hyrecall.ask.queries.lower
 
 class _ArrowArray(Protocol):
     def __arrow_c_array__(self, schema: object | None = None, /) -> tuple[object, object]: ...
 
 class HyrecallError(Exception):
-    """Base of every error that hyrecall raises; `.argument` names the culprit."""
+    """Base of every error that hyrecall raises; `.argument` names the argument at fault."""
 
     argument: str
 
@@ -44,11 +44,11 @@ class InternalError(HyrecallError, RuntimeError): ...
 # ---- text ----
 
 def text_version() -> str:
-    """Version of the character tables and of the rules: part of every analyzer's hash."""
+    """Return the version of the character tables and rules, a part of every analyzer's hash."""
 
 @final
 class Analyzer:
-    """Texts to terms with positions."""
+    """Splits texts into terms with positions."""
 
     def __init__(
         self,
@@ -59,11 +59,11 @@ class Analyzer:
     ) -> None: ...
     @staticmethod
     def from_text_function(function: Callable[[list[str]], Sequence[Sequence[str]]]) -> Analyzer:
-        """Whole texts: `function` maps a list of texts to a list of lists of terms."""
+        """Make an analyzer from a function that maps texts to a list of terms for each."""
     def analyze(
         self, texts: Sequence[str | bytes], role: Literal["document", "query"]
     ) -> tuple[list[str], npt.NDArray[np.uint64], _Rows, _Rows, _Rows]:
-        """texts, role -> terms, offsets, term_ids, positions, lengths."""
+        """Return terms, offsets, term_ids, positions, lengths."""
 
 # ---- filters ----
 
@@ -87,11 +87,11 @@ class AttributeColumn:
     def nbytes(self) -> int: ...
     @property
     def sort_codes(self) -> npt.NDArray[np.int64]:
-        """One per row of a column without lists, in the order of its values; null comes first."""
+        """One code per row of a column without lists, ordered like the values; null comes first."""
 
 @final
 class FilterProgram:
-    """A filter compiled against a schema; good for every segment of it."""
+    """A filter compiled for a schema, valid for all of its segments."""
 
     def __init__(self) -> None: ...
     @staticmethod
@@ -108,19 +108,19 @@ class FilterProgram:
     def is_null(column: int) -> FilterProgram: ...
     @staticmethod
     def all_of(parts: Sequence[FilterProgram]) -> FilterProgram:
-        """Rows that match every part; of none: every row."""
+        """Match rows that match every part; without parts, every row."""
     @staticmethod
     def any_of(parts: Sequence[FilterProgram]) -> FilterProgram:
-        """Rows that match one part; of none: no row."""
+        """Match rows that match at least one part; without parts, no row."""
     @staticmethod
     def complement(part: FilterProgram) -> FilterProgram: ...
     def evaluate(self, columns: Sequence[AttributeColumn]) -> npt.NDArray[np.bool_]:
-        """Which rows match, shape (n_rows,). For tests."""
+        """Return whether each row matches, shape (n_rows,). For tests."""
     def answers(self, columns: Sequence[AttributeColumn]) -> _Bytes:
-        """What zone maps say of each tile, 0 none, 1 some, 2 all. For tests."""
+        """Return the zone maps' result for each tile: 0 none, 1 some, 2 all. For tests."""
 
 def schema_metadata(schema: object) -> list[tuple[bytes, bytes]]:
-    """(key, value) pairs of anything with __arrow_c_schema__, in order, repeated keys and all."""
+    """Return the (key, value) pairs of an object with __arrow_c_schema__, with repeated keys."""
 
 # ---- columns ----
 
@@ -231,7 +231,7 @@ class SegmentView:
     def n_dead(self) -> int: ...
     def dead_rows(self) -> _Rows: ...
     def without(self, rows: _Rows) -> SegmentView:
-        """The view after the death of these live, distinct rows."""
+        """Return the view with these live, distinct rows deleted."""
 
 @final
 class Snapshot:
@@ -240,10 +240,10 @@ class Snapshot:
     def n_docs(self) -> int: ...
     @property
     def device_bytes(self) -> int:
-        """Bytes of device memory that its segments take; 0 on the CPU."""
+        """Bytes of device memory of its segments; 0 on the CPU."""
     @property
     def device(self) -> tuple[str, int] | None:
-        """(folder of the library, N of cuda:N) where its dense columns lie; None: on the CPU."""
+        """(folder of the library, N of cuda:N) of its dense columns; None on the CPU."""
     def placed(
         self,
         folder: str,
@@ -251,46 +251,46 @@ class Snapshot:
         previous: Snapshot | None,
         guests: Sequence[tuple[int, int, Guest, _Rows]],
     ) -> Snapshot:
-        """The documents with their dense columns on a device, shared with `previous`.
-        guests: (segment, column, its rows as a tensor there, which of them each row is)."""
+        """Return the snapshot with its dense columns on a device, shared with `previous`.
+        guests: (segment, column, a tensor on the device, the tensor's row of each row)."""
     def locate_rows(
         self, cell_parts: list[_ArrowArray], keys: _ArrowArray
     ) -> tuple[npt.NDArray[np.int32], _Rows]:
-        """Where each (cell, key) lives: segment (-1 = nowhere) and row."""
+        """Return segment (-1 if missing) and row of each (cell, key)."""
     def locate_keys(self, keys: _ArrowArray, scopes: Scopes) -> tuple[npt.NDArray[np.int32], _Rows]:
-        """Every live (segment, row) with one of the keys in that key's scope."""
+        """Return (segment, row) of every live document with a key in that key's scope."""
     def matching(self, pattern: Sequence[bytes | None]) -> list[bytes]:
-        """Encoded cells that hold a live document and match every given part."""
+        """Return the encoded cells that have a live document and match every given part."""
 
 def merge_order(
     views: Sequence[SegmentView], cluster: Sequence[npt.NDArray[np.int64]]
 ) -> tuple[_Rows, _Rows]:
-    """Live rows of several views in the order of one segment: (view, row) each."""
+    """Return the live rows of several views as (view, row), in the order of one segment."""
 
 # ---- recall ----
 
 @final
 class Scopes:
-    """The scopes of a batch, each distinct one encoded once."""
+    """The scopes of a batch; equal scopes are encoded once."""
 
     def __init__(
         self, kinds: Sequence[str], scope_type: type, read: Callable[[object, str], list[bytes]]
     ) -> None:
-        """Take the cell columns' types, the type that holds several cells, and who encodes cells
-        of what is not plain, or says what is wrong with it: read(scope, argument)."""
+        """Make empty scopes. scope_type is the class of a set of cells; read(scope, argument)
+        encodes the cells of other scopes, or raises the error for an invalid one."""
     def add(self, scope: object, n_queries: int) -> None:
-        """One scope for so many queries."""
+        """Add the same scope for `n_queries` queries."""
     def add_each(self, scopes: list[Any]) -> None:
-        """One scope for each query."""
+        """Add a scope for each query."""
 
 @final
 class Gate:
-    """A stream of ours, on which a tensor's producer says from when on it may be read."""
+    """A stream that a tensor's producer makes wait until the tensor can be read."""
 
     def __init__(self, folder: str, ordinal: int) -> None: ...
     @property
     def stream(self) -> int:
-        """As __dlpack__(stream=) takes it."""
+        """The value for __dlpack__(stream=)."""
 
 @final
 class Guest:
@@ -298,7 +298,7 @@ class Guest:
 
     @staticmethod
     def take(gate: Gate, capsule: object, dim: int) -> Guest | None:
-        """Take over a DLPack capsule's tensor, a matrix of floats with `dim` columns, or None."""
+        """Take over a DLPack capsule's tensor; None if it is not a float matrix of width dim."""
     @property
     def n_rows(self) -> int: ...
 
@@ -316,11 +316,11 @@ class Request:
         threads: int,
     ) -> None: ...
     def slice(self, begin: int, end: int) -> Request:
-        """The queries [begin, end) as a request of their own."""
+        """Return a request with only the queries [begin, end)."""
     def query_vector(self, arm: int, query: int) -> npt.NDArray[np.float32]:
-        """A copy of the arm's query, padded with zeros as the scan reads it; empty if missing."""
+        """Return a copy of the arm's query vector, padded with zeros; empty if missing."""
     def divide(self, part: int, values: Sequence[bytes]) -> None:
-        """Divide scopes into tables by a cell's part: one for each value, then one for others."""
+        """Divide scopes into tables by a part of the cell: one per value, then one for others."""
     def add_lexical(
         self,
         column: int,
@@ -332,7 +332,7 @@ class Request:
         floor: _Floor,
         table: int | None = None,
     ) -> None:
-        """lower(query, argument): the plain form of a query that is neither str nor None."""
+        """lower(query, argument) converts a query that is neither str nor None to a plain form."""
     def add_dense(
         self,
         column: int,
@@ -343,7 +343,7 @@ class Request:
         table: int | None = None,
     ) -> None: ...
     def add_guest(self, column: int, name: str, guest: Guest, argument: str, floor: _Floor) -> None:
-        """A dense arm whose queries lie on the device that it runs on; it takes the guest."""
+        """Add a dense arm whose queries are on its device; takes ownership of the guest."""
     def add_listed(
         self,
         name: str,
@@ -366,7 +366,7 @@ class Request:
         normalize: bool,
     ) -> None: ...
     def release_guests(self) -> None:
-        """Let go of the tensors whose queries have been read."""
+        """Release the tensors whose queries have been read."""
     @property
     def n_queries(self) -> int: ...
     @property
@@ -375,7 +375,7 @@ class Request:
 @final
 class Statistics:
     def of(self, arm: int, query: int) -> tuple[int, int, list[int]]:
-        """(documents, total length, document frequency per leaf) of one query."""
+        """Return (documents, total length, document frequency per leaf) of one query."""
     @staticmethod
     def add(parts: Sequence[Statistics]) -> Statistics: ...
 
@@ -388,13 +388,13 @@ class Execution:
     def statistics(self) -> Statistics: ...
     def candidates(self, statistics: Statistics) -> Candidates: ...
     def leaves(self, arm: int, query: int) -> list[tuple[str, float]] | None:
-        """(label, boost x occurrences) of the query's leaves, in the order of summing."""
+        """Return (label, boost x occurrences) of the query's leaves, in summation order."""
     def empty_queries(self, arm: int) -> list[int]:
-        """Queries whose text has no indexable token."""
+        """Return the queries whose text has no token."""
     def matches(self, arm: int, query: int, segment: int, row: int) -> bool:
-        """Whether a document that this execution returned matches the text query."""
+        """Return whether a document that this execution returned matches the text query."""
     def leaf_freqs(self, arm: int, query: int, segment: int, row: int) -> list[int]:
-        """Term frequency of each leaf in a document that this execution returned."""
+        """Return each leaf's term frequency in a document that this execution returned."""
 
 def merge(request: Request, parts: Sequence[Candidates]) -> dict[str, npt.NDArray[Any]]:
     """offsets, part, segment, row, rank, score, arm_scores, arm_ranks, scales, list_sizes."""

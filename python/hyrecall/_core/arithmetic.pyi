@@ -1,4 +1,4 @@
-"""The formulas of docs/scoring.md, bit for bit."""
+"""The formulas of docs/scoring.md, with the same bits as in the engine."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,14 +15,14 @@ class RoundToNearest:
 
 def isa() -> str: ...
 def formula(op: str, numbers: Sequence[float]) -> float:
-    """A formula of the golden table."""
+    """Return a formula of the golden table."""
 
 def log(x: float) -> float: ...
 def dots(
     query: npt.NDArray[np.float32], rows: npt.NDArray[Any], dtype: str = "float32"
 ) -> npt.NDArray[np.float32]: ...
 def all_finite(values: npt.NDArray[np.float32]) -> bool:
-    """Whether there is neither NaN nor infinity."""
+    """Return whether no value is NaN or infinite."""
 
 def inverse_norm(row: npt.NDArray[np.float32]) -> float: ...
 def cosine(dot: float, inverse_row_norm: float, inverse_query_norm: float) -> float: ...

@@ -1,6 +1,6 @@
-"""What arms beside text and vectors read.
+"""Native parts of the arms other than text and vectors.
 
-Documents of a batch come back to back: query q has those from offsets[q] to offsets[q + 1].
+Documents of a batch are concatenated: query q has those from offsets[q] to offsets[q + 1].
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _Docs: TypeAlias = tuple[_Offsets, _Rows, _Rows, npt.NDArray[np.float32]]
 
 @final
 class Audience:
-    """What each query of a request may see of a snapshot."""
+    """The rows of a snapshot that each query of a request may see."""
 
     def __init__(self, snapshot: Snapshot, request: Request) -> None: ...
     @property
@@ -25,13 +25,13 @@ class Audience:
     @property
     def group_of(self) -> _Rows: ...
     def rows(self, group: int) -> tuple[_Rows, _Rows]:
-        """(segment, row) of every row that the queries of a group may see."""
+        """Return (segment, row) of every row that the queries of a group may see."""
     def newest(self, attribute: int, n: int, with_missing: bool) -> _Docs:
-        """Per query the n newest rows by an attribute: offsets, segment, row, score."""
+        """Return each query's n newest rows by an attribute: offsets, segment, row, score."""
     def locate(
         self, keys: _ArrowArray, query_of: _Rows
     ) -> tuple[npt.NDArray[np.int64], _Rows, _Rows]:
-        """(which, segment, row) of every visible document with one of the keys."""
+        """Return (number of the key, segment, row) of every visible document with a key."""
     def tags(
         self,
         attribute: int,
@@ -41,15 +41,15 @@ class Audience:
         partial: bool,
         depth: int,
     ) -> _Docs:
-        """Per query the documents near the tags it names: offsets, segment, row, score."""
+        """Return each query's documents near its tags: offsets, segment, row, score."""
     def related(
         self, attribute: int, offsets: _Offsets, segment: _Rows, row: _Rows, n: int
     ) -> _Docs:
-        """Per query the documents that share most tags with its results, and how many."""
+        """Return each query's documents with the most tags in common with its results."""
 
 @final
 class Adjacency:
-    """Who is connected with whom, for each query of two requests with the same queries."""
+    """Connections between documents, for each query of two requests with the same queries."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Adjacency:
     def distances(
         self, offsets: _Offsets, sources: _ArrowArray, most: int
     ) -> list[tuple[list[Any], list[int]]]:
-        """Per query (keys, hops) of every node within `most` hops of the nearest source."""
+        """Return each query's (keys, hops) of the nodes within `most` hops of a source."""
     def spread(
         self,
         offsets: _Offsets,
@@ -72,7 +72,7 @@ class Adjacency:
         targets: _ArrowArray,
         most: int,
     ) -> npt.NDArray[np.float64]:
-        """For each target the largest score x 2^-hops over its query's sources."""
+        """Return for each target the largest score x 2^-hops over its query's sources."""
 
 @final
 class Neighbours:
@@ -81,7 +81,7 @@ class Neighbours:
     def __init__(self, adjacency: Adjacency, offsets: _Offsets, keys: _ArrowArray) -> None: ...
     @property
     def counts(self) -> npt.NDArray[np.int64]:
-        """Per query how many neighbours its keys have, one for each edge."""
+        """The number of neighbours of each query's keys, counted once per edge."""
     def best(
         self,
         score_offsets: _Offsets,
@@ -92,7 +92,7 @@ class Neighbours:
         hidden: _ArrowArray,
         n: int,
     ) -> tuple[_Offsets, list[Any], _Rows, _Rows, npt.NDArray[np.float64]]:
-        """For each key its n best neighbours: offsets, keys, edge segment, edge row, score."""
+        """Return each key's n best neighbours: offsets, keys, edge segment, edge row, score."""
 
 def place_score(place: int) -> float:
-    """1 / place."""
+    """Return 1 / place."""

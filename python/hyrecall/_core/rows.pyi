@@ -1,4 +1,4 @@
-"""Rows of columns: gathered, and which of them have a text."""
+"""Gathers rows of columns, and finds the rows that have a text."""
 
 from collections.abc import Sequence
 from typing import final
@@ -12,7 +12,7 @@ _Rows = npt.NDArray[np.uint32]
 
 @final
 class Column:
-    """A column of a segment, in its rows' order: numbers, times, bools or large strings."""
+    """A column of a segment in row order: numbers, times, bools or large strings."""
 
     def __init__(self, source: _ArrowArray) -> None: ...
 
@@ -21,7 +21,7 @@ class Gathered:
     def __arrow_c_array__(self, schema: object | None = None, /) -> tuple[object, object]: ...
 
 def gather(columns: Sequence[Column], source: _Rows, row: _Rows) -> Gathered:
-    """The rows (source[i], row[i]) of columns[source[i]], in that order."""
+    """Return the values of the rows (source[i], row[i]), in that order."""
 
 def has_text(columns: Sequence[LexicalColumn], source: _Rows, row: _Rows) -> npt.NDArray[np.uint8]:
-    """Whether row[i] of columns[source[i]] has a text: bytes of 0 and 1."""
+    """Return 1 if row[i] of columns[source[i]] has a text, otherwise 0."""

@@ -1,4 +1,4 @@
-"""What happens to the fused pools of a batch."""
+"""Native shaping stages, which run on the fused pools of a batch."""
 
 from collections.abc import Sequence
 from typing import TypedDict
@@ -35,7 +35,7 @@ class _Diversified(TypedDict):
     nearest: _Ints
 
 def order(pools: Pools, ties: Sequence[_Ints], threads: int) -> _Selected:
-    """(offsets, entries) by (score desc, ties asc, place asc)."""
+    """Return (offsets, entries) ordered by (score desc, ties asc, place asc)."""
 
 def dedup(
     pools: Pools,
@@ -56,7 +56,7 @@ def diversify(
     budgets: _Ints,
 ) -> _Diversified: ...
 def exp2(x: float) -> float:
-    """2^x for x <= 0."""
+    """Return 2^x for x <= 0."""
 
 def recency_factors(
     age: _Floats | float, half_life: _Floats | float, exponent: float
@@ -78,4 +78,4 @@ def row_cosine(
     one: tuple[int, int],
     other: tuple[int, int],
 ) -> float:
-    """Cosine of two rows (segment, row) that a query may see; 0 if either has no vector."""
+    """Return the cosine of two rows (segment, row) that a query may see; 0 without a vector."""
