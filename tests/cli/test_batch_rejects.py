@@ -164,7 +164,7 @@ def test_a_run_that_ended_at_a_bad_query_goes_on_past_it(run, folder, tmp_path, 
     reply = run("batch", folder, path, "-o", output, *ASKED)
     assert reply.code == 1
     assert "note: 13 queries are done" in reply.err
-    assert "with --resume --on-error skip goes on" in reply.err
+    assert "with --resume --on-error skip continues" in reply.err
     assert reply.err.splitlines()[-1].startswith("error: vectors: expected finite values, got nan")
     reply = run("batch", folder, path, "-o", output, *ASKED, "--resume", "--on-error", "skip")
     assert reply.code == 0, reply.err

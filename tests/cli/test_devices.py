@@ -43,7 +43,7 @@ def test_devices_are_shown_with_what_keeps_them_from_use(run, machine):
     cells = re.split(r"  +", line["cuda:0"])
     assert cells == ["cuda:0", "NVIDIA H100", "80.0 GiB", "9.0", "yes"]
     assert "Quadro [T4]" in line["cuda:1"]  # not read as markup
-    assert "no: it is of compute capability 7.5, expected 8.0 or later" in line["cuda:1"]
+    assert "no: it has compute capability 7.5, expected 8.0 or later" in line["cuda:1"]
 
 
 def test_devices_as_json(run, machine):
@@ -60,7 +60,7 @@ def test_devices_as_json(run, machine):
         "n_multiprocessors": 132,
         "problem": "",
     }
-    assert found["devices"][1]["problem"].startswith("it is of compute capability 7.5")
+    assert found["devices"][1]["problem"].startswith("it has compute capability 7.5")
 
 
 @pytest.mark.parametrize(

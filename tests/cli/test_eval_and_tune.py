@@ -123,8 +123,8 @@ def test_a_plot_of_another_kind_is_refused_before_any_work(run, tmp_path, name):
 
 def test_the_help_of_eval_lists_the_recipes_that_a_set_can_be_measured_by(run):
     told = " ".join(run("eval", "--help").out.split())
-    assert "What to measure: bm25, dense, rrf, minmax, or a recipe whose columns the corpus" in told
-    assert "has: default, hebb, honeycomb, l0, loom." in told
+    assert "A setting to measure: bm25, dense, rrf, minmax, or a recipe whose columns the" in told
+    assert "default, hebb, honeycomb, l0, loom." in told
     assert "hypergraph" not in told  # it reads a column called key, which no set can have
 
 

@@ -200,7 +200,7 @@ def test_help_tells_every_exit_code(run):
     reply = run("--help")
     assert reply.code == 0
     told = " ".join(reply.out.split())
-    for code in ("0 Done", "1 A value", "2 The command line", "3 The path", "4 A fault", "130 Int"):
+    for code in ("0 Succ", "1 A value", "2 The command line", "3 The index", "4 An int", "130 Int"):
         assert code in told
     for command in ("index", "recall", "batch", "info", "demo"):
         assert f"\n  {command} " in reply.out

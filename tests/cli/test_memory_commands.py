@@ -229,7 +229,7 @@ def test_what_cannot_be_undone_or_names_no_id_asks_for_yes(
 ) -> None:
     reply = run("forget", "--user", "ann", *arguments)
     assert reply.code == 1
-    assert reply.err.startswith("error: --yes: expected it")
+    assert reply.err.startswith("error: --yes: expected --yes")
     with opened(filled) as memory:
         assert len(memory.list(user_id="ann")) == 3
 

@@ -163,7 +163,7 @@ def test_times_of_day_are_asked_in_iso_and_durations_only_for_null(run, tmp_path
     assert keys({"long": {"null": False}}) == [1]
     for asked in ("1:00:00", 3600, ["PT1H"], {"from": 1}):
         assert keys({"long": asked}).startswith("error: --filter long: expected null or ")
-    assert "durations cannot be asked" in " ".join(run("recall", "--help").out.split())
+    assert "durations are not supported" in " ".join(run("recall", "--help").out.split())
 
 
 def test_json_has_null_where_a_number_is_not_finite(run, tmp_path):

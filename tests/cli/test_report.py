@@ -111,7 +111,7 @@ def test_a_report_lists_devices(run, monkeypatch):
     text, data = both(run)
     assert [one["name"] for one in data["cuda"]["devices"]] == ["NVIDIA H100", "Quadro T4"]
     assert "cuda:0 NVIDIA H100, 80.0 GiB, compute capability 9.0" in text
-    assert "cuda:1 Quadro T4, 16.0 GiB, not usable: it is of compute capability 7.5" in text
+    assert "cuda:1 Quadro T4, 16.0 GiB, not usable: it has compute capability 7.5" in text
 
 
 def test_settings_are_named_and_harmless_values_are_shown(run, home):
