@@ -136,7 +136,7 @@ def test_a_search_by_a_recipe_that_states_another_analyzer_is_refused() -> None:
     [
         ("unicode62", OptionError, "analyzer: expected one of word, unicode, "),
         ("unicode:klingon", OptionError, "analyzer: expected unicode: and one of arabic, "),
-        (7, DTypeError, "analyzer: expected an hr.Analyzer or the name of one, got int"),
+        (7, DTypeError, "analyzer: expected an hr.Analyzer or the name of a preset, got int"),
     ],
 )
 def test_an_analyzer_that_is_none_is_refused(analyzer: Any, kind: type, told: str) -> None:
