@@ -1,4 +1,4 @@
-// The graph of edges: who is how far from whom, and who stands next to whom.
+// Binds graphs of edges: distances between nodes, and the neighbours of nodes.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -38,7 +38,7 @@ py::list give_keys(std::vector<KeyValue> const& keys) {
   return out;
 }
 
-// What query q has of a batch's entries.
+// The entries of query q in a batch.
 template <typename T>
 std::span<T const> part(std::vector<T> const& entries, std::span<std::int64_t const> bounds,
                         std::size_t q) {
@@ -46,7 +46,7 @@ std::span<T const> part(std::vector<T> const& entries, std::span<std::int64_t co
                                     static_cast<std::size_t>(bounds[q + 1] - bounds[q]));
 }
 
-// Keeps what an Adjacency refers to.
+// Keeps the objects that an Adjacency refers to.
 class HeldAdjacency {
  public:
   HeldAdjacency(std::shared_ptr<Snapshot> edges, std::shared_ptr<Request> edge_request,
@@ -57,7 +57,7 @@ class HeldAdjacency {
         threads_(edge_request->threads),
         adjacency_(*edges_, *edge_request, participants, *nodes_, *node_request) {}
 
-  // Per query (keys, hops) of all nodes near its sources.
+  // For each query, (keys, hops) of all nodes near its sources.
   py::list distances(Array<std::int64_t> const& offsets, py::object const& sources,
                      int most) const {
     KeyColumn const column = take_keys(sources);
@@ -125,7 +125,7 @@ class HeldAdjacency {
   Adjacency adjacency_;
 };
 
-// The neighbours of each query's keys, found once: they are counted, then the best are picked.
+// The neighbours of each query's keys, found once, to count them and then to pick the best.
 class HeldNeighbours {
  public:
   HeldNeighbours(std::shared_ptr<HeldAdjacency> adjacency, Array<std::int64_t> const& offsets,
@@ -226,22 +226,23 @@ void bind_graph(py::module_& parent) {
            py::arg("participants"), py::arg("nodes").none(false),
            py::arg("node_request").none(false))
       .def("distances", &HeldAdjacency::distances,
-           "Per query (keys, hops) of every node within `most` hops of the nearest source.",
+           "Return each query's (keys, hops) of the nodes within `most` hops of a source.",
            py::arg("offsets"), py::arg("sources"), py::arg("most"))
       .def("spread", &HeldAdjacency::spread,
-           "For each target the largest score x 2^-hops over its query's sources; float64.",
+           "Return for each target the largest score x 2^-hops over its query's sources; float64.",
            py::arg("offsets"), py::arg("sources"), py::arg("scores"), py::arg("target_offsets"),
            py::arg("targets"), py::arg("most"));
   py::class_<HeldNeighbours>(m, "Neighbours")
       .def(
           py::init<std::shared_ptr<HeldAdjacency>, Array<std::int64_t> const&, py::object const&>(),
           py::arg("adjacency").none(false), py::arg("offsets"), py::arg("keys"))
-      .def_property_readonly("counts", &HeldNeighbours::counts,
-                             "Per query how many neighbours its keys have, one for each edge.")
+      .def_property_readonly(
+          "counts", &HeldNeighbours::counts,
+          "The number of neighbours of each query's keys, counted once per edge.")
       .def("best", &HeldNeighbours::best,
-           "For each key its n best neighbours: offsets, keys, edge segment, edge row, score. "
-           "Each key stands once, with its best edge, by (score desc, key); its query's keys and "
-           "hidden keys are left out.",
+           "Return each key's n best neighbours: offsets, keys, edge segment, edge row, score. "
+           "Each neighbour occurs once, with its best edge, ordered by (score desc, key). The keys "
+           "of the query and hidden keys are left out.",
            py::arg("score_offsets"), py::arg("segment"), py::arg("row"), py::arg("score"),
            py::arg("hidden_offsets"), py::arg("hidden"), py::arg("n"));
 }
