@@ -34,12 +34,12 @@ from hyrecall.hits.hit import QueryHits
 from hyrecall.hits.hits import Hits
 from hyrecall.recall.answer import answer
 from hyrecall.segments import writer
+from hyrecall.segments.device_placement import choose_device, place
 from hyrecall.segments.facts import IndexFacts
-from hyrecall.segments.lineage import Lineage
+from hyrecall.segments.lookup import count_where, read_columns, table_of_keys
 from hyrecall.segments.opening import Opening, is_current, open_index
-from hyrecall.segments.placing import place, settle_on
+from hyrecall.segments.saved_versions import Lineage
 from hyrecall.segments.segments import State, describe
-from hyrecall.segments.selecting import count_where, read_columns, table_of_keys
 from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
@@ -72,7 +72,7 @@ class Index:
         """Hold a state; use :meth:`build` or :meth:`open`."""
         self._facts = facts
         self._held: State | None
-        self._device, self._held = settle_on(device, state)
+        self._device, self._held = choose_device(device, state)
         self._lineage = Lineage()
         self._opening = Opening(threads=facts.threads)
         self._saved: State | None = None  # the state of the last open, save or reload

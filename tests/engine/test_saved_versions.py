@@ -13,7 +13,7 @@ import hyrecall as hr
 from engine.saved_index import ask, build, everyone, grown, table
 from hyrecall.base import disk
 from hyrecall.segments import saving
-from hyrecall.segments.lineage import Lineage
+from hyrecall.segments.saved_versions import Lineage
 
 
 def keys(index: hr.Index) -> set[int]:

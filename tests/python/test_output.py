@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hyrecall.base.output import check_outside, replaced
+from hyrecall.base.output_files import check_outside, open_replacement
 from hyrecall.errors import OptionError
 
 
@@ -17,7 +17,7 @@ def names(folder: Path) -> list[str]:
 def test_a_file_is_replaced_when_the_new_one_is_whole(tmp_path: Path) -> None:
     path = tmp_path / ("n" * 255)  # the longest name there is
     path.write_text("old")
-    with replaced("file", path, mode=0o600) as out:
+    with open_replacement("file", path, mode=0o600) as out:
         out.write(b"new")
         assert path.read_text() == "old"
     assert path.read_text() == "new"
@@ -30,7 +30,7 @@ def test_a_write_that_fails_leaves_every_file_as_it_was(tmp_path: Path) -> None:
         (tmp_path / name).write_text(f"old {name}")
 
     def interrupted() -> None:
-        with replaced("file", tmp_path / "a") as out:
+        with open_replacement("file", tmp_path / "a") as out:
             out.write(b"new")
             raise KeyboardInterrupt
 
@@ -46,7 +46,7 @@ def test_a_folder_and_a_loop_of_links_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "loop"):
         with (
             pytest.raises(OptionError, match="file: expected a file, got"),
-            replaced("file", path) as out,
+            open_replacement("file", path) as out,
         ):
             out.write(b"new")
     assert names(tmp_path) == ["loop"]

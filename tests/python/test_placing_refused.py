@@ -14,7 +14,7 @@ import pytest
 import hyrecall as hr
 from emulated import Emulator
 from hyrecall import _core
-from hyrecall.segments import placing
+from hyrecall.segments import device_placement
 from laws.engine import ipc_bytes
 from small_index import refused
 
@@ -41,7 +41,7 @@ def reply(index: hr.Index, n: int = 4, **options: Any) -> bytes:
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """No index is too small for "auto"."""
-    monkeypatch.setattr(placing, "AUTO_BYTES", 1)
+    monkeypatch.setattr(device_placement, "AUTO_BYTES", 1)
 
 
 # ---- what "auto" takes ----
@@ -52,9 +52,9 @@ def test_auto_takes_a_device_from_so_many_bytes_of_vectors_on(
 ) -> None:
     nbytes = sum(built("cpu").stats()["segments"][0]["nbytes"]["dense"].values())
     assert built("auto").device == "cpu"
-    monkeypatch.setattr(placing, "AUTO_BYTES", nbytes + 1)
+    monkeypatch.setattr(device_placement, "AUTO_BYTES", nbytes + 1)
     assert built("auto").device == "cpu"
-    monkeypatch.setattr(placing, "AUTO_BYTES", nbytes)
+    monkeypatch.setattr(device_placement, "AUTO_BYTES", nbytes)
     index = built("auto")
     assert index.device == cuda
     assert index.stats()["device_bytes"] > 0

@@ -14,7 +14,7 @@ import typer
 import xxhash
 
 from hyrecall.ask.scope import CellTypes, Scope
-from hyrecall.base.output import check_outside, replaced, resolved
+from hyrecall.base.output_files import check_outside, open_replacement, resolve_target
 from hyrecall.base.version import __version__
 from hyrecall.cli.batch import Batch, QueryColumns, run
 from hyrecall.cli.batch_formats import OUTPUT_KINDS, STDOUT, check_types, output_kind
@@ -243,11 +243,11 @@ def _opened(
     with ExitStack() as files:
         refused = None
         if rejects is not None:
-            refused = files.enter_context(replaced("--rejects", rejects))
+            refused = files.enter_context(open_replacement("--rejects", rejects))
         if path == STDOUT:
             file = sys.stdout.buffer
         else:
-            file = files.enter_context(replaced("--output", path))
+            file = files.enter_context(open_replacement("--output", path))
         stream = Stream(kind, file, refused)
         yield stream
         stream.close()
@@ -265,7 +265,7 @@ def _check_files(folder: Path, queries: Path, output: Path) -> None:
     if queries != STDIN and output.resolve() == queries.resolve():
         raise error(OptionError, "--output", "another file than QUERIES", repr(str(output)))
     check_outside("--output", output, folder)
-    resolved("--output", output)
+    resolve_target("--output", output)
 
 
 def _rejects_path(
@@ -284,7 +284,7 @@ def _rejects_path(
         wish = "another file than the output and QUERIES"
         raise error(OptionError, "--rejects", wish, repr(str(given)))
     check_outside("--rejects", given, folder)
-    resolved("--rejects", given)
+    resolve_target("--rejects", given)
     return given
 
 

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
-from hyrecall.base import disk, output
+from hyrecall.base import disk, output_files
 from hyrecall.cli.batch_formats import TableWriter, check_types, finish, writer
 from hyrecall.cli.batch_state import State
 from hyrecall.cli.show import say
@@ -151,7 +151,7 @@ class Unfinished:
         self, path: Path, kind: str, job: dict[str, Any], *, resume: bool, skips: bool
     ) -> None:
         """Make the folder, or open that of an earlier run."""
-        self._target = output.resolved("--output", path)
+        self._target = output_files.resolve_target("--output", path)
         self._kind = kind
         self._path = _folder_of(self._target)
         self.shown = self._path if path.is_symlink() else _folder_of(path)
@@ -210,9 +210,9 @@ class Unfinished:
             _to_disk(self._hits)
             if rejects is not None:
                 self._rejects.seek(0)
-                with output.replaced("--rejects", rejects) as file:
+                with output_files.open_replacement("--rejects", rejects) as file:
                     file.writelines(self._rejects)
-            output.moved(self._path / _HITS, self._target)
+            output_files.move_file(self._path / _HITS, self._target)
             self._is_whole = True
             self._remove()
 
@@ -328,7 +328,7 @@ class Unfinished:
         self._since = time.monotonic()
 
     def _write_state(self, state: State) -> None:
-        with output.replaced("--output", self._path / _STATE, mode=0o600) as file:
+        with output_files.open_replacement("--output", self._path / _STATE, mode=0o600) as file:
             file.write(state.to_json())
 
     def _remove(self) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from hyrecall.base.arguments import read_path
 from hyrecall.base.keywords import check_keywords
-from hyrecall.base.output import replaced
+from hyrecall.base.output_files import open_replacement
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.evaluate.compare import Comparison, compare
 from hyrecall.evaluate.metrics import Scores, read_measure
@@ -83,7 +83,7 @@ def write_baseline(path: str | Path, dataset: str, scores: Sequence[Scores]) -> 
     head = {"format": _FORMAT, "dataset": dataset, "queries": list(scores[0].queries)}
     top = "".join(f"{json.dumps(k)}: {json.dumps(v)},\n" for k, v in head.items())
     text = "{" + top + '"settings": {\n' + ",\n".join(lines) + "\n}}\n"
-    with replaced("path", read_path(path)) as out:
+    with open_replacement("path", read_path(path)) as out:
         out.write(text.encode())
 
 

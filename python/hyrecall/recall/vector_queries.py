@@ -11,7 +11,7 @@ import numpy.typing as npt
 from hyrecall import _core
 from hyrecall.errors import OptionError, error
 from hyrecall.segments.facts import IndexFacts
-from hyrecall.table.guests import take_guest
+from hyrecall.table.device_tensors import take_guest
 from hyrecall.table.tensors import query_vectors
 
 __all__ = ["Matrix", "add_dense", "check_arms", "name_vectors", "on_host", "read_vectors"]

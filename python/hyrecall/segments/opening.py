@@ -28,8 +28,8 @@ from hyrecall.errors import (
 )
 from hyrecall.segments.arrow_files import dead_rows, optional_roles, roles, segment_of
 from hyrecall.segments.facts import IndexFacts
-from hyrecall.segments.lineage import Lineage
 from hyrecall.segments.manifest import MANIFEST, Manifest, SegmentEntry, read_seal, seal_of
+from hyrecall.segments.saved_versions import Lineage
 from hyrecall.segments.segments import Segment, State
 from hyrecall.table.arrow_read import damage_of, read_batch
 from hyrecall.table.schema import Schema, Text

@@ -19,8 +19,8 @@ from hyrecall.base.file_entry import FILE_NAME, FileEntry
 from hyrecall.base.version import __version__
 from hyrecall.segments.arrow_files import batches_of, dead_batch, write_batch
 from hyrecall.segments.facts import IndexFacts
-from hyrecall.segments.lineage import Lineage
 from hyrecall.segments.manifest import MANIFEST, Manifest, SegmentEntry, TextFacts, seal_of
+from hyrecall.segments.saved_versions import Lineage
 from hyrecall.segments.segments import Segment, State, renamed
 from hyrecall.table.schema import Schema
 

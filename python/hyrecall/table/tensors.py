@@ -98,7 +98,7 @@ def query_vectors(value: object, *, dim: int, argument: str = "vectors") -> Quer
     Notes
     -----
     A torch tensor on a device is copied by torch on the current stream; a tensor that requires grad
-    is detached. Tensors on the index's own device are read by :mod:`hyrecall.table.guests` instead.
+    is detached. :mod:`hyrecall.table.device_tensors` reads tensors on the index's own device.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from hyrecall.base.arguments import read_path
-from hyrecall.base.output import check_outside, replaced
+from hyrecall.base.output_files import check_outside, open_replacement
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory.faces.l0_import import read_l0
 from hyrecall.memory.faces.transfer import Numbered, read_lines
@@ -29,7 +29,7 @@ def write_lines(file: File, lines: Iterable[str], folder: Path | None) -> int:
         check_outside("file", path, folder)
     n_lines = 0
     # Readable by its owner only, as the store is.
-    with replaced("file", path, mode=0o600) as out:
+    with open_replacement("file", path, mode=0o600) as out:
         for line in lines:
             out.write(f"{line}\n".encode())
             n_lines += 1

@@ -16,11 +16,11 @@ from typing import BinaryIO
 from hyrecall.base import disk
 from hyrecall.errors import OptionError, error
 
-__all__ = ["check_outside", "moved", "replaced", "resolved"]
+__all__ = ["check_outside", "move_file", "open_replacement", "resolve_target"]
 
 
 @contextmanager
-def replaced(argument: str, path: Path, *, mode: int = 0o666) -> Iterator[BinaryIO]:
+def open_replacement(argument: str, path: Path, *, mode: int = 0o666) -> Iterator[BinaryIO]:
     """Open a temporary file for writing; it replaces the target if the block ends without an error.
 
     Parameters
@@ -40,7 +40,7 @@ def replaced(argument: str, path: Path, *, mode: int = 0o666) -> Iterator[Binary
     OSError
         The file cannot be written; the old one is unchanged.
     """
-    target = resolved(argument, path)
+    target = resolve_target(argument, path)
     if path.exists() and not path.is_file():  # a pipe or a device: its name must stay
         with path.open("wb") as out:
             yield out
@@ -81,20 +81,20 @@ def check_outside(argument: str, path: Path, folder: Path) -> None:
         raise error(OptionError, argument, f"a file outside {folder}", repr(str(path)))
 
 
-def moved(source: Path, target: Path) -> None:
+def move_file(source: Path, target: Path) -> None:
     """Rename a complete file that is already on the disk, and sync its folder.
 
     Parameters
     ----------
     source : Path
     target : Path
-        In the same file system, as :func:`resolved` returns it; an existing file is replaced.
+        In the same file system, as :func:`resolve_target` returns it; an existing file is replaced.
     """
     os.replace(source, target)
     disk.sync_folder(target.parent)
 
 
-def resolved(argument: str, path: Path) -> Path:
+def resolve_target(argument: str, path: Path) -> Path:
     """Return the file that a path leads to through all symbolic links.
 
     Raises

@@ -8,16 +8,16 @@ from hyrecall import _core
 from hyrecall.base.runtime import cuda_library_folder, cuda_report, ordinal_of
 from hyrecall.errors import DeviceMemoryError
 from hyrecall.segments.segments import Rows, State
-from hyrecall.table.guests import take_guest
+from hyrecall.table.device_tensors import take_guest
 
-__all__ = ["place", "settle_on"]
+__all__ = ["choose_device", "place"]
 
 AUTO_BYTES = 2**26
 """The least bytes of vectors for which "auto" chooses a CUDA device: for fewer, a scan on the CPU
 takes about as long as the transfer to the device and back."""
 
 
-def settle_on(device: str, state: State) -> tuple[str, State]:
+def choose_device(device: str, state: State) -> tuple[str, State]:
     """Return the device of an index and its first state there; only for "auto" is there a choice.
 
     Raises
