@@ -1,4 +1,4 @@
-"""Puts graphs in the place of the names that arms, stages and expansions have for them."""
+"""Replaces graph names in arms, stages and expansions by the graphs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class HasParts(Protocol):
 
     @property
     def more(self) -> object:
-        """Arms beside those of the index."""
+        """Arms in addition to those of the index."""
         ...
 
     @property
     def on_no_match(self) -> object:
-        """Arms for queries for which those found nothing."""
+        """Arms for queries for which the other arms found nothing."""
         ...
 
     @property
@@ -37,12 +37,12 @@ class HasParts(Protocol):
 
     @property
     def expansion(self) -> object:
-        """What is shown beside the hits."""
+        """Documents shown beside the hits."""
         ...
 
 
 def parts_of(how: HasParts) -> Iterator[object]:
-    """Return the parts that may have a graph, in the order in which they run."""
+    """Yield the parts that may have a graph, in the order in which they run."""
     for field in _FIELDS:
         parts = getattr(how, field)
         if parts is not None:
@@ -50,7 +50,7 @@ def parts_of(how: HasParts) -> Iterator[object]:
 
 
 def names_in(how: HasParts) -> Iterator[tuple[str, object]]:
-    """Return each name that stands in the place of a graph, with the part that has it."""
+    """Yield each graph name, with the part that has it."""
     for part in parts_of(how):
         for _, graph in graphs_of(part):
             if isinstance(graph, str):
@@ -58,7 +58,7 @@ def names_in(how: HasParts) -> Iterator[tuple[str, object]]:
 
 
 def graphs_of(part: object) -> Iterator[tuple[str, object]]:
-    """Return each graph of a part, or its name, with what messages call it."""
+    """Yield each graph of a part, or the graph's name, after its label for messages."""
     match part:
         case EdgeLexical():
             yield f"{part.name}.graph", part.graph
@@ -73,21 +73,21 @@ def graphs_of(part: object) -> Iterator[tuple[str, object]]:
 
 
 def check_graphs(graphs: object, named: Iterable[tuple[str, object]]) -> Mapping[str, Any]:
-    """Check that there is a graph for each name, and no other.
+    """Check that there is a graph for each name, and no unused graph.
 
     Parameters
     ----------
     graphs : object
-        As a call gives them.
+        The argument ``graphs`` of a call.
     named : iterable of (str, object)
         As :func:`names_in` returns them.
 
     Raises
     ------
     OptionError
-        A name without a graph, a graph that nothing names.
+        A name without a graph, or a graph that no part names.
     DTypeError
-        ``graphs`` is no mapping.
+        ``graphs`` is not a mapping.
     """
     if graphs is not None and not isinstance(graphs, Mapping):
         raise error(DTypeError, "graphs", "{name: hr.Graph}", type(graphs).__name__)
@@ -105,7 +105,7 @@ def check_graphs(graphs: object, named: Iterable[tuple[str, object]]) -> Mapping
 
 
 def put_graphs(how: HasParts, graphs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that have names of graphs, with the graphs in their place."""
+    """Return the fields that contain names of graphs, with the graphs instead of the names."""
     out = {}
     for field in _FIELDS:
         parts = getattr(how, field)

@@ -161,7 +161,7 @@ class IsNull(Predicate):
     __slots__ = ()
 
     def __init__(self) -> None:
-        """Take nothing."""
+        """Make the predicate."""
         super().__init__()
 
 
@@ -179,7 +179,7 @@ class NotNull(Predicate):
     __slots__ = ()
 
     def __init__(self) -> None:
-        """Take nothing."""
+        """Make the predicate."""
         super().__init__()
 
 

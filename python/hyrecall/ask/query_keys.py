@@ -20,7 +20,7 @@ NAME = "query_key"
 def read_query_keys(given: Any, columns: tuple[str, ...]) -> pa.Array | None:
     """Check one key per query, all str or all int, and convert them to an Arrow array.
 
-    Returns None for None: the call has no keys.
+    The result is None if the call has no keys.
 
     Raises
     ------

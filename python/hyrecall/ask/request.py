@@ -1,4 +1,4 @@
-"""A call as two pieces of data: what it asks, and the single options of how to answer."""
+"""Plain data of a call: its request, and its options if it has no recipe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Floors: TypeAlias = Mapping[str, float | Above] | float | Above | None
 
 
 class Request(NamedTuple):
-    """What a call of :meth:`hyrecall.Index.recall` asks; a recipe says how it is answered.
+    """The queries of a call of :meth:`hyrecall.Index.recall`, without the options of ranking.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Request(NamedTuple):
     columns : tuple of str
         Row columns that the hits show; checked.
     query_keys : pyarrow.Array, optional
-        The caller's own keys of the queries; checked, but for their number.
+        The caller's keys of the queries; checked, except for their number.
     """
 
     now: datetime
@@ -47,10 +47,11 @@ class Request(NamedTuple):
 
 
 class CallOptions(NamedTuple):
-    """How to answer, as the single options of a call say it; nothing is checked yet.
+    """The options of ranking of a call without a recipe, not checked yet.
 
-    Each stands for a recipe's field of the same name; ``more`` is the call's ``arms=``. Weights (in
-    ``fusion``), floors and BM25 constants go by the names of arms. A recipe has them in its arms.
+    Each option corresponds to the recipe's field of the same name; ``more`` is the call's
+    ``arms=``. Weights (in ``fusion``), floors and BM25 constants are given by the names of arms; in
+    a recipe, the arms have them.
     """
 
     fusion: object = None
@@ -75,18 +76,18 @@ class CallOptions(NamedTuple):
 
     @property
     def has_parts(self) -> bool:
-        """Whether there are arms, stages or expansion, which may have graphs."""
+        """Whether there are arms, stages or expansions, which may have graphs."""
         return not (_is_empty(self.more) and _is_empty(self.shaping) and _is_empty(self.expansion))
 
     def bind(self, *, graphs: object) -> CallOptions:
-        """Return the options with graphs in the place of their names.
+        """Return the options with graphs instead of their names.
 
         Raises
         ------
         OptionError
-            A name without a graph, a graph that nothing names.
+            A name without a graph, or a graph that no part names.
         DTypeError
-            ``graphs`` is no mapping.
+            ``graphs`` is not a mapping.
         """
         known = check_graphs(graphs, names_in(self))
         return self._replace(**put_graphs(self, known)) if known else self
@@ -97,7 +98,7 @@ def _is_empty(parts: object) -> bool:
 
 
 def batch_of_one(one: Any) -> Any:
-    """Return what is given for one query as a batch takes it: a list of one, by name if named."""
+    """Convert the input of one query to that of a batch: a list of one, or such lists by name."""
     if isinstance(one, Mapping):
         return {name: [value] for name, value in one.items()}
     return None if one is None else [one]

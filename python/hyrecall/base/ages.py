@@ -62,5 +62,5 @@ def utc(argument: str, time: object) -> datetime:
 
 
 def call_time(now: datetime | None) -> datetime:
-    """Return the time of a call: the one given, or the clock's."""
+    """Return the given time of a call, by default the current time."""
     return datetime.now(UTC) if now is None else utc("now", now)

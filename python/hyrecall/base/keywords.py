@@ -116,7 +116,7 @@ def check_methods(target: C_) -> C_:
 
 
 def same_arguments(source: Callable[P_, Any]) -> Callable[[Callable[..., T_]], Callable[P_, T_]]:
-    """Give a function that passes its ``**options`` to `source` the signature of `source`."""
+    """Copy the signature of `source` to a function that passes its ``**options`` to it."""
 
     def give(function: Callable[..., T_]) -> Callable[P_, T_]:
         own = inspect.signature(function)
