@@ -21,10 +21,11 @@ from hyrecall.graph.states import BoundGraph
 from laws.effort import Effort
 
 # Native callables of the arms that meet documents: an Audience and an Adjacency hold the scopes of
-# the request they were made of.
+# the request they were made of, and Neighbours are of an Adjacency.
 NATIVE_DOORS = {
     "Audience": {"rows", "newest", "locate", "tags", "related"},
-    "Adjacency": {"distances", "spread", "neighbours"},
+    "Adjacency": {"distances", "spread"},
+    "Neighbours": {"best"},
 }
 # Of a graph: what takes a scope, writes rows that name their cells, or gives no document.
 GRAPH_DOORS = {

@@ -316,11 +316,11 @@ def collect(pool: Pool, index: hr.Index, table: pa.Table, dim: int) -> None:
             statistics = execution.statistics()
             add(execution, statistics, execution.candidates(statistics))
         add(request, _core.arms.Audience(state.snapshot, request))
-        add(
-            _core.arms.Adjacency(
-                state.snapshot, request, ATTRIBUTES.index("near"), state.snapshot, request
-            )
+        adjacency = _core.arms.Adjacency(
+            state.snapshot, request, ATTRIBUTES.index("near"), state.snapshot, request
         )
+        some = pa.array(["k1", "k2"], pa.large_string())
+        add(adjacency, _core.arms.Neighbours(adjacency, np.array([0, 1, 1, 2]), some))
     offsets = np.array([0, 2, 2, 3])
     add(
         _core.shaping.Pools(

@@ -54,8 +54,11 @@ NATIVE_MODULES = {
             "recency_factors",
         },
     },
-    "rows": {"columns that Python holds": {"Column", "Gathered", "gather"}},
-    "arms": {"by a request": {"Adjacency", "Audience"}, "no document": {"place_score"}},
+    "rows": {"columns that Python holds": {"Column", "Gathered", "gather", "has_text"}},
+    "arms": {
+        "by a request": {"Adjacency", "Audience", "Neighbours"},
+        "no document": {"place_score"},
+    },
 }
 
 NOTHING = dict.fromkeys(("kind", "number", "price", "at", "tags"))
