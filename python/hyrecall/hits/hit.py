@@ -35,7 +35,8 @@ class QueryHits(Sequence["Hit"]):
         """Show the hits of a query; ``reply`` is for the package, and no part of the public API."""
         self.reply = reply
         self.query = query
-        self._begin, self._end = reply.span(query)
+        offsets = reply.arrays["offsets"]
+        self._begin, self._end = int(offsets[query]), int(offsets[query + 1])
 
     def __len__(self) -> int:
         """Return the number of hits."""

@@ -67,7 +67,7 @@ class Hits:
 
     def __len__(self) -> int:
         """Return the number of queries."""
-        return self.reply.n_queries
+        return self.trace.n_queries
 
     @overload
     def __getitem__(self, index: int) -> QueryHits: ...
@@ -80,7 +80,7 @@ class Hits:
         return self._query(index)
 
     def _query(self, index: int) -> QueryHits:
-        query = place_in(len(self), index, "query")
+        query = place_in(self.trace.n_queries, index, "query")
         return QueryHits(self.reply.part_of(query), query)
 
     @property

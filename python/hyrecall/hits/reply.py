@@ -178,7 +178,7 @@ class BatchReply(ABC):
         return self
 
 
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Reply(BatchReply):
     """The reply to a batch by one recipe, or by the options of a call.
 
@@ -206,10 +206,39 @@ class Reply(BatchReply):
     bases: tuple[str, ...]
     fusion: Fusion | None
     normalize: bool
-    phases: Sequence[Phase] | None = None
-    around: Around | None = None
+    phases: Sequence[Phase] | None
+    around: Around | None
     kept_source: Source | None
-    _gathered: dict[str, pa.Array] = field(default_factory=dict)  # by column()
+    _gathered: dict[str, pa.Array]  # by column()
+
+    def __init__(
+        self,
+        *,
+        facts: IndexFacts,
+        arms: tuple[str, ...],
+        columns: tuple[str, ...],
+        now: datetime,
+        trace: Trace,
+        arrays: Arrays,
+        ran: tuple[str, ...],
+        bases: tuple[str, ...],
+        fusion: Fusion | None,
+        normalize: bool,
+        kept_source: Source | None,
+        query_keys: pa.Array | None = None,
+        phases: Sequence[Phase] | None = None,
+        around: Around | None = None,
+        _values: dict[tuple[str, str], list[Any]] | None = None,
+        _gathered: dict[str, pa.Array] | None = None,
+    ) -> None:
+        """Take all fields at once, which costs every call less than to set them one by one."""
+        vars(self).update(
+            facts=facts, arms=arms, columns=columns, now=now, trace=trace, query_keys=query_keys,
+            arrays=arrays, ran=ran, bases=bases, fusion=fusion, normalize=normalize, phases=phases,
+            around=around, kept_source=kept_source,
+            _values={} if _values is None else _values,
+            _gathered={} if _gathered is None else _gathered,
+        )  # fmt: skip
 
     @property
     def source(self) -> Source:

@@ -104,7 +104,7 @@ def run_recall(
     reply = Reply(
         facts=facts,
         arms=(*facts.arms, *plan.extra),
-        columns=tuple(request.columns),
+        columns=request.columns,
         now=request.now,
         trace=trace,
         query_keys=request.query_keys,
@@ -113,7 +113,7 @@ def run_recall(
         bases=plan.bases,
         fusion=plan.fusion,
         normalize=plan.normalize,
-        phases=phases_of(plan.stages, plan.sessions),
+        phases=phases_of(plan.stages, plan.sessions) if plan.stages else None,
         kept_source=RecallSource(plan.answered(listed), state),
     )
     if expansion:

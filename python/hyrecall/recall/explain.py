@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,8 +19,7 @@ from hyrecall.segments.segments import State
 __all__ = ["RecallSource", "explain"]
 
 
-@dataclass(frozen=True, eq=False)
-class RecallSource:
+class RecallSource(NamedTuple):
     """What a reply keeps of its call: the plan with what its arms found, and the snapshot."""
 
     plan: Plan

@@ -1,0 +1,72 @@
+"""The reply under hits: frozen data, which all that shows it shares."""
+
+import copy
+import pickle
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+
+import hyrecall as hr
+from hyrecall.ask.recipe import Lexical
+from hyrecall.hits.joined_reply import JoinedReply
+from hyrecall.hits.reply import Reply
+from small_index import built
+
+WORDS = hr.Recipe(name="words", arms=(Lexical(),), fusion=hr.RRF())
+KEYS = ["a", "b", "c"]
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["one recipe", "several recipes"])
+def hits(request: pytest.FixtureRequest) -> hr.Hits:
+    several = [hr.recipes.default, WORDS, hr.recipes.default]
+    return built().recall(
+        text=["hot tea", "coffee", "tea"],
+        scope=["ana", "bob", "ana"],
+        recipe=several if request.param else None,
+        query_keys=KEYS,
+    )
+
+
+def test_a_reply_is_frozen(hits: hr.Hits) -> None:
+    assert type(hits.reply) is (Reply if len(hits.parts) == 1 else JoinedReply)
+    for reply in (hits.reply, *hits.reply.parts):
+        with pytest.raises(FrozenInstanceError):
+            reply.now = None  # type: ignore[misc,assignment]
+        with pytest.raises(FrozenInstanceError):
+            del reply.facts
+
+
+def test_copies_of_hits_share_the_reply(hits: hr.Hits) -> None:
+    for made in (copy.copy(hits), copy.deepcopy(hits)):
+        assert made.reply is hits.reply
+    assert copy.deepcopy(hits)[0][0] == hits[0][0]
+
+
+def test_each_query_is_held_by_one_part_with_its_key_alone(hits: hr.Hits) -> None:
+    for query, one in enumerate(hits):
+        part = hits.part_of(query)
+        assert part in hits.parts
+        assert part.reply is one.reply
+        assert one.query_key == KEYS[query]
+    if len(hits.parts) > 1:
+        assert [part.reply.query_keys.to_pylist() for part in hits.parts] == [
+            ["a", None, "c"],
+            [None, "b", None],
+        ]
+
+
+def test_some_of_the_queries_keep_their_keys_and_no_other(hits: hr.Hits) -> None:
+    kept = hits.only(np.array([False, True, True]))
+    assert [one.query_key for one in kept] == [None, "b", "c"]
+    assert set(kept.to_arrow()["query_key"].to_pylist()) == {"b", "c"}
+    again = pickle.loads(pickle.dumps(kept))
+    assert [one.query_key for one in again] == [None, "b", "c"]
+    assert again.to_arrow().equals(kept.to_arrow())
+
+
+def test_a_reply_names_the_arms_that_can_be_read(hits: hr.Hits) -> None:
+    with pytest.raises(hr.OptionError, match=r"^arm: expected an arm of \['text', .*, got 'nope'$"):
+        hits.reply.check_arm("nope")
+    with pytest.raises(hr.OptionError, match=r"^arm: expected an arm of \['text', .*, got 'nope'$"):
+        hits.arm_scores("nope")
