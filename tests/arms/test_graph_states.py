@@ -196,7 +196,7 @@ def test_what_is_no_graph_of_the_index_is_refused_before_anything_runs(
 ) -> None:
     index, _ = world(1)
     _, others = world(1)
-    for graph, wish in ((5, "an hr.Graph in place"), (others, "a graph over the index")):
+    for graph, wish in ((5, "an hr.Graph in place"), (others, "a graph over the recalled index")):
         ran: list[int] = []
         rerank = during(lambda ran=ran: ran.append(1))  # type: ignore[misc]
         given = NO_GRAPHS[argument](graph)
