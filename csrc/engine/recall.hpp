@@ -1,4 +1,4 @@
-// The pipeline, in three plain steps that parts of a distributed index can take apart:
+// A recall in three plain steps that parts of a distributed index can take apart:
 // statistics of each part, summed; candidates of each part; one merge.
 #pragma once
 

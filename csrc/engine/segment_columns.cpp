@@ -1,4 +1,4 @@
-// What a segment computes from its columns, which lie above it: whether they fit it, BM25
+// What a segment computes from its columns, which include its header: whether they fit it, BM25
 // statistics by cell, and what deletes take from these.
 #include <algorithm>
 

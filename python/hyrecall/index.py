@@ -472,7 +472,7 @@ class Index:
         normalize : bool, default False
             Divide by the best score possible (with one arm, by the list's best): scores in [0, 1],
             the order unchanged.
-        arms, candidates : arm of hyrecall.ask.arms or sequence of them; mapping of str to sequence
+        arms, candidates : arm of hyrecall.arms or sequence of them; mapping of str to sequence
             More ways to retrieve, which a list in ``text`` goes to as well; what each
             :class:`hyrecall.arms.Listed` lists, per query.
         shaping : sequence of stages, default ()

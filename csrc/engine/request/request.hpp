@@ -1,4 +1,4 @@
-// One frozen batch of queries: plain data.
+// One batch of queries as plain data, closed once an execution has taken it.
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,8 @@
 
 :class:`MemorySync` stands in two files, because its documentation alone has a thousand lines: here
 are opening, recall and upkeep; :mod:`hyrecall.memory.sync_records` has the methods that read and
-change single memories. Each method checks on whose behalf it is called, makes a
-:class:`hyrecall.memory.view.View` for that caller, and hands the other arguments to one function.
+change single memories. A method that reads or changes what is there makes a
+:class:`hyrecall.memory.view.View` for its caller; ``remember`` takes the user from the episode.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The methods of :class:`hyrecall.memory.MemorySync` that read and change memories by their ids.
+"""The methods of :class:`hyrecall.memory.MemorySync` that keep, read and change single memories.
 
 The class has the name of the whole one, so that every method is shown as ``MemorySync.remember``;
 :mod:`hyrecall.memory.sync` adds the other methods.

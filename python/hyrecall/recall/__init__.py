@@ -1,1 +1,1 @@
-"""One batch of queries on one state: request, plan, arms, fusion, stages."""
+"""One batch of queries on one state: ranking, plan, arms, stages, explanations."""

@@ -36,7 +36,7 @@ TIER_FACTOR = 8
 """The size ratio of neighbouring tiers; a tier has fewer segments than this."""
 
 DEAD_SHARE = 0.10
-"""A segment with a larger share of dead rows is rewritten, before its overlay gets too large."""
+"""A segment with a larger share of dead rows is rewritten: its dead statistics would grow."""
 
 Pair = tuple[Segment, _core.SegmentView]
 T_ = TypeVar("T_")

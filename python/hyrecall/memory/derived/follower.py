@@ -417,7 +417,7 @@ class Follower:
     # ---- reporting ----
 
     def may_hold_erased(self, *, full: bool) -> bool:
-        """Say whether the saved index may hold bytes of what was erased; see :mod:`snapshots`."""
+        """Return whether the saved index may hold bytes of erased rows; see ``snapshots.py``."""
         if self._folder is None:
             return False
         with self._database.reading() as connection:

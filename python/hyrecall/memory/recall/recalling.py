@@ -72,6 +72,8 @@ class Means:
     clock : callable
     layout : Layout
         What an index of the store holds.
+    usable : ComparableVectors
+        Whether stored vectors can be compared with a query's.
     settle : callable
         Lets the index take vectors of the length that an embedder turned out to give.
     budget : float
