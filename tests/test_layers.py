@@ -78,7 +78,7 @@ ALLOWED_CALLS = {
     (f"{name}.py", "__reduce__")
     for name in (
         *("ask/predicates", "ask/filters", "text/analyzer", "ask/arrow_conditions"),
-        *("hits/hits", "hits/hit", "hits/reply", "hits/joined_reply"),
+        *("embed/http", "hits/hits", "hits/hit", "hits/reply", "hits/joined_reply"),
         *("index", "graph/graph", "memory/store"),
     )
 }
@@ -129,6 +129,10 @@ def python_faults(root: Path) -> Iterator[str]:
                 yield f"{inside} uses {found.group()}"
 
 
+# What an embedder may import beside its own room.
+EMBED_MAY_IMPORT = {f"base/{name}" for name in ("arguments", "keywords", "threads")} | {"errors"}
+
+
 def module_imports(root: Path) -> dict[str, set[str]]:
     """Return what each file imports of the package, type imports and those in functions too."""
     package = root / "python" / "hyrecall"
@@ -142,7 +146,8 @@ def module_imports(root: Path) -> dict[str, set[str]]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{path}: imports have full names"
                 names = [f"{node.module}.{alias.name}" for alias in node.names]
             else:
                 continue
@@ -162,10 +167,14 @@ def room_of(module: str) -> int:
 
 
 def room_faults(root: Path) -> Iterator[str]:
-    for module, imported in sorted(module_imports(root).items()):
+    found = module_imports(root)
+    own = {module for module in found if room_of(module) == ROOMS.index("embed")}
+    for module, imported in sorted(found.items()):
         for name in sorted(imported):
             if room_of(name) > room_of(module):
                 yield f"{module} imports {name}: upward"
+            elif module.startswith("embed/") and name not in own | EMBED_MAY_IMPORT:
+                yield f"{module} imports {name}: embedders know no index and no file"
 
 
 def circles(found: dict[str, set[str]]) -> list[set[str]]:

@@ -1,8 +1,10 @@
 """The embedder of an endpoint against a stub on the loopback."""
 
 import contextlib
+import copy
 import json
 import logging
+import pickle
 import socket
 import subprocess
 import sys
@@ -231,3 +233,13 @@ def test_texts_that_are_none_are_refused_before_anything_is_sent(server: StubSer
     with pytest.raises(DTypeError, match="texts: expected a sequence of str"):
         embedder.embed("tea")
     assert server.n_connections == 0
+
+
+def test_a_copy_and_a_pickle_of_an_embedder_connect_by_themselves(server: StubServer) -> None:
+    embedder = HttpEmbedder(server.url("ok"), model="m", key="secret", batch=3, retries=0)
+    wanted = embedder.embed(["tea"])
+    for other in (pickle.loads(pickle.dumps(embedder)), copy.deepcopy(embedder)):
+        assert (repr(other), other.dim, other.timeout) == (repr(embedder), embedder.dim, 5.0)
+        assert (other.embed(["tea"]) == wanted).all()
+        other.close()
+    embedder.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 from typing import Any
 
 import pytest
@@ -106,3 +107,11 @@ def test_every_method_is_shown_as_one_of_its_public_class() -> None:
         }
         assert shown == {name: f"{kind.__name__}.{name}" for name in shown}
         assert len(shown) > 8
+
+
+def test_a_class_of_the_users_leaves_the_names_of_other_functions() -> None:
+    class Mine(MemorySync):
+        parse = staticmethod(json.loads)
+
+    assert json.loads.__qualname__ == "loads"
+    assert json.loads.__module__ == "json"

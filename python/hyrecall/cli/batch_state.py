@@ -32,6 +32,8 @@ class State:
         try:
             read = json.loads(path.read_bytes())
             state = State(**read)
+            if datetime.fromisoformat(state.began).tzinfo is None:
+                return None
         except (OSError, ValueError, TypeError):
             return None
         return state if state.format == _FORMAT else None

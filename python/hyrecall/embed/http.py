@@ -5,7 +5,8 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -91,6 +92,14 @@ class HttpEmbedder:
         self._max_bytes = _count("max_bytes", max_bytes, 1)
         self._dim: int | None = None
         self._client = _make_client(self._endpoint, key, context, n_retries)
+        self._make = partial(
+            type(self), url, model=model, key=key, timeout=timeout, batch=batch, retries=retries,
+            max_bytes=max_bytes, context=context,
+        )  # fmt: skip
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy or pickle what it was made of; a copy has connections of its own."""
+        return self._make, (), {"_dim": self._dim}
 
     @property
     def dim(self) -> int | None:

@@ -16,7 +16,7 @@ from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.agent_memory import AgentMemory
 from hyrecall.memory.faces.browse import Browse
-from hyrecall.memory.methods import NamedMethods, awaited
+from hyrecall.memory.methods import MADE, NamedMethods, awaited
 from hyrecall.memory.sync import MemorySync
 
 __all__ = ["Memory", "Opening"]
@@ -82,6 +82,7 @@ def opening(
     def prepare(cls: type[Memory], /, *args: P_.args, **options: P_.kwargs) -> Opening:
         return Opening(functools.partial(open_it, *args, **options))
 
+    setattr(prepare, MADE, True)
     given = inspect.signature(open_it)
     cls = inspect.Parameter("cls", inspect.Parameter.POSITIONAL_ONLY)
     shown = given.replace(parameters=[cls, *given.parameters.values()], return_annotation="Opening")

@@ -14,11 +14,14 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from hyrecall.memory.store import Store
 
-__all__ = ["NamedMethods", "Runner", "awaited", "on_store"]
+__all__ = ["MADE", "NamedMethods", "Runner", "awaited", "on_store"]
 
 P_ = ParamSpec("P_")
 T_ = TypeVar("T_")
 S_co = TypeVar("S_co", covariant=True)
+
+MADE = "_is_made_of_another"
+"""Marks the functions made here, which take the name of the class they stand in."""
 
 CANCELLED = "If a call is cancelled, its write may still be committed."
 
@@ -51,7 +54,7 @@ class NamedMethods:
         super().__init_subclass__()
         for name, member in vars(cls).items():
             function = getattr(member, "__func__", member)
-            if inspect.isfunction(function):
+            if inspect.isfunction(function) and hasattr(function, MADE):
                 function.__qualname__ = f"{cls.__qualname__}.{name}"
                 function.__module__ = cls.__module__
 
@@ -75,6 +78,7 @@ def awaited(
         function: Callable[P_, T_] = getattr(self._sync, name)
         return await self._run(function, *args, **options)
 
+    setattr(call, MADE, True)
     if writes:
         call.__doc__ = _with_note(inspect.getdoc(method) or "", CANCELLED)
     return call
@@ -104,6 +108,7 @@ def on_store(
     def call(self: _Handle, /, *args: P_.args, **options: P_.kwargs) -> T_:
         return function(self._store, *args, **options)
 
+    setattr(call, MADE, True)
     signature = inspect.signature(function)
     first, *others = signature.parameters.values()
     own = first.replace(name="self", annotation=inspect.Parameter.empty)

@@ -15,6 +15,7 @@ __all__ = [
     "CELLS",
     "FACT_SOURCE",
     "Cell",
+    "add_cell",
     "as_kept",
     "cell_of",
     "cells_by_number",
@@ -140,19 +141,22 @@ def home_of_edges(connection: apsw.Connection, number: int) -> int | None:
 
 
 def make_cell(connection: apsw.Connection, cell: Cell) -> int:
-    """Return the number of a cell, and give one to a new cell.
+    """Return the number of a cell, and give one to a new cell."""
+    cell = as_kept(connection, cell)
+    found = find_cell(connection, cell)
+    return add_cell(connection, cell, take_sequence(connection)) if found is None else found
+
+
+def add_cell(connection: apsw.Connection, cell: Cell, number: int) -> int:
+    """Add a new cell, as :func:`as_kept` returns it, under a change number; return its number.
 
     A number is never used again, also not after an erase: somebody may still hold the old one.
     """
-    cell = as_kept(connection, cell)
-    found = find_cell(connection, cell)
-    if found is not None:
-        return found
     insert = (
         "INSERT INTO cells (cell, org, workspace, user, visibility, source) "
         "SELECT max(?, ifnull(max(cell), 0) + 1), ?, ?, ?, ?, ? FROM cells RETURNING cell"
     )
-    made: int = connection.execute(insert, (take_sequence(connection), *cell)).get
+    made: int = connection.execute(insert, (number, *cell)).get
     seal = "UPDATE cells SET checksum = ? WHERE cell = ?"
     connection.execute(seal, (_checksum(made, *cell), made))
     return made

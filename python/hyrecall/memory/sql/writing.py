@@ -6,6 +6,7 @@ caller rolls the transaction back, so nothing of it is kept.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,7 +20,7 @@ from hyrecall.errors import KeyConflictError, NotFoundError, OptionError, error
 from hyrecall.memory.data.fields import AS_KEPT
 from hyrecall.memory.data.given_fields import checked
 from hyrecall.memory.data.types import Episode
-from hyrecall.memory.sql.cells import Cell, as_kept, find_cell, make_cell
+from hyrecall.memory.sql.cells import Cell, add_cell, as_kept, find_cell
 from hyrecall.memory.sql.codec import (
     CHECKED,
     content_of,
@@ -115,12 +116,19 @@ def remember(
     """
     if not new_rows:
         return []
-    # Cells and change numbers are looked up once for all rows.
-    cells = {one: make_cell(connection, one) for one in dict.fromkeys(n.cell for n in new_rows)}
-    first = take_sequence(connection, len(new_rows))
+    # Cells are looked up, and change numbers taken, once for all rows. A new cell takes its number
+    # just before the first of its rows.
+    kept = {one: as_kept(connection, one) for one in {new.cell for new in new_rows}}
+    cells = {one: find_cell(connection, one) for one in set(kept.values())}
+    n_new_cells = sum(number is None for number in cells.values())
+    next_number = itertools.count(take_sequence(connection, len(new_rows) + n_new_cells))
     written = []
-    for changed, new in enumerate(new_rows, first):
-        cell = cells[new.cell]
+    for new in new_rows:
+        cell = cells[kept[new.cell]]
+        if cell is None:
+            cell = add_cell(connection, kept[new.cell], next(next_number))
+            cells[kept[new.cell]] = cell
+        changed = next(next_number)
         last, status = _head(connection, cell, new.episode.id)
         if status == "deleted":
             connection.execute(_FORGET_ACCESSES, (cell, new.episode.id))
