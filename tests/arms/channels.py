@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import hyrecall as hr
 from arms.world import GRAPH, SCHEMA, Doc, Draw, Edge, docs_table, edges_table, said
 from hyrecall import arms
+from hyrecall.hits.hits import reply_of
 from hyrecall.recall.arms.listed import newest_rows
 
 TEXTS = ("oak", "fir tea", "(", "e.m")
@@ -50,7 +51,9 @@ def say_everything(
     hot = [dict.fromkeys(hints, 1.0)] * len(TEXTS)
     out.append(repr([one.tolist() for one in graph.topical(hot, keys, scope=where)]))
     out.append(repr(graph.distances([list(hints)] * 2, scope=where)))
-    _, segment, row = newest_rows(index._facts, index._state, hits[0].reply.source.request, "at", 9)
+    _, segment, row = newest_rows(
+        index._facts, index._state, reply_of(hits[0]).source.request, "at", 9
+    )
     state = index._state
     held = [state.segments[s].rows for s in segment]
     out.append(repr([rows.slice(int(r), 1).to_pylist() for rows, r in zip(held, row, strict=True)]))

@@ -18,6 +18,7 @@ from hyrecall import _core, arms
 from hyrecall.ask.scope import read_scopes
 from hyrecall.errors import HyrecallError
 from hyrecall.graph.states import BoundGraph
+from hyrecall.hits.hits import reply_of
 from laws.effort import Effort
 
 # Native callables of the arms that meet documents: an Audience and an Adjacency hold the scopes of
@@ -152,8 +153,8 @@ def test_native_code_drops_listed_rows_that_the_query_may_not_see() -> None:
     own = index.recall(arms=arms.Newest("kind"), scope="ann", limit=100)
     assert set(zip(found["segment"].tolist(), found["row"].tolist(), strict=True)) == set(
         zip(
-            own[0].reply.arrays["segment"].tolist(),
-            own[0].reply.arrays["row"].tolist(),
+            reply_of(own[0]).arrays["segment"].tolist(),
+            reply_of(own[0]).arrays["row"].tolist(),
             strict=True,
         )
     )

@@ -8,6 +8,7 @@ import hyrecall as hr
 from arms import world
 from arms.world import GRAPH, SCHEMA, Doc, Draw, Edge, docs_table, edges_table, said, seen
 from hyrecall import arms
+from hyrecall.hits.hits import reply_of
 from hyrecall.recall.arms.listed import newest_rows
 from laws.effort import Effort
 
@@ -56,7 +57,7 @@ def test_what_fills_a_reply_is_newest_first_and_never_runs_short(effort: Effort)
         state = index._state
         for n in (0, 3, 100):
             offsets, segment, row = newest_rows(
-                index._facts, state, hits[0].reply.source.request, "at", n
+                index._facts, state, reply_of(hits[0]).source.request, "at", n
             )
             mine = seen(docs, scope)
             mine.sort(key=lambda doc: math.inf if doc.at is None else -doc.at)

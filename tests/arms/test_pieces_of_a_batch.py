@@ -10,6 +10,7 @@ from arms.channels import every_arm, indexes, say_everything
 from arms.world import Draw, said
 from hyrecall import arms
 from hyrecall.ask.recipe import Lexical, Recipe
+from hyrecall.hits.hits import reply_of
 from hyrecall.recall import batch as recall
 from hyrecall.recall.arms import run
 from hyrecall.recall.arms.batch import Asked, Batch, Candidates
@@ -89,7 +90,7 @@ def test_an_arm_is_handed_a_piece_of_the_queries_and_its_time_is_that_of_the_can
     assert seen == [(2, ["o.k", "elm"]), (2, ["f.r", None]), (1, ["tea"])]
     assert hits.trace.milliseconds["candidates"] >= 150
     assert {"plan", "statistics", "candidates", "fusion"} == set(hits.trace.milliseconds)
-    source = hits[0].reply.source
+    source = reply_of(hits[0]).source
     assert isinstance(source, RecallSource)
     assert source.plan.searches.asked == ()  # a reply keeps no query
 

@@ -59,8 +59,8 @@ def test_the_store_is_shown_in_ten_lines():
     assert len([line for line in block.splitlines() if line.strip()]) <= 10
 
 
-def test_the_first_block_is_at_most_thirteen_lines():
-    assert len([line for line in blocks("python")[0].splitlines() if line.strip()]) <= 13
+def test_the_first_block_is_at_most_twelve_lines():
+    assert len([line for line in blocks("python")[0].splitlines() if line.strip()]) <= 12
 
 
 def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ import pytest
 import hyrecall as hr
 from hyrecall import _core
 from hyrecall.errors import HyrecallError
+from hyrecall.hits.hits import reply_of
 from laws.checks import CALLS_PER_TABLE, QUERIES_PER_CALL, LawBroken, compare_with
 from laws.effort import Effort
 from laws.engine import EngineSubject
@@ -136,11 +137,11 @@ def test_a_native_execution_tells_nothing_of_rows_outside_its_scope(one_column: 
     """k0 is ana's, and only ana is asked for."""
     state = one_column._state
     hits = one_column.recall(text=["ash"], scope=["ana"])
-    execution = _core.Execution(state.snapshot, hits[0].reply.source.request)
+    execution = _core.Execution(state.snapshot, reply_of(hits[0]).source.request)
     own = set(
         zip(
-            hits[0].reply.arrays["segment"].tolist(),
-            hits[0].reply.arrays["row"].tolist(),
+            reply_of(hits[0]).arrays["segment"].tolist(),
+            reply_of(hits[0]).arrays["row"].tolist(),
             strict=True,
         )
     )
@@ -178,13 +179,13 @@ def test_native_stages_tell_nothing_of_rows_outside_their_scope(
     hits = index.recall(text=["ash"] * 2, scope=["ana", "bob"])
     places = list(
         zip(
-            hits[0].reply.arrays["segment"].tolist(),
-            hits[0].reply.arrays["row"].tolist(),
+            reply_of(hits[0]).arrays["segment"].tolist(),
+            reply_of(hits[0]).arrays["row"].tolist(),
             strict=True,
         )
     )
     first, second, other = places
-    execution = _core.Execution(index._state.snapshot, hits[0].reply.source.request)
+    execution = _core.Execution(index._state.snapshot, reply_of(hits[0]).source.request)
 
     def pools(offsets: list[int], rows: list[tuple[int, int]]) -> _core.shaping.Pools:
         segment, row = (np.array(part, np.uint32) for part in zip(*rows, strict=True))

@@ -10,6 +10,7 @@ import pytest
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import OptionError
+from hyrecall.hits.hits import reply_of
 from hyrecall.memory import Episode, EpisodeMatch, Matches, MemorySync
 from hyrecall.memory.data.degradation import DegradedReason
 from hyrecall.memory.derived.follower import Follower
@@ -100,7 +101,7 @@ def test_where_a_match_came_from_is_no_part_of_its_value() -> None:
 def test_a_match_that_is_dropped_lets_the_hits_go() -> None:
     with kept() as memory:
         match = memory.search("green tea")[0]
-        hits = weakref.ref(match._origin.hits.reply)  # type: ignore[union-attr]
+        hits = weakref.ref(reply_of(match._origin.hits))  # type: ignore[union-attr]
         del match
         gc.collect()
         assert hits() is None

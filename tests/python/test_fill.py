@@ -11,6 +11,7 @@ import hyrecall as hr
 from hyrecall import _core, recipes
 from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe
 from hyrecall.errors import InternalError
+from hyrecall.hits.hits import reply_of
 from hyrecall.recall import fill
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -133,7 +134,7 @@ def test_a_budget_makes_fill_step_aside_and_the_trace_says_so() -> None:
         bounded = filled.replace(shaping=(hr.Budget(1000),))
         hits = ask("replication", recipe=bounded)
         assert hits.keys == ["a", "c"]
-        assert NOTE in hits.reply.trace.notes
+        assert NOTE in reply_of(hits).trace.notes
         assert "origin" not in hits.to_arrow().column_names
         for text in ("zebra", "", "  "):
             assert ask(text, recipe=bounded).keys == []
@@ -143,7 +144,7 @@ def test_a_budget_makes_fill_step_aside_and_the_trace_says_so() -> None:
 def test_a_budget_that_bounds_nothing_leaves_fill_alone(tokens: int | None) -> None:
     free = recipes.loom.replace(shaping=(hr.Budget(tokens),))
     assert ask("replication", recipe=free).keys == ask("replication").keys == ["a", "c", "b", "e"]
-    assert NOTE not in ask("replication", recipe=free).reply.trace.notes
+    assert NOTE not in reply_of(ask("replication", recipe=free)).trace.notes
 
 
 @pytest.mark.parametrize("n_times", [1, 2, 7, 60])

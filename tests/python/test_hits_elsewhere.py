@@ -17,6 +17,7 @@ import pytest
 import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.ask.recipe import Lexical
+from hyrecall.hits.hits import reply_of
 from hyrecall.hits.reply import Reply
 from small_index import ONE, built, refused
 
@@ -184,7 +185,7 @@ def test_a_pickled_query_holds_its_own_hits_only(hits: hr.Hits) -> None:
     assert (kept.query, kept.keys) == (2, hits[2].keys)
     assert [hit.text for hit in kept] == [hit.text for hit in hits[2]]
     assert kept.to_arrow().equals(hits[2].to_arrow())
-    assert len(hr.Hits(kept.reply)[0]) == 0
+    assert len(hr.Hits(reply_of(kept))[0]) == 0
     assert b"coffee" not in pickle.dumps(hits[2])
     assert b"coffee" in pickle.dumps(hits)
     hit = again(hits[0][1])

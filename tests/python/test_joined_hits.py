@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from hyrecall.hits.hits import reply_of
 from hyrecall.hits.joined_reply import JoinedReply
 from laws.effort import Effort
 from several_recipes import NOW, Ask, World, asks, world
@@ -16,7 +17,7 @@ from several_recipes import NOW, Ask, World, asks, world
 
 def said(one: hr.QueryHits) -> list[Any]:
     """All that a query's reply says; floats in hexadecimal show their last bit."""
-    names = one.reply.trace.arms
+    names = reply_of(one).trace.arms
     hits = [
         [
             hit.rank,
@@ -77,7 +78,7 @@ def here() -> World:
 @pytest.fixture(scope="module")
 def hits(here: World, asked: list[Ask]) -> hr.Hits:
     made = here.together(asked, columns=("data", "user", "data"))
-    assert isinstance(made.reply, JoinedReply)
+    assert isinstance(reply_of(made), JoinedReply)
     assert len({ask.recipe.name for ask in asked}) > 5
     assert len(made.parts) > 7  # some fell back
     return made

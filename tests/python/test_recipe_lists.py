@@ -11,6 +11,7 @@ import hyrecall as hr
 from hyrecall import arms
 from hyrecall.ask.arms import EdgeLexical, Listed, Newest, Regex
 from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe
+from hyrecall.hits.hits import reply_of
 from several_recipes import DIM, NOW, RECIPES, World, asks, world
 
 ONE = np.ones((1, DIM), np.float32)
@@ -42,7 +43,7 @@ def test_related_documents_are_those_of_each_part(here: World) -> None:
     found = arms.related(hits, "tags", n=3, columns=("data",))
     assert len(found) == 20
     for query, one in enumerate(asked):
-        alone = hr.Hits(here.alone(one).reply)
+        alone = hr.Hits(reply_of(here.alone(one)))
         assert [found[query]] == arms.related(alone, "tags", n=3, columns=("data",))
     assert sum(map(bool, found)) > 5
     with pytest.raises(hr.OptionError, match="column: expected an attribute column"):

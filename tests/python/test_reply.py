@@ -9,8 +9,10 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.ask.recipe import Lexical
+from hyrecall.hits.hits import reply_of
 from hyrecall.hits.joined_reply import JoinedReply
-from hyrecall.hits.reply import Reply
+from hyrecall.hits.reply import BatchReply, Reply
+from hyrecall.segments.segments import State
 from small_index import built
 
 WORDS = hr.Recipe(name="words", arms=(Lexical(),), fusion=hr.RRF())
@@ -29,8 +31,8 @@ def hits(request: pytest.FixtureRequest) -> hr.Hits:
 
 
 def test_a_reply_is_frozen(hits: hr.Hits) -> None:
-    assert type(hits.reply) is (Reply if len(hits.parts) == 1 else JoinedReply)
-    for reply in (hits.reply, *hits.reply.parts):
+    assert type(reply_of(hits)) is (Reply if len(hits.parts) == 1 else JoinedReply)
+    for reply in (reply_of(hits), *reply_of(hits).parts):
         with pytest.raises(FrozenInstanceError):
             reply.now = None  # type: ignore[misc,assignment]
         with pytest.raises(FrozenInstanceError):
@@ -39,7 +41,7 @@ def test_a_reply_is_frozen(hits: hr.Hits) -> None:
 
 def test_copies_of_hits_share_the_reply(hits: hr.Hits) -> None:
     for made in (copy.copy(hits), copy.deepcopy(hits)):
-        assert made.reply is hits.reply
+        assert reply_of(made) is reply_of(hits)
     assert copy.deepcopy(hits)[0][0] == hits[0][0]
 
 
@@ -47,10 +49,10 @@ def test_each_query_is_held_by_one_part_with_its_key_alone(hits: hr.Hits) -> Non
     for query, one in enumerate(hits):
         part = hits.part_of(query)
         assert part in hits.parts
-        assert part.reply is one.reply
+        assert reply_of(part) is reply_of(one)
         assert one.query_key == KEYS[query]
     if len(hits.parts) > 1:
-        assert [part.reply.query_keys.to_pylist() for part in hits.parts] == [
+        assert [reply_of(part).query_keys.to_pylist() for part in hits.parts] == [
             ["a", None, "c"],
             [None, "b", None],
         ]
@@ -67,6 +69,14 @@ def test_some_of_the_queries_keep_their_keys_and_no_other(hits: hr.Hits) -> None
 
 def test_a_reply_names_the_arms_that_can_be_read(hits: hr.Hits) -> None:
     with pytest.raises(hr.OptionError, match=r"^arm: expected an arm of \['text', .*, got 'nope'$"):
-        hits.reply.check_arm("nope")
+        reply_of(hits).check_arm("nope")
     with pytest.raises(hr.OptionError, match=r"^arm: expected an arm of \['text', .*, got 'nope'$"):
         hits.arm_scores("nope")
+
+
+def test_no_public_name_of_hits_leads_to_the_snapshot(hits: hr.Hits) -> None:
+    assert isinstance(reply_of(hits[0]).source.state, State)
+    for shown in (hits, hits[0], hits[0][0]):
+        names = [name for name in dir(shown) if not name.startswith("_")]
+        values = [getattr(shown, name) for name in names]
+        assert not [one for one in values if isinstance(one, BatchReply | State)]

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from hyrecall.hits.hits import reply_of
 from laws.effort import Effort
 
 MEGA = 1_000_000
@@ -34,7 +35,7 @@ def test_lone_surrogates_part_the_words_of_a_query(analyzer: str) -> None:
     assert found(index, "cup\ud800pot") == [3]
     assert found(index, "hot\udcfftea") == [0, 1, 4]
     assert found(index, "\ud800") == []
-    assert index.recall_one(text=hr.Phrase("\udfff")).reply.trace.notes == (
+    assert reply_of(index.recall_one(text=hr.Phrase("\udfff"))).trace.notes == (
         "text[0] has no indexable token",
     )
 

@@ -9,6 +9,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipes
+from hyrecall.hits.hits import reply_of
 from spec.episodes import NOW, SCHEMA, WORDS, Stores, episodes, origins, ranked, stores, times
 
 LUNCH = (
@@ -37,7 +38,7 @@ def test_A08_without_vectors_the_score_is_that_of_bm25(vectors: Any) -> None:
         if vectors is not None:
             assert hit.vector_score is None
         else:
-            assert "v" not in hits.reply.trace.arms
+            assert "v" not in reply_of(hits).trace.arms
 
 
 def test_A09_a_lexical_match_beats_a_newer_non_match() -> None:

@@ -22,6 +22,7 @@ from hyrecall.cli.show import print_explanation, print_json, print_table, say
 from hyrecall.cli.snippets import Snippets
 from hyrecall.errors import OptionError, WriterBusyError, error
 from hyrecall.hits.hit_tables import EXACT
+from hyrecall.hits.hits import reply_of
 from hyrecall.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ _COLUMNS = (
 def _print(asked: Asked, matches: Matches, *, explain: bool) -> None:
     """Write the matches to stdout, each with its time and text beneath its row."""
     ranked = matches._hits
-    facts = None if ranked is None else ranked.reply.facts
+    facts = None if ranked is None else reply_of(ranked).facts
     analyzer = Analyzer() if facts is None else next(iter(facts.analyzers.values()))
     snippets = Snippets(None if asked.force_regex else asked.query, analyzer)
     rows = []

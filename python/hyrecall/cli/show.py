@@ -18,7 +18,7 @@ from hyrecall.cli.snippets import Snippets
 from hyrecall.hits.explain_text import wrapped_text
 from hyrecall.hits.explanation import Explanation
 from hyrecall.hits.hit_tables import hit_lines
-from hyrecall.hits.hits import QueryHits
+from hyrecall.hits.hits import QueryHits, reply_of
 from hyrecall.hits.rich_tables import styled
 from hyrecall.table.schema import Schema
 
@@ -91,10 +91,10 @@ def print_hits(hits: QueryHits, query: str | None, *, explain: bool = False) -> 
 
     With ``explain``, the parts of each score follow.
     """
-    facts, width = hits.reply.facts, screen_width()
+    facts, width = reply_of(hits).facts, screen_width()
     first = next(iter(facts.text_arms), None)
     show = None if first is None else Snippets(query, facts.analyzers[first]).show
-    print_lines(hit_lines(hits.reply, hits.query, width=width, show=show))
+    print_lines(hit_lines(reply_of(hits), hits.query, width=width, show=show))
     if explain:
         for hit in hits:
             print_explanation(hit.rank, str(hit.key), hit.explain())

@@ -32,8 +32,8 @@ class QueryHits(Sequence["Hit"]):
     """
 
     def __init__(self, reply: Reply, query: int) -> None:
-        """Show the hits of a query; ``reply`` is for the package, and no part of the public API."""
-        self.reply = reply
+        """Show the hits of a query; made by :class:`hyrecall.Hits`."""
+        self._reply = reply
         self.query = query
         offsets = reply.arrays["offsets"]
         self._begin, self._end = int(offsets[query]), int(offsets[query + 1])
@@ -50,43 +50,43 @@ class QueryHits(Sequence["Hit"]):
         """Return a hit, or several."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        return Hit(self.reply, self.query, self._begin + place_in(len(self), index, "hit"))
+        return Hit(self._reply, self.query, self._begin + place_in(len(self), index, "hit"))
 
     def __iter__(self) -> Iterator[Hit]:
         """Return each hit."""
-        return (Hit(self.reply, self.query, at) for at in range(self._begin, self._end))
+        return (Hit(self._reply, self.query, at) for at in range(self._begin, self._end))
 
     @property
     def keys(self) -> list[Any]:
         """The hits' keys, best first."""
-        return self.reply.cached("row", self.reply.facts.schema.key)[self._begin : self._end]
+        return self._reply.cached("row", self._reply.facts.schema.key)[self._begin : self._end]
 
     @property
     def query_key(self) -> str | int | None:
         """The caller's key of the query, by ``query_keys=``; None: the call named none."""
-        keys = self.reply.query_keys
+        keys = self._reply.query_keys
         return None if keys is None else keys[self.query].as_py()
 
     @property
     def n_candidates(self) -> dict[str, int]:
         """How many documents each arm put into its list; arms of a table as ``"table.arm"``."""
-        return self.reply.n_candidates(self.query)
+        return self._reply.n_candidates(self.query)
 
     @property
     def phase(self) -> Phase | None:
         """The weights that ``SessionSignals`` took; None: the stage did not run."""
-        phases = self.reply.phases
+        phases = self._reply.phases
         return None if phases is None else phases[self.query]
 
     @property
     def related(self) -> list[Related]:
         """Documents beside the hits: those that ``expansion=SharedTags`` found."""
-        around = self.reply.around
+        around = self._reply.around
         return [] if around is None else list(around.related[self.query])
 
     def _alone(self) -> Reply:
         """Return the reply to the batch with the hits of this query only."""
-        return self.reply.only(np.arange(self.reply.n_queries) == self.query)
+        return self._reply.only(np.arange(self._reply.n_queries) == self.query)
 
     def to_arrow(self) -> pa.Table:
         """Return the hits as a table, with the columns of :meth:`Hits.to_arrow`."""
@@ -110,15 +110,15 @@ class QueryHits(Sequence["Hit"]):
 
     def __repr__(self) -> str:
         """Show the first hits as a table, at most 80 columns wide."""
-        return "\n".join(line.text for line in hit_tables.query_lines(self.reply, self.query))
+        return "\n".join(line.text for line in hit_tables.query_lines(self._reply, self.query))
 
     def _repr_html_(self) -> str:
         """Show the first hits in a notebook."""
-        return hit_tables.query_html(self.reply, self.query)
+        return hit_tables.query_html(self._reply, self.query)
 
     def __rich__(self) -> Any:
         """Show the hits as a table, where rich is installed."""
-        return rich_tables.of_query(self.reply, self.query)
+        return rich_tables.of_query(self._reply, self.query)
 
 
 @dataclass(frozen=True, repr=False)

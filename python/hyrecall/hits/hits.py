@@ -15,10 +15,10 @@ from hyrecall.base.keywords import check_methods
 from hyrecall.hits import hit_tables, rich_tables
 from hyrecall.hits.frames import pandas_of, polars_of
 from hyrecall.hits.hit import Hit, QueryHits
-from hyrecall.hits.reply import BatchReply
+from hyrecall.hits.reply import BatchReply, Reply
 from hyrecall.hits.trace import Trace
 
-__all__ = ["Hit", "Hits", "QueryHits", "Trace"]
+__all__ = ["Hit", "Hits", "QueryHits", "Trace", "reply_of"]
 
 
 @check_methods
@@ -55,8 +55,8 @@ class Hits:
     """
 
     def __init__(self, reply: BatchReply) -> None:
-        """Show a reply; ``reply`` is for the package, and no part of the public API."""
-        self.reply = reply
+        """Show a reply; made by :meth:`hyrecall.Index.recall`."""
+        self._reply = reply
         self.now, self.trace = reply.now, reply.trace
         self._parts: tuple[Hits, ...] = ()  # made when they are asked for
 
@@ -81,7 +81,7 @@ class Hits:
 
     def _query(self, index: int) -> QueryHits:
         query = place_in(self.trace.n_queries, index, "query")
-        return QueryHits(self.reply.part_of(query), query)
+        return QueryHits(self._reply.part_of(query), query)
 
     @property
     def parts(self) -> tuple[Hits, ...]:
@@ -92,7 +92,7 @@ class Hits:
         tuple of Hits
             Each with all queries of the batch; a query has hits in one of them at most.
         """
-        parts = self.reply.parts
+        parts = self._reply.parts
         if len(parts) == 1:
             return (self,)
         if not self._parts:
@@ -112,7 +112,7 @@ class Hits:
         Hits
             One of :attr:`parts`.
         """
-        return self.parts[self.reply.parts.index(self.reply.part_of(query))]
+        return self.parts[self._reply.parts.index(self._reply.part_of(query))]
 
     def only(self, asked: npt.NDArray[np.bool_]) -> Hits:
         """Return the reply to some of the queries; the others have no hits and no key in it.
@@ -127,14 +127,14 @@ class Hits:
         Hits
             With the same queries, snapshot and trace.
         """
-        return Hits(self.reply.only(asked))
+        return Hits(self._reply.only(asked))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the values, without the index: what explains a hit stays with the call's own.
 
         A copy, deep or not, has the same reply, with the snapshot that it holds.
         """
-        return Hits, (self.reply,)
+        return Hits, (self._reply,)
 
     def __iter__(self) -> Iterator[QueryHits]:
         """Return the hits of each query."""
@@ -143,23 +143,23 @@ class Hits:
     @property
     def n_hits(self) -> int:
         """Hits of all queries together."""
-        return self.reply.n_hits
+        return self._reply.n_hits
 
     def column(self, name: str) -> pa.Array:
         """Return a row column (key, cell, attribute or stored) of every hit, in order."""
-        return self.reply.column(name)
+        return self._reply.column(name)
 
     def arm_scores(self, arm: str) -> pa.Array:
         """Return an arm's score of every hit, float32; null where it was not computed."""
-        return self.reply.arm_scores(arm)
+        return self._reply.arm_scores(arm)
 
     def arm_ranks(self, arm: str) -> pa.Array:
         """Return an arm's rank of every hit, int32 from 1; null outside the arm's list."""
-        return self.reply.arm_ranks(arm)
+        return self._reply.arm_ranks(arm)
 
     def cached(self, kind: str, name: str) -> list[Any]:
         """Return a "row" column, or an arm's "text", "score" or "rank", as Python values."""
-        return self.reply.cached(kind, name)
+        return self._reply.cached(kind, name)
 
     def to_arrow(self) -> pa.Table:
         """Return all hits as a table.
@@ -172,7 +172,7 @@ class Hits:
             not computed or outside the arm's list), then the columns asked for; ordered by (query,
             rank).
         """
-        return self.reply.table()
+        return self._reply.table()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export the table of :meth:`to_arrow` by the Arrow PyCapsule interface."""
@@ -188,7 +188,7 @@ class Hits:
 
     def to_list(self) -> list[list[dict[str, Any]]]:
         """Return a list of dicts per query; values as :meth:`Hit.__getitem__` gives them."""
-        rows, ends = self.reply.rows(), self.reply.offsets.tolist()
+        rows, ends = self._reply.rows(), self._reply.offsets.tolist()
         return [rows[begin:end] for begin, end in pairwise(ends)]
 
     def plot(self, query: int = 0, *, ax: Any = None) -> Any:
@@ -200,16 +200,25 @@ class Hits:
         from hyrecall.hits.plot import plot_hits
 
         at = place_in(len(self), query, "query")
-        return plot_hits(self.reply.part_of(at), at, ax)
+        return plot_hits(self._reply.part_of(at), at, ax)
 
     def __repr__(self) -> str:
         """Show the first hits as a table, at most 80 columns wide."""
-        return "\n".join(line.text for line in hit_tables.batch_lines(self.reply))
+        return "\n".join(line.text for line in hit_tables.batch_lines(self._reply))
 
     def _repr_html_(self) -> str:
         """Show the first hits in a notebook."""
-        return hit_tables.batch_html(self.reply)
+        return hit_tables.batch_html(self._reply)
 
     def __rich__(self) -> Any:
         """Show the hits of the first queries as tables, where rich is installed."""
-        return rich_tables.of_batch(self.reply)
+        return rich_tables.of_batch(self._reply)
+
+
+@overload
+def reply_of(hits: QueryHits) -> Reply: ...
+@overload
+def reply_of(hits: Hits) -> BatchReply: ...
+def reply_of(hits: Hits | QueryHits) -> BatchReply:
+    """Return the reply that hits show, for the package: its state holds documents of every cell."""
+    return hits._reply

@@ -11,7 +11,7 @@ from hyrecall.ask.shaping.checks import integer
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, error
 from hyrecall.hits.around import Related
-from hyrecall.hits.hits import Hits
+from hyrecall.hits.hits import Hits, reply_of
 from hyrecall.hits.reply import Reply
 from hyrecall.recall.arms.tags import tag_attribute
 from hyrecall.segments.segments import gather_column
@@ -52,7 +52,7 @@ def related(
     >>> [one.key for one in related(found, "tags")[0]]
     ['b']
     """
-    reply = hits.reply
+    reply = reply_of(hits)
     found = [related_documents(part, column, n, columns) for part in reply.parts]
     by_part = dict(zip(map(id, reply.parts), found, strict=True))
     return [by_part[id(reply.part_of(query))][query] for query in range(len(hits))]
