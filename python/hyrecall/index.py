@@ -24,7 +24,7 @@ from hyrecall.ask.scoring import Above, Fusion
 from hyrecall.ask.session import Session
 from hyrecall.ask.shaping import Stage
 from hyrecall.base.ages import call_time
-from hyrecall.base.arguments import read_path, whole
+from hyrecall.base.arguments import as_int, read_path
 from hyrecall.base.keywords import check_keywords, same_arguments
 from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.base.runtime import check_device, choose_threads
@@ -137,7 +137,7 @@ class Index:
             raise error(DTypeError, "schema", "an hr.Schema", type(schema).__name__)
         check_device(device)
         count = choose_threads(threads)
-        first = whole(first_seq)
+        first = as_int(first_seq)
         if first is None or not 0 <= first < 2**62:
             raise error(OptionError, "first_seq", "an int in [0, 2^62)", repr(first_seq))
         tell = read_progress(progress)

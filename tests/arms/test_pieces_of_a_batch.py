@@ -13,7 +13,7 @@ from hyrecall.ask.recipe import Lexical, Recipe
 from hyrecall.hits.hits import reply_of
 from hyrecall.recall import batch as recall
 from hyrecall.recall.arms import run
-from hyrecall.recall.arms.batch import Asked, Batch, Candidates
+from hyrecall.recall.arms.batch import ArmQueries, Batch, FoundDocs
 from hyrecall.recall.explain import RecallSource
 
 SCOPE = ("ann", "cy")
@@ -78,7 +78,7 @@ def test_an_arm_is_handed_a_piece_of_the_queries_and_its_time_is_that_of_the_can
     seen = []
     search = run.search_regex
 
-    def slow(arm: arms.Regex, batch: Batch, asked: Asked) -> Candidates:
+    def slow(arm: arms.Regex, batch: Batch, asked: ArmQueries) -> FoundDocs:
         seen.append((batch.n_queries, list(asked.entries)))
         time.sleep(0.05)
         return search(arm, batch, asked)

@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hyrecall.base.arguments import listed, plain, set_fields
+from hyrecall.base.arguments import as_list, python_scalar, set_fields
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, error
 
@@ -196,7 +196,7 @@ def read_predicate(column: str, value: Any) -> Predicate:
             expected = "a range (start, end), or a list for any of its values"
             raise error(OptionError, column, expected, f"a tuple of {len(value)}")
         if _are_texts(value):
-            pair = tuple(map(plain, value))
+            pair = tuple(map(python_scalar, value))
             expected = (
                 f"a list {list(pair)!r} for any of its values, or hr.Between{pair!r} for a range"
             )
@@ -207,7 +207,7 @@ def read_predicate(column: str, value: Any) -> Predicate:
             if constant is not None or not isinstance(value, Between):
                 _check_scalar(column, constant)
         return value
-    value = listed(value)
+    value = as_list(value)
     if isinstance(value, (set, frozenset)):
         # Sorted, so that repr and equality do not depend on the hash seed.
         value = sorted(value, key=lambda one: (type(one).__name__, repr(one)))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any as AnyType
 from typing import TypeAlias
 
-from hyrecall.base.arguments import plain, set_fields, whole
+from hyrecall.base.arguments import as_int, python_scalar, set_fields
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
 
@@ -54,7 +54,7 @@ class Phrase:
     def __post_init__(self) -> None:
         """Check the options."""
         _check_text("Phrase", self.text)
-        slop = whole(self.slop)
+        slop = as_int(self.slop)
         if slop is None or not 0 <= slop <= _MAX_SLOP:
             raise error(OptionError, "slop", f"an int in [0, {_MAX_SLOP}]", repr(self.slop))
         set_fields(self, slop=slop)
@@ -174,7 +174,7 @@ class Boost:
     def __post_init__(self) -> None:
         """Check the options."""
         _check_query("Boost", self.query)
-        factor = plain(self.factor)
+        factor = python_scalar(self.factor)
         is_number = isinstance(factor, int | float) and not isinstance(factor, bool)
         if not is_number or not 1 / _MAX_BOOST <= factor <= _MAX_BOOST:
             raise error(OptionError, "factor", "a number in [2^-20, 2^20]", repr(self.factor))

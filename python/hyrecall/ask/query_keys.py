@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hyrecall.base.arguments import listed, plain
+from hyrecall.base.arguments import as_list, python_scalar
 from hyrecall.errors import DTypeError, OptionError, error
 
 __all__ = ["NAME", "keys_of", "read_query_keys"]
@@ -32,12 +32,12 @@ def read_query_keys(given: Any, columns: tuple[str, ...]) -> pa.Array | None:
     if given is None:
         return None
     wish = "a sequence of str or of int keys, one per query"
-    values = listed(given)
+    values = as_list(given)
     if isinstance(values, np.ndarray) and values.ndim == 1:
         values = values.tolist()
     if not isinstance(values, list | tuple):
         raise error(DTypeError, "query_keys", wish, f"{type(given).__name__} {given!r}")
-    keys = [plain(key) for key in values]
+    keys = [python_scalar(key) for key in values]
     kind = str if keys and isinstance(keys[0], str) else int
     for at, key in enumerate(keys):
         if not isinstance(key, kind) or isinstance(key, bool):

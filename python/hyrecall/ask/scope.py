@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.base.arguments import items_of, listed, plain, set_fields
+from hyrecall.base.arguments import as_items, as_list, python_scalar, set_fields
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, ScopeError, ShapeError, error
 
@@ -42,7 +42,7 @@ CellTypes: TypeAlias = "dict[str, pa.DataType]"
 
 def encode_part(value: object, name: str, kind: pa.DataType, argument: str = "scope") -> bytes:
     """Encode one value of a cell in the engine's format: a tag byte and the value."""
-    value = plain(value)
+    value = python_scalar(value)
     if value is None:
         return b"\0"
     if pa.types.is_boolean(kind) and isinstance(value, bool):
@@ -86,7 +86,7 @@ class Scope:
 
     def __init__(self, cells: Iterable[object]) -> None:
         """Convert each cell to a tuple."""
-        given = None if isinstance(cells, str | bytes) else items_of(cells)
+        given = None if isinstance(cells, str | bytes) else as_items(cells)
         if given is None:
             raise error(ScopeError, "scope", "an iterable of cells", repr(cells))
         made = tuple(cell if isinstance(cell, tuple) else (cell,) for cell in given)
@@ -159,7 +159,7 @@ def _column_values(scope: Any, per: str) -> list[Any] | None:
         raise error(ShapeError, "scope", f"one column, an entry per {per}", "a table", remedy)
     if hasattr(scope, "columns"):  # a data frame
         raise error(ShapeError, "scope", f"one column, an entry per {per}", "a data frame")
-    values = listed(scope)
+    values = as_list(scope)
     if isinstance(values, np.ndarray) and values.ndim:
         if values.ndim > 1:
             wish = f"one dimension, an entry per {per}"
@@ -210,7 +210,7 @@ class _CellReader:
 
     def __call__(self, scope: object, argument: str) -> list[bytes]:
         """Return the encoded cells of a scope, or raise the error that names its fault."""
-        scope = plain(scope)
+        scope = python_scalar(scope)
         if isinstance(scope, Scope):
             return [self._encode(cell, argument) for cell in scope.cells]
         if isinstance(scope, ScopePattern):
@@ -240,7 +240,7 @@ class _CellReader:
         """Return code of the pattern for a cell with ANY; a cell of wrong width gives all ANY."""
         parts = cell if len(cell) == len(self._types) else [ANY] * len(self._types)
         given = {
-            name: "hr.ANY" if part is ANY else repr(plain(part))
+            name: "hr.ANY" if part is ANY else repr(python_scalar(part))
             for name, part in zip(self._types, parts, strict=True)
         }
         if all(name.isidentifier() for name in given):

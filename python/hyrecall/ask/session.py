@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hyrecall.base.ages import utc
-from hyrecall.base.arguments import listed, plain, set_fields, whole
+from hyrecall.base.arguments import as_int, as_list, python_scalar, set_fields
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
 
@@ -62,7 +62,7 @@ class Session:
         keys = _read_keys("accessed", self.accessed)
         times = [utc(f"accessed[{key!r}]", time) for key, time in self.accessed.items()]
         set_fields(self, accessed=dict(zip(keys, times, strict=True)))
-        count = whole(self.n_recalls)
+        count = as_int(self.n_recalls)
         if count is None or count < 0:
             raise error(OptionError, "n_recalls", "an int >= 0", repr(self.n_recalls))
         set_fields(self, n_recalls=count)
@@ -101,10 +101,10 @@ class Session:
 
 def _read_keys(argument: str, given: object) -> list[Any]:
     """Check keys of one type and return a list; a str alone is refused, not split into letters."""
-    given = listed(given)
+    given = as_list(given)
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise error(DTypeError, argument, "a sequence of keys", repr(given))
-    keys = [plain(key) for key in given]
+    keys = [python_scalar(key) for key in given]
     for key in keys:
         kind = str if isinstance(keys[0], str) else int
         if not isinstance(key, kind) or isinstance(key, bool):

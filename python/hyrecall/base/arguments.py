@@ -14,18 +14,18 @@ import numpy as np
 from hyrecall.errors import DTypeError, OptionError, error
 
 __all__ = [
+    "as_int",
+    "as_items",
+    "as_list",
     "check_unicode",
     "convert_field",
     "is_one_of",
-    "items_of",
-    "listed",
     "number",
     "one_of",
-    "place_in",
-    "plain",
+    "position_in",
+    "python_scalar",
     "read_path",
     "set_fields",
-    "whole",
 ]
 
 Args = TypeVarTuple("Args")
@@ -55,12 +55,12 @@ def convert_field(
     _set(instance, name, read(name, getattr(instance, name), *args))
 
 
-def plain(value: Any) -> Any:
+def python_scalar(value: Any) -> Any:
     """Convert a NumPy scalar to a Python scalar; return any other value unchanged."""
     return value.item() if isinstance(value, np.generic) else value
 
 
-def whole(value: Any) -> int | None:
+def as_int(value: Any) -> int | None:
     """Convert an integer of any library to int; return None for a bool or a non-integer."""
     if isinstance(value, bool):
         return None
@@ -102,7 +102,7 @@ def check_unicode(argument: str, text: str) -> None:
         raise error(OptionError, argument, "valid Unicode", repr(text)) from None
 
 
-def items_of(value: object) -> tuple[Any, ...] | None:
+def as_items(value: object) -> tuple[Any, ...] | None:
     """Return the items of an iterable, or None for a value that cannot be iterated."""
     try:
         return tuple(value)  # type: ignore[arg-type]
@@ -113,14 +113,14 @@ def items_of(value: object) -> tuple[Any, ...] | None:
 _SEQUENCES: Final = (list, tuple)
 
 
-def listed(value: Any) -> Any:
+def as_list(value: Any) -> Any:
     """Convert an Arrow array or a series to a list with None for missing values.
 
     Any other value is returned unchanged.
 
     Examples
     --------
-    >>> listed(np.arange(2)), listed(("a", "b"))
+    >>> as_list(np.arange(2)), as_list(("a", "b"))
     (array([0, 1]), ('a', 'b'))
     """
     if isinstance(value, _SEQUENCES):
@@ -133,7 +133,7 @@ def listed(value: Any) -> Any:
     return value.to_list() if hasattr(value, "to_list") else value  # polars
 
 
-def place_in(n: int, index: Any, what: str) -> int:
+def position_in(n: int, index: Any, what: str) -> int:
     """Return the position in [0, n) of an index; a negative index counts from the end.
 
     Raises
@@ -143,7 +143,7 @@ def place_in(n: int, index: Any, what: str) -> int:
     DTypeError
         Neither an integer nor a slice.
     """
-    at = whole(index)
+    at = as_int(index)
     if at is None:
         got = f"{type(index).__name__} {index!r}"
         raise error(DTypeError, "index", f"the number of a {what}, or a slice", got)

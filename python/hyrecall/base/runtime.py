@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hyrecall import _core
-from hyrecall.base.arguments import is_one_of, whole
+from hyrecall.base.arguments import as_int, is_one_of
 from hyrecall.errors import DeviceUnavailableError, OptionError, error
 
 __all__ = [
@@ -137,7 +137,7 @@ def choose_threads(threads: int | None) -> int:
     """Return the given thread count, by default what CPU affinity and cgroup quota allow."""
     if threads is None:
         return max(1, min(len(os.sched_getaffinity(0)), _cgroup_cpus()))
-    count = whole(threads)
+    count = as_int(threads)
     if count is None or not 1 <= count <= 1024:
         raise error(OptionError, "threads", "an int in [1, 1024], or None", repr(threads))
     return count

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from hyrecall.base.arguments import number, whole
+from hyrecall.base.arguments import as_int, number
 from hyrecall.errors import OptionError, error
 
 __all__ = ["Breaker"]
@@ -46,7 +46,7 @@ class Breaker:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Make a breaker that admits all calls."""
-        count = whole(failures)
+        count = as_int(failures)
         if count is None or count < 1:
             raise error(OptionError, "failures", "an int of at least 1", repr(failures))
         wish = f"seconds from 0 to {_LONGEST_REST:.0f}"

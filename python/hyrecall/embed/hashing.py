@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from hyrecall.base.arguments import whole
+from hyrecall.base.arguments import as_int
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
 
@@ -44,7 +44,7 @@ class HashEmbedder:
 
     def __init__(self, dim: int = 64) -> None:
         """Check the length."""
-        length = whole(dim)
+        length = as_int(dim)
         if length is None or not 1 <= length <= _MOST_DIMS:
             raise error(OptionError, "dim", f"an int from 1 to {_MOST_DIMS}", repr(dim))
         self.dim = length

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.base.arguments import number, whole
+from hyrecall.base.arguments import as_int, number
 from hyrecall.base.keywords import check_keywords
 from hyrecall.embed.openai_wire import Endpoint, read_reply, request_body
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
@@ -201,7 +201,7 @@ def _check_key(key: object) -> str | None:
 
 
 def _count(argument: str, value: object, low: int) -> int:
-    count = whole(value)
+    count = as_int(value)
     if count is None or count < low:
         raise error(OptionError, argument, f"an int of at least {low}", repr(value))
     return count

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.base.arguments import read_path, whole
+from hyrecall.base.arguments import as_int, read_path
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
 
@@ -71,7 +71,7 @@ class TransformerEmbedder:
         self._folder = read_path(folder)
         if pooling not in get_args(Pooling):
             raise error(OptionError, "pooling", '"mean", "cls" or "last"', repr(pooling))
-        count = whole(batch)
+        count = as_int(batch)
         if count is None or count < 1:
             raise error(OptionError, "batch", "an int of at least 1", repr(batch))
         if not (self._folder / _CONFIG).is_file():
@@ -177,7 +177,7 @@ class TransformerEmbedder:
             given = json.loads(path.read_bytes()).get("hidden_size")
         except (ValueError, AttributeError) as fault:
             raise error(OptionError, str(path), "a JSON object", type(fault).__name__) from None
-        return whole(given)
+        return as_int(given)
 
     def __repr__(self) -> str:
         """Show the model and the device."""

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from hyrecall.ask.shaping import Phase
-from hyrecall.base.arguments import place_in
+from hyrecall.base.arguments import position_in
 from hyrecall.base.keywords import check_methods
 from hyrecall.hits import hit_tables, rich_tables
 from hyrecall.hits.around import Neighbour, Related
@@ -50,7 +50,7 @@ class QueryHits(Sequence["Hit"]):
         """Return a hit, or several."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        return Hit(self._reply, self.query, self._begin + place_in(len(self), index, "hit"))
+        return Hit(self._reply, self.query, self._begin + position_in(len(self), index, "hit"))
 
     def __iter__(self) -> Iterator[Hit]:
         """Return each hit."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hyrecall.base.arguments import place_in
+from hyrecall.base.arguments import position_in
 from hyrecall.base.keywords import check_methods
 from hyrecall.hits import hit_tables, rich_tables
 from hyrecall.hits.frames import pandas_of, polars_of
@@ -80,7 +80,7 @@ class Hits:
         return self._query(index)
 
     def _query(self, index: int) -> QueryHits:
-        query = place_in(self.trace.n_queries, index, "query")
+        query = position_in(self.trace.n_queries, index, "query")
         return QueryHits(self._reply.part_of(query), query)
 
     @property
@@ -199,7 +199,7 @@ class Hits:
         """
         from hyrecall.hits.plot import plot_hits
 
-        at = place_in(len(self), query, "query")
+        at = position_in(len(self), query, "query")
         return plot_hits(self._reply.part_of(at), at, ax)
 
     def __repr__(self) -> str:

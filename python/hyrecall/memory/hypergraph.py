@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hyrecall.base.arguments import whole
+from hyrecall.base.arguments import as_int
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.fields import flag
@@ -168,7 +168,7 @@ class _Call:
 
     @classmethod
     def of(cls, query: str, session_id: str, max_results: object, force_regex: object) -> _Call:
-        most = whole(max_results)
+        most = as_int(max_results)
         if most is None:
             raise error(OptionError, "max_results", "an int", repr(max_results))
         recipe = hypergraph_regex if flag("force_regex", force_regex) else hypergraph

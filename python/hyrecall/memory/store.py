@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.ask.recipe import Recipe
-from hyrecall.base.arguments import number, read_path, whole
+from hyrecall.base.arguments import as_int, number, read_path
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.embed import choose
 from hyrecall.embed.choose import AUTO, Given
@@ -98,10 +98,10 @@ class StoreOptions:
         flag("warm", self.warm)
         for name in ("wait", "recall_timeout", "write_timeout"):
             number(name, getattr(self, name), 0.0, 86_400.0, _SECONDS)
-        dim = whole(self.dim)
+        dim = as_int(self.dim)
         if self.dim is not None and (dim is None or not 1 <= dim <= MOST_DIM):
             raise error(OptionError, "dim", f"an int from 1 to {MOST_DIM}", repr(self.dim))
-        every = whole(self.snapshot_every)
+        every = as_int(self.snapshot_every)
         if every is None or every < 1:
             raise error(OptionError, "snapshot_every", "an int >= 1", repr(self.snapshot_every))
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from hyrecall.ask.filters import Filter
-from hyrecall.base.arguments import whole
+from hyrecall.base.arguments import as_int
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.fields import check_id, flag
 from hyrecall.memory.data.matches import Facts, Matches
@@ -180,7 +180,7 @@ def _as_others_see(versions: Versions) -> Versions:
 
 
 def _count(argument: str, value: object) -> int:
-    count = whole(value)
+    count = as_int(value)
     if count is None or not 0 <= count <= MOST_LISTED:
         raise error(OptionError, argument, "an int >= 0", repr(value))
     return count

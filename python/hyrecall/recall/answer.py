@@ -13,7 +13,7 @@ from hyrecall.ask.graph_names import check_graphs, names_in, parts_of
 from hyrecall.ask.recipe import More, Recipe
 from hyrecall.ask.request import CallOptions, Request
 from hyrecall.ask.shaping import SessionSignals
-from hyrecall.base.arguments import listed
+from hyrecall.base.arguments import as_list
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.hits.joined_reply import join_replies
 from hyrecall.hits.reply import BatchReply, Reply
@@ -162,7 +162,7 @@ def _as_lists(text: object) -> object:
     """Return texts of any library as lists, arm by arm; what is no list is left to the plan."""
     if isinstance(text, Mapping):
         return {arm: _as_lists(queries) for arm, queries in text.items()}
-    given = listed(text)
+    given = as_list(text)
     return given.tolist() if isinstance(given, np.ndarray) and given.ndim == 1 else given
 
 

@@ -13,22 +13,22 @@ from hyrecall.ask.expansion import read_expansion
 from hyrecall.ask.queries import words_of
 from hyrecall.ask.request import Request
 from hyrecall.ask.shaping import RerankBy
-from hyrecall.base.arguments import listed as as_list
+from hyrecall.base.arguments import as_list
 from hyrecall.hits.reply import Reply
 from hyrecall.hits.reply_arrays import Arrays, join_pieces, only_queries
 from hyrecall.hits.trace import Trace
-from hyrecall.recall.arms.batch import Candidates
+from hyrecall.recall.arms.batch import FoundDocs
 from hyrecall.recall.expansion import expand
 from hyrecall.recall.explain import RecallSource
+from hyrecall.recall.fused_lists import Piece
 from hyrecall.recall.graph_views import BoundGraphs
-from hyrecall.recall.pipeline import Shaper
-from hyrecall.recall.pipeline_checks import check_shaping
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.planning import make_plan
-from hyrecall.recall.pools import Piece
 from hyrecall.recall.ranking import Ranking
 from hyrecall.recall.reach import Reaches
 from hyrecall.recall.session_signals import phases_of
+from hyrecall.recall.shaper import Shaper
+from hyrecall.recall.shaping_checks import check_shaping
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State
 
@@ -65,7 +65,7 @@ def run_recall(
     shaper = Shaper(facts, state, plan, now=request.now, texts=texts, reaches=reaches)
     planned = time.perf_counter()
     pieces, notes, steps = [], list(plan.notes), {"plan": planned - started}
-    listed: list[dict[str, Candidates]] = []
+    listed: list[dict[str, FoundDocs]] = []
     whole = plan.is_shaped or plan.has_leading
     piece = SHAPED_QUERIES if whole else BATCH_QUERIES
     try:
@@ -134,7 +134,7 @@ def _texts(facts: IndexFacts, plan: Plan, text: object) -> list[str | None]:
 
 def _run_piece(
     state: State, plan: Plan, request: _core.Request, first_query: int
-) -> tuple[_core.Execution, Arrays, dict[str, Candidates], dict[str, float]]:
+) -> tuple[_core.Execution, Arrays, dict[str, FoundDocs], dict[str, float]]:
     """Take a part of a call through its three steps; arms that search by themselves go first."""
     began = time.perf_counter()
     found = plan.complete(request, first_query)

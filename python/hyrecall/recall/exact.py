@@ -16,7 +16,7 @@ from hyrecall.ask.queries import Phrase, lower
 from hyrecall.ask.request import Request
 from hyrecall.ask.scope import read_scopes
 from hyrecall.hits.reply_arrays import Arrays
-from hyrecall.recall.arms.batch import Candidates, from_entries
+from hyrecall.recall.arms.batch import FoundDocs, from_entries
 
 if TYPE_CHECKING:
     from hyrecall.segments.facts import IndexFacts
@@ -92,7 +92,7 @@ class Exact:
         By arm, the text of each of these queries.
     depth : int
         Rows of an arm that were looked up at most, and how deep the arms' lists are looked through.
-    lists : mapping of str to Candidates
+    lists : mapping of str to FoundDocs
         By arm, the rows found by phrase, for every query of the batch; empty: no query has any.
     is_cut : ndarray of bool, shape (len(queries), len(texts))
         Whether there may be more such rows than were looked up.
@@ -103,7 +103,7 @@ class Exact:
     queries: npt.NDArray[np.int64]
     texts: ExactTexts
     depth: int
-    lists: Mapping[str, Candidates]
+    lists: Mapping[str, FoundDocs]
     is_cut: npt.NDArray[np.bool_]
     execution: _core.Execution
 

@@ -28,12 +28,12 @@ from hyrecall.ask.shaping.checks import read_duration
 from hyrecall.base.ages import age_seconds, importances
 from hyrecall.hits.explanation_parts import Step
 from hyrecall.hits.reply import Reply
+from hyrecall.recall.fused_lists import by_value
 from hyrecall.recall.leading import scaled_relevance
-from hyrecall.recall.pipeline_checks import vector_arm
 from hyrecall.recall.plan import Plan
-from hyrecall.recall.pools import by_value
 from hyrecall.recall.reach import Reaches
 from hyrecall.recall.session_signals import phase_of, session_signals, signal_sums
+from hyrecall.recall.shaping_checks import vector_arm
 from hyrecall.segments.segments import State
 
 __all__ = ["Place", "Recalled", "explain_stages"]

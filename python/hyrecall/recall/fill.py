@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 
 from hyrecall import _core
 from hyrecall.recall.arms.listed import newest_rows
+from hyrecall.recall.fused_lists import order_codes
 from hyrecall.recall.plan import Plan
-from hyrecall.recall.pools import order_codes
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State, document_numbers, gather_column, seqs_of
 
 if TYPE_CHECKING:
     from hyrecall.ask.recipe_parts import TieBreak
-    from hyrecall.recall.pools import Pool
+    from hyrecall.recall.fused_lists import FusedLists
 
 __all__ = ["fill_lists"]
 
@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 
 
 def fill_lists(
-    pool: Pool,
+    pool: FusedLists,
     facts: IndexFacts,
     state: State,
     plan: Plan,
@@ -34,8 +34,8 @@ def fill_lists(
     first_query: int,
     blank: Array,
     selected: Array,
-    before: Pool,
-) -> Pool:
+    before: FusedLists,
+) -> FusedLists:
     """Add the newest documents to lists below offset + limit, behind all others.
 
     Documents of one time come in the order of the recipe's tie-break.

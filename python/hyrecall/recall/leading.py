@@ -14,19 +14,19 @@ from hyrecall import _core
 
 if TYPE_CHECKING:
     from hyrecall.ask.shaping import MMR
-    from hyrecall.recall.pools import Floats, Piece, Pool
+    from hyrecall.recall.fused_lists import Floats, FusedLists, Piece
 
 __all__ = ["choose_leading", "lead", "others", "scaled_relevance"]
 
 
-def lead(pool: Pool) -> Pool:
+def lead(pool: FusedLists) -> FusedLists:
     """Put the rows that lead in front of the others; among themselves both keep their order."""
     if "exact" not in pool.arrays:
         return pool
     return pool.take((pool.offsets, np.lexsort((others(pool), pool.query))))
 
 
-def others(pool: Pool) -> npt.NDArray[np.int64]:
+def others(pool: FusedLists) -> npt.NDArray[np.int64]:
     """Return 0 for each entry that leads, and 1 for any other: what to order by first."""
     if "exact" not in pool.arrays:
         return np.zeros(len(pool), np.int64)
@@ -41,7 +41,7 @@ def scaled_relevance(how: str, score: float, high: float, low: float) -> float:
 
 
 def choose_leading(
-    pool: Pool,
+    pool: FusedLists,
     found: Any,
     piece: Piece,
     mmr: MMR | None,
@@ -95,7 +95,7 @@ class _Choice:
     """The greedy choice from one list, by definition; few queries need it."""
 
     def __init__(
-        self, pool: Pool, piece: Piece, query: int, mmr: MMR | None, column: int | None
+        self, pool: FusedLists, piece: Piece, query: int, mmr: MMR | None, column: int | None
     ) -> None:
         self._pool, self._piece, self._query, self._column = pool, piece, query, column
         self._begin, self._end = (int(at) for at in pool.offsets[query : query + 2])

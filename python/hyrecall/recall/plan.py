@@ -15,7 +15,7 @@ from hyrecall import _core
 from hyrecall.ask.scoring import Fusion
 from hyrecall.ask.session import Session
 from hyrecall.ask.shaping import Stage
-from hyrecall.recall.arms.batch import Candidates, join_candidates
+from hyrecall.recall.arms.batch import FoundDocs, join_candidates
 from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Plan(NamedTuple):
     searches: Searches  # what else puts arms into a part of the request
     joining: Mapping[str, Any]  # how a part joins its arms
     extra: tuple[str, ...] = ()  # arms of the call beside the index's own, running or not
-    listed: Mapping[str, Candidates] = _NOTHING  # what those that ran have found
+    listed: Mapping[str, FoundDocs] = _NOTHING  # what those that ran have found
     fill: Fill | None = None
     blank_queries: tuple[int, ...] = ()  # without a word: they get nothing but what fills
     sessions: tuple[Session | None, ...] = ()
@@ -61,7 +61,7 @@ class Plan(NamedTuple):
     tables: Tables | None = None
     bases: tuple[str, ...] = ()  # without the table's name: the index's arm behind each of arms
 
-    def complete(self, request: _core.Request, first_query: int) -> dict[str, Candidates]:
+    def complete(self, request: _core.Request, first_query: int) -> dict[str, FoundDocs]:
         """Add all other arms to a part of the request; return what those of the call found."""
         found = self.searches.add_to(request, first_query)
         if self.exact is not None:
@@ -69,7 +69,7 @@ class Plan(NamedTuple):
         request.set_fusion(**self.joining)
         return found
 
-    def answered(self, found: Sequence[Mapping[str, Candidates]]) -> Plan:
+    def answered(self, found: Sequence[Mapping[str, FoundDocs]]) -> Plan:
         """Return the plan with what its arms found for each part, without what they were asked."""
         if not self.searches.asked:
             return self

@@ -16,7 +16,7 @@ from hyrecall.ask.request import Request
 from hyrecall.ask.scope import encode_part, read_scopes
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum, read_floor
 from hyrecall.ask.shaping import check_stages
-from hyrecall.base.arguments import whole
+from hyrecall.base.arguments import as_int
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.recall.arms.run import Searches, read_arms, read_asked, runs, text_readers
 from hyrecall.recall.exact import Exact, find_exact
@@ -47,7 +47,7 @@ _KINDS = {RRF: "rrf", WeightedSum: "weighted_sum", Max: "max", DBSF: "weighted_s
 
 
 def _count(argument: str, value: object, low: int) -> int:
-    number = whole(value)
+    number = as_int(value)
     if number is None:
         raise error(OptionError, argument, f"an int >= {low}", repr(value))
     if not low <= number < 2**31:

@@ -9,7 +9,7 @@ import numpy as np
 
 from hyrecall import _core
 from hyrecall.ask.queries import lower
-from hyrecall.base.arguments import listed
+from hyrecall.base.arguments import as_list
 from hyrecall.errors import OptionError, error
 from hyrecall.recall.vector_queries import check_arms
 from hyrecall.segments.facts import IndexFacts
@@ -29,7 +29,7 @@ def read_texts(
         raise error(OptionError, "text", "None (the index has no text arm)", type(text).__name__)
     given: Mapping[str, Any] = text if isinstance(text, Mapping) else dict.fromkeys(names, text)
     check_arms("text", given, names)
-    given = {arm: listed(queries) for arm, queries in given.items()}
+    given = {arm: as_list(queries) for arm, queries in given.items()}
     for arm, queries in given.items():
         is_list = isinstance(queries, Sequence) and not isinstance(queries, str | bytes)
         if not is_list and not (isinstance(queries, np.ndarray) and queries.ndim == 1):

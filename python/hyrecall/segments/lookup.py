@@ -12,7 +12,7 @@ import pyarrow as pa
 from hyrecall import _core
 from hyrecall.ask.filter_program import read_filters
 from hyrecall.ask.scope import check_no_list, read_scopes, scope_entries
-from hyrecall.base.arguments import is_one_of, items_of
+from hyrecall.base.arguments import as_items, is_one_of
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State, gather_column, seqs_of
@@ -93,7 +93,7 @@ def _audience(
 def read_columns(facts: IndexFacts, columns: object) -> tuple[str, ...]:
     """Check names of row columns: key, cell, attribute and stored columns."""
     known = facts.schema.row_columns
-    named = None if isinstance(columns, str) else items_of(columns)
+    named = None if isinstance(columns, str) else as_items(columns)
     if named is None or not all(is_one_of(name, known) for name in named):
         wish = f"a sequence of columns of {list(known)}"
         raise error(OptionError, "columns", wish, repr(columns))
@@ -104,7 +104,7 @@ def read_keys(keys: object, kind: pa.DataType) -> pa.Array:
     """Check keys of exactly the index's type: a str is one key, and 1.5 and True are not 1."""
     is_text = pa.types.is_large_string(kind)
     wish = f"a sequence of {'str' if is_text else 'int64'} keys"
-    items = None if isinstance(keys, str | bytes | Mapping) else items_of(keys)
+    items = None if isinstance(keys, str | bytes | Mapping) else as_items(keys)
     if items is None:
         raise error(DTypeError, "keys", wish, f"{type(keys).__name__} {keys!r}")
     given: list[Any] = list(items)

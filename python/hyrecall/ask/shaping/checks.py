@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hyrecall.base.arguments import plain, whole
+from hyrecall.base.arguments import as_int, python_scalar
 from hyrecall.errors import DTypeError, OptionError, error
 
 __all__ = [
@@ -75,7 +75,7 @@ def arm_name(value: object) -> None:
 
 def integer(argument: str, value: object, low: int, high: int = 2**31 - 1) -> int:
     """Convert an integer of any library to int; refuse it outside [low, high]."""
-    given = whole(value)
+    given = as_int(value)
     if given is None or not low <= given <= high:
         end = "2^31)" if high == 2**31 - 1 else f"{high}]"
         raise error(OptionError, argument, f"an int in [{low}, {end}", repr(value))
@@ -84,7 +84,7 @@ def integer(argument: str, value: object, low: int, high: int = 2**31 - 1) -> in
 
 def boolean(argument: str, value: object) -> bool:
     """Convert a bool or NumPy's bool to bool; refuse other types."""
-    given = plain(value)
+    given = python_scalar(value)
     if not isinstance(given, bool):
         raise error(DTypeError, argument, "a bool", repr(value))
     return given
@@ -123,4 +123,4 @@ def plain_pairs(argument: str, value: object) -> tuple[tuple[Any, Any], ...]:
 
 def _plain_value(value: Any) -> Any:
     # NumPy's times have units that Python's do not have.
-    return value if isinstance(value, np.datetime64 | np.timedelta64) else plain(value)
+    return value if isinstance(value, np.datetime64 | np.timedelta64) else python_scalar(value)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hyrecall.base.arguments import whole
+from hyrecall.base.arguments import as_int
 from hyrecall.base.keywords import check_keywords
 from hyrecall.embed.protocol import Embedder, check_vectors
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
@@ -184,7 +184,7 @@ class VectorStore:
         -----
         One call of the embedder, none for a blank query or with ``vector``.
         """
-        if whole(k) is None:
+        if as_int(k) is None:
             raise error(OptionError, "k", "an int >= 0", repr(k))
         if filter is not None and not isinstance(filter, Mapping):
             raise error(DTypeError, "filter", "a mapping of metadata", type(filter).__name__)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
-from hyrecall.base.arguments import place_in
+from hyrecall.base.arguments import position_in
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.degradation import Degradation
 from hyrecall.memory.data.match_origin import WITHOUT_INDEX, Origin
@@ -183,7 +183,7 @@ class Matches(list[EpisodeMatch]):
         """
         if self._hits is None:
             raise error(OptionError, "at", "a match that an index ranked", "none")
-        return self._hits[self._places[place_in(len(self._places), at, "at")]].explain()
+        return self._hits[self._places[position_in(len(self._places), at, "at")]].explain()
 
     def with_reasons(self, *reasons: Degradation) -> Matches:
         """Return the same matches with more reasons, each once.

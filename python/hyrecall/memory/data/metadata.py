@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.predicates import AllOf, Between, IsNull, NoneOf, NotNull, Predicate
-from hyrecall.base.arguments import check_unicode, plain
+from hyrecall.base.arguments import check_unicode, python_scalar
 from hyrecall.errors import OptionError, error
 from hyrecall.table.attributes import float_code
 
@@ -117,8 +117,8 @@ def filter_on_key(name: str, test: Predicate) -> Filter:
     if isinstance(test, IsNull | NotNull):
         return ~_is_there(path) if isinstance(test, IsNull) else _is_there(path)
     if isinstance(test, Between):
-        return _in_range(name, path, *map(plain, test.values))
-    constants = [plain(one) for one in test.values]
+        return _in_range(name, path, *map(python_scalar, test.values))
+    constants = [python_scalar(one) for one in test.values]
     tokens = [_constant(name, path, one) for one in constants if one == one]  # noqa: PLR0124
     if isinstance(test, NoneOf):
         return Filter(**{COLUMN: NoneOf(*tokens)})

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hyrecall.ask.filter_expression import FilterLike
-from hyrecall.base.arguments import whole
+from hyrecall.base.arguments import as_int
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory.derived.row_filters import passing_in_order, read_narrowing
@@ -351,7 +351,7 @@ _NAMES = {"sessions": folders.sessions, "facts": folders.subjects, "graph": fold
 
 
 def _count(argument: str, value: object) -> int:
-    count = whole(value)
+    count = as_int(value)
     if count is None or not 0 <= count <= _MOST:
         raise error(OptionError, argument, f"an int in [0, {_MOST}]", repr(value))
     return count

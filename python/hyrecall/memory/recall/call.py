@@ -16,7 +16,7 @@ from hyrecall.ask.filter_expression import FilterLike
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.recipe import Dense, Recipe
 from hyrecall.ask.shaping import SessionSignals
-from hyrecall.base.arguments import number, plain, whole
+from hyrecall.base.arguments import as_int, number, python_scalar
 from hyrecall.embed.protocol import NORMS, norms
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory.data.fields import check_id, flag, in_utc
@@ -218,7 +218,7 @@ def _text(query: object) -> str:
 
 
 def _count(argument: str, value: object) -> int:
-    count = whole(value)
+    count = as_int(value)
     if count is None or not 0 <= count <= _MOST:
         raise error(OptionError, argument, "an int >= 0", repr(value))
     return count
@@ -235,7 +235,7 @@ def _vector(given: object) -> npt.NDArray[np.float32] | None:
         return None
     try:
         with np.errstate(over="ignore"):  # becomes an infinity, which is refused
-            row = np.asarray(plain(given), np.float32)
+            row = np.asarray(python_scalar(given), np.float32)
     except (TypeError, ValueError):
         raise error(DTypeError, "vector", "a row of numbers", type(given).__name__) from None
     if row.ndim != 1 or not len(row):

@@ -14,7 +14,7 @@ from hyrecall.ask.arms.listed import Listed
 from hyrecall.ask.recipe import Dense, Lexical, Recipe
 from hyrecall.ask.scoring import RRF, Max, WeightedSum
 from hyrecall.ask.shaping import MMR, Budget, Composite, Gate, RerankBy, Stage
-from hyrecall.base.arguments import number, whole
+from hyrecall.base.arguments import as_int, number
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory.data.fields import flag
 
@@ -94,7 +94,7 @@ def _reading_texts(recipe: Recipe) -> Recipe:
 def _budgeted(recipe: Recipe, given: object) -> Recipe:
     if given is None:
         return recipe
-    tokens = whole(given)
+    tokens = as_int(given)
     if tokens is None:
         raise error(DTypeError, "token_budget", "an int", repr(given))
     if tokens <= 0:

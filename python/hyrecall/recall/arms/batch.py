@@ -18,9 +18,9 @@ from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State, seqs_of
 
 __all__ = [
-    "Asked",
+    "ArmQueries",
     "Batch",
-    "Candidates",
+    "FoundDocs",
     "from_entries",
     "join_candidates",
     "no_candidates",
@@ -29,7 +29,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class ArmQueries:
     """What a call asks of an arm, with every entry checked.
 
     Attributes
@@ -43,9 +43,9 @@ class Asked:
     entries: Sequence[Any]
     notes: tuple[str, ...] = ()
 
-    def part(self, begin: int, end: int) -> Asked:
+    def part(self, begin: int, end: int) -> ArmQueries:
         """Return what the queries [begin, end) ask."""
-        return Asked(self.entries[begin:end])
+        return ArmQueries(self.entries[begin:end])
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,7 @@ class Batch:
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates:
+class FoundDocs:
     """The documents of an arm: query q has the entries offsets[q] to offsets[q + 1], in any order.
 
     Attributes
@@ -106,12 +106,12 @@ class Candidates:
     score: npt.NDArray[np.float32]
     evidence: pa.Array | None = None
 
-    def part(self, begin: int, end: int) -> Candidates:
+    def part(self, begin: int, end: int) -> FoundDocs:
         """Return those of the queries [begin, end)."""
         offsets = self.offsets[begin : end + 1]
         own = slice(int(offsets[0]), int(offsets[-1]))
         evidence = None if self.evidence is None else self.evidence[own]
-        return Candidates(
+        return FoundDocs(
             offsets - offsets[0], self.segment[own], self.row[own], self.score[own], evidence
         )
 
@@ -134,14 +134,14 @@ def from_entries(
     row: npt.NDArray[Any],
     score: npt.NDArray[Any],
     evidence: pa.Array | None = None,
-) -> Candidates:
+) -> FoundDocs:
     """Make candidates of entries in any order; a query's stay in the order given."""
     if (query[1:] < query[:-1]).any():
         order = np.argsort(query, kind="stable")
         query, segment, row, score = (one[order] for one in (query, segment, row, score))
         evidence = None if evidence is None else evidence.take(pa.array(order))
     counts = np.bincount(query, minlength=n_queries)
-    return Candidates(
+    return FoundDocs(
         np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         segment.astype(np.uint32, copy=False),
         row.astype(np.uint32, copy=False),
@@ -150,13 +150,13 @@ def from_entries(
     )
 
 
-def join_candidates(parts: Sequence[Candidates]) -> Candidates:
+def join_candidates(parts: Sequence[FoundDocs]) -> FoundDocs:
     """Put the candidates of a call's parts together, in the order of their queries."""
     if len(parts) == 1:
         return parts[0]
     counts = [np.diff(one.offsets) for one in parts]
     evidence = [one.evidence for one in parts if one.evidence is not None]
-    return Candidates(
+    return FoundDocs(
         np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.int64),
         np.concatenate([one.segment for one in parts]),
         np.concatenate([one.row for one in parts]),
@@ -165,10 +165,10 @@ def join_candidates(parts: Sequence[Candidates]) -> Candidates:
     )
 
 
-def no_candidates(n_queries: int) -> Candidates:
+def no_candidates(n_queries: int) -> FoundDocs:
     """Return the candidates of an arm that found nothing."""
     rows = np.zeros(0, np.uint32)
-    return Candidates(np.zeros(n_queries + 1, np.int64), rows, rows, np.zeros(0, np.float32))
+    return FoundDocs(np.zeros(n_queries + 1, np.int64), rows, rows, np.zeros(0, np.float32))
 
 
 def scope_request(facts: IndexFacts, state: State, scope: object, n: int) -> _core.Request:

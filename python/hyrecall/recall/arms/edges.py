@@ -9,21 +9,21 @@ import pyarrow as pa
 
 from hyrecall.ask.arms.edges import EdgeLexical
 from hyrecall.ask.queries import lower
-from hyrecall.recall.arms.batch import Asked, Batch, Candidates, from_entries
+from hyrecall.recall.arms.batch import ArmQueries, Batch, FoundDocs, from_entries
 from hyrecall.segments.segments import document_numbers
 
 __all__ = ["read_edge_lexical", "search_edge_lexical"]
 
 
-def read_edge_lexical(arm: EdgeLexical, texts: Sequence[object]) -> Asked:
+def read_edge_lexical(arm: EdgeLexical, texts: Sequence[object]) -> ArmQueries:
     """Check the queries: texts or typed queries."""
     for at, text in enumerate(texts):
         if text is not None and not isinstance(text, str):
             lower(text, f"text[{arm.name!r}][{at}]")
-    return Asked(texts)
+    return ArmQueries(texts)
 
 
-def search_edge_lexical(arm: EdgeLexical, batch: Batch, asked: Asked) -> Candidates:
+def search_edge_lexical(arm: EdgeLexical, batch: Batch, asked: ArmQueries) -> FoundDocs:
     """Find the best edges of each query and credit who takes part in them."""
     bound = batch.graphs[arm.graph]
     graph = bound.graph

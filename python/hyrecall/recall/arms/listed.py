@@ -13,12 +13,12 @@ import pyarrow as pa
 from hyrecall import _core
 from hyrecall.ask.arms.listed import Listed, Newest
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
-from hyrecall.recall.arms.batch import Asked, Batch, Candidates, from_entries
+from hyrecall.recall.arms.batch import ArmQueries, Batch, FoundDocs, from_entries
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State
 
 __all__ = [
-    "AskedKeys",
+    "ListedKeys",
     "newest_rows",
     "ordered_attribute",
     "read_keys",
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-def read_listed(arm: Listed, facts: IndexFacts, given: Sequence[object]) -> AskedKeys:
+def read_listed(arm: Listed, facts: IndexFacts, given: Sequence[object]) -> ListedKeys:
     """Check the keys and scores of each query."""
     keys: list[object] = []
     counts: list[int] = []
@@ -41,10 +41,10 @@ def read_listed(arm: Listed, facts: IndexFacts, given: Sequence[object]) -> Aske
         counts.append(len(found))
     offsets = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
     read = read_keys(f"candidates[{arm.name!r}]", keys, facts)
-    return AskedKeys(offsets, read, np.array(scores, np.float32))
+    return ListedKeys(offsets, read, np.array(scores, np.float32))
 
 
-def search_listed(batch: Batch, asked: AskedKeys) -> Candidates:
+def search_listed(batch: Batch, asked: ListedKeys) -> FoundDocs:
     """Find the keys of each query."""
     counts = np.diff(asked.offsets)
     query_of = np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
@@ -53,7 +53,7 @@ def search_listed(batch: Batch, asked: AskedKeys) -> Candidates:
 
 
 @dataclass(frozen=True, eq=False)
-class AskedKeys:
+class ListedKeys:
     """Keys and scores that a call lists: query q has the entries offsets[q] to offsets[q + 1]."""
 
     offsets: npt.NDArray[np.int64]
@@ -61,11 +61,11 @@ class AskedKeys:
     scores: npt.NDArray[np.float32]
     notes: tuple[str, ...] = ()
 
-    def part(self, begin: int, end: int) -> AskedKeys:
+    def part(self, begin: int, end: int) -> ListedKeys:
         """Return those of the queries [begin, end)."""
         offsets = self.offsets[begin : end + 1]
         own = slice(int(offsets[0]), int(offsets[-1]))
-        return AskedKeys(offsets - offsets[0], self.keys[own], self.scores[own])
+        return ListedKeys(offsets - offsets[0], self.keys[own], self.scores[own])
 
 
 def _read_one(argument: str, given: object) -> tuple[list[object], list[float]]:
@@ -102,18 +102,18 @@ def read_keys(argument: str, keys: Sequence[Any], facts: IndexFacts) -> pa.Array
         raise error(OptionError, argument, "keys that the index can hold", fault) from None
 
 
-def read_newest(arm: Newest, facts: IndexFacts) -> Asked:
+def read_newest(arm: Newest, facts: IndexFacts) -> ArmQueries:
     """Check the column; the queries ask nothing more."""
     _newest_attribute(arm, facts)
-    return Asked(())
+    return ArmQueries(())
 
 
-def search_newest(arm: Newest, batch: Batch) -> Candidates:
+def search_newest(arm: Newest, batch: Batch) -> FoundDocs:
     """Find the newest documents of each query."""
     found = batch.audience.newest(
         _newest_attribute(arm, batch.facts), batch.depth, with_missing=False
     )
-    return Candidates(*found)
+    return FoundDocs(*found)
 
 
 def _newest_attribute(arm: Newest, facts: IndexFacts) -> int:

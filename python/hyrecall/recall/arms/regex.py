@@ -15,9 +15,9 @@ from hyrecall.ask.arms.regex import Edges, Regex, check_pattern, is_pattern, pat
 from hyrecall.ask.scope import scope_of
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.recall.arms.batch import (
-    Asked,
+    ArmQueries,
     Batch,
-    Candidates,
+    FoundDocs,
     from_entries,
     no_candidates,
     plain_texts,
@@ -37,7 +37,7 @@ Matcher = Callable[[Any], Any]  # an Arrow column of strings -> which match
 
 def read_regex(
     arm: Regex, facts: IndexFacts, texts: Sequence[object] | None, n_queries: int
-) -> Asked:
+) -> ArmQueries:
     """Check the columns and the queries: an entry is a pattern."""
     check_columns(arm, facts)
     patterns = [arm.pattern] * n_queries if texts is None else plain_texts(arm.name, texts)
@@ -52,10 +52,10 @@ def read_regex(
         argument = f"text[{arm.name!r}][{at}]" if arm.pattern is None else "pattern"
         if check_pattern(arm, pattern, argument):
             notes.append(f"{argument}: {pattern!r} is no pattern, searched as text")
-    return Asked(patterns, tuple(notes))
+    return ArmQueries(patterns, tuple(notes))
 
 
-def search_regex(arm: Regex, batch: Batch, asked: Asked) -> Candidates:
+def search_regex(arm: Regex, batch: Batch, asked: ArmQueries) -> FoundDocs:
     """Search the texts that each query may see, once per distinct (pattern, scope, filter)."""
     patterns = list(asked.entries)
     distinct = dict.fromkeys(pattern for pattern in patterns if pattern is not None)

@@ -9,10 +9,10 @@ from hyrecall import _core
 from hyrecall.ask.arms import Arm, EdgeLexical, Listed, Newest, Regex, Tags
 from hyrecall.ask.scope import scope_of
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
-from hyrecall.recall.arms.batch import Asked, Batch, Candidates
+from hyrecall.recall.arms.batch import ArmQueries, Batch, FoundDocs
 from hyrecall.recall.arms.edges import read_edge_lexical, search_edge_lexical
 from hyrecall.recall.arms.listed import (
-    AskedKeys,
+    ListedKeys,
     read_listed,
     read_newest,
     search_listed,
@@ -85,7 +85,7 @@ def read_asked(
     texts: Any,
     candidates: Mapping[str, Any] | None,
     n_queries: int,
-) -> Asked | AskedKeys:
+) -> ArmQueries | ListedKeys:
     """Check what a call asks of an arm, and of the index for it; nothing is searched yet.
 
     Parameters
@@ -130,13 +130,13 @@ class Searches(NamedTuple):
 
     facts: IndexFacts
     state: State
-    asked: Sequence[tuple[Arm, Asked | AskedKeys]]
+    asked: Sequence[tuple[Arm, ArmQueries | ListedKeys]]
     floors: Mapping[str, tuple[float, bool] | None]
     scope: object
     graphs: BoundGraphs
     depth: int
 
-    def add_to(self, request: _core.Request, first_query: int) -> dict[str, Candidates]:
+    def add_to(self, request: _core.Request, first_query: int) -> dict[str, FoundDocs]:
         """Search for the queries of a request, which begin at ``first_query`` of the call.
 
         What each arm finds is put into the request, behind the arms that it has.
@@ -146,7 +146,7 @@ class Searches(NamedTuple):
         with _core.arithmetic.RoundToNearest():  # some of their scores are computed here
             return self._add_to(request, first_query)
 
-    def _add_to(self, request: _core.Request, first_query: int) -> dict[str, Candidates]:
+    def _add_to(self, request: _core.Request, first_query: int) -> dict[str, FoundDocs]:
         begin, n_queries = first_query, request.n_queries
         batch = Batch(
             self.facts,
@@ -169,7 +169,7 @@ class Searches(NamedTuple):
         return out
 
 
-def _search(arm: Arm, batch: Batch, asked: Any) -> Candidates:
+def _search(arm: Arm, batch: Batch, asked: Any) -> FoundDocs:
     match arm:
         case Listed():
             return search_listed(batch, asked)

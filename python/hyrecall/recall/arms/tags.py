@@ -8,22 +8,22 @@ import pyarrow as pa
 
 from hyrecall.ask.arms.tags import Tags
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.recall.arms.batch import Asked, Batch, Candidates, plain_texts
+from hyrecall.recall.arms.batch import ArmQueries, Batch, FoundDocs, plain_texts
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.text.analyzer import Analyzer
 
 __all__ = ["read_tags", "search_tags", "tag_attribute"]
 
 
-def read_tags(arm: Tags, facts: IndexFacts, texts: Sequence[object]) -> Asked:
+def read_tags(arm: Tags, facts: IndexFacts, texts: Sequence[object]) -> ArmQueries:
     """Check the column, and the queries: plain texts."""
     _attribute(arm, facts)
-    return Asked(plain_texts(arm.name, texts))
+    return ArmQueries(plain_texts(arm.name, texts))
 
 
-def search_tags(arm: Tags, batch: Batch, asked: Asked) -> Candidates:
+def search_tags(arm: Tags, batch: Batch, asked: ArmQueries) -> FoundDocs:
     """Find the documents near each query's tags."""
-    return Candidates(
+    return FoundDocs(
         *batch.audience.tags(
             _attribute(arm, batch.facts),
             Analyzer(arm.analyzer).native,

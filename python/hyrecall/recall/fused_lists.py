@@ -14,14 +14,14 @@ import pyarrow.compute as pc
 from hyrecall import _core
 from hyrecall.errors import DTypeError, error
 
-__all__ = ["Array", "Floats", "Piece", "Pool", "by_value", "order_codes", "tie_ranks"]
+__all__ = ["Array", "Floats", "FusedLists", "Piece", "by_value", "order_codes", "tie_ranks"]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Pool:
+class FusedLists:
     """The lists of a batch back to back: query q has the entries offsets[q] to offsets[q + 1].
 
     ``arrays`` holds an array per entry: segment, row, score, arm_scores, arm_ranks, and what the
@@ -64,18 +64,18 @@ class Pool:
         """Each entry's place in its list, from 0."""
         return np.arange(len(self)) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
 
-    def with_arrays(self, **arrays: Array) -> Pool:
+    def with_arrays(self, **arrays: Array) -> FusedLists:
         """Return the pool with arrays added or replaced."""
-        return Pool(self.offsets, {**self.arrays, **arrays})
+        return FusedLists(self.offsets, {**self.arrays, **arrays})
 
-    def take(self, selected: tuple[Array, Array]) -> Pool:
+    def take(self, selected: tuple[Array, Array]) -> FusedLists:
         """Return the entries named by (offsets, entries), in that order."""
         offsets, entries = selected
-        return Pool(
+        return FusedLists(
             offsets, {name: array.take(entries, axis=0) for name, array in self.arrays.items()}
         )
 
-    def keep(self, mask: npt.NDArray[np.bool_]) -> Pool:
+    def keep(self, mask: npt.NDArray[np.bool_]) -> FusedLists:
         """Return the entries of the mask, in their order."""
         kept = np.concatenate([[0], np.cumsum(mask)])
         return self.take((kept[self.offsets], np.flatnonzero(mask)))

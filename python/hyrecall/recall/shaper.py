@@ -30,13 +30,21 @@ from hyrecall.hits.arm_texts import join_texts
 from hyrecall.hits.reply_arrays import QUERY_ARRAYS
 from hyrecall.hits.trace import StageTrace
 from hyrecall.recall.fill import fill_lists
+from hyrecall.recall.fused_lists import (
+    Array,
+    Floats,
+    FusedLists,
+    Piece,
+    by_value,
+    order_codes,
+    tie_ranks,
+)
 from hyrecall.recall.leading import choose_leading, lead, others
-from hyrecall.recall.pipeline_checks import text_columns, vector_arm
 from hyrecall.recall.plan import Plan
-from hyrecall.recall.pools import Array, Floats, Piece, Pool, by_value, order_codes, tie_ranks
 from hyrecall.recall.reach import Reaches
 from hyrecall.recall.rerankers import rerank_scores
 from hyrecall.recall.session_signals import phase_of, session_signals, signal_sums
+from hyrecall.recall.shaping_checks import text_columns, vector_arm
 from hyrecall.recall.tokens import token_counts
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State, gather_column, seqs_of
@@ -85,7 +93,7 @@ class Shaper:
         n_arms = len(self._plan.arms)
         for name in ("arm_scores", "arm_ranks"):
             entries[name] = entries[name].reshape(-1, n_arms)
-        pool = Pool(offsets, entries)
+        pool = FusedLists(offsets, entries)
         n = len(offsets) - 1
         blank = np.zeros(n, np.bool_)
         if self._plan.blank_queries:
@@ -113,7 +121,9 @@ class Shaper:
         kept = {name: arrays[name] for name in QUERY_ARRAYS}
         return {**kept, **pool.arrays, **flat, "offsets": pool.offsets}
 
-    def _run_stage(self, stage: Stage, pool: Pool, piece: Piece) -> tuple[Pool, str | None]:
+    def _run_stage(
+        self, stage: Stage, pool: FusedLists, piece: Piece
+    ) -> tuple[FusedLists, str | None]:
         note = None
         match stage:
             case Provenance():
@@ -140,11 +150,11 @@ class Shaper:
                 pool = pool.keep(pool.score >= stage.min_score)
         return pool, note
 
-    def column(self, pool: Pool, name: str) -> pa.Array:
+    def column(self, pool: FusedLists, name: str) -> pa.Array:
         """Return a row column of every entry."""
         return gather_column(self._state.segments, pool.arrays["segment"], pool.arrays["row"], name)
 
-    def _break_ties(self, pool: Pool) -> Pool:
+    def _break_ties(self, pool: FusedLists) -> FusedLists:
         """Order equal scores by the columns that decide; the insertion number decides last."""
         ties = [
             order_codes(self.column(pool, tie.column), descending=tie.descending, prefer=tie.prefer)
@@ -158,7 +168,7 @@ class Shaper:
             return pool
         return pool.take(_core.shaping.order(pool.native, ties, self._facts.threads))
 
-    def _ordered(self, pool: Pool) -> Pool:
+    def _ordered(self, pool: FusedLists) -> FusedLists:
         """Order by score; ties as the fused list's, or by place where a rerank chose the places.
 
         What comes first for what it holds stays there.
@@ -167,22 +177,24 @@ class Shaper:
         return lead(pool.take(_core.shaping.order(pool.native, [ties], self._facts.threads)))
 
     def _by_value(
-        self, pool: Pool, column: str, pairs: Sequence[tuple[object, float]], default: float
+        self, pool: FusedLists, column: str, pairs: Sequence[tuple[object, float]], default: float
     ) -> Floats:
         """Replace each entry by the number of its value in a column."""
         return by_value(self.column(pool, column), pairs, default, column)
 
-    def _provenance(self, stage: Provenance, pool: Pool) -> Pool:
+    def _provenance(self, stage: Provenance, pool: FusedLists) -> FusedLists:
         weight = self._by_value(pool, stage.column, stage.by_value, stage.default)
         scored = pool.with_arrays(provenance_weight=weight, score=weight * pool.score)
         return self._ordered(scored)
 
-    def _rerank(self, stage: Rerank, pool: Pool) -> Pool:
+    def _rerank(self, stage: Rerank, pool: FusedLists) -> FusedLists:
         places = self._plan.places(vector_arm(self._facts, stage))
         scores = pool.arrays["arm_scores"][:, places].max(axis=1).astype(np.float64)
         return self._permuted(pool, np.where(np.isneginf(scores), np.nan, scores), stage.window)
 
-    def _rerank_by(self, stage: RerankBy, pool: Pool, first_query: int) -> tuple[Pool, str | None]:
+    def _rerank_by(
+        self, stage: RerankBy, pool: FusedLists, first_query: int
+    ) -> tuple[FusedLists, str | None]:
         if not len(pool):
             return self._permuted(pool, np.zeros(0), stage.window), None
         inside = pool.places < stage.window
@@ -196,7 +208,7 @@ class Shaper:
         scores[inside] = np.concatenate([np.asarray(one, np.float64) for one in found])
         return self._permuted(pool, scores, stage.window), note
 
-    def _permuted(self, pool: Pool, scores: Floats, window: int) -> Pool:
+    def _permuted(self, pool: FusedLists, scores: Floats, window: int) -> FusedLists:
         """Share out the places of the window's scored entries by these scores; NaN has none."""
         moves = (pool.places < window) & ~np.isnan(scores)
         places = np.flatnonzero(moves)
@@ -212,7 +224,7 @@ class Shaper:
         )
         return moved.with_arrays(score=pool.score, tie_rank=pool.places, **donors)
 
-    def _dedup(self, stage: Dedup, pool: Pool, piece: Piece) -> Pool:
+    def _dedup(self, stage: Dedup, pool: FusedLists, piece: Piece) -> FusedLists:
         preference = np.zeros(0, np.int64)
         if stage.keep is not None:
             pairs = [(value, float(at)) for at, value in enumerate(stage.prefer)]
@@ -225,7 +237,7 @@ class Shaper:
         )
         return pool.take(found["kept"]).with_arrays(n_duplicates=found["duplicates"])
 
-    def _recency(self, stage: Recency, pool: Pool) -> Pool:
+    def _recency(self, stage: Recency, pool: FusedLists) -> FusedLists:
         age = age_seconds(self.column(pool, stage.column), self._now)
         common = read_duration("half_life", stage.half_life)
         half_life: Floats | float = common
@@ -236,7 +248,7 @@ class Shaper:
         # Nothing is penalised: the list stays as it is, to the last bit.
         return scored if (factor == 1.0).all() else self._ordered(scored)
 
-    def _composite(self, stage: Composite, pool: Pool) -> Pool:
+    def _composite(self, stage: Composite, pool: FusedLists) -> FusedLists:
         age = age_seconds(self.column(pool, stage.time), self._now)
         half_life = read_duration("half_life", stage.half_life)
         recency = _core.shaping.recency_factors(age, half_life, 1.0)
@@ -254,7 +266,7 @@ class Shaper:
         )
         return self._ordered(scored)
 
-    def _session_signals(self, stage: SessionSignals, pool: Pool, piece: Piece) -> Pool:
+    def _session_signals(self, stage: SessionSignals, pool: FusedLists, piece: Piece) -> FusedLists:
         counts = np.diff(pool.offsets)
         begin = piece.first_query
         own = slice(begin, begin + len(counts))
@@ -275,7 +287,9 @@ class Shaper:
         )
         return self._ordered(scored)
 
-    def _choose(self, pool: Pool, piece: Piece, budget: Budget | None, mmr: MMR | None) -> Pool:
+    def _choose(
+        self, pool: FusedLists, piece: Piece, budget: Budget | None, mmr: MMR | None
+    ) -> FusedLists:
         tokens = budgets = np.zeros(0, np.int64)
         bounded = budget is not None and budget.bounds
         if bounded:
@@ -318,11 +332,11 @@ class Shaper:
             **near,
         )
 
-    def _tokens(self, budget: Budget, pool: Pool) -> npt.NDArray[np.int64]:
+    def _tokens(self, budget: Budget, pool: FusedLists) -> npt.NDArray[np.int64]:
         """Estimate what each entry's text takes."""
         return token_counts(budget, self._texts_of(budget, pool))
 
-    def _texts_of(self, stage: RerankBy | Budget, pool: Pool) -> pa.Array:
+    def _texts_of(self, stage: RerankBy | Budget, pool: FusedLists) -> pa.Array:
         """Return the text of each entry that a stage reads."""
         names = text_columns(self._facts, stage)
         return join_texts([self.column(pool, name) for name in names])
