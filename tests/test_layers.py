@@ -39,7 +39,13 @@ PYTHON_ONLY_IN = {
     "rich": {"cli", "hits/rich_tables"},
     "platformdirs": {"cli"},
     "apsw": {"memory"},
-    "pydantic": {"memory"},
+    "pydantic": {"memory", "serve"},
+    "fastapi": {"serve"},
+    "starlette": {"serve"},
+    "uvicorn": {"serve"},
+    "h11": {"serve"},
+    "prometheus_client": {"serve"},
+    "opentelemetry": {"serve", "base/spans"},
     "sqlite3": set(),  # two copies of SQLite in one process break each other's locks
     "ir_measures": {"evaluate"},
     "pytrec_eval": {"evaluate"},
@@ -65,7 +71,7 @@ ROOMS = (
     *("errors", "base", "embed", "text", "table", "ask", "recipes", "segments", "hits", "recall"),
     *("arms", "recipe", "index", "graph"),
     *("memory/data", "memory/sql", "memory/derived", "memory/recall", "memory/faces"),
-    *("memory/backends", "memory", "", "evaluate", "cli", "__main__"),
+    *("memory/backends", "memory", "", "evaluate", "serve", "cli", "__main__"),
 )
 FORBIDDEN_CALLS = re.compile(
     r"\b(eval|exec)\(|torch\.load|allow_pickle=True|np\.load\((?![^)]*allow_pickle=False)|__reduce__|__setstate__"

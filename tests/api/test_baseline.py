@@ -19,7 +19,13 @@ from api.description import describe, load
 BASELINE = Path(__file__).parent / "baseline.txt"
 MODULES = (
     *("hyrecall", "hyrecall.arms", "hyrecall.recipe", "hyrecall.recipes", "hyrecall.memory"),
-    *("hyrecall.memory.backends", "hyrecall.embed", "hyrecall.evaluate", "hyrecall.cli"),
+    *(
+        "hyrecall.memory.backends",
+        "hyrecall.embed",
+        "hyrecall.evaluate",
+        "hyrecall.serve",
+        "hyrecall.cli",
+    ),
 )
 MORE = {"hyrecall": ("Episode", "EpisodeMatch")}
 HOW_TO_UPDATE = (
@@ -30,8 +36,8 @@ HOW_TO_UPDATE = (
 
 
 def test_the_public_api_is_the_one_of_the_baseline(request: pytest.FixtureRequest) -> None:
-    for package in ("apsw", "pydantic"):
-        pytest.importorskip(package, reason="the extra [memory] is not installed")
+    for package in ("apsw", "pydantic", "fastapi", "uvicorn", "prometheus_client"):
+        pytest.importorskip(package, reason="the extra [serve] is not installed")
     found = describe(load(MODULES, MORE))
     if request.config.getoption("--update-api"):
         BASELINE.write_text(found, "utf-8")

@@ -103,8 +103,8 @@ DEFAULTS = {
 }
 HIT = ("key", "cell", "score", "rank", "text", "bm25_score", "vector_score", "explain")
 HITS = ("plot", "to_arrow", "to_pandas", "to_polars", "to_list", "__arrow_c_stream__", "degraded")
-LATER = ("Memory", "serve", "distributed")
-LATER_MODULES = {"serve", "distributed"}
+LATER = ("Memory", "distributed")
+LATER_MODULES = {"distributed"}
 TESTED_BY_VALUE = {"ANY", "__version__", "arms", "recipes"}
 EVALUATE = {
     "load_dataset": ("folder", "*", "qrels"),

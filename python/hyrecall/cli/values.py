@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
+from hyrecall.ask.filter_json import FILTER_FORM, filter_from_json
+from hyrecall.ask.filters import Filter
 from hyrecall.ask.scope import CellTypes, Scope
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
 from hyrecall.errors import HyrecallError, OptionError, ScopeError, error
@@ -32,7 +32,6 @@ __all__ = [
 ]
 
 T_ = TypeVar("T_")
-_RANGE = {"from", "to"}
 
 
 def names(values: Sequence[str] | None) -> list[str]:
@@ -180,66 +179,15 @@ def _cell(value: str, types: CellTypes) -> tuple[object, ...]:
 
 
 def read_filter(values: Sequence[str] | None, types: dict[str, pa.DataType]) -> Filter | None:
-    """Read ``--filter``: JSON objects, column to predicate; all must hold.
-
-    A value means equality, a list any of its values, ``{"from": a, "to": b}`` a range including
-    both ends, ``{"not": [...]}`` none of the values, ``{"all": [...]}`` all of them (list columns),
-    null a row without a value, ``{"null": false}`` a row with a value. Dates and times are ISO
-    8601; durations are only supported in tests for null.
-    """
+    """Read ``--filter``: JSON objects from columns to predicates; all must hold."""
     made: Filter | None = None
     for value in values or ():
-        wish = 'a JSON object, as {"kind": "note", "day": {"from": "2024-05-01"}}'
-        asked = _json("--filter", value, wish)
+        asked = _json("--filter", value, FILTER_FORM)
         if not isinstance(asked, dict):
-            raise error(OptionError, "--filter", wish, repr(value))
-        tests = {name: _predicate(name, one, types.get(name)) for name, one in asked.items()}
-        made = Filter(**tests) if made is None else made & Filter(**tests)
+            raise error(OptionError, "--filter", FILTER_FORM, repr(value))
+        one = filter_from_json(asked, types, "--filter")
+        made = one if made is None else made & one
     return made
-
-
-def _predicate(column: str, asked: Any, kind: pa.DataType | None) -> object:
-    def constants(given: Any) -> list[Any]:
-        return [_constant(column, one, kind) for one in given]
-
-    if asked is None:
-        return IsNull()
-    if isinstance(asked, list):
-        return constants(asked)
-    if not isinstance(asked, dict):
-        return _constant(column, asked, kind)
-    if asked and set(asked) <= _RANGE:
-        ends = (asked.get("from"), asked.get("to"))
-        return Between(*(None if end is None else _constant(column, end, kind) for end in ends))
-    if len(asked) == 1:
-        (word, given), *_ = asked.items()
-        if word in ("not", "all") and isinstance(given, list):
-            return (NoneOf if word == "not" else AllOf)(*constants(given))
-        if word == "null" and isinstance(given, bool):
-            return IsNull() if given else NotNull()
-    wish = "a value, a list, null, or an object with from/to, not, all or null"
-    raise error(OptionError, f"--filter {column}", wish, json.dumps(asked))
-
-
-def _constant(column: str, value: Any, kind: pa.DataType | None) -> Any:
-    """Convert a str to a date or time for a column of these, because JSON has neither."""
-    if kind is not None and (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
-        kind = kind.value_type
-    if kind is not None and pa.types.is_duration(kind):
-        wish = 'null or {"null": false} (a duration has no form in JSON)'
-        raise error(OptionError, f"--filter {column}", wish, json.dumps(value))
-    if not isinstance(value, str) or kind is None:
-        return value
-    try:
-        if pa.types.is_timestamp(kind):
-            return datetime.fromisoformat(value)
-        if pa.types.is_date(kind):
-            return date.fromisoformat(value)
-        if pa.types.is_time(kind):
-            return time.fromisoformat(value)
-    except ValueError:
-        raise error(OptionError, f"--filter {column}", "an ISO 8601 time", repr(value)) from None
-    return value
 
 
 def _json(option: str, value: str, wish: str) -> Any:

@@ -1,0 +1,206 @@
+"""Turns every error into one shape of JSON: ``{"error": {"type", "message"}}``.
+
+Messages name arguments and limits. They hold no remedies in Python, no traceback, no text of a
+request and no names of cells: what a library quotes from a request is left out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from hyrecall.errors import (
+    CorruptIndexError,
+    CorruptStoreError,
+    DTypeError,
+    HyrecallError,
+    IndexNotFoundError,
+    KeyConflictError,
+    MissingExtraError,
+    NotFoundError,
+    OptionError,
+    ScopeError,
+    ShapeError,
+    StoreError,
+    WriterBusyError,
+)
+
+__all__ = ["ErrorBody", "ErrorDetail", "ServiceError", "error_response", "install", "plain_message"]
+
+_log = logging.getLogger("hyrecall.serve")
+
+
+class ErrorDetail(BaseModel):
+    """What went wrong.
+
+    Parameters
+    ----------
+    type : str
+        A word that programs can compare, as ``"OptionError"`` or ``"Unauthorized"``.
+    message : str
+        A sentence for people.
+    """
+
+    type: str
+    message: str
+
+
+class ErrorBody(BaseModel):
+    """The body of every reply whose status is 400 or higher.
+
+    Parameters
+    ----------
+    error : ErrorDetail
+    """
+
+    error: ErrorDetail
+
+
+class ServiceError(Exception):
+    """A refusal of the service itself: a status, a word, a sentence, and how long to wait.
+
+    Parameters
+    ----------
+    status : int
+    kind : str
+    message : str
+    retry_after : int, optional
+        Seconds.
+    """
+
+    def __init__(
+        self, status: int, kind: str, message: str, *, retry_after: int | None = None
+    ) -> None:
+        """Keep the parts."""
+        super().__init__(message)
+        self.status, self.kind, self.message = status, kind, message
+        self.retry_after = retry_after
+
+
+_STATUSES: tuple[tuple[type[BaseException], int], ...] = (
+    (NotFoundError, 404),
+    (KeyConflictError, 409),
+    (ScopeError, 403),
+    (WriterBusyError, 503),
+    (CorruptStoreError, 500),
+    (IndexNotFoundError, 503),
+    (CorruptIndexError, 500),
+    (MissingExtraError, 501),
+    (StoreError, 503),
+    (OptionError, 422),
+    (DTypeError, 422),
+    (ShapeError, 422),
+)
+_KINDS = {
+    400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound",
+    405: "MethodNotAllowed", 406: "NotAcceptable", 408: "Timeout", 411: "LengthRequired",
+    413: "TooLarge", 415: "UnsupportedMediaType", 422: "Invalid", 429: "TooManyRequests",
+    503: "Unavailable",
+}  # fmt: skip
+_CLOSED = "expected an open store, got a closed one"
+_SAFE_MESSAGES = (500, 501, 503)
+"""Statuses whose cause is the server's, not the caller's: the message is not repeated."""
+
+
+def error_response(
+    status: int, kind: str, message: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return a reply with an error as JSON."""
+    body = {"error": {"type": kind, "message": message}}
+    return JSONResponse(body, status, headers=None if headers is None else dict(headers))
+
+
+def plain_message(fault: BaseException) -> str:
+    """Return an error's message without the remedy, which is Python code, and without values.
+
+    What follows ``, got `` may quote the request, so it is left out of replies and of logs.
+    """
+    text, remedy = str(fault), getattr(fault, "remedy", "")
+    if remedy:
+        text = text.replace(f"; {remedy}", "")
+    head, got, _ = text.partition(", got ")
+    return head if got else text
+
+
+def status_of(fault: HyrecallError) -> int:
+    """Return the status that an error of hyrecall has."""
+    if _CLOSED in str(fault):
+        return 503
+    return next((status for kind, status in _STATUSES if isinstance(fault, kind)), 500)
+
+
+async def _of_service(_: Request, fault: Exception) -> Response:
+    assert isinstance(fault, ServiceError)
+    headers = {} if fault.retry_after is None else {"Retry-After": str(fault.retry_after)}
+    if fault.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return error_response(fault.status, fault.kind, fault.message, headers)
+
+
+async def _of_hyrecall(request: Request, fault: Exception) -> Response:
+    assert isinstance(fault, HyrecallError)
+    status, kind = status_of(fault), type(fault).__name__
+    if status not in _SAFE_MESSAGES:
+        return error_response(status, kind, plain_message(fault))
+    _log.error("%s %s failed: %s", request.method, _route(request), kind)
+    message = {
+        500: "the store or index is damaged, or hyrecall has a fault; its log says which",
+        501: "the service lacks an optional package for this request",
+        503: "the store cannot take the request now",
+    }[status]
+    return error_response(status, kind, message, {"Retry-After": "1"} if status == 503 else None)
+
+
+async def _of_http(_: Request, fault: Exception) -> Response:
+    assert isinstance(fault, HTTPException)
+    kind = _KINDS.get(fault.status_code, "Error")
+    return error_response(fault.status_code, kind, str(fault.detail), fault.headers)
+
+
+async def _of_validation(_: Request, fault: Exception) -> Response:
+    assert isinstance(fault, RequestValidationError | ValidationError)
+    return error_response(422, "Invalid", _first_fault(fault.errors()))
+
+
+async def _of_anything(request: Request, fault: Exception) -> Response:
+    # The traceback may hold texts in its messages; the type and the place are enough to find it.
+    trace, place = fault.__traceback__, "?"
+    while trace is not None:
+        place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    kind = type(fault).__name__
+    _log.error("%s %s failed: %s at %s", request.method, _route(request), kind, place)
+    return error_response(
+        500, "InternalError", "an internal error; the log of the service says more"
+    )
+
+
+def _route(request: Request) -> str:
+    """Return the template of the request's path, because a path may hold an id."""
+    return getattr(request.scope.get("route"), "path", "an unknown path")
+
+
+def _first_fault(faults: Any) -> str:
+    """Return where and why the first field is wrong, without the value."""
+    first = next(iter(faults), {"loc": (), "msg": "the request is invalid"})
+    place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
+    # A message of our own validators may quote the value behind ", got".
+    reason = str(first["msg"]).partition(", got ")[0].removeprefix("Value error, ")
+    return f"{place}: {reason}" if place else reason
+
+
+def install(app: FastAPI) -> None:
+    """Let an app answer every error in this shape."""
+    app.add_exception_handler(ServiceError, _of_service)
+    app.add_exception_handler(HyrecallError, _of_hyrecall)
+    app.add_exception_handler(HTTPException, _of_http)
+    app.add_exception_handler(RequestValidationError, _of_validation)
+    app.add_exception_handler(ValidationError, _of_validation)
+    app.add_exception_handler(Exception, _of_anything)

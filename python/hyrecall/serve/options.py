@@ -1,0 +1,149 @@
+"""Defines the options of the service: where it listens, who may call, and how much is too much."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+
+from hyrecall.base.keywords import check_keywords
+from hyrecall.errors import DTypeError, OptionError, error
+
+__all__ = ["LOOPBACK", "ServiceOptions"]
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""Hosts that only this machine can reach, and that browsers on it name."""
+
+_COUNTS = (
+    *("max_body", "max_arrow_body", "max_query", "max_limit", "max_batch", "max_levels"),
+    *("max_ids", "max_running", "max_waiting", "max_joined"),
+)
+_SECONDS = ("deadline", "slow", "drain")
+
+
+@check_keywords
+@dataclass(frozen=True, kw_only=True)
+class ServiceOptions:
+    """How a store or an index is served.
+
+    Parameters
+    ----------
+    host : str, default "127.0.0.1"
+        The address to listen at. Another one than loopback needs `tokens`.
+    port : int, default 8765
+        0: a free port.
+    tokens : path-like, optional
+        The file of ``hyrecall token``. Without it every caller on this machine may do everything.
+    allowed_hosts : tuple of str, default ()
+        Values of the header ``Host``, without port, beside loopback and `host`.
+    allowed_origins : tuple of str, default ()
+        Values of the header ``Origin`` of pages that may call, beside the service's own, as
+        ``"https://app.example"``. ``"*"`` is refused.
+    max_body, max_arrow_body : int, default 1 MiB, 64 MiB
+        Bytes of a request's body; the second for batches as Arrow streams.
+    max_query : int, default 32,768
+        Bytes of one query.
+    max_limit : int, default 1,000
+        Of ``limit``, and of ``offset + limit``.
+    max_batch : int, default 256
+        Queries, or memories, in one request of JSON.
+    max_levels : int, default 16
+        Levels of JSON in a request.
+    max_ids : int, default 10,000
+        Ids, tags or values in one list of a request.
+    deadline : float, default 30
+        Seconds that a request may take from its last byte to the first byte of its reply.
+    max_running, max_waiting : int, default 16, 256
+        Requests at work, and those that wait for one of them to end. One more is refused (503).
+    slow : float, default 10
+        Seconds for a request's headers, for its body, and for a client to take a part of a reply.
+    drain : float, default 10
+        Seconds for requests under way after SIGTERM.
+    join : bool, default True
+        Join index searches that wait for one another to one batch. No reply changes by it.
+    max_joined : int, default 64
+        Queries in such a batch.
+
+    Raises
+    ------
+    OptionError, DTypeError
+        The argument is named.
+
+    Examples
+    --------
+    >>> ServiceOptions(port=0).host
+    '127.0.0.1'
+    >>> ServiceOptions(allowed_origins=("*",))
+    Traceback (most recent call last):
+    ...
+    hyrecall.errors.OptionError: allowed_origins: expected origins by name, got '*'
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8765
+    tokens: str | os.PathLike[str] | None = None
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    max_body: int = 1 << 20
+    max_arrow_body: int = 64 << 20
+    max_query: int = 32 << 10
+    max_limit: int = 1_000
+    max_batch: int = 256
+    max_levels: int = 16
+    max_ids: int = 10_000
+    deadline: float = 30.0
+    max_running: int = 16
+    max_waiting: int = 256
+    slow: float = 10.0
+    drain: float = 10.0
+    join: bool = True
+    max_joined: int = 64
+
+    def __post_init__(self) -> None:
+        """Check every field; the service starts with valid options or not at all."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in _COUNTS:
+                _check_number(field.name, value, int, 0 if field.name == "max_waiting" else 1)
+            elif field.name in _SECONDS:
+                _check_number(field.name, value, (int, float), 0.001)
+            elif field.name.startswith("allowed_"):
+                object.__setattr__(self, field.name, _names(field.name, value))
+        if not isinstance(self.host, str) or not self.host:
+            raise error(DTypeError, "host", "a str", repr(self.host))
+        _check_number("port", self.port, int, 0)
+        if self.port > 65_535:
+            raise error(OptionError, "port", "<= 65535", self.port)
+        if not isinstance(self.join, bool):
+            raise error(DTypeError, "join", "True or False", repr(self.join))
+        if not self.is_local and self.tokens is None:
+            wish = "tokens with a host that other machines can reach"
+            raise error(OptionError, "tokens", wish, f"none, and host={self.host!r}")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can connect."""
+        return self.host in LOOPBACK or (self.host.startswith("127.") and _is_ipv4(self.host))
+
+
+def _is_ipv4(host: str) -> bool:
+    parts = host.split(".")
+    return len(parts) == 4 and all(part.isdecimal() and int(part) < 256 for part in parts)
+
+
+def _check_number(name: str, value: object, kind: type | tuple[type, ...], least: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, kind):
+        raise error(DTypeError, name, "an int" if kind is int else "a number", repr(value))
+    if not least <= value < 1 << 40:  # type: ignore[operator]  # NaN fails too
+        raise error(OptionError, name, f">= {least} and finite", value)
+
+
+def _names(name: str, value: object) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, tuple | list):
+        raise error(DTypeError, name, "a tuple of str", repr(value))
+    for one in value:
+        if not isinstance(one, str) or not one:
+            raise error(DTypeError, name, "a tuple of str", repr(value))
+        if "*" in one:
+            wish = f"{name.removeprefix('allowed_')} by name"
+            raise error(OptionError, name, wish, repr(one))
+    return tuple(one.lower().rstrip("/") for one in value)

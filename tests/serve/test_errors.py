@@ -1,0 +1,100 @@
+"""Errors have one shape and repeat nothing of a request."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from pydantic import BaseModel, Field
+
+from hyrecall.errors import (
+    CorruptStoreError,
+    DTypeError,
+    InternalError,
+    KeyConflictError,
+    NotFoundError,
+    OptionError,
+    ScopeError,
+    StoreError,
+    WriterBusyError,
+    error,
+)
+from hyrecall.serve.errors import ServiceError, install
+from serve_client import calling
+
+SECRET = "canary-of-somebody"
+
+
+class Body(BaseModel):
+    count: int = Field(le=3)
+
+
+def failing(fault: Exception) -> FastAPI:
+    app = FastAPI()
+    install(app)
+
+    @app.post("/fail/{what}")
+    async def fail(what: str, body: Body | None = None) -> None:
+        raise fault
+
+    return app
+
+
+def reply(fault: Exception, body: Any = None) -> tuple[int, Any, Any]:
+    async def ask() -> tuple[int, Any, Any]:
+        async with calling(failing(fault)) as client:
+            got = await client.post(f"/fail/{SECRET}", json=body)
+            return got.status_code, got.json(), got.headers
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "kind"),
+    [
+        (error(OptionError, "limit", ">= 1", SECRET, "pass depth="), 422, "OptionError"),
+        (error(DTypeError, "query", "a str", SECRET), 422, "DTypeError"),
+        (error(ScopeError, "scope", "one", SECRET), 403, "ScopeError"),
+        (error(NotFoundError, "id", "a memory", SECRET), 404, "NotFoundError"),
+        (error(KeyConflictError, "id", "a new one", SECRET), 409, "KeyConflictError"),
+        (error(WriterBusyError, SECRET, "none", "one"), 503, "WriterBusyError"),
+        (error(StoreError, SECRET, "a disk", "none"), 503, "StoreError"),
+        (error(CorruptStoreError, SECRET, "rows", "none"), 500, "CorruptStoreError"),
+        (InternalError(SECRET), 500, "InternalError"),
+        (error(OptionError, "memory", "an open store", "a closed one"), 503, "OptionError"),
+        (ServiceError(503, "Busy", "come back", retry_after=2), 503, "Busy"),
+        (ValueError(SECRET), 500, "InternalError"),
+        (RecursionError(SECRET), 500, "InternalError"),
+    ],
+)
+def test_an_error_has_its_status_and_no_word_of_the_request(
+    fault: Exception, status: int, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "hyrecall")
+    found, body, headers = reply(fault)
+    assert (found, body["error"]["type"]) == (status, kind)
+    assert set(body) == {"error"}
+    assert set(body["error"]) == {"type", "message"}
+    assert SECRET not in str(body)
+    assert SECRET not in caplog.text
+    assert "pass depth" not in str(body)
+    assert (status == 503) == ("retry-after" in headers)
+
+
+@pytest.mark.parametrize("body", [{"count": SECRET}, {"count": 4}, {}, [SECRET]])
+def test_an_invalid_body_is_refused_by_field_without_its_value(body: Any) -> None:
+    status, told, _ = reply(ValueError(), body)
+    assert (status, told["error"]["type"]) == (422, "Invalid")
+    assert SECRET not in str(told)
+
+
+def test_an_unknown_path_and_a_wrong_method_have_the_same_shape() -> None:
+    async def ask() -> list[tuple[int, str]]:
+        async with calling(failing(ValueError())) as client:
+            got = [await client.get("/nothing"), await client.get("/fail/x")]
+            return [(one.status_code, one.json()["error"]["type"]) for one in got]
+
+    assert asyncio.run(ask()) == [(404, "NotFound"), (405, "MethodNotAllowed")]
