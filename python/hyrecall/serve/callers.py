@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from fastapi import Depends, Request
 
 from hyrecall.serve.errors import ServiceError
+from hyrecall.serve.identity import ANYBODY, RIGHTS, Caller, Right
 
 __all__ = [
     "ANYBODY",
@@ -23,46 +23,6 @@ __all__ = [
     "narrow",
     "require",
 ]
-
-Right: TypeAlias = Literal["read", "write", "upkeep"]
-RIGHTS: frozenset[Right] = frozenset(("read", "write", "upkeep"))
-"""To recall and read; to change memories; to see numbers of the whole service."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Caller:
-    """On whose behalf a request is answered; tokens say it, requests do not.
-
-    Parameters
-    ----------
-    org, workspace, user_id : str, optional
-        The user and its partition. None is the anonymous one, never "all".
-    agent : str, optional
-        The name of an agent, where the token is of one.
-    rights : frozenset of {"read", "write", "upkeep"}
-    may_choose_user : bool, default False
-        Whether a request may name any user of the partition.
-    may_choose_partition : bool, default False
-        Whether a request may name org and workspace.
-    cells : tuple of tuple, optional
-        Of a served index, the cells that may be read; None: a request names them.
-    name : str, default ""
-        The token's public part, for logs.
-    """
-
-    org: str | None = None
-    workspace: str | None = None
-    user_id: str | None = None
-    agent: str | None = None
-    rights: frozenset[Right] = frozenset(("read",))
-    may_choose_user: bool = False
-    may_choose_partition: bool = False
-    cells: tuple[tuple[Any, ...], ...] | None = ()
-    name: str = ""
-
-
-ANYBODY = Caller(rights=RIGHTS, may_choose_user=True, may_choose_partition=True, cells=None)
-"""Who calls a service without tokens, which only this machine can reach."""
 
 
 async def caller(request: Request) -> Caller:
