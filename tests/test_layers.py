@@ -43,6 +43,7 @@ PYTHON_ONLY_IN = {
     "mcp": {"serve"},
     "mcp_types": {"serve"},
     "anyio": {"serve"},
+    "msgspec": {"memory"},
     "fastapi": {"serve"},
     "starlette": {"serve"},
     "uvicorn": {"serve"},
@@ -74,7 +75,7 @@ ROOMS = (
     *("errors", "base", "embed", "text", "table", "ask", "recipes", "segments", "hits", "recall"),
     *("arms", "recipe", "index", "graph"),
     *("memory/data", "memory/sql", "memory/derived", "memory/recall", "memory/faces"),
-    *("memory/backends", "memory", "", "evaluate", "serve", "cli", "__main__"),
+    *("memory/sharing", "memory/backends", "memory", "", "evaluate", "serve", "cli", "__main__"),
 )
 FORBIDDEN_CALLS = re.compile(
     r"\b(eval|exec)\(|torch\.load|allow_pickle=True|np\.load\((?![^)]*allow_pickle=False)|__reduce__|__setstate__"

@@ -34,11 +34,14 @@ __all__ = [
     "MissingExtraError",
     "NotFoundError",
     "OptionError",
+    "OwnerError",
     "SaveConflictError",
     "ScopeError",
     "ShapeError",
+    "StoreBusyError",
     "StoreError",
     "StoreFormatError",
+    "StoreMismatchError",
     "StoreNotFoundError",
     "UnknownOptionError",
     "WriterBusyError",
@@ -91,6 +94,26 @@ class CorruptStoreError(StoreError):
 
 class StoreFormatError(StoreError):
     """The file is not a hyrecall store, or has a newer format than this version supports."""
+
+
+class StoreMismatchError(OptionError):
+    """A store is open in another process with other settings; the message names what differs."""
+
+
+class StoreBusyError(HyrecallError, RuntimeError):
+    """The process that owns the store has too much to do.
+
+    ``retry_after`` is a number of seconds after which to try again.
+    """
+
+    retry_after: float = 1.0
+
+
+class OwnerError(StoreError):
+    """The process that owns the store cannot be asked; the message has its pid.
+
+    A change that was under way may have been made.
+    """
 
 
 E_ = TypeVar("E_", bound=HyrecallError)

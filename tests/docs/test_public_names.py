@@ -270,6 +270,9 @@ def test_every_error_is_also_the_builtin_that_a_caller_expects() -> None:
         "StoreNotFoundError": FileNotFoundError,
         "CorruptStoreError": OSError,
         "StoreFormatError": OSError,
+        "OwnerError": OSError,
+        "StoreBusyError": RuntimeError,
+        "StoreMismatchError": ValueError,
         "InternalError": RuntimeError,
     }
     errors = {name for name in hr.__all__ if name.endswith("Error")} - {"HyrecallError"}

@@ -1,0 +1,368 @@
+"""Asks the owner of a store: a pool of connections, one request at a time on each."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import itertools
+import os
+import queue
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from hyrecall import errors
+from hyrecall.base import threads
+from hyrecall.errors import HyrecallError, OwnerError, StoreMismatchError, error
+from hyrecall.memory.sharing.faults import lower_fault, raise_fault
+from hyrecall.memory.sharing.frames import MOST_BYTES_OF_HELLO, ConnectionLost, Frames
+from hyrecall.memory.sharing.protocol import (
+    ANSWER,
+    CALL,
+    FAULT,
+    REPLY,
+    REQUEST,
+    STATUS,
+    Hello,
+    OwnerState,
+    Welcome,
+    check_peer,
+    peer_of,
+)
+from hyrecall.memory.sharing.wire import Codec, WireError
+
+__all__ = ["HUNG_SECONDS", "Connections", "Link", "state_of"]
+
+HUNG_SECONDS = 10.0
+"""An owner that gives no sign of life for so long hangs."""
+
+MOST_CONNECTIONS = 16
+"""Of one handle; further threads wait for one."""
+
+Connect = Callable[[], socket.socket]
+
+
+class Link:
+    """One connection to an owner, after its hello.
+
+    Attributes
+    ----------
+    pid : int
+        Of the owner.
+    welcome : Welcome
+    """
+
+    def __init__(self, connect: Connect, codec: Codec, hello: Hello) -> None:
+        """Connect and say hello.
+
+        Raises
+        ------
+        ConnectionLost
+            There is no owner, or it is just leaving.
+        OwnerError
+            It does not answer.
+        HyrecallError
+            It refuses: StoreMismatchError, StoreBusyError.
+        """
+        self._codec = codec
+        self._numbers = itertools.count()
+        self.is_clean = False  # whether it may carry another request
+        try:
+            connection = connect()
+        except OSError as fault:
+            raise ConnectionLost(str(fault)) from None
+        self._frames = Frames(connection)
+        try:
+            self.pid, uid = peer_of(connection)
+            check_peer(uid)
+            with contextlib.suppress(
+                ConnectionLost
+            ):  # refused before the hello: the reply says why
+                self._frames.send(hello.to_bytes(), patience=HUNG_SECONDS)
+            self.welcome = self._welcome()
+        except TimeoutError:
+            self._frames.close()
+            raise hung(self.pid) from None
+        except BaseException:
+            self._frames.close()
+            raise
+
+    def _welcome(self) -> Welcome:
+        while True:
+            data = self._frames.receive(most=MOST_BYTES_OF_HELLO, timeout=HUNG_SECONDS)
+            welcome = Welcome.of_bytes(data)
+            if welcome.refused is not None:
+                raise _refusal(welcome)
+            if not welcome.is_opening:
+                return welcome
+
+    def ask(
+        self,
+        message: object,
+        *,
+        seconds: float | None = None,
+        is_alive: Callable[[], None] | None = None,
+    ) -> Any:
+        """Return the reply to a message. After an error that is not of the reply, close the link.
+
+        Parameters
+        ----------
+        message : object
+        seconds : float, optional
+            That it may wait for its turn.
+        is_alive : callable, optional
+            Called each time that the owner was silent for ``HUNG_SECONDS``: raises if it hangs.
+
+        Raises
+        ------
+        ConnectionLost
+            The owner is gone; the message may have had its effect.
+        OwnerError
+            The owner hangs.
+        """
+        mine: list[Callable[..., Any]] = []
+
+        def number_of(function: Callable[..., Any]) -> int:
+            mine.append(function)
+            return len(mine) - 1
+
+        number = next(self._numbers)
+        data = self._codec.encode([REQUEST, number, seconds, message], number_of)
+        try:
+            self._frames.send(data, patience=HUNG_SECONDS)
+        except TimeoutError:
+            raise hung(self.pid) from None
+        with _Answering(self._frames, self._codec, mine) as answering:
+            while True:
+                try:
+                    told = self._codec.decode(self._frames.receive(timeout=HUNG_SECONDS))
+                except TimeoutError:
+                    if is_alive is not None:
+                        is_alive()
+                    continue
+                if isinstance(told, list) and told and told[0] == CALL:
+                    answering.put(told)
+                    continue
+                self.is_clean = answering.is_idle
+                return self._read(told, number, answering)
+
+    def _read(self, told: Any, number: int, answering: _Answering) -> Any:
+        if not isinstance(told, list) or len(told) != 3:
+            raise error(WireError, "message", "a reply", "another")
+        word, of, value = told
+        if word == REPLY and of == number:
+            return value
+        if word == FAULT and of in (number, None):
+            raise answering.original(raise_fault(value))
+        raise error(WireError, "message", f"the reply to request {number}", "another")
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._frames.close()
+
+
+class _Answering:
+    """Calls the callables of a request for the owner, on one thread and in the order of calls."""
+
+    def __init__(self, frames: Frames, codec: Codec, mine: list[Callable[..., Any]]) -> None:
+        self._frames, self._codec, self._mine = frames, codec, mine
+        self._calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._n_left = 0
+        self._counting = threading.Lock()
+        self._raised: list[BaseException] = []
+        self._context = contextvars.copy_context()
+        self._is_started = False
+
+    def __enter__(self) -> _Answering:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._is_started:
+            self._calls.put(None)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every call was answered."""
+        return not self._n_left
+
+    def put(self, told: Any) -> None:
+        """Let the thread make a call."""
+        with self._counting:
+            self._n_left += 1
+        self._calls.put(told)
+        if not self._is_started:
+            self._is_started = True
+            threads.start(self._run, name="hyrecall-callback", stop=lambda: self._calls.put(None))
+
+    def original(self, fault: Exception) -> BaseException:
+        """Return what a callable of this process raised, where that is what an error tells of."""
+        number = vars(fault).get("callback")
+        if isinstance(number, int) and 0 <= number < len(self._raised):
+            return self._raised[number]
+        return fault
+
+    def _run(self) -> None:
+        while (told := self._calls.get()) is not None:
+            answer = self._context.run(self._answer, told)
+            with self._counting:
+                self._n_left -= 1
+            try:
+                self._frames.send(answer)
+            except (ConnectionLost, TimeoutError):
+                return
+
+    def _answer(self, told: Any) -> bytes:
+        _, at, number, args, keywords = told
+        try:
+            value = self._mine[number](*args, **keywords)
+            return self._encoded(at, value)
+        except BaseException as fault:
+            self._raised.append(fault)
+            lowered = lower_fault(fault, self._codec)
+            lowered["more"]["callback"] = len(self._raised) - 1
+            return self._codec.encode([ANSWER, at, None, lowered])
+
+    def _encoded(self, at: int, value: Any) -> bytes:
+        if inspect.isawaitable(value):
+            value = asyncio.run(_result(value))
+        try:
+            return self._codec.encode([ANSWER, at, value, None])
+        except WireError:  # an array of another library
+            return self._codec.encode([ANSWER, at, np.asarray(value, np.float64), None])
+
+
+async def _result(value: Awaitable[Any]) -> Any:
+    return await value
+
+
+class Connections:
+    """A pool of connections to one owner. Threads may share it.
+
+    Parameters
+    ----------
+    connect : callable
+        Returns a connected socket, or raises OSError.
+    codec : Codec
+    hello : Hello
+    """
+
+    def __init__(self, connect: Connect, codec: Codec, hello: Hello) -> None:
+        """Connect once, so that an owner that refuses is known at once; raises as :class:`Link`."""
+        self._connect, self._codec, self._hello = connect, codec, hello
+        self._pid = os.getpid()
+        self._state = threading.Lock()
+        self._free = threading.Semaphore(MOST_CONNECTIONS)
+        self._is_closed = False
+        first = Link(connect, codec, hello)
+        self.owner, self.about = first.pid, first.welcome.about
+        self._idle = [first]
+
+    def ask(self, message: object, *, seconds: float | None = None) -> Any:
+        """Return the owner's reply to a message; raises what the owner raised.
+
+        Raises
+        ------
+        ConnectionLost
+            The owner is gone; the message may have had its effect.
+        OwnerError
+            The owner hangs.
+        """
+        with self._link() as link:
+            return link.ask(message, seconds=seconds, is_alive=self._check_alive)
+
+    def state(self) -> OwnerState:
+        """Return the state of the owner; raises as :meth:`ask`."""
+        return state_of(self._connect, self._codec)
+
+    def close(self) -> None:
+        """Close all connections that are idle; others when their request ends."""
+        if self._pid != os.getpid():
+            return
+        with self._state:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for link in idle:
+            link.close()
+
+    @contextmanager
+    def _link(self) -> Iterator[Link]:
+        with self._free:
+            link = self._take()
+            is_kept = False
+            try:
+                link.is_clean = False
+                yield link
+                is_kept = link.is_clean
+            except BaseException:
+                is_kept = link.is_clean
+                raise
+            finally:
+                with self._state:
+                    is_kept = is_kept and not self._is_closed
+                    if is_kept:
+                        self._idle.append(link)
+                if not is_kept:
+                    link.close()
+
+    def _take(self) -> Link:
+        with self._state:
+            if self._is_closed:
+                raise ConnectionLost("closed")
+            if self._idle:
+                return self._idle.pop()
+        return Link(self._connect, self._codec, self._hello)
+
+    def _check_alive(self) -> None:
+        """Ask the owner for a sign of life; a reply that takes long is none that hangs."""
+        with contextlib.suppress(ConnectionLost):  # the connection that waits finds out too
+            self.state()
+
+
+def state_of(connect: Connect, codec: Codec) -> OwnerState:
+    """Ask an owner who it is and who uses the store, as an observer.
+
+    Raises
+    ------
+    ConnectionLost
+        There is no owner.
+    OwnerError
+        It does not answer.
+    HyrecallError
+        It refuses.
+    """
+    link = Link(connect, codec, Hello(os.getpid(), is_observer=True))
+    try:
+        until = time.monotonic() + HUNG_SECONDS
+
+        def is_late() -> None:
+            if time.monotonic() >= until:
+                raise hung(link.pid)
+
+        state = link.ask(STATUS, is_alive=is_late)
+    finally:
+        link.close()
+    if not isinstance(state, OwnerState):
+        raise error(WireError, "message", "the state of an owner", "another")
+    return state
+
+
+def hung(pid: int) -> OwnerError:
+    """Return the error for an owner that gives no sign of life."""
+    wish = f"an answer of the process that owns it (pid {pid}) within {HUNG_SECONDS:g} s"
+    remedy = "it keeps the store until it ends: look whether it is stopped"
+    return error(OwnerError, "store", wish, "none", remedy)
+
+
+def _refusal(welcome: Welcome) -> HyrecallError:
+    kind = getattr(errors, welcome.kind, None)
+    if not (isinstance(kind, type) and issubclass(kind, HyrecallError)):
+        kind = StoreMismatchError
+    made: HyrecallError = kind(welcome.refused)
+    return made

@@ -1,0 +1,392 @@
+"""Turns plain data into bytes and back, exactly: MessagePack with an allow-list of classes.
+
+None, bool, int, float, str, bytes, list, tuple, dict, set, dates and times, numpy arrays and
+scalars, and instances of the listed classes cross; nothing else does. A listed class is made by its
+own constructor, so that whatever it checks is checked again. A callable crosses as a number: the
+other side gets a function that calls back over the same connection.
+
+A value that MessagePack has no type for is a map with one integer key, which says what it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime as dt
+import enum
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+from zoneinfo import ZoneInfo
+
+import msgspec
+import numpy as np
+
+from hyrecall.errors import HyrecallError, error
+
+__all__ = ["Codec", "Kind", "WireError"]
+
+Naming: TypeAlias = "Callable[[Callable[..., Any]], int]"
+"""Gives a callable the number under which the other side calls it."""
+
+Calling: TypeAlias = "Callable[[int], Callable[..., Any]]"
+"""Returns the function that calls the callable of a number on the other side."""
+
+_TUPLE, _MAP, _SET, _FROZEN_SET, _BIG_INT = 1, 2, 3, 4, 5
+_DATETIME, _UTC, _DATE, _TIME, _DELTA = 6, 7, 8, 9, 10
+_ARRAY, _SCALAR, _OBJECT, _MEMBER, _CALLABLE, _KEPT = 11, 12, 13, 14, 15, 16
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
+_LEAST_INT, _MOST_INT = -(2**63), 2**63 - 1
+_MOST_KEPT = 256
+_LARGEST_KEPT = 2**16  # bytes
+_ELEMENTS: Final = "biufmMUS"  # kinds of numpy dtypes whose elements are plain bytes
+
+
+class WireError(HyrecallError, ValueError):
+    """Bytes that are no message, or a value that cannot be sent."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """How instances of a class cross.
+
+    Attributes
+    ----------
+    of : type
+    parts : callable
+        Returns the values from which an instance is made.
+    make : callable
+        Makes an instance of these values.
+    is_kept : bool, default False
+        Remember the bytes of the last instances, and the instances of the last bytes: for frozen
+        classes whose instances are large and few, as recipes are.
+    """
+
+    of: type
+    parts: Callable[[Any], Iterable[Any]]
+    make: Callable[..., Any]
+    is_kept: bool = False
+
+    @classmethod
+    def read(cls, of: type) -> Kind:
+        """Return the kind of a dataclass, a named tuple or a pydantic model.
+
+        Raises
+        ------
+        TypeError
+            It is none of these, or a dataclass with a field that its constructor does not take.
+        """
+        if dataclasses.is_dataclass(of):
+            names = tuple(field.name for field in dataclasses.fields(of))
+            is_made = vars(of)["__dataclass_params__"].init
+            if not is_made or not all(field.init for field in dataclasses.fields(of)):
+                raise TypeError(f"{of.__name__} has fields that its constructor does not take")
+        elif issubclass(of, tuple) and hasattr(of, "_fields"):
+            return cls(of, tuple, of)
+        elif hasattr(of, "model_fields"):
+            names = tuple(of.model_fields)
+        else:
+            raise TypeError(f"{of.__name__} is no dataclass, named tuple or model")
+
+        def parts(value: Any) -> Iterable[Any]:
+            return (getattr(value, name) for name in names)
+
+        def make(*values: Any) -> Any:
+            return of(**dict(zip(names, values, strict=True)))
+
+        return cls(of, parts, make)
+
+
+class Codec:
+    """Encodes and decodes messages. Threads may share it.
+
+    Parameters
+    ----------
+    classes : iterable of type or Kind
+        The classes whose instances may cross; enumerations are among them.
+
+    Examples
+    --------
+    >>> codec = Codec([])
+    >>> codec.decode(codec.encode({"pair": (1, float("inf")), 2: [None, b"bytes"]}))
+    {'pair': (1, inf), 2: [None, b'bytes']}
+    """
+
+    def __init__(self, classes: Iterable[type | Kind]) -> None:
+        """Read the classes; two of one name are refused."""
+        self._kinds: dict[str, Kind] = {}
+        self._enums: dict[str, type[enum.Enum]] = {}
+        self._names: dict[type, str] = {}
+        self._kept_bytes = lru_cache(_MOST_KEPT)(self._bytes_of_kept)
+        self._kept_values = lru_cache(_MOST_KEPT)(self._value_of_kept)
+        for one in classes:
+            of = one.of if isinstance(one, Kind) else one
+            if of.__name__ in self._kinds or of.__name__ in self._enums:
+                raise TypeError(f"two classes have the name {of.__name__}")
+            if isinstance(one, Kind):
+                self._kinds[of.__name__] = one
+            elif issubclass(of, enum.Enum):
+                self._enums[of.__name__] = of
+            else:
+                self._kinds[of.__name__] = Kind.read(of)
+            self._names[of] = of.__name__
+
+    def encode(self, value: object, name: Naming | None = None) -> bytes:
+        """Return the bytes of a value.
+
+        Parameters
+        ----------
+        value : object
+        name : callable, optional
+            Numbers the callables in it; without it they are refused.
+
+        Raises
+        ------
+        WireError
+            A part of it is of a class that does not cross, or it is nested too deeply.
+        """
+        try:
+            return msgspec.msgpack.encode(self._lower(value, name))
+        except RecursionError:
+            raise error(WireError, "message", "less nesting", "too much") from None
+        except UnicodeEncodeError:
+            raise error(WireError, "message", "texts of Unicode", "a lone surrogate") from None
+
+    def decode(self, data: bytes | bytearray, call: Calling | None = None) -> Any:
+        """Return the value of bytes.
+
+        Parameters
+        ----------
+        data : bytes
+        call : callable, optional
+            Makes the functions that stand for callables; without it they are refused.
+
+        Raises
+        ------
+        WireError
+            The bytes are no message, or name a class that does not cross.
+        HyrecallError, TypeError, ValueError
+            From the constructor of a class, which refuses its values.
+        """
+        try:
+            return self._raise(msgspec.msgpack.decode(data), call)
+        except (msgspec.DecodeError, RecursionError) as fault:
+            raise error(WireError, "message", "MessagePack", str(fault)) from None
+
+    # ---- to plain MessagePack ----
+
+    def _lower(self, value: Any, name: Naming | None) -> Any:
+        kind = type(value)
+        if kind in _AS_IS:
+            return value
+        if kind in self._names:
+            return self._lower_named(value, self._names[kind], name)
+        if kind is list:
+            return [self._lower(one, name) for one in value]
+        if kind in _LOWERED:
+            return _LOWERED[kind](value)
+        return self._lower_collection(value, name)
+
+    def _lower_collection(self, value: Any, name: Naming | None) -> Any:
+        if isinstance(value, Mapping):
+            pairs = ((self._lower(key, name), self._lower(one, name)) for key, one in value.items())
+            return {_MAP: [part for pair in pairs for part in pair]}
+        if isinstance(value, np.ndarray | np.generic):
+            return _lower_array(value)
+        tag = _COLLECTIONS.get(type(value))
+        if tag is not None:
+            return {tag: [self._lower(one, name) for one in value]}
+        if callable(value) and name is not None:
+            return {_CALLABLE: name(value)}
+        raise error(WireError, "message", "plain data", type(value).__name__)
+
+    def _lower_named(self, value: Any, named: str, name: Naming | None) -> Any:
+        if named in self._enums:
+            return {_MEMBER: [named, value.name]}
+        kind = self._kinds[named]
+        if kind.is_kept:
+            with contextlib.suppress(TypeError, WireError):  # no hash, or a callable in it
+                return {_KEPT: self._kept_bytes(value)}
+        parts = [self._lower(one, name) for one in kind.parts(value)]
+        return {_OBJECT: [named, *parts]}
+
+    def _bytes_of_kept(self, value: Any) -> bytes:
+        named = self._names[type(value)]
+        parts = [self._lower(one, None) for one in self._kinds[named].parts(value)]
+        return msgspec.msgpack.encode([named, *parts])
+
+    # ---- and back ----
+
+    def _raise(self, value: Any, call: Calling | None) -> Any:
+        kind = type(value)
+        if kind is list:
+            return [self._raise(one, call) for one in value]
+        if kind in _AS_IS or kind is int:
+            return value
+        if kind is not dict or len(value) != 1:
+            raise error(WireError, "message", "a known type", kind.__name__)
+        ((tag, parts),) = value.items()
+        of, read = _READERS.get(tag, (None, None)) if type(tag) is int else (None, None)
+        if of is None or type(parts) is not of:
+            raise error(WireError, "message", "a known map", repr(tag)[:40])
+        if read is not None:
+            return _checked(read, parts)
+        return self._raise_collection(tag, parts, call)
+
+    def _raise_collection(self, tag: int, parts: Any, call: Calling | None) -> Any:
+        if tag == _OBJECT:
+            return self._raise_object(parts, call)
+        if tag == _MEMBER:
+            return self._raise_member(parts)
+        if tag == _KEPT:
+            is_small = len(parts) <= _LARGEST_KEPT
+            return self._kept_values(parts) if is_small else self._value_of_kept(parts)
+        if tag == _CALLABLE:
+            if call is None:
+                raise error(WireError, "message", "no callable here", "one")
+            return call(parts)
+        given = [self._raise(one, call) for one in parts]
+        return tuple(given) if tag == _TUPLE else _checked(_GATHERED[tag], given)
+
+    def _value_of_kept(self, data: bytes) -> Any:
+        parts = msgspec.msgpack.decode(data)
+        if type(parts) is not list:
+            raise error(WireError, "message", "a class that crosses", type(parts).__name__)
+        return self._raise_object(parts, None)
+
+    def _raise_object(self, parts: list[Any], call: Calling | None) -> Any:
+        named = parts[0] if parts else None
+        kind = self._kinds.get(named) if type(named) is str else None
+        if kind is None:
+            raise error(WireError, "message", "a class that crosses", repr(named)[:80])
+        given = [self._raise(one, call) for one in parts[1:]]
+        try:
+            return kind.make(*given)
+        except (TypeError, ValueError) as fault:
+            if isinstance(fault, HyrecallError):
+                raise
+            # Of pydantic, or a wrong number of parts; its text may quote what was sent.
+            got = type(fault).__name__
+            raise error(WireError, "message", f"the fields of {named}", got) from None
+
+    def _raise_member(self, parts: list[Any]) -> enum.Enum:
+        if len(parts) == 2 and all(type(part) is str for part in parts):
+            members = self._enums.get(parts[0])
+            if members is not None and parts[1] in members.__members__:
+                return members[parts[1]]
+        raise error(WireError, "message", "a member of an enumeration", repr(parts)[:80])
+
+
+_AS_IS = {type(None), bool, float, str, bytes}
+
+
+def _lower_int(value: int) -> Any:
+    return value if _LEAST_INT <= value <= _MOST_INT else {_BIG_INT: hex(value)}
+
+
+def _lower_datetime(value: dt.datetime) -> Any:
+    zone = value.tzinfo
+    if zone is dt.UTC:
+        return {_UTC: (value - _EPOCH) // _MICROSECOND}
+    told: Any = None
+    if isinstance(zone, ZoneInfo) and zone.key is not None:
+        told = zone.key
+    elif zone is not None:
+        offset = value.utcoffset()
+        told = None if offset is None else offset // _MICROSECOND
+    day = [value.year, value.month, value.day]
+    parts = [value.hour, value.minute, value.second, value.microsecond, value.fold]
+    return {_DATETIME: [*day, *parts, told]}
+
+
+def _lower_time(value: dt.time) -> Any:
+    if value.tzinfo is not None:
+        raise error(WireError, "message", "a time of day without a zone", "one with a zone")
+    return {_TIME: [value.hour, value.minute, value.second, value.microsecond, value.fold]}
+
+
+def _lower_array(value: np.ndarray[Any, Any] | np.generic) -> Any:
+    if value.dtype.kind not in _ELEMENTS:
+        raise error(WireError, "message", "numbers or texts in an array", str(value.dtype))
+    tag = _ARRAY if isinstance(value, np.ndarray) else _SCALAR
+    return {tag: [value.dtype.str, list(np.shape(value)), value.tobytes()]}
+
+
+_LOWERED: dict[type, Callable[[Any], Any]] = {
+    int: _lower_int,
+    dt.datetime: _lower_datetime,
+    dt.date: lambda value: {_DATE: [value.year, value.month, value.day]},
+    dt.time: _lower_time,
+    dt.timedelta: lambda value: {_DELTA: [value.days, value.seconds, value.microseconds]},
+    bytearray: bytes,
+    memoryview: bytes,
+}
+_COLLECTIONS: dict[type, int] = {tuple: _TUPLE, set: _SET, frozenset: _FROZEN_SET}
+
+
+def _datetime(parts: list[Any]) -> dt.datetime:
+    *numbers, fold, told = parts
+    return dt.datetime(*numbers).replace(tzinfo=_zone(told), fold=fold)
+
+
+def _zone(told: Any) -> dt.tzinfo | None:
+    if isinstance(told, str):
+        return ZoneInfo(told)
+    return None if told is None else dt.timezone(dt.timedelta(microseconds=told))
+
+
+def _array(parts: list[Any]) -> np.ndarray[Any, Any]:
+    name, shape, data = parts
+    dtype = np.dtype(name)
+    if type(name) is not str or dtype.kind not in _ELEMENTS or dtype.hasobject:
+        raise ValueError("dtype")
+    if not all(type(extent) is int and extent >= 0 for extent in shape):
+        raise ValueError("shape")
+    if math.prod(shape) * dtype.itemsize != len(data):
+        raise ValueError("size")
+    if not data:
+        return np.zeros(shape, dtype)
+    return np.frombuffer(data, dtype).reshape(shape).copy()
+
+
+def _scalar(parts: list[Any]) -> Any:
+    return _array(parts)[()]
+
+
+def _mapping(parts: list[Any]) -> dict[Any, Any]:
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+# What a collection of decoded parts becomes.
+_GATHERED: dict[int, Callable[[list[Any]], Any]] = {
+    _MAP: _mapping,
+    _SET: set,
+    _FROZEN_SET: frozenset,
+}
+
+# For each tag: the type of what it marks, and the function that reads that, if nothing is inside.
+_READERS: dict[int, tuple[type, Callable[[Any], Any] | None]] = {
+    **dict.fromkeys((_TUPLE, _MAP, _SET, _FROZEN_SET, _OBJECT, _MEMBER), (list, None)),
+    _CALLABLE: (int, None),
+    _KEPT: (bytes, None),
+    _BIG_INT: (str, lambda parts: int(parts, 16)),
+    _UTC: (int, lambda parts: _EPOCH + parts * _MICROSECOND),
+    _DATETIME: (list, _datetime),
+    _DATE: (list, lambda parts: dt.date(*parts)),
+    _TIME: (list, lambda parts: dt.time(*parts[:-1], fold=parts[-1])),
+    _DELTA: (list, lambda parts: dt.timedelta(*parts)),
+    _ARRAY: (list, _array),
+    _SCALAR: (list, _scalar),
+}
+
+
+def _checked(make: Callable[[Any], Any], parts: Any) -> Any:
+    """Return what a function makes; whatever it raises means that the bytes are no message."""
+    try:
+        return make(parts)
+    except Exception as fault:  # also ZoneInfoNotFoundError, OverflowError, numpy's
+        got = type(fault).__name__
+        raise error(WireError, "message", "a value of its type", got) from None
