@@ -1,9 +1,9 @@
 """Says by which doors a test reaches the library, read from the sources of the tests.
 
 A door is what a user calls: the store (``Memory``, ``Notes``, ``hm_recall``, the command line), an
-index (``Index``), the types and adapters alone, or ``hyrecall.evaluate``. A test goes through the
-doors that its own body names, and those of the helpers and fixtures that it uses; if it names none,
-its door is ``parts``.
+index (``Index``), the types and adapters alone, ``hyrecall.evaluate``, or ``hyrecall.serve``. A
+test goes through the doors that its own body names, and those of the helpers and fixtures that it
+uses; if it names none, its door is ``parts``.
 """
 
 import ast
@@ -109,6 +109,8 @@ def _door(module: str, name: str, rest: str) -> Door | None:
         return None
     if module.startswith("hyrecall.cli"):
         return "store"
+    if module.startswith("hyrecall.serve"):
+        return "service"
     if "memory" in parts:
         return "store" if parts & STORE else "types"
     if "evaluate" in parts:

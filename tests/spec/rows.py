@@ -6,14 +6,15 @@ differs from the criterion's words.
 
 ``door`` is what a test must call to prove the row: ``store`` (``Memory``, ``Notes``, ``hm_recall``
 or the command line), ``index`` (``Index``), ``types`` (the rest of ``hyrecall.memory``: types and
-adapters), ``evaluate`` (``hyrecall.evaluate``) or ``parts`` (single functions, recipes, files).
+adapters), ``evaluate`` (``hyrecall.evaluate``), ``service`` (``hyrecall.serve``) or ``parts``
+(single functions, recipes, files).
 """
 
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 Place = Literal["here", "service", "against"]
-Door = Literal["store", "index", "types", "evaluate", "parts"]
+Door = Literal["store", "index", "types", "evaluate", "service", "parts"]
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ ROWS: tuple[Row, ...] = (
     Row("C21", "here", "an embedder that fails"),
     Row("C22", "here", "nodes, edges and hyperedges are kept"),
     Row("C23", "here", "an empty query is refused"),
-    Row("C24", "service", "REST"),
+    Row("C24", "here", "REST", door="service"),
     Row("C25", "service", "the command line"),
     Row("C26", "service", "MCP"),
     Row("C27", "here", "the same in every process"),
@@ -246,7 +247,7 @@ ROWS: tuple[Row, ...] = (
         "graph and hint channels",
         note="hints through a store; the graph of tags through an Index with arms.Tags",
     ),
-    Row("E49", "service", "REST and the command line"),
+    Row("E49", "here", "REST and the command line", door="service"),
     Row("E50", "here", "no text in logs"),
     Row(
         "E51",
@@ -275,7 +276,7 @@ ROWS: tuple[Row, ...] = (
     Row("F13", "here", "importance"),
     Row("F14", "here", "weights in the configuration"),
     Row("F15", "here", "weights of one request"),
-    Row("F16", "service", "REST"),
+    Row("F16", "here", "REST", door="service"),
     Row("F17", "here", "partitions and tags narrow before the cut"),
     Row("F18", "here", "related memories after the results"),
     Row("F19", "here", "a floor on the score"),

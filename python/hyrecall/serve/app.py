@@ -15,6 +15,7 @@ from hyrecall.index import Index
 from hyrecall.memory import Memory
 from hyrecall.memory.memory import Opening
 from hyrecall.serve import errors
+from hyrecall.serve.doors import open_doors
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.routes import health
 
@@ -59,6 +60,7 @@ def create_app(served: Memory | Opening | Index, options: ServiceOptions | None 
     app.state.index = served if isinstance(served, Index) else None
     errors.install(app)
     app.include_router(health.router)
+    open_doors(app)
     return app
 
 

@@ -1,0 +1,313 @@
+"""Hebb Mind's routes: search, memories and their state, with its shapes.
+
+A partition of Hebb is the ``kind`` of a memory: a label that narrows what a user sees. The graph
+of tags is in :mod:`hyrecall.serve.doors.hebb_graph`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from hyrecall.ask.filters import Filter
+from hyrecall.base.version import __version__
+from hyrecall.memory import Episode, EpisodeMatch, MatchParts
+from hyrecall.recipes import hebb
+from hyrecall.serve.doors.seen import (
+    BY_REST,
+    Reader,
+    ReadPlace,
+    Seen,
+    WritePlace,
+    bounded_query,
+    check_batch,
+    recipe_for,
+    store_of,
+    tell_degraded,
+)
+from hyrecall.serve.doors.shapes import ERRORS, iso
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["hebb"], responses=ERRORS)
+
+PARTITION = "mem_hippocampus"
+STRICT = 0.8
+"""The least score with ``strict_recall``."""
+MOST_LISTED = 200
+MOST_COUNTED = 10_000
+"""Memories beyond a page that its ``total`` counts at most."""
+
+Weight = Annotated[float | None, Field(ge=0, le=1e6, allow_inf_nan=False)]
+Rating = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
+Content = Annotated[str, Field(min_length=1, max_length=10_000)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class SearchBody(_Body):
+    """A search.
+
+    Parameters
+    ----------
+    query : str
+    partition_ids, tags : list of str, optional
+        One of them is enough; none or an empty list is any.
+    top_k : int, default 10
+        In [1, 100].
+    weight_recency, weight_importance, weight_relevance : float, optional
+        Of this search; default: those of the served recipe, which ``hyrecall config`` sets.
+    min_score : float, default 0
+        In [0, 1].
+    strict_recall : bool, default False
+        A least score of 0.8, and an access is counted for each result.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "query": "recent deployment issues",
+                    "top_k": 10,
+                    "weight_recency": 3.0,
+                    "weight_relevance": 1.0,
+                    "weight_importance": 1.0,
+                }
+            ]
+        }
+    )
+
+    query: str = Field(min_length=1)
+    partition_ids: list[str] | None = None
+    tags: list[str] | None = None
+    top_k: int = Field(default=10, ge=1, le=100)
+    weight_recency: Weight = None
+    weight_importance: Weight = None
+    weight_relevance: Weight = None
+    min_score: float = Field(default=0.0, ge=0, le=1)
+    strict_recall: bool = False
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of a store's search."""
+        given = {
+            name: getattr(self, f"weight_{name}") for name in ("recency", "importance", "relevance")
+        }
+        floor = max(self.min_score, STRICT) if self.strict_recall else self.min_score
+        return {
+            "limit": self.top_k,
+            "tags": self.tags or None,
+            "filter": Filter(kind=self.partition_ids) if self.partition_ids else None,
+            "weights": {name: one for name, one in given.items() if one is not None} or None,
+            "min_score": floor or None,
+            "touch": self.strict_recall,
+        }
+
+
+class NewMemory(_Body):
+    """A memory to keep.
+
+    Parameters
+    ----------
+    content : str
+        1 to 10,000 characters.
+    partition_id : str, default "mem_hippocampus"
+    importance_score : float, default 5
+        In [0, 10].
+    tags : list of str, default []
+    metadata : dict, default {}
+    source : str, optional
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"content": "The deploy failed", "tags": ["deploy"]}]}
+    )
+
+    content: Content
+    partition_id: str = Field(default=PARTITION, min_length=1, max_length=512)
+    importance_score: Rating = 5.0
+    tags: list[str] = Field(default_factory=list)
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    source: str | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of an episode beside its text."""
+        return {
+            "kind": self.partition_id,
+            "importance": self.importance_score,
+            "tags": self.tags,
+            "metadata": self.metadata,
+            "source": self.source,
+        }
+
+
+class ChangedMemory(_Body):
+    """What changes of a memory; what is not named stays."""
+
+    content: Content | None = None
+    importance_score: Rating | None = None
+    tags: list[str] | None = None
+    metadata: dict[str, Any] | None = None
+
+    def changes(self) -> dict[str, Any]:
+        """Return the fields of an episode that change."""
+        names = {"content": "output", "importance_score": "importance"}
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        made = {names.get(name, name): one for name, one in given.items() if one is not None}
+        return made | ({"input": ""} if "output" in made else {})
+
+
+def as_memory(episode: Episode, updated_at: str | None) -> dict[str, Any]:
+    """Return an episode in Hebb's shape; what a store does not tell is None."""
+    return {
+        "id": episode.id,
+        "partition_id": episode.kind,
+        "content": episode.text,
+        "importance_score": episode.importance,
+        "tags": list(episode.tags),
+        "metadata": episode.metadata,
+        "source": episode.source,
+        "created_at": iso(episode.occurred_at),
+        "updated_at": updated_at,
+        "last_accessed_at": None,
+        "access_count": None,
+        "expires_at": None,
+    }
+
+
+def as_result(match: EpisodeMatch, memory: dict[str, Any]) -> dict[str, Any]:
+    """Return a match in Hebb's shape."""
+    parts = match.parts or MatchParts()
+    return {
+        "memory": memory,
+        "score": match.score,
+        "recency_score": parts.recency,
+        "importance_score_normalized": parts.importance,
+        "relevance_score": parts.relevance,
+    }
+
+
+async def shown(seen: Seen, episodes: Iterable[Episode]) -> list[dict[str, Any]]:
+    """Return episodes in Hebb's shape, each with the time of its last version."""
+    found = list(episodes)
+    histories = await asyncio.gather(*(seen.history(one.id) for one in found))
+    times = [iso(versions[-1].recorded_at) if versions else None for versions in histories]
+    return [as_memory(one, time) for one, time in zip(found, times, strict=True)]
+
+
+@router.post("/api/v1/search", summary="Search memories")
+async def search(
+    body: SearchBody, place: ReadPlace, request: Request, response: Response
+) -> dict[str, Any]:
+    """Search as Hebb's documents say; a query without a word finds nothing."""
+    seen = Seen(store_of(request), place)
+    recipe = recipe_for(seen.memory, hebb)
+    if not bounded_query(request, body.query).strip():
+        return {"results": [], "related": []}
+    matches = await seen.search(body.query, recipe=recipe, **body.options())
+    tell_degraded(response, matches)
+    memories = await shown(seen, (match.episode for match in matches))
+    return {
+        "results": [as_result(*one) for one in zip(matches, memories, strict=True)],
+        "related": await shown(seen, matches.related),
+    }
+
+
+@router.post("/api/v1/memories", status_code=201, summary="Keep a memory")
+async def create(body: NewMemory, place: WritePlace, request: Request) -> dict[str, Any]:
+    """Keep a memory, and return it."""
+    seen = Seen(store_of(request), place)
+    kept = await seen.remember(body.content, **body.fields())
+    (made,) = await shown(seen, [await seen.get(kept.id)])
+    return made
+
+
+@router.post("/api/v1/memories/batch", status_code=201, summary="Keep several memories")
+async def create_batch(
+    body: list[NewMemory], place: WritePlace, request: Request
+) -> list[dict[str, Any]]:
+    """Keep memories one after the other, and return them."""
+    seen = Seen(store_of(request), place)
+    check_batch(request, len(body))
+    kept = [await seen.remember(one.content, **one.fields()) for one in body]
+    return await shown(seen, [await seen.get(one.id) for one in kept])
+
+
+@router.get("/api/v1/memories", summary="List memories")
+async def list_memories(
+    place: ReadPlace,
+    request: Request,
+    partition_id: Annotated[str | None, Query(max_length=512)] = None,
+    tags: Annotated[str | None, Query(description="Several are separated by commas.")] = None,
+    offset: Annotated[int, Query(ge=0, lt=2**31)] = 0,
+    limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 50,
+) -> dict[str, Any]:
+    """List memories, newest first; ``total`` counts at most 10,000 beyond the page."""
+    seen = Seen(store_of(request), place)
+    wanted = [one for part in (tags or "").split(",") if (one := part.strip())] or None
+    options: dict[str, Any] = {"kind": partition_id, "tags": wanted}
+    page = await seen.list(limit=limit, offset=offset, **options)
+    beyond = 0
+    if len(page) == limit:
+        rest = await seen.list(limit=MOST_COUNTED, offset=offset + limit, **options)
+        beyond = len(rest)
+    total = offset + len(page) + beyond if page else 0
+    items = await shown(seen, page)
+    return {"items": items, "total": total, "offset": offset, "limit": limit}
+
+
+@router.get("/api/v1/memories/{id}", summary="Get a memory")
+async def get(id: str, place: ReadPlace, request: Request) -> dict[str, Any]:  # noqa: A002
+    """Return a memory; no access is counted."""
+    seen = Seen(store_of(request), place)
+    (made,) = await shown(seen, [await seen.get(id)])
+    return made
+
+
+@router.patch("/api/v1/memories/{id}", summary="Change a memory")
+async def change(
+    id: str,  # noqa: A002
+    body: ChangedMemory,
+    place: WritePlace,
+    request: Request,
+) -> dict[str, Any]:
+    """Change fields of a memory, and return it."""
+    seen = Seen(store_of(request), place)
+    if changes := body.changes():
+        await seen.update(id, BY_REST, **changes)
+    (made,) = await shown(seen, [await seen.get(id)])
+    return made
+
+
+@router.delete("/api/v1/memories/{id}", status_code=204, summary="Forget a memory")
+async def forget(id: str, place: WritePlace, request: Request) -> None:  # noqa: A002
+    """Take a memory out of recall; its history stays."""
+    await Seen(store_of(request), place).forget(id)
+
+
+@router.get("/health", summary="The process answers")
+async def health() -> dict[str, str]:
+    """Answer, without a token and without a look at the store."""
+    return {"status": "ok", "version": __version__}
+
+
+@router.get("/status", summary="Version, recipe and embedding model")
+async def status(who: Reader, request: Request) -> dict[str, Any]:
+    """Tell what the store embeds with; numbers of memories are in ``/metrics``."""
+    store = store_of(request)._sync._store
+    model = store.guard.model
+    return {
+        "version": __version__,
+        "recipe": store.recipe.name,
+        "embedding": {
+            "enabled": model is not None,
+            "model": model,
+            "dimension": None if model is None else store.dim,
+            "available": store.guard.is_ready,
+        },
+    }

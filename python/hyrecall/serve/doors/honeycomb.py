@@ -1,0 +1,336 @@
+"""Honeycomb's routes of memories: recall, keep, list, get, modify and forget.
+
+The headers ``x-honeycomb-org``, ``-workspace`` and ``-agent`` say who asks; a token may say it
+instead, and then they can only repeat it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from datetime import timedelta
+from typing import Annotated, Any, Literal, TypeAlias
+
+from fastapi import APIRouter, Depends, Header, Request
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from hyrecall.ask.recipe import Recipe
+from hyrecall.ask.shaping import Dedup, Recency, Rerank
+from hyrecall.memory import Episode, EpisodeMatch, Matches, MatchParts
+from hyrecall.recipes import honeycomb
+from hyrecall.serve.callers import Caller, narrow
+from hyrecall.serve.doors.seen import (
+    Place,
+    Reader,
+    Seen,
+    Writer,
+    bounded_query,
+    recipe_for,
+    store_of,
+)
+from hyrecall.serve.doors.shapes import ERRORS, iso
+from hyrecall.serve.errors import ServiceError
+
+__all__ = ["ReadAgent", "place_of_headers", "router"]
+
+router = APIRouter(prefix="/api/memories", tags=["honeycomb"], responses=ERRORS)
+
+LIMIT, MOST = 20, 200
+MOST_TOKENS = 10_000_000
+DEFAULT = "default"
+"""The workspace and the agent of requests that name none."""
+
+TABLES: Mapping[str | None, str] = {
+    "memory": "memories", "summary": "memory", "session": "sessions", None: "memories",
+}  # fmt: skip
+"""Honeycomb's name of the table that a source is; without one a memory counts as a fact."""
+
+WITHOUT_PROJECTS = "a store has no projects: the directory did not narrow the reply"
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", strict=True, alias_generator=to_camel, populate_by_name=False
+    )
+
+
+Days: TypeAlias = Annotated[float | None, Field(gt=0, le=1e6, allow_inf_nan=False)]
+
+
+class HalfLives(BaseModel):
+    """Half-lives in days, by table."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    memories: Days = None
+    memory: Days = None
+    sessions: Days = None
+
+    def by_source(self) -> dict[object, timedelta]:
+        """Return those that are given, by the source of a memory."""
+        days = {"memory": self.memories, "summary": self.memory, "session": self.sessions}
+        return {name: timedelta(days=one) for name, one in days.items() if one is not None}
+
+
+class RecencyBody(_Body):
+    """How much age counts: half-lives, and an exponent of the factor."""
+
+    half_life_days_by_class: HalfLives | None = None
+    activation_exponent: float | None = Field(default=None, ge=0, le=100)
+
+    def applied(self, recipe: Recipe) -> Recipe:
+        """Return a recipe whose recency stage follows this."""
+        shaping = tuple(
+            self._stage(stage) if isinstance(stage, Recency) else stage for stage in recipe.shaping
+        )
+        return recipe.replace(shaping=shaping)
+
+    def _stage(self, stage: Recency) -> Recency:
+        given = self.half_life_days_by_class
+        lives = {} if given is None else given.by_source()
+        exponent = self.activation_exponent
+        return replace(
+            stage,
+            exponent=stage.exponent if exponent is None else exponent,
+            half_lives=lives or stage.half_lives,
+            by="source" if lives else stage.by,
+        )
+
+
+class RecallBody(_Body):
+    """A recall.
+
+    Parameters
+    ----------
+    query : str
+    limit : number, default 20
+        At most 200; less than 1 is 20.
+    tokenBudget : int, optional
+        In [1, 10,000,000]: take hits while their texts fit.
+    recency : object, optional
+        ``halfLifeDaysByClass`` by memories, memory and sessions; ``activationExponent``.
+    fast : bool, default False
+        Neither rerank nor remove near-duplicates.
+    cwd : str, optional
+        Narrows to a project in honeycomb; the reply says that it did not here.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"query": "why did the deploy fail", "limit": 5}]}
+    )
+
+    query: str = Field(min_length=1)
+    limit: float | None = None
+    token_budget: int | None = Field(default=None, ge=1, le=MOST_TOKENS)
+    recency: RecencyBody | None = None
+    fast: bool = False
+    cwd: str | None = None
+
+    def most(self) -> int:
+        """Return the number of hits that is meant."""
+        if self.limit is None or not math.isfinite(self.limit) or self.limit < 1:
+            return LIMIT
+        return min(int(self.limit), MOST)
+
+    def recipe(self, served: Recipe) -> Recipe:
+        """Return the served recipe with the options of this recall."""
+        made = served if self.recency is None else self.recency.applied(served)
+        if not self.fast:
+            return made
+        return made.replace(
+            shaping=tuple(one for one in made.shaping if not isinstance(one, Dedup | Rerank))
+        )
+
+
+MemoryType: TypeAlias = Literal[
+    "fact", "convention", "preference", "decision", "gotcha", "reference"
+]
+
+
+class NewMemory(_Body):
+    """A memory to keep; ``visibility`` "global" lets other agents of the workspace read it."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"content": "CI runs on Debian 12"}]})
+
+    content: str = Field(min_length=1)
+    type: MemoryType = "fact"
+    normalized_content: str | None = None
+    agent_id: str | None = Field(default=None, min_length=1, max_length=512)
+    cwd: str | None = None
+    visibility: Literal["private", "global"] = "private"
+
+
+class Modified(_Body):
+    """Another text of a memory, and why."""
+
+    content: str = Field(min_length=1)
+    reason: str = Field(min_length=1, max_length=512)
+    agent_id: str | None = Field(default=None, min_length=1, max_length=512)
+
+
+class Forgotten(_Body):
+    """Why a memory is forgotten."""
+
+    reason: str = Field(min_length=1, max_length=512)
+    agent_id: str | None = Field(default=None, min_length=1, max_length=512)
+
+
+# ---- who asks ----
+
+
+def place_of_headers(who: Caller, request: Request, agent_id: str | None = None) -> Place:
+    """Return on whose behalf a request with honeycomb's headers asks.
+
+    Raises
+    ------
+    ServiceError
+        400: no organisation; 403: headers that would widen the token.
+    """
+    headers = request.headers
+    names = narrow(
+        who, {name: headers.get(f"x-honeycomb-{name}") or None for name in ("org", "workspace")}
+    )
+    if not names["org"]:
+        raise ServiceError(400, "BadRequest", "expected the header x-honeycomb-org")
+    workspace = names["workspace"] or (DEFAULT if who.may_choose_partition else None)
+    asked = agent_id or headers.get("x-honeycomb-agent") or None
+    if who.agent is not None:
+        if asked not in (None, who.agent):
+            raise ServiceError(403, "ScopeError", "agent: expected that of the token")
+        return Place(None, names["org"], workspace, who.agent)
+    if who.may_choose_user and who.user_id is None:
+        return Place(None, names["org"], workspace, asked or DEFAULT)
+    if asked not in (None, who.user_id):
+        raise ServiceError(403, "ScopeError", "agent: expected that of the token")
+    return Place(who.user_id, names["org"], workspace)
+
+
+async def _reading(
+    who: Reader,
+    request: Request,
+    x_honeycomb_org: Annotated[str | None, Header()] = None,
+    x_honeycomb_workspace: Annotated[str | None, Header()] = None,
+    x_honeycomb_agent: Annotated[str | None, Header()] = None,
+) -> Place:
+    return place_of_headers(who, request)
+
+
+ReadAgent: TypeAlias = Annotated[Place, Depends(_reading)]
+
+
+# ---- shapes ----
+
+
+def as_hit(match: EpisodeMatch) -> dict[str, Any]:
+    """Return a match in honeycomb's shape."""
+    episode, parts = match.episode, match.parts or MatchParts()
+    is_raw = episode.source == "session"
+    made = {
+        "source": TABLES.get(episode.source, episode.source),
+        "id": episode.id,
+        "text": episode.text,
+        "score": match.score,
+        "kind": "session" if is_raw else "memory",
+        "secondary": is_raw,
+        "createdAt": iso(episode.occurred_at),
+        "freshnessScore": parts.recency,
+    }
+    return made if is_raw else {**made, "memoryId": episode.id, "memoryType": episode.kind}
+
+
+def as_reply(matches: Matches, *, has_directory: bool) -> dict[str, Any]:
+    """Return a recall in honeycomb's shape, with the scope that was read."""
+    hits = [as_hit(match) for match in matches]
+    made: dict[str, Any] = {
+        "hits": hits,
+        "sources": list(dict.fromkeys(hit["source"] for hit in hits)),
+        "degraded": matches.degraded,
+    }
+    if matches.degraded:
+        made["degradedReason"] = str(matches.reasons[0].reason)
+    if has_directory:
+        made |= {"projectScopeDegraded": True, "warning": WITHOUT_PROJECTS}
+    if matches.scope is not None:
+        scope = matches.scope
+        made["scope"] = {
+            "org": scope.org, "workspace": scope.workspace, "agent": scope.user,
+            "policy": scope.policy,
+        }  # fmt: skip
+    if matches.faults:
+        made["scopeFaults"] = [asdict(one) for one in matches.faults]
+    return made
+
+
+def as_memory(episode: Episode) -> dict[str, Any]:
+    """Return a memory in honeycomb's shape."""
+    return {
+        "id": episode.id,
+        "content": episode.text,
+        "type": episode.kind,
+        "source": TABLES.get(episode.source, episode.source),
+        "agentId": episode.user_id,
+        "visibility": episode.visibility,
+        "createdAt": iso(episode.occurred_at),
+    }
+
+
+# ---- routes ----
+
+
+@router.post("/recall", summary="Recall memories")
+async def recall(body: RecallBody, place: ReadAgent, request: Request) -> dict[str, Any]:
+    """Recall what the agent may see, best first."""
+    seen = Seen(store_of(request), place)
+    recipe = body.recipe(recipe_for(seen.memory, honeycomb))
+    matches = await seen.search(
+        bounded_query(request, body.query), limit=body.most(), recipe=recipe,
+        token_budget=body.token_budget,
+    )  # fmt: skip
+    directory = body.cwd or request.headers.get("x-honeycomb-cwd")
+    return as_reply(matches, has_directory=bool(directory))
+
+
+@router.post("", status_code=201, summary="Keep a memory")
+async def store(body: NewMemory, who: Writer, request: Request) -> dict[str, Any]:
+    """Keep a memory of the agent."""
+    seen = Seen(store_of(request), place_of_headers(who, request, body.agent_id))
+    more = {} if body.normalized_content is None else {"normalizedContent": body.normalized_content}
+    kept = await seen.remember(
+        body.content, kind=body.type, source="memory", visibility=body.visibility, metadata=more
+    )
+    return {"id": kept.id, "action": "stored"}
+
+
+@router.get("", summary="List memories")
+async def list_memories(
+    place: ReadAgent, request: Request, limit: float | None = None
+) -> dict[str, Any]:
+    """List memories, newest first."""
+    most = RecallBody.model_construct(query="", limit=limit).most()
+    found = await Seen(store_of(request), place).list(limit=most)
+    return {"memories": [as_memory(one) for one in found]}
+
+
+@router.get("/{id}", summary="Get a memory")
+async def get(id: str, place: ReadAgent, request: Request) -> dict[str, Any]:  # noqa: A002
+    """Return a memory."""
+    return {"memory": as_memory(await Seen(store_of(request), place).get(id))}
+
+
+@router.post("/{id}/modify", summary="Change a memory")
+async def modify(id: str, body: Modified, who: Writer, request: Request) -> dict[str, Any]:  # noqa: A002
+    """Append a version with another text; the reason is kept with it."""
+    seen = Seen(store_of(request), place_of_headers(who, request, body.agent_id))
+    await seen.update(id, body.reason, output=body.content, input="")
+    return {"id": id, "action": "modified", "audited": True}
+
+
+@router.post("/{id}/forget", summary="Forget a memory")
+async def forget(id: str, body: Forgotten, who: Writer, request: Request) -> dict[str, Any]:  # noqa: A002
+    """Take a memory out of recall; the reason is kept with it."""
+    await Seen(store_of(request), place_of_headers(who, request, body.agent_id)).forget(
+        id, body.reason
+    )
+    return {"id": id, "action": "forgotten", "audited": True}

@@ -1,0 +1,31 @@
+"""What the doors share of their requests and replies."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from hyrecall.serve.errors import ErrorBody
+
+__all__ = ["ERRORS", "iso"]
+
+_MEANINGS = {
+    401: "no token, or an unknown one",
+    403: "the token does not admit what the request names",
+    409: "the store is served with a recipe that cannot answer this route",
+    413: "the body or the query is too long",
+    422: "a field is missing, unknown or has a value that is not allowed",
+    429: "too many requests wait; the header Retry-After says when to come again",
+    500: "the store is damaged, or a fault of the service",
+    503: "the service cannot take the request now; the header Retry-After says when to come again",
+}
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorBody, "description": meaning} for status, meaning in _MEANINGS.items()
+}
+"""The errors of every door, for OpenAPI."""
+
+
+def iso(time: datetime | None) -> str | None:
+    """Return a time as ISO 8601; None of none."""
+    return None if time is None else time.isoformat()

@@ -1,0 +1,239 @@
+"""Honeycomb's routes of memories: recall with its options, and changes with reasons."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
+
+from hyrecall import recipes
+from serve.doors.world import HOUSE, NOON, Served, run
+
+RECALL = "/api/memories/recall"
+
+
+def as_agent(name: str, org: str = "acme") -> dict[str, str]:
+    return {
+        "x-honeycomb-org": org, "x-honeycomb-workspace": "lab", "x-honeycomb-agent": name,
+    }  # fmt: skip
+
+
+def fill(house: Served) -> None:
+    """A fact, a summary and raw dialogue of claude."""
+    for key, source, text in (
+        ("raw", "session", "deploy failed deploy failed: exit 1"),
+        ("fact", "memory", "the deploy failed for lack of disk"),
+        ("sum", "summary", "a day on which the deploy failed"),
+    ):
+        house.memory.remember(
+            text, id=key, source=source, user_id="claude", kind="gotcha",
+            occurred_at=NOON - timedelta(days=365), **HOUSE,
+        )  # fmt: skip
+
+
+def ids(found: dict[str, Any]) -> list[str]:
+    return [one["id"] for one in found["hits"]]
+
+
+def test_E49_the_reply_has_the_documents_shape() -> None:
+    async def work(house: Served) -> None:
+        fill(house)
+        found = await house.post(RECALL, {"query": "deploy failed"}, headers=as_agent("claude"))
+        assert set(found) == {"hits", "sources", "degraded", "scope"}
+        view = house.memory.agent("claude", **HOUSE)
+        same = view.search("deploy failed", recipe=recipes.honeycomb)
+        assert [(one["id"], one["score"]) for one in found["hits"]] == [
+            (one.episode.id, pytest.approx(one.score, rel=1e-6))
+            for one in same  # a little older
+        ]
+        hits = {one["id"]: one for one in found["hits"]}
+        assert set(hits["fact"]) == {
+            "source", "id", "text", "score", "kind", "secondary", "createdAt", "freshnessScore",
+            "memoryId", "memoryType",
+        }  # fmt: skip
+        assert {name: one["source"] for name, one in hits.items()} == {
+            "raw": "sessions", "fact": "memories", "sum": "memory",
+        }  # fmt: skip
+        assert [hits[one]["kind"] for one in ("raw", "fact", "sum")] == [
+            "session", "memory", "memory",
+        ]  # fmt: skip
+        assert hits["raw"]["secondary"] is True
+        assert "memoryId" not in hits["raw"]
+        assert set(found["sources"]) == {"sessions", "memories", "memory"}
+        assert found["degraded"] is False
+
+    run(recipes.honeycomb, work)
+
+
+def test_E49_degraded_has_its_reason() -> None:
+    async def work(house: Served) -> None:
+        fill(house)
+        found = await house.post(RECALL, {"query": "deploy"}, headers=as_agent("claude"))
+        assert (found["degraded"], found["degradedReason"]) == (True, "embeddings_off")
+        assert len(found["hits"]) == 3
+
+    run(recipes.honeycomb, work, embedder="off")
+
+
+def test_E49_the_limit_is_20_and_at_most_200() -> None:
+    async def work(house: Served) -> None:
+        view = house.memory.agent("claude", **HOUSE)
+        for n in range(205):
+            view.remember(f"deploy {n}", source="memory")
+        for limit, wanted in (
+            (None, 20), (0, 20), (-3, 20), (0.5, 20), (1, 1), (19, 19), (2.9, 2), (200, 200),
+            (201, 200), (1e300, 200),
+        ):  # fmt: skip
+            body = {"query": "deploy"} | ({} if limit is None else {"limit": limit})
+            found = await house.post(RECALL, body, headers=as_agent("claude"))
+            assert len(found["hits"]) == wanted, limit
+
+    run(recipes.honeycomb.replace(shaping=recipes.honeycomb.shaping[:1]), work)
+
+
+def test_E49_a_limit_that_is_no_number_is_20() -> None:
+    async def work(house: Served) -> None:
+        fill(house)
+        reply = await house.client.post(
+            RECALL,
+            content='{"query": "deploy", "limit": NaN}',
+            headers={**as_agent("claude"), "Content-Type": "application/json"},
+        )
+        assert (reply.status_code, len(reply.json()["hits"])) == (200, 3)
+
+    run(recipes.honeycomb, work)
+
+
+def test_E49_a_token_budget_and_recency_are_of_the_request() -> None:
+    async def work(house: Served) -> None:
+        fill(house)
+
+        async def ask(**more: Any) -> dict[str, Any]:
+            body = {"query": "deploy failed", **more}
+            found: dict[str, Any] = await house.post(RECALL, body, headers=as_agent("claude"))
+            return {one["id"]: one for one in found["hits"]}
+
+        whole = await ask()
+        assert len(await ask(tokenBudget=9)) == 1
+        assert whole["fact"]["freshnessScore"] > 0.98
+        fast = await ask(recency={"halfLifeDaysByClass": {"memories": 1, "sessions": 1e6}})
+        assert fast["fact"]["freshnessScore"] < 1e-9
+        assert fast["raw"]["freshnessScore"] > 0.999
+        assert fast["sum"]["freshnessScore"] == pytest.approx(
+            whole["sum"]["freshnessScore"], rel=1e-3
+        )
+        assert fast["fact"]["score"] < whole["fact"]["score"]
+        none = await ask(recency={"halfLifeDaysByClass": {"memories": 1}, "activationExponent": 0})
+        assert none["fact"]["freshnessScore"] == 1.0
+        assert (await ask(recency={})).keys() == whole.keys()
+        wrong = [
+            {"tokenBudget": 0}, {"tokenBudget": 10_000_001}, {"tokenBudget": 1.5}, {"query": ""},
+            {"recency": {"halfLifeDaysByClass": {"memories": 0}}},
+            {"recency": {"activationExponent": -1}}, {"recency": {"halfLife": 3}}, {"k": 3},
+        ]  # fmt: skip
+        for more in wrong:
+            body = {"query": "deploy"} | more
+            await house.post(RECALL, body, 422, headers=as_agent("claude"))
+
+    run(recipes.honeycomb, work)
+
+
+def test_fast_recall_keeps_near_duplicates() -> None:
+    async def work(house: Served) -> None:
+        view = house.memory.agent("claude", **HOUSE)
+        for key in ("a", "b"):
+            view.remember("the deploy failed", id=key, source="memory")
+        for fast, n in ((False, 1), (True, 2)):
+            body = {"query": "deploy", "fast": fast}
+            found = await house.post(RECALL, body, headers=as_agent("claude"))
+            assert len(found["hits"]) == n
+
+    from hyrecall.embed import HashEmbedder
+
+    run(recipes.honeycomb, work, embedder=HashEmbedder(dim=8), recall_timeout=30.0)
+
+
+def test_a_directory_does_not_narrow_and_the_reply_says_so() -> None:
+    async def work(house: Served) -> None:
+        fill(house)
+        for body, more in (({"cwd": "~/web"}, {}), ({}, {"x-honeycomb-cwd": "~/api"})):
+            headers = {**as_agent("claude"), **more}
+            found = await house.post(RECALL, {"query": "deploy", **body}, headers=headers)
+            assert found["projectScopeDegraded"] is True
+            assert "project" in found["warning"]
+
+    run(recipes.honeycomb, work)
+
+
+def test_E46_the_reply_says_for_whom_it_is() -> None:
+    async def work(house: Served) -> None:
+        house.memory.set_policy("codex", **HOUSE, policy="shared")
+        found = await house.post(RECALL, {"query": "deploy"}, headers=as_agent("codex"))
+        assert found["scope"] == {**HOUSE, "agent": "codex", "policy": "shared"}
+        assert "scopeFaults" not in found
+
+    run(recipes.honeycomb, work)
+
+
+# ---- memories ----
+
+
+def test_a_memory_is_kept_modified_and_forgotten_with_reasons() -> None:
+    async def work(house: Served) -> None:
+        headers = as_agent("claude")
+        made = await house.post(
+            "/api/memories",
+            {"content": "CI runs on Debian 11", "type": "convention", "normalizedContent": "ci"},
+            201,
+            headers=headers,
+        )
+        assert made["action"] == "stored"
+        at = f"/api/memories/{made['id']}"
+        shown = (await house.get(at, headers=headers))["memory"]
+        assert (shown["type"], shown["source"], shown["agentId"], shown["visibility"]) == (
+            "convention", "memories", "claude", "private",
+        )  # fmt: skip
+        body = {"content": "CI runs on Debian 12", "reason": "upgraded"}
+        assert (await house.post(f"{at}/modify", body, headers=headers))["audited"] is True
+        await house.post(f"{at}/modify", body, 404, headers=as_agent("codex"))
+        await house.post(f"{at}/modify", {"content": "x"}, 422, headers=headers)
+        await house.post(f"{at}/forget", {}, 422, headers=headers)
+        await house.post(f"{at}/forget", {"reason": "x"}, 404, headers=as_agent("codex"))
+        assert (await house.post(f"{at}/forget", {"reason": "gone"}, headers=headers)) == {
+            "id": made["id"], "action": "forgotten", "audited": True,
+        }  # fmt: skip
+        await house.get(at, 404, headers=headers)
+        versions = house.memory.agent("claude", **HOUSE).history(made["id"])
+        assert [one.reason for one in versions] == [None, "upgraded", "gone"]
+        for wrong in ({"content": ""}, {"content": "a", "type": "song"}, {"content": "a", "b": 1}):
+            await house.post("/api/memories", wrong, 422, headers=headers)
+
+    run(recipes.honeycomb, work)
+
+
+def test_a_store_of_another_recipe_is_answered_409() -> None:
+    async def work(house: Served) -> None:
+        told = await house.post(RECALL, {"query": "a"}, 409, headers=as_agent("a"))
+        assert "honeycomb" in told["error"]["message"]
+        await house.post("/api/v1/search", {"query": "a"}, 409)
+
+    run(recipes.l0, work)
+
+
+def test_E50_no_text_of_a_request_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, logger="hyrecall")
+
+    async def work(house: Served) -> None:
+        headers = as_agent("claude")
+        await house.post("/api/memories", {"content": "canary-content"}, 201, headers=headers)
+        await house.post(RECALL, {"query": "canary-query"}, headers=headers)
+        await house.post(RECALL, {"query": "canary-query", "k": "canary-k"}, 422, headers=headers)
+        await house.get("/memory/grep", params={"q": "canary-grep"}, headers=headers)
+        await house.get("/api/memories/canary-id", 404, headers=headers)
+
+    run(recipes.honeycomb, work)
+    assert "canary" not in caplog.text
