@@ -11,14 +11,15 @@ from embed.fakes import Fake
 from hyrecall.embed import EmbedError, EmbedFault, Guard, HashEmbedder, Off
 from hyrecall.errors import OptionError
 from hyrecall.memory import MemorySync
+from hyrecall.memory.changes import vectors as vectors_of_changes
 from hyrecall.memory.data.types import Episode
-from hyrecall.memory.derived import backfill
-from hyrecall.memory.derived.backfill import Reembedded, RowError, reembed
+from hyrecall.memory.derived.backfill import Reembedded, RowError
 from hyrecall.memory.sql.cells import Cell, find_cell
 from hyrecall.memory.sql.codec import decode_vector
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.selection import Selection
 from hyrecall.memory.sql.writing import NewVersion, forget, remember, update
+from memory.direct_writes import reembed
 from memory.rows_of_tests import ANA, BOB, NOW
 
 
@@ -252,7 +253,7 @@ def test_the_check_for_other_versions_is_what_keeps_them(
             c.execute(change, (blob, model, row))  # type: ignore[attr-defined]
         return len(rows)
 
-    monkeypatch.setattr(backfill, "set_vectors", blind)
+    monkeypatch.setattr(vectors_of_changes, "set_vectors", blind)
     with pytest.raises(AssertionError):
         test_what_is_written_meanwhile_keeps_what_it_has(store)
 

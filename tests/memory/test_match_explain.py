@@ -101,7 +101,7 @@ def test_where_a_match_came_from_is_no_part_of_its_value() -> None:
 def test_a_match_that_is_dropped_lets_the_hits_go() -> None:
     with kept() as memory:
         match = memory.search("green tea")[0]
-        hits = weakref.ref(reply_of(match._origin.hits))  # type: ignore[union-attr]
+        hits = weakref.ref(reply_of(match._origin.ranked.hits))  # type: ignore[union-attr]
         del match
         gc.collect()
         assert hits() is None

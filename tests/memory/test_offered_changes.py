@@ -13,7 +13,7 @@ from hyrecall.memory import MemorySync
 from hyrecall.memory.derived import derived_index as derived
 from hyrecall.memory.derived import projection
 from hyrecall.memory.derived.derived_index import MOST_JOINED
-from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.database import Database, Outcome
 from memory.small_store import DIM, replies
 from memory.stores import open_store
 
@@ -132,36 +132,25 @@ def test_a_commit_that_fails_offers_nothing(
     memory: MemorySync, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory.remember("oak", id="a", user_id="alice")
-    transaction = Database.transaction
+    commit = Database.commit
 
     class DiskFullError(Exception):
         """Planted."""
 
-    def failing(self: Database) -> Any:
-        return _Failing(transaction(self), DiskFullError)
+    def failing(self: Database, work: Any, outcome: Outcome) -> None:
+        def fail(connection: apsw.Connection) -> None:
+            work(connection)
+            raise DiskFullError
+
+        commit(self, fail, outcome)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Database, "transaction", failing)
+        patched.setattr(Database, "commit", failing)
         with pytest.raises(DiskFullError):
             memory.remember("elm", id="b", user_id="alice")
     assert memory.get("b", user_id="alice") is None
     assert [one.episode.id for one in memory.search("elm oak", user_id="alice")] == ["a"]
     assert is_as_rebuilt(memory)
-
-
-class _Failing:
-    """A transaction whose commit fails."""
-
-    def __init__(self, around: Any, fault: type[Exception]) -> None:
-        self._around, self._fault = around, fault
-
-    def __enter__(self) -> apsw.Connection:
-        return self._around.__enter__()  # type: ignore[no-any-return]
-
-    def __exit__(self, *_: object) -> None:
-        fault = self._fault()
-        self._around.__exit__(self._fault, fault, None)
-        raise fault
 
 
 def test_many_commits_are_read_at_once(memory: MemorySync, n_read: Callable[[], int]) -> None:

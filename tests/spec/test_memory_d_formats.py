@@ -9,13 +9,13 @@ import pytest
 from hyrecall import recipes
 from hyrecall.memory import MemorySync
 from hyrecall.memory.faces.l0_import import read_l0
-from hyrecall.memory.faces.transfer import import_lines
 from hyrecall.memory.sql import schema
 from hyrecall.memory.sql.cells import every_cell
 from hyrecall.memory.sql.database import DATABASE, Database
 from hyrecall.memory.sql.reading import changed_since, newest
 from hyrecall.memory.sql.schema import FORMAT, Migration
 from hyrecall.memory.sql.writing import remember, update
+from memory.direct_writes import import_lines
 from memory.rows_of_tests import ANA, NOW, new
 from memory.test_transfer import L0_SCHEMAS, an_l0_file
 

@@ -22,7 +22,6 @@ from hyrecall.cli.show import print_explanation, print_json, print_table, say
 from hyrecall.cli.snippets import Snippets
 from hyrecall.errors import OptionError, WriterBusyError, error
 from hyrecall.hits.hit_tables import EXACT
-from hyrecall.hits.hits import reply_of
 from hyrecall.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def recall_from_store(asked: Asked, *, as_json: bool, explain: bool) -> None:
         "filter": _filter(asked),
     }  # fmt: skip
     with _opened(asked) as memory:
-        ready = now_ready(memory)
+        ready, analyzer = now_ready(memory), memory._store.layout.analyzer
         if asked.agent is None:
             matches = ready.search(
                 asked.query, user_id=asked.user, org=asked.org, workspace=asked.workspace, **options
@@ -83,7 +82,7 @@ def recall_from_store(asked: Asked, *, as_json: bool, explain: bool) -> None:
     if as_json:
         print_json(_as_dict(asked.query, matches, explain=explain))
     elif matches:
-        _print(asked, matches, explain=explain)
+        _print(asked, matches, analyzer, explain=explain)
     else:
         say("note: no memories")
 
@@ -143,7 +142,7 @@ def _as_dict(query: str, matches: Matches, *, explain: bool) -> dict[str, Any]:
     shown = [match.model_dump(mode="json") for match in matches]
     if explain:
         for one, match in zip(shown, matches, strict=True):
-            one["explain"] = None if matches._hits is None else asdict(match.explain())
+            one["explain"] = None if matches._ranked is None else asdict(match.explain())
     return {
         "query": query,
         "matches": shown,
@@ -166,11 +165,9 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def _print(asked: Asked, matches: Matches, *, explain: bool) -> None:
+def _print(asked: Asked, matches: Matches, analyzer: Analyzer, *, explain: bool) -> None:
     """Write the matches to stdout, each with its time and text beneath its row."""
-    ranked = matches._hits
-    facts = None if ranked is None else reply_of(ranked).facts
-    analyzer = Analyzer() if facts is None else next(iter(facts.analyzers.values()))
+    is_ranked = matches._ranked is not None
     snippets = Snippets(None if asked.force_regex else asked.query, analyzer)
     rows = []
     for rank, match in enumerate(matches, 1):
@@ -181,7 +178,7 @@ def _print(asked: Asked, matches: Matches, *, explain: bool) -> None:
         text = snippets.show(match.episode.text).after(Line(f"{when}  ", ((0, 16, "faint"),)))
         rows.append(Row(cells, [text.after(EXACT) if match.is_exact else text]))
     print_table(_COLUMNS, rows)
-    if explain and ranked is None:
+    if explain and not is_ranked:
         say("note: --explain: the memories were found without an index, so no score is explained")
     elif explain:
         for rank, match in enumerate(matches, asked.offset + 1):

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-import apsw
 import numpy as np
 import numpy.typing as npt
 
 from hyrecall.base.progress import ProgressFunction
-from hyrecall.errors import DTypeError, NotFoundError, OptionError, ScopeError, error
+from hyrecall.errors import DTypeError, OptionError, ScopeError, error
+from hyrecall.memory.changes.edges import Link, Unlink
+from hyrecall.memory.changes.episodes import (
+    TEXT_FIELDS,
+    Forget,
+    Pin,
+    Remember,
+    RememberFact,
+    Supersede,
+    Update,
+    changed_text,
+)
+from hyrecall.memory.changes.owned import own, owned
+from hyrecall.memory.changes.policies import SetPolicy
 from hyrecall.memory.data.degradation import Degradation
 from hyrecall.memory.data.fields import check_id, flag, in_utc
 from hyrecall.memory.data.given_fields import checked
 from hyrecall.memory.data.types import Edge, Episode, Fact, Participant, Visibility
-from hyrecall.memory.recall.audience import EVERYONE, AskedBy, audience
+from hyrecall.memory.keeping.tasks import Erase
+from hyrecall.memory.recall.audience import EVERYONE, AskedBy
 from hyrecall.memory.recall.call import read_seconds
-from hyrecall.memory.sql import edge_rows, read_policies, writing
-from hyrecall.memory.sql.cells import Cell, cell_of, lookup_order
-from hyrecall.memory.sql.erasing import erase
-from hyrecall.memory.sql.fact_rows import as_episode, assert_fact
-from hyrecall.memory.sql.reading import episode_by_id
+from hyrecall.memory.sql import writing
+from hyrecall.memory.sql.cells import cell_of
+from hyrecall.memory.sql.fact_rows import as_episode
 from hyrecall.memory.sql.selection import Selection, check_which
 from hyrecall.memory.sql.store_sessions import StoreSessions
 from hyrecall.memory.store import Store
@@ -33,8 +44,6 @@ __all__ = ["Remembered"]
 
 BATCH_TEXTS: Final = 64
 """Texts of one call of the embedder."""
-
-_TEXT_FIELDS = {"input", "output"}
 
 Vector = npt.NDArray[np.float32]
 
@@ -101,11 +110,10 @@ def remember(
         writing.NewVersion(cell_of(one), one, row, None if row is None else store.model)
         for one, row in zip(kept, rows, strict=True)
     ]
-    with store.transaction() as connection:
-        written = writing.remember(connection, new, store.now())
+    versions = store.write(Remember(tuple(new)))
     return [
-        Remembered(one.id, one.version, row is not None, () if row is not None else why)
-        for one, row, why in zip(written, rows, reasons, strict=True)
+        Remembered(one.id, version, row is not None, () if row is not None else why)
+        for one, version, row, why in zip(kept, versions, rows, reasons, strict=True)
     ]
 
 
@@ -125,9 +133,8 @@ def remember_fact(store: Store, fact: Fact, *, embed_timeout: float | None = Non
     fact = checked(Fact, _fields_of(fact))
     (row,), (why,) = _vectors(store, [as_episode(fact).text], None, embed_timeout, None)
     model = None if row is None else store.model
-    with store.transaction() as connection:
-        one = assert_fact(connection, fact, row, model, store.now())
-    return Remembered(one.id, one.version, row is not None, why)
+    version = store.write(RememberFact(fact, row, model))
+    return Remembered(fact.id, version, row is not None, why)
 
 
 def update(
@@ -146,21 +153,17 @@ def update(
     unknown = sorted(set(changes) - set(Episode.model_fields))
     if unknown:
         raise error(OptionError, unknown[0], "a field of Episode", repr(unknown[0]))
+    told = said(reason)
     row: Vector | None = None
     why: tuple[Degradation, ...] = ()
     text = ""
-    if _TEXT_FIELDS & set(changes):
+    if TEXT_FIELDS & set(changes):
         with store.database.reading() as connection:
-            text = _changed_text(_owned(connection, by, key)[1], changes)
+            text = changed_text(owned(connection, by, key)[1], changes)
         (row,), (why,) = _vectors(store, [text], None, embed_timeout, None)
-    with store.transaction() as connection:
-        cell, old = _owned(connection, by, key)
-        if row is not None and _changed_text(old, changes) != text:
-            row = None  # somebody else changed it meanwhile: the vector would be of another text
-        model = None if row is None else store.model
-        one = writing.update(connection, cell, key, changes, row, model, said(reason), store.now())
-        embedded = connection.execute(_HAS_VECTOR, (one.row,)).get
-    return Remembered(one.id, one.version, bool(embedded), why)
+    model = None if row is None else store.model
+    version, is_embedded = store.write(Update(by, key, dict(changes), text, row, model, told))
+    return Remembered(key, version, is_embedded, why)
 
 
 def supersede(
@@ -186,12 +189,11 @@ def supersede(
     new = episode_of(episode, fields if isinstance(episode, str) else {})
     if (new.user_id, new.org, new.workspace) != (by.user, by.org, by.workspace):
         raise error(OptionError, "episode", "one of the same user", "another's")
+    told = said(reason)
     (row,), (why,) = _vectors(store, [new.text], None, embed_timeout, None)
     version = writing.NewVersion(cell_of(new), new, row, None if row is None else store.model)
-    with store.transaction() as connection:
-        cell, _ = _owned(connection, by, key)
-        one = writing.supersede(connection, cell, key, version, said(reason), store.now())
-    return Remembered(one.id, one.version, row is not None, why)
+    number = store.write(Supersede(by, key, version, told))
+    return Remembered(new.id, number, row is not None, why)
 
 
 def forget(
@@ -216,7 +218,7 @@ def forget(
         raise error(OptionError, "user_id", "a user, or None for the anonymous one", "EVERYONE")
     check_which(by.user, key, session_id, before, everything=everything)
     flag("erase", erased)
-    ids = None if key is None else [check_id("id", key)]
+    ids = None if key is None else (check_id("id", key),)
     session = None if session_id is None else check_id("session_id", session_id)
     if before is not None and not isinstance(before, datetime):
         raise error(DTypeError, "before", "a datetime", type(before).__name__)
@@ -226,27 +228,17 @@ def forget(
         cells = tuple(own(connection, by))
     selection = Selection(cells, ids, session, until, (by.org, by.workspace, by.user))
     if not erased:
-        with store.transaction() as connection:
-            return writing.forget(connection, selection, told, store.now())
-    is_gone = False
+        return store.write(Forget(selection, told))
     if isinstance(store.sessions, StoreSessions):
         store.sessions.flush()  # or it would be written again
-    try:
-        gone = erase(store.database, selection)
-        is_gone = store.scrub() and gone.wal_truncated
-    finally:
-        if not is_gone:  # interrupted, or a reader or the disk was in the way
-            store.background.until_done(store.scrub)
-    return gone.n
+    return store.keeper.run(Erase(selection))
 
 
 def pin(view: View, key: str, pinned: bool) -> None:
     """Pin or unpin an episode."""
     check_id("id", key)
     flag("pinned", pinned)
-    with view.store.transaction() as connection:
-        cell, _ = _owned(connection, view.by, key)
-        writing.pin(connection, cell, key, pinned)
+    view.store.write(Pin(view.by, key, pinned))
 
 
 def link(
@@ -277,8 +269,7 @@ def link(
         "visibility": visibility,
     }
     edge = checked(Edge, fields if key is None else {"id": key, **fields})
-    with view.store.transaction() as connection:
-        edge_rows.link(connection, edge, view.store.now())
+    view.store.write(Link(edge))
     return edge
 
 
@@ -286,38 +277,16 @@ def unlink(view: View, key: str, reason: str | None) -> bool:
     """Remove an edge; return whether it was there."""
     check_id("id", key)
     told = said(reason)
-    with view.store.transaction() as connection:
-        cells = own(connection, view.by).values()
-        found = [edge_rows.unlink(connection, cell, key, told, view.store.now()) for cell in cells]
-    return any(found)
+    return view.store.write(Unlink(view.by, key, told))
 
 
 def set_policy(view: View, agent: str, policy: str, policy_group: str | None) -> None:
     """Set what an agent may read beside its own memories; ``view`` is the agent's own."""
     by = view.by
-    with view.store.database.transaction() as connection:
-        read_policies.set_policy(connection, by.org, by.workspace, agent, policy, policy_group)
+    view.store.write(SetPolicy(by.org, by.workspace, agent, policy, policy_group))
 
 
 # ---- shared ----
-
-_HAS_VECTOR = "SELECT embedding IS NOT NULL FROM versions WHERE row = ?"
-
-
-def own(connection: apsw.Connection, by: AskedBy) -> dict[int, Cell]:
-    """Return a user's own cells, which alone it may write."""
-    mine = audience(connection, replace(by, is_agent=False)).cells
-    # Private before global, where both have an id; of several tables, by name.
-    return dict(sorted(mine.items(), key=lambda one: lookup_order(*one)))
-
-
-def _owned(connection: apsw.Connection, by: AskedBy, key: str) -> tuple[Cell, Episode]:
-    """Return the cell of a user that has an id, and the episode."""
-    for number, cell in own(connection, by).items():
-        episode = episode_by_id(connection, number, key)
-        if episode is not None:
-            return cell, episode
-    raise error(NotFoundError, "id", "a memory that is there", repr(key))
 
 
 def said(reason: object) -> str | None:
@@ -341,11 +310,6 @@ def writer(by: AskedBy) -> str:
     if not isinstance(by.user, str) or not by.user.strip():
         raise error(ScopeError, "agent", "a name, to write", repr(by.user))
     return by.user
-
-
-def _changed_text(old: Episode, changes: Mapping[str, Any]) -> str:
-    texts = {name: changes.get(name, getattr(old, name)) for name in _TEXT_FIELDS}
-    return checked(Episode, texts).text
 
 
 def _vectors(

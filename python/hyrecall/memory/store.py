@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeVar
 
-import apsw
 import numpy as np
 import numpy.typing as npt
 
@@ -24,16 +23,20 @@ from hyrecall.embed import choose
 from hyrecall.embed.choose import AUTO, Given
 from hyrecall.embed.guard import Guard
 from hyrecall.embed.protocol import NORMS, EmbedFault, NoVectors, norms
-from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError, error
-from hyrecall.memory.data.degradation import Degradation, DegradedReason
+from hyrecall.errors import DTypeError, OptionError, ShapeError, error
+from hyrecall.memory.changes.change import Change
+from hyrecall.memory.changes.signals import RecordConversations, Touch
+from hyrecall.memory.data.degradation import Degradation
 from hyrecall.memory.data.fields import flag, in_utc
 from hyrecall.memory.data.sessions import SessionTracker
 from hyrecall.memory.derived.background import Background
-from hyrecall.memory.derived.comparable_vectors import ComparableVectors
-from hyrecall.memory.derived.follower import INDEX, Follower
+from hyrecall.memory.derived.follower import Follower
 from hyrecall.memory.derived.layout import Layout, layout_of, serves
 from hyrecall.memory.derived.readiness import IndexNotReadyError
 from hyrecall.memory.faces.table_cells import divide
+from hyrecall.memory.keeping.keeper import Keeper
+from hyrecall.memory.keeping.owner import Owner
+from hyrecall.memory.keeping.tasks import AwaitIndex, Relayout
 from hyrecall.memory.recall.recalling import Means
 from hyrecall.memory.recall.time_limit import Bounded
 from hyrecall.memory.sql.database import Database
@@ -62,6 +65,7 @@ GIVEN = "given"
 
 Clock = Callable[[], datetime]
 Vectors = npt.NDArray[np.float32]
+Reply = TypeVar("Reply")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,27 +149,25 @@ class Store:
             if self.recipe.tables is not None and not options.read_only:
                 with self.database.transaction() as connection:
                     divide(connection)
-            self._usable = ComparableVectors(self.database)
             self.dim = self._first_dim()
-            folder = self.database.folder
-            self.follower = Follower(
+            owner = Owner(
                 self.database,
-                None if folder is None else folder / INDEX,
                 self.layout,
                 model=self.guard.model,
                 dim=self.dim,
-                may_save=not options.read_only,
+                clock=self.now,
+                snapshot_every=options.snapshot_every,
                 device=options.device,
                 threads=options.threads,
+                progress=options.progress,
             )
-            self.opened = self.follower.open(progress=options.progress, background=True)
-            self.background = Background(self.follower, snapshot_every=options.snapshot_every)
-            opened.callback(self.background.close)
-            self.background.start()
+            opened.callback(owner.close)
             if options.warm:
                 self.guard.start_warming()
             opened.pop_all()
-        own = StoreSessions(self.database)
+        self.owner, self.opened = owner, owner.opened
+        self.keeper: Keeper = owner
+        own = StoreSessions(self.database, lambda met: self.write(RecordConversations(met)))
         self.sessions = own if options.sessions is None else options.sessions
         self._own_sessions = own
         self._bounded = Bounded("hyrecall-sessions")
@@ -200,8 +202,8 @@ class Store:
         """The parts of a store that a recall uses."""
         return Means(
             database=self.database,
-            follower=self.follower,
-            usable=self._usable,
+            search_index=self.keeper.search_index,
+            touch=lambda rows, at: self.write(Touch(rows, at)),
             guard=self.guard,
             sessions=self.sessions,
             bounded=self._bounded,
@@ -234,20 +236,23 @@ class Store:
 
     # ---- writing ----
 
-    @contextmanager
-    def transaction(self) -> Iterator[apsw.Connection]:
-        """Run a transaction, and offer its changes to the index after the commit.
+    def write(self, change: Change[Reply], write_id: bytes | None = None) -> Reply:
+        """Commit a change and return its reply, as :meth:`Keeper.write`."""
+        return self.keeper.write(change, write_id=write_id)
 
-        The rows that the index will take are made before the commit: what cannot be made is
-        refused with everything else of the transaction.
-        """
-        with self.database.transaction() as connection:
-            select = "SELECT value FROM meta WHERE name = 'sequence'"
-            before = int(connection.execute(select).get)
-            yield connection
-            changes = self.follower.project(connection, after=before)
-        self.follower.offer(changes)
-        self.background.poke()
+    def follow(self) -> None:
+        """Let the index follow changes that were not offered to it."""
+        self.owner.background.poke()
+
+    @property
+    def follower(self) -> Follower:
+        """What keeps the index up to date."""
+        return self.owner.follower
+
+    @property
+    def background(self) -> Background:
+        """The thread of the follower."""
+        return self.owner.background
 
     def embed(
         self, texts: Sequence[str], budget: float | None
@@ -277,7 +282,7 @@ class Store:
         try:
             if dim != self.dim:
                 try:
-                    self.follower.relayout(self.layout, model=self.guard.model, dim=dim)
+                    self.keeper.run(Relayout(self.guard.model, dim))
                 except IndexNotReadyError as fault:
                     _log.warning("the index could not be made anew: %s", fault.detail)
                 self.dim = dim  # only now: a call that is interrupted before is repeated
@@ -329,43 +334,20 @@ class Store:
         self.settle()
         while True:
             left = max(until - time.monotonic(), 0.0)
-            try:
-                return not self.follower.ready(budget=left).behind and is_loaded
-            except IndexNotReadyError as fault:
-                if fault.reason == DegradedReason.INDEX_UNAVAILABLE or not left:
-                    return False
+            state = self.keeper.run(AwaitIndex(left))
+            if state in ("ready", "behind"):
+                return state == "ready" and is_loaded
+            if state == "unavailable" or not left:
+                return False
             time.sleep(min(_PAUSE, left))
 
-    # ---- saving and closing ----
-
-    def snapshot(self) -> bool:
-        """Save the index with every committed change; return whether something was saved."""
-        try:
-            self.follower.catch_up()
-        except (IndexNotReadyError, HyrecallError) as fault:
-            _log.warning("the index was not brought up to date: %s", type(fault).__name__)
-        return self.follower.snapshot()
-
-    def scrub(self) -> bool:
-        """Remove erased rows from the index and the log; return whether all are gone.
-
-        A fault is logged, not raised: the erasure is committed, and this can be called again.
-        """
-        try:
-            with contextlib.suppress(IndexNotReadyError):  # then nothing of an index is there
-                self.follower.reconcile()
-            return self.database.checkpoint(wait=0.0)
-        except HyrecallError as fault:
-            _log.warning("bytes of what was erased are left: %s", type(fault).__name__)
-            return False
+    # ---- closing ----
 
     def close(self) -> None:
         """Save the index and let go of everything. Closing twice is fine."""
         with ExitStack() as held:  # each is let go of, the last here first, whatever the others do
-            held.callback(self.database.close)
             held.callback(self.guard.close)
-            held.callback(self.follower.close)
-            held.callback(self.background.close)
+            held.callback(self.keeper.close)
             held.callback(self._own_sessions.close)
 
     def __repr__(self) -> str:

@@ -8,17 +8,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from hyrecall.base.progress import ProgressFunction, read_progress
-from hyrecall.errors import HyrecallError, OptionError, error
+from hyrecall.errors import OptionError, error
+from hyrecall.memory.changes.lines import import_lines
+from hyrecall.memory.changes.vectors import SetVectors
 from hyrecall.memory.data.fields import flag
 from hyrecall.memory.derived import backfill
 from hyrecall.memory.derived.backfill import Reembedded
-from hyrecall.memory.derived.readiness import IndexNotReadyError
 from hyrecall.memory.faces.line_files import File, lines_of, write_lines
-from hyrecall.memory.faces.transfer import Imported, export_lines, import_lines
+from hyrecall.memory.faces.transfer import Imported, export_lines
+from hyrecall.memory.keeping.tasks import CheckIndex, Compact, Compacted, Snapshot
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy, User, audience, read_owner
 from hyrecall.memory.sql.cells import every_cell
 from hyrecall.memory.sql.doctor import Check, Report, examine
@@ -27,24 +28,6 @@ from hyrecall.memory.store import Store
 __all__ = ["Compacted", "Exported", "compact", "doctor", "export", "import_", "reembed"]
 
 Exported = int | list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Compacted:
-    """The result of a compaction.
-
-    Attributes
-    ----------
-    bytes_before, bytes_after : int
-        Size of the database and its write-ahead log.
-    wal_truncated : bool
-        Whether the log was emptied too. If not, a reader still sees the state before; the file
-        shrinks after it has left.
-    """
-
-    bytes_before: int
-    bytes_after: int
-    wal_truncated: bool
 
 
 def export(
@@ -155,9 +138,9 @@ def import_(
     read_progress(progress)
     try:
         with lines_of(file, source) as lines:
-            return import_lines(store.database, lines, now=store.now(), progress=progress)
+            return import_lines(store.write, lines, now=store.now(), progress=progress)
     finally:
-        store.background.poke()
+        store.follow()
 
 
 def reembed(
@@ -204,9 +187,11 @@ def reembed(
     read_progress(progress)
     with store.database.reading() as connection:
         cells = cells_of_upkeep(connection, by)
-    done = backfill.reembed(store.database, store.guard, cells, force=force, progress=progress)
+    done = backfill.reembed(
+        store.database, store.guard, cells, write=_PageWriter(store), force=force, progress=progress
+    )
     store.settle()
-    store.background.poke()
+    store.follow()
     return done
 
 
@@ -320,12 +305,7 @@ def compact(store: Store) -> Compacted:
     >>> done.bytes_before > 300_000 > done.bytes_after, done.wal_truncated
     (True, True)
     """
-    before = store.database.size()
-    store.database.vacuum()
-    is_empty = store.database.checkpoint()
-    if not is_empty:
-        store.background.until_done(partial(store.database.checkpoint, wait=0.0))
-    return Compacted(before, store.database.size(), is_empty)
+    return store.keeper.run(Compact())
 
 
 def snapshot(store: Store) -> bool:
@@ -342,26 +322,29 @@ def snapshot(store: Store) -> bool:
     It writes what is new. It is done without being asked when a store is closed, and after
     ``snapshot_every`` changes or a quiet minute.
     """
-    return store.snapshot()
+    return store.keeper.run(Snapshot())
 
 
 def _checks(store: Store, *, full: bool) -> Iterator[Check]:
-    try:
-        store.follower.catch_up()
-        report = store.follower.report()
-    except IndexNotReadyError as fault:
-        yield Check("index", False, str(fault))
-    except HyrecallError as fault:
-        yield Check("index", False, type(fault).__name__)
-    else:
-        behind, failed = report.get("behind"), report.get("failed")
-        told = f"it could not be made: {failed}" if failed else ""
-        yield Check("index", not failed and not behind, told or json.dumps(report, default=str))
-    is_left = store.follower.may_hold_erased(full=full)
-    told = "what was erased may be in the saved index: hyrecall doctor --repair"
-    yield Check("erased", not is_left, told if is_left else "")
+    yield from store.keeper.run(CheckIndex(full))
     state = store.guard.state()
     yield Check("embedder", True, json.dumps(state, default=str))
+
+
+@dataclass(frozen=True)
+class _PageWriter:
+    """Commits the pages of a backfill."""
+
+    store: Store
+
+    def __call__(
+        self,
+        rows: tuple[tuple[int, bytes, str], ...],
+        note: str | None = None,
+        *,
+        is_last: bool = False,
+    ) -> int:
+        return self.store.write(SetVectors(rows, note, is_last))
 
 
 def cells_of_upkeep(connection: Any, by: AskedBy) -> tuple[int, ...]:

@@ -202,7 +202,7 @@ def test_the_log_is_emptied_when_that_reader_has_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody calls anything for it."""
-    monkeypatch.setattr("hyrecall.memory.changing.erase", partial(erase, wait=0.1))
+    monkeypatch.setattr("hyrecall.memory.keeping.tasks.erase", partial(erase, wait=0.1))
     with MemorySync.open(tmp_path / "store", embedder=None) as memory:
         put_canaries(memory._store.database, 4, n=12)
         place: dict[str, Any] = {

@@ -1,46 +1,53 @@
-"""The hit behind a match of a store, from which its score is recomputed."""
+"""Where a match comes from: what recomputes its score."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from hyrecall.errors import OptionError, error
 
 if TYPE_CHECKING:
     from hyrecall.hits.explanation import Explanation
-    from hyrecall.hits.hit import QueryHits
 
-__all__ = ["BY_HAND", "WITHOUT_INDEX", "Origin"]
+__all__ = ["BY_HAND", "WITHOUT_INDEX", "Origin", "Ranked"]
 
 BY_HAND = "one that was made by hand, unpickled or read from JSON"
 WITHOUT_INDEX = "one that was found without an index"
 
 
+class Ranked(Protocol):
+    """The rows that a search ranked, which it can explain again."""
+
+    def explain(self, place: int, /) -> Explanation:
+        """Recompute the score of a row, by its place from 0."""
+        ...
+
+
 class Origin:
-    """The hit behind a match; it does not take part in comparisons and pickles.
+    """The search behind a match; it does not take part in comparisons and pickles.
 
     All origins are equal, and a pickle or a copy through JSON has an empty one.
 
     Parameters
     ----------
-    hits : QueryHits, optional
+    ranked : Ranked, optional
         What the index gave; None: no index ranked the match. The state of the index at the search
-        lives as long as they do.
+        lives as long as it does.
     place : int, default 0
-        The match's among the hits.
+        The match's among what was ranked.
     missing : str
         What a match is that no index ranked.
     """
 
-    hits: QueryHits | None = None
+    ranked: Ranked | None = None
     place = 0
     missing = BY_HAND
 
     def __init__(
-        self, hits: QueryHits | None = None, place: int = 0, *, missing: str = BY_HAND
+        self, ranked: Ranked | None = None, place: int = 0, *, missing: str = BY_HAND
     ) -> None:
-        """Hold the hits."""
-        self.hits, self.place, self.missing = hits, place, missing
+        """Hold what was ranked."""
+        self.ranked, self.place, self.missing = ranked, place, missing
 
     def explain(self) -> Explanation:
         """Recompute the score of the match.
@@ -50,10 +57,10 @@ class Origin:
         OptionError
             No index ranked it.
         """
-        if self.hits is None:
+        if self.ranked is None:
             wish = "one that an index ranked in this process"
             raise error(OptionError, "match", wish, self.missing)
-        return self.hits[self.place].explain()
+        return self.ranked.explain(self.place)
 
     def __eq__(self, other: object) -> bool:
         """Return True for any other origin: matches are compared by their other fields."""

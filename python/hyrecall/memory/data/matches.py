@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Literal
 from hyrecall.base.arguments import position_in
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.degradation import Degradation
-from hyrecall.memory.data.match_origin import WITHOUT_INDEX, Origin
+from hyrecall.memory.data.match_origin import WITHOUT_INDEX, Origin, Ranked
 from hyrecall.memory.data.types import Edge, Episode, EpisodeMatch, Fact
 
 if TYPE_CHECKING:
     from hyrecall.ask.shaping import Phase
     from hyrecall.hits.explanation import Explanation
-    from hyrecall.hits.hit import QueryHits
     from hyrecall.hits.trace import Trace
 
 __all__ = ["Facts", "Found", "Matches", "ReadPolicyFault", "Reading"]
@@ -126,7 +125,7 @@ class Matches(list[EpisodeMatch]):
         matches: Iterable[EpisodeMatch] = (),
         found: Found | None = None,
         *,
-        hits: QueryHits | None = None,
+        hits: Ranked | None = None,
         places: tuple[int, ...] = (),
     ) -> None:
         """Hold the matches.
@@ -136,14 +135,14 @@ class Matches(list[EpisodeMatch]):
         matches : iterable of EpisodeMatch, default ()
         found : Found, optional
             How they came about.
-        hits : QueryHits, optional
+        hits : Ranked, optional
             What the index gave.
         places : tuple of int, default ()
             Those of the matches among the hits.
         """
         super().__init__(matches)
         self._found = found = Found() if found is None else found
-        self._hits, self._places = hits, places
+        self._ranked, self._places = hits, places
         if hits is not None:
             for match, place in zip(self, places, strict=True):
                 match._origin = Origin(hits, place)
@@ -181,9 +180,9 @@ class Matches(list[EpisodeMatch]):
         IndexError, DTypeError
             There is no such match, or it is no int.
         """
-        if self._hits is None:
+        if self._ranked is None:
             raise error(OptionError, "at", "a match that an index ranked", "none")
-        return self._hits[self._places[position_in(len(self._places), at, "at")]].explain()
+        return self._ranked.explain(self._places[position_in(len(self._places), at, "at")])
 
     def with_reasons(self, *reasons: Degradation) -> Matches:
         """Return the same matches with more reasons, each once.
@@ -201,7 +200,7 @@ class Matches(list[EpisodeMatch]):
             return self
         joined = tuple(dict.fromkeys((*self.reasons, *reasons)))
         found = replace(self._found, reasons=joined)
-        return Matches(self, found, hits=self._hits, places=self._places)
+        return Matches(self, found, hits=self._ranked, places=self._places)
 
     def __repr__(self) -> str:
         """Show how many there are, and the best of them by id and score."""

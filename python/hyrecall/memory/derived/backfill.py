@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import apsw
 import numpy as np
@@ -28,12 +28,12 @@ from hyrecall.memory.sql.codec import encode_vector, to_json
 from hyrecall.memory.sql.damaged_rows import is_text, rows
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.reading import episodes_of_rows
-from hyrecall.memory.sql.writing import set_vectors
 
-__all__ = ["Reembedded", "RowError", "reembed"]
+__all__ = ["CURSOR", "Reembedded", "RowError", "WritePage", "reembed"]
 
 PAGE = 64  # rows that are embedded in one call and written in one transaction
 CURSOR = "reembed"
+"""Name of the note in ``meta`` that says how far a forced run came."""
 
 _LIVE = (
     "documents d JOIN versions v USING (cell, id, version) "
@@ -48,6 +48,23 @@ _ANY_TEXT = "How long is a vector?"
 _DAMAGED = "damaged: doctor(full=True) tells more"
 # Faults of the whole embedder: retrying single rows would not help.
 _OF_ALL = frozenset({EmbedFault.OFF, EmbedFault.HUNG, EmbedFault.RESTING})
+
+
+class WritePage(Protocol):
+    """Writes the vectors of a page in one transaction: a store's way to do so."""
+
+    def __call__(
+        self,
+        rows: tuple[tuple[int, bytes, str], ...],
+        note: str | None = None,
+        *,
+        is_last: bool = False,
+    ) -> int:
+        """Write row, vector and model of each, and the note; return how many rows were live.
+
+        ``is_last`` removes the note of the run.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -96,6 +113,7 @@ def reembed(
     guard: Guard,
     cells: Collection[int],
     *,
+    write: WritePage,
     force: bool = False,
     budget: float = 60.0,
     progress: ProgressFunction | None = None,
@@ -110,6 +128,8 @@ def reembed(
         Whose embedder is asked.
     cells : collection of int
         Their numbers; none: nothing is done.
+    write : callable
+        Commits a page.
     force : bool, default False
         Embed all, whatever they have. After an interruption it goes on where it was.
     budget : float, default 60
@@ -135,7 +155,7 @@ def reembed(
         raise error(OptionError, "memory", "a store opened for writing", "read_only=True")
     many = guard.for_many()
     try:
-        return _Backfill(database, many, guard.model, cells, force, budget).run(progress)
+        return _Backfill(database, many, guard.model, cells, write, force, budget).run(progress)
     finally:
         guard.learn_from(many)
         many.close()
@@ -159,6 +179,7 @@ class _Backfill:
         guard: Guard,
         model: str,
         cells: Collection[int],
+        write: WritePage,
         force: bool,
         budget: float,
     ) -> None:
@@ -166,6 +187,7 @@ class _Backfill:
         self._guard = guard
         self._model = model
         self._cells = cells
+        self._commit = write
         self._listed = to_json(sorted(cells))
         self._force = force
         self._budget = budget
@@ -199,8 +221,7 @@ class _Backfill:
             if progress is not None:
                 progress(min(done, total), total)
         if self._force and self._stopped is None:
-            with self._database.transaction() as connection:
-                connection.execute("DELETE FROM meta WHERE name = ?", (CURSOR,))
+            self._commit((), is_last=True)
         skipped = n_live - total + self._n_passed
         errors = tuple(self._errors)
         return Reembedded(n_live, self._n_embedded, skipped, errors, self._stopped)
@@ -263,12 +284,11 @@ class _Backfill:
 
     def _write(self, rows: Iterator[tuple[int, bytes, str]], after: int) -> None:
         """Write a page's vectors, and the progress of a forced run."""
-        made = list(rows)  # no call is made while the database is locked
-        with self._database.transaction() as connection:
-            n_set = set_vectors(connection, made)
-            if self._force and self._stopped is None:
-                note = json.dumps({**self._kind, "row": after})
-                connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (CURSOR, note))
+        made = tuple(rows)  # no call is made while the database is locked
+        note = None
+        if self._force and self._stopped is None:
+            note = json.dumps({**self._kind, "row": after})
+        n_set = self._commit(made, note)
         self._n_embedded += n_set
         self._n_passed += len(made) - n_set
 

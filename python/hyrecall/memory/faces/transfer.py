@@ -1,4 +1,4 @@
-"""Exports a store to JSON lines, and merges such lines into a store."""
+"""Exports a store to JSON lines, and reads such lines."""
 
 from __future__ import annotations
 
@@ -6,26 +6,19 @@ import base64
 import json
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
-from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 import apsw
 from pydantic import BaseModel, ValidationError
 
-from hyrecall.base.progress import ProgressFunction
 from hyrecall.errors import (
-    CorruptStoreError,
     HyrecallError,
     OptionError,
-    StoreError,
     StoreFormatError,
     error,
 )
 from hyrecall.memory.data.fields import AS_KEPT, check_id
 from hyrecall.memory.faces.export_lines import FORMAT, AgentLine, Line, VersionLine
-from hyrecall.memory.faces.import_rows import merge_agent, merge_edge, merge_version
-from hyrecall.memory.faces.table_cells import settle
 from hyrecall.memory.sql.cells import Cell, cells_by_number
 from hyrecall.memory.sql.codec import (
     CHECKED,
@@ -40,7 +33,6 @@ from hyrecall.memory.sql.codec import (
     vector_checksum,
 )
 from hyrecall.memory.sql.damaged_rows import is_text, rows, warn_of_damage
-from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.edge_rows import edges_in
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
 from hyrecall.memory.sql.read_policies import read_policy
@@ -51,12 +43,10 @@ __all__ = [
     "LineError",
     "Numbered",
     "export_lines",
-    "import_lines",
     "read_lines",
     "why",
 ]
 
-_PAGE = 500  # lines of one transaction
 _DOCUMENT = "d.version, d.pinned, d.access_count, d.last_accessed"
 _VECTOR = "v.embedding, v.embedding_model, v.embedding_checksum"
 _Part = TypeVar("_Part", bound=BaseModel)
@@ -256,72 +246,6 @@ def _parsed(text: str) -> Line:
     except (ValueError, RecursionError) as fault:
         raise error(OptionError, "line", "JSON", type(fault).__name__) from None
     return Line.model_validate(found, context=AS_KEPT)
-
-
-def import_lines(
-    database: Database,
-    lines: Iterable[Numbered],
-    *,
-    now: datetime,
-    progress: ProgressFunction | None = None,
-) -> Imported:
-    """Merge lines into the store; existing memories stay as they are.
-
-    Lines are kept in pages: what was imported before a crash stays, and importing the same file
-    again skips it. A line whose row in the store is damaged is an error that names the row.
-
-    Parameters
-    ----------
-    database : Database
-    lines : iterable of (int, Line or LineError)
-        Numbered, from :func:`read_lines` or another source.
-    now : datetime
-        When edges count as recorded.
-    progress : callable, optional
-        Called with (lines done, lines seen).
-
-    Raises
-    ------
-    StoreError
-        The disk or SQLite refuses; the page at work is not kept.
-    """
-    counts = {True: 0, False: 0}
-    errors: list[LineError] = []
-    left = iter(lines)
-    done = 0
-    while page := list(islice(left, _PAGE)):
-        with database.transaction() as connection:
-            for at, line in page:
-                if isinstance(line, LineError):
-                    errors.append(line)
-                    continue
-                if line.format is not None:
-                    continue
-                try:
-                    counts[_merge(connection, line, now)] += 1
-                except (HyrecallError, ValidationError) as fault:
-                    # A damaged row concerns its own line alone; SQLite's faults are no StoreError
-                    # before the transaction ends.
-                    if isinstance(fault, StoreError) and not isinstance(fault, CorruptStoreError):
-                        raise
-                    errors.append(LineError(at, line.name, why(fault)))
-        done += len(page)
-        if progress is not None:
-            progress(done, done)
-    if counts[True]:
-        with database.transaction() as connection:
-            settle(connection)  # memories of a store without tables
-    return Imported(counts[True], counts[False], tuple(errors))
-
-
-def _merge(connection: apsw.Connection, line: Line, now: datetime) -> bool:
-    if line.version is not None:
-        return merge_version(connection, line.version)
-    if line.edge is not None:
-        return merge_edge(connection, line.edge, now)
-    if line.agent is not None:
-        return merge_agent(connection, line.agent)
-    raise error(OptionError, "line", "a version, an edge or an agent", "none of them")
 
 
 def why(fault: Exception) -> str:

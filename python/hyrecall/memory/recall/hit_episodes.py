@@ -1,32 +1,30 @@
-"""Reads the episodes of hits from the store, by the rows that were ranked, and their context."""
+"""Reads the episodes of ranked rows from the store, and their context."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import apsw
 
 from hyrecall._core.arithmetic import unit_scale
-from hyrecall.hits.hit import QueryHits
-from hyrecall.hits.hits import Hits
 from hyrecall.memory.data.degradation import Degradation
 from hyrecall.memory.data.matches import Found, Matches
 from hyrecall.memory.data.types import Edge, Episode, EpisodeMatch, MatchParts
 from hyrecall.memory.recall.audience import Audience
+from hyrecall.memory.recall.question import FoundRows
 from hyrecall.memory.sql.cells import Cell, cell_of
 from hyrecall.memory.sql.edge_rows import edges_between
-from hyrecall.memory.sql.reading import episode_by_id, episodes_of_rows
+from hyrecall.memory.sql.reading import episodes_by_id, episodes_of_rows
 
 __all__ = ["matches_of"]
-
-EDGES = "edges"  # the arm over edges' texts, as recipes call it
 
 
 def matches_of(
     connection: apsw.Connection,
-    hits: Hits,
+    ranked: FoundRows,
     seen: Audience,
     now: datetime,
     reasons: tuple[Degradation, ...],
@@ -34,52 +32,41 @@ def matches_of(
     *,
     with_edges: bool,
 ) -> Matches:
-    """Read the episodes of hits; leaves out those that are damaged or no longer live."""
-    table = hits.to_arrow().to_pylist()
-    named = [hit["row"] for hit in table]
-    episodes = episodes_of_rows(connection, named, tuple(seen.cells), damaged)
-    places = tuple(at for at, hit in enumerate(table) if hit["row"] in episodes)
-    kept = [table[at] for at in places]
-    one = hits[0]
-    context = _context(connection, one, seen, places, damaged)
+    """Read the episodes of ranked rows; leaves out those that are damaged or no longer live."""
+    episodes = episodes_of_rows(connection, ranked.rows, tuple(seen.cells), damaged)
+    places = tuple(at for at, row in enumerate(ranked.rows) if row in episodes)
+    context = _context(connection, ranked, seen, places, damaged)
     matches = [
         EpisodeMatch(
-            episode=episodes[hit["row"]],
-            score=hit["score"],
-            vector_score=hit["embedding_score"],
-            bm25_score=hit["text_score"],
-            rerank_score=hit.get("rerank_score"),
-            parts=_parts(hit, one, at, context),
-            is_fill=hit.get("origin") == "fill",
-            is_exact=one[places[at]].is_exact,
+            episode=episodes[ranked.rows[at]],
+            score=ranked.scores[at],
+            vector_score=ranked.vector_scores[at],
+            bm25_score=ranked.bm25_scores[at],
+            rerank_score=_of_stage(ranked, "rerank_score", at),
+            parts=_parts(ranked, at, context[place] if context else ()),
+            is_fill=ranked.fills[at],
+            is_exact=ranked.exact[at],
         )
-        for at, hit in enumerate(kept)
+        for place, at in enumerate(places)
     ]
     found = Found(
         reasons=tuple(dict.fromkeys(reasons)),
         now=now,
-        origins=tuple(hit.get("origin", "hit") for hit in kept),
-        trace=hits.trace,
-        related=_related(connection, one, seen, damaged),
+        origins=tuple("fill" if ranked.fills[at] else "hit" for at in places),
+        trace=ranked.trace,
+        related=_related(connection, ranked, seen, damaged),
         context=context,
-        edges=_edges(connection, one, places, matches, context, seen) if with_edges else (),
-        phase=one.phase,
-        tiers=_tiers(hits, one),
+        edges=_edges(connection, ranked, places, matches, context, seen) if with_edges else (),
+        phase=ranked.phase,
+        tiers=dict(ranked.n_candidates),
         scopes=seen.readings,
         faults=seen.faults,
-        rows=tuple(hit["row"] for hit in kept),
+        rows=tuple(ranked.rows[at] for at in places),
     )
-    return Matches(matches, found, hits=one, places=places)
+    return Matches(matches, found, hits=ranked.ranked, places=places)
 
 
-def _tiers(hits: Hits, one: QueryHits) -> dict[str, int]:
-    """Return the number of candidates of each arm, also of arms that another arm replaced."""
-    found = one.n_candidates
-    has_tables = {name.rpartition(".")[2] for name in found if name not in hits.trace.arms}
-    return {arm: 0 for arm in hits.trace.arms if arm not in has_tables} | found
-
-
-# Parts of a match, and the columns of hits that hold them.
+# Parts of a match, and the columns of stages that hold them.
 _COLUMNS = {
     "provenance": "provenance_weight",
     "importance": "importance_score",
@@ -92,58 +79,61 @@ _COLUMNS = {
 }
 
 
-def _parts(
-    hit: dict[str, Any], of: QueryHits, at: int, context: tuple[tuple[Episode, ...], ...]
-) -> MatchParts:
-    ranks = {arm: of[at].arm_rank(arm) for arm in of.n_candidates}
-    cosine = hit["embedding_score"]
+def _of_stage(ranked: FoundRows, column: str, at: int, default: object = None) -> Any:
+    """Return what a stage computed of a row; the default if the stage did not run."""
+    values = ranked.stages.get(column)
+    return default if values is None else values[at]
+
+
+def _parts(ranked: FoundRows, at: int, near: Sequence[Episode]) -> MatchParts:
+    cosine = ranked.vector_scores[at]
+    recency = _of_stage(ranked, "recency_factor", at)
+    ranks = {arm: of_arm[at] for arm, of_arm in ranked.ranks.items()}
     return MatchParts(
         similarity=None if cosine is None else unit_scale(cosine),
-        **{name: hit.get(column) for name, column in _COLUMNS.items()},
-        fused=hit.get("fused_score", hit["score"]),  # without stages they are one
-        recency=hit.get("recency_score", hit.get("recency_factor")),
-        phase=None if of.phase is None else of.phase.name,
+        **{name: _of_stage(ranked, column, at) for name, column in _COLUMNS.items()},
+        fused=_of_stage(ranked, "fused_score", at, ranked.scores[at]),  # the same without stages
+        recency=_of_stage(ranked, "recency_score", at, recency),
+        phase=None if ranked.phase is None else ranked.phase.name,
         tiers={arm: rank for arm, rank in ranks.items() if rank is not None},
-        related=tuple(one.id for one in context[at]) if context else (),
+        related=tuple(one.id for one in near),
     )
 
 
 def _related(
-    connection: apsw.Connection, hits: QueryHits, seen: Audience, damaged: set[int]
+    connection: apsw.Connection, ranked: FoundRows, seen: Audience, damaged: set[int]
 ) -> tuple[Episode, ...]:
     numbers = {cell: number for number, cell in seen.cells.items()}
-    found = []
-    for one in hits.related:
-        number = numbers.get(Cell(*one.cell))
-        if number is not None:
-            found.append(episode_by_id(connection, number, one.key, damaged))
-    return _there(found)
+    homes = ((numbers.get(Cell(*cell)), key) for cell, key in ranked.related)  # type: ignore[arg-type]
+    wanted = [(number, key) for number, key in homes if number is not None]
+    found = episodes_by_id(connection, wanted, damaged)
+    return tuple(found[one] for one in wanted if one in found)
 
 
 def _context(
     connection: apsw.Connection,
-    hits: QueryHits,
+    ranked: FoundRows,
     seen: Audience,
-    places: Iterable[int],
+    places: Sequence[int],
     damaged: set[int],
 ) -> tuple[tuple[Episode, ...], ...]:
-    """Return each hit's neighbours in the graph."""
-    near = [hits[at].context for at in places]
-    if not any(near):
+    """Return the neighbours in the graph of the rows at some places."""
+    near = [ranked.context[at] for at in places] if ranked.context else []
+    keys = dict.fromkeys(chain.from_iterable(near))
+    if not keys:
         return ()
-    keys = dict.fromkeys(one.key for context in near for one in context)
-    known = {
-        key: _there(episode_by_id(connection, number, key, damaged) for number in seen.cells)
-        for key in keys
-    }
-    return tuple(
-        tuple(episode for one in context for episode in known[one.key]) for context in near
-    )
+    wanted = [(number, key) for key in keys for number in seen.cells]
+    found = episodes_by_id(connection, wanted, damaged)
+    known: dict[str, list[Episode]] = {key: [] for key in keys}
+    for home in wanted:
+        if home in found:
+            known[home[1]].append(found[home])
+    return tuple(tuple(episode for key in context for episode in known[key]) for context in near)
 
 
 def _edges(
     connection: apsw.Connection,
-    hits: QueryHits,
+    ranked: FoundRows,
     places: Iterable[int],
     matches: list[EpisodeMatch],
     context: tuple[tuple[Episode, ...], ...],
@@ -155,11 +145,6 @@ def _edges(
     homes = ((numbers.get(cell_of(one)._replace(source=None)), one.id) for one in shown)
     nodes = [(number, key) for number, key in homes if number is not None]
     found = edges_between(connection, tuple(dict.fromkeys(nodes)))
-    arms = [arm for arm in hits.n_candidates if arm == EDGES]
-    named = dict.fromkeys(hits[at].evidence(arm) for arm in arms for at in places)
+    named = dict.fromkeys(ranked.edges[at] for at in places) if ranked.edges else {}
     order = {key: place for place, key in enumerate(named)}
     return tuple(sorted(found, key=lambda edge: order.get(edge.id, len(order))))
-
-
-def _there(found: Iterable[Episode | None]) -> tuple[Episode, ...]:
-    return tuple(one for one in found if one is not None)

@@ -19,31 +19,26 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.ask.expansion import Context
-from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.session import Session
 from hyrecall.embed.guard import Guard
 from hyrecall.embed.protocol import EmbedFault, NoVectors
 from hyrecall.errors import CorruptIndexError, HyrecallError
-from hyrecall.hits.hits import Hits
 from hyrecall.memory.data.degradation import Degradation, DegradedReason
 from hyrecall.memory.data.matches import Facts, Found, Matches
 from hyrecall.memory.data.sessions import InProcessSessions, SessionName, SessionTracker
 from hyrecall.memory.data.types import EpisodeMatch, IsolationWarning
-from hyrecall.memory.derived.comparable_vectors import STALE, ComparableVectors
-from hyrecall.memory.derived.follower import Follower
 from hyrecall.memory.derived.layout import Layout
-from hyrecall.memory.derived.readiness import BEHIND, IndexNotReadyError, Ready
+from hyrecall.memory.derived.readiness import IndexNotReadyError
 from hyrecall.memory.recall.audience import AskedBy, Audience, audience
-from hyrecall.memory.recall.call import Ask, Hints
+from hyrecall.memory.recall.call import Ask
 from hyrecall.memory.recall.hit_episodes import matches_of
-from hyrecall.memory.recall.recipe_options import hints_arm
+from hyrecall.memory.recall.question import FoundRows, Question
 from hyrecall.memory.recall.time_limit import Bounded
 from hyrecall.memory.recall.without_index import answer, within_budget
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.fact_rows import facts_of_rows
-from hyrecall.memory.sql.reading import episodes_of_rows, homes_of_rows
+from hyrecall.memory.sql.reading import episodes_of_rows
 from hyrecall.memory.sql.store_sessions import StoreSessions
-from hyrecall.memory.sql.writing import touch
 
 __all__ = ["Means", "recall", "recall_facts", "warn_of_isolation"]
 
@@ -52,7 +47,6 @@ _log = logging.getLogger("hyrecall.memory")
 TRIES = 3
 TRACKER_SECONDS = 0.25
 LEAST_WAIT = 0.5  # seconds; applying a few changes takes milliseconds, less would refuse too soon
-GRAPH = "graph"  # what recipes call it
 
 Vector = npt.NDArray[np.float32]
 
@@ -64,7 +58,11 @@ class Means:
     Attributes
     ----------
     database : Database
-    follower : Follower
+        For reading.
+    search_index : callable
+        Ranks rows, as :meth:`hyrecall.memory.keeping.keeper.Keeper.search_index`.
+    touch : callable
+        Counts an access of the memories of rows, at a time.
     guard : Guard
     sessions : SessionTracker
     bounded : Bounded
@@ -72,8 +70,6 @@ class Means:
     clock : callable
     layout : Layout
         What an index of the store holds.
-    usable : ComparableVectors
-        Whether stored vectors can be compared with a query's.
     settle : callable
         Lets the index take vectors of the length that an embedder turned out to give.
     budget : float
@@ -82,8 +78,8 @@ class Means:
     """
 
     database: Database
-    follower: Follower
-    usable: ComparableVectors
+    search_index: Callable[[Question], FoundRows]
+    touch: Callable[[tuple[int, ...], datetime], object]
     guard: Guard
     sessions: SessionTracker
     bounded: Bounded
@@ -115,8 +111,7 @@ def recall(means: Means, ask: Ask) -> Matches:
     if ask.wants_session:
         _record(means, ask, matches, now, reasons)
     if ask.touch and matches:
-        with means.database.transaction() as connection:
-            touch(connection, homes_of_rows(connection, matches._found.rows), now)
+        means.touch(matches._found.rows, now)
     return matches.with_reasons(*reasons)
 
 
@@ -151,8 +146,7 @@ def _ranked(
     while True:
         left -= 1
         try:
-            ready = means.follower.ready(budget=max(means.budget, LEAST_WAIT))
-            hits, more = _hits(means, ready, ask, seen, vector, session, now)
+            ranked = means.search_index(_question(means, ask, seen, vector, session, now))
         except IndexNotReadyError as fault:
             reason = Degradation(fault.reason, fault.detail)
         except (CorruptIndexError, MemoryError) as fault:
@@ -165,15 +159,42 @@ def _ranked(
             reason = Degradation(DegradedReason.INDEX_UNAVAILABLE, told)
         else:
             damaged: set[int] = set()
+            told_of = reasons + ranked.reasons
             with means.database.reading() as connection:
                 matches = matches_of(
-                    connection, hits, seen, now, reasons + more, damaged, with_edges=_shows(ask)
+                    connection, ranked, seen, now, told_of, damaged, with_edges=_shows(ask)
                 )
-            if len(matches) + len(damaged) >= hits.n_hits or ready.behind or not left:
+            n_read = len(matches) + len(damaged)
+            if n_read >= len(ranked.rows) or ranked.is_behind or not left:
                 return matches.with_reasons(*Degradation.of_damage(len(damaged)))
             continue
         with means.database.reading() as connection:
             return _by_substring(means, connection, ask, seen, now, (*reasons, reason))
+
+
+def _question(
+    means: Means,
+    ask: Ask,
+    seen: Audience,
+    vector: Vector | None,
+    session: Session | None,
+    now: datetime,
+) -> Question:
+    return Question(
+        query=ask.query,
+        cells=tuple(seen.cells.items()),
+        recipe=ask.recipe,
+        by_words=ask.by_words,
+        now=now,
+        vector=vector,
+        ranks_words_alone=ask.recipe.has_words_alone and means.guard.off is None,
+        filter=ask.filter,
+        limit=ask.limit,
+        offset=ask.offset,
+        session=session,
+        candidates=ask.candidates,
+        budget=max(means.budget, LEAST_WAIT),
+    )
 
 
 def _shows(ask: Ask) -> bool:
@@ -257,53 +278,7 @@ def _record(
     _tracked(means, lambda: means.sessions.record(name, met, now=now), reasons)
 
 
-# ---- the index ----
-
-
-def _hits(
-    means: Means,
-    ready: Ready,
-    ask: Ask,
-    seen: Audience,
-    vector: Vector | None,
-    session: Session | None,
-    now: datetime,
-) -> tuple[Hits, tuple[Degradation, ...]]:
-    more: list[Degradation] = []
-    if ready.behind:
-        more.append(Degradation(DegradedReason.INDEX_NOT_READY, BEHIND))
-    if vector is not None and len(vector) != ready.dim:
-        told = f"{len(vector)}, expected {ready.dim}"
-        more.append(Degradation.of_fault(EmbedFault.WRONG_SIZE, told))
-        vector = None
-    # Without a vector alpha has no effect, unless alpha itself excluded vectors.
-    asks_words = ask.recipe.has_words_alone and means.guard.off is None
-    recipe = ask.recipe if vector is not None or asks_words else ask.by_words
-    names_graph = recipe != recipe.without_graphs()
-    hits = ready.index.recall(
-        text=[ask.query] if ask.query.strip() or vector is None else None,
-        vectors=None if vector is None else vector[np.newaxis],
-        scope=seen.scope,
-        filter=ask.filter,
-        limit=ask.limit,
-        offset=ask.offset,
-        recipe=recipe,
-        session=session,
-        candidates=_candidates(recipe, ask),
-        graphs={GRAPH: ready.graph} if names_graph else None,
-        columns=("row",),
-        now=now,
-    )
-    if vector is not None and means.usable.has_only_others(hits, ready, tuple(seen.cells)):
-        more.append(Degradation(DegradedReason.EMBED_STALE, STALE))
-    more += [Degradation(DegradedReason.RERANK, note) for note in hits.trace.degraded]
-    return hits, tuple(more)
-
-
-def _candidates(recipe: Recipe, ask: Ask) -> dict[str, list[Hints]] | None:
-    """Return the caller's candidates under the name of the recipe's arm for them."""
-    name = hints_arm(recipe)
-    return None if name is None or ask.candidates is None else {name: [ask.candidates]}
+# ---- without an index ----
 
 
 def _by_substring(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -227,11 +228,10 @@ def every_cell(connection: apsw.Connection) -> dict[int, Cell]:
 
 def cells_by_number(connection: apsw.Connection, numbers: Iterable[int]) -> dict[int, Cell]:
     """Return the cells of these numbers; one that is not there is left out."""
-    select = f"{CELLS} WHERE cell = ?"
-    found: dict[int, Cell] = {}
-    for number in numbers:
-        found |= _cells(rows(connection, select, (number,)))
-    return found
+    wanted = tuple(numbers)
+    select = f"{CELLS} WHERE cell IN (SELECT value FROM json_each(?))"
+    found = _cells(rows(connection, select, (json.dumps(wanted),)))
+    return {number: found[number] for number in wanted if number in found}
 
 
 def _cells(found: Iterable[tuple[Any, ...]]) -> dict[int, Cell]:

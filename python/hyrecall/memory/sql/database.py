@@ -11,7 +11,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -53,9 +53,24 @@ from hyrecall.memory.sql.sqlite_errors import (
     sqlite_named,
 )
 
-__all__ = ["DATABASE", "LOG", "Database"]
+__all__ = ["DATABASE", "LOG", "Database", "Outcome"]
 
 IDLE_READERS = 8
+
+
+class Outcome:
+    """What became of a transaction, also if its thread was interrupted.
+
+    Attributes
+    ----------
+    is_committed : bool
+        Whether its changes are on the disk.
+    """
+
+    def __init__(self) -> None:
+        """Start before the transaction."""
+        self.is_sent = False  # COMMIT was, or is about to be, asked for
+        self.is_committed = False
 
 
 class Database:
@@ -89,6 +104,11 @@ class Database:
         self._closed = False
         self._noted: Witness | None = None
         _open_here.add(self)
+
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+        return self._name
 
     @property
     def folder(self) -> Path | None:
@@ -258,11 +278,57 @@ class Database:
                 writer.execute("COMMIT")
                 self._note(state)
             except BaseException as fault:
-                _end(writer)
-                if isinstance(fault, DAMAGING):
-                    self._writer = None
-                    writer.close(True)
+                self._give_up(writer, fault)
                 raise
+
+    def commit(self, work: Callable[[apsw.Connection], object], outcome: Outcome) -> None:
+        """Run a function in a transaction, as :meth:`transaction` does, and tell what became of it.
+
+        An interrupt at whatever point leaves ``outcome`` right: whether the changes are on the disk
+        decides whether somebody makes them again.
+
+        Raises
+        ------
+        OptionError, StoreError
+            As from :meth:`transaction`.
+        """
+        with self._writing, sqlite_named(self._name):
+            writer = self._ready_writer()
+            try:
+                writer.execute("BEGIN IMMEDIATE")
+                work(writer)
+                state = last_change(writer, self._name)
+                outcome.is_sent = True
+                writer.execute("COMMIT")
+                outcome.is_committed = True
+                self._note(state)
+            except BaseException as fault:
+                if outcome.is_sent and not outcome.is_committed:  # interrupted beside the COMMIT
+                    is_open = writer.in_transaction
+                    outcome.is_committed = not is_open and not _is_sqlite_fault(fault)
+                self._give_up(writer, fault)
+                raise
+
+    def _give_up(self, writer: apsw.Connection, fault: BaseException) -> None:
+        """End a transaction that failed, and the connection if nobody knows what it believes."""
+        _end(writer)
+        if isinstance(fault, DAMAGING):
+            self._writer = None
+            writer.close(True)
+
+    def check_may_write(self) -> None:
+        """Refuse a thread that could not begin a transaction now.
+
+        Raises
+        ------
+        OptionError
+            The database was opened for reading only, or is closed.
+        StoreError
+            It is a parent process's.
+        """
+        self._check_usable()
+        if self.read_only:
+            raise error(OptionError, self._name, "a store opened for writing", "read_only=True")
 
     @contextmanager
     def reading(self) -> Iterator[apsw.Connection]:
@@ -364,9 +430,7 @@ class Database:
             raise error(OptionError, self._name, "an open store", "a closed one")
 
     def _ready_writer(self) -> apsw.Connection:
-        self._check_usable()
-        if self.read_only:
-            raise error(OptionError, self._name, "a store opened for writing", "read_only=True")
+        self.check_may_write()
         if self._writer is None:
             self._writer = self._connect()
         return self._writer
@@ -404,6 +468,13 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+def _is_sqlite_fault(fault: BaseException | None) -> bool:
+    """Return whether an error of SQLite was raised, also if another interrupted its handling."""
+    while fault is not None and not isinstance(fault, apsw.Error):
+        fault = fault.__context__
+    return fault is not None
 
 
 def _end(connection: apsw.Connection) -> None:

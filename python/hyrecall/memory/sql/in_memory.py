@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ import apsw
 from hyrecall.base.version import __version__
 from hyrecall.errors import StoreError, error
 from hyrecall.memory.sql.connecting import connect_in_memory
-from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.database import Database, Outcome
 from hyrecall.memory.sql.schema import migrate
 from hyrecall.memory.sql.sqlite_errors import check_sqlite, sqlite_named
 
@@ -98,6 +98,30 @@ class MemoryDatabase(Database):
         with self._turns.changing(), super().transaction() as connection:
             yield connection
 
+    def commit(self, work: Callable[[apsw.Connection], object], outcome: Outcome) -> None:
+        """Run a function in a transaction when no reading is under way.
+
+        Raises
+        ------
+        OptionError, StoreError
+            As from :meth:`transaction`.
+        """
+        with self._turns.changing():
+            super().commit(work, outcome)
+
+    def check_may_write(self) -> None:
+        """Refuse a thread that is reading: a change would wait for it.
+
+        Raises
+        ------
+        OptionError
+            It is closed.
+        StoreError
+            This thread is reading it.
+        """
+        super().check_may_write()
+        self._turns.check_may_change()
+
     @contextmanager
     def reading(self) -> Iterator[apsw.Connection]:
         """Read the database when no change is under way.
@@ -163,6 +187,10 @@ class _Turns:
                 if not self._readers[me]:
                     del self._readers[me]
                     self._turn.notify_all()
+
+    def check_may_change(self) -> None:
+        if threading.get_ident() in self._readers:
+            raise _nested("a change after the reading that it is in")
 
     @contextmanager
     def changing(self) -> Iterator[None]:

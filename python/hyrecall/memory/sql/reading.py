@@ -28,6 +28,7 @@ __all__ = [
     "changed_since",
     "counts",
     "episode_by_id",
+    "episodes_by_id",
     "episodes_of_rows",
     "head_row",
     "history",
@@ -169,6 +170,30 @@ def episode_by_id(
     if damaged is not None:
         damaged |= bad
     return found
+
+
+def episodes_by_id(
+    connection: apsw.Connection, homes: Collection[tuple[int, str]], damaged: set[int]
+) -> dict[tuple[int, str], Episode]:
+    """Return the live episodes of ids in cells, by (cell, id), in two reads for all of them.
+
+    The rows of damaged ones are put into ``damaged``.
+    """
+    if not homes:
+        return {}
+    cells = to_json(sorted({cell for cell, _ in homes}))
+    keys = to_json(sorted({key for _, key in homes}))
+    select = (
+        f"SELECT v.row, d.cell, d.id FROM {_HEAD} WHERE d.cell IN {_LISTED} AND d.id IN {_LISTED}"
+    )
+    wanted = set(homes)
+    at_row = {
+        row: (cell, key)
+        for row, cell, key in rows(connection, select, (cells, keys))
+        if (cell, key) in wanted
+    }
+    found = episodes_of_rows(connection, tuple(at_row), {cell for cell, _ in homes}, damaged)
+    return {at_row[row]: episode for row, episode in found.items()}
 
 
 def history(connection: apsw.Connection, cell: int, key: str) -> list[Version]:

@@ -234,6 +234,15 @@ CREATE TEMP VIEW session_ids AS SELECT NULL AS session, NULL AS id, NULL AS at W
 """
 
 
+# Writes that other processes may ask for again, with the reply to each; only a writer reads them.
+_FORMAT_4 = """
+CREATE TABLE applied (
+  id BLOB PRIMARY KEY, reply TEXT NOT NULL, at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX applied_at ON applied (at);
+"""
+
+
 @dataclass(frozen=True)
 class Migration:
     """The statements from one format to the next.
@@ -261,6 +270,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(1, _FORMAT_1),
     Migration(2, _FORMAT_2, before=_BEFORE_2),
     Migration(3, _FORMAT_3, before=_BEFORE_3),
+    Migration(4, _FORMAT_4),
 )
 
 _TABLES = 3  # the format that knows them

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import TypeAlias
 
 import apsw
 
@@ -17,12 +18,21 @@ from hyrecall.memory.sql.codec import from_micros, is_time, to_micros
 from hyrecall.memory.sql.damaged_rows import is_text, rows
 from hyrecall.memory.sql.database import Database
 
-__all__ = ["MOST_OF_A_USER", "StoreSessions", "count_damaged"]
+__all__ = [
+    "MOST_OF_A_USER",
+    "Conversation",
+    "StoreSessions",
+    "count_damaged",
+    "save_conversations",
+]
 
 _log = logging.getLogger("hyrecall.memory")
 
 MOST_OF_A_USER = 1_000
 """Conversations of one user that are kept, those that recalled last; nobody displaces another's."""
+
+Conversation: TypeAlias = tuple[SessionName, datetime, Session]
+"""A conversation, the time of its last recall, and what it met."""
 
 _MOST_RECALLS = 2**53
 _LAST_TIME = to_micros(datetime.max.replace(tzinfo=UTC))
@@ -45,11 +55,17 @@ class StoreSessions:
     Parameters
     ----------
     database : Database
+        For reading.
+    write : callable
+        Writes conversations, as :func:`save_conversations` does, and commits them.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(
+        self, database: Database, write: Callable[[tuple[Conversation, ...]], object]
+    ) -> None:
         """Start with the conversations in the store."""
         self._database = database
+        self._save = write
         self._wake = threading.Condition()
         # Not written yet: for each conversation its last recall and what it met.
         self._pending: OrderedDict[SessionName, tuple[datetime, Session]] = OrderedDict()
@@ -96,9 +112,7 @@ class StoreSessions:
                 taken = dict(self._pending)
             if not taken:
                 return
-            with self._database.transaction() as connection:
-                for name, (last, session) in taken.items():
-                    _save(connection, name, last, session)
+            self._save(tuple((name, *kept) for name, kept in taken.items()))
             with self._wake:
                 for name, kept in taken.items():
                     if self._pending.get(name) is kept:
@@ -209,6 +223,12 @@ def _load(
     if is_future or not _is_count(n_recalls):
         return None
     return ended, Session(accessed, n_recalls)
+
+
+def save_conversations(connection: apsw.Connection, met: Sequence[Conversation]) -> None:
+    """Replace conversations in the caller's transaction."""
+    for name, last, session in met:
+        _save(connection, name, last, session)
 
 
 def _save(connection: apsw.Connection, name: SessionName, last: datetime, session: Session) -> None:

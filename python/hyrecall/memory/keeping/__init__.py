@@ -1,0 +1,1 @@
+"""Who keeps a store open for its handles: writes, index searches and upkeep go through it."""

@@ -1,0 +1,82 @@
+"""What a store asks of whoever keeps it open: the owner in this process, or a way to another's."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from datetime import datetime
+from typing import Generic, Protocol, TypeVar
+
+from hyrecall.memory.changes.change import Change
+from hyrecall.memory.derived.background import Background
+from hyrecall.memory.derived.follower import Follower
+from hyrecall.memory.derived.layout import Layout
+from hyrecall.memory.recall.question import FoundRows, Question
+from hyrecall.memory.sql.database import Database
+
+__all__ = ["Keeper", "Parts", "Task"]
+
+Reply = TypeVar("Reply")
+
+
+class Parts(Protocol):
+    """The parts of an owner that its tasks use."""
+
+    database: Database
+    follower: Follower
+    background: Background
+    layout: Layout
+
+
+class Task(ABC, Generic[Reply]):
+    """Upkeep that only the owner can do. Subclasses are frozen dataclasses of plain data."""
+
+    @abstractmethod
+    def run(self, owner: Parts) -> Reply:
+        """Do it in the owner's process."""
+
+
+class Keeper(Protocol):
+    """Commits changes, searches the index and does upkeep. Threads may share it."""
+
+    def write(
+        self, change: Change[Reply], *, write_id: bytes | None = None, now: datetime | None = None
+    ) -> Reply:
+        """Commit a change: it is on the disk when this returns.
+
+        Parameters
+        ----------
+        change : Change
+        write_id : bytes, optional
+            16 bytes; a change with the id of one that is committed is not made again, and gets the
+            reply of that one.
+        now : datetime, optional
+            When it counts as recorded; None: by the owner's clock.
+
+        Raises
+        ------
+        HyrecallError
+            It is refused, or the disk or SQLite fails; nothing of it is kept.
+        """
+        ...
+
+    def search_index(self, question: Question) -> FoundRows:
+        """Rank the rows that a caller may see.
+
+        Raises
+        ------
+        IndexNotReadyError
+            There is no index now.
+        CorruptIndexError, MemoryError
+            The index cannot be asked.
+        OptionError, DTypeError
+            A filter that asks what is not there.
+        """
+        ...
+
+    def run(self, task: Task[Reply]) -> Reply:
+        """Do a task of the owner."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything. Closing twice is fine."""
+        ...

@@ -1,0 +1,112 @@
+"""The owner of a store: the process that has the writer's database and the index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import datetime
+from typing import TypeVar
+
+from hyrecall.base.progress import ProgressFunction
+from hyrecall.memory.changes.change import Change
+from hyrecall.memory.derived.background import Background
+from hyrecall.memory.derived.follower import INDEX, Follower
+from hyrecall.memory.derived.layout import Layout
+from hyrecall.memory.keeping.group_commit import GroupCommit
+from hyrecall.memory.keeping.keeper import Task
+from hyrecall.memory.recall.index_search import IndexSearch
+from hyrecall.memory.recall.question import FoundRows, Question
+from hyrecall.memory.sql.applied_writes import check_write_id
+from hyrecall.memory.sql.database import Database
+
+__all__ = ["Owner"]
+
+Reply = TypeVar("Reply")
+
+
+class Owner:
+    """Keeps a store in this process. Threads may share it.
+
+    A handle that only reads has one too: its database refuses changes, and its index follows those
+    of the process that writes.
+
+    Parameters
+    ----------
+    database : Database
+        The owner closes it.
+    layout : Layout
+    model : str or None
+        Whose vectors are indexed.
+    dim : int
+        Their length.
+    clock : callable
+        When changes count as recorded that do not say so.
+    snapshot_every : int
+        Changes after which the index is saved.
+    device, threads, progress
+        As in :meth:`hyrecall.Index.build`.
+
+    Attributes
+    ----------
+    database : Database
+    follower : Follower
+    background : Background
+    layout : Layout
+    opened : OpenReport
+        How the index was opened.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        layout: Layout,
+        *,
+        model: str | None,
+        dim: int,
+        clock: Callable[[], datetime],
+        snapshot_every: int = 10_000,
+        device: str = "cpu",
+        threads: int | None = None,
+        progress: ProgressFunction | None = None,
+    ) -> None:
+        """Open the index and start the thread that follows the store."""
+        self.database, self.layout = database, layout
+        folder = database.folder
+        self.follower = Follower(
+            database,
+            None if folder is None else folder / INDEX,
+            layout,
+            model=model,
+            dim=dim,
+            may_save=not database.read_only,
+            device=device,
+            threads=threads,
+        )
+        self.opened = self.follower.open(progress=progress, background=True)
+        self.background = Background(self.follower, snapshot_every=snapshot_every)
+        self._search = IndexSearch(database, self.follower)
+        self._group = GroupCommit(database, self.follower, self.background.poke, clock)
+        self.background.start()
+
+    def write(
+        self, change: Change[Reply], *, write_id: bytes | None = None, now: datetime | None = None
+    ) -> Reply:
+        """Commit a change, as :meth:`hyrecall.memory.keeping.keeper.Keeper.write`."""
+        if write_id is not None:
+            check_write_id(write_id)
+        return self._group.write(change, write_id=write_id, now=now)
+
+    def search_index(self, question: Question) -> FoundRows:
+        """Rank rows, as :meth:`hyrecall.memory.keeping.keeper.Keeper.search_index`."""
+        return self._search(question)
+
+    def run(self, task: Task[Reply]) -> Reply:
+        """Do a task, as :meth:`hyrecall.memory.keeping.keeper.Keeper.run`."""
+        return task.run(self)
+
+    def close(self) -> None:
+        """Save the index and let go of everything. Closing twice is fine."""
+        with ExitStack() as held:  # each is let go of, the last here first, whatever the others do
+            held.callback(self.database.close)
+            held.callback(self.follower.close)
+            held.callback(self.background.close)

@@ -1,0 +1,178 @@
+"""The upkeep that only the owner of a store can do, as plain data."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, TypeAlias
+
+from hyrecall.errors import HyrecallError
+from hyrecall.memory.data.degradation import DegradedReason
+from hyrecall.memory.derived.readiness import IndexNotReadyError
+from hyrecall.memory.keeping.keeper import Parts, Task
+from hyrecall.memory.sql.doctor import Check
+from hyrecall.memory.sql.erasing import erase
+from hyrecall.memory.sql.selection import Selection
+
+__all__ = [
+    "AwaitIndex",
+    "CheckIndex",
+    "Compact",
+    "Compacted",
+    "Erase",
+    "IndexState",
+    "Relayout",
+    "Snapshot",
+    "scrub",
+]
+
+_log = logging.getLogger("hyrecall.memory")
+
+IndexState: TypeAlias = Literal["ready", "behind", "not_ready", "unavailable"]
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """The result of a compaction.
+
+    Attributes
+    ----------
+    bytes_before, bytes_after : int
+        Size of the database and its write-ahead log.
+    wal_truncated : bool
+        Whether the log was emptied too. If not, a reader still sees the state before; the file
+        shrinks after it has left.
+    """
+
+    bytes_before: int
+    bytes_after: int
+    wal_truncated: bool
+
+
+@dataclass(frozen=True)
+class Erase(Task[int]):
+    """Remove every byte of memories, from the database and the index; replies with their number.
+
+    What cannot be removed yet, because a reader or the disk is in the way, is removed later.
+    """
+
+    selection: Selection
+
+    def run(self, owner: Parts) -> int:
+        """Erase, then scrub index and log."""
+        is_gone = False
+        try:
+            gone = erase(owner.database, self.selection)
+            is_gone = scrub(owner) and gone.wal_truncated
+        finally:
+            if not is_gone:  # interrupted, or a reader or the disk was in the way
+                owner.background.until_done(partial(scrub, owner))
+        return gone.n
+
+
+def scrub(owner: Parts) -> bool:
+    """Remove erased rows from the index and the log; return whether all are gone.
+
+    A fault is logged, not raised: the erasure is committed, and this can be called again.
+    """
+    try:
+        with contextlib.suppress(IndexNotReadyError):  # then nothing of an index is there
+            owner.follower.reconcile()
+        return owner.database.checkpoint(wait=0.0)
+    except HyrecallError as fault:
+        _log.warning("bytes of what was erased are left: %s", type(fault).__name__)
+        return False
+
+
+@dataclass(frozen=True)
+class Compact(Task[Compacted]):
+    """Write the database anew without unused room."""
+
+    def run(self, owner: Parts) -> Compacted:
+        """Write it, and empty the log."""
+        database = owner.database
+        before = database.size()
+        database.vacuum()
+        is_empty = database.checkpoint()
+        if not is_empty:
+            owner.background.until_done(partial(database.checkpoint, wait=0.0))
+        return Compacted(before, database.size(), is_empty)
+
+
+@dataclass(frozen=True)
+class Snapshot(Task[bool]):
+    """Save the index with every committed change; replies with whether something was saved."""
+
+    def run(self, owner: Parts) -> bool:
+        """Bring the index up to date and save it."""
+        try:
+            owner.follower.catch_up()
+        except (IndexNotReadyError, HyrecallError) as fault:
+            _log.warning("the index was not brought up to date: %s", type(fault).__name__)
+        return owner.follower.snapshot()
+
+
+@dataclass(frozen=True)
+class Relayout(Task[None]):
+    """Build the index anew for another model or length of vectors.
+
+    Raises ``IndexNotReadyError`` if that fails.
+    """
+
+    model: str | None
+    dim: int
+
+    def run(self, owner: Parts) -> None:
+        """Build it."""
+        owner.follower.relayout(owner.layout, model=self.model, dim=self.dim)
+
+
+@dataclass(frozen=True)
+class AwaitIndex(Task[IndexState]):
+    """Bring the index up to date; replies with its state after so many seconds at most."""
+
+    budget: float
+
+    def run(self, owner: Parts) -> IndexState:
+        """Wait for changes that another thread is applying, or apply them."""
+        try:
+            return "behind" if owner.follower.ready(budget=self.budget).behind else "ready"
+        except IndexNotReadyError as fault:
+            is_none = fault.reason == DegradedReason.INDEX_UNAVAILABLE
+            return "unavailable" if is_none else "not_ready"
+
+
+@dataclass(frozen=True)
+class CheckIndex(Task[tuple[Check, ...]]):
+    """Check the index; replies with checks for the report of ``doctor``.
+
+    Attributes
+    ----------
+    full : bool
+        Whether the saved index is read too.
+    """
+
+    full: bool
+
+    def run(self, owner: Parts) -> tuple[Check, ...]:
+        """Bring the index up to date and report on it."""
+        of_index = _index(owner)
+        is_left = owner.follower.may_hold_erased(full=self.full)
+        told = "what was erased may be in the saved index: hyrecall doctor --repair"
+        return of_index, Check("erased", not is_left, told if is_left else "")
+
+
+def _index(owner: Parts) -> Check:
+    try:
+        owner.follower.catch_up()
+        report = owner.follower.report()
+    except IndexNotReadyError as fault:
+        return Check("index", False, str(fault))
+    except HyrecallError as fault:
+        return Check("index", False, type(fault).__name__)
+    behind, failed = report.get("behind"), report.get("failed")
+    told = f"it could not be made: {failed}" if failed else ""
+    return Check("index", not failed and not behind, told or json.dumps(report, default=str))

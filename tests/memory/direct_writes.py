@@ -1,0 +1,47 @@
+"""Changes that are written straight to a database, for tests that have no open store."""
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import Any, TypeVar
+
+from hyrecall.embed.guard import Guard
+from hyrecall.memory.changes import lines as changes_of_lines
+from hyrecall.memory.changes.change import Change
+from hyrecall.memory.changes.vectors import SetVectors
+from hyrecall.memory.derived import backfill
+from hyrecall.memory.derived.backfill import Reembedded
+from hyrecall.memory.faces.transfer import Imported, Numbered
+from hyrecall.memory.sql.database import Database
+from memory.rows_of_tests import NOW
+
+__all__ = ["import_lines", "reembed"]
+
+Reply = TypeVar("Reply")
+
+
+class _Written:
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def __call__(self, change: Change[Reply]) -> Reply:
+        with self.database.transaction() as connection:
+            return change.run(connection, NOW)
+
+    def page(
+        self,
+        rows: tuple[tuple[int, bytes, str], ...],
+        note: str | None = None,
+        *,
+        is_last: bool = False,
+    ) -> int:
+        return self(SetVectors(rows, note, is_last))
+
+
+def import_lines(database: Database, lines: Iterable[Numbered], *, now: datetime) -> Imported:
+    """Merge lines into a database."""
+    return changes_of_lines.import_lines(_Written(database), lines, now=now)
+
+
+def reembed(database: Database, guard: Guard, cells: Collection[int], **options: Any) -> Reembedded:
+    """Embed the memories of cells."""
+    return backfill.reembed(database, guard, cells, write=_Written(database).page, **options)
