@@ -75,6 +75,10 @@ def of_store(*calls: str, holds_data: bool = False) -> Screen:
     return Screen(calls, STORE, ("apsw",), holds_data)
 
 
+def of_notes(*calls: str) -> Screen:
+    return Screen(calls, ("ltm save deploy 'On Friday' --scope work --tag plan",), ("apsw",), True)
+
+
 SCREENS = {
     "index": Screen((INDEX, INDEX, f"{INDEX} --replace", "index notes.txt -o n --key id")),
     "recall": Screen(
@@ -157,6 +161,25 @@ SCREENS = {
     "config unset": Screen(("config unset recipe",), ("config set recipe loom",)),
     "config list": Screen(("config list", "config list --json"), ("config set recipe loom",)),
     "config path": Screen(("config path",)),
+    "hm recall": of_store(
+        "hm recall replication --user ann",
+        "hm recall '^lunch' --force-regex --user ann -n 1",
+        "hm recall '(' --force-regex --user ann",
+        "hm recall lunch --user ann -n 51",
+        "hm recall lunch --path none.mem",
+    ),
+    "ltm save": of_notes("ltm save deploy 'On Monday' --scope work"),
+    "ltm get": of_notes("ltm get no-such"),
+    "ltm search": of_notes("ltm search none"),
+    "ltm list": of_notes("ltm list --scope none"),
+    "ltm delete": of_notes("ltm delete deploy --scope work", "ltm delete deploy"),
+    "ltm pin": of_notes("ltm pin no-such"),
+    "ltm unpin": of_notes("ltm unpin no-such"),
+    "ltm supersede": of_notes("ltm supersede no-such new 'On Monday'"),
+    "ltm path": Screen(("ltm path",)),
+    "ltm reembed": of_notes("ltm reembed"),
+    "hm": Screen(("hm",)),
+    "ltm": Screen(("ltm",)),
     "browse": Screen(("browse",)),
     "config": Screen(("config",)),
     "hyrecall": Screen(("", "no-such-command", "forget --no-such-option")),
@@ -255,6 +278,7 @@ def normal(text: str) -> str:
     text = re.sub(r"[\d,]+ bytes before, [\d,]+ after", "0 bytes before, 0 after", text)
     text = re.sub(r"(Python +|memory +)\d+\.\d+(\.\d+)?( \(\w+\))?", r"\g<1>0.0", text)
     text = re.sub(r"snapshot bytes\s+[\d,]+", zeros, text)
+    text = re.sub(r'"(created|updated)_at": \d+', r'"\1_at": 0', text)
     return re.sub(r"(?!2026-06)\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?", zeros, text)
 
 

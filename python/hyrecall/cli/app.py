@@ -18,11 +18,13 @@ from hyrecall.cli.config_command import config
 from hyrecall.cli.demo import demo
 from hyrecall.cli.eval_command import evaluate
 from hyrecall.cli.help import Command, Group
+from hyrecall.cli.hm_command import hm
 from hyrecall.cli.index_command import index
 from hyrecall.cli.info_command import info
+from hyrecall.cli.ltm_command import ltm
 from hyrecall.cli.memory_commands import compact, doctor, forget, reembed, remember
 from hyrecall.cli.recall_command import Recall, recall
-from hyrecall.cli.show import say
+from hyrecall.cli.show import one_line, say
 from hyrecall.cli.transfer_command import export, import_
 from hyrecall.cli.tune_command import tune
 from hyrecall.errors import (
@@ -123,7 +125,7 @@ def _judge(fault: BaseException) -> tuple[int, str]:
             MissingExtraError: USAGE,
         }
         code = next((code for kind, code in kinds.items() if isinstance(fault, kind)), REFUSED)
-        return code, f"error: {_one_line(fault)}"
+        return code, f"error: {one_line(fault)}"
     # typer handles its own errors (usage errors, Exit, Abort) and closed pipes.
     if hasattr(fault, "exit_code") or isinstance(fault, typer.Abort):
         raise fault
@@ -131,24 +133,16 @@ def _judge(fault: BaseException) -> tuple[int, str]:
         if fault.errno == errno.EPIPE:
             raise fault
         name = fault.filename or ("output" if fault.errno in _FULL else "file")
-        return REFUSED, f"error: {name}: {fault.strerror or _one_line(fault)}"
+        return REFUSED, f"error: {name}: {fault.strerror or one_line(fault)}"
     if isinstance(fault, MemoryError):
-        return REFUSED, f"error: memory: {_one_line(fault) or 'not enough'}"
+        return REFUSED, f"error: memory: {one_line(fault) or 'not enough'}"
     return INTERNAL, _report(fault)
 
 
 def _report(fault: BaseException) -> str:
-    what = f"{type(fault).__name__}: {_one_line(fault)}"
+    what = f"{type(fault).__name__}: {one_line(fault)}"
     needs = "the output of hyrecall --debug and hyrecall info --report"
     return f"error: internal: {what}; please report it with {needs}"
-
-
-def _one_line(fault: BaseException) -> str:
-    """Return the message and its notes in one line, without the remedy, which is Python code."""
-    text, remedy = str(fault), getattr(fault, "remedy", "")
-    text = text.replace(f"; {remedy}", "") if remedy else text
-    notes = (f"({note})" for note in getattr(fault, "__notes__", ()))
-    return " ".join(" ".join((text, *notes)).split())
 
 
 app = typer.Typer(
@@ -201,3 +195,5 @@ app.command("eval", cls=Command)(evaluate)
 app.command("import", cls=Command)(import_)
 app.add_typer(browse)
 app.add_typer(config)
+app.add_typer(hm)
+app.add_typer(ltm)

@@ -25,6 +25,7 @@ from hyrecall.table.schema import Schema
 __all__ = [
     "finite",
     "hits_to_dict",
+    "one_line",
     "print_explanation",
     "print_hits",
     "print_json",
@@ -40,6 +41,14 @@ __all__ = [
 def say(message: str) -> None:
     """Write a line to stderr; stdout is only for data."""
     print(visible(message), file=sys.stderr, flush=True)
+
+
+def one_line(fault: BaseException) -> str:
+    """Return the message and its notes in one line, without the remedy, which is Python code."""
+    text, remedy = str(fault), getattr(fault, "remedy", "")
+    text = text.replace(f"; {remedy}", "") if remedy else text
+    notes = (f"({note})" for note in getattr(fault, "__notes__", ()))
+    return " ".join(" ".join((text, *notes)).split())
 
 
 def print_stored(text: str) -> None:
