@@ -42,6 +42,11 @@ def main() -> None:
     names = zipfile.ZipFile(sys.argv[1]).namelist()
     for needed in ("hyrecall/py.typed", "hyrecall/_core/__init__.pyi", "hyrecall/data/demo.jsonl"):
         assert needed in names, f"the wheel lacks {needed}"
+    page = Path(__file__).parents[1] / "python" / "hyrecall" / "serve" / "page"
+    shown = [path.name for path in page.iterdir() if path.is_file()]
+    assert "index.html" in shown
+    for name in shown:
+        assert f"hyrecall/serve/page/{name}" in names, f"the wheel lacks {name} of the page"
     assert not [name for name in names if name.endswith((".cpp", ".cu", ".o", ".a"))]
     print("CUDA library:", "in" if "hyrecall/libhyrecall_cuda.so" in names else "not in this wheel")
     turns = [(import_seconds(NUMPY), import_seconds(HYRECALL)) for _ in range(5)]

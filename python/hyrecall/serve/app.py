@@ -14,7 +14,7 @@ from hyrecall.base.version import __version__
 from hyrecall.index import Index
 from hyrecall.memory import Memory
 from hyrecall.memory.memory import Opening
-from hyrecall.serve import errors
+from hyrecall.serve import errors, page
 from hyrecall.serve.doors import open_doors
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.routes import health
@@ -60,6 +60,7 @@ def create_app(served: Memory | Opening | Index, options: ServiceOptions | None 
     app.state.index = served if isinstance(served, Index) else None
     errors.install(app)
     app.include_router(health.router)
+    app.include_router(page.router())
     open_doors(app)
     return app
 

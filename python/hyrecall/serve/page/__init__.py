@@ -1,0 +1,94 @@
+"""Serves the page: HTML, style sheets, modules of JavaScript, and an icon, as they lie here.
+
+The page asks the routes under ``/v1`` and nothing else; it holds no data of a store, so it needs no
+token. A fixed list of files is served, so a path never reaches the disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.resources import files
+from typing import NamedTuple
+
+from fastapi import APIRouter, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+__all__ = ["FILES", "HEADERS", "router"]
+
+FILES = {
+    **dict.fromkeys(("base.css", "views.css"), "text/css; charset=utf-8"),
+    **dict.fromkeys(
+        (
+            *("api.js", "bars.js", "compare.js", "diff.js", "dom.js", "files.js", "format.js"),
+            *("graph.js", "hit.js", "keys.js", "main.js", "memory.js", "recall.js", "replies.js"),
+            *("trace.js", "words.js"),
+        ),
+        "text/javascript; charset=utf-8",
+    ),
+    "icon.svg": "image/svg+xml",
+}
+"""The files below ``/page/``, each with its type."""
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-cache",
+}
+"""Of every reply: scripts come from here only, and no text can become a script."""
+
+
+class _File(NamedTuple):
+    body: bytes
+    media_type: str
+    etag: str
+
+
+def _read(name: str, media_type: str) -> _File:
+    body = files(__name__).joinpath(name).read_bytes()
+    return _File(body, media_type, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+
+
+def router() -> APIRouter:
+    """Return the routes ``/`` and ``/page/{name}``, which serve the page.
+
+    Returns
+    -------
+    APIRouter
+
+    Examples
+    --------
+    >>> [route.path for route in router().routes]
+    ['/', '/page/{name}']
+    """
+    made = APIRouter(include_in_schema=False)
+    page = _read("index.html", "text/html; charset=utf-8")
+    parts = {name: _read(name, media_type) for name, media_type in FILES.items()}
+
+    @made.api_route("/", methods=["GET", "HEAD"])
+    async def _page(request: Request) -> Response:
+        return _reply(request, page)
+
+    @made.api_route("/page/{name}", methods=["GET", "HEAD"])
+    async def _part(request: Request, name: str) -> Response:
+        if name not in parts:
+            raise HTTPException(404)
+        return _reply(request, parts[name])
+
+    return made
+
+
+def _reply(request: Request, file: _File) -> Response:
+    headers = {**HEADERS, "ETag": file.etag}
+    if request.headers.get("if-none-match") == file.etag:
+        return Response(status_code=304, headers=headers)
+    return Response(file.body, media_type=file.media_type, headers=headers)

@@ -1,0 +1,126 @@
+"""Recalls in a headless Chromium: hits, bars, trace, faults, and two recipes side by side."""
+
+from __future__ import annotations
+
+import pytest
+
+import hyrecall as hr
+from hyrecall.memory import MemorySync
+from serve.page.conftest import Open
+from serve.page.driving import QUERY, recall, texts
+
+PARTS = """parts => parts.map((part) =>
+  [parseFloat(part.style.left), parseFloat(part.style.width)])"""
+
+
+def test_each_hit_has_a_bar_whose_parts_are_what_the_arms_added(
+    open_page: Open, memory: MemorySync
+) -> None:
+    page = open_page()
+    recall(page)
+    expected = memory.search(QUERY, user_id="alice")
+    assert texts(page, "li.hit .about .id") == [one.episode.id for one in expected]
+    assert texts(page, "li.hit .rank") == [str(at) for at in range(1, len(expected) + 1)]
+    made = [one.explain() for one in expected]
+    longest = max(sum(part.contribution for part in one.components) for one in made)
+    hits = page.locator("li.hit")
+    for at, one in enumerate(made):
+        shares = hits.nth(at).locator(".part").evaluate_all(PARTS)
+        wanted, left = [], 0.0
+        for part in one.components:
+            if part.contribution:
+                wanted.append([100 * left / longest, 100 * part.contribution / longest])
+                left += part.contribution
+        assert [pytest.approx(pair, abs=1e-3) for pair in wanted] == shares
+        told = hits.nth(at).locator(".bar").get_attribute("aria-label")
+        assert all(f"{part.arm} adds" in told for part in one.components)
+        ranks = [f"rank {part.rank}" for part in one.components if part.rank]
+        lines = hits.nth(at).locator(".arms").inner_text()
+        assert all(rank in lines for rank in ranks)
+
+
+def test_the_trace_tells_steps_with_times_and_how_many_each_stage_dropped(
+    open_page: Open, memory: MemorySync
+) -> None:
+    page = open_page()
+    page.select_option("#recipe", "honeycomb")
+    recall(page)
+    trace = memory.search(QUERY, user_id="alice", recipe=hr.recipes.honeycomb).trace
+    assert trace is not None
+    assert len(texts(page, ".times tr")) == len(trace.milliseconds)
+    assert all(line.endswith(("ms", "s")) for line in texts(page, ".times tr"))
+    stages = texts(page, ".stages li")
+    assert len(stages) == len(trace.stages) == 3
+    for shown, stage in zip(stages, trace.stages, strict=True):
+        assert stage.stage in shown
+        assert f"{stage.n_in} in, {stage.n_out} out" in shown
+    dropped = [stage.n_in - stage.n_out for stage in trace.stages]
+    assert max(dropped) == 1
+    assert "1 dropped: nearly the same as a memory that was kept" in stages[dropped.index(1)]
+    assert "stands for 1 duplicate" in page.inner_text("ol.hits")
+
+
+def test_a_degraded_reply_says_in_words_what_did_not_run(
+    open_page: Open, plain_service: str
+) -> None:
+    page = open_page(plain_service)
+    recall(page)
+    told = page.inner_text(".degraded")
+    assert "Less than it could be" in told
+    assert "The embedder failed, so only words were matched" in told
+    # Its recipe takes the largest part, so the parts lie one under the other.
+    assert page.locator("li.hit .bar.largest").count() == page.locator("li.hit").count() > 0
+
+
+def test_filters_and_scope_narrow_the_reply(open_page: Open, memory: MemorySync) -> None:
+    page = open_page(user="bob")
+    recall(page)
+    assert texts(page, "li.hit .about .id") == ["bobs"]
+    page.fill("[name=user_id]", "alice")
+    page.click("#filters summary")
+    page.fill("[name=filter]", '{"kind": "fact"}')
+    page.fill("[name=limit]", "2")
+    assert page.inner_text("#filters-count") == "(1 set)"
+    recall(page)
+    page.wait_for_selector("li.hit >> nth=1")
+    wanted = memory.search(QUERY, user_id="alice", filter=hr.Filter(kind="fact"), limit=2)
+    assert texts(page, "li.hit .about .id") == [one.episode.id for one in wanted]
+    page.fill("[name=filter]", "{kind")
+    page.press("[name=filter]", "Enter")
+    page.wait_for_selector("#notice:not([hidden])")
+    assert "Filter: expected JSON" in page.inner_text("#notice")
+
+
+def test_two_recipes_stand_side_by_side_with_the_differences_of_rank_marked(
+    open_page: Open, memory: MemorySync
+) -> None:
+    page = open_page(viewport={"width": 1280, "height": 900})
+    query = "replica log volume tea"
+    page.select_option("#beside", "honeycomb")
+    recall(page, query)
+    page.wait_for_selector(".both")
+    ids = {
+        name: [
+            one.episode.id
+            for one in memory.search(query, user_id="alice", recipe=getattr(hr.recipes, name))
+        ]
+        for name in ("default", "honeycomb")
+    }
+    assert ids["default"] != ids["honeycomb"]
+    for at, (own, other) in enumerate((("default", "honeycomb"), ("honeycomb", "default"))):
+        column = page.locator(".column").nth(at)
+        shown = column.locator("li.hit .about .id").all_inner_texts()
+        assert shown == ids[own]
+        marks = [one.replace("\n", " ") for one in column.locator(".move").all_inner_texts()]
+        for rank, (key, mark) in enumerate(zip(ids[own], marks, strict=True), 1):
+            there = ids[other].index(key) + 1 if key in ids[other] else None
+            if there is None:
+                assert mark == f"not in {other}"
+            elif there == rank:
+                assert mark == f"same in {other}"
+            else:
+                assert mark.startswith("▲" if there > rank else "▼")
+                assert mark.endswith(f" {abs(there - rank)}, rank {there} in {other}")
+    shared = set(ids["default"]) & set(ids["honeycomb"])
+    assert page.locator(".gutter path").count() == len(shared)
+    assert f"{len(shared)} hits in both" in page.inner_text(".summary")

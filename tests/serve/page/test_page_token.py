@@ -1,0 +1,80 @@
+"""The token of the page, and what it says when the service refuses."""
+
+from __future__ import annotations
+
+import json
+
+from serve.page.conftest import Open
+from serve.page.driving import QUERY, recall
+
+
+def test_the_token_goes_out_in_one_header_and_lives_in_the_tab_alone(open_page: Open) -> None:
+    page = open_page()
+    sent: list[str | None] = []
+    page.on(
+        "request",
+        lambda one: sent.append(one.headers.get("authorization")) if "/v1/" in one.url else None,
+    )
+    page.route(
+        "**/v1/recall",
+        lambda route: route.fulfill(
+            status=401, json={"error": {"type": "Unauthorized", "message": "no"}}
+        ),
+        times=1,
+    )
+    page.fill("#query", QUERY)
+    page.press("#query", "Enter")
+    page.wait_for_selector("#token-dialog[open]")
+    assert "wants a token" in page.inner_text("#notice")
+    page.fill("#token", "a-secret")
+    page.press("#token", "Enter")
+    page.wait_for_selector("#token-dialog:not([open])", state="attached")
+    recall(page)
+    assert sent[0] is None
+    assert set(sent[1:]) == {"Bearer a-secret"}
+    kept = page.evaluate(
+        "[Object.values(sessionStorage), localStorage.length, document.cookie, location.href]"
+    )
+    assert kept[:3] == [["a-secret"], 0, ""]
+    assert "a-secret" not in kept[3]
+    assert page.input_value("#token") == ""
+    page.click("#open-token")
+    page.click("text=Forget it")
+    assert page.evaluate("sessionStorage.length") == 0
+
+
+REFUSALS = [
+    (429, {"Retry-After": "3"}, "too many requests", "busy. Try again in 3 s"),
+    (503, {"Retry-After": "1"}, "the store cannot", "busy. Try again in 1 s"),
+    (422, {}, "limit: expected <= 100", "limit: expected <= 100"),
+    (403, {}, "user_id: expected the token's", "This token may not do that. (user_id"),
+    (500, {}, "an internal error", "an internal error"),
+]
+
+
+def test_a_refusal_is_told_in_words(open_page: Open) -> None:
+    page = open_page()
+    for status, headers, message, shown in REFUSALS:
+        body = json.dumps({"error": {"type": "Any", "message": message}})
+        sent = {"Content-Type": "application/json", **headers}
+        page.route(
+            "**/v1/recall",
+            lambda route, *, made=(status, sent, body): route.fulfill(
+                status=made[0], headers=made[1], body=made[2]
+            ),
+            times=1,
+        )
+        page.fill("#query", QUERY)
+        page.press("#query", "Enter")
+        page.wait_for_selector(f"#notice:has-text({json.dumps(shown)})")
+    assert page.get_attribute("#notice", "role") == "alert"
+    recall(page)
+    assert not page.is_visible("#notice")
+
+
+def test_a_service_that_is_gone_is_told_in_words(open_page: Open) -> None:
+    page = open_page()
+    page.route("**/v1/recall", lambda route: route.abort())
+    page.fill("#query", QUERY)
+    page.press("#query", "Enter")
+    page.wait_for_selector("#notice:has-text('cannot be reached')")
