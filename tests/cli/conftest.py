@@ -74,6 +74,11 @@ def folder(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., SimpleNamespace]:
     """Run the command in this process; give code, out, err and, where it is JSON, data."""
+    return runner(monkeypatch)
+
+
+def runner(monkeypatch: pytest.MonkeyPatch) -> Callable[..., SimpleNamespace]:
+    """Return what runs the command in this process."""
     pytest.importorskip("typer", reason="the extra [cli] is not installed")
     pytest.importorskip("rich", reason="the extra [cli] is not installed")
     from typer.testing import CliRunner

@@ -305,7 +305,7 @@ ROWS: tuple[Row, ...] = (
     Row("H10", "here", "reopened, the same bits"),
     Row("H11", "here", "one pipeline, five faces", door="parts"),
     Row("H12", "here", "explanations recompute scores"),
-    Row("H13", "service", "MCP, REST and the command line agree"),
+    Row("H13", "here", "MCP, REST and the command line agree", door="service"),
     Row("H14", "here", "bad input at the border"),
     Row("H15", "here", "licences", door="parts"),
 )

@@ -1,0 +1,208 @@
+"""The same query has the same ids and scores, whichever way it is asked.
+
+``DOORS`` has a way to ask by name: the Python method, the command, and every route that takes any
+recipe. Another one is a function more: it gets the store that is served and the question, and gives
+None where the recipe has no such door.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
+pytest.importorskip("typer", reason="the extra [cli] is not installed")
+
+import httpx
+
+from hyrecall import recipes
+from hyrecall.embed import HashEmbedder
+from hyrecall.memory import Episode, Memory, MemorySync, hm_recall
+from hyrecall.serve import create_app
+from laws.effort import Effort
+from memory.stores import NOON
+from serve_client import calling
+
+WORDS = ["oak", "ash", "elm", "fir", "yew", "bay", "fig", "nut", "hop", "rye", "ivy", "tea"]
+ANN = {"user_id": "ann"}
+LIMIT = 10
+Found = list[tuple[str, float]]
+Command = Callable[..., SimpleNamespace]
+
+
+@dataclass(frozen=True)
+class House:
+    """A store that is served, and the ways to it."""
+
+    name: str
+    memory: MemorySync
+    client: httpx.AsyncClient
+    routes: frozenset[str]
+    run: Command
+
+
+async def by_python(house: House, query: str) -> Found:
+    found = house.memory.search(query, limit=LIMIT, **ANN)
+    return [(one.episode.id, one.score) for one in found]
+
+
+async def by_command(house: House, query: str) -> Found:
+    asked = ("recall", query, "--user", "ann", "--recipe", house.name, "--limit", LIMIT, "--json")
+    reply = await asyncio.to_thread(house.run, *asked)
+    assert reply.code == 0, reply.err
+    return [(one["episode"]["id"], one["score"]) for one in reply.data["matches"]]
+
+
+async def by_recall_route(house: House, query: str) -> Found | None:
+    if "/v1/recall" not in house.routes:
+        return None
+    reply = await house.client.post("/v1/recall", json={"query": query, "limit": LIMIT, **ANN})
+    assert reply.status_code == 200, reply.text
+    return [(one["id"], one["score"]) for one in reply.json()["matches"]]
+
+
+async def by_mem0s_route(house: House, query: str) -> Found:
+    reply = await house.client.post("/search", json={"query": query, "limit": LIMIT, **ANN})
+    assert reply.status_code == 200, reply.text
+    return [(one["id"], one["score"]) for one in reply.json()["results"]]
+
+
+async def by_hebbs_route(house: House, query: str) -> Found | None:
+    if house.name != "hebb":
+        return None
+    asked = {"query": query, "top_k": LIMIT}
+    reply = await house.client.post("/api/v1/search", json=asked, params=ANN)
+    assert reply.status_code == 200, reply.text
+    return [(one["memory"]["id"], one["score"]) for one in reply.json()["results"]]
+
+
+DOORS: dict[str, Callable[[House, str], Awaitable[Found | None]]] = {
+    "python": by_python,
+    "command": by_command,
+    "recall route": by_recall_route,
+    "mem0's route": by_mem0s_route,
+    "hebb's route": by_hebbs_route,
+}
+
+
+def episodes() -> Iterator[Episode]:
+    rng = np.random.default_rng(5)
+    for n in range(80):
+        yield Episode(
+            id=f"e{n}",
+            user_id="bob" if n % 5 == 4 else "ann",
+            output=" ".join(rng.choice(WORDS, int(rng.integers(3, 12)))),
+            occurred_at=NOON - timedelta(hours=int(rng.integers(0, 500))),
+            importance=float(n % 11),
+            tags=tuple(rng.choice(WORDS, 2).tolist()),
+            source=(None, "memory", "summary", "session")[n % 4],
+            pinned=n % 7 == 0,
+        )
+
+
+def questions(n: int) -> list[str]:
+    rng = np.random.default_rng(6)
+    return [" ".join(rng.choice(WORDS, int(rng.integers(1, 4)))) for _ in range(n)]
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """The command, with the clock and the embedder of the store that is served."""
+    from cli.conftest import runner
+
+    monkeypatch.setenv("HYRECALL_PATH", str(tmp_path / "agent.mem"))
+    monkeypatch.setenv("HYRECALL_CONFIG", str(tmp_path / "config.json"))
+    monkeypatch.setattr("hyrecall.memory.store._now", now)
+    chosen = SimpleNamespace(embedder=lambda **_: embedder())
+    monkeypatch.setattr("hyrecall.cli.memory_options.choose", chosen)
+    return runner(monkeypatch)
+
+
+def now() -> datetime:
+    return NOON
+
+
+def embedder() -> HashEmbedder:
+    return HashEmbedder(dim=8)
+
+
+async def compared(name: str, path: Path, run: Command, n_questions: int) -> None:
+    recipe = getattr(recipes, name)
+    opening = Memory.open(
+        path, recipe=recipe, embedder=embedder(), clock=now, recall_timeout=30.0, warm=False
+    )
+    app = create_app(opening)
+    async with calling(app) as client:
+        memory = app.state.memory._sync
+        memory.remember_batch(episodes())
+        memory.snapshot()
+        house = House(name, memory, client, frozenset(app.openapi()["paths"]), run)
+        is_found = False
+        for query in questions(n_questions):
+            wanted = await by_python(house, query)
+            is_found |= bool(wanted)
+            for door, ask in DOORS.items():
+                found = await ask(house, query)
+                assert found is None or found == wanted, (door, query)
+        assert is_found
+
+
+@pytest.mark.parametrize("name", recipes.__all__)
+def test_H13_every_door_gives_the_same_ids_and_scores(
+    name: str, tmp_path: Path, command: Command, effort: Effort
+) -> None:
+    n_questions = effort.cases(quick=3, full=100)
+    asyncio.run(compared(name, tmp_path / "agent.mem", command, n_questions))
+
+
+def test_H13_the_doors_of_a_conversation_agree(tmp_path: Path, command: Command) -> None:
+    """Each asks in conversations of its own, whose age is the same."""
+    path = tmp_path / "agent.mem"
+
+    async def main() -> list[list[tuple[str, float]]]:
+        opening = Memory.open(
+            path, recipe=recipes.hypergraph, embedder=embedder(), clock=now, recall_timeout=30.0
+        )
+        app = create_app(opening)
+        found = []
+        async with calling(app) as client:
+            memory = app.state.memory._sync
+            memory.remember_batch(episodes())
+            for query in asked:
+                answer = hm_recall(memory, query, session_id=f"python {query}", **ANN)
+                body = {"query": query, "session_id": f"rest {query}"}
+                reply = await client.post("/api/v1/memory/recall", json=body, params=ANN)
+                assert reply.json()["results"] == answer["results"]
+                assert reply.json()["edges"] == answer["edges"]
+                found.append([(one["key"], one["score"]) for one in answer["results"]])
+        return found
+
+    asked = questions(3)
+    wanted = asyncio.run(main())
+    for query, one in zip(asked, wanted, strict=True):
+        options = ("--user", "ann", "--session-id", f"command {query}", "--json")
+        reply = command("hm", "recall", query, *options)
+        assert reply.code == 0, reply.err
+        assert [(node["key"], node["score"]) for node in reply.data["results"]] == one
+
+
+def test_H13_notes_agree_with_the_store(tmp_path: Path, command: Command) -> None:
+    for n, text in enumerate(("oak and ash", "oak", "ash tree", "fir")):
+        assert command("ltm", "save", f"k{n}", text).code == 0
+    for query in ("oak", "ash", "tr", "none"):
+        reply = command("ltm", "search", query, "--scope", "user")
+        found = [(one["key"], one["score"]) for one in json.loads(reply.out)]
+        with MemorySync.open(
+            tmp_path / "agent.mem", recipe=recipes.l0, embedder=embedder(), clock=now
+        ) as memory:
+            wanted: Any = memory.search(query, user_id="user", recipe=recipes.l0)
+        assert found == [(one.episode.id, one.score) for one in wanted]
