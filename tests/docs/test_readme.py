@@ -54,6 +54,13 @@ def test_the_readme_fits_three_screens_and_the_first_example_the_first_one():
     assert text.count("\n", 0, end_of_example) < SCREEN
 
 
+def test_the_first_screen_says_how_rankings_are_joined_by_default_and_where_the_choice_was_measured():
+    first_screen = " ".join(README.read_text().splitlines()[:SCREEN])
+    assert "`fusion=hr.RRF()` joins" in first_screen
+    assert "Without `fusion=`" in first_screen
+    assert "[docs/evaluation.md](docs/evaluation.md)" in first_screen
+
+
 def test_the_store_is_shown_in_ten_lines():
     (block,) = [block for block in blocks("python") if "MemorySync" in block]
     assert len([line for line in block.splitlines() if line.strip()]) <= 10
