@@ -103,7 +103,7 @@ def test_dense_batch(
 
 
 @contextmanager
-def front_plane(name: str | None) -> Iterator[None]:
+def first_pass_over(name: str | None) -> Iterator[None]:
     """Name what a first pass reads: "rows" is a scan of the rows as they are given."""
     with pytest.MonkeyPatch.context() as patch:
         if name is not None:
@@ -121,13 +121,13 @@ def test_near_duplicates_cost_what_other_rows_cost(
     if who == "hyrecall, no duplicates":
         rows = corpus.gaussian_rows(n, dim, "duplicates")
     plane = "rows" if who == FLOAT_SCAN else None
-    with front_plane(plane):
+    with first_pass_over(plane):
         index = ours.build(n, vectors=rows)
     at = reference.sample(len(queries))
     answer = reference.dense(rows, queries[at], k)
 
     def run() -> ours.Reply:
-        with front_plane(plane):
+        with first_pass_over(plane):
             return ours.arrays(index.recall(vectors=queries, limit=k, depth=k), k)
 
     benchmark.group = (

@@ -90,7 +90,7 @@ ways() { # what the device would not choose by itself: the kernels of older ones
   has_device || return
   local setting code=0 generic="HYRECALL_CUDA_KERNELS=generic${HYRECALL_CUDA_KERNELS:+,$HYRECALL_CUDA_KERNELS}"
   (export "$generic" && tests tests/laws/test_l[1458]_*.py -k "$device") || code=1
-  (export "$generic" && tests tests/kernels/test_front_bound.py) || code=1
+  (export "$generic" && tests tests/kernels/test_first_pass_bound.py) || code=1
   (export "${little_room?}" && tests tests/laws/test_l[58]_*.py -k "$device") || code=1
   for setting in "$generic" HYRECALL_FRONT_PLANE=rows HYRECALL_FRONT_PLANE=int8 $little_room; do
     echo "$setting"

@@ -49,7 +49,7 @@ struct FlatDocs {
 // Keeps the objects that an Audience refers to. Its scopes are those of the request.
 class HeldAudience {
  public:
-  HeldAudience(std::shared_ptr<Snapshot> snapshot, std::shared_ptr<Request> request)
+  HeldAudience(std::shared_ptr<Snapshot> snapshot, std::shared_ptr<BatchRequest> request)
       : snapshot_(std::move(snapshot)),
         request_(std::move(request)),
         scopes_(resolve_scopes(*snapshot_, *request_)),
@@ -57,7 +57,7 @@ class HeldAudience {
         audience_(*snapshot_, *request_, scopes_, groups_) {}
 
   Audience const& audience() const { return audience_; }
-  Request const& request() const { return *request_; }
+  BatchRequest const& request() const { return *request_; }
   AudienceView view() const { return {*snapshot_, *request_, scopes_, audience_}; }
 
   py::array group_of() const {
@@ -144,7 +144,7 @@ class HeldAudience {
 
  private:
   std::shared_ptr<Snapshot> snapshot_;
-  std::shared_ptr<Request> request_;
+  std::shared_ptr<BatchRequest> request_;
   ResolvedScopes scopes_;
   QueryGroups groups_;
   Audience audience_;
@@ -155,7 +155,7 @@ class HeldAudience {
 void bind_arms(py::module_& parent) {
   py::module_ m = parent.def_submodule("arms", "Native parts of arms other than text and vectors.");
   py::class_<HeldAudience>(m, "Audience")
-      .def(py::init([](std::shared_ptr<Snapshot> snapshot, std::shared_ptr<Request> request) {
+      .def(py::init([](std::shared_ptr<Snapshot> snapshot, std::shared_ptr<BatchRequest> request) {
              NativeRun const run;
              return std::make_unique<HeldAudience>(std::move(snapshot), std::move(request));
            }),

@@ -219,7 +219,7 @@ void bind_dense(py::module_& m) {
           "from_parts",
           [](std::string name, std::string const& dtype, std::uint32_t dim, py::array const& rows,
              py::array const& inverse_norms,
-             std::optional<std::tuple<py::array, py::array, py::array>> const& front) {
+             std::optional<std::tuple<py::array, py::array, py::array>> const& int8_plane) {
             require(dim > 0, "a dimension");
             auto column = std::make_shared<DenseColumn>();
             column->name = std::move(name);
@@ -231,8 +231,8 @@ void bind_dense(py::module_& m) {
               throw Error(ErrorCode::kCorrupt, column->name,
                           "expected as many rows as norms, got others");
             }
-            if (front) {
-              auto const& [codes, scales, residuals] = *front;
+            if (int8_plane) {
+              auto const& [codes, scales, residuals] = *int8_plane;
               column->plane = {take_buffer<std::uint8_t>(codes, "codes"),
                                take_buffer<float>(scales, "scales"),
                                take_buffer<float>(residuals, "residuals")};
@@ -241,10 +241,10 @@ void bind_dense(py::module_& m) {
             return column;
           },
           py::arg("name"), py::arg("dtype"), py::arg("dim"), py::arg("rows"),
-          py::arg("inverse_norms"), py::arg("front") = py::none())
+          py::arg("inverse_norms"), py::arg("plane") = py::none())
       .def_property_readonly("rows", [](DenseColumn const& c) { return give(c.rows); })
       .def_property_readonly(
-          "front",
+          "int8_plane",
           [](DenseColumn const& c) -> py::object {
             if (c.plane.empty()) return py::none();
             return py::make_tuple(give(c.plane.codes), give(c.plane.scales),
@@ -252,7 +252,7 @@ void bind_dense(py::module_& m) {
           },
           "The int8 plane: codes + 128 in blocks of 16 rows x 4 elements, scales, residuals.")
       .def_property_readonly(
-          "front_use",
+          "plane_use",
           [](DenseColumn const& c) {
             return py::make_tuple(c.plane_use.n_windows.load(), c.plane_use.n_plain.load());
           },

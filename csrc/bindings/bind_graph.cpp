@@ -49,9 +49,9 @@ std::span<T const> part(std::vector<T> const& entries, std::span<std::int64_t co
 // Keeps the objects that an Adjacency refers to.
 class HeldAdjacency {
  public:
-  HeldAdjacency(std::shared_ptr<Snapshot> edges, std::shared_ptr<Request> edge_request,
+  HeldAdjacency(std::shared_ptr<Snapshot> edges, std::shared_ptr<BatchRequest> edge_request,
                 std::size_t participants, std::shared_ptr<Snapshot> nodes,
-                std::shared_ptr<Request> node_request)
+                std::shared_ptr<BatchRequest> node_request)
       : edges_(std::move(edges)),
         nodes_(std::move(nodes)),
         threads_(edge_request->threads),
@@ -214,9 +214,9 @@ class HeldNeighbours {
 void bind_graph(py::module_& parent) {
   auto m = parent.attr("arms").cast<py::module_>();
   py::class_<HeldAdjacency, std::shared_ptr<HeldAdjacency>>(m, "Adjacency")
-      .def(py::init([](std::shared_ptr<Snapshot> edges, std::shared_ptr<Request> edge_request,
+      .def(py::init([](std::shared_ptr<Snapshot> edges, std::shared_ptr<BatchRequest> edge_request,
                        std::size_t participants, std::shared_ptr<Snapshot> nodes,
-                       std::shared_ptr<Request> node_request) {
+                       std::shared_ptr<BatchRequest> node_request) {
              NativeRun const run;
              return std::make_shared<HeldAdjacency>(std::move(edges), std::move(edge_request),
                                                     participants, std::move(nodes),

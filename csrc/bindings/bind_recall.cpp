@@ -22,7 +22,7 @@ struct HeldStatistics {
   std::shared_ptr<Statistics const> values;
 };
 struct HeldCandidates {
-  std::vector<Pool> pools;
+  std::vector<QueryCandidates> pools;
 };
 
 }  // namespace
@@ -51,7 +51,7 @@ void bind_recall(py::module_& m) {
   py::class_<HeldCandidates, std::shared_ptr<HeldCandidates>>(m, "Candidates");
 
   py::class_<HeldExecution>(m, "Execution")
-      .def(py::init([](std::shared_ptr<Snapshot> snapshot, std::shared_ptr<Request> request) {
+      .def(py::init([](std::shared_ptr<Snapshot> snapshot, std::shared_ptr<BatchRequest> request) {
              request->is_read = true;
              NativeRun const run;
              auto execution = std::make_unique<Execution>(*snapshot, *request);
@@ -110,18 +110,18 @@ void bind_recall(py::module_& m) {
 
   m.def(
       "merge",
-      [](Request const& request, std::vector<std::shared_ptr<HeldCandidates>> const& parts) {
-        auto hits = std::make_unique<Hits>();
+      [](BatchRequest const& request, std::vector<std::shared_ptr<HeldCandidates>> const& parts) {
+        auto hits = std::make_unique<ReplyArrays>();
         auto const given = take_all(parts);
         {
           NativeRun const run;
-          std::vector<std::vector<Pool> const*> all;
+          std::vector<std::vector<QueryCandidates> const*> all;
           for (auto const& part : given) all.push_back(&part->pools);
           *hits = merge(request, all);
         }
-        Hits const& h = *hits;
+        ReplyArrays const& h = *hits;
         py::capsule const owner(hits.release(),
-                                [](void* held) { delete static_cast<Hits*>(held); });
+                                [](void* held) { delete static_cast<ReplyArrays*>(held); });
         auto const view = [&]<typename T>(std::vector<T> const& values) {
           return give_view(std::span(values), owner);
         };

@@ -114,12 +114,12 @@ std::vector<std::vector<ListedDoc>> take_listed(std::size_t n_queries,
 
 void bind_request(py::module_& m) {
   using OptionalFloor = std::optional<std::pair<double, bool>>;
-  py::class_<Request, std::shared_ptr<Request>>(m, "Request")
+  py::class_<BatchRequest, std::shared_ptr<BatchRequest>>(m, "BatchRequest")
       .def(py::init([](Scopes const& scopes,
                        std::vector<std::shared_ptr<FilterProgram>> const& filters,
                        std::optional<Array<std::uint32_t>> const& filter_of, std::size_t depth,
                        std::size_t limit, std::size_t offset, int threads) {
-             auto request = std::make_shared<Request>();
+             auto request = std::make_shared<BatchRequest>();
              request->scopes = scopes.distinct();
              request->scope_of = scopes.scope_of();
              request->n_queries = request->scope_of.size();
@@ -138,7 +138,7 @@ void bind_request(py::module_& m) {
            py::arg("depth"), py::arg("limit"), py::arg("offset"), py::arg("threads"))
       .def(
           "divide",
-          [](Request& request, std::size_t part, std::vector<py::bytes> const& values) {
+          [](BatchRequest& request, std::size_t part, std::vector<py::bytes> const& values) {
             std::vector<std::string> const taken(values.begin(), values.end());
             request.divide(part, taken);
           },
@@ -147,7 +147,7 @@ void bind_request(py::module_& m) {
           py::arg("part"), py::arg("values"))
       .def(
           "add_lexical",
-          [](Request& request, std::size_t column, std::string name, Bm25Numbers const& bm25,
+          [](BatchRequest& request, std::size_t column, std::string name, Bm25Numbers const& bm25,
              std::shared_ptr<text::Analyzer> const& analyzer, py::sequence const& queries,
              py::object const& lower, OptionalFloor const& floor,
              std::optional<std::uint32_t> const& table) {
@@ -177,9 +177,9 @@ void bind_request(py::module_& m) {
           py::arg("queries"), py::arg("lower"), py::arg("floor"), py::arg("table") = py::none())
       .def(
           "add_dense",
-          [](Request& request, std::size_t column, std::string name, Array<float> const& vectors,
-             Array<std::uint8_t> const& valid, OptionalFloor const& floor,
-             std::optional<std::uint32_t> const& table) {
+          [](BatchRequest& request, std::size_t column, std::string name,
+             Array<float> const& vectors, Array<std::uint8_t> const& valid,
+             OptionalFloor const& floor, std::optional<std::uint32_t> const& table) {
             require(vectors.ndim() == 2 &&
                         static_cast<std::size_t>(vectors.shape(0)) == request.n_queries,
                     "one vector a query");
@@ -201,7 +201,7 @@ void bind_request(py::module_& m) {
           py::arg("floor"), py::arg("table") = py::none())
       .def(
           "add_guest",
-          [](Request& request, std::size_t column, std::string name, HeldGuest& guest,
+          [](BatchRequest& request, std::size_t column, std::string name, HeldGuest& guest,
              std::string argument, OptionalFloor const& floor) {
             require(guest.guest.tensor.n_rows == request.n_queries, "one vector a query");
             FpEnvGuard const fp;  // the floor is rounded to float32 here
@@ -215,7 +215,7 @@ void bind_request(py::module_& m) {
           py::arg("floor"))
       .def(
           "add_listed",
-          [](Request& request, std::string name, Array<std::int64_t> const& offsets,
+          [](BatchRequest& request, std::string name, Array<std::int64_t> const& offsets,
              Array<std::uint32_t> const& segment, Array<std::uint32_t> const& row,
              Array<float> const& score, OptionalFloor const& floor) {
             ListedRequest arm;
@@ -229,7 +229,7 @@ void bind_request(py::module_& m) {
           py::arg("floor"))
       .def(
           "set_fusion",
-          [](Request& request, std::string const& kind, std::vector<double> weights,
+          [](BatchRequest& request, std::string const& kind, std::vector<double> weights,
              double rank_constant, std::vector<std::string> const& scales, bool complete,
              std::optional<double> balance, OptionalFloor const& min_fused, bool normalize) {
             std::vector<Fusion::Scale> taken;
@@ -243,14 +243,14 @@ void bind_request(py::module_& m) {
           py::arg("normalize"))
       .def(
           "slice",
-          [](Request const& request, std::size_t begin, std::size_t end) {
+          [](BatchRequest const& request, std::size_t begin, std::size_t end) {
             require(begin <= end && end <= request.n_queries, "a range of its queries");
-            return std::make_shared<Request>(request.slice(begin, end));
+            return std::make_shared<BatchRequest>(request.slice(begin, end));
           },
           "Return a request with only the queries [begin, end).", py::arg("begin"), py::arg("end"))
       .def(
           "query_vector",
-          [](Request const& request, std::size_t arm, std::size_t query) {
+          [](BatchRequest const& request, std::size_t arm, std::size_t query) {
             DenseQuery const& held = request.dense.at(arm).query(query);
             return py::array_t<float>(static_cast<py::ssize_t>(held.padded.size()),
                                       held.padded.data());
@@ -259,13 +259,13 @@ void bind_request(py::module_& m) {
           py::arg("arm"), py::arg("query"))
       .def(
           "release_guests",
-          [](Request const& request) {
+          [](BatchRequest const& request) {
             for (DenseRequest const& arm : request.dense)
               if (arm.guest != nullptr) arm.guest->release();
           },
           "Release the tensors whose queries have been read.")
-      .def_property_readonly("n_queries", [](Request const& r) { return r.n_queries; })
-      .def_property_readonly("n_arms", &Request::n_arms);
+      .def_property_readonly("n_queries", [](BatchRequest const& r) { return r.n_queries; })
+      .def_property_readonly("n_arms", &BatchRequest::n_arms);
 }
 
 }  // namespace hyrecall::bindings

@@ -1,4 +1,4 @@
-// Binds the shaping stages: from the pools of a batch to their new order and the stage's values.
+// Binds the shaping stages: from the lists of a batch to their new order and the stage's values.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -21,12 +21,12 @@ namespace py = pybind11;
 namespace hyrecall::bindings {
 namespace {
 
-// Borrows the arrays of a pool and checks that they fit each other and the execution. It owns a
+// Borrows the arrays of the lists and checks that they fit each other and the execution. It owns a
 // copy of the offsets, so they cannot change after the check.
-class Pools {
+class HeldFusedLists {
  public:
-  Pools(Array<std::int64_t> const& offsets, Array<double> scores, Array<std::uint32_t> segment,
-        Array<std::uint32_t> row)
+  HeldFusedLists(Array<std::int64_t> const& offsets, Array<double> scores,
+                 Array<std::uint32_t> segment, Array<std::uint32_t> row)
       : offsets_(span_of(offsets).begin(), span_of(offsets).end()),
         scores_(std::move(scores)),
         segment_(std::move(segment)),
@@ -38,7 +38,7 @@ class Pools {
   }
 
   std::size_t size() const { return view_.scores.size(); }
-  PoolView const& view() const { return view_; }
+  FusedListsView const& view() const { return view_; }
 
   // Stages read vectors of rows, so each row must be visible to its query.
   void check_rows(HeldExecution const& held, std::size_t column) const {
@@ -61,7 +61,7 @@ class Pools {
   Array<double> scores_;
   Array<std::uint32_t> segment_;
   Array<std::uint32_t> row_;
-  PoolView view_;
+  FusedListsView view_;
 };
 
 py::tuple give_selected(Selected selected) {
@@ -73,30 +73,31 @@ RelevanceScale take_relevance_scale(std::string const& name) {
   return name == "minmax" ? RelevanceScale::kMinMax : RelevanceScale::kMax;
 }
 
-py::tuple order(Pools const& pools, std::vector<Array<std::int64_t>> const& ties, int threads) {
+py::tuple order(HeldFusedLists const& lists, std::vector<Array<std::int64_t>> const& ties,
+                int threads) {
   std::vector<std::span<std::int64_t const>> spans;
   for (auto const& tie : ties) {
     spans.push_back(span_of(tie));
-    require(spans.back().size() == pools.size(), "one tie-break value an entry");
+    require(spans.back().size() == lists.size(), "one tie-break value an entry");
   }
   Selected ordered;
   {
     NativeRun const run;
-    ordered = order_pool(pools.view(), spans, threads);
+    ordered = order_lists(lists.view(), spans, threads);
   }
   return give_selected(std::move(ordered));
 }
 
-py::dict dedup(Pools const& pools, HeldExecution const& execution, std::size_t column,
+py::dict dedup(HeldFusedLists const& lists, HeldExecution const& execution, std::size_t column,
                double threshold, bool unit, Array<std::int64_t> const& preference) {
   DedupParams const params{column, threshold, unit, span_of(preference)};
-  require(params.preference.empty() || params.preference.size() == pools.size(),
+  require(params.preference.empty() || params.preference.size() == lists.size(),
           "one preference an entry");
   Deduped found;
   {
     NativeRun const run;
-    pools.check_rows(execution, column);
-    found = dedup_pool(*execution.snapshot, pools.view(), params, execution.request->threads);
+    lists.check_rows(execution, column);
+    found = dedup_lists(*execution.snapshot, lists.view(), params, execution.request->threads);
   }
   py::dict out;
   out["kept"] = give_selected(std::move(found.kept));
@@ -104,21 +105,21 @@ py::dict dedup(Pools const& pools, HeldExecution const& execution, std::size_t c
   return out;
 }
 
-py::dict diversify(Pools const& pools, HeldExecution const& execution,
+py::dict diversify(HeldFusedLists const& lists, HeldExecution const& execution,
                    std::optional<std::size_t> column, double relevance_weight,
                    std::string const& relevance, std::size_t n_wanted,
                    Array<std::int64_t> const& tokens, Array<std::int64_t> const& budgets) {
   DiversifyParams const params{
       column.has_value(), column.value_or(0), relevance_weight, take_relevance_scale(relevance),
       n_wanted,           span_of(tokens),    span_of(budgets)};
-  require(params.tokens.empty() || (params.tokens.size() == pools.size() &&
-                                    params.budgets.size() == pools.view().n_queries()),
+  require(params.tokens.empty() || (params.tokens.size() == lists.size() &&
+                                    params.budgets.size() == lists.view().n_queries()),
           "tokens an entry and a budget a query");
   Diversified found;
   {
     NativeRun const run;
-    if (column) pools.check_rows(execution, *column);
-    found = diversify_pool(*execution.snapshot, pools.view(), params, execution.request->threads);
+    if (column) lists.check_rows(execution, *column);
+    found = diversify_lists(*execution.snapshot, lists.view(), params, execution.request->threads);
   }
   py::dict out;
   out["chosen"] = give_selected(std::move(found.chosen));
@@ -132,16 +133,16 @@ py::dict diversify(Pools const& pools, HeldExecution const& execution,
 }  // namespace
 
 void bind_shaping(py::module_& parent) {
-  py::module_ m = parent.def_submodule("shaping", "Native shaping stages on a batch's pools.");
-  py::class_<Pools>(m, "Pools")
+  py::module_ m = parent.def_submodule("shaping", "Native shaping stages on a batch's lists.");
+  py::class_<HeldFusedLists>(m, "FusedLists")
       .def(py::init<Array<std::int64_t>, Array<double>, Array<std::uint32_t>,
                     Array<std::uint32_t>>(),
            py::arg("offsets"), py::arg("scores"), py::arg("segment"), py::arg("row"));
   m.def("order", &order, "(offsets, entries) by (score desc, ties asc, place asc).",
-        py::arg("pools"), py::arg("ties"), py::arg("threads"));
-  m.def("dedup", &dedup, py::arg("pools"), py::arg("execution"), py::arg("column"),
+        py::arg("lists"), py::arg("ties"), py::arg("threads"));
+  m.def("dedup", &dedup, py::arg("lists"), py::arg("execution"), py::arg("column"),
         py::arg("threshold"), py::arg("unit"), py::arg("preference"));
-  m.def("diversify", &diversify, py::arg("pools"), py::arg("execution"), py::arg("column"),
+  m.def("diversify", &diversify, py::arg("lists"), py::arg("execution"), py::arg("column"),
         py::arg("relevance_weight"), py::arg("relevance"), py::arg("n_wanted"), py::arg("tokens"),
         py::arg("budgets"));
 
@@ -160,7 +161,7 @@ void bind_shaping(py::module_& parent) {
       "row_cosine",
       [](HeldExecution const& held, std::size_t column, std::size_t query,
          std::pair<std::uint32_t, Row> const& one, std::pair<std::uint32_t, Row> const& other) {
-        Pools::require_column(held, column);
+        HeldFusedLists::require_column(held, column);
         for (auto const& [segment, row] : {one, other})
           held.execution->require_authorised(query, {segment, row});
         auto const column_of = [&](std::uint32_t segment) -> DenseColumn const& {

@@ -14,7 +14,7 @@ namespace hyrecall::bindings {
 // Keeps the objects that an Execution refers to.
 struct HeldExecution {
   std::shared_ptr<Snapshot> snapshot;
-  std::shared_ptr<Request> request;
+  std::shared_ptr<BatchRequest> request;
   std::unique_ptr<Execution> execution;
 };
 

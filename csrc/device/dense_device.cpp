@@ -30,21 +30,21 @@ constexpr float kLooseResidual = 0.03f;
 constexpr double kManyQueries = 64.0;
 
 // What reads rows as they are; float32 rows only by their int8 plane.
-FrontPlane plane_of_rows(RowType type) {
-  if (type == RowType::kFloat32) return FrontPlane::kInt8;
-  return type == RowType::kFloat16 ? FrontPlane::kFloat16 : FrontPlane::kBFloat16;
+FirstPassPlane plane_of_rows(RowType type) {
+  if (type == RowType::kFloat32) return FirstPassPlane::kInt8;
+  return type == RowType::kFloat16 ? FirstPassPlane::kFloat16 : FirstPassPlane::kBFloat16;
 }
 
-FrontPlane choose_plane(DeviceTable const& table, DensePlan const& plan, bool has_int8,
-                        FirstPassChoice forced) {
+FirstPassPlane choose_plane(DeviceTable const& table, DensePlan const& plan, bool has_int8,
+                            FirstPassChoice forced) {
   RowType const type = table.type();
-  if (type == RowType::kFloat32) return FrontPlane::kInt8;
+  if (type == RowType::kFloat32) return FirstPassPlane::kInt8;
   bool const is_better = has_int8 && !(table.greatest_residual() > kLooseResidual &&
                                        plan.queries_per_tile() >= kManyQueries);
-  bool const is_possible = table.dim() <= max_front_dim(FrontPlane::kInt8);
+  bool const is_possible = table.dim() <= max_first_pass_dim(FirstPassPlane::kInt8);
   if (is_possible && forced != FirstPassChoice::kRows &&
       (forced == FirstPassChoice::kInt8 || is_better))
-    return FrontPlane::kInt8;
+    return FirstPassPlane::kInt8;
   return plane_of_rows(type);
 }
 
@@ -185,10 +185,10 @@ class Searcher {
       return DensePlan(
           {batch_.scopes, batch_.group_scopes, batch_.group_filters, group_of, widths, tuning});
     };
-    bool const has_int8 = !widths_.of(FrontPlane::kInt8).empty();
-    FrontPlane const first = has_int8 ? FrontPlane::kInt8 : plane_of_rows(table_.type());
+    bool const has_int8 = !widths_.of(FirstPassPlane::kInt8).empty();
+    FirstPassPlane const first = has_int8 ? FirstPassPlane::kInt8 : plane_of_rows(table_.type());
     DensePlan plan = plan_for(widths_.some_of(first));
-    FrontPlane const plane = choose_plane(table_, plan, has_int8, batch_.settings.first_pass);
+    FirstPassPlane const plane = choose_plane(table_, plan, has_int8, batch_.settings.first_pass);
     // They differ only where the choice of kernels leaves some out.
     if (widths_.some_of(plane) != widths_.of(first)) plan = plan_for(widths_.of(plane));
     std::vector<std::uint32_t> counts(n), slots(n * depth), overflows(n);

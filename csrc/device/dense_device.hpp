@@ -39,7 +39,8 @@ struct ColumnArrays {
 
 // Up to here the first pass's error is bounded.
 constexpr std::size_t max_device_dim(RowType type) {
-  return max_front_dim(type == RowType::kFloat32 ? FrontPlane::kInt8 : FrontPlane::kBFloat16);
+  return max_first_pass_dim(type == RowType::kFloat32 ? FirstPassPlane::kInt8
+                                                      : FirstPassPlane::kBFloat16);
 }
 
 // All constructors throw kDeviceUnavailable or kDeviceMemory, naming cuda:N; nothing is left

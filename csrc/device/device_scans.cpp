@@ -10,26 +10,26 @@
 namespace hyrecall::device {
 namespace {
 
-std::vector<Scan> allowed_scans(cuda::Api const& api, int ordinal, FrontPlane plane,
-                                KernelChoice kernels) {
+std::vector<ScanVariant> allowed_scans(cuda::Api const& api, int ordinal, FirstPassPlane plane,
+                                       KernelChoice kernels) {
   std::uint32_t n = 0;
-  Scan scans[kMaxWidths] = {};
+  ScanVariant scans[kMaxWidths] = {};
   check(api.scans(ordinal, plane, kernels, scans, &n), ordinal);
   return {scans, scans + n};
 }
 
 }  // namespace
 
-std::vector<std::uint32_t> const& PanelWidths::of(FrontPlane plane) {
+std::vector<std::uint32_t> const& PanelWidths::of(FirstPassPlane plane) {
   auto const [at, is_new] = known_.try_emplace(plane);
   if (is_new) {
-    for (Scan const& scan : allowed_scans(api_, ordinal_, plane, kernels_))
+    for (ScanVariant const& scan : allowed_scans(api_, ordinal_, plane, kernels_))
       at->second.push_back(scan.width);
   }
   return at->second;
 }
 
-std::vector<std::uint32_t> const& PanelWidths::some_of(FrontPlane plane) {
+std::vector<std::uint32_t> const& PanelWidths::some_of(FirstPassPlane plane) {
   std::vector<std::uint32_t> const& found = of(plane);
   if (found.empty()) {
     std::string const name = name_of({plane, 8, true});
@@ -42,15 +42,16 @@ std::vector<std::uint32_t> const& PanelWidths::some_of(FrontPlane plane) {
 
 std::vector<std::string> scans(std::string const& folder, int ordinal, KernelChoice kernels) {
   cuda::Api const& api = require_library(folder, ordinal);
-  std::set<Scan> found;
-  for (FrontPlane const plane : {FrontPlane::kInt8, FrontPlane::kFloat16, FrontPlane::kBFloat16}) {
+  std::set<ScanVariant> found;
+  for (FirstPassPlane const plane :
+       {FirstPassPlane::kInt8, FirstPassPlane::kFloat16, FirstPassPlane::kBFloat16}) {
     for (std::uint32_t const generic_only : {kernels.generic_only, 1u}) {
       KernelChoice const choice{.excluded = kernels.excluded, .generic_only = generic_only};
-      for (Scan const& scan : allowed_scans(api, ordinal, plane, choice)) found.insert(scan);
+      for (ScanVariant const& scan : allowed_scans(api, ordinal, plane, choice)) found.insert(scan);
     }
   }
   std::vector<std::string> names;
-  for (Scan const& scan : found) names.push_back(name_of(scan));
+  for (ScanVariant const& scan : found) names.push_back(name_of(scan));
   return names;
 }
 

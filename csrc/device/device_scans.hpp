@@ -21,15 +21,15 @@ class PanelWidths {
       : api_(api), ordinal_(ordinal), kernels_(kernels) {}
 
   // Rising; empty where the choice leaves no kernel.
-  std::vector<std::uint32_t> const& of(FrontPlane plane);
+  std::vector<std::uint32_t> const& of(FirstPassPlane plane);
   // The same, at least one. Throws kOption otherwise.
-  std::vector<std::uint32_t> const& some_of(FrontPlane plane);
+  std::vector<std::uint32_t> const& some_of(FirstPassPlane plane);
 
  private:
   cuda::Api const& api_;
   int ordinal_;
   KernelChoice kernels_;
-  std::map<FrontPlane, std::vector<std::uint32_t>> known_;
+  std::map<FirstPassPlane, std::vector<std::uint32_t>> known_;
 };
 
 // The names of the scans that a device may run under a choice, also those that would run only if

@@ -39,27 +39,28 @@ Statistics add_statistics(std::span<Statistics const* const> parts) {
 
 namespace {
 
-// One query's candidates of all parts in one pool. An arm's list is cut again, over all parts; what
+// One query's candidates of all parts together. An arm's list is cut again, over all parts; what
 // no list keeps is no part of the union.
-class JoinedPool {
+class JoinedCandidates {
  public:
-  // Of one part: its pool as it is, which must outlive this.
-  explicit JoinedPool(Pool const& only) : only_(&only) {}
-  JoinedPool(Pool joined, std::vector<std::uint32_t> part)
+  // Of one part: its candidates as they are, which must outlive this.
+  explicit JoinedCandidates(QueryCandidates const& only) : only_(&only) {}
+  JoinedCandidates(QueryCandidates joined, std::vector<std::uint32_t> part)
       : joined_(std::move(joined)), part_(std::move(part)) {}
 
-  Pool const& pool() const { return only_ != nullptr ? *only_ : joined_; }
+  QueryCandidates const& candidates() const { return only_ != nullptr ? *only_ : joined_; }
   std::uint32_t part(std::uint32_t doc) const { return only_ != nullptr ? 0 : part_[doc]; }
 
  private:
-  Pool const* only_ = nullptr;
-  Pool joined_;
+  QueryCandidates const* only_ = nullptr;
+  QueryCandidates joined_;
   std::vector<std::uint32_t> part_;  // [n_docs]
 };
 
-JoinedPool join_parts(Request const& request, std::span<std::vector<Pool> const* const> parts,
-                      std::size_t query) {
-  if (parts.size() == 1) return JoinedPool((*parts[0])[query]);
+JoinedCandidates join_parts(BatchRequest const& request,
+                            std::span<std::vector<QueryCandidates> const* const> parts,
+                            std::size_t query) {
+  if (parts.size() == 1) return JoinedCandidates((*parts[0])[query]);
   std::size_t const n_arms = request.n_arms();
   struct Place {
     std::uint32_t part;
@@ -69,11 +70,13 @@ JoinedPool join_parts(Request const& request, std::span<std::vector<Pool> const*
   std::vector<std::vector<std::uint32_t>> number(parts.size());  // where a kept document went
   for (std::uint32_t part = 0; part < parts.size(); ++part)
     number[part].resize((*parts[part])[query].docs.size(), kNone32);
-  Pool joined;
+  QueryCandidates joined;
   std::vector<std::uint32_t> part_of;
   joined.lists.resize(n_arms);
   for (std::size_t arm = 0; arm < n_arms; ++arm) {
-    auto const pool_of = [&](Place place) -> Pool const& { return (*parts[place.part])[query]; };
+    auto const pool_of = [&](Place place) -> QueryCandidates const& {
+      return (*parts[place.part])[query];
+    };
     for (std::uint32_t part = 0; part < parts.size(); ++part) {
       for (std::uint32_t doc : (*parts[part])[query].lists[arm]) lists[arm].push_back({part, doc});
     }
@@ -86,7 +89,7 @@ JoinedPool join_parts(Request const& request, std::span<std::vector<Pool> const*
     for (Place place : lists[arm]) {
       std::uint32_t& at = number[place.part][place.doc];
       if (at == kNone32) {
-        Pool const& from = pool_of(place);
+        QueryCandidates const& from = pool_of(place);
         at = static_cast<std::uint32_t>(joined.docs.size());
         joined.docs.push_back(from.docs[place.doc]);
         part_of.push_back(place.part);
@@ -100,9 +103,10 @@ JoinedPool join_parts(Request const& request, std::span<std::vector<Pool> const*
   return {std::move(joined), std::move(part_of)};
 }
 
-void append_hits(Request const& request, JoinedPool const& joined, Fuser& fuser, Hits& hits) {
+void append_hits(BatchRequest const& request, JoinedCandidates const& joined, Fuser& fuser,
+                 ReplyArrays& hits) {
   std::size_t const n_arms = request.n_arms();
-  Pool const& pool = joined.pool();
+  QueryCandidates const& pool = joined.candidates();
   auto const& [fused, ranks, scales] = fuser.fuse(pool);
   hits.scales.insert(hits.scales.end(), scales.begin(), scales.end());
   for (auto const& list : pool.lists)
@@ -133,18 +137,19 @@ constexpr std::size_t kQueriesPerChunk = 64;
 
 }  // namespace
 
-Hits merge(Request const& request, std::span<std::vector<Pool> const* const> parts) {
+ReplyArrays merge(BatchRequest const& request,
+                  std::span<std::vector<QueryCandidates> const* const> parts) {
   bool const is_fused = request.fusion.weights.size() == request.n_arms() && request.n_arms() > 0;
   bool const is_single = request.fusion.kind == Fusion::Kind::kNone && request.n_arms() == 1;
   require(!parts.empty() && (is_fused || is_single), "parts, and a fusion of all arms");
-  for (std::vector<Pool> const* part : parts) {
+  for (std::vector<QueryCandidates> const* part : parts) {
     bool const fits = part->size() == request.n_queries &&
-                      std::all_of(part->begin(), part->end(), [&](Pool const& pool) {
+                      std::all_of(part->begin(), part->end(), [&](QueryCandidates const& pool) {
                         return pool.lists.size() == request.n_arms();
                       });
     require(fits, "candidates of the request");
   }
-  std::vector<Hits> chunks((request.n_queries + kQueriesPerChunk - 1) / kQueriesPerChunk);
+  std::vector<ReplyArrays> chunks((request.n_queries + kQueriesPerChunk - 1) / kQueriesPerChunk);
   parallel_for(chunks.size(), request.threads, [&](int, std::size_t chunk) {
     Fuser fuser(request);
     std::size_t const end = std::min(request.n_queries, (chunk + 1) * kQueriesPerChunk);
@@ -152,8 +157,8 @@ Hits merge(Request const& request, std::span<std::vector<Pool> const* const> par
       append_hits(request, join_parts(request, parts, q), fuser, chunks[chunk]);
     }
   });
-  Hits hits;
-  for (Hits const& chunk : chunks) {
+  ReplyArrays hits;
+  for (ReplyArrays const& chunk : chunks) {
     std::int64_t const base = hits.offsets.back();
     for (std::size_t i = 1; i < chunk.offsets.size(); ++i)
       hits.offsets.push_back(base + chunk.offsets[i]);

@@ -17,6 +17,7 @@ Statistics add_statistics(std::span<Statistics const* const> parts);
 
 // Merges each arm's lists of one or more parts by (score, seq), cuts them at depth, ranks, fuses,
 // and cuts offset and limit.
-Hits merge(Request const& request, std::span<std::vector<Pool> const* const> parts);
+ReplyArrays merge(BatchRequest const& request,
+                  std::span<std::vector<QueryCandidates> const* const> parts);
 
 }  // namespace hyrecall

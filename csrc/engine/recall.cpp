@@ -25,11 +25,11 @@ struct ListPlace {
 namespace {
 
 // The union of an arm's lists, each document once, with what the lists say of it.
-Pool join_lists(std::span<std::vector<Candidate> const* const> lists,
-                std::vector<ListPlace>& entries) {
+QueryCandidates join_lists(std::span<std::vector<Candidate> const* const> lists,
+                           std::vector<ListPlace>& entries) {
   std::size_t const n_arms = lists.size();
   entries.clear();
-  Pool pool;
+  QueryCandidates pool;
   pool.lists.resize(n_arms);
   for (std::uint32_t arm = 0; arm < n_arms; ++arm) {
     pool.lists[arm].resize(lists[arm]->size());
@@ -56,7 +56,7 @@ Pool join_lists(std::span<std::vector<Candidate> const* const> lists,
 }
 
 // That the request was made for such a snapshot.
-void check_fits(Snapshot const& snapshot, Request const& request) {
+void check_fits(Snapshot const& snapshot, BatchRequest const& request) {
   if (snapshot.segments.empty()) return;
   Segment::Parts const& parts = snapshot.segments.front()->segment().p;  // all are alike
   for (LexicalRequest const& arm : request.lexical)
@@ -77,7 +77,7 @@ struct alignas(128) Execution::Joining {  // two threads write no cache line bot
   std::vector<std::vector<Candidate> const*> lists;  // by arm
 };
 
-Execution::Execution(Snapshot const& snapshot, Request const& request)
+Execution::Execution(Snapshot const& snapshot, BatchRequest const& request)
     : snapshot_(snapshot), request_(request), scopes_(resolve_scopes(snapshot, request)) {
   check_fits(snapshot, request);
   postings_.reserve(request.lexical.size());
@@ -161,7 +161,7 @@ std::vector<std::vector<Bm25Query>> Execution::make_scorers(Statistics const& st
   return scorers;
 }
 
-std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
+std::vector<QueryCandidates> Execution::candidates(Statistics const& statistics) const {
   std::size_t const n_lexical = request_.lexical.size();
   require_like(statistics, *statistics_);
   std::vector<std::vector<Bm25Query>> scorers = make_scorers(statistics);
@@ -188,7 +188,7 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
     }
   }
 
-  std::vector<Pool> pools(request_.n_queries);
+  std::vector<QueryCandidates> pools(request_.n_queries);
   std::vector<Joining> joining(static_cast<std::size_t>(std::max(request_.threads, 1)));
   parallel_runs(request_.n_queries, kShortRun, request_.threads, [&](int worker, std::size_t q) {
     Joining& own = joining[static_cast<std::size_t>(worker)];
@@ -206,11 +206,12 @@ std::vector<Pool> Execution::candidates(Statistics const& statistics) const {
   return pools;
 }
 
-Pool Execution::complete(std::size_t query, std::vector<std::vector<Bm25Query>> const& scorers,
-                         Joining& joining) const {
+QueryCandidates Execution::complete(std::size_t query,
+                                    std::vector<std::vector<Bm25Query>> const& scorers,
+                                    Joining& joining) const {
   std::size_t const n_arms = request_.n_arms();
   auto const& lists = joining.lists;
-  Pool pool = join_lists(lists, joining.entries);
+  QueryCandidates pool = join_lists(lists, joining.entries);
   for (std::size_t arm = 0; arm < request_.lexical.size(); ++arm) {
     if (!queries_[arm][query]) continue;
     LexicalRequest const& lexical = request_.lexical[arm];

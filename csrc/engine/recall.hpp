@@ -19,14 +19,14 @@ class Execution {
  public:
   // Analyses the texts, resolves the scopes, finds the postings and counts them. Both arguments
   // must outlive it.
-  Execution(Snapshot const& snapshot, Request const& request);
+  Execution(Snapshot const& snapshot, BatchRequest const& request);
 
   Statistics const& statistics() const { return *statistics_; }
   // The same, for who needs them longer than this lives.
   std::shared_ptr<Statistics const> shared_statistics() const { return statistics_; }
   // Each arm's best `depth` documents, and every arm's score of each. statistics: summed over all
   // parts.
-  std::vector<Pool> candidates(Statistics const& statistics) const;
+  std::vector<QueryCandidates> candidates(Statistics const& statistics) const;
 
   // Refuses a row outside the query's scope: what is told of a row is told through here.
   void require_authorised(std::size_t query, DocRef doc) const;
@@ -47,11 +47,11 @@ class Execution {
   std::vector<QueryStatistics> find_leaves(std::size_t arm);
   std::vector<std::vector<Bm25Query>> make_scorers(Statistics const& statistics) const;
   bool is_in_table(std::uint32_t table, std::size_t query, DocRef doc) const;
-  Pool complete(std::size_t query, std::vector<std::vector<Bm25Query>> const& scorers,
-                Joining& joining) const;
+  QueryCandidates complete(std::size_t query, std::vector<std::vector<Bm25Query>> const& scorers,
+                           Joining& joining) const;
 
   Snapshot const& snapshot_;
-  Request const& request_;
+  BatchRequest const& request_;
   ResolvedScopes scopes_;
   std::vector<std::vector<std::optional<LexicalQuery>>> queries_;  // [lexical arm][query]
   std::vector<ArmPostings> postings_;                              // [lexical arm]

@@ -1,5 +1,5 @@
-// The front plane: a cheap copy of the unit vectors that a first pass reads to choose candidates,
-// and a proven bound on how far its scores lie from the canonical ones.
+// The plane of the first pass: a cheap copy of the unit vectors that a first pass reads to choose
+// candidates, and a proven bound on how far its scores lie from the canonical ones.
 //
 // Words. x is a row as stored (widened to float32, which is exact), q a query; |x| and |q| are 0
 // (missing) or in [2^-60, 2^60]. u = x/|x| and v = q/|q| are the unit vectors of real arithmetic,
@@ -14,8 +14,8 @@
 //
 // The bound. |<u, v> - <u^, v^>| <= |<u - u^, v^>| + |<u, v - v^>| <= r (1 + t) + t by
 // Cauchy-Schwarz with |u| = 1 and |v^| <= 1 + t, where r >= |u - u^| and t >= |v - v^| are the
-// residuals. So |s - a| <= r (1 + t) + t + canonical_slack + front_slack: the first bounds |s - c|,
-// the second |a - <u^, v^>|. Their proofs stand where they are computed.
+// residuals. So |s - a| <= r (1 + t) + t + canonical_slack + first_pass_slack: the first bounds |s
+// - c|, the second |a - <u^, v^>|. Their proofs stand where they are computed.
 #pragma once
 
 #include <bit>
@@ -28,12 +28,12 @@
 
 namespace hyrecall {
 
-enum class FrontPlane : std::uint8_t { kInt8, kFloat16, kBFloat16 };
+enum class FirstPassPlane : std::uint8_t { kInt8, kFloat16, kBFloat16 };
 
 // Up to here the proofs hold: an int8 dot, at most dim * 127^2, fits 31 bits; the other planes'
 // slack stays below 1.
-HYRECALL_HD constexpr std::size_t max_front_dim(FrontPlane plane) {
-  return plane == FrontPlane::kInt8 ? 133144 : std::size_t{1} << 20;
+HYRECALL_HD constexpr std::size_t max_first_pass_dim(FirstPassPlane plane) {
+  return plane == FirstPassPlane::kInt8 ? 133144 : std::size_t{1} << 20;
 }
 
 // ---- one element: what a thread of a warp does
@@ -127,12 +127,12 @@ Int8Row quantize_row(std::size_t dim, Element&& element, double norm, std::int8_
 // Writes the dim 16-bit patterns of a unit query in a float16 or bfloat16 plane and returns its
 // residual; zeros and 0 of a missing query.
 template <typename Element>
-float round_query(FrontPlane plane, std::size_t dim, Element&& element, double norm,
+float round_query(FirstPassPlane plane, std::size_t dim, Element&& element, double norm,
                   std::uint16_t* out) {
   double lanes[kLanes] = {};
   for (std::size_t i = 0; i < dim; ++i) {
     double const unit = norm == 0.0 ? 0.0 : unit_value(element(i), norm);
-    bool const is_half = plane == FrontPlane::kFloat16;
+    bool const is_half = plane == FirstPassPlane::kFloat16;
     out[i] = is_half ? float16_bits(unit) : bfloat16_bits(unit);
     double const left = left_over(unit, is_half ? float16_value(out[i]) : bfloat16_value(out[i]));
     lanes[i % kLanes] = lanes[i % kLanes] + left * left;
@@ -142,10 +142,10 @@ float round_query(FrontPlane plane, std::size_t dim, Element&& element, double n
 
 // ---- scores of the first pass and their bound
 
-HYRECALL_HD inline float front_score(std::int32_t dot, float row_scale, float query_scale) {
+HYRECALL_HD inline float first_pass_score(std::int32_t dot, float row_scale, float query_scale) {
   return static_cast<float>(dot) * row_scale * query_scale;
 }
-HYRECALL_HD inline float front_score(float dot, float row_inverse) {
+HYRECALL_HD inline float first_pass_score(float dot, float row_inverse) {
   return dot * row_inverse;
 }
 
@@ -170,19 +170,19 @@ HYRECALL_HD inline float canonical_slack(std::size_t dim) {
   return float_up((g + static_cast<double>(dim) * 0x1p-30) / (1.0 - g));
 }
 
-// |a - <u^, v^>| <= front_slack(plane, dim).
+// |a - <u^, v^>| <= first_pass_slack(plane, dim).
 //   int8: the dot is exact in 32 bits. Its conversion (inexact beyond 2^24, so from dim 1,041 on)
 //   and two products, in any order, round to <u^, v^> (1 + d)^3; none is subnormal, since a scale
 //   is >= 2^-16. A code leaves no more than the element, so |u^| <= 2 and |<u^, v^>| <= 4 but for
 //   roundings: 4 * 3 e, and one e for the higher orders.
 //   float16, bfloat16: ASSUMED of a dot with exact products and float32 accumulation, in any
 //   order, on tensor cores too: |dot - <x, v^>| <= dim 2^-22 |x| |v^|. (Twice what dim truncations
-//   to 24 bits cost; the vendor states no bound. tests/kernels/test_front_bound.py holds a device
-//   to half of it.) 1/|x| and the product round to (1 + d)^2, and |v^| <= 1 + 2^-7:
-//   dim 2^-22 (1 + 2^-6) + 3 e. Subnormal bfloat16 and float32 may be flushed: that costs
-//   dim 2^-64, which the 2^-6 covers. Subnormal float16 must count.
-HYRECALL_HD inline float front_slack(FrontPlane plane, std::size_t dim) {
-  if (plane == FrontPlane::kInt8) return 13 * 0x1p-24f;
+//   to 24 bits cost; the vendor states no bound. tests/kernels/test_first_pass_bound.py holds a
+//   device to half of it.) 1/|x| and the product round to (1 + d)^2, and |v^| <= 1 + 2^-7: dim
+//   2^-22 (1 + 2^-6) + 3 e. Subnormal bfloat16 and float32 may be flushed: that costs dim 2^-64,
+//   which the 2^-6 covers. Subnormal float16 must count.
+HYRECALL_HD inline float first_pass_slack(FirstPassPlane plane, std::size_t dim) {
+  if (plane == FirstPassPlane::kInt8) return 13 * 0x1p-24f;
   return float_up(static_cast<double>(dim) * 0x1p-22 * (1.0 + 0x1p-6) + 3 * 0x1p-24);
 }
 
@@ -193,22 +193,23 @@ HYRECALL_HD inline float row_error(float row_residual, float query_residual) {
   return float_up((r * (1.0 + t) + t) * (1.0 + 0x1p-50));
 }
 
-// |s - a| <= front_error(...): the whole bound, both ways.
-HYRECALL_HD inline float front_error(FrontPlane plane, std::size_t dim, float row_residual,
-                                     float query_residual) {
-  double const slack = static_cast<double>(canonical_slack(dim)) + front_slack(plane, dim);
+// |s - a| <= first_pass_error(...): the whole bound, both ways.
+HYRECALL_HD inline float first_pass_error(FirstPassPlane plane, std::size_t dim, float row_residual,
+                                          float query_residual) {
+  double const slack = static_cast<double>(canonical_slack(dim)) + first_pass_slack(plane, dim);
   return float_up((row_error(row_residual, query_residual) + slack) * (1.0 + 0x1p-50));
 }
 
 // What a first pass needs to know of a query: upper_score(a, r, bound) >= s.
 struct QueryBound {
   float per_residual;  // >= 1 + t
-  float constant;      // >= t + canonical_slack + front_slack + 2^-22
+  float constant;      // >= t + canonical_slack + first_pass_slack + 2^-22
 };
 
-HYRECALL_HD inline QueryBound query_bound(FrontPlane plane, std::size_t dim, float query_residual) {
+HYRECALL_HD inline QueryBound query_bound(FirstPassPlane plane, std::size_t dim,
+                                          float query_residual) {
   double const t = query_residual;
-  double const slack = static_cast<double>(canonical_slack(dim)) + front_slack(plane, dim);
+  double const slack = static_cast<double>(canonical_slack(dim)) + first_pass_slack(plane, dim);
   return {float_up(1.0 + t), float_up(t + slack + 0x1p-22)};
 }
 

@@ -1,4 +1,4 @@
-// Which of its compiled scans a device may run, as the host tells it.
+// Which variants of the scanning kernel a device may run, as the host tells it.
 #pragma once
 
 #include <bit>
@@ -9,13 +9,13 @@
 
 namespace hyrecall {
 
-// A compiled scan: what it reads, how many queries its panels hold, and for which devices it is
-// made.
-struct Scan {
-  FrontPlane plane;
+// A variant of the scanning kernel: what it reads, how many queries its panels hold, and for which
+// devices it is compiled.
+struct ScanVariant {
+  FirstPassPlane plane;
   std::uint32_t width;  // a power of 2 from 8 to 1,024
   bool is_generic;      // for any device; otherwise for sm_90a alone
-  friend auto operator<=>(Scan const&, Scan const&) = default;
+  friend auto operator<=>(ScanVariant const&, ScanVariant const&) = default;
 };
 
 // A device made for sm_90a runs the scans of sm_90a that are not excluded; where none is left for a
@@ -25,12 +25,12 @@ struct KernelChoice {
   std::uint32_t generic_only = 0;
   friend auto operator<=>(KernelChoice const&, KernelChoice const&) = default;
 
-  static std::uint64_t bit(Scan const& scan) {
+  static std::uint64_t bit(ScanVariant const& scan) {
     auto const place = static_cast<unsigned>(std::countr_zero(scan.width)) - 3;
     auto const plane = static_cast<unsigned>(scan.plane);
     return std::uint64_t{1} << ((2 * plane + (scan.is_generic ? 1 : 0)) * 8 + place);
   }
-  bool allows(Scan const& scan) const { return (excluded & bit(scan)) == 0; }
+  bool allows(ScanVariant const& scan) const { return (excluded & bit(scan)) == 0; }
 };
 
 }  // namespace hyrecall

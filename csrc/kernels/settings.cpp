@@ -29,16 +29,17 @@ FirstPassChoice read_first_pass() {
   refuse(name, "int8 or rows", text);
 }
 
-constexpr FrontPlane kPlanes[] = {FrontPlane::kInt8, FrontPlane::kFloat16, FrontPlane::kBFloat16};
+constexpr FirstPassPlane kPlanes[] = {FirstPassPlane::kInt8, FirstPassPlane::kFloat16,
+                                      FirstPassPlane::kBFloat16};
 constexpr std::uint32_t kNarrowest = 8;
 constexpr std::uint32_t kWidest = 1024;
 
 // The scan of this name, or none.
-std::optional<Scan> find_scan(std::string_view name) {
-  for (FrontPlane const plane : kPlanes) {
+std::optional<ScanVariant> find_scan(std::string_view name) {
+  for (FirstPassPlane const plane : kPlanes) {
     for (std::uint32_t width = kNarrowest; width <= kWidest; width *= 2) {
       for (bool const is_generic : {false, true}) {
-        Scan const scan{plane, width, is_generic};
+        ScanVariant const scan{plane, width, is_generic};
         if (name == name_of(scan)) return scan;
       }
     }
@@ -54,7 +55,7 @@ KernelChoice read_kernels() {
     std::size_t const end = left.find(',');
     std::string_view const part = left.substr(0, end);
     left.remove_prefix(end == left.npos ? left.size() : end + 1);
-    std::optional<Scan> const scan =
+    std::optional<ScanVariant> const scan =
         part.starts_with('-') ? find_scan(part.substr(1)) : std::nullopt;
     if (part == "generic") {
       choice.generic_only = 1;
@@ -95,7 +96,7 @@ Settings read_settings() {
   return {read_first_pass(), read_kernels(), read_tuning()};
 }
 
-std::string name_of(Scan const& scan) {
+std::string name_of(ScanVariant const& scan) {
   char const* const planes[] = {"int8", "float16", "bfloat16"};
   return std::string(planes[static_cast<int>(scan.plane)]) + ":" + std::to_string(scan.width) +
          (scan.is_generic ? ":generic" : ":sm_90a");

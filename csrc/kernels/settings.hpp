@@ -38,7 +38,7 @@ struct Settings {
 Settings read_settings();
 
 // "PLANE:WIDTH:ARCH", as in HYRECALL_CUDA_KERNELS.
-std::string name_of(Scan const& scan);
+std::string name_of(ScanVariant const& scan);
 
 // HYRECALL_ISA, "" if it is not set: the name of an instruction set for cpu::force_isa().
 std::string read_isa();

@@ -132,7 +132,7 @@ def test_native_code_drops_listed_rows_that_the_query_may_not_see() -> None:
     state = index._state
     facts = index._facts
     cells = {name: facts.row_types[name] for name in facts.schema.cell_columns}
-    request = _core.Request(
+    request = _core.BatchRequest(
         scopes=read_scopes(cells, state.snapshot, "ann", 1), filters=[], filter_of=None,
         depth=100, limit=100, offset=0, threads=1,
     )  # fmt: skip

@@ -54,7 +54,7 @@ def test_the_readme_fits_three_screens_and_the_first_example_the_first_one():
     assert text.count("\n", 0, end_of_example) < SCREEN
 
 
-def test_the_first_screen_says_how_rankings_are_joined_by_default_and_where_the_choice_was_measured():
+def test_the_first_screen_says_how_rankings_are_joined_without_fusion():
     first_screen = " ".join(README.read_text().splitlines()[:SCREEN])
     assert "`fusion=hr.RRF()` joins" in first_screen
     assert "Without `fusion=`" in first_screen

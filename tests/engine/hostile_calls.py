@@ -287,7 +287,7 @@ def collect(pool: Pool, index: hr.Index, table: pa.Table, dim: int) -> None:
     add(scopes, column, _core.rows.gather([column], first, first))
     add(_core.arithmetic.RoundToNearest())
     for is_fused in (True, False):
-        request = _core.Request(
+        request = _core.BatchRequest(
             scopes=scopes,
             filters=[program],
             filter_of=np.array([0, 2**32 - 1, 0], np.uint32),
@@ -323,7 +323,7 @@ def collect(pool: Pool, index: hr.Index, table: pa.Table, dim: int) -> None:
         add(adjacency, _core.arms.Neighbours(adjacency, np.array([0, 1, 1, 2]), some))
     offsets = np.array([0, 2, 2, 3])
     add(
-        _core.shaping.Pools(
+        _core.shaping.FusedLists(
             offsets, np.ones(3), np.zeros(3, np.uint32), np.arange(3, 6, dtype="u4")
         )
     )

@@ -182,7 +182,7 @@ def test_deleted_and_merged_rows(monkeypatch: pytest.MonkeyPatch) -> None:
         "embedding", "float32", 24, [rows], np.zeros(0, np.uint8),
         np.arange(len(rows), dtype=np.uint32), 1,
     )  # fmt: skip
-    for merged, made_anew in zip(column.front, fresh.front, strict=True):
+    for merged, made_anew in zip(column.int8_plane, fresh.int8_plane, strict=True):
         assert np.array_equal(merged, made_anew)
 
 
@@ -193,7 +193,7 @@ def test_a_plane_is_saved_and_opened(tmp_path: object, monkeypatch: pytest.Monke
     opened = hr.Index.open(tmp_path)
     for ours, theirs in zip(index._state.segments, opened._state.segments, strict=True):
         for a, b in zip(
-            ours.dense["embedding"].front, theirs.dense["embedding"].front, strict=True
+            ours.dense["embedding"].int8_plane, theirs.dense["embedding"].int8_plane, strict=True
         ):
             assert np.array_equal(a, b)
     assert is_plain_reply(monkeypatch, opened, made.queries, 10, 2)
@@ -202,7 +202,7 @@ def test_a_plane_is_saved_and_opened(tmp_path: object, monkeypatch: pytest.Monke
     small.save(f"{tmp_path}/small")
     again = hr.Index.open(f"{tmp_path}/small")
     monkeypatch.setenv("HYRECALL_FRONT_PLANE", "int8")
-    assert again._state.segments[0].dense["embedding"].front is None
+    assert again._state.segments[0].dense["embedding"].int8_plane is None
     assert ask(again, made.queries, 10, 2).equals(ask(small, made.queries, 10, 2))
 
 
@@ -256,8 +256,8 @@ def fold(lanes: Floats) -> Floats:
 
 
 def unpacked(column: _core.DenseColumn) -> Plane:
-    assert column.front is not None
-    codes, scales, residuals = column.front
+    assert column.int8_plane is not None
+    codes, scales, residuals = column.int8_plane
     n, steps = len(column.inverse_norms), -(-column.dim // 4)
     blocks = codes.reshape(-1, steps, 16, 4).transpose(0, 2, 1, 3).reshape(-1, steps * 4)
     signed = (blocks.astype(np.int16) - 128).astype(np.int8)
@@ -288,9 +288,9 @@ def with_plane(index: hr.Index, change: Callable[[Plane], Plane]) -> hr.Index:
     segments = []
     for one in index._state.segments:
         column = one.dense["embedding"]
-        front = change(tuple(part.copy() for part in column.front))
+        int8_plane = change(tuple(part.copy() for part in column.int8_plane))
         broken = _core.DenseColumn.from_parts(
-            "embedding", column.dtype, column.dim, column.rows, column.inverse_norms, front
+            "embedding", column.dtype, column.dim, column.rows, column.inverse_norms, int8_plane
         )
         dense = {"embedding": broken}
         segments.append(segment_from_parts(one.rows, one.core.seqs, schema, one.lexical, dense))
@@ -344,7 +344,7 @@ def test_a_plane_of_another_size_is_refused() -> None:
         "v", "float32", 8, [np.ones((40, 8), np.float32)], np.zeros(0, np.uint8),
         np.arange(40, dtype=np.uint32), 1,
     )  # fmt: skip
-    codes, scales, residuals = column.front
+    codes, scales, residuals = column.int8_plane
     with pytest.raises(hr.CorruptIndexError, match="expected a plane of"):
         _core.DenseColumn.from_parts(
             "v", "float32", 8, column.rows, column.inverse_norms, (codes[:-1], scales, residuals)

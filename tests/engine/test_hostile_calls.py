@@ -92,10 +92,10 @@ def test_rows_that_are_not_there_are_refused(index: hr.Index) -> None:
         view.without(np.array([1], np.uint32)).without(np.array([1], np.uint32))
 
 
-def a_request(n_queries: int) -> _core.Request:
+def a_request(n_queries: int) -> _core.BatchRequest:
     scopes = _core.Scopes([], hr.Scope, lambda scope, argument: [b""])
     scopes.add(None, n_queries)
-    return _core.Request(
+    return _core.BatchRequest(
         scopes=scopes, filters=[], filter_of=None, depth=1, limit=1, offset=0, threads=1
     )
 
@@ -157,7 +157,7 @@ def test_a_dense_column_has_a_dimension() -> None:
 
 def test_offsets_of_a_pool_are_its_own() -> None:
     offsets, scores, rows = np.array([0, 2, 3]), np.zeros(3), np.zeros(3, np.uint32)
-    pools = _core.shaping.Pools(offsets, scores, rows, rows)
+    pools = _core.shaping.FusedLists(offsets, scores, rows, rows)
     offsets[1] = 10**12
     ordered, entries = _core.shaping.order(pools, [], 2**31 - 1)
     assert (ordered.tolist(), entries.tolist()) == ([0, 2, 3], [0, 1, 2])

@@ -46,7 +46,7 @@ NATIVE_MODULES = {
     "shaping": {
         "by an execution": {"dedup", "diversify", "row_cosine"},
         "no document": {
-            "Pools",
+            "FusedLists",
             "composite_means",
             "composite_sums",
             "exp2",
@@ -187,9 +187,9 @@ def test_native_stages_tell_nothing_of_rows_outside_their_scope(
     first, second, other = places
     execution = _core.Execution(index._state.snapshot, reply_of(hits[0]).source.request)
 
-    def pools(offsets: list[int], rows: list[tuple[int, int]]) -> _core.shaping.Pools:
+    def pools(offsets: list[int], rows: list[tuple[int, int]]) -> _core.shaping.FusedLists:
         segment, row = (np.array(part, np.uint32) for part in zip(*rows, strict=True))
-        return _core.shaping.Pools(np.array(offsets), np.ones(len(rows)), segment, row)
+        return _core.shaping.FusedLists(np.array(offsets), np.ones(len(rows)), segment, row)
 
     none = np.zeros(0, np.int64)
     stages = (
@@ -221,7 +221,7 @@ def test_native_stages_tell_nothing_of_rows_outside_their_scope(
 
 def test_a_native_request_cannot_be_made_without_scopes() -> None:
     with pytest.raises(TypeError):
-        _core.Request(filters=[], filter_of=None, depth=1, limit=1, offset=0, threads=1)
+        _core.BatchRequest(filters=[], filter_of=None, depth=1, limit=1, offset=0, threads=1)
 
 
 @pytest.mark.parametrize("name", sorted(TAKES_A_SCOPE))

@@ -12,9 +12,9 @@ namespace hyrecall::testing {
 class PlaneOf {
  public:
   explicit PlaneOf(std::string_view plane) {
-    chosen_front = plane == "int8" ? FirstPassChoice::kInt8 : FirstPassChoice::kRows;
+    chosen_first_pass = plane == "int8" ? FirstPassChoice::kInt8 : FirstPassChoice::kRows;
   }
-  ~PlaneOf() { chosen_front = FirstPassChoice::kAny; }
+  ~PlaneOf() { chosen_first_pass = FirstPassChoice::kAny; }
   PlaneOf(PlaneOf const&) = delete;
   PlaneOf& operator=(PlaneOf const&) = delete;
 };

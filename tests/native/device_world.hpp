@@ -95,7 +95,7 @@ struct DeviceWorld {
 };
 
 // What the first pass of every batch reads: see PlaneOf.
-inline FirstPassChoice chosen_front = FirstPassChoice::kAny;
+inline FirstPassChoice chosen_first_pass = FirstPassChoice::kAny;
 
 // A batch with its own memory.
 struct WorldBatch {
@@ -128,8 +128,9 @@ struct WorldBatch {
     depths.push_back(depth);
   }
   device::DenseSearch search() const {
-    return {scopes, group_scopes, group_filters, group_of, filters, tests,
-            codes,  queries,      floors,        strict,   depths,  {chosen_front, {}, tuning}};
+    return {scopes,  group_scopes, group_filters, group_of,
+            filters, tests,        codes,         queries,
+            floors,  strict,       depths,        {chosen_first_pass, {}, tuning}};
   }
 };
 

@@ -41,7 +41,7 @@ TEST(audience_sees_the_living_of_its_scope_that_pass_its_filter) {
   Rng rng(41);
   for (int round = 0; round < 100; ++round) {
     auto const [world, asked, scopes, groups, audience] = random_example(rng);
-    Request const& request = asked.request;
+    BatchRequest const& request = asked.request;
     std::set<std::pair<std::uint32_t, std::uint32_t>> pairs;
     for (std::size_t q = 0; q < request.n_queries; ++q) {
       pairs.emplace(request.scope_of[q], request.filter_of[q]);

@@ -12,8 +12,8 @@ namespace hyrecall::testing {
 namespace {
 
 struct Example {
-  Request request;
-  Pool pool;
+  BatchRequest request;
+  QueryCandidates pool;
 };
 
 Example random_example(Rng& rng, Fusion::Kind kind) {
@@ -118,7 +118,7 @@ std::vector<double> scaled(Example const& example, std::size_t arm) {
 // dense), the lexical ones the rest, each kind by its weights; an arm that scored nothing has no
 // part in it, and a kind that scored nothing leaves all to the other.
 std::vector<double> plain_weights(Example const& example) {
-  Request const& request = example.request;
+  BatchRequest const& request = example.request;
   std::vector<double> weights = request.fusion.weights;
   std::size_t const n_lexical = request.lexical.size(), n_dense = request.dense.size();
   if (!request.fusion.balance || n_lexical == 0 || n_dense == 0) return weights;
@@ -225,7 +225,7 @@ TEST(fuse_with_a_balance_weighs_each_query_by_what_its_arms_tell_apart) {
   std::size_t n_between = 0;
   for (int round = 0; round < 1500; ++round) {
     Example example = random_example(rng, Fusion::Kind::kWeightedSum);
-    Request& request = example.request;
+    BatchRequest& request = example.request;
     request.fusion.balance = std::array{0.0, 0.3, 0.5, 1.0, 2.0}[rng.below(std::size_t{5})];
     std::fill(request.fusion.scales.begin(), request.fusion.scales.end(), Fusion::Scale::kMinmax);
     std::size_t const n_arms = request.n_arms();

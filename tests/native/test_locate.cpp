@@ -66,7 +66,7 @@ TEST(locate_keys_finds_the_living_documents_of_each_keys_scope_and_no_others) {
     World const world = small_world(rng, has_text_keys);
     Wanted const wanted = random_wanted(rng, world, has_text_keys);
     Asked const asked = random_asked(rng, 5, wanted.keys.size(), 3, 1);
-    Request const& request = asked.request;
+    BatchRequest const& request = asked.request;
     auto found = locate_keys(world.snapshot, wanted.column, request.scopes, request.scope_of);
     std::vector<DocRef> expected;
     for (std::size_t i = 0; i < wanted.keys.size(); ++i) {

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t kQueries = 3;
 
-Request open_request() {
-  Request out;
+BatchRequest open_request() {
+  BatchRequest out;
   out.n_queries = kQueries;
   Scope scope;
   scope.cells = {encoded("a"), encoded("b")};
@@ -64,7 +64,7 @@ bool is_refused(F&& change, char const* wish) {
 }
 
 TEST(request_takes_arms_with_an_entry_a_query) {
-  Request request = open_request();
+  BatchRequest request = open_request();
   request.add(lexical_arm());
   request.add(dense_arm());
   request.add(listed_arm());
@@ -76,7 +76,7 @@ TEST(request_takes_arms_with_an_entry_a_query) {
 
 TEST(request_refuses_arms_of_another_number_of_queries) {
   for (std::size_t const n : {kQueries - 1, kQueries + 1}) {
-    Request request = open_request();
+    BatchRequest request = open_request();
     CHECK(is_refused([&] { request.add(lexical_arm(n)); }, "one text a query"));
     CHECK(is_refused([&] { request.add(dense_arm(n)); }, "one vector a query"));
     CHECK(is_refused([&] { request.add(listed_arm(n)); }, "a list a query"));
@@ -86,13 +86,13 @@ TEST(request_refuses_arms_of_another_number_of_queries) {
 
 TEST(request_refuses_listed_scores_that_are_not_finite) {
   for (float const score : {std::nanf(""), INFINITY, -INFINITY}) {
-    Request request = open_request();
+    BatchRequest request = open_request();
     CHECK(is_refused([&] { request.add(listed_arm(kQueries, score)); }, "finite scores"));
   }
 }
 
 TEST(request_takes_filters_by_number_and_refuses_unknown_ones) {
-  Request request = open_request();
+  BatchRequest request = open_request();
   auto const filter = std::make_shared<FilterProgram const>();
   request.set_filters({filter}, std::vector<std::uint32_t>{0, kNone32, 0});
   CHECK_EQ(request.filters.size(), 1u);
@@ -104,7 +104,7 @@ TEST(request_takes_filters_by_number_and_refuses_unknown_ones) {
 }
 
 TEST(request_of_divided_scopes_takes_arms_of_a_table_only) {
-  Request request = open_request();
+  BatchRequest request = open_request();
   std::vector<std::string> const values{encoded("a")};
   request.divide(0, values);
   CHECK_EQ(request.tables.size(), 2u);
@@ -117,13 +117,13 @@ TEST(request_of_divided_scopes_takes_arms_of_a_table_only) {
   CHECK(is_refused([&] { request.divide(0, values); }, "a request without arms"));
   CHECK(is_refused([&] { request.set_fusion(fusion_of(1), {}, false); },
                    "as many arms in each table"));
-  Request whole = open_request();
+  BatchRequest whole = open_request();
   arm.table = 0;
   CHECK(is_refused([&] { whole.add(arm); }, "where scopes are divided"));
 }
 
 TEST(request_refuses_a_fusion_that_does_not_fit_its_arms) {
-  Request request = open_request();
+  BatchRequest request = open_request();
   request.add(lexical_arm());
   request.add(dense_arm());
   CHECK(is_refused([&] { request.set_fusion(fusion_of(1), {}, false); }, "one weight an arm"));
@@ -135,7 +135,7 @@ TEST(request_refuses_a_fusion_that_does_not_fit_its_arms) {
 }
 
 TEST(request_that_an_execution_has_taken_changes_no_more) {
-  Request request = open_request();
+  BatchRequest request = open_request();
   request.is_read = true;
   char const* const wish = "a request that no execution has taken";
   std::vector<std::string> const values{encoded("a")};

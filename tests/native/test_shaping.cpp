@@ -1,4 +1,4 @@
-// The shaping stages against plain definitions, on random pools.
+// The shaping stages against plain definitions, on random lists.
 #include <algorithm>
 #include <cmath>
 
@@ -10,23 +10,23 @@
 namespace hyrecall::testing {
 namespace {
 
-// A batch of pools over a world's documents.
-struct Pools {
+// A batch of lists over a world's documents.
+struct FusedLists {
   std::vector<std::int64_t> offsets{0};
   std::vector<double> scores;
   std::vector<std::uint32_t> segment;
   std::vector<Row> row;
   std::vector<Doc const*> docs;  // [n]
 
-  PoolView view() const { return {offsets, scores, segment, row}; }
+  FusedListsView view() const { return {offsets, scores, segment, row}; }
   std::size_t size() const { return scores.size(); }
   std::size_t n_queries() const { return offsets.size() - 1; }
   std::size_t begin(std::size_t q) const { return static_cast<std::size_t>(offsets[q]); }
   std::size_t end(std::size_t q) const { return static_cast<std::size_t>(offsets[q + 1]); }
 };
 
-Pools random_pools(Rng& rng, World const& world) {
-  Pools out;
+FusedLists random_lists(Rng& rng, World const& world) {
+  FusedLists out;
   for (std::size_t q = 0, n_queries = rng.below(std::size_t{6}); q < n_queries; ++q) {
     std::vector<std::size_t> places(world.docs.size());
     std::iota(places.begin(), places.end(), std::size_t{0});
@@ -109,29 +109,29 @@ TEST(shaping_order_puts_an_entry_after_those_that_come_before_it) {
   Rng rng(32);
   for (int round = 0; round < 200; ++round) {
     World const world = random_world(rng, random_options(rng));
-    Pools const pools = random_pools(rng, world);
+    FusedLists const lists = random_lists(rng, world);
     std::vector<std::vector<std::int64_t>> ties;
     for (std::size_t t = 0, n = rng.below(std::size_t{3}); t < n; ++t)
-      ties.push_back(random_ranks(rng, pools.size(), 3));
+      ties.push_back(random_ranks(rng, lists.size(), 3));
     std::vector<std::span<std::int64_t const>> const spans(ties.begin(), ties.end());
     auto const comes_before = [&](std::size_t a, std::size_t b) {
-      if (pools.scores[a] != pools.scores[b]) return pools.scores[a] > pools.scores[b];
+      if (lists.scores[a] != lists.scores[b]) return lists.scores[a] > lists.scores[b];
       for (auto const& tie : ties) {
         if (tie[a] != tie[b]) return tie[a] < tie[b];
       }
       return a < b;
     };
-    std::vector<std::int64_t> expected(pools.size());
-    for (std::size_t q = 0; q < pools.n_queries(); ++q) {
-      for (std::size_t i = pools.begin(q); i < pools.end(q); ++i) {
-        std::size_t place = pools.begin(q);
-        for (std::size_t j = pools.begin(q); j < pools.end(q); ++j) place += comes_before(j, i);
+    std::vector<std::int64_t> expected(lists.size());
+    for (std::size_t q = 0; q < lists.n_queries(); ++q) {
+      for (std::size_t i = lists.begin(q); i < lists.end(q); ++i) {
+        std::size_t place = lists.begin(q);
+        for (std::size_t j = lists.begin(q); j < lists.end(q); ++j) place += comes_before(j, i);
         expected[place] = static_cast<std::int64_t>(i);
       }
     }
     for (int threads : {1, 3}) {
-      Selected const found = order_pool(pools.view(), spans, threads);
-      CHECK(found.offsets == pools.offsets);
+      Selected const found = order_lists(lists.view(), spans, threads);
+      CHECK(found.offsets == lists.offsets);
       CHECK(found.entries == expected);
     }
   }
@@ -142,26 +142,26 @@ TEST(shaping_dedup_keeps_one_entry_of_each_cluster) {
   std::size_t n_duplicates = 0;
   for (int round = 0; round < 300; ++round) {
     World const world = random_world(rng, random_options(rng));
-    Pools const pools = random_pools(rng, world);
+    FusedLists const lists = random_lists(rng, world);
     bool const unit = rng.below(2) == 0;
     double threshold = std::array{0.98, 0.9, 0.5, 0.0, -0.5}[rng.below(std::size_t{5})];
-    if (rng.below(2) == 0 && pools.size() > 0) {
+    if (rng.below(2) == 0 && lists.size() > 0) {
       // The cosine of two entries themselves, which is not above it; the other way round may be.
-      Doc const &a = *pools.docs[rng.below(pools.size())], &b = *pools.docs[0];
+      Doc const &a = *lists.docs[rng.below(lists.size())], &b = *lists.docs[0];
       double const cosine = plain_cosine(a, b);
       threshold = unit ? (1.0 + cosine) / 2.0 : cosine;
     }
     std::vector<std::int64_t> preference;
-    if (rng.below(2) == 0) preference = random_ranks(rng, pools.size(), 3);
+    if (rng.below(2) == 0) preference = random_ranks(rng, lists.size(), 3);
     DedupParams const params{0, threshold, unit, preference};
     std::vector<std::int64_t> offsets{0}, kept, duplicates;
-    for (std::size_t q = 0; q < pools.n_queries(); ++q) {
+    for (std::size_t q = 0; q < lists.n_queries(); ++q) {
       std::vector<std::vector<std::size_t>> clusters;
-      for (std::size_t i = pools.begin(q); i < pools.end(q); ++i) {
+      for (std::size_t i = lists.begin(q); i < lists.end(q); ++i) {
         std::vector<std::size_t>* joined = nullptr;
         for (auto& cluster : clusters) {
           for (std::size_t member : cluster) {
-            Doc const &a = *pools.docs[member], &b = *pools.docs[i];
+            Doc const &a = *lists.docs[member], &b = *lists.docs[i];
             double const cosine = plain_cosine(a, b);
             bool const is_close = (unit ? (1.0 + cosine) / 2.0 : cosine) > threshold;
             if (has_vector(a) && has_vector(b) && is_close && joined == nullptr) joined = &cluster;
@@ -188,7 +188,7 @@ TEST(shaping_dedup_keeps_one_entry_of_each_cluster) {
       offsets.push_back(static_cast<std::int64_t>(kept.size()));
     }
     for (int threads : {1, 3}) {
-      Deduped const found = dedup_pool(world.snapshot, pools.view(), params, threads);
+      Deduped const found = dedup_lists(world.snapshot, lists.view(), params, threads);
       CHECK(found.kept.offsets == offsets);
       CHECK(found.kept.entries == kept);
       CHECK(found.duplicates == duplicates);
@@ -204,14 +204,15 @@ struct Choice {
 };
 
 // Greedy choice from one pool, everything computed anew at each step.
-std::vector<Choice> plain_choice(Pools const& pools, std::size_t q, DiversifyParams const& params) {
+std::vector<Choice> plain_choice(FusedLists const& lists, std::size_t q,
+                                 DiversifyParams const& params) {
   double low = INFINITY, high = -INFINITY;
-  for (std::size_t i = pools.begin(q); i < pools.end(q); ++i) {
-    low = std::min(low, pools.scores[i]);
-    high = std::max(high, pools.scores[i]);
+  for (std::size_t i = lists.begin(q); i < lists.end(q); ++i) {
+    low = std::min(low, lists.scores[i]);
+    high = std::max(high, lists.scores[i]);
   }
   auto const relevance = [&](std::size_t i) {
-    double const score = pools.scores[i];
+    double const score = lists.scores[i];
     if (params.scale == RelevanceScale::kRaw) return score;
     if (params.scale == RelevanceScale::kMax) return high > 0.0 ? score / high : 0.0;
     return high > low ? (score - low) / (high - low) : 1.0;
@@ -221,7 +222,7 @@ std::vector<Choice> plain_choice(Pools const& pools, std::size_t q, DiversifyPar
   std::vector<Choice> chosen;
   while (chosen.size() < params.n_wanted) {
     std::optional<Choice> best;
-    for (std::size_t i = pools.begin(q); i < pools.end(q); ++i) {
+    for (std::size_t i = lists.begin(q); i < lists.end(q); ++i) {
       if (chosen.empty() && best) break;  // the first of the list
       bool const taken = std::any_of(chosen.begin(), chosen.end(),
                                      [&](Choice const& earlier) { return earlier.entry == i; });
@@ -230,7 +231,7 @@ std::vector<Choice> plain_choice(Pools const& pools, std::size_t q, DiversifyPar
       Choice one{i, 0.0, relevance(i), 0.0, -1};
       for (Choice const& earlier : chosen) {
         if (!params.use_vectors) continue;
-        double const cosine = plain_cosine(*pools.docs[earlier.entry], *pools.docs[i]);
+        double const cosine = plain_cosine(*lists.docs[earlier.entry], *lists.docs[i]);
         if (cosine > one.similarity) {
           one.similarity = cosine;
           one.nearest = static_cast<std::int64_t>(earlier.entry);
@@ -252,7 +253,7 @@ TEST(shaping_diversify_chooses_greedily_by_marginal_relevance_within_the_budget)
   std::size_t n_near = 0, n_cut = 0;
   for (int round = 0; round < 300; ++round) {
     World const world = random_world(rng, random_options(rng));
-    Pools const pools = random_pools(rng, world);
+    FusedLists const lists = random_lists(rng, world);
     DiversifyParams params;
     params.use_vectors = rng.below(4) != 0;
     params.relevance_weight = std::array{0.0, 0.3, 0.7, 1.0}[rng.below(std::size_t{4})];
@@ -261,18 +262,18 @@ TEST(shaping_diversify_chooses_greedily_by_marginal_relevance_within_the_budget)
     params.n_wanted = rng.below(std::size_t{30});
     std::vector<std::int64_t> tokens, budgets;
     if (rng.below(2) == 0) {
-      tokens = random_ranks(rng, pools.size(), 9);
-      budgets = random_ranks(rng, pools.n_queries(), 40);
+      tokens = random_ranks(rng, lists.size(), 9);
+      budgets = random_ranks(rng, lists.n_queries(), 40);
     }
     params.tokens = tokens;
     params.budgets = budgets;
     for (int threads : {1, 3}) {
-      Diversified const found = diversify_pool(world.snapshot, pools.view(), params, threads);
-      CHECK_EQ(found.chosen.offsets.size(), pools.offsets.size());
+      Diversified const found = diversify_lists(world.snapshot, lists.view(), params, threads);
+      CHECK_EQ(found.chosen.offsets.size(), lists.offsets.size());
       std::size_t at = 0;
-      for (std::size_t q = 0; q < pools.n_queries(); ++q) {
-        std::vector<Choice> const expected = plain_choice(pools, q, params);
-        n_cut += expected.size() < std::min(params.n_wanted, pools.end(q) - pools.begin(q));
+      for (std::size_t q = 0; q < lists.n_queries(); ++q) {
+        std::vector<Choice> const expected = plain_choice(lists, q, params);
+        n_cut += expected.size() < std::min(params.n_wanted, lists.end(q) - lists.begin(q));
         CHECK_EQ(found.chosen.offsets[q + 1], static_cast<std::int64_t>(at + expected.size()));
         for (Choice const& one : expected) {
           CHECK_EQ(found.chosen.entries[at], static_cast<std::int64_t>(one.entry));

@@ -14,9 +14,9 @@
 namespace hyrecall::testing {
 namespace {
 
-Request request_of(std::vector<std::string> const& texts, std::vector<std::string> const& cells,
-                   int threads) {
-  Request request;
+BatchRequest request_of(std::vector<std::string> const& texts,
+                        std::vector<std::string> const& cells, int threads) {
+  BatchRequest request;
   request.n_queries = texts.size();
   Scope scope;
   for (std::string const& cell : cells) scope.cells.push_back(encoded(cell));
@@ -37,14 +37,14 @@ Request request_of(std::vector<std::string> const& texts, std::vector<std::strin
   return request;
 }
 
-Hits recall(Snapshot const& snapshot, Request const& request) {
+ReplyArrays recall(Snapshot const& snapshot, BatchRequest const& request) {
   Execution const execution(snapshot, request);
-  std::vector<Pool> const pools = execution.candidates(execution.statistics());
-  std::vector<std::vector<Pool> const*> const parts{&pools};
+  std::vector<QueryCandidates> const pools = execution.candidates(execution.statistics());
+  std::vector<std::vector<QueryCandidates> const*> const parts{&pools};
   return merge(request, parts);
 }
 
-std::vector<std::pair<Seq, double>> rows_of(Snapshot const& snapshot, Hits const& hits) {
+std::vector<std::pair<Seq, double>> rows_of(Snapshot const& snapshot, ReplyArrays const& hits) {
   std::vector<std::pair<Seq, double>> out;
   for (std::size_t i = 0; i < hits.row.size(); ++i) {
     out.emplace_back(snapshot.segments[hits.segment[i]]->segment().p.seqs[hits.row[i]],
@@ -86,10 +86,10 @@ TEST(snapshot_after_deletes_equals_a_rebuild_bit_for_bit) {
     Snapshot const fresh = rebuilt(documents, dead);
     CHECK_EQ(snapshot.n_docs(), fresh.n_docs());
     for (int threads : {1, 4}) {
-      Request const request =
+      BatchRequest const request =
           request_of({"w0 w1 w2", "w7", "w3 w3 w25"}, {"cell1000", "cell1002"}, threads);
-      Hits const seen = recall(snapshot, request);
-      Hits const expected = recall(fresh, request);
+      ReplyArrays const seen = recall(snapshot, request);
+      ReplyArrays const expected = recall(fresh, request);
       CHECK(seen.offsets == expected.offsets);
       CHECK(seen.rank == expected.rank);
       CHECK(rows_of(snapshot, seen) == rows_of(fresh, expected));
@@ -103,7 +103,7 @@ TEST(snapshot_readers_beside_a_writer_see_whole_versions) {
   constexpr std::size_t kVersions = 24;
   Documents const documents = random_documents(rng, 400, 3, 20);
   auto const segment = segment_of(documents);
-  Request const request =
+  BatchRequest const request =
       request_of({"w0 w1", "w5 w2 w9"}, {"cell1000", "cell1001", "cell1002"}, 2);
 
   // Every version ahead of time, single-threaded: what a reader that sees n live documents must

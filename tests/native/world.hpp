@@ -233,7 +233,7 @@ inline World random_world(Rng& rng, WorldOptions const& options) {
 
 // A request, and what its scopes and filters mean.
 struct Asked {
-  Request request;
+  BatchRequest request;
   std::vector<std::set<std::string>> scopes;
   std::vector<std::function<bool(Doc const&)>> filters;
 

@@ -47,7 +47,7 @@ bool shares_tiles(std::span<SelectedTile const> a, std::span<SelectedTile const>
   return 2 * n_shared >= b.size();
 }
 
-std::vector<Group> groups_of(Request const& request, DenseRequest const& arm,
+std::vector<Group> groups_of(BatchRequest const& request, DenseRequest const& arm,
                              Audience const& audience) {
   std::vector<Group> groups(audience.n_groups());
   for (std::uint32_t q = 0; q < request.n_queries; ++q) {
@@ -72,14 +72,14 @@ std::vector<Group> groups_of(Request const& request, DenseRequest const& arm,
   return groups;
 }
 
-double work_of(ScanCohort const& cohort) {
+double work_of(QueryCohort const& cohort) {
   return static_cast<double>(cohort.n_rows) * (8.0 + static_cast<double>(cohort.n_queries));
 }
 
 }  // namespace
 
-std::vector<ScanCohort> plan_cohorts(Snapshot const& snapshot, Request const& request,
-                                     DenseRequest const& arm, Audience const& audience) {
+std::vector<QueryCohort> plan_cohorts(Snapshot const& snapshot, BatchRequest const& request,
+                                      DenseRequest const& arm, Audience const& audience) {
   std::size_t dim = 1;
   for (auto const& view : snapshot.segments)
     dim = std::max<std::size_t>(dim, view->segment().p.dense[arm.column]->dim);
@@ -88,7 +88,7 @@ std::vector<ScanCohort> plan_cohorts(Snapshot const& snapshot, Request const& re
   std::size_t const plain_below =
       first_pass == FirstPassChoice::kInt8 ? 0 : kPlainRows + kPlainRowsADepth * request.depth;
 
-  std::vector<ScanCohort> cohorts;
+  std::vector<QueryCohort> cohorts;
   std::size_t leader = 0;  // group of the first member of the last cohort
   std::size_t leader_segment = 0;
   for (Group const& group : groups_of(request, arm, audience)) {
@@ -105,7 +105,7 @@ std::vector<ScanCohort> plan_cohorts(Snapshot const& snapshot, Request const& re
         leader = group.number;
         leader_segment = group.segment;
       }
-      ScanCohort& cohort = cohorts.back();
+      QueryCohort& cohort = cohorts.back();
       cohort.members.push_back({group.number,
                                 group.n_rows,
                                 {group.queries.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -114,14 +114,14 @@ std::vector<ScanCohort> plan_cohorts(Snapshot const& snapshot, Request const& re
       cohort.n_rows = std::max(cohort.n_rows, group.n_rows);
     }
   }
-  std::stable_sort(cohorts.begin(), cohorts.end(), [](ScanCohort const& a, ScanCohort const& b) {
+  std::stable_sort(cohorts.begin(), cohorts.end(), [](QueryCohort const& a, QueryCohort const& b) {
     return work_of(a) > work_of(b);
   });
   auto const threads = static_cast<std::size_t>(std::max(request.threads, 1));
   double total = 0.0;
-  for (ScanCohort const& cohort : cohorts) total += work_of(cohort);
+  for (QueryCohort const& cohort : cohorts) total += work_of(cohort);
   double const share = total / static_cast<double>(threads * kSlicesAThread);
-  for (ScanCohort& cohort : cohorts) {
+  for (QueryCohort& cohort : cohorts) {
     if (threads == 1) break;
     auto const wanted = static_cast<std::size_t>(std::ceil(work_of(cohort) / share));
     cohort.n_slices =

@@ -18,7 +18,8 @@ struct CohortMember {
   std::vector<std::uint32_t> queries;
 };
 
-struct ScanCohort {
+// Queries that are scanned together.
+struct QueryCohort {
   std::vector<CohortMember> members;
   std::size_t n_queries = 0;
   std::size_t n_rows = 0;  // that its largest member may see
@@ -27,7 +28,7 @@ struct ScanCohort {
 };
 
 // The cohorts of a dense arm, those with most work first. Queries without a vector are in none.
-std::vector<ScanCohort> plan_cohorts(Snapshot const& snapshot, Request const& request,
-                                     DenseRequest const& arm, Audience const& audience);
+std::vector<QueryCohort> plan_cohorts(Snapshot const& snapshot, BatchRequest const& request,
+                                      DenseRequest const& arm, Audience const& audience);
 
 }  // namespace hyrecall

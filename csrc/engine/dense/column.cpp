@@ -59,7 +59,7 @@ constexpr std::size_t kLeastPlaneRows = 512;
 
 bool deserves_plane(std::size_t n_rows, std::size_t dim, FirstPassChoice first_pass) {
   return n_rows > 0 && (n_rows >= kLeastPlaneRows || first_pass == FirstPassChoice::kInt8) &&
-         dim <= max_front_dim(FrontPlane::kInt8);
+         dim <= max_first_pass_dim(FirstPassPlane::kInt8);
 }
 
 }  // namespace

@@ -24,11 +24,11 @@ constexpr std::size_t kMostStep = 128;      // and at least a 128th: less tells 
 std::vector<std::vector<float>> sample_scores(Snapshot const& snapshot, DenseRequest const& arm,
                                               GroupTiles const& tiles, std::size_t step,
                                               std::span<QuantizedQuery const* const> queries) {
-  cpu::FrontKernels const& kernels = cpu::kernels().front_for(queries.size());
+  cpu::FirstPassKernels const& kernels = cpu::kernels().first_pass_for(queries.size());
   std::vector<std::vector<float>> scores(queries.size());
   std::size_t const stride = step / kTileBlocks;
-  cpu::FrontHits hits;
-  cpu::FrontSession const session(kernels);
+  cpu::FirstPassSurvivors hits;
+  cpu::FirstPassSession const session(kernels);
   for (std::size_t s = 0; s < tiles.size(); ++s) {
     DenseColumn const& column = *snapshot.segments[s]->segment().p.dense[arm.column];
     Int8Plane const& plane = column.plane;
@@ -39,16 +39,17 @@ std::vector<std::vector<float>> sample_scores(Snapshot const& snapshot, DenseReq
     for (std::size_t t = 0; t < tiles[s].size(); t += stride) {
       SelectedTile const selected = tiles[s][t];
       Row const in_tile = static_cast<Row>(t / stride) % kTileBlocks;
-      auto const first = in_tile * static_cast<Row>(cpu::kFrontBlockRows);
+      auto const first = in_tile * static_cast<Row>(cpu::kInt8BlockRows);
       std::uint32_t const wanted = selected.mask.bits_from(first) & 0xffff;
       if (wanted == 0) continue;
       Row const block = selected.tile * kTileBlocks + in_tile;
-      float const* const residuals = plane.residuals.data() + block * cpu::kFrontBlockRows;
-      cpu::FrontRows const rows{plane.codes.data() + block * cpu::front_block_bytes(column.dim),
-                                plane.scales.data() + block * cpu::kFrontBlockRows, residuals, 1};
+      float const* const residuals = plane.residuals.data() + block * cpu::kInt8BlockRows;
+      cpu::FirstPassRows const rows{plane.codes.data() + block * cpu::int8_block_bytes(column.dim),
+                                    plane.scales.data() + block * cpu::kInt8BlockRows, residuals,
+                                    1};
       for (std::size_t p = 0; p < panels.size(); ++p) {
-        cpu::FrontQueries const panel = panels[p];
-        kernels.scan(rows, column.dim, panel, {}, hits);
+        cpu::FirstPassQueries const panel = panels[p];
+        kernels.find_rows(rows, column.dim, panel, {}, hits);
         for (int q = 0; q < panel.n; ++q) {
           for (std::uint32_t left = hits.rows[q] & wanted; left != 0; left &= left - 1) {
             auto const i = static_cast<std::size_t>(std::countr_zero(left));
@@ -78,9 +79,9 @@ float guess_from(std::vector<float>& sample, std::size_t n_rows, std::size_t dep
 
 }  // namespace
 
-std::vector<float> guess_thresholds(Snapshot const& snapshot, Request const& request,
+std::vector<float> guess_thresholds(Snapshot const& snapshot, BatchRequest const& request,
                                     DenseRequest const& arm, Audience const& audience,
-                                    std::span<ScanCohort const> cohorts,
+                                    std::span<QueryCohort const> cohorts,
                                     std::span<QuantizedQuery const> quantized) {
   std::vector<float> guesses(request.n_queries, kNoGuess);
   struct Item {
@@ -88,15 +89,15 @@ std::vector<float> guess_thresholds(Snapshot const& snapshot, Request const& req
     std::size_t begin, end;  // of its queries
   };
   std::vector<Item> items;
-  constexpr auto kMost = static_cast<std::size_t>(cpu::kFrontMostQueries);
+  constexpr auto kMost = static_cast<std::size_t>(cpu::kFirstPassMostQueries);
   auto const threads = static_cast<std::size_t>(std::max(request.threads, 1));
-  for (ScanCohort const& cohort : cohorts) {
+  for (QueryCohort const& cohort : cohorts) {
     if (cohort.is_plain) continue;
     for (CohortMember const& member : cohort.members) {
       if (member.queries.size() < kLeastQueries) continue;
       std::size_t const n = member.queries.size();
       // Whole panels, for every thread some; the more queries, the less often a sample is read.
-      auto const panel = static_cast<std::size_t>(cpu::kernels().front_for(n).width);
+      auto const panel = static_cast<std::size_t>(cpu::kernels().first_pass_for(n).width);
       std::size_t const share = (n + threads - 1) / threads;
       std::size_t const width = std::clamp((share + panel - 1) / panel * panel, panel, kMost);
       for (std::size_t at = 0; at < n; at += width)

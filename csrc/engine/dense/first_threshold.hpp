@@ -17,9 +17,9 @@ inline constexpr float kNoGuess = -2.0f;  // below every cosine
 
 // [n_queries of the request], kNoGuess where a guess would not pay. Some three in a thousand are
 // too high where rows come in no order that has to do with the query.
-std::vector<float> guess_thresholds(Snapshot const& snapshot, Request const& request,
+std::vector<float> guess_thresholds(Snapshot const& snapshot, BatchRequest const& request,
                                     DenseRequest const& arm, Audience const& audience,
-                                    std::span<ScanCohort const> cohorts,
+                                    std::span<QueryCohort const> cohorts,
                                     std::span<QuantizedQuery const> quantized);
 
 }  // namespace hyrecall

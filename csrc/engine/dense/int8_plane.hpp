@@ -1,5 +1,5 @@
 // The int8 plane of a tensor column (kernels/int8_bound.hpp), in the layout of
-// kernels/cpu/front.hpp.
+// kernels/cpu/first_pass.hpp.
 #pragma once
 
 #include <atomic>
@@ -9,15 +9,15 @@
 #include "core/buffer.hpp"
 #include "core/types.hpp"
 #include "core/zeroed.hpp"
-#include "kernels/cpu/front.hpp"
+#include "kernels/cpu/first_pass.hpp"
 #include "kernels/int8_bound.hpp"
 
 namespace hyrecall {
 
-inline constexpr Row kTileBlocks = kTileRows / static_cast<Row>(cpu::kFrontBlockRows);
+inline constexpr Row kTileBlocks = kTileRows / static_cast<Row>(cpu::kInt8BlockRows);
 
 struct Int8Plane {
-  Buffer<std::uint8_t> codes;  // [n_blocks, front_steps(dim), 16, 4], n_blocks = front_blocks(...)
+  Buffer<std::uint8_t> codes;  // [n_blocks, int8_steps(dim), 16, 4], n_blocks = int8_blocks(...)
   Buffer<float> scales;        // [n_blocks x 16]; 0 where there is no vector
   Buffer<float> residuals;     // [n_blocks x 16]; -inf where there is no vector
 

@@ -59,7 +59,7 @@ struct Programs {
   std::vector<TileTest> tests;
   std::vector<std::int64_t> codes;
 
-  Programs(Snapshot const& snapshot, Request const& request) {
+  Programs(Snapshot const& snapshot, BatchRequest const& request) {
     for (auto const& filter : request.filters) {
       for (auto const& view : snapshot.segments) {
         std::vector<AttributeColumn const*> columns;
@@ -124,7 +124,7 @@ std::uint64_t DeviceSnapshot::bytes() const {
 }
 
 std::vector<std::vector<Candidate>> DeviceSnapshot::scan(Snapshot const& snapshot,
-                                                         Request const& request,
+                                                         BatchRequest const& request,
                                                          DenseRequest const& arm,
                                                          ResolvedScopes const& scopes,
                                                          QueryGroups const& groups) const {

@@ -30,7 +30,7 @@ class DeviceSnapshot {
                  DeviceSnapshot const* previous, std::span<GuestColumn const> guests = {});
 
   // Each query's best `depth` rows of one dense arm, as the CPU finds them, bit for bit.
-  std::vector<std::vector<Candidate>> scan(Snapshot const& snapshot, Request const& request,
+  std::vector<std::vector<Candidate>> scan(Snapshot const& snapshot, BatchRequest const& request,
                                            DenseRequest const& arm, ResolvedScopes const& scopes,
                                            QueryGroups const& groups) const;
 

@@ -17,7 +17,7 @@ QuantizedQuery quantize_query(DenseQuery const& query, std::uint32_t dim) {
       quantize_row(dim, [&](std::size_t i) { return values[i]; }, norm, out.codes.data());
   out.sum = std::accumulate(out.codes.begin(), out.codes.end(), std::int32_t{0});
   out.scale = made.scale;
-  out.bound = query_bound(FrontPlane::kInt8, dim, made.residual);
+  out.bound = query_bound(FirstPassPlane::kInt8, dim, made.residual);
   return out;
 }
 

@@ -12,7 +12,7 @@ std::uint8_t* aligned(std::uint8_t* at) {
 
 }  // namespace
 
-QueryPanels::QueryPanels(cpu::FrontKernels const& kernels,
+QueryPanels::QueryPanels(cpu::FirstPassKernels const& kernels,
                          std::span<QuantizedQuery const* const> queries, std::uint32_t dim)
     : width_(static_cast<std::size_t>(kernels.width)),
       cuts_(queries.size(), std::numeric_limits<float>::infinity()) {
@@ -36,7 +36,7 @@ QueryPanels::QueryPanels(cpu::FrontKernels const& kernels,
   }
 }
 
-cpu::FrontQueries QueryPanels::operator[](std::size_t panel) const {
+cpu::FirstPassQueries QueryPanels::operator[](std::size_t panel) const {
   std::size_t const begin = panel * width_;
   return {aligned(packed_[panel].get()), offsets_.data() + begin,
           scales_.data() + begin,        per_residual_.data() + begin,

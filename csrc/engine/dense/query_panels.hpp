@@ -7,21 +7,21 @@
 #include <vector>
 
 #include "engine/dense/collector.hpp"
-#include "kernels/cpu/front.hpp"
+#include "kernels/cpu/first_pass.hpp"
 
 namespace hyrecall {
 
 class QueryPanels {
  public:
   // Copies what it needs of the queries.
-  QueryPanels(cpu::FrontKernels const& kernels, std::span<QuantizedQuery const* const> queries,
+  QueryPanels(cpu::FirstPassKernels const& kernels, std::span<QuantizedQuery const* const> queries,
               std::uint32_t dim);
 
   std::size_t size() const { return packed_.size(); }
   std::size_t width() const { return width_; }
   // A row passes the query if its reach is at least that; infinity at first: none does.
   float& cut(std::size_t query) { return cuts_[query]; }
-  cpu::FrontQueries operator[](std::size_t panel) const;
+  cpu::FirstPassQueries operator[](std::size_t panel) const;
 
  private:
   std::size_t width_;

@@ -27,7 +27,7 @@ void scan_plainly(Snapshot const& snapshot, DenseRequest const& arm, GroupTiles 
 // The scan of a batch: quantise, guess, read slices, join what threads found.
 class DenseScan {
  public:
-  DenseScan(Snapshot const& snapshot, Request const& request, DenseRequest const& arm,
+  DenseScan(Snapshot const& snapshot, BatchRequest const& request, DenseRequest const& arm,
             Audience const& audience)
       : snapshot_(snapshot),
         request_(request),
@@ -51,7 +51,7 @@ class DenseScan {
  private:
   void quantize() {
     std::vector<std::uint32_t> to_quantize;
-    for (ScanCohort const& cohort : cohorts_) {
+    for (QueryCohort const& cohort : cohorts_) {
       if (cohort.is_plain) continue;
       for (CohortMember const& member : cohort.members)
         to_quantize.insert(to_quantize.end(), member.queries.begin(), member.queries.end());
@@ -98,7 +98,7 @@ class DenseScan {
     });
   }
 
-  std::vector<DenseCollector> scan_slice_of(ScanCohort const& cohort, std::size_t slice) {
+  std::vector<DenseCollector> scan_slice_of(QueryCohort const& cohort, std::size_t slice) {
     std::vector<DenseCollector> queries;
     queries.reserve(cohort.n_queries);
     for (CohortMember const& member : cohort.members) {
@@ -117,7 +117,7 @@ class DenseScan {
   // so others may be among the best. They start again from what is proven: where `depth` rows were
   // found, no row below the last of them is among the best.
   void keep_failed() {
-    for (ScanCohort& cohort : cohorts_) {
+    for (QueryCohort& cohort : cohorts_) {
       for (CohortMember& member : cohort.members) {
         std::erase_if(member.queries, [&](std::uint32_t q) { return !has_failed(q); });
         for (std::uint32_t q : member.queries) {
@@ -129,7 +129,7 @@ class DenseScan {
       cohort.n_queries = 0;
       for (CohortMember const& member : cohort.members) cohort.n_queries += member.queries.size();
     }
-    std::erase_if(cohorts_, [](ScanCohort const& one) { return one.n_queries == 0; });
+    std::erase_if(cohorts_, [](QueryCohort const& one) { return one.n_queries == 0; });
   }
 
   bool has_failed(std::uint32_t q) const {
@@ -139,10 +139,10 @@ class DenseScan {
   }
 
   Snapshot const& snapshot_;
-  Request const& request_;
+  BatchRequest const& request_;
   DenseRequest const& arm_;
   Audience const& audience_;
-  std::vector<ScanCohort> cohorts_;
+  std::vector<QueryCohort> cohorts_;
   std::vector<QuantizedQuery> quantized_;    // [n_queries]; of those in a cohort that is not plain
   std::vector<float> guesses_;               // [n_queries]
   std::vector<SharedThreshold> thresholds_;  // [n_queries]
@@ -151,8 +151,9 @@ class DenseScan {
 
 }  // namespace
 
-std::vector<std::vector<Candidate>> scan_dense(Snapshot const& snapshot, Request const& request,
-                                               DenseRequest const& arm, Audience const& audience) {
+std::vector<std::vector<Candidate>> scan_dense(Snapshot const& snapshot,
+                                               BatchRequest const& request, DenseRequest const& arm,
+                                               Audience const& audience) {
   return DenseScan(snapshot, request, arm, audience).run();
 }
 

@@ -11,7 +11,8 @@ namespace hyrecall {
 
 // Each query's best `depth` rows among those of its group that have a vector and pass the floor, by
 // (score, seq). Empty for a query without a vector.
-std::vector<std::vector<Candidate>> scan_dense(Snapshot const& snapshot, Request const& request,
-                                               DenseRequest const& arm, Audience const& audience);
+std::vector<std::vector<Candidate>> scan_dense(Snapshot const& snapshot,
+                                               BatchRequest const& request, DenseRequest const& arm,
+                                               Audience const& audience);
 
 }  // namespace hyrecall

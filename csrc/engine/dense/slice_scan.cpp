@@ -17,7 +17,7 @@ namespace hyrecall {
 namespace {
 
 constexpr Row kWindowTiles = 32;  // thresholds are looked at so often
-constexpr Row kBlockRows = cpu::kFrontBlockRows;
+constexpr Row kBlockRows = cpu::kInt8BlockRows;
 constexpr std::size_t kAheadBytes = 16'384;  // far enough that memory answers in time
 
 bool wants(TileMask rows, Row block) {
@@ -54,13 +54,13 @@ class BlocksAhead {
 class SliceScan {
  public:
   SliceScan(Snapshot const& snapshot, DenseRequest const& arm, Audience const& audience,
-            ScanCohort const& cohort, std::span<DenseCollector> queries)
+            QueryCohort const& cohort, std::span<DenseCollector> queries)
       : snapshot_(snapshot),
         arm_(arm),
         audience_(audience),
         cohort_(cohort),
         queries_(queries),
-        kernels_(cpu::kernels().front_for(queries.size())),
+        kernels_(cpu::kernels().first_pass_for(queries.size())),
         masks_(queries.size()),
         left_(cohort.members.size()) {
     std::size_t first = 0;
@@ -73,7 +73,7 @@ class SliceScan {
 
   void run(std::size_t slice) {
     bool const reads_plane = !cohort_.is_plain;
-    std::optional<cpu::FrontSession> session;
+    std::optional<cpu::FirstPassSession> session;
     if (reads_plane) session.emplace(kernels_);
     for (std::uint32_t s = 0; s < snapshot_.segments.size(); ++s) {
       begin_segment(s, slice);
@@ -96,8 +96,8 @@ class SliceScan {
     column_ = segment_->p.dense[arm_.column].get();
     has_plane_ = !cohort_.is_plain && !column_->plane.empty();
     if (has_plane_)
-      ahead_blocks_ = static_cast<Row>((kAheadBytes + cpu::front_block_bytes(column_->dim) - 1) /
-                                       cpu::front_block_bytes(column_->dim));
+      ahead_blocks_ = static_cast<Row>((kAheadBytes + cpu::int8_block_bytes(column_->dim) - 1) /
+                                       cpu::int8_block_bytes(column_->dim));
     if (has_plane_ && !panels_) {
       std::vector<QuantizedQuery const*> quantized;
       for (DenseCollector const& one : queries_) quantized.push_back(&one.quantized());
@@ -207,7 +207,7 @@ class SliceScan {
 
   void read_plane(Row tile, TileMask all, bool everyone) {
     Int8Plane const& plane = column_->plane;
-    std::size_t const block_bytes = cpu::front_block_bytes(column_->dim);
+    std::size_t const block_bytes = cpu::int8_block_bytes(column_->dim);
     Row const first_block = tile * kTileBlocks;
     auto const n_blocks = static_cast<Row>((segment_->n_rows() + kBlockRows - 1) / kBlockRows);
     for (Row block = 0; block < kTileBlocks && first_block + block < n_blocks; ++block) {
@@ -215,9 +215,9 @@ class SliceScan {
       Row const at = first_block + block;
       bool const is_pair = call_blocks() == 2 && block + 1 < kTileBlocks && at + 1 < n_blocks &&
                            wants(all, block + 1);
-      cpu::FrontRows const rows{plane.codes.data() + at * block_bytes,
-                                plane.scales.data() + at * kBlockRows,
-                                plane.residuals.data() + at * kBlockRows, is_pair ? 2 : 1};
+      cpu::FirstPassRows const rows{plane.codes.data() + at * block_bytes,
+                                    plane.scales.data() + at * kBlockRows,
+                                    plane.residuals.data() + at * kBlockRows, is_pair ? 2 : 1};
       // What is read soon comes while the first panels are at work: where there are four, half a
       // block with each, since lines that are asked for as fast as a panel can are waited for by
       // the next.
@@ -226,13 +226,13 @@ class SliceScan {
       std::size_t part = 0;
       for (std::size_t p = 0; p < panels_->size(); ++p) {
         if (!everyone && !is_present(p)) continue;
-        cpu::FrontAhead ahead;
+        cpu::FirstPassPrefetch ahead;
         if (Row const next = part < 2 * n_parts ? soon[part / n_parts] : kNone32; next < n_blocks) {
           ahead = {plane.codes.data() + next * block_bytes + part % n_parts * (block_bytes / 2),
                    n_parts == 2 ? 1 : 0};
         }
         ++part;
-        std::uint32_t any = kernels_.scan(rows, column_->dim, (*panels_)[p], ahead, hits_);
+        std::uint32_t any = kernels_.find_rows(rows, column_->dim, (*panels_)[p], ahead, hits_);
         for (; any != 0; any &= any - 1)
           take(p * panels_->width(), static_cast<std::size_t>(std::countr_zero(any)),
                at * kBlockRows, block * kBlockRows);
@@ -246,8 +246,8 @@ class SliceScan {
 
   // A single panel is bound by memory: one stream is read fastest. More are bound by products, and
   // two blocks share what is loaded of a panel.
-  int call_blocks() const { return panels_->size() == 1 ? 1 : cpu::kFrontCallBlocks; }
-  static_assert(cpu::kFrontCallBlocks == 2);
+  int call_blocks() const { return panels_->size() == 1 ? 1 : cpu::kFirstPassBlocks; }
+  static_assert(cpu::kFirstPassBlocks == 2);
 
   bool is_present(std::size_t panel) const {
     std::size_t const begin = panel * panels_->width();
@@ -272,9 +272,9 @@ class SliceScan {
   Snapshot const& snapshot_;
   DenseRequest const& arm_;
   Audience const& audience_;
-  ScanCohort const& cohort_;
+  QueryCohort const& cohort_;
   std::span<DenseCollector> queries_;
-  cpu::FrontKernels const& kernels_;
+  cpu::FirstPassKernels const& kernels_;
   std::vector<std::size_t> firsts_;  // [n_members + 1] the place of a member's first query
   std::vector<TileMask> masks_;      // [n_queries] of this tile; empty: not in it
   std::vector<std::span<SelectedTile const>> left_;  // [n_members] tiles not read yet
@@ -292,13 +292,13 @@ class SliceScan {
   Row window_end_ = 0;
   Row ahead_blocks_ = 0;  // between what is read and what is asked for
   BlocksAhead ahead_;     // of a cohort of one member
-  cpu::FrontHits hits_;
+  cpu::FirstPassSurvivors hits_;
 };
 
 }  // namespace
 
 void scan_slice(Snapshot const& snapshot, DenseRequest const& arm, Audience const& audience,
-                ScanCohort const& cohort, std::size_t slice, std::span<DenseCollector> queries) {
+                QueryCohort const& cohort, std::size_t slice, std::span<DenseCollector> queries) {
   SliceScan(snapshot, arm, audience, cohort, queries).run(slice);
 }
 

@@ -12,6 +12,6 @@ namespace hyrecall {
 // Shows the rows of a slice to the cohort's queries, in the order of its members; slice is below
 // cohort.n_slices.
 void scan_slice(Snapshot const& snapshot, DenseRequest const& arm, Audience const& audience,
-                ScanCohort const& cohort, std::size_t slice, std::span<DenseCollector> queries);
+                QueryCohort const& cohort, std::size_t slice, std::span<DenseCollector> queries);
 
 }  // namespace hyrecall

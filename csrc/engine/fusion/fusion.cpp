@@ -10,8 +10,9 @@ namespace {
 // An arm's scores in the pool in rank order: its list by rank, then (with completion) the others by
 // (score desc, seq asc), of which seq decides nothing: equal scores are equal addends. Sums over
 // them are rounded in this order, whatever the order of the pool.
-std::vector<double> scores_in_rank_order(Pool const& pool, std::span<std::int32_t const> ranks,
-                                         std::size_t arm, std::size_t n_arms, bool complete) {
+std::vector<double> scores_in_rank_order(QueryCandidates const& pool,
+                                         std::span<std::int32_t const> ranks, std::size_t arm,
+                                         std::size_t n_arms, bool complete) {
   std::vector<double> scores;
   for (std::uint32_t doc : pool.lists[arm]) scores.push_back(pool.scores[doc * n_arms + arm]);
   auto const n_listed = static_cast<std::ptrdiff_t>(scores.size());
@@ -35,7 +36,7 @@ double sum_largest_first(std::vector<double>& contributions) {
 // What an arm's score is worth in WeightedSum, Max and DBSF, before its weight.
 class ArmScale {
  public:
-  ArmScale(Fusion const& fusion, Pool const& pool, std::span<std::int32_t const> ranks,
+  ArmScale(Fusion const& fusion, QueryCandidates const& pool, std::span<std::int32_t const> ranks,
            std::size_t arm, std::size_t n_arms)
       : scale_(arm < fusion.scales.size() ? fusion.scales[arm] : Fusion::Scale::kNone) {
     for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
@@ -86,7 +87,7 @@ class ArmScale {
   Moments moments_{0.0, 0.0};
 };
 
-Fuser::Fuser(Request const& request) : request_(request), n_arms_(request.n_arms()) {
+Fuser::Fuser(BatchRequest const& request) : request_(request), n_arms_(request.n_arms()) {
   std::size_t const n_tables = std::max<std::size_t>(request.tables.size(), 1);
   std::size_t const n_scanned = request.lexical.size() + request.dense.size();
   n_arms_a_doc_ = n_scanned / n_tables + request.listed.size();
@@ -102,7 +103,7 @@ Fuser::Fuser(Request const& request) : request_(request), n_arms_(request.n_arms
 }
 Fuser::~Fuser() = default;
 
-void Fuser::rank(Pool const& pool) {
+void Fuser::rank(QueryCandidates const& pool) {
   out_.ranks.assign(pool.docs.size() * n_arms_, 0);
   for (std::size_t arm = 0; arm < n_arms_; ++arm) {
     for (std::size_t i = 0; i < pool.lists[arm].size(); ++i) {
@@ -112,7 +113,7 @@ void Fuser::rank(Pool const& pool) {
 }
 
 // The weights of one query.
-void Fuser::weigh(Pool const& pool) {
+void Fuser::weigh(QueryCandidates const& pool) {
   weights_ = request_.fusion.weights;
   weights_.resize(n_arms_, 1.0);
   if (!request_.fusion.balance || lexical_.empty() || dense_.empty()) return;
@@ -128,7 +129,7 @@ void Fuser::weigh(Pool const& pool) {
 // With a balance the weights of the lexical and of the dense arms are shares of 1: what tells
 // candidates apart counts, and an arm whose candidates all score near its best does not tell them
 // apart.
-void Fuser::balance(Pool const& pool, std::span<std::uint32_t const> lexical_arms,
+void Fuser::balance(QueryCandidates const& pool, std::span<std::uint32_t const> lexical_arms,
                     std::span<std::uint32_t const> dense_arms) {
   Fusion const& fusion = request_.fusion;
   struct Kind {
@@ -157,7 +158,7 @@ void Fuser::balance(Pool const& pool, std::span<std::uint32_t const> lexical_arm
   for (std::uint32_t const arm : dense.arms) weights_[arm] *= share;
 }
 
-double Fuser::score(Pool const& pool, std::uint32_t doc) {
+double Fuser::score(QueryCandidates const& pool, std::uint32_t doc) {
   Fusion const& fusion = request_.fusion;
   contributions_.clear();
   for (std::size_t arm = 0; arm < n_arms_; ++arm) {
@@ -182,7 +183,7 @@ double Fuser::score(Pool const& pool, std::uint32_t doc) {
 }
 
 // What normalize divides by: the most that a document can get, whatever its table.
-double Fuser::best(Pool const& pool) {
+double Fuser::best(QueryCandidates const& pool) {
   Fusion const& fusion = request_.fusion;
   if (fusion.kind == Fusion::Kind::kNone) return out_.docs.front().score;
   double most = 0.0;
@@ -209,7 +210,7 @@ double Fuser::best(Pool const& pool) {
   return most;
 }
 
-FusedList const& Fuser::fuse(Pool const& pool) {
+FusedList const& Fuser::fuse(QueryCandidates const& pool) {
   rank(pool);
   scales_.clear();
   for (std::size_t arm = 0; arm < n_arms_; ++arm)

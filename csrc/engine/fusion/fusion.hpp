@@ -29,24 +29,24 @@ class ArmScale;
 // Fuses query after query of a request, for one thread.
 class Fuser {
  public:
-  explicit Fuser(Request const& request);
+  explicit Fuser(BatchRequest const& request);
   ~Fuser();
 
   // The first offset + limit of the pool by (score desc, seq asc), floors and normalisation
   // applied. A document outside an arm's list keeps the completed score there; a null component
   // adds 0; a document's contributions are added largest first. The reply lasts until the next
   // call.
-  FusedList const& fuse(Pool const& pool);
+  FusedList const& fuse(QueryCandidates const& pool);
 
  private:
-  void rank(Pool const& pool);
-  void weigh(Pool const& pool);
-  void balance(Pool const& pool, std::span<std::uint32_t const> lexical,
+  void rank(QueryCandidates const& pool);
+  void weigh(QueryCandidates const& pool);
+  void balance(QueryCandidates const& pool, std::span<std::uint32_t const> lexical,
                std::span<std::uint32_t const> dense);
-  double score(Pool const& pool, std::uint32_t doc);
-  double best(Pool const& pool);
+  double score(QueryCandidates const& pool, std::uint32_t doc);
+  double best(QueryCandidates const& pool);
 
-  Request const& request_;
+  BatchRequest const& request_;
   std::size_t n_arms_;
   std::size_t n_arms_a_doc_;                    // in which one document can be
   std::vector<std::uint32_t> lexical_, dense_;  // arms, those of a table beside each other

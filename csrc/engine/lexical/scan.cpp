@@ -24,8 +24,8 @@ using Lists = std::vector<std::vector<std::vector<Candidate>>>;  // [arm][query]
 // Fewer queries than threads: the tiles of a large one are shared out. Nobody depends on who is
 // first: a row that is dropped lies below the best `depth` of another share.
 template <typename F>
-void scan_in_shares(Request const& request, LexicalPostings const& postings, std::size_t n_segments,
-                    F const& scan, Lists& lists) {
+void scan_in_shares(BatchRequest const& request, LexicalPostings const& postings,
+                    std::size_t n_segments, F const& scan, Lists& lists) {
   struct Item {
     std::uint32_t query;
     std::size_t arm;
@@ -64,7 +64,7 @@ void scan_in_shares(Request const& request, LexicalPostings const& postings, std
 }  // namespace
 
 std::vector<std::vector<std::vector<Candidate>>> scan_lexical_arms(
-    Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes,
+    Snapshot const& snapshot, BatchRequest const& request, ResolvedScopes const& scopes,
     Audiences const& audiences, LexicalScorers const& scorers, LexicalPostings const& postings) {
   std::size_t const n_arms = request.lexical.size();
   Lists lists(n_arms, std::vector<std::vector<Candidate>>(request.n_queries));

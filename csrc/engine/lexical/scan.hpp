@@ -14,7 +14,7 @@ using LexicalPostings = std::vector<ArmPostings>;            // [lexical arm]
 
 // The best `depth` of each query in each lexical arm, as [arm][query].
 std::vector<std::vector<std::vector<Candidate>>> scan_lexical_arms(
-    Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes,
+    Snapshot const& snapshot, BatchRequest const& request, ResolvedScopes const& scopes,
     Audiences const& audiences, LexicalScorers const& scorers, LexicalPostings const& postings);
 
 }  // namespace hyrecall

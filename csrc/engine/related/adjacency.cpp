@@ -44,8 +44,9 @@ bool LiveKeys::operator()(KeyValue const& key) const {
   return false;
 }
 
-Adjacency::Adjacency(Snapshot const& edges, Request const& edge_request, std::size_t participants,
-                     Snapshot const& nodes, Request const& node_request)
+Adjacency::Adjacency(Snapshot const& edges, BatchRequest const& edge_request,
+                     std::size_t participants, Snapshot const& nodes,
+                     BatchRequest const& node_request)
     : edges_(edges) {
   require(edge_request.n_queries == node_request.n_queries, "the same queries");
   ResolvedScopes const edge_scopes = resolve_scopes(edges, edge_request);

@@ -32,8 +32,8 @@ class LiveKeys {
 class Adjacency {
  public:
   // Both requests hold the same queries; their scopes alone are read. Everything must outlive this.
-  Adjacency(Snapshot const& edges, Request const& edge_request, std::size_t participants,
-            Snapshot const& nodes, Request const& node_request);
+  Adjacency(Snapshot const& edges, BatchRequest const& edge_request, std::size_t participants,
+            Snapshot const& nodes, BatchRequest const& node_request);
 
   std::size_t n_queries() const { return group_of_.size(); }
 

@@ -23,7 +23,7 @@ struct TagParams {
 // What one batch may see of one snapshot.
 struct AudienceView {
   Snapshot const& snapshot;
-  Request const& request;
+  BatchRequest const& request;
   ResolvedScopes const& scopes;
   Audience const& audience;
 };

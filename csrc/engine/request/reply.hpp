@@ -1,4 +1,4 @@
-// What comes back of a batch: statistics, candidates and hits. Plain data.
+// What comes back of a batch: statistics, candidates and the arrays of the reply. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ using Statistics = std::vector<std::vector<QueryStatistics>>;  // [lexical arm][
 inline constexpr float kNoScore =
     -__builtin_inff();  // a component that was not computed: null, not 0
 
-// Candidates of one query from one part: each arm's list, and every document's score in every arm
-// that ran.
-struct Pool {
+// Candidates of one query from one part, its pool: each arm's list, and every document's score in
+// every arm that ran.
+struct QueryCandidates {
   struct Doc {
     Seq seq;
     DocRef doc;
@@ -36,8 +36,8 @@ struct Pool {
       lists;  // [n_arms] indices into docs, by (score desc, seq asc)
 };
 
-// One row a hit, ordered by (query, rank).
-struct Hits {
+// The arrays of a reply: a row for each hit, ordered by (query, rank).
+struct ReplyArrays {
   std::vector<std::int64_t> offsets{0};  // [n_queries + 1]
   std::vector<std::uint32_t> part;
   std::vector<std::uint32_t> segment;

@@ -41,17 +41,17 @@ class Used {
 
 }  // namespace
 
-void Request::require_open() const {
+void BatchRequest::require_open() const {
   require(!is_read, "a request that no execution has taken");
 }
 
-void Request::require_table(std::uint32_t table) const {
+void BatchRequest::require_table(std::uint32_t table) const {
   require((table == kAllTables) == tables.empty(), "a table, where scopes are divided");
   require(tables.empty() || table < tables.size(), "a known table");
 }
 
-void Request::set_filters(std::vector<std::shared_ptr<FilterProgram const>> distinct,
-                          std::span<std::uint32_t const> numbers) {
+void BatchRequest::set_filters(std::vector<std::shared_ptr<FilterProgram const>> distinct,
+                               std::span<std::uint32_t const> numbers) {
   require_open();
   if (numbers.size() != n_queries) throw Error(ErrorCode::kShape, "filter", "expected one a query");
   for (std::uint32_t const number : numbers)
@@ -60,14 +60,14 @@ void Request::set_filters(std::vector<std::shared_ptr<FilterProgram const>> dist
   filter_of.assign(numbers.begin(), numbers.end());
 }
 
-void Request::add(LexicalRequest arm) {
+void BatchRequest::add(LexicalRequest arm) {
   require_open();
   require_table(arm.table);
   require(arm.queries.size() == n_queries, "one text a query");
   lexical.push_back(std::move(arm));
 }
 
-void Request::add(DenseRequest arm) {
+void BatchRequest::add(DenseRequest arm) {
   require_open();
   require_table(arm.table);
   std::size_t const n = arm.guest != nullptr ? arm.guest->n_rows() : arm.queries.size();
@@ -75,7 +75,7 @@ void Request::add(DenseRequest arm) {
   dense.push_back(std::move(arm));
 }
 
-void Request::add(ListedRequest arm) {
+void BatchRequest::add(ListedRequest arm) {
   require_open();
   require(arm.queries.size() == n_queries, "a list a query");
   for (auto const& docs : arm.queries) {
@@ -84,7 +84,7 @@ void Request::add(ListedRequest arm) {
   listed.push_back(std::move(arm));
 }
 
-void Request::set_fusion(Fusion how, Floor<double> floor, bool normalized) {
+void BatchRequest::set_fusion(Fusion how, Floor<double> floor, bool normalized) {
   require_open();
   require(how.weights.size() == n_arms(), "one weight an arm");
   require(how.scales.size() == n_arms(), "one scale an arm");
@@ -97,7 +97,7 @@ void Request::set_fusion(Fusion how, Floor<double> floor, bool normalized) {
   normalize = normalized;
 }
 
-void Request::divide(std::size_t part, std::span<std::string const> values) {
+void BatchRequest::divide(std::size_t part, std::span<std::string const> values) {
   require_open();
   require(n_arms() == 0, "a request without arms");
   std::size_t const n_scopes = scopes.size(), n_tables = values.size() + 1;
@@ -119,8 +119,8 @@ void Request::divide(std::size_t part, std::span<std::string const> values) {
   }
 }
 
-Request Request::slice(std::size_t begin, std::size_t end) const {
-  Request out;
+BatchRequest BatchRequest::slice(std::size_t begin, std::size_t end) const {
+  BatchRequest out;
   out.n_queries = end - begin;
   out.first_query = first_query + begin;
   out.scope_of = part_of(scope_of, begin, end);

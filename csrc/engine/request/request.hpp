@@ -43,7 +43,7 @@ struct LexicalRequest {
   std::shared_ptr<text::Analyzer const> analyzer;
   std::vector<std::optional<TextQuery>> queries;  // [n_queries]
   Floor<float> floor;
-  std::uint32_t table = kAllTables;  // of Request::tables
+  std::uint32_t table = kAllTables;  // of BatchRequest::tables
 };
 
 struct DenseRequest {
@@ -54,7 +54,7 @@ struct DenseRequest {
   // Instead of queries: rows of a tensor on the device, from guest_begin on.
   std::shared_ptr<GuestQueries> guest{};
   std::size_t guest_begin = 0;
-  std::uint32_t table = kAllTables;  // of Request::tables
+  std::uint32_t table = kAllTables;  // of BatchRequest::tables
 
   DenseQuery const& query(std::size_t q) const {
     return guest == nullptr ? queries.at(q) : guest->query(guest_begin + q);
@@ -88,7 +88,7 @@ struct Fusion {
 };
 
 // Arms are numbered lexical first, then dense, then listed, in the order of these vectors.
-struct Request {
+struct BatchRequest {
   std::size_t n_queries = 0;
   std::size_t first_query = 0;                       // its number in the batch that slice() cut
   std::vector<std::shared_ptr<Scope const>> scopes;  // distinct
@@ -131,7 +131,7 @@ struct Request {
   std::size_t n_arms() const { return lexical.size() + dense.size() + listed.size(); }
   // The queries [begin, end) as a request of their own: a batch of any size runs in pieces, with
   // the same bits.
-  Request slice(std::size_t begin, std::size_t end) const;
+  BatchRequest slice(std::size_t begin, std::size_t end) const;
 
  private:
   void require_open() const;

@@ -7,7 +7,7 @@
 
 namespace hyrecall {
 
-ResolvedScopes resolve_scopes(Snapshot const& snapshot, Request const& request) {
+ResolvedScopes resolve_scopes(Snapshot const& snapshot, BatchRequest const& request) {
   ResolvedScopes scopes(request.scopes.size());
   std::size_t n_cells = 0;
   for (auto const& scope : request.scopes) n_cells += scope->cells.size();
@@ -31,7 +31,7 @@ std::size_t run_of(ResolvedScopes const& scopes) {
 }
 
 // By (scope, filter): equal neighbours of that order are a group.
-QueryGroups::QueryGroups(Request const& request, std::uint32_t table)
+QueryGroups::QueryGroups(BatchRequest const& request, std::uint32_t table)
     : group_of(request.n_queries) {
   std::span<std::uint32_t const> const scopes = request.scopes_of(table);
   std::vector<std::pair<std::uint64_t, std::uint32_t>> order;  // ((scope, filter), query)
@@ -51,15 +51,15 @@ QueryGroups::QueryGroups(Request const& request, std::uint32_t table)
   }
 }
 
-RequestGroups::RequestGroups(Request const& request, bool whole) {
+RequestGroups::RequestGroups(BatchRequest const& request, bool whole) {
   if (whole || request.tables.empty()) whole_.emplace(request);
   tables_.reserve(request.tables.size());
   for (std::uint32_t table = 0; table < request.tables.size(); ++table)
     tables_.emplace_back(request, table);
 }
 
-Audience::Audience(Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes,
-                   QueryGroups const& groups)
+Audience::Audience(Snapshot const& snapshot, BatchRequest const& request,
+                   ResolvedScopes const& scopes, QueryGroups const& groups)
     : groups_(&groups), tiles_(groups.scope_of.size()) {
   parallel_runs(tiles_.size(), run_of(scopes), request.threads, [&](int, std::size_t group) {
     tiles_[group].reserve(snapshot.segments.size());
@@ -72,8 +72,8 @@ Audience::Audience(Snapshot const& snapshot, Request const& request, ResolvedSco
   });
 }
 
-Audiences::Audiences(Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes,
-                     RequestGroups const& groups) {
+Audiences::Audiences(Snapshot const& snapshot, BatchRequest const& request,
+                     ResolvedScopes const& scopes, RequestGroups const& groups) {
   if (groups.has_whole()) whole_.emplace(snapshot, request, scopes, groups.of(kAllTables));
   tables_.reserve(groups.n_tables());
   for (std::uint32_t table = 0; table < groups.n_tables(); ++table)

@@ -13,14 +13,14 @@
 namespace hyrecall {
 
 using ResolvedScopes = std::vector<std::vector<ScopeRows>>;  // [scope][segment]
-ResolvedScopes resolve_scopes(Snapshot const& snapshot, Request const& request);
+ResolvedScopes resolve_scopes(Snapshot const& snapshot, BatchRequest const& request);
 // How many scopes, or queries of theirs, a thread takes at once: what is scattered over many ranges
 // takes longer than handing it out.
 std::size_t run_of(ResolvedScopes const& scopes);
 
 // The distinct (scope, filter) pairs of a batch, the scopes whole or of one table.
 struct QueryGroups {
-  explicit QueryGroups(Request const& request, std::uint32_t table = kAllTables);
+  explicit QueryGroups(BatchRequest const& request, std::uint32_t table = kAllTables);
 
   std::vector<std::uint32_t> group_of;   // [n_queries]
   std::vector<std::uint32_t> by_group;   // [n_queries] the queries, group after group
@@ -32,7 +32,7 @@ struct QueryGroups {
 class RequestGroups {
  public:
   // whole: those of the whole scopes too where arms have tables.
-  explicit RequestGroups(Request const& request, bool whole = true);
+  explicit RequestGroups(BatchRequest const& request, bool whole = true);
 
   bool has_whole() const { return whole_.has_value(); }
   std::size_t n_tables() const { return tables_.size(); }
@@ -51,7 +51,7 @@ using GroupTiles = std::vector<std::vector<SelectedTile>>;
 class Audience {
  public:
   // groups: of the request, whole or of one table; they must outlive this.
-  Audience(Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes,
+  Audience(Snapshot const& snapshot, BatchRequest const& request, ResolvedScopes const& scopes,
            QueryGroups const& groups);
 
   std::size_t n_groups() const { return groups_->scope_of.size(); }
@@ -71,7 +71,7 @@ class Audience {
 class Audiences {
  public:
   // One for all that `groups` has, which must outlive this.
-  Audiences(Snapshot const& snapshot, Request const& request, ResolvedScopes const& scopes,
+  Audiences(Snapshot const& snapshot, BatchRequest const& request, ResolvedScopes const& scopes,
             RequestGroups const& groups);
 
   Audience const& of(std::uint32_t table) const {

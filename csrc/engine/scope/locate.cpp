@@ -40,7 +40,7 @@ std::vector<DocRef> locate_keys(Snapshot const& snapshot, KeyColumn const& keys,
   return found;
 }
 
-std::vector<LocatedDoc> locate_visible(Snapshot const& snapshot, Request const& request,
+std::vector<LocatedDoc> locate_visible(Snapshot const& snapshot, BatchRequest const& request,
                                        ResolvedScopes const& scopes, Audience const& audience,
                                        KeyColumn const& keys,
                                        std::span<std::uint32_t const> query_of) {

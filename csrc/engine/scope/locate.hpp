@@ -33,7 +33,7 @@ struct LocatedDoc {
   DocRef doc;
 };
 // Every document with one of the keys that the key's query may see, key by key. query_of: [n_keys].
-std::vector<LocatedDoc> locate_visible(Snapshot const& snapshot, Request const& request,
+std::vector<LocatedDoc> locate_visible(Snapshot const& snapshot, BatchRequest const& request,
                                        ResolvedScopes const& scopes, Audience const& audience,
                                        KeyColumn const& keys,
                                        std::span<std::uint32_t const> query_of);

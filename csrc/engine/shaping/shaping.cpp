@@ -13,11 +13,11 @@ namespace {
 
 // Runs `body(query, begin, end)` for every query and joins what each returns, in query order.
 template <typename Result, typename Body>
-std::vector<Result> per_query(PoolView const& pool, int threads, Body const& body) {
-  std::vector<Result> results(pool.n_queries());
+std::vector<Result> per_query(FusedListsView const& lists, int threads, Body const& body) {
+  std::vector<Result> results(lists.n_queries());
   parallel_for(results.size(), threads, [&](int, std::size_t q) {
-    results[q] = body(q, static_cast<std::size_t>(pool.offsets[q]),
-                      static_cast<std::size_t>(pool.offsets[q + 1]));
+    results[q] = body(q, static_cast<std::size_t>(lists.offsets[q]),
+                      static_cast<std::size_t>(lists.offsets[q + 1]));
   });
   return results;
 }
@@ -32,21 +32,22 @@ void append(Selected& to, std::vector<std::int64_t> const& entries) {
   to.offsets.push_back(static_cast<std::int64_t>(to.entries.size()));
 }
 
-// Where the vectors of one query's pool lie.
+// Where the vectors of one query's list lie.
 class Vectors {
  public:
-  Vectors(Snapshot const& snapshot, PoolView const& pool, std::size_t column, std::size_t begin)
-      : snapshot_(snapshot), pool_(pool), column_(column), begin_(begin) {}
+  Vectors(Snapshot const& snapshot, FusedListsView const& lists, std::size_t column,
+          std::size_t begin)
+      : snapshot_(snapshot), lists_(lists), column_(column), begin_(begin) {}
 
   DenseColumn const& column_of(std::size_t i) const {
-    return *snapshot_.segments[pool_.segment[begin_ + i]]->segment().p.dense[column_];
+    return *snapshot_.segments[lists_.segment[begin_ + i]]->segment().p.dense[column_];
   }
-  Row row_of(std::size_t i) const { return pool_.row[begin_ + i]; }
+  Row row_of(std::size_t i) const { return lists_.row[begin_ + i]; }
   bool has(std::size_t i) const { return column_of(i).has(row_of(i)); }
 
  private:
   Snapshot const& snapshot_;
-  PoolView const& pool_;
+  FusedListsView const& lists_;
   std::size_t column_;
   std::size_t begin_;
 };
@@ -56,10 +57,10 @@ struct QueryDeduped {
   std::vector<std::int64_t> duplicates;
 };
 
-QueryDeduped dedup_query(Snapshot const& snapshot, PoolView const& pool, DedupParams const& params,
-                         std::size_t begin, std::size_t end) {
+QueryDeduped dedup_query(Snapshot const& snapshot, FusedListsView const& lists,
+                         DedupParams const& params, std::size_t begin, std::size_t end) {
   std::size_t const n = end - begin;
-  Vectors const vectors(snapshot, pool, params.column, begin);
+  Vectors const vectors(snapshot, lists, params.column, begin);
   RowBlock members(n);                  // entries so far that have a vector
   std::vector<std::size_t> cluster_of;  // [members]
   std::vector<float> cosines(n);
@@ -138,7 +139,7 @@ struct Waiting {
   }
 };
 
-QueryDiversified diversify_query(Snapshot const& snapshot, PoolView const& pool,
+QueryDiversified diversify_query(Snapshot const& snapshot, FusedListsView const& lists,
                                  DiversifyParams const& params, std::size_t query,
                                  std::size_t begin, std::size_t end) {
   std::size_t const n = end - begin;
@@ -146,12 +147,12 @@ QueryDiversified diversify_query(Snapshot const& snapshot, PoolView const& pool,
   QueryDiversified out;
   if (n_wanted == 0) return out;
   std::vector<double> const relevance =
-      scaled_relevance(pool.scores.subspan(begin, n), params.scale);
+      scaled_relevance(lists.scores.subspan(begin, n), params.scale);
   std::vector<double> similarity(n, 0.0);
   std::vector<std::int64_t> nearest(n, -1);
   bool const is_bounded = !params.tokens.empty() && params.budgets[query] > 0;
   std::int64_t left = is_bounded ? params.budgets[query] : 0;
-  Vectors const vectors(snapshot, pool, params.column, begin);
+  Vectors const vectors(snapshot, lists, params.column, begin);
   RowBlock chosen(n_wanted);               // those with a vector
   std::vector<std::int64_t> chosen_entry;  // [chosen]
   std::vector<std::size_t> n_compared(n);  // with how many of the chosen an entry was
@@ -208,15 +209,15 @@ QueryDiversified diversify_query(Snapshot const& snapshot, PoolView const& pool,
 
 }  // namespace
 
-Selected order_pool(PoolView const& pool, std::span<std::span<std::int64_t const> const> ties,
-                    int threads) {
+Selected order_lists(FusedListsView const& lists,
+                     std::span<std::span<std::int64_t const> const> ties, int threads) {
   auto const ordered = per_query<std::vector<std::int64_t>>(
-      pool, threads, [&](std::size_t, std::size_t begin, std::size_t end) {
+      lists, threads, [&](std::size_t, std::size_t begin, std::size_t end) {
         std::vector<std::int64_t> entries(end - begin);
         std::iota(entries.begin(), entries.end(), static_cast<std::int64_t>(begin));
         std::stable_sort(entries.begin(), entries.end(), [&](std::int64_t a, std::int64_t b) {
           auto const x = static_cast<std::size_t>(a), y = static_cast<std::size_t>(b);
-          if (pool.scores[x] != pool.scores[y]) return pool.scores[x] > pool.scores[y];
+          if (lists.scores[x] != lists.scores[y]) return lists.scores[x] > lists.scores[y];
           for (auto const& tie : ties) {
             if (tie[x] != tie[y]) return tie[x] < tie[y];
           }
@@ -229,11 +230,11 @@ Selected order_pool(PoolView const& pool, std::span<std::span<std::int64_t const
   return out;
 }
 
-Deduped dedup_pool(Snapshot const& snapshot, PoolView const& pool, DedupParams const& params,
-                   int threads) {
+Deduped dedup_lists(Snapshot const& snapshot, FusedListsView const& lists,
+                    DedupParams const& params, int threads) {
   auto const results =
-      per_query<QueryDeduped>(pool, threads, [&](std::size_t, std::size_t begin, std::size_t end) {
-        return dedup_query(snapshot, pool, params, begin, end);
+      per_query<QueryDeduped>(lists, threads, [&](std::size_t, std::size_t begin, std::size_t end) {
+        return dedup_query(snapshot, lists, params, begin, end);
       });
   Deduped out;
   for (QueryDeduped const& one : results) {
@@ -243,11 +244,11 @@ Deduped dedup_pool(Snapshot const& snapshot, PoolView const& pool, DedupParams c
   return out;
 }
 
-Diversified diversify_pool(Snapshot const& snapshot, PoolView const& pool,
-                           DiversifyParams const& params, int threads) {
+Diversified diversify_lists(Snapshot const& snapshot, FusedListsView const& lists,
+                            DiversifyParams const& params, int threads) {
   auto const results = per_query<QueryDiversified>(
-      pool, threads, [&](std::size_t q, std::size_t begin, std::size_t end) {
-        return diversify_query(snapshot, pool, params, q, begin, end);
+      lists, threads, [&](std::size_t q, std::size_t begin, std::size_t end) {
+        return diversify_query(snapshot, lists, params, q, begin, end);
       });
   Diversified out;
   for (QueryDiversified const& one : results) {

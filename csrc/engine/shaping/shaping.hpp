@@ -1,5 +1,6 @@
-// What happens to the fused pool, a stage at a time and a whole batch at once. Every function takes
-// the pools of all queries back to back, each in its order, and depends on each query's pool alone.
+// What happens to the fused lists, a stage at a time and a whole batch at once. Every function
+// takes the lists of all queries back to back, each in its order, and depends on each query's list
+// alone.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 namespace hyrecall {
 
 // The candidates of a batch: query q has the entries [offsets[q], offsets[q + 1]).
-struct PoolView {
+struct FusedListsView {
   std::span<std::int64_t const> offsets;  // [n_queries + 1]
   std::span<double const> scores;         // [n], what the stage before handed on
   std::span<std::uint32_t const> segment;
@@ -21,15 +22,15 @@ struct PoolView {
   std::size_t n_queries() const { return offsets.size() - 1; }
 };
 
-// Entries in their new order: indices into the pool, query by query.
+// Entries in their new order: indices into the lists, query by query.
 struct Selected {
   std::vector<std::int64_t> offsets{0};
   std::vector<std::int64_t> entries;
 };
 
 // Orders each query's entries by (score desc, ties[0] asc, ties[1] asc, ..., place asc).
-Selected order_pool(PoolView const& pool, std::span<std::span<std::int64_t const> const> ties,
-                    int threads);
+Selected order_lists(FusedListsView const& lists,
+                     std::span<std::span<std::int64_t const> const> ties, int threads);
 
 struct DedupParams {
   std::size_t column;                        // of Segment::Parts::dense
@@ -44,8 +45,8 @@ struct Deduped {
 // Collapses near-duplicates: an entry joins the first cluster one of whose members it is closer to
 // than the threshold, else founds one. Of a cluster the entry with the least (preference, place)
 // stays. An entry without a vector is alone.
-Deduped dedup_pool(Snapshot const& snapshot, PoolView const& pool, DedupParams const& params,
-                   int threads);
+Deduped dedup_lists(Snapshot const& snapshot, FusedListsView const& lists,
+                    DedupParams const& params, int threads);
 
 enum class RelevanceScale : std::uint8_t { kRaw, kMax, kMinMax };
 
@@ -67,8 +68,8 @@ struct Diversified {
 };
 // Greedy maximal marginal relevance: the first entry, then again and again the one of largest value
 // (ties: the earlier) among those that fit the budget. The first is chosen whatever it costs.
-Diversified diversify_pool(Snapshot const& snapshot, PoolView const& pool,
-                           DiversifyParams const& params, int threads);
+Diversified diversify_lists(Snapshot const& snapshot, FusedListsView const& lists,
+                            DiversifyParams const& params, int threads);
 
 // Canonical cosine of two rows, the first as query; 0 if either has no vector.
 float row_cosine(DenseColumn const& query_column, Row query_row, DenseColumn const& column,

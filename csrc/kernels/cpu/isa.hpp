@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/cpu/dot.hpp"
-#include "kernels/cpu/front.hpp"
+#include "kernels/cpu/first_pass.hpp"
 #include "kernels/cpu/scores.hpp"
 
 namespace hyrecall::cpu {
@@ -17,14 +17,14 @@ struct Kernels {
   char const* name;
   DotKernels dot;
   ScoreKernels scores;
-  FrontKernels front;
+  FirstPassKernels first_pass;
   // Where a set has another first pass for this many queries and more.
   std::size_t many = 0;
-  std::optional<FrontKernels> front_of_many{};
+  std::optional<FirstPassKernels> first_pass_of_many{};
   bool needs_grant = false;  // the system must be asked before its first use
 
-  FrontKernels const& front_for(std::size_t n_queries) const {
-    return front_of_many && n_queries >= many ? *front_of_many : front;
+  FirstPassKernels const& first_pass_for(std::size_t n_queries) const {
+    return first_pass_of_many && n_queries >= many ? *first_pass_of_many : first_pass;
   }
 };
 

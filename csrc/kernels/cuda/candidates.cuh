@@ -90,11 +90,11 @@ __device__ inline void test_scores(DenseJob const& job, PanelConstants<kWidth> c
     for (int i = 0; i < 4; ++i) {
       std::uint32_t const column = first_query + 8 * n + lane_id() % 4 * 2 + i % 2;
       if constexpr (std::is_same_v<Kind, Int8>) {
-        scores[i] = front_score(sums[n][i], scales[i / 2], constants.scales[column]);
+        scores[i] = first_pass_score(sums[n][i], scales[i / 2], constants.scales[column]);
         reaches[i] =
             reach(scores[i], residuals[i / 2], constants.factors[column]) >= constants.cuts[column];
       } else {
-        scores[i] = front_score(sums[n][i], scales[i / 2]);
+        scores[i] = first_pass_score(sums[n][i], scales[i / 2]);
         reaches[i] = scores[i] >= constants.cuts[column];
       }
       any = any || reaches[i];

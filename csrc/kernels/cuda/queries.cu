@@ -1,6 +1,6 @@
 // What:   queries as the first pass reads them, and the start of every query's search.
 // In/Out: DenseJob: queries, floors; query_scales, bounds, thresholds, cuts, counts; and
-//         front_queries: each query in every panel that holds it.
+//         plane_queries: each query in every panel that holds it.
 // Launch: prepare_queries: a warp a query. fill_panels: any grid, a warp a place of a panel.
 // Cost:   n_queries x dim x 4 bytes; of no account.
 // Oracle: kernels/int8_bound.hpp on the host, bit for bit.
@@ -11,11 +11,11 @@ namespace hyrecall::cuda {
 
 namespace {
 
-// A unit query in the front plane; store(i, value) gets codes or bits.
+// A unit query in the plane of the first pass; store(i, value) gets codes or bits.
 template <typename Store>
 __device__ Int8Row convert(DenseJob const& job, float const* values, double norm, Store&& store) {
   auto const element = [values](std::uint32_t i) { return values[i]; };
-  if (job.plane == FrontPlane::kInt8) return quantize_by_warp(job.dim, element, norm, store);
+  if (job.plane == FirstPassPlane::kInt8) return quantize_by_warp(job.dim, element, norm, store);
   return {1.0f, round_by_warp(job.plane, job.dim, element, norm, store)};
 }
 
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kQueryThreads) fill_panels(DenseJob const* job
     }
     Panel const panel = job.batch.panels[low];
     std::uint32_t const column = place - panel.plane_begin;
-    std::uint8_t* const to = job.front_queries + queries_of_panel(job, panel);
+    std::uint8_t* const to = job.plane_queries + queries_of_panel(job, panel);
     auto const store = [&](std::uint32_t i, auto value) {
       std::uint32_t const byte = i * sizeof value;
       std::size_t const block = std::size_t{byte / kChunkBytes} * panel.width * kChunkBytes;
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kQueryThreads) fill_panels(DenseJob const* job
           job.queries + std::size_t{job.batch.panel_queries[panel.query_begin + column]} * job.dim;
       convert(job, values, norm_of_query(job, values), store);
     } else {
-      for (std::uint32_t i = lane_id(); i < job.front_chunks * kChunkBytes; i += kLanes)
+      for (std::uint32_t i = lane_id(); i < job.plane_chunks * kChunkBytes; i += kLanes)
         store(i, std::uint8_t{0});
     }
   }

@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kRescoreThreads, 4)
     DenseSegment const& segment = segment_of_tile(job, slot / kTileRows);
     std::uint32_t const row = slot - segment.first_tile * kTileRows;
     if (is_second != 0) {
-      float const residual = job.plane == FrontPlane::kInt8 ? segment.residuals[row] : 0.0f;
+      float const residual = job.plane == FirstPassPlane::kInt8 ? segment.residuals[row] : 0.0f;
       float const lower = candidate_score(candidate);
       if (!(reach_of_lower(lower, residual, bound.per_residual) >= cut)) {
         if (lane_id() == 0) job.score_keys[base + i] = 0;

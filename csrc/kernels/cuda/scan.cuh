@@ -1,9 +1,9 @@
-// What:   the first pass: rows of tiles times queries of panels in a front plane, on the matrix
-// units
+// What:   the first pass: rows of tiles times queries of panels in a plane of the first pass, on
+// the matrix units
 //         of sm_80 and later; candidates are rows whose upper bound reaches their query's cut.
 // In/Out: DenseJob; a stage and a width class of its batch. Appends to candidates and counts.
 // Launch: any grid of kScanThreads; CTA b takes visits b, b + grid, ...; ScanShape::kSharedBytes.
-// Cost:   every row of the stage's tiles is read once a cohort: n_rows x front_chunks x 128 bytes,
+// Cost:   every row of the stage's tiles is read once a cohort: n_rows x plane_chunks x 128 bytes,
 // and
 //         2 x n_rows x dim x width operations. Bound by memory until a panel has some 200 queries.
 // Oracle: every row with a canonical score of at least its query's threshold is a candidate
@@ -43,13 +43,13 @@ __device__ inline void load_chunk(DenseJob const& job, typename ScanShape<kWidth
                                   std::uint32_t slot) {
   QueuedVisit const visit = shared.queue.visits[visit_number];
   DenseSegment const& own = job.segments[visit.segment];
-  std::size_t const block = std::size_t{visit.tile - own.first_tile} * job.front_chunks + chunk;
-  std::uint8_t const* const rows =
-      (job.plane == FrontPlane::kInt8 ? own.codes : own.rows) + block * (kTileRows * kChunkBytes);
+  std::size_t const block = std::size_t{visit.tile - own.first_tile} * job.plane_chunks + chunk;
+  std::uint8_t const* const rows = (job.plane == FirstPassPlane::kInt8 ? own.codes : own.rows) +
+                                   block * (kTileRows * kChunkBytes);
   unsigned char* const to = shared.stages[slot];
   for (std::uint32_t i = threadIdx.x; i < kTileRows * kPieces; i += kScanThreads)
     async_copy(to + i * kPieceBytes, rows + i * kPieceBytes);
-  std::uint8_t const* const queries = job.front_queries +
+  std::uint8_t const* const queries = job.plane_queries +
                                       queries_of_panel(job, job.batch.panels[visit.panel]) +
                                       std::size_t{chunk} * (kWidth * kChunkBytes);
   for (std::uint32_t i = threadIdx.x; i < kWidth * kPieces; i += kScanThreads)
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(kScanThreads, 2)
   std::uint32_t const warp = threadIdx.x / kWarp;
   std::uint32_t const first_row = warp / Shape::kWarpsAcross * (Shape::kRowBlocks * 16);
   std::uint32_t const first_query = warp % Shape::kWarpsAcross * (Shape::kQueryBlocks * 8);
-  std::uint32_t const n_chunks = job.front_chunks;
+  std::uint32_t const n_chunks = job.plane_chunks;
   Sum sums[Shape::kRowBlocks][Shape::kQueryBlocks][4] = {};
   if (threadIdx.x == 0) shared.queue.next = 0;
   while (true) {

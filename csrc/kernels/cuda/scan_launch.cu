@@ -10,11 +10,11 @@
 namespace hyrecall::cuda {
 namespace {
 
-std::span<ScanKernel const> kernels_for(bool is_hopper, FrontPlane plane) {
+std::span<ScanKernel const> kernels_for(bool is_hopper, FirstPassPlane plane) {
   switch (plane) {
-    case FrontPlane::kFloat16:
+    case FirstPassPlane::kFloat16:
       return is_hopper ? sm90_float16_kernels() : generic_float16_kernels();
-    case FrontPlane::kBFloat16:
+    case FirstPassPlane::kBFloat16:
       return is_hopper ? sm90_bfloat16_kernels() : generic_bfloat16_kernels();
     default:
       return is_hopper ? sm90_int8_kernels() : generic_int8_kernels();
@@ -23,7 +23,7 @@ std::span<ScanKernel const> kernels_for(bool is_hopper, FrontPlane plane) {
 
 }  // namespace
 
-Scanner::Scanner(int device, FrontPlane plane, KernelChoice kernels) {
+Scanner::Scanner(int device, FirstPassPlane plane, KernelChoice kernels) {
   cudaDeviceProp properties;
   check(cudaGetDeviceProperties(&properties, device));
   bool const is_hopper = properties.major == 9 && properties.minor == 0;
@@ -39,7 +39,7 @@ Scanner::Scanner(int device, FrontPlane plane, KernelChoice kernels) {
   for (bool const is_generic : {false, true}) {
     if (!is_generic && (!is_hopper || kernels.generic_only != 0)) continue;
     for (ScanKernel const& one : kernels_for(!is_generic, plane)) {
-      Scan const scan{plane, one.width, is_generic};
+      ScanVariant const scan{plane, one.width, is_generic};
       if (!kernels.allows(scan) || one.shared_bytes > properties.sharedMemPerBlockOptin) continue;
       check(cudaFuncSetAttribute(one.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  static_cast<int>(one.shared_bytes)));
@@ -53,10 +53,10 @@ Scanner::Scanner(int device, FrontPlane plane, KernelChoice kernels) {
   }
 }
 
-Scanner const& Scanner::of_device(int device, FrontPlane plane, KernelChoice kernels) {
+Scanner const& Scanner::of_device(int device, FirstPassPlane plane, KernelChoice kernels) {
   // Never destroyed: CUDA may be gone before static objects are.
   static auto* const made =
-      new std::map<std::tuple<int, FrontPlane, KernelChoice>, std::unique_ptr<Scanner>>;
+      new std::map<std::tuple<int, FirstPassPlane, KernelChoice>, std::unique_ptr<Scanner>>;
   static auto* const mutex = new std::mutex;
   std::lock_guard const lock(*mutex);
   auto& scanner = (*made)[{device, plane, kernels}];
@@ -64,7 +64,7 @@ Scanner const& Scanner::of_device(int device, FrontPlane plane, KernelChoice ker
   return *scanner;
 }
 
-std::uint32_t Scanner::scans(Scan* out) const {
+std::uint32_t Scanner::scans(ScanVariant* out) const {
   for (std::size_t i = 0; i < launches_.size(); ++i) out[i] = launches_[i].scan;
   return static_cast<std::uint32_t>(launches_.size());
 }

@@ -31,11 +31,11 @@ std::span<ScanKernel const> sm90_bfloat16_kernels();
 class Scanner {
  public:
   // Made once.
-  static Scanner const& of_device(int device, FrontPlane plane, KernelChoice kernels);
+  static Scanner const& of_device(int device, FirstPassPlane plane, KernelChoice kernels);
 
   // Writes what it runs, by rising width, and gives how many; at most kMaxWidths, 0 where the
   // choice leaves none.
-  std::uint32_t scans(Scan* out) const;
+  std::uint32_t scans(ScanVariant* out) const;
   unsigned n_multiprocessors() const { return n_multiprocessors_; }
   cudaError_t scan(DenseJob const* job, std::uint32_t width, std::uint32_t width_number,
                    std::uint32_t stage, cudaStream_t stream) const;
@@ -43,10 +43,10 @@ class Scanner {
  private:
   struct Launch {
     ScanKernel kernel;
-    Scan scan;
+    ScanVariant scan;
     unsigned n_ctas;  // as many as run at once: each takes its share of the visits
   };
-  Scanner(int device, FrontPlane plane, KernelChoice kernels);
+  Scanner(int device, FirstPassPlane plane, KernelChoice kernels);
 
   std::vector<Launch> launches_;
   unsigned n_multiprocessors_;

@@ -73,11 +73,11 @@ __device__ inline void copy_chunks(DenseJob const& job, WidthClass const& width,
       QueuedVisit const visit = shared.queue.visits[i];
       DenseSegment const& own = job.segments[visit.segment];
       std::uint8_t const* rows =
-          (job.plane == FrontPlane::kInt8 ? own.codes : own.rows) +
-          std::size_t{visit.tile - own.first_tile} * job.front_chunks * Shape::kRowBytes;
+          (job.plane == FirstPassPlane::kInt8 ? own.codes : own.rows) +
+          std::size_t{visit.tile - own.first_tile} * job.plane_chunks * Shape::kRowBytes;
       std::uint8_t const* queries =
-          job.front_queries + queries_of_panel(job, job.batch.panels[visit.panel]);
-      for (std::uint32_t chunk = 0; chunk < job.front_chunks; ++chunk) {
+          job.plane_queries + queries_of_panel(job, job.batch.panels[visit.panel]);
+      for (std::uint32_t chunk = 0; chunk < job.plane_chunks; ++chunk) {
         wait_phase(&shared.empty[at.stage], at.parity ^ 1);
         shared.visits[at.stage] = visit;
         arrive_expecting(&shared.full[at.stage], Shape::kRowBytes + Shape::kQueryBytes);
@@ -112,7 +112,7 @@ __device__ inline void multiply_and_test(DenseJob const& job,
     wait_phase(&shared.full[at.stage], at.parity);
     QueuedVisit const visit = shared.visits[at.stage];
     if (visit.tile_class == TileClass::kEmpty) return;
-    for (std::uint32_t chunk = 0; chunk < job.front_chunks; ++chunk) {
+    for (std::uint32_t chunk = 0; chunk < job.plane_chunks; ++chunk) {
       if (chunk > 0) wait_phase(&shared.full[at.stage], at.parity);
       std::uint64_t const rows = describe_matrix(shared.rows[at.stage] + group * 64 * kChunkBytes);
       std::uint64_t const queries = describe_matrix(shared.queries[at.stage]);

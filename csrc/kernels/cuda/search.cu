@@ -112,14 +112,14 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.dim = table.dim;
   job.row_type = table.type;
   job.plane = params.plane;
-  bool const is_int8 = params.plane == FrontPlane::kInt8;
+  bool const is_int8 = params.plane == FirstPassPlane::kInt8;
   job.greatest_residual = is_int8 ? table.greatest_residual : 0.0f;
-  job.front_chunks = chunks_of(is_int8 ? table.dim : table.dim * item_bytes(table.type));
+  job.plane_chunks = chunks_of(is_int8 ? table.dim : table.dim * item_bytes(table.type));
   job.depth = params.depth;
   job.capacity = params.capacity;
 
-  job.front_queries = layout.room<std::uint8_t>(std::size_t{params.batch.n_plane_queries} *
-                                                job.front_chunks * kChunkBytes);
+  job.plane_queries = layout.room<std::uint8_t>(std::size_t{params.batch.n_plane_queries} *
+                                                job.plane_chunks * kChunkBytes);
   job.inverse_query_norms = layout.room<float>(n);
   job.query_scales = layout.room<float>(n);
   job.bounds = layout.room<QueryBound>(n);
@@ -267,7 +267,7 @@ Status search(SearchParams const* params) {
   return guarded([&] { run_search(*params); });
 }
 
-Status scans(std::int32_t device, FrontPlane plane, KernelChoice kernels, Scan* out,
+Status scans(std::int32_t device, FirstPassPlane plane, KernelChoice kernels, ScanVariant* out,
              std::uint32_t* n) {
   return guarded([&] {
     DeviceScope const device_scope(device);

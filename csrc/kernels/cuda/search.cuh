@@ -6,7 +6,7 @@
 namespace hyrecall::cuda {
 
 Status search(SearchParams const* params);
-Status scans(std::int32_t device, FrontPlane plane, KernelChoice kernels, Scan* out,
+Status scans(std::int32_t device, FirstPassPlane plane, KernelChoice kernels, ScanVariant* out,
              std::uint32_t* n);
 
 }  // namespace hyrecall::cuda

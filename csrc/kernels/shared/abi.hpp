@@ -146,7 +146,7 @@ struct SearchParams {
   std::uint32_t const* depths;  // [n_queries] at most depth
   std::uint32_t depth;
   std::uint32_t capacity;
-  FrontPlane plane;
+  FirstPassPlane plane;
   KernelChoice kernels;  // as in the call of scans() that the batch was planned with
 
   std::uint32_t* counts;     // [n_queries]         out
@@ -184,7 +184,7 @@ struct Api {
   void (*destroy_table)(void* table);
   Status (*usage)(void const* segment, Usage* out);
   // What scans the device may run on a plane, by rising width; gives how many, at most kMaxWidths.
-  Status (*scans)(std::int32_t device, FrontPlane plane, KernelChoice kernels, Scan* out,
+  Status (*scans)(std::int32_t device, FirstPassPlane plane, KernelChoice kernels, ScanVariant* out,
                   std::uint32_t* n);
   // Any number of threads at once. Nothing is lost if it fails.
   Status (*search)(SearchParams const* params);

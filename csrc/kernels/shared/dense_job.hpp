@@ -35,9 +35,9 @@ struct DenseJob {
   std::uint32_t n_segments;
   std::uint32_t dim;
   RowType row_type;
-  FrontPlane plane;            // what the first pass reads
+  FirstPassPlane plane;        // what the first pass reads
   float greatest_residual;     // of any row in that plane
-  std::uint32_t front_chunks;  // of a row of that plane and of a query in it
+  std::uint32_t plane_chunks;  // of a row of that plane and of a query in it
 
   SegmentFilter const* filters;  // [n_filters, n_segments]
   TileTest const* tests;
@@ -57,7 +57,7 @@ struct DenseJob {
   std::uint32_t capacity;  // candidates a query may have
 
   // Made by kernels.
-  std::uint8_t* front_queries;   // by panel and chunk a block of `width` queries; see Panel
+  std::uint8_t* plane_queries;   // by panel and chunk a block of `width` queries; see Panel
   float* inverse_query_norms;    // [n_queries]
   float* query_scales;           // [n_queries] 1 in 16-bit planes
   QueryBound* bounds;            // [n_queries]
@@ -75,7 +75,7 @@ struct DenseJob {
 
 // Where a panel's queries begin, in bytes: a block of its width a chunk.
 HYRECALL_HD inline std::size_t queries_of_panel(DenseJob const& job, Panel const& panel) {
-  return std::size_t{panel.plane_begin} * job.front_chunks * kChunkBytes;
+  return std::size_t{panel.plane_begin} * job.plane_chunks * kChunkBytes;
 }
 
 HYRECALL_HD inline DenseSegment const& segment_of_tile(DenseJob const& job, std::uint32_t tile) {

@@ -18,7 +18,7 @@ from hyrecall._core import shaping as shaping
 _Rows: TypeAlias = npt.NDArray[np.uint32]
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 _Floats: TypeAlias = npt.NDArray[np.float32]
-_Front: TypeAlias = tuple[_Bytes, _Floats, _Floats] | None  # codes, scales, residuals
+_Plane: TypeAlias = tuple[_Bytes, _Floats, _Floats] | None  # codes, scales, residuals
 _Floor: TypeAlias = tuple[float, bool] | None  # (value, strict)
 _Bm25: TypeAlias = tuple[str, float, float, float]  # (variant, k1, b, delta)
 _Query: TypeAlias = str | tuple[Any, ...] | None  # (kind, ...) of hyrecall.ask.queries.lower
@@ -179,14 +179,14 @@ class DenseColumn:
     def merge(sources: Sequence[DenseColumn], source: _Rows, source_row: _Rows) -> DenseColumn: ...
     @staticmethod
     def from_parts(
-        name: str, dtype: str, dim: int, rows: _Bytes, inverse_norms: _Floats, front: _Front = None
+        name: str, dtype: str, dim: int, rows: _Bytes, inverse_norms: _Floats, plane: _Plane = None
     ) -> DenseColumn: ...
     @property
     def rows(self) -> _Bytes: ...
     @property
-    def front(self) -> _Front: ...
+    def int8_plane(self) -> _Plane: ...
     @property
-    def front_use(self) -> tuple[int, int]: ...
+    def plane_use(self) -> tuple[int, int]: ...
     @property
     def inverse_norms(self) -> npt.NDArray[np.float32]: ...
     @property
@@ -303,7 +303,7 @@ class Guest:
     def n_rows(self) -> int: ...
 
 @final
-class Request:
+class BatchRequest:
     def __init__(
         self,
         *,
@@ -315,7 +315,7 @@ class Request:
         offset: int,
         threads: int,
     ) -> None: ...
-    def slice(self, begin: int, end: int) -> Request:
+    def slice(self, begin: int, end: int) -> BatchRequest:
         """Return a request with only the queries [begin, end)."""
     def query_vector(self, arm: int, query: int) -> npt.NDArray[np.float32]:
         """Return a copy of the arm's query vector, padded with zeros; empty if missing."""
@@ -384,7 +384,7 @@ class Candidates: ...
 
 @final
 class Execution:
-    def __init__(self, snapshot: Snapshot, request: Request) -> None: ...
+    def __init__(self, snapshot: Snapshot, request: BatchRequest) -> None: ...
     def statistics(self) -> Statistics: ...
     def candidates(self, statistics: Statistics) -> Candidates: ...
     def leaves(self, arm: int, query: int) -> list[tuple[str, float]] | None:
@@ -396,5 +396,5 @@ class Execution:
     def leaf_freqs(self, arm: int, query: int, segment: int, row: int) -> list[int]:
         """Return each leaf's term frequency in a document that this execution returned."""
 
-def merge(request: Request, parts: Sequence[Candidates]) -> dict[str, npt.NDArray[Any]]:
+def merge(request: BatchRequest, parts: Sequence[Candidates]) -> dict[str, npt.NDArray[Any]]:
     """offsets, part, segment, row, rank, score, arm_scores, arm_ranks, scales, list_sizes."""

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall._core import Analyzer, Request, Snapshot, _ArrowArray
+from hyrecall._core import Analyzer, BatchRequest, Snapshot, _ArrowArray
 
 _Rows: TypeAlias = npt.NDArray[np.uint32]
 _Offsets: TypeAlias = npt.NDArray[np.int64]
@@ -19,7 +19,7 @@ _Docs: TypeAlias = tuple[_Offsets, _Rows, _Rows, npt.NDArray[np.float32]]
 class Audience:
     """The rows of a snapshot that each query of a request may see."""
 
-    def __init__(self, snapshot: Snapshot, request: Request) -> None: ...
+    def __init__(self, snapshot: Snapshot, request: BatchRequest) -> None: ...
     @property
     def n_groups(self) -> int: ...
     @property
@@ -54,10 +54,10 @@ class Adjacency:
     def __init__(
         self,
         edges: Snapshot,
-        edge_request: Request,
+        edge_request: BatchRequest,
         participants: int,
         nodes: Snapshot,
-        node_request: Request,
+        node_request: BatchRequest,
     ) -> None: ...
     def distances(
         self, offsets: _Offsets, sources: _ArrowArray, most: int

@@ -1,4 +1,4 @@
-"""Native shaping stages, which run on the fused pools of a batch."""
+"""Native shaping stages, which run on the fused lists of a batch."""
 
 from collections.abc import Sequence
 from typing import TypedDict
@@ -12,7 +12,7 @@ _Floats = npt.NDArray[np.float64]
 _Ints = npt.NDArray[np.int64]
 _Selected = tuple[_Ints, _Ints]
 
-class Pools:
+class FusedLists:
     """The candidates of a batch: query q has the entries [offsets[q], offsets[q + 1])."""
 
     def __init__(
@@ -34,11 +34,11 @@ class _Diversified(TypedDict):
     similarity: _Floats
     nearest: _Ints
 
-def order(pools: Pools, ties: Sequence[_Ints], threads: int) -> _Selected:
+def order(lists: FusedLists, ties: Sequence[_Ints], threads: int) -> _Selected:
     """Return (offsets, entries) ordered by (score desc, ties asc, place asc)."""
 
 def dedup(
-    pools: Pools,
+    lists: FusedLists,
     execution: Execution,
     column: int,
     threshold: float,
@@ -46,7 +46,7 @@ def dedup(
     preference: _Ints,
 ) -> _Deduped: ...
 def diversify(
-    pools: Pools,
+    lists: FusedLists,
     execution: Execution,
     column: int | None,
     relevance_weight: float,

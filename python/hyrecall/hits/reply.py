@@ -39,7 +39,7 @@ class Source(Protocol):
         ...
 
     @property
-    def request(self) -> _core.Request:
+    def request(self) -> _core.BatchRequest:
         """The native request, with the index's own arms."""
         ...
 

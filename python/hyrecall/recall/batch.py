@@ -133,7 +133,7 @@ def _texts(facts: IndexFacts, plan: Plan, text: object) -> list[str | None]:
 
 
 def _run_piece(
-    state: State, plan: Plan, request: _core.Request, first_query: int
+    state: State, plan: Plan, request: _core.BatchRequest, first_query: int
 ) -> tuple[_core.Execution, Arrays, dict[str, FoundDocs], dict[str, float]]:
     """Take a part of a call through its three steps; arms that search by themselves go first."""
     began = time.perf_counter()

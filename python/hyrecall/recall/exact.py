@@ -107,7 +107,7 @@ class Exact:
     is_cut: npt.NDArray[np.bool_]
     execution: _core.Execution
 
-    def add_to(self, request: _core.Request, first_query: int) -> None:
+    def add_to(self, request: _core.BatchRequest, first_query: int) -> None:
         """Add arms that bring the rows of a part's queries into its pools, behind all others."""
         for arm, found in self.lists.items():
             own = found.part(first_query, first_query + request.n_queries)
@@ -220,11 +220,11 @@ def _phrases(
     bm25: Mapping[str, BM25],
     queries: npt.NDArray[np.int64],
     depth: int,
-) -> _core.Request:
+) -> _core.BatchRequest:
     """Ask for the texts as phrases, on behalf of the queries that have them."""
     n, n_arms = len(queries), len(texts)
     filters, filter_of = read_filters(facts.attribute_types, _of(asked.filter, queries), n)
-    request = _core.Request(
+    request = _core.BatchRequest(
         scopes=read_scopes(facts.cell_types, state.snapshot, _of(asked.scope, queries), n),
         filters=filters,
         filter_of=filter_of,

@@ -26,7 +26,7 @@ class RecallSource(NamedTuple):
     state: State
 
     @property
-    def request(self) -> _core.Request:
+    def request(self) -> _core.BatchRequest:
         """The native request, with the index's own arms."""
         return self.plan.request
 

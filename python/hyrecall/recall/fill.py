@@ -30,7 +30,7 @@ def fill_lists(
     facts: IndexFacts,
     state: State,
     plan: Plan,
-    request: _core.Request,
+    request: _core.BatchRequest,
     first_query: int,
     blank: Array,
     selected: Array,
@@ -92,7 +92,7 @@ def fill_lists(
 
 
 def _newest_in_order(
-    facts: IndexFacts, state: State, request: _core.Request, column: str, n: int, plan: Plan
+    facts: IndexFacts, state: State, request: _core.BatchRequest, column: str, n: int, plan: Plan
 ) -> tuple[Array, Array, Array]:
     """Return each query's n newest documents, those of one time in the order of the tie-break.
 
@@ -113,7 +113,7 @@ def _newest_in_order(
 
 
 def _newest_of_one(
-    facts: IndexFacts, state: State, request: _core.Request, column: str, n: int, plan: Plan
+    facts: IndexFacts, state: State, request: _core.BatchRequest, column: str, n: int, plan: Plan
 ) -> tuple[Array, Array]:
     """Return (segment, row) of the n newest documents of a request's only query.
 

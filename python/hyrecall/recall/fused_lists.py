@@ -41,10 +41,10 @@ class FusedLists:
         return self.arrays["score"]
 
     @property
-    def native(self) -> _core.shaping.Pools:
+    def native(self) -> _core.shaping.FusedLists:
         """Return the pool as native stages take it."""
         a = self.arrays
-        return _core.shaping.Pools(self.offsets, a["score"], a["segment"], a["row"])
+        return _core.shaping.FusedLists(self.offsets, a["score"], a["segment"], a["row"])
 
     @property
     def query(self) -> npt.NDArray[np.int64]:
@@ -86,7 +86,7 @@ class Piece:
     """Some of a call's queries: their execution, its request, and which query is the first."""
 
     execution: _core.Execution
-    request: _core.Request
+    request: _core.BatchRequest
     first_query: int
 
 

@@ -33,7 +33,7 @@ _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 class Plan(NamedTuple):
     """A request and what its reply has to say of it; nothing of the caller's is kept."""
 
-    request: _core.Request  # with its text and vector arms; complete() adds the others
+    request: _core.BatchRequest  # with its text and vector arms; complete() adds the others
     n_queries: int
     arms: tuple[str, ...]  # that run, in the request's order
     n_lexical: int
@@ -61,7 +61,7 @@ class Plan(NamedTuple):
     tables: Tables | None = None
     bases: tuple[str, ...] = ()  # without the table's name: the index's arm behind each of arms
 
-    def complete(self, request: _core.Request, first_query: int) -> dict[str, FoundDocs]:
+    def complete(self, request: _core.BatchRequest, first_query: int) -> dict[str, FoundDocs]:
         """Add all other arms to a part of the request; return what those of the call found."""
         found = self.searches.add_to(request, first_query)
         if self.exact is not None:

@@ -113,7 +113,7 @@ def make_plan(
     n_lists = len(arms) + (0 if exact is None else len(exact.lists))
     whole = shaped or n_lists > len(arms)
 
-    native = _core.Request(
+    native = _core.BatchRequest(
         scopes=scopes,
         filters=filters,
         filter_of=filter_of,
@@ -222,7 +222,7 @@ def _numbers(tables: Tables | None) -> Sequence[int | None]:
     return [None] if tables is None else range(len(tables.all_names))
 
 
-def _divide(facts: IndexFacts, request: _core.Request, tables: Tables | None) -> None:
+def _divide(facts: IndexFacts, request: _core.BatchRequest, tables: Tables | None) -> None:
     """Divide every query's scope into tables, by a part of its cells."""
     if tables is None:
         return

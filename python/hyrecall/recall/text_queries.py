@@ -41,7 +41,7 @@ def read_texts(
 
 def add_lexical(
     facts: IndexFacts,
-    request: _core.Request,
+    request: _core.BatchRequest,
     arms: Sequence[str],
     texts: Mapping[str, Sequence[object]],
     bm25: Mapping[str, BM25],

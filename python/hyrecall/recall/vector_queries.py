@@ -79,7 +79,7 @@ def on_host(
 
 def add_dense(
     facts: IndexFacts,
-    request: _core.Request,
+    request: _core.BatchRequest,
     arms: Sequence[str],
     vectors: Mapping[str, Matrix],
     guests: Mapping[str, _core.Guest],

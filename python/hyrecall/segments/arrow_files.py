@@ -93,9 +93,9 @@ def batches_of(segment: Segment, schema: Schema) -> Iterator[tuple[str, pa.Recor
     for at, arm in enumerate(schema.vector_arms):
         segment.check(arm)  # damaged rows must not be saved with a new checksum
         yield f"vectors-{at}", _vectors(segment.dense[arm])
-        front = segment.dense[arm].front
-        if front is not None:
-            yield f"plane-{at}", _plane(segment.dense[arm].dim, *front)
+        int8_plane = segment.dense[arm].int8_plane
+        if int8_plane is not None:
+            yield f"plane-{at}", _plane(segment.dense[arm].dim, *int8_plane)
     for at, arm in enumerate(schema.text_arms):
         parts = segment.lexical[arm].parts()
         lengths = _numbers(parts["doc_lengths"], pa.uint32())
@@ -235,12 +235,14 @@ def segment_of(
             raise error(CorruptIndexError, str(path), f"{n_rows} rows of {dims[arm]} values", got)
         plane = _values(vectors.column(0).storage.values).view(np.uint8)
         norms = _values(vectors.column(1))
-        front = None
+        int8_plane = None
         if has_role(f"plane-{at}"):
             path, blocks = take(f"plane-{at}", _plane_schema(dims[arm]))
-            front = _front(blocks)
+            int8_plane = _int8_plane(blocks)
         with damage_of(path, "a part of the segment"):
-            dense[arm] = _core.DenseColumn.from_parts(arm, dtype, dims[arm], plane, norms, front)
+            dense[arm] = _core.DenseColumn.from_parts(
+                arm, dtype, dims[arm], plane, norms, int8_plane
+            )
     lexical = {}
     for at, arm in enumerate(schema.text_arms):
         _, documents = take(f"documents-{at}", _DOCUMENTS)
@@ -256,7 +258,7 @@ def segment_of(
     return made
 
 
-def _front(batch: pa.RecordBatch) -> tuple[Numbers, Numbers, Numbers]:
+def _int8_plane(batch: pa.RecordBatch) -> tuple[Numbers, Numbers, Numbers]:
     codes, scales, residuals = batch.columns
     n_bytes = len(codes) * codes.type.byte_width
     return (

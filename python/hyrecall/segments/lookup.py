@@ -78,7 +78,7 @@ def _audience(
     if isinstance(where, list | tuple):
         raise error(OptionError, "filter", "one filter", f"a {type(where).__name__}")
     filters, filter_of = read_filters(facts.attribute_types, where, n)
-    request = _core.Request(
+    request = _core.BatchRequest(
         scopes=read_scopes(facts.cell_types, state.snapshot, scope, n, per="key"),
         filters=filters,
         filter_of=filter_of,

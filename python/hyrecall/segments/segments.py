@@ -338,7 +338,7 @@ def describe(facts: IndexFacts, state: State, device: str) -> dict[str, Any]:
 
 def _plane(column: _core.DenseColumn) -> dict[str, int]:
     """Return how often queries read a window of 4,096 rows and how often they scored all of it."""
-    windows, plain = column.front_use
+    windows, plain = column.plane_use
     return {"windows": windows, "plain": plain}
 
 

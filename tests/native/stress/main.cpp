@@ -36,10 +36,10 @@ constexpr std::chrono::milliseconds kPause{
 // The last request a second time would be the same reply: (version, request) -> digest.
 using Replies = std::map<std::pair<std::uint64_t, std::size_t>, std::uint64_t>;
 
-Request request_of(Rng& rng, std::size_t number, WorldOptions const& options) {
+BatchRequest request_of(Rng& rng, std::size_t number, WorldOptions const& options) {
   std::size_t const n_queries = number == 0 ? 1 : 3 + rng.below(std::size_t{14});
   Asked asked = random_asked(rng, options.n_cells, n_queries, 3, 1 + static_cast<int>(number % 3));
-  Request& request = asked.request;
+  BatchRequest& request = asked.request;
   if (number % 3 != 1) {
     LexicalRequest arm;
     arm.name = "text";
@@ -74,11 +74,11 @@ Request request_of(Rng& rng, std::size_t number, WorldOptions const& options) {
 }
 
 // Everything of a reply but where its rows lie, which is not the caller's business.
-std::uint64_t digest(Snapshot const& snapshot, Request const& request) {
+std::uint64_t digest(Snapshot const& snapshot, BatchRequest const& request) {
   Execution const execution(snapshot, request);
-  std::vector<Pool> const pools = execution.candidates(execution.statistics());
-  std::vector<std::vector<Pool> const*> const parts{&pools};
-  Hits const hits = merge(request, parts);
+  std::vector<QueryCandidates> const pools = execution.candidates(execution.statistics());
+  std::vector<std::vector<QueryCandidates> const*> const parts{&pools};
+  ReplyArrays const hits = merge(request, parts);
   std::string bytes;
   auto const put = [&](auto value) {
     bytes.append(reinterpret_cast<char const*>(&value), sizeof value);
@@ -139,7 +139,7 @@ class Stress {
       for (std::size_t which = 0; which < kRequests; ++which) {
         auto const seen = all.find({number, which});
         if (seen == all.end()) continue;
-        Request quiet = requests_[which];
+        BatchRequest quiet = requests_[which];
         quiet.threads = 1;
         wrong += digest(fresh, quiet) != seen->second;
       }
@@ -213,7 +213,7 @@ class Stress {
 
   std::string planted_;
   Index index_;  // of whose turn it is
-  std::vector<Request> requests_;
+  std::vector<BatchRequest> requests_;
   Clock::time_point end_;
   std::mutex mutex_;  // guards the pointer alone, as the Python side's assignment does
   std::shared_ptr<Version const> current_;

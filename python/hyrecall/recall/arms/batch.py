@@ -171,9 +171,9 @@ def no_candidates(n_queries: int) -> FoundDocs:
     return FoundDocs(np.zeros(n_queries + 1, np.int64), rows, rows, np.zeros(0, np.float32))
 
 
-def scope_request(facts: IndexFacts, state: State, scope: object, n: int) -> _core.Request:
+def scope_request(facts: IndexFacts, state: State, scope: object, n: int) -> _core.BatchRequest:
     """Make a request of n queries without arms: scopes alone."""
-    return _core.Request(
+    return _core.BatchRequest(
         scopes=read_scopes(facts.cell_types, state.snapshot, scope, n),
         filters=[],
         filter_of=None,

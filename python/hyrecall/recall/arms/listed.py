@@ -121,7 +121,7 @@ def _newest_attribute(arm: Newest, facts: IndexFacts) -> int:
 
 
 def newest_rows(
-    facts: IndexFacts, state: State, request: _core.Request, column: str, n: int
+    facts: IndexFacts, state: State, request: _core.BatchRequest, column: str, n: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
     """Return each query's n newest documents: offsets, segment, row.
 

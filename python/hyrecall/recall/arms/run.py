@@ -136,7 +136,7 @@ class Searches(NamedTuple):
     graphs: BoundGraphs
     depth: int
 
-    def add_to(self, request: _core.Request, first_query: int) -> dict[str, FoundDocs]:
+    def add_to(self, request: _core.BatchRequest, first_query: int) -> dict[str, FoundDocs]:
         """Search for the queries of a request, which begin at ``first_query`` of the call.
 
         What each arm finds is put into the request, behind the arms that it has.
@@ -146,7 +146,7 @@ class Searches(NamedTuple):
         with _core.arithmetic.RoundToNearest():  # some of their scores are computed here
             return self._add_to(request, first_query)
 
-    def _add_to(self, request: _core.Request, first_query: int) -> dict[str, FoundDocs]:
+    def _add_to(self, request: _core.BatchRequest, first_query: int) -> dict[str, FoundDocs]:
         begin, n_queries = first_query, request.n_queries
         batch = Batch(
             self.facts,

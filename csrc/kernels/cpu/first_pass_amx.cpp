@@ -1,10 +1,11 @@
 // What:   the first pass with AMX: a block of the plane is a tile of 16 lines, so the rows are the
 //         second factor as they lie, and up to 32 queries the first.
-// In/Out: see front.hpp. A panel is [n / 16][steps of 64 elements][16 queries][64], padded with 0.
-// Cost:   32 rows x 32 queries: 4 tiles in for 4 products of 16 x 16 x 64. Bound by the products
+// In/Out: see first_pass.hpp. A panel is [n / 16][steps of 64 elements][16 queries][64], padded
+// with 0. Cost:   32 rows x 32 queries: 4 tiles in for 4 products of 16 x 16 x 64. Bound by the
+// products
 //         (about six times VNNI's rate) down to dim 256, then by the comparison.
-// Oracle: tests/native/test_front_kernels.cpp.
-#include "kernels/cpu/front.hpp"
+// Oracle: tests/native/test_first_pass_kernels.cpp.
+#include "kernels/cpu/first_pass.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -12,7 +13,7 @@
 #include <cstring>
 
 namespace hyrecall::cpu {
-namespace amx_front {
+namespace amx_first_pass {
 namespace {
 
 constexpr std::size_t kTileBytes = 1024;
@@ -58,8 +59,8 @@ using Tile = std::int32_t[16][16];  // [query][row]
 // The last step may read past a block: those elements of the queries are 0.
 template <bool kTwoBlocks, bool kTwoPanels>
 [[gnu::noinline]] void dots(std::uint8_t const* codes, std::size_t block_bytes,
-                            std::uint8_t const* queries, std::size_t n_steps, FrontAhead ahead,
-                            Tile* out) {
+                            std::uint8_t const* queries, std::size_t n_steps,
+                            FirstPassPrefetch ahead, Tile* out) {
   std::uint8_t const* const second = queries + n_steps * kTileBytes;
   _tile_zero(0);
   _tile_zero(1);
@@ -91,8 +92,8 @@ template <bool kTwoBlocks, bool kTwoPanels>
   if constexpr (kTwoBlocks && kTwoPanels) _tile_stored(3, out[3], 64);
 }
 
-std::uint32_t scan(FrontRows const& rows, std::size_t dim, FrontQueries const& queries,
-                   FrontAhead ahead, FrontHits& hits) {
+std::uint32_t find_rows(FirstPassRows const& rows, std::size_t dim, FirstPassQueries const& queries,
+                        FirstPassPrefetch ahead, FirstPassSurvivors& hits) {
   alignas(64) Tile tiles[4];  // [panel of 16][block]
   std::size_t const n_steps = (dim + kTileStep - 1) / kTileStep;
   std::size_t const block_bytes = (dim + 3) / 4 * 64;
@@ -130,11 +131,16 @@ std::uint32_t scan(FrontRows const& rows, std::size_t dim, FrontQueries const& q
 }
 
 }  // namespace
-}  // namespace amx_front
+}  // namespace amx_first_pass
 
-FrontKernels amx_front_kernels() {
-  return {"amx",           kFrontMostQueries, amx_front::panel_bytes, amx_front::pack,
-          amx_front::scan, amx_front::enter,  amx_front::leave};
+FirstPassKernels amx_first_pass_kernels() {
+  return {"amx",
+          kFirstPassMostQueries,
+          amx_first_pass::panel_bytes,
+          amx_first_pass::pack,
+          amx_first_pass::find_rows,
+          amx_first_pass::enter,
+          amx_first_pass::leave};
 }
 
 }  // namespace hyrecall::cpu

@@ -1,6 +1,5 @@
-// The first pass with AVX-512 VNNI: four products of unsigned row bytes and signed query codes in
-// one instruction, without saturation.
-#include "kernels/cpu/front.hpp"
+// The first pass in one 16-lane register a block: AVX-512 F, BW, VL, DQ.
+#include "kernels/cpu/first_pass.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -8,15 +7,21 @@
 #include <cstring>
 
 namespace hyrecall::cpu {
-namespace avx512vnni_front {
+namespace avx512_first_pass {
 namespace {
 
 constexpr int kBlocks = 2;
 constexpr int kAtOnce = 8;
 
+// As with AVX2 the row gives its magnitude and its sign goes to the query, by a mask.
 struct Line {
-  __m512i bytes;  // code + 128
-  static Line load(std::uint8_t const* from) { return {_mm512_loadu_si512(from)}; }
+  __m512i magnitude;
+  __mmask64 negative;
+  static Line load(std::uint8_t const* from) {
+    __m512i const codes =
+        _mm512_xor_si512(_mm512_loadu_si512(from), _mm512_set1_epi8(static_cast<char>(0x80)));
+    return {_mm512_abs_epi8(codes), _mm512_movepi8_mask(codes)};
+  }
 };
 struct Quad {
   __m512i codes;
@@ -35,9 +40,12 @@ struct Block {
 struct Sums {
   __m512i rows;
   static Sums zero() { return {_mm512_setzero_si512()}; }
-  static Sums start(std::int32_t offset) { return {_mm512_set1_epi32(offset)}; }
+  static Sums start(std::int32_t) { return zero(); }
   void add(Line const& line, Quad const& quad) {
-    rows = _mm512_dpbusd_epi32(rows, line.bytes, quad.codes);
+    __m512i const signed_codes =
+        _mm512_mask_sub_epi8(quad.codes, line.negative, _mm512_setzero_si512(), quad.codes);
+    __m512i const pairs = _mm512_maddubs_epi16(line.magnitude, signed_codes);
+    rows = _mm512_add_epi32(rows, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
   }
   void join(Sums const& other) { rows = _mm512_add_epi32(rows, other.rows); }
   __m512 reach(Block const& block, float scale, float per_residual) const {
@@ -54,13 +62,13 @@ struct Sums {
   }
 };
 
-#include "kernels/cpu/front.inl.hpp"
+#include "kernels/cpu/first_pass.inl.hpp"
 
 }  // namespace
-}  // namespace avx512vnni_front
+}  // namespace avx512_first_pass
 
-FrontKernels avx512vnni_front_kernels() {
-  return avx512vnni_front::make_front_kernels("avx512vnni");
+FirstPassKernels avx512_first_pass_kernels() {
+  return avx512_first_pass::make_first_pass_kernels("avx512");
 }
 
 }  // namespace hyrecall::cpu

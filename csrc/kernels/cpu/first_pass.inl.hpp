@@ -1,27 +1,27 @@
 // What:   integer dots of a panel of up to 8 queries with one or two blocks of 16 rows of the int8
 //         plane, then reach() of kernels/int8_bound.hpp on 16 rows at a time, compared with each
 //         query's cut. Dots are exact, so every instruction set finds the same rows.
-// In/Out: see front.hpp.
+// In/Out: see first_pass.hpp.
 // Cost:   16 rows x 8 queries: a load and 8 broadcasts for 8 products, bound by memory (7 of the
 //         queries are free). 32 x 8: two loads, 16 products: bound by the products.
-// Oracle: tests/native/test_front_kernels.cpp, front_score() and reach().
+// Oracle: tests/native/test_first_pass_kernels.cpp, first_pass_score() and reach().
 //
-// Included once by each front_<isa>.cpp inside its own and an anonymous namespace, after it has
-// defined Line, Quad, Block, Sums, kAtOnce (queries in one pass) and kBlocks (blocks in one pass).
-// The k-loop is a function of its own: with the comparison in it GCC 12 spills the sums at each
-// step.
+// Included once by each first_pass_<isa>.cpp inside its own and an anonymous namespace, after it
+// has defined Line, Quad, Block, Sums, kAtOnce (queries in one pass) and kBlocks (blocks in one
+// pass). The k-loop is a function of its own: with the comparison in it GCC 12 spills the sums at
+// each step.
 
 constexpr int kWidth = 8;
 
 // Slow, a line is asked for twice: a branch would cost more.
-inline void ask(FrontAhead ahead, std::size_t step) {
+inline void ask(FirstPassPrefetch ahead, std::size_t step) {
   if (ahead.lines != nullptr) __builtin_prefetch(ahead.lines + (step >> ahead.slow) * 64, 0, 2);
 }
 
 template <int kRowBlocks, int kQueries>
 [[gnu::noinline]] void dots(std::uint8_t const* codes, std::size_t block_bytes,
                             std::uint8_t const* queries, std::int32_t const* offsets,
-                            std::size_t n_steps, FrontAhead ahead, Sums* out) {
+                            std::size_t n_steps, FirstPassPrefetch ahead, Sums* out) {
   Sums sums[kRowBlocks * kQueries];
 #pragma GCC unroll 16
   for (int i = 0; i < kRowBlocks * kQueries; ++i) sums[i] = Sums::start(offsets[i % kQueries]);
@@ -47,8 +47,8 @@ template <int kRowBlocks, int kQueries>
 
 // One query: four sums, because one would wait for itself. Its panel is its codes.
 [[gnu::noinline]] void dots_of_one(std::uint8_t const* codes, std::uint8_t const* query,
-                                   std::int32_t offset, std::size_t n_steps, FrontAhead ahead,
-                                   Sums* out) {
+                                   std::int32_t offset, std::size_t n_steps,
+                                   FirstPassPrefetch ahead, Sums* out) {
   Sums sums[4] = {Sums::start(offset), Sums::zero(), Sums::zero(), Sums::zero()};
   std::size_t step = 0;
   for (; step + 4 <= n_steps; step += 4) {
@@ -68,8 +68,8 @@ template <int kRowBlocks, int kQueries>
 
 // Which rows pass; then how far those reach, since few queries have any.
 template <int kRowBlocks>
-std::uint32_t compare(FrontRows const& rows, FrontQueries const& queries, Sums const* sums,
-                      FrontHits& hits) {
+std::uint32_t compare(FirstPassRows const& rows, FirstPassQueries const& queries, Sums const* sums,
+                      FirstPassSurvivors& hits) {
   Block blocks[kRowBlocks];
   for (int b = 0; b < kRowBlocks; ++b)
     blocks[b] = Block::load(rows.scales + b * 16, rows.residuals + b * 16);
@@ -96,11 +96,12 @@ std::uint32_t compare(FrontRows const& rows, FrontQueries const& queries, Sums c
   return any;
 }
 
-inline std::uint32_t scan(FrontRows const& rows, std::size_t dim, FrontQueries const& queries,
-                          FrontAhead ahead, FrontHits& hits) {
+inline std::uint32_t find_rows(FirstPassRows const& rows, std::size_t dim,
+                               FirstPassQueries const& queries, FirstPassPrefetch ahead,
+                               FirstPassSurvivors& hits) {
   std::size_t const n_steps = (dim + 3) / 4;
   std::size_t const block_bytes = n_steps * 64;
-  Sums sums[kFrontCallBlocks * kWidth];
+  Sums sums[kFirstPassBlocks * kWidth];
   if (queries.n == 1) {
     for (int b = 0; b < rows.n_blocks; ++b)
       dots_of_one(rows.codes + static_cast<std::size_t>(b) * block_bytes, queries.codes,
@@ -138,6 +139,6 @@ inline void pack(std::int8_t const* const* codes, int n, std::size_t dim, std::u
   }
 }
 
-inline FrontKernels make_front_kernels(char const* name) {
-  return {name, kWidth, panel_bytes, pack, scan, [] {}, [] {}};
+inline FirstPassKernels make_first_pass_kernels(char const* name) {
+  return {name, kWidth, panel_bytes, pack, find_rows, [] {}, [] {}};
 }

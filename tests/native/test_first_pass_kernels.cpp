@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/cpu/front.hpp"
+#include "kernels/cpu/first_pass.hpp"
 #include "kernels/cpu/isa.hpp"
 #include "kernels/int8_bound.hpp"
 #include "native/check.hpp"
@@ -13,10 +13,10 @@
 namespace hyrecall::testing {
 namespace {
 
-using cpu::FrontHits;
-using cpu::FrontKernels;
-using cpu::FrontQueries;
-using cpu::FrontRows;
+using cpu::FirstPassKernels;
+using cpu::FirstPassQueries;
+using cpu::FirstPassRows;
+using cpu::FirstPassSurvivors;
 
 // Mistakes that kernels of this kind have made.
 enum class Bug {
@@ -47,9 +47,10 @@ std::int32_t product(std::uint8_t const* row, std::int8_t const* query, Bug bug)
 
 // The definition. The panel is [n][steps of 4] of codes.
 template <Bug kBug>
-std::uint32_t scan_by_definition(FrontRows const& rows, std::size_t dim,
-                                 FrontQueries const& queries, cpu::FrontAhead, FrontHits& hits) {
-  std::size_t const n_steps = cpu::front_steps(dim);
+std::uint32_t find_by_definition(FirstPassRows const& rows, std::size_t dim,
+                                 FirstPassQueries const& queries, cpu::FirstPassPrefetch,
+                                 FirstPassSurvivors& hits) {
+  std::size_t const n_steps = cpu::int8_steps(dim);
   std::size_t const n_read = kBug == Bug::kDropsTail ? dim / 4 : n_steps;
   std::uint32_t any = 0;
   for (int q = 0; q < queries.n; ++q) {
@@ -58,12 +59,12 @@ std::uint32_t scan_by_definition(FrontRows const& rows, std::size_t dim,
     std::uint32_t passed = 0;
     for (int r = 0; r < rows.n_blocks * 16; ++r) {
       std::uint8_t const* const block =
-          rows.codes + static_cast<std::size_t>(r / 16) * cpu::front_block_bytes(dim);
+          rows.codes + static_cast<std::size_t>(r / 16) * cpu::int8_block_bytes(dim);
       std::int32_t dot = 0;
       for (std::size_t step = 0; step < n_read; ++step)
         dot += product(block + step * 64 + r % 16 * 4, codes + step * 4, kBug);
       int const at = kBug == Bug::kScaleOfFirstBlock ? r % 16 : r;
-      float const score = front_score(dot, rows.scales[at], queries.scales[q]);
+      float const score = first_pass_score(dot, rows.scales[at], queries.scales[q]);
       hits.reach[q][r] = reach(score, rows.residuals[r], queries.per_residual[q]);
       bool const passes = kBug == Bug::kStrict ? hits.reach[q][r] > queries.cuts[q]
                                                : hits.reach[q][r] >= queries.cuts[q];
@@ -76,19 +77,19 @@ std::uint32_t scan_by_definition(FrontRows const& rows, std::size_t dim,
 }
 
 std::size_t plain_bytes(int n, std::size_t dim) {
-  return static_cast<std::size_t>(n) * cpu::front_steps(dim) * 4;
+  return static_cast<std::size_t>(n) * cpu::int8_steps(dim) * 4;
 }
 
 void plain_pack(std::int8_t const* const* codes, int n, std::size_t dim, std::uint8_t* panel) {
   std::memset(panel, 0, plain_bytes(n, dim));
   for (int q = 0; q < n; ++q)
-    std::memcpy(panel + static_cast<std::size_t>(q) * cpu::front_steps(dim) * 4, codes[q], dim);
+    std::memcpy(panel + static_cast<std::size_t>(q) * cpu::int8_steps(dim) * 4, codes[q], dim);
 }
 
 template <Bug kBug>
-FrontKernels definition() {
-  return {"definition", cpu::kFrontMostQueries,   plain_bytes,
-          plain_pack,   scan_by_definition<kBug>, [] {},
+FirstPassKernels definition() {
+  return {"definition", cpu::kFirstPassMostQueries, plain_bytes,
+          plain_pack,   find_by_definition<kBug>,   [] {},
           [] {}};
 }
 
@@ -99,8 +100,8 @@ struct Case {
   enum class Codes { kAny, kExtreme, kLargest } codes;  // kExtreme: +-127 alone; kLargest: 127
 };
 
-bool agree(Rng& rng, FrontKernels const& kernels, Case const& c) {
-  std::size_t const block_bytes = cpu::front_block_bytes(c.dim);
+bool agree(Rng& rng, FirstPassKernels const& kernels, Case const& c) {
+  std::size_t const block_bytes = cpu::int8_block_bytes(c.dim);
   auto const code = [&] {
     if (c.codes == Case::Codes::kLargest) return static_cast<std::int8_t>(127);
     if (c.codes == Case::Codes::kExtreme)
@@ -108,7 +109,7 @@ bool agree(Rng& rng, FrontKernels const& kernels, Case const& c) {
     return static_cast<std::int8_t>(rng.below(255) - 127);
   };
   std::vector<std::uint8_t> rows(static_cast<std::size_t>(c.n_blocks) * block_bytes +
-                                 cpu::kFrontSlackBytes);
+                                 cpu::kInt8SlackBytes);
   for (std::uint8_t& byte : rows) byte = static_cast<std::uint8_t>(code() + 128);
   std::vector<float> scales(32);
   std::vector<float> residuals(32);
@@ -135,18 +136,18 @@ bool agree(Rng& rng, FrontKernels const& kernels, Case const& c) {
     cuts.push_back(0.0f);
   }
   // Of what stands in a panel's places without a query nothing may show.
-  offsets.resize(static_cast<std::size_t>(cpu::kFrontMostQueries), 1 << 30);
-  FrontRows const block{rows.data(), scales.data(), residuals.data(), c.n_blocks};
-  auto const run = [&](FrontKernels const& chosen, FrontHits& hits) {
+  offsets.resize(static_cast<std::size_t>(cpu::kFirstPassMostQueries), 1 << 30);
+  FirstPassRows const block{rows.data(), scales.data(), residuals.data(), c.n_blocks};
+  auto const run = [&](FirstPassKernels const& chosen, FirstPassSurvivors& hits) {
     std::vector<std::uint8_t> panel(chosen.panel_bytes(c.n, c.dim));
     chosen.pack(pointers.data(), c.n, c.dim, panel.data());
-    FrontQueries const queries{panel.data(),        offsets.data(), query_scales.data(),
-                               per_residual.data(), cuts.data(),    c.n};
-    cpu::FrontSession const session(chosen);
-    std::uint32_t const any = chosen.scan(block, c.dim, queries, {rows.data(), c.n % 2}, hits);
+    FirstPassQueries const queries{panel.data(),        offsets.data(), query_scales.data(),
+                                   per_residual.data(), cuts.data(),    c.n};
+    cpu::FirstPassSession const session(chosen);
+    std::uint32_t const any = chosen.find_rows(block, c.dim, queries, {rows.data(), c.n % 2}, hits);
     return any;
   };
-  FrontHits expected{};
+  FirstPassSurvivors expected{};
   run(definition<Bug::kNone>(), expected);
   // As a rule some rows pass; of every third query, and in every fourth case of all, none does.
   bool const is_without = rng.below(4) == 0;
@@ -155,7 +156,7 @@ bool agree(Rng& rng, FrontKernels const& kernels, Case const& c) {
                                               : expected.reach[q][rng.below(16)];
   }
   std::uint32_t const wanted = run(definition<Bug::kNone>(), expected);
-  FrontHits hits;
+  FirstPassSurvivors hits;
   std::memset(&hits, 0xff, sizeof hits);  // what is left over from a call before
   if (run(kernels, hits) != wanted) return false;
   for (int q = 0; q < c.n; ++q) {
@@ -168,7 +169,7 @@ bool agree(Rng& rng, FrontKernels const& kernels, Case const& c) {
   return true;
 }
 
-bool always_agree(FrontKernels const& kernels) {
+bool always_agree(FirstPassKernels const& kernels) {
   Rng rng(5);
   for (std::size_t dim : {1u, 3u, 4u, 5u, 16u, 31u, 60u, 63u, 64u, 65u, 100u, 257u, 768u}) {
     for (int round = 0; round < 12; ++round) {
@@ -178,21 +179,21 @@ bool always_agree(FrontKernels const& kernels) {
     }
   }
   // The largest dot that a plane allows; sums with the rows' offset in them wrap on the way.
-  std::size_t const most = max_front_dim(FrontPlane::kInt8);
+  std::size_t const most = max_first_pass_dim(FirstPassPlane::kInt8);
   return agree(rng, kernels, {most, 1, 1, Case::Codes::kLargest}) &&
          agree(rng, kernels, {most, 2, std::min(kernels.width, 9), Case::Codes::kLargest});
 }
 
-TEST(front_kernels_of_every_instruction_set_equal_the_definition) {
+TEST(first_pass_kernels_of_every_instruction_set_equal_the_definition) {
   for (cpu::Kernels const& found : cpu::found_kernels()) {
     for (std::size_t const n_queries : {std::size_t{1}, found.many}) {
-      FrontKernels const& kernels = found.front_for(n_queries);
+      FirstPassKernels const& kernels = found.first_pass_for(n_queries);
       if (!always_agree(kernels)) throw Failure(std::string("kernels differ: ") + kernels.name);
     }
   }
 }
 
-TEST(front_kernels_with_planted_bugs_are_caught) {
+TEST(first_pass_kernels_with_planted_bugs_are_caught) {
   CHECK(always_agree(definition<Bug::kNone>()));
   CHECK(!always_agree(definition<Bug::kSaturates>()));
   CHECK(!always_agree(definition<Bug::kDropsTail>()));

@@ -1,10 +1,10 @@
 // The first pass without vector instructions: the reading that every other copy must equal.
 #include <cmath>
 
-#include "kernels/cpu/front.hpp"
+#include "kernels/cpu/first_pass.hpp"
 
 namespace hyrecall::cpu {
-namespace scalar_front {
+namespace scalar_first_pass {
 namespace {
 
 constexpr int kBlocks = 1;
@@ -51,13 +51,13 @@ struct Sums {
   }
 };
 
-#include "kernels/cpu/front.inl.hpp"
+#include "kernels/cpu/first_pass.inl.hpp"
 
 }  // namespace
-}  // namespace scalar_front
+}  // namespace scalar_first_pass
 
-FrontKernels scalar_front_kernels() {
-  return scalar_front::make_front_kernels("scalar");
+FirstPassKernels scalar_first_pass_kernels() {
+  return scalar_first_pass::make_first_pass_kernels("scalar");
 }
 
 }  // namespace hyrecall::cpu

@@ -1,5 +1,5 @@
 // The first pass in two 8-lane registers a block: AVX2, FMA.
-#include "kernels/cpu/front.hpp"
+#include "kernels/cpu/first_pass.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -7,7 +7,7 @@
 #include <cstring>
 
 namespace hyrecall::cpu {
-namespace avx2_front {
+namespace avx2_first_pass {
 namespace {
 
 constexpr int kBlocks = 1;
@@ -82,13 +82,13 @@ struct Sums {
   }
 };
 
-#include "kernels/cpu/front.inl.hpp"
+#include "kernels/cpu/first_pass.inl.hpp"
 
 }  // namespace
-}  // namespace avx2_front
+}  // namespace avx2_first_pass
 
-FrontKernels avx2_front_kernels() {
-  return avx2_front::make_front_kernels("avx2");
+FirstPassKernels avx2_first_pass_kernels() {
+  return avx2_first_pass::make_first_pass_kernels("avx2");
 }
 
 }  // namespace hyrecall::cpu

@@ -1,5 +1,5 @@
-// The front plane against real arithmetic: its residuals cover what it leaves out, and no canonical
-// score escapes the bound. Each part of the bound is also broken on purpose.
+// The plane of the first pass against real arithmetic: its residuals cover what it leaves out, and
+// no canonical score escapes the bound. Each part of the bound is also broken on purpose.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -63,7 +63,7 @@ Planed quantize_by_lanes(Vector const& x, Parts const& parts) {
   return out;
 }
 
-Planed rounded(FrontPlane plane, Vector const& x) {
+Planed rounded(FirstPassPlane plane, Vector const& x) {
   Planed out;
   out.halves.resize(x.size());
   out.residual = round_query(
@@ -71,13 +71,13 @@ Planed rounded(FrontPlane plane, Vector const& x) {
   return out;
 }
 
-float value_of(FrontPlane plane, std::uint16_t bits) {
-  return plane == FrontPlane::kFloat16 ? float16_value(bits) : bfloat16_value(bits);
+float value_of(FirstPassPlane plane, std::uint16_t bits) {
+  return plane == FirstPassPlane::kFloat16 ? float16_value(bits) : bfloat16_value(bits);
 }
 
 // ---- rows
 
-TEST(front_plane_quantizes_cases_made_by_hand) {
+TEST(first_pass_plane_quantizes_cases_made_by_hand) {
   Vector const x{3, 2, 1, -1, 1};  // norm 4: units 0.75, 0.5, 0.25, ... are exact
   std::int8_t codes[5];
   Int8Row const row = quantize_row(5, [&](std::size_t i) { return x[i]; }, norm_of(x), codes);
@@ -101,7 +101,7 @@ TEST(front_plane_quantizes_cases_made_by_hand) {
   for (std::int8_t code : wide) CHECK_EQ(static_cast<int>(code), 0);
   std::uint16_t half = 9;
   CHECK_EQ(
-      round_query(FrontPlane::kFloat16, 1, [](std::size_t) { return 0.0f; }, 0.0, &half), 0.0f);
+      round_query(FirstPassPlane::kFloat16, 1, [](std::size_t) { return 0.0f; }, 0.0, &half), 0.0f);
   CHECK_EQ(half, 0);
 }
 
@@ -141,18 +141,18 @@ void check_residuals_exactly(Parts const& parts) {
   }
 }
 
-TEST(front_plane_residuals_are_not_below_exact_ones) {
+TEST(first_pass_plane_residuals_are_not_below_exact_ones) {
   check_residuals_exactly(kRight);
 }
 
 // |u - u^| in long double, whose 64 bits leave room for its own roundings.
-void check_residual(Vector const& x, Planed const& in, FrontPlane plane, Parts const& parts) {
+void check_residual(Vector const& x, Planed const& in, FirstPassPlane plane, Parts const& parts) {
   long double norm = 0;
   for (float value : x) norm += static_cast<long double>(value) * value;
   norm = std::sqrt(norm);
   long double squares = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
-    long double const held = plane == FrontPlane::kInt8
+    long double const held = plane == FirstPassPlane::kInt8
                                  ? static_cast<long double>(int8_value(in.codes[i], in.scale))
                                  : value_of(plane, in.halves[i]);
     squares += (x[i] / norm - held) * (x[i] / norm - held);
@@ -193,12 +193,12 @@ Vector vector_of(Shape shape, std::size_t dim, Vector const& near, Rng& rng) {
 }
 
 // Length 1 or a little more, times the factor; then as the type stores it.
-Vector stored(Vector x, FrontPlane type, double factor) {
+Vector stored(Vector x, FirstPassPlane type, double factor) {
   double const scale = 1.0625 * factor / norm_of(x);
   for (float& value : x) {
     value = static_cast<float>(value * scale);
-    if (type == FrontPlane::kFloat16) value = float16_value(float16_bits(value));
-    if (type == FrontPlane::kBFloat16) value = bfloat16_value(bfloat16_bits(value));
+    if (type == FirstPassPlane::kFloat16) value = float16_value(float16_bits(value));
+    if (type == FirstPassPlane::kBFloat16) value = bfloat16_value(bfloat16_bits(value));
   }
   return x;
 }
@@ -220,22 +220,22 @@ long double true_dot(Vector const& a, Vector const& b) {
 float int8_score_of(Planed const& row, Planed const& query) {
   std::int32_t dot = 0;
   for (std::size_t i = 0; i < row.codes.size(); ++i) dot += row.codes[i] * query.codes[i];
-  return front_score(dot, row.scale, query.scale);
+  return first_pass_score(dot, row.scale, query.scale);
 }
 
 // Every sum cut to 24 bits, as coarse as a unit with float32 accumulators may be.
-float cut_score_of(Vector const& row, Planed const& query, FrontPlane plane) {
+float cut_score_of(Vector const& row, Planed const& query, FirstPassPlane plane) {
   float sum = 0.0f;
   for (std::size_t i = 0; i < row.size(); ++i) {
     double const exact = sum + static_cast<double>(row[i]) * value_of(plane, query.halves[i]);
     sum = exact < 0.0 ? -float_down(-exact) : float_down(exact);
   }
-  return front_score(sum, inverse_norm(norm_of(row)));
+  return first_pass_score(sum, inverse_norm(norm_of(row)));
 }
 
-void check_pair(FrontPlane plane, Vector const& row, Vector const& query, Parts const& parts) {
+void check_pair(FirstPassPlane plane, Vector const& row, Vector const& query, Parts const& parts) {
   std::size_t const dim = row.size();
-  bool const is_int8 = plane == FrontPlane::kInt8;
+  bool const is_int8 = plane == FirstPassPlane::kInt8;
   Planed const r = is_int8 ? quantize_by_lanes(row, parts) : Planed{};
   Planed const q = is_int8 ? quantize_by_lanes(query, parts) : rounded(plane, query);
   if (is_int8) check_residual(row, r, plane, parts);
@@ -245,8 +245,9 @@ void check_pair(FrontPlane plane, Vector const& row, Vector const& query, Parts 
   long double const c =
       true_dot(row, query) / std::sqrt(true_dot(row, row)) / std::sqrt(true_dot(query, query));
   CHECK(std::abs(s - c) <= canonical_slack(dim));
-  CHECK(std::abs(a - c) <= parts.row_error(r.residual, q.residual) + front_slack(plane, dim));
-  CHECK(std::abs(static_cast<double>(s) - a) <= front_error(plane, dim, r.residual, q.residual));
+  CHECK(std::abs(a - c) <= parts.row_error(r.residual, q.residual) + first_pass_slack(plane, dim));
+  CHECK(std::abs(static_cast<double>(s) - a) <=
+        first_pass_error(plane, dim, r.residual, q.residual));
   QueryBound const bound = query_bound(plane, dim, q.residual);
   CHECK(upper_score(a, r.residual, bound) >= s);
   CHECK(reach(a, r.residual, bound.per_residual) >= cut_for(s, bound));
@@ -256,10 +257,10 @@ void check_pair(FrontPlane plane, Vector const& row, Vector const& query, Parts 
   CHECK(reach_of_lower(lower, r.residual, bound.per_residual) <=
         reach(a, r.residual, bound.per_residual) + 2e-6f);
   CHECK(upper_score(a, r.residual, bound) <=
-        a + front_error(plane, dim, r.residual, q.residual) + 2e-6);
+        a + first_pass_error(plane, dim, r.residual, q.residual) + 2e-6);
 }
 
-TEST(front_plane_bound_holds_for_every_shape_dim_and_norm) {
+TEST(first_pass_bound_holds_for_every_shape_dim_and_norm) {
   Rng rng(3);
   for (std::size_t dim : kDims) {
     for (Shape const query_shape : kShapes) {
@@ -269,33 +270,34 @@ TEST(front_plane_bound_holds_for_every_shape_dim_and_norm) {
         Vector const row = vector_of(row_shape, dim, query, rng);
         double const factor = std::ldexp(1.0, 59 * (static_cast<int>(rng.below(3u)) - 1));
         double const other = std::ldexp(1.0, 59 * (static_cast<int>(rng.below(3u)) - 1));
-        Vector const wide_query = stored(query, FrontPlane::kInt8, other);
-        check_pair(FrontPlane::kInt8, stored(row, FrontPlane::kInt8, factor), wide_query, kRight);
-        check_pair(FrontPlane::kInt8, stored(row, FrontPlane::kBFloat16, factor), wide_query,
+        Vector const wide_query = stored(query, FirstPassPlane::kInt8, other);
+        check_pair(FirstPassPlane::kInt8, stored(row, FirstPassPlane::kInt8, factor), wide_query,
                    kRight);
-        check_pair(FrontPlane::kFloat16, stored(row, FrontPlane::kFloat16, 1.0), wide_query,
+        check_pair(FirstPassPlane::kInt8, stored(row, FirstPassPlane::kBFloat16, factor),
+                   wide_query, kRight);
+        check_pair(FirstPassPlane::kFloat16, stored(row, FirstPassPlane::kFloat16, 1.0), wide_query,
                    kRight);
-        check_pair(FrontPlane::kBFloat16, stored(row, FrontPlane::kBFloat16, factor), wide_query,
-                   kRight);
+        check_pair(FirstPassPlane::kBFloat16, stored(row, FirstPassPlane::kBFloat16, factor),
+                   wide_query, kRight);
       }
     }
   }
 }
 
-TEST(front_plane_bound_holds_at_the_greatest_int8_dim) {
+TEST(first_pass_bound_holds_at_the_greatest_int8_dim) {
   Rng rng(6);
-  std::size_t const dim = max_front_dim(FrontPlane::kInt8);
+  std::size_t const dim = max_first_pass_dim(FirstPassPlane::kInt8);
   Vector const x = vector_of(Shape::kEqual, dim, {}, rng);  // every code 127: the dot is greatest
-  check_pair(FrontPlane::kInt8, x, x, kRight);
-  check_pair(FrontPlane::kInt8, vector_of(Shape::kGaussian, dim, {}, rng), x, kRight);
+  check_pair(FirstPassPlane::kInt8, x, x, kRight);
+  check_pair(FirstPassPlane::kInt8, vector_of(Shape::kGaussian, dim, {}, rng), x, kRight);
 }
 
-TEST(front_plane_without_a_threshold_cuts_nothing) {
+TEST(first_pass_plane_without_a_threshold_cuts_nothing) {
   float const least = -std::numeric_limits<float>::infinity();
-  CHECK_EQ(cut_for(least, query_bound(FrontPlane::kInt8, 8, 0.1f)), least);
+  CHECK_EQ(cut_for(least, query_bound(FirstPassPlane::kInt8, 8, 0.1f)), least);
 }
 
-TEST(front_plane_lanes_give_the_bits_of_the_row) {
+TEST(first_pass_plane_lanes_give_the_bits_of_the_row) {
   Rng rng(4);
   for (std::size_t dim : kDims) {
     for (Shape const shape : {Shape::kGaussian, Shape::kOutliers, Shape::kOneHot, Shape::kEqual}) {
@@ -316,14 +318,14 @@ void check_usefulness(Parts const& parts) {
   for (int i = 0; i < 50; ++i) {
     Planed const row = quantize_by_lanes(vector_of(Shape::kGaussian, 768, {}, rng), parts);
     Planed const query = quantize_by_lanes(vector_of(Shape::kGaussian, 768, {}, rng), parts);
-    CHECK(front_error(FrontPlane::kInt8, 768, row.residual, query.residual) < 0.02f);
+    CHECK(first_pass_error(FirstPassPlane::kInt8, 768, row.residual, query.residual) < 0.02f);
   }
   CHECK(canonical_slack(768) < 3e-6f);
-  CHECK(front_slack(FrontPlane::kInt8, 768) < 1e-6f);
-  CHECK(front_slack(FrontPlane::kBFloat16, 768) < 2e-4f);
+  CHECK(first_pass_slack(FirstPassPlane::kInt8, 768) < 1e-6f);
+  CHECK(first_pass_slack(FirstPassPlane::kBFloat16, 768) < 2e-4f);
 }
 
-TEST(front_plane_bound_is_tight_enough_to_be_of_use) {
+TEST(first_pass_bound_is_tight_enough_to_be_of_use) {
   check_usefulness(kRight);
 }
 
@@ -339,7 +341,7 @@ bool catches(Checker&& checker) {
   return false;
 }
 
-TEST(front_plane_planted_rounding_of_a_residual_is_caught) {
+TEST(first_pass_plane_planted_rounding_of_a_residual_is_caught) {
   Parts down = kRight;
   down.residual = [](double sum, std::size_t) { return float_down(std::sqrt(sum)); };
   CHECK(catches([&] { check_residuals_exactly(down); }));
@@ -350,21 +352,21 @@ TEST(front_plane_planted_rounding_of_a_residual_is_caught) {
 
 // A row that the plane holds almost exactly, along what the query lost: 63 elements just below half
 // a step.
-TEST(front_plane_planted_missing_query_term_is_caught) {
+TEST(first_pass_plane_planted_missing_query_term_is_caught) {
   Vector query(64, 0.49f / 127);
   query[0] = 1.0f;
   Vector row(64, 1.0f);
   row[0] = 0.0f;
   Parts forgets = kRight;
   forgets.row_error = [](float row_residual, float) { return row_residual; };
-  check_pair(FrontPlane::kInt8, row, query, kRight);
-  CHECK(catches([&] { check_pair(FrontPlane::kInt8, row, query, forgets); }));
+  check_pair(FirstPassPlane::kInt8, row, query, kRight);
+  CHECK(catches([&] { check_pair(FirstPassPlane::kInt8, row, query, forgets); }));
   // And the other way round.
   forgets.row_error = [](float, float query_residual) { return query_residual; };
-  CHECK(catches([&] { check_pair(FrontPlane::kInt8, query, row, forgets); }));
+  CHECK(catches([&] { check_pair(FirstPassPlane::kInt8, query, row, forgets); }));
 }
 
-TEST(front_plane_planted_scale_from_the_mean_is_caught) {
+TEST(first_pass_plane_planted_scale_from_the_mean_is_caught) {
   Parts mean = kRight;
   mean.scale = [](std::vector<double> const& unit) {
     double sum = 0.0;

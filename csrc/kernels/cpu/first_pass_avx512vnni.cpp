@@ -1,5 +1,6 @@
-// The first pass in one 16-lane register a block: AVX-512 F, BW, VL, DQ.
-#include "kernels/cpu/front.hpp"
+// The first pass with AVX-512 VNNI: four products of unsigned row bytes and signed query codes in
+// one instruction, without saturation.
+#include "kernels/cpu/first_pass.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -7,21 +8,15 @@
 #include <cstring>
 
 namespace hyrecall::cpu {
-namespace avx512_front {
+namespace avx512vnni_first_pass {
 namespace {
 
 constexpr int kBlocks = 2;
 constexpr int kAtOnce = 8;
 
-// As with AVX2 the row gives its magnitude and its sign goes to the query, by a mask.
 struct Line {
-  __m512i magnitude;
-  __mmask64 negative;
-  static Line load(std::uint8_t const* from) {
-    __m512i const codes =
-        _mm512_xor_si512(_mm512_loadu_si512(from), _mm512_set1_epi8(static_cast<char>(0x80)));
-    return {_mm512_abs_epi8(codes), _mm512_movepi8_mask(codes)};
-  }
+  __m512i bytes;  // code + 128
+  static Line load(std::uint8_t const* from) { return {_mm512_loadu_si512(from)}; }
 };
 struct Quad {
   __m512i codes;
@@ -40,12 +35,9 @@ struct Block {
 struct Sums {
   __m512i rows;
   static Sums zero() { return {_mm512_setzero_si512()}; }
-  static Sums start(std::int32_t) { return zero(); }
+  static Sums start(std::int32_t offset) { return {_mm512_set1_epi32(offset)}; }
   void add(Line const& line, Quad const& quad) {
-    __m512i const signed_codes =
-        _mm512_mask_sub_epi8(quad.codes, line.negative, _mm512_setzero_si512(), quad.codes);
-    __m512i const pairs = _mm512_maddubs_epi16(line.magnitude, signed_codes);
-    rows = _mm512_add_epi32(rows, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+    rows = _mm512_dpbusd_epi32(rows, line.bytes, quad.codes);
   }
   void join(Sums const& other) { rows = _mm512_add_epi32(rows, other.rows); }
   __m512 reach(Block const& block, float scale, float per_residual) const {
@@ -62,13 +54,13 @@ struct Sums {
   }
 };
 
-#include "kernels/cpu/front.inl.hpp"
+#include "kernels/cpu/first_pass.inl.hpp"
 
 }  // namespace
-}  // namespace avx512_front
+}  // namespace avx512vnni_first_pass
 
-FrontKernels avx512_front_kernels() {
-  return avx512_front::make_front_kernels("avx512");
+FirstPassKernels avx512vnni_first_pass_kernels() {
+  return avx512vnni_first_pass::make_first_pass_kernels("avx512vnni");
 }
 
 }  // namespace hyrecall::cpu
