@@ -14,6 +14,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -180,6 +181,28 @@ SCREENS = {
     "ltm reembed": of_notes("ltm reembed"),
     "hm": Screen(("hm",)),
     "ltm": Screen(("ltm",)),
+    "serve": Screen(
+        ("serve agent.mem --host 0.0.0.0", "serve agent.mem --tokens none.json",
+         "serve agent.mem --option max_bodies=1", "serve agent.mem --option max_body=much",
+         "serve notes.index --recipe loom", "serve agent.mem --workers 0"),
+        (INDEX,), ("fastapi",),
+    ),
+    "token make": Screen(
+        ("token make --tokens t.json --user ann --org acme --workspace lab",
+         "token make --tokens t.json --user ann --any-user",
+         "token make --tokens t.json --rights root"), needs=("apsw",),
+    ),
+    "token list": Screen(
+        ("token list --tokens t.json", "token list --tokens t.json --json",
+         "token list --tokens none.json"),
+        ("token make --tokens t.json --any-user --org acme --rights read --note 'the bot'",),
+        ("apsw",),
+    ),
+    "token revoke": Screen(
+        ("token revoke 01234567 --tokens t.json", "token revoke 01234567 --tokens t.json"),
+        ("token make --tokens t.json",), ("apsw",),
+    ),
+    "token": Screen(("token",)),
     "browse": Screen(("browse",)),
     "config": Screen(("config",)),
     "hyrecall": Screen(("", "no-such-command", "forget --no-such-option")),
@@ -222,6 +245,9 @@ def world(
     monkeypatch.setattr("hyrecall.embed.static._PACKAGE", "no_such_package")
     drawn = SimpleNamespace(token_hex=lambda n_bytes: FIRST[3 : 3 + 2 * n_bytes])
     monkeypatch.setattr("hyrecall.memory.data.types.secrets", drawn)
+    if find_spec("apsw") is not None:
+        drawn.token_urlsafe = lambda n_bytes: "secret" * (n_bytes // 6)
+        monkeypatch.setattr("hyrecall.serve.tokens.secrets", drawn)
     monkeypatch.setattr(
         _core.device,
         "describe",

@@ -24,7 +24,9 @@ from hyrecall.cli.info_command import info
 from hyrecall.cli.ltm_command import ltm
 from hyrecall.cli.memory_commands import compact, doctor, forget, reembed, remember
 from hyrecall.cli.recall_command import Recall, recall
+from hyrecall.cli.serve_command import serve
 from hyrecall.cli.show import one_line, say
+from hyrecall.cli.token_command import token
 from hyrecall.cli.transfer_command import export, import_
 from hyrecall.cli.tune_command import tune
 from hyrecall.errors import (
@@ -188,6 +190,7 @@ for command in (
     export,
     doctor,
     compact,
+    serve,
 ):
     app.command(cls=Command)(command)
 app.command(cls=Recall)(recall)
@@ -197,3 +200,4 @@ app.add_typer(browse)
 app.add_typer(config)
 app.add_typer(hm)
 app.add_typer(ltm)
+app.add_typer(token)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from hyrecall.memory import Degradation, MemorySync
 
 __all__ = [
+    "SECONDS_FOR_A_WRITER",
     "AsJson",
     "EmbedderName",
     "Org",
@@ -46,6 +47,7 @@ __all__ = [
     "bar",
     "now_ready",
     "opened",
+    "opening_options",
     "read_store_filter",
     "read_time",
     "recipe_named",
@@ -53,7 +55,7 @@ __all__ = [
     "tell_reasons",
 ]
 
-_SECONDS_FOR_A_WRITER = 5.0
+SECONDS_FOR_A_WRITER = 5.0
 _SECONDS_TO_WARM = 60.0
 
 StorePath: TypeAlias = Annotated[
@@ -140,6 +142,18 @@ def recipe_named(name: str | None, settings: dict[str, Any]) -> Recipe:
     return recipe.replace(shaping=tuple(weighed))
 
 
+def opening_options(recipe: str | None, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of ``Memory.open`` that the settings say; the embedder is to be closed."""
+    chosen = recipe_named(recipe, settings)
+    budget = {"recall_timeout": settings["recall_timeout"]} if "recall_timeout" in settings else {}
+    return {
+        "recipe": chosen,
+        "analyzer": settings.get("analyzer") if chosen.analyzer is None else None,
+        "embedder": choose.embedder(settings=settings, packaged=chosen.semantic == "default"),
+        **budget,
+    }
+
+
 @contextmanager
 def opened(
     path: Path | None,
@@ -164,23 +178,18 @@ def opened(
     if not makes and not (folder.is_dir() and any(folder.iterdir())):
         wish = "a folder with memory.db (hyrecall remember makes one)"
         raise error(StoreNotFoundError, str(folder), wish, "none")
-    budget = {"recall_timeout": settings["recall_timeout"]} if "recall_timeout" in settings else {}
-    chosen = recipe_named(recipe, settings)
-    embedder = choose.embedder(settings=settings, packaged=chosen.semantic == "default")
+    options = opening_options(recipe, settings)
     with (
-        _closed(embedder),
+        _closed(options["embedder"]),
         _warnings_as_notes(),
         _logs_as_notes(),
         MemorySync.open(
             folder,
-            recipe=chosen,
-            analyzer=settings.get("analyzer") if chosen.analyzer is None else None,
-            embedder=embedder,
             read_only=read_only,
-            wait=0.0 if read_only else _SECONDS_FOR_A_WRITER,
+            wait=0.0 if read_only else SECONDS_FOR_A_WRITER,
             accept_loss=accept_loss,
             warm=False,  # now_ready() does it for commands that need vectors
-            **budget,
+            **options,
         ) as memory,
     ):
         yield memory

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 
 __all__ = ["StageTrace", "Trace"]
+
+_OF_A_QUERY = re.compile(r"\[(\d+)\](?= has no indexable token$)")
+"""In a note, the number of the query that it is about."""
 
 
 @dataclass(frozen=True)
@@ -77,3 +81,30 @@ class Trace:
     notes: tuple[str, ...]
     stages: tuple[StageTrace, ...] = ()
     exact: dict[int, int] = field(default_factory=dict)
+
+    def of_query(self, at: int) -> Trace:
+        """Return what this says of one query, as if it had been asked alone.
+
+        Nothing of the other queries is in it. Times are those of the batch. The counts of stages
+        are of all queries together, so a batch of several has none.
+
+        Parameters
+        ----------
+        at : int
+            Which query, from 0.
+
+        Returns
+        -------
+        Trace
+        """
+        if self.n_queries == 1:
+            return self
+        notes = []
+        for note in self.notes:
+            about = _OF_A_QUERY.search(note)
+            if about is None:
+                notes.append(note)
+            elif int(about[1]) == at:
+                notes.append(_OF_A_QUERY.sub("[0]", note))
+        exact = {0: self.exact[at]} if at in self.exact else {}
+        return replace(self, n_queries=1, notes=tuple(notes), stages=(), degraded=(), exact=exact)

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from hyrecall.ask.filters import Filter
 from hyrecall.base.arguments import as_int
+from hyrecall.base.spans import MEMORY_RECALL, span
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.fields import check_id, flag
 from hyrecall.memory.data.matches import Facts, Matches
@@ -66,7 +67,14 @@ class View:
         ask = read_ask(query, self.by, recipe, **options)
         if ask.touch and self.store.database.read_only:
             raise error(OptionError, "touch", "a store opened for writing", "read_only=True")
-        return recall(self.store.means, ask)
+        with span(MEMORY_RECALL) as made:
+            matches = recall(self.store.means, ask)
+            if made is not None:
+                reasons = tuple(str(one.reason) for one in matches.reasons)
+                made.set_attributes(
+                    {"hyrecall.matches": len(matches), "hyrecall.degraded": reasons}
+                )
+        return matches
 
     def scored(self, query: object, **options: Any) -> Matches:
         """Answer one call of ``recall_scored``: by the store's recipe, else by Loom's formula."""

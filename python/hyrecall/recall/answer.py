@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from hyrecall.ask.recipe import More, Recipe
 from hyrecall.ask.request import CallOptions, Request
 from hyrecall.ask.shaping import SessionSignals
 from hyrecall.base.arguments import as_list
+from hyrecall.base.spans import RECALL, record_trace, span
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.hits.joined_reply import join_replies
 from hyrecall.hits.reply import BatchReply, Reply
@@ -60,9 +62,15 @@ def answer(
     DTypeError, ShapeError
         Not a recipe; another number of recipes than queries.
     """
-    if recipe is None:
-        return answer_by_options(facts, state, device, request, options, graphs)
-    return _answer_by_recipes(facts, state, device, request, options, recipe, graphs)
+    began = time.time_ns()
+    with span(RECALL) as made:
+        reply: BatchReply
+        if recipe is None:
+            reply = answer_by_options(facts, state, device, request, options, graphs)
+        else:
+            reply = _answer_by_recipes(facts, state, device, request, options, recipe, graphs)
+        record_trace(made, reply.trace, began)
+    return reply
 
 
 def answer_by_options(

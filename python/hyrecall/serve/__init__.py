@@ -15,10 +15,11 @@ from hyrecall.serve.options import ServiceOptions
 
 if TYPE_CHECKING:
     from hyrecall.serve.app import create_app
+    from hyrecall.serve.server import run
 
-__all__ = ["Caller", "ServiceOptions", "create_app"]
+__all__ = ["Caller", "ServiceOptions", "create_app", "run"]
 
-_LATER = {"create_app": "hyrecall.serve.app"}
+_LATER = {"create_app": "hyrecall.serve.app", "run": "hyrecall.serve.server"}
 """Names that need the extra ``[serve]``, and where they are defined."""
 
 

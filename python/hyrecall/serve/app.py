@@ -1,25 +1,44 @@
-"""Makes the app: a store or an index behind routes, with one shape of errors.
+"""Makes the app: a store or an index behind guards and routes, with one shape of errors.
 
 A request goes guards -> caller -> route -> store or index, and its reply the same way back.
 """
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from fastapi.middleware.cors import CORSMiddleware
 
 from hyrecall.base.version import __version__
 from hyrecall.index import Index
-from hyrecall.memory import Memory
+from hyrecall.memory import IsolationWarning, Memory
 from hyrecall.memory.memory import Opening
-from hyrecall.serve import errors, page
+from hyrecall.serve import errors, metrics, page
 from hyrecall.serve.doors import open_doors
+from hyrecall.serve.guards import Guard
 from hyrecall.serve.options import ServiceOptions
-from hyrecall.serve.routes import health
+from hyrecall.serve.routes import (
+    browse,
+    export,
+    facts,
+    health,
+    index_recall,
+    info,
+    memories,
+    recall,
+)
+from hyrecall.serve.served_index import ServedIndex
+from hyrecall.serve.tokens import TokenFile
 
 __all__ = ["create_app"]
+
+_log = logging.getLogger("hyrecall.serve")
+
+_OF_A_STORE = (recall.router, memories.router, facts.router, browse.router, export.router)
 
 
 def create_app(served: Memory | Opening | Index, options: ServiceOptions | None = None) -> FastAPI:
@@ -42,6 +61,13 @@ def create_app(served: Memory | Opening | Index, options: ServiceOptions | None 
     ------
     OptionError, DTypeError
         The options are invalid, or the file of tokens is.
+    FileNotFoundError
+        There is no file of tokens.
+
+    Notes
+    -----
+    Run it by ``hyrecall serve`` or :func:`hyrecall.serve.run`, which add the deadlines of
+    connections: another server may wait for ever for the headers of a request.
 
     Examples
     --------
@@ -52,26 +78,76 @@ def create_app(served: Memory | Opening | Index, options: ServiceOptions | None 
     'hyrecall'
     """
     options = ServiceOptions() if options is None else options
-    app = FastAPI(title="hyrecall", version=__version__, lifespan=_lifespan)
-    app.state.options = options
-    app.state.tokens = None
-    app.state.served = served
-    app.state.memory = served if isinstance(served, Memory) else None
-    app.state.index = served if isinstance(served, Index) else None
+    app = FastAPI(
+        title="hyrecall",
+        summary="Exact scoped hybrid recall over HTTP",
+        version=__version__,
+        lifespan=_lifespan,
+        docs_url=None,  # its scripts would come from elsewhere
+        redoc_url=None,
+    )
+    state = app.state
+    state.options = options
+    state.tokens = None if options.tokens is None else TokenFile(options.tokens)
+    state.metrics = metrics.Metrics()
+    state.served = served
+    state.memory = served if isinstance(served, Memory) else None
+    state.index = served if isinstance(served, Index) else None
     errors.install(app)
-    app.include_router(health.router)
+    is_index = isinstance(served, Index)
+    for router in (
+        health.router,
+        info.router,
+        *((index_recall.router,) if is_index else _OF_A_STORE),
+    ):
+        app.include_router(router)
     app.include_router(page.router())
-    open_doors(app)
+    if not is_index:
+        open_doors(app)
+    if options.allowed_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=options.allowed_origins,
+            allow_methods=("GET", "POST", "PUT", "PATCH", "DELETE"),
+            allow_headers=("authorization", "content-type"),
+        )
+    app.add_middleware(Guard, options=options, state=state)
     return app
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Open what is to be opened, and close that again."""
-    served = app.state.served
-    if not isinstance(served, Opening):
-        yield
+    # A request without a user means the anonymous one of its token, and asks for no other.
+    warnings.filterwarnings("ignore", category=IsolationWarning)
+    state = app.state
+    if isinstance(state.served, Index):
+        options = state.options
+        state.served_index = ServedIndex(
+            state.served, join=options.join, max_joined=options.max_joined
+        )
+        state.metrics.read("index", lambda: metrics.index_numbers(state.index.stats()))
+        state.metrics.read("joined", state.served_index.counts)
+        try:
+            yield
+        finally:
+            state.served_index.close()
         return
-    async with served as memory:
-        app.state.memory = memory
-        yield
+    if isinstance(state.served, Opening):
+        async with state.served as memory:
+            state.memory = memory
+            _count(app, memory)
+            yield
+        return
+    _count(app, state.memory)
+    yield
+
+
+def _count(app: FastAPI, memory: Memory) -> None:
+    """Show the store's numbers, those of doctor()."""
+    store = memory._sync._store
+
+    def numbers() -> metrics.Numbers:
+        return metrics.store_numbers(store.follower.report(), store.database.size())
+
+    app.state.metrics.read("store", numbers)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Protocol, TypeAlias
 
 from fastapi import Depends, Request
+from starlette.datastructures import Headers
 
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.identity import ANYBODY, RIGHTS, Caller, Right
@@ -16,13 +17,22 @@ __all__ = [
     "Caller",
     "CallerOf",
     "Right",
+    "Tokens",
     "caller",
+    "identify",
     "may_read",
     "may_upkeep",
     "may_write",
     "narrow",
     "require",
 ]
+
+
+class Tokens(Protocol):
+    """Knows tokens, as :class:`hyrecall.serve.tokens.TokenFile` does."""
+
+    def find(self, token: str) -> Caller | None:
+        """Return whose it is, or None."""
 
 
 async def caller(request: Request) -> Caller:
@@ -33,11 +43,23 @@ async def caller(request: Request) -> Caller:
     ServiceError
         401: no token, or an unknown one.
     """
-    tokens = request.app.state.tokens
-    if tokens is None:
+    if request.app.state.tokens is None:
         return ANYBODY
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    found: Caller | None = tokens.find(token.strip()) if scheme.lower() == "bearer" else None
+    found = identify(request.app.state.tokens, request.headers)
+    request.scope["hyrecall.caller"] = found.name  # for the log
+    return found
+
+
+def identify(tokens: Tokens, headers: Headers) -> Caller:
+    """Return whose token the headers have.
+
+    Raises
+    ------
+    ServiceError
+        401.
+    """
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    found = tokens.find(token.strip()) if scheme.lower() == "bearer" else None
     if found is None:
         raise ServiceError(401, "Unauthorized", "expected the header Authorization: Bearer TOKEN")
     return found

@@ -15,6 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
+from starlette.types import Scope
 
 from hyrecall.errors import (
     CorruptIndexError,
@@ -32,7 +33,16 @@ from hyrecall.errors import (
     WriterBusyError,
 )
 
-__all__ = ["ErrorBody", "ErrorDetail", "ServiceError", "error_response", "install", "plain_message"]
+__all__ = [
+    "INTERNAL",
+    "ErrorBody",
+    "ErrorDetail",
+    "ServiceError",
+    "error_response",
+    "install",
+    "internal_error",
+    "plain_message",
+]
 
 _log = logging.getLogger("hyrecall.serve")
 
@@ -104,6 +114,7 @@ _KINDS = {
     413: "TooLarge", 415: "UnsupportedMediaType", 422: "Invalid", 429: "TooManyRequests",
     503: "Unavailable",
 }  # fmt: skip
+INTERNAL = "an internal error; the log of the service says more"
 _CLOSED = "expected an open store, got a closed one"
 _SAFE_MESSAGES = (500, 501, 503)
 """Statuses whose cause is the server's, not the caller's: the message is not repeated."""
@@ -149,7 +160,7 @@ async def _of_hyrecall(request: Request, fault: Exception) -> Response:
     status, kind = status_of(fault), type(fault).__name__
     if status not in _SAFE_MESSAGES:
         return error_response(status, kind, plain_message(fault))
-    _log.error("%s %s failed: %s", request.method, _route(request), kind)
+    _log.error("%s %s failed: %s", request.method, _route(request.scope), kind)
     message = {
         500: "the store or index is damaged, or hyrecall has a fault; its log says which",
         501: "the service lacks an optional package for this request",
@@ -170,27 +181,30 @@ async def _of_validation(_: Request, fault: Exception) -> Response:
 
 
 async def _of_anything(request: Request, fault: Exception) -> Response:
-    # The traceback may hold texts in its messages; the type and the place are enough to find it.
+    internal_error(request.scope, fault)
+    return error_response(500, "InternalError", INTERNAL)
+
+
+def internal_error(scope: Scope, fault: BaseException) -> None:
+    """Log a fault by its type and its place; its message and its locals may hold texts."""
     trace, place = fault.__traceback__, "?"
     while trace is not None:
         place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
         trace = trace.tb_next
     kind = type(fault).__name__
-    _log.error("%s %s failed: %s at %s", request.method, _route(request), kind, place)
-    return error_response(
-        500, "InternalError", "an internal error; the log of the service says more"
-    )
+    _log.error("%s %s failed: %s at %s", scope["method"], _route(scope), kind, place)
 
 
-def _route(request: Request) -> str:
+def _route(scope: Scope) -> str:
     """Return the template of the request's path, because a path may hold an id."""
-    return getattr(request.scope.get("route"), "path", "an unknown path")
+    return getattr(scope.get("route"), "path", "an unknown path")
 
 
 def _first_fault(faults: Any) -> str:
     """Return where and why the first field is wrong, without the value."""
     first = next(iter(faults), {"loc": (), "msg": "the request is invalid"})
-    place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
+    parts = first["loc"][first["loc"][:1] in (("body",), ("query",), ("path",)) :]
+    place = ".".join(map(str, parts))
     # A message of our own validators may quote the value behind ", got".
     reason = str(first["msg"]).partition(", got ")[0].removeprefix("Value error, ")
     return f"{place}: {reason}" if place else reason

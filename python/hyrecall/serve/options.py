@@ -15,7 +15,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 _COUNTS = (
     *("max_body", "max_arrow_body", "max_query", "max_limit", "max_batch", "max_levels"),
-    *("max_ids", "max_running", "max_waiting", "max_joined"),
+    *("max_ids", "max_running", "max_waiting", "max_per_token", "max_joined"),
 )
 _SECONDS = ("deadline", "slow", "drain")
 
@@ -52,8 +52,10 @@ class ServiceOptions:
         Ids, tags or values in one list of a request.
     deadline : float, default 30
         Seconds that a request may take from its last byte to the first byte of its reply.
-    max_running, max_waiting : int, default 16, 256
+    max_running, max_waiting : int, default 64, 256
         Requests at work, and those that wait for one of them to end. One more is refused (503).
+    max_per_token : int, default 256
+        Requests of one token, at work or waiting. One more is refused (429).
     slow : float, default 10
         Seconds for a request's headers, for its body, and for a client to take a part of a reply.
     drain : float, default 10
@@ -91,8 +93,9 @@ class ServiceOptions:
     max_levels: int = 16
     max_ids: int = 10_000
     deadline: float = 30.0
-    max_running: int = 16
+    max_running: int = 64
     max_waiting: int = 256
+    max_per_token: int = 256
     slow: float = 10.0
     drain: float = 10.0
     join: bool = True

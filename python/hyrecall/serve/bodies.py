@@ -1,0 +1,241 @@
+"""What requests may say, as pydantic models: unknown fields and other types are refused.
+
+Limits that options set are checked by :mod:`hyrecall.serve.limits`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool, StrictFloat, StrictInt
+
+__all__ = [
+    "BatchBody",
+    "Body",
+    "FactBody",
+    "FactsBody",
+    "IndexBatchBody",
+    "IndexQueryBody",
+    "LinkBody",
+    "MemoriesBody",
+    "MemoryBody",
+    "PatchBody",
+    "PinBody",
+    "RecallBody",
+    "ScopedBody",
+    "SupersedeBody",
+]
+
+Number: TypeAlias = StrictFloat | StrictInt
+Count: TypeAlias = Annotated[StrictInt, Field(ge=0)]
+JsonObject: TypeAlias = dict[str, JsonValue]
+
+
+class Body(BaseModel):
+    """A request's body."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True, allow_inf_nan=False)
+
+
+class ScopedBody(Body):
+    """A body that may narrow the token's scope."""
+
+    user_id: str | None = Field(None, description="The user; the token's if it names one.")
+    org: str | None = None
+    workspace: str | None = None
+
+
+def _example(**fields: Any) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": [fields]})
+
+
+class RecallBody(ScopedBody):
+    """A recall of a store: the options of ``Memory.search``."""
+
+    model_config = _example(
+        query="replication lag", limit=3, filter={"kind": "episodic"}, explain=True
+    )
+
+    query: str
+    limit: Count = 10
+    offset: Count = 0
+    kind: str | None = None
+    time_range: tuple[datetime | None, datetime | None] | None = None
+    tags: list[str] | None = None
+    filter: JsonObject | None = Field(
+        None,
+        description="Columns to predicates, as `hyrecall recall --filter` reads them: "
+        '`{"kind": "note", "occurred_at": {"from": "2024-05-01"}, "metadata.project": "x"}`.',
+    )
+    metadata: JsonObject | None = Field(None, description="Keys of the metadata to predicates.")
+    alpha: Number | None = Field(None, description="0: words alone, 1: vectors alone.")
+    recipe: str | None = Field(None, description="One of `recipes` in `GET /v1/info`.")
+    depth: Annotated[StrictInt, Field(ge=1)] | None = Field(
+        None, description="In place of the recipe's; limit + offset may reach it."
+    )
+    vector: list[Number] | None = Field(None, description="In place of the query's embedding.")
+    session_id: str | None = None
+    diversity: Number | None = None
+    normalize: StrictBool = False
+    min_score: Number | None = None
+    weights: dict[str, Number] | None = None
+    token_budget: StrictInt | None = None
+    candidates: list[str] | dict[str, Number] | None = None
+    touch: StrictBool = False
+    now: datetime | None = None
+    explain: StrictBool = Field(False, description="Add to each match how its score came about.")
+
+
+class BatchBody(Body):
+    """Several recalls; they are answered together, each as if it were alone."""
+
+    model_config = _example(queries=[{"query": "replication lag"}, {"query": "tea", "limit": 2}])
+
+    queries: list[RecallBody]
+
+
+class MemoryFields(Body):
+    """Fields of a memory that a caller sets."""
+
+    input: str = ""
+    kind: str = "episodic"
+    source: str | None = None
+    session_id: str | None = None
+    occurred_at: datetime | None = None
+    importance: Number | None = None
+    pinned: StrictBool = False
+    tags: list[str] = []
+    metadata: JsonObject = {}
+    visibility: Literal["private", "global"] = "private"
+
+
+class MemoryBody(MemoryFields, ScopedBody):
+    """A memory to keep."""
+
+    model_config = _example(text="The replica lags by 40 s", tags=["postgres"], kind="episodic")
+
+    text: str = Field(description="What was said or learnt: the memory's output.")
+    id: str | None = Field(None, description="Default: drawn at random.")
+    vector: list[Number] | None = Field(None, description="In place of an embedding.")
+
+
+class MemoriesBody(Body):
+    """Several memories to keep, all or none."""
+
+    model_config = _example(memories=[{"text": "tea at four"}, {"text": "coffee at five"}])
+
+    memories: list[MemoryBody]
+
+
+class PatchBody(ScopedBody):
+    """Fields of a memory to change; those that are not named stay as they are."""
+
+    model_config = _example(text="The replica lags by 2 s", reason="measured again")
+
+    text: str | None = None
+    input: str | None = None
+    kind: str | None = None
+    source: str | None = None
+    session_id: str | None = None
+    occurred_at: datetime | None = None
+    importance: Number | None = None
+    pinned: StrictBool | None = None
+    tags: list[str] | None = None
+    metadata: JsonObject | None = None
+    visibility: Literal["private", "global"] | None = None
+    reason: str | None = None
+
+
+class SupersedeBody(MemoryFields, ScopedBody):
+    """A memory that replaces another one."""
+
+    model_config = _example(text="The replica is gone", reason="decommissioned")
+
+    text: str
+    id: str | None = None
+    reason: str | None = None
+
+
+class PinBody(ScopedBody):
+    """Whether a memory is pinned."""
+
+    model_config = _example(pinned=True)
+
+    pinned: StrictBool = True
+
+
+class LinkBody(ScopedBody):
+    """An edge between memories; more than two make a hyperedge."""
+
+    model_config = _example(nodes=["m1", "m2"], relationship="causes")
+
+    class Node(Body):
+        """A memory and its part in the edge."""
+
+        id: str
+        role: str | None = None
+
+    nodes: list[str | Node]
+    relationship: str
+    visibility: Literal["private", "global"] = "private"
+    id: str | None = None
+    description: str = ""
+    data: JsonObject | None = None
+
+
+class FactBody(ScopedBody):
+    """A fact to keep; the one that held before ends where it begins."""
+
+    model_config = _example(subject="replica", predicate="runs in", object="Oslo")
+
+    subject: str
+    predicate: str
+    object: str
+    id: str | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    metadata: JsonObject = {}
+    visibility: Literal["private", "global"] = "private"
+
+
+class FactsBody(ScopedBody):
+    """A recall of facts that hold at a time."""
+
+    model_config = _example(query="where does the replica run")
+
+    query: str
+    limit: Count = 5
+    valid_at: datetime | None = None
+
+
+class IndexQueryBody(Body):
+    """A recall of an index."""
+
+    model_config = _example(text="replication lag", scope=["alice"], limit=3)
+
+    text: str | dict[str, str] | None = Field(None, description="For all text arms, or by arm.")
+    vector: list[Number] | dict[str, list[Number]] | None = None
+    scope: JsonValue = Field(
+        None,
+        description="A cell (a value, or a list with one for each cell column), or a list of "
+        "cells under `any_of`. Default: all cells of the token.",
+    )
+    filter: JsonObject | None = None
+    limit: Count = 10
+    offset: Count = 0
+    depth: Annotated[StrictInt, Field(ge=1)] = 100
+    recipe: str | None = None
+    min_score: dict[str, Number] | None = None
+    normalize: StrictBool = False
+    columns: list[str] = []
+    now: datetime | None = None
+    explain: StrictBool = False
+
+
+class IndexBatchBody(Body):
+    """Several recalls of an index."""
+
+    model_config = _example(queries=[{"text": "replication lag", "scope": ["alice"]}])
+
+    queries: list[IndexQueryBody]

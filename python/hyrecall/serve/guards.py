@@ -1,0 +1,323 @@
+"""Stands before the app: refuses what is too much, from elsewhere or too slow, before any work.
+
+A request passes, in this order: Host and Origin, token (of a request with a body), size and time of
+the body, levels of JSON, the queue, the deadline. What fails inside is logged by its place alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, State
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from hyrecall.serve.callers import identify
+from hyrecall.serve.errors import INTERNAL, ServiceError, error_response, internal_error
+from hyrecall.serve.json_shape import n_levels
+from hyrecall.serve.options import LOOPBACK, ServiceOptions
+
+__all__ = ["ALWAYS_ANSWERED", "ARROW", "Guard"]
+
+ARROW = "application/vnd.apache.arrow.stream"
+"""The media type of Arrow IPC streams."""
+
+ALWAYS_ANSWERED = frozenset(("/healthz", "/readyz", "/metrics"))
+"""Paths that do not wait in the queue, so that a busy service can be watched."""
+
+MAX_BUFFERED = 256 << 20
+"""Bytes of all bodies that are held at a time."""
+
+RETRY_AFTER = 1
+"""Seconds that a client that was refused for load is asked to wait."""
+
+_log = logging.getLogger("hyrecall.serve")
+_access = logging.getLogger("hyrecall.serve.access")
+
+
+class _GoneError(Exception):
+    """The client closed its connection."""
+
+
+class Reply:
+    """Sends one reply, and remembers how far it is."""
+
+    def __init__(self, send: Send) -> None:
+        """Send nothing yet."""
+        self._send = send
+        self.status, self.n_bytes = 0, 0
+        self.is_complete = False
+        self.limit: asyncio.Timeout | None = None
+
+    async def __call__(self, message: Message) -> None:
+        """Send a part; the first one ends the deadline."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            if self.limit is not None:
+                self.limit.reschedule(None)
+            headers = Headers(raw=message.get("headers", []))
+            extra = (("x-content-type-options", "nosniff"), ("cache-control", "no-store"))
+            added = [(k.encode(), v.encode()) for k, v in extra if k not in headers]
+            message = {**message, "headers": [*message.get("headers", []), *added]}
+        else:
+            self.n_bytes += len(message.get("body", b""))
+            self.is_complete = not message.get("more_body", False)
+        await self._send(message)
+
+
+class Guard:
+    """The outermost layer of the service.
+
+    Parameters
+    ----------
+    app : ASGI app
+    options : ServiceOptions
+    state : State
+        Of the app: its ``tokens``, and its ``metrics``, which count requests.
+    """
+
+    def __init__(self, app: ASGIApp, *, options: ServiceOptions, state: State) -> None:
+        """Admit nobody yet."""
+        self._app, self._options, self._state = app, options, state
+        self._slots = asyncio.Semaphore(options.max_running)
+        self._n_waiting = self._n_buffered = 0
+        self._by_caller: Counter[str] = Counter()
+        self._hosts = {*LOOPBACK, options.host.lower(), *options.allowed_hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # the service has no websockets; before it is accepted: 403
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        began, reply = time.perf_counter(), Reply(send)
+        try:
+            await self._guarded(scope, receive, reply)
+        except ServiceError as fault:
+            await _refuse(scope, reply, fault)
+        except _GoneError:
+            reply.status = reply.status or 499
+        except Exception as fault:
+            internal_error(scope, fault)
+            if reply.status:
+                # Only a broken connection says that the reply is not whole. The cause stays here,
+                # because the server logs what it is raised with.
+                raise ConnectionAbortedError("the reply broke off") from None
+            await _refuse(scope, reply, ServiceError(500, "InternalError", INTERNAL))
+        finally:
+            self._tell(scope, reply, time.perf_counter() - began)
+
+    def _tell(self, scope: Scope, reply: Reply, seconds: float) -> None:
+        """Count the request, and write a line about it, with the path's template, not the path."""
+        route = getattr(scope.get("route"), "path", "other")
+        self._state.metrics.answered(route, scope["method"], reply.status, seconds)
+        _access.info(
+            "%s %s %d %.1f ms %d bytes token=%s", scope["method"], route, reply.status,
+            seconds * 1e3, reply.n_bytes, scope.get("hyrecall.caller") or "-",
+        )  # fmt: skip
+
+    async def _guarded(self, scope: Scope, receive: Receive, reply: Reply) -> None:
+        headers = Headers(scope=scope)
+        check_host(self._hosts, self._options, headers)
+        check_origin(self._options, scope, headers)
+        if _has_body(headers) and self._state.tokens is not None:
+            scope["hyrecall.caller"] = identify(self._state.tokens, headers).name
+        body = await self._body(headers, receive)
+        try:
+            if n_levels(body, headers.get("content-type", "")) > self._options.max_levels:
+                wish = f"at most {self._options.max_levels} levels of JSON"
+                raise ServiceError(422, "Invalid", f"expected {wish}")
+            await self._run(scope, body, receive, reply)
+        finally:
+            self._n_buffered -= len(body)
+
+    # ---- the body ----
+
+    async def _body(self, headers: Headers, receive: Receive) -> bytes:
+        """Return the whole body, which never grows beyond its limit."""
+        if headers.get("content-encoding", "identity") != "identity":
+            raise ServiceError(415, "UnsupportedMediaType", "expected a body without encoding")
+        is_arrow = headers.get("content-type", "").partition(";")[0].strip() == ARROW
+        limit = self._options.max_arrow_body if is_arrow else self._options.max_body
+        told = headers.get("content-length", "0")
+        if not told.isdecimal():
+            raise ServiceError(400, "BadRequest", "Content-Length: expected a number")
+        if int(told) > limit:
+            raise _too_large(limit)
+        parts: list[bytes] = []
+        n_bytes, more = 0, True
+        try:
+            async with asyncio.timeout(self._options.slow):
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise _GoneError
+                    part = message.get("body", b"")
+                    more = message.get("more_body", False)
+                    n_bytes += len(part)
+                    self._n_buffered += len(part)
+                    parts.append(part)
+                    if n_bytes > limit:
+                        raise _too_large(limit)
+                    if self._n_buffered > MAX_BUFFERED:
+                        raise _busy("too many large requests at a time")
+        except BaseException as fault:
+            self._n_buffered -= n_bytes
+            if isinstance(fault, TimeoutError):
+                message_ = f"expected the whole body within {self._options.slow:g} seconds"
+                raise ServiceError(408, "Timeout", message_) from None
+            raise
+        return b"".join(parts)
+
+    # ---- queue, deadline, and the client that leaves ----
+
+    async def _run(self, scope: Scope, body: bytes, receive: Receive, reply: Reply) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        is_gone = False
+
+        async def watch() -> None:
+            nonlocal is_gone
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            if not reply.is_complete:
+                is_gone = True
+                task.cancel()
+
+        watching = asyncio.create_task(watch())
+        limit = reply.limit = asyncio.timeout(self._options.deadline)
+        try:
+            async with limit, self._slot(scope):
+                await self._app(scope, _replayed(body, watching), reply)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            message = f"no reply within {self._options.deadline:g} seconds"
+            raise ServiceError(503, "Timeout", message, retry_after=RETRY_AFTER) from None
+        except asyncio.CancelledError:
+            if not is_gone or task.uncancel():
+                raise
+            raise _GoneError from None
+        finally:
+            reply.limit = None  # a refusal may follow
+            watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watching
+
+    @contextlib.asynccontextmanager
+    async def _slot(self, scope: Scope) -> AsyncIterator[None]:
+        """Wait until the request may run; refuse it if too many wait."""
+        if scope["path"] in ALWAYS_ANSWERED:
+            yield
+            return
+        name = scope.get("hyrecall.caller") or ""
+        if name and self._by_caller[name] >= self._options.max_per_token:
+            message = f"the token has {self._options.max_per_token} requests under way"
+            raise ServiceError(429, "TooManyRequests", message, retry_after=RETRY_AFTER)
+        if self._slots.locked() and self._n_waiting >= self._options.max_waiting:
+            raise _busy(f"{self._options.max_waiting} requests wait already")
+        self._by_caller[name] += 1
+        self._n_waiting += 1
+        is_waiting = True
+        try:
+            async with self._slots:
+                self._n_waiting -= 1
+                is_waiting = False
+                yield
+        finally:
+            self._n_waiting -= is_waiting
+            self._by_caller[name] -= 1
+            if not self._by_caller[name]:
+                del self._by_caller[name]
+
+    def loads(self) -> tuple[int, int]:
+        """Return how many requests run and how many wait."""
+        return self._options.max_running - self._slots._value, self._n_waiting
+
+
+# ---- checks ----
+
+
+def check_host(hosts: set[str], options: ServiceOptions, headers: Headers) -> None:
+    """Refuse another Host than the service's own: a page whose name was made to point here.
+
+    An address in place of a name cannot have been made so; where only loopback listens, it must be
+    a loopback address.
+    """
+    given = headers.getlist("host")
+    if len(given) != 1:
+        raise ServiceError(400, "BadRequest", "Host: expected one")
+    host = _host_name(given[0])
+    if host in hosts:
+        return
+    with contextlib.suppress(ValueError):
+        if ipaddress.ip_address(host).is_loopback or not options.is_local:
+            return
+    raise ServiceError(421, "WrongHost", "Host: expected the service's name (allowed_hosts)")
+
+
+def check_origin(options: ServiceOptions, scope: Scope, headers: Headers) -> None:
+    """Refuse a page of another origin than the service's own and those of the options."""
+    for origin in headers.getlist("origin"):
+        own = f"{scope.get('scheme', 'http')}://{headers['host']}".lower()
+        if origin.lower() not in (own, *options.allowed_origins):
+            raise ServiceError(403, "Forbidden", "Origin: expected one of allowed_origins")
+
+
+def _host_name(given: str) -> str:
+    try:
+        return (urlsplit(f"//{given}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _has_body(headers: Headers) -> bool:
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+
+def _too_large(limit: int) -> ServiceError:
+    return ServiceError(413, "TooLarge", f"expected a body of at most {limit} bytes")
+
+
+def _busy(message: str) -> ServiceError:
+    return ServiceError(503, "Busy", message, retry_after=RETRY_AFTER)
+
+
+def _replayed(body: bytes, watching: asyncio.Task[None]) -> Receive:
+    """Return a `receive` that gives a body that was read, then waits for the client to leave."""
+    is_given = False
+
+    async def receive() -> Message:
+        nonlocal is_given
+        if not is_given:
+            is_given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+        await asyncio.wait([watching])
+        return {"type": "http.disconnect"}
+
+    return receive
+
+
+async def _refuse(scope: Scope, reply: Reply, fault: ServiceError) -> None:
+    """Send a refusal; after one that left the body unread, the connection is closed."""
+    if reply.status:
+        return
+    headers = {} if fault.retry_after is None else {"Retry-After": str(fault.retry_after)}
+    if fault.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if fault.status in (400, 401, 403, 408, 413, 415, 421):
+        headers["Connection"] = "close"
+
+    async def nothing() -> Message:
+        return {"type": "http.disconnect"}
+
+    response = error_response(fault.status, fault.kind, fault.message, headers)
+    await response(scope, nothing, reply)

@@ -1,0 +1,295 @@
+"""What replies hold: models for the API's description, and functions that make the same data.
+
+Replies are encoded on the thread that found them, so that the event loop only sends bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+from pydantic_core import PydanticSerializationError, to_json
+from starlette.responses import Response
+
+from hyrecall.hits.hit import Hit, QueryHits
+from hyrecall.hits.hits import Hits
+from hyrecall.hits.trace import Trace
+from hyrecall.memory import Edge, Episode, Matches, MatchParts, Remembered, Version
+from hyrecall.serve.errors import ErrorBody
+
+__all__ = [
+    "ERRORS",
+    "BatchReply",
+    "Changed",
+    "FactsReply",
+    "IndexReply",
+    "JsonResponse",
+    "MatchReply",
+    "MemoriesReply",
+    "RecallReply",
+    "encode",
+    "episode_data",
+    "index_data",
+    "recall_data",
+    "remembered_data",
+    "version_data",
+]
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorBody, "description": text}
+    for status, text in (
+        (400, "No JSON, or a wrong header."),
+        (401, "No token, or an unknown one."),
+        (403, "Outside the token's scope or rights."),
+        (413, "Too large."),
+        (422, "A value that is not taken; the message names the field."),
+        (429, "The token has too many requests under way."),
+        (503, "Busy, or not ready; Retry-After says when to come again."),
+    )
+}
+"""The errors of every route, for the API's description."""
+
+
+class _Reply(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Reason(_Reply):
+    """Why a reply holds less than it could."""
+
+    reason: str
+    detail: str
+
+
+class Scores(_Reply):
+    """A match's scores by source; null: not computed."""
+
+    vector: float | None
+    bm25: float | None
+    rerank: float | None
+
+
+class MatchReply(_Reply):
+    """A recalled memory."""
+
+    id: str
+    text: str
+    score: float
+    scores: Scores
+    ranks: dict[str, int]
+    parts: MatchParts | None
+    is_fill: bool
+    is_exact: bool
+    memory: Episode
+    explanation: dict[str, Any] | None = None
+
+
+class RecallReply(_Reply):
+    """The reply to a recall of a store."""
+
+    matches: list[MatchReply]
+    degraded: bool
+    reasons: list[Reason]
+    lexical_mode: str
+    trace: dict[str, Any] | None
+    phase: dict[str, Any] | None
+    related: list[Episode]
+    edges: list[Edge]
+    context: list[list[Episode]]
+    now: datetime
+    took_ms: float
+
+
+class BatchReply(_Reply):
+    """The replies to a batch, in its order."""
+
+    replies: list[RecallReply]
+
+
+class Changed(_Reply):
+    """What was written: it is on the disk."""
+
+    id: str
+    version: int
+    embedded: bool
+    reasons: list[Reason]
+
+
+class MemoriesReply(_Reply):
+    """Some memories."""
+
+    memories: list[Episode]
+
+
+class FactsReply(_Reply):
+    """Facts, best first."""
+
+    facts: list[dict[str, Any]]
+    degraded: bool
+    reasons: list[Reason]
+
+
+class HitReply(_Reply):
+    """A document that an index found."""
+
+    key: str | int
+    cell: list[Any]
+    rank: int
+    score: float
+    scores: dict[str, float | None]
+    ranks: dict[str, int | None]
+    columns: dict[str, Any]
+    explanation: dict[str, Any] | None = None
+
+
+class IndexReply(_Reply):
+    """The reply to a recall of an index."""
+
+    hits: list[HitReply]
+    degraded: bool
+    reasons: list[Reason]
+    trace: dict[str, Any]
+    now: datetime
+    took_ms: float
+
+
+class JsonResponse(Response):
+    """A reply whose content is encoded already."""
+
+    media_type = "application/json"
+
+
+def encode(data: Any) -> bytes:
+    """Return data as JSON; NaN and infinity, which JSON lacks, become null."""
+    try:
+        return to_json(data, inf_nan_mode="null", fallback=str)
+    except PydanticSerializationError:  # a lone surrogate in stored JSON
+        plain = json.loads(json.dumps(data, default=_plain))
+        return json.dumps(plain).encode()
+
+
+def _plain(value: Any) -> Any:
+    return value.model_dump(mode="json") if isinstance(value, BaseModel) else str(value)
+
+
+# ---- stores ----
+
+
+def recall_data(matches: Matches, *, explain: bool, began: float) -> dict[str, Any]:
+    """Return the reply to a recall as plain data; `began` is of ``time.perf_counter``."""
+    is_explained = explain and matches._ranked is not None
+    shown = []
+    for match in matches:
+        one: dict[str, Any] = {
+            "id": match.episode.id,
+            "text": match.episode.text,
+            "score": match.score,
+            "scores": {
+                "vector": match.vector_score,
+                "bm25": match.bm25_score,
+                "rerank": match.rerank_score,
+            },
+            "ranks": {} if match.parts is None else match.parts.tiers,
+            "parts": match.parts,
+            "is_fill": match.is_fill,
+            "is_exact": match.is_exact,
+            "memory": match.episode,
+        }
+        if is_explained:
+            one["explanation"] = _explanation(match)
+        shown.append(one)
+    return {
+        "matches": shown,
+        "degraded": matches.degraded,
+        "reasons": _reasons(matches.reasons),
+        "lexical_mode": matches.lexical_mode,
+        "trace": None if matches.trace is None else _trace(matches.trace),
+        "phase": None if matches.phase is None else asdict(matches.phase),
+        "related": list(matches.related),
+        "edges": list(matches.edges),
+        "context": [list(near) for near in matches.context],
+        "now": matches.now,
+        "took_ms": (time.perf_counter() - began) * 1e3,
+    }
+
+
+def _explanation(one: Any) -> dict[str, Any]:
+    made = one.explain()
+    data = asdict(made)
+    return {"text": str(made), "parts": data.pop("components"), **data}
+
+
+def _reasons(reasons: Any) -> list[dict[str, str]]:
+    return [{"reason": str(one.reason), "detail": one.detail} for one in reasons]
+
+
+def _trace(trace: Trace) -> dict[str, Any]:
+    data = asdict(trace)
+    data["exact"] = {str(query): n for query, n in trace.exact.items()}
+    return data
+
+
+def episode_data(episode: Episode) -> dict[str, Any]:
+    """Return a memory with its text."""
+    return {"text": episode.text, **episode.model_dump(mode="json")}
+
+
+def remembered_data(done: Remembered) -> dict[str, Any]:
+    """Return what a write came to."""
+    return {
+        "id": done.id,
+        "version": done.version,
+        "embedded": done.embedded,
+        "reasons": _reasons(done.reasons),
+    }
+
+
+def version_data(version: Version) -> dict[str, Any]:
+    """Return one state of a memory."""
+    return {
+        "version": version.version,
+        "status": version.status,
+        "reason": version.reason,
+        "successor": version.successor,
+        "recorded_at": version.recorded_at,
+        "memory": version.episode,
+    }
+
+
+# ---- indexes ----
+
+
+def index_data(
+    hits: Hits, query: QueryHits, columns: tuple[str, ...], *, explain: bool, began: float
+) -> dict[str, Any]:
+    """Return the reply to one query of a batch as plain data."""
+    trace = hits.trace.of_query(query.query)
+    return {
+        "hits": [_hit(hit, trace.arms, columns, explain=explain) for hit in query],
+        "degraded": bool(trace.degraded),
+        "reasons": [{"reason": "degraded", "detail": one} for one in trace.degraded],
+        "trace": _trace(trace),
+        "now": hits.now,
+        "took_ms": (time.perf_counter() - began) * 1e3,
+    }
+
+
+def _hit(
+    hit: Hit, arms: tuple[str, ...], columns: tuple[str, ...], *, explain: bool
+) -> dict[str, Any]:
+    one: dict[str, Any] = {
+        "key": hit.key,
+        "cell": list(hit.cell),
+        "rank": hit.rank,
+        "score": hit.score,
+        "scores": {arm: hit.arm_score(arm) for arm in arms},
+        "ranks": {arm: hit.arm_rank(arm) for arm in arms},
+        "columns": {name: hit[name] for name in columns},
+    }
+    if explain:
+        one["explanation"] = _explanation(hit)
+    return one

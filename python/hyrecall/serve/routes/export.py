@@ -1,0 +1,120 @@
+"""Streams a caller's memories, facts and edges as JSON lines."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from hyrecall.serve.desk import Desk, desk_of
+from hyrecall.serve.errors import ServiceError
+from hyrecall.serve.replies import ERRORS
+from hyrecall.serve.routes.parameters import Reader, ScopeParams
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1", tags=["memories"], responses=ERRORS)
+
+CHUNK = 64 << 10  # characters
+AHEAD = 4
+"""Chunks that are written before the client has taken them."""
+
+
+class _Export(ScopeParams):
+    history: bool = False
+
+
+class _LeftError(Exception):
+    """The client left."""
+
+
+class _Pipe(io.TextIOBase):
+    """A text file that a thread writes, and an event loop sends, chunk by chunk."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(AHEAD)
+        self._buffer: list[str] = []
+        self._size = 0
+        self.has_left = False
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self._buffer.append(text)
+        self._size += len(text)
+        if self._size >= CHUNK:
+            self._send()
+        return len(text)
+
+    def _send(self) -> None:
+        chunk = "".join(self._buffer).encode()
+        self._buffer, self._size = [], 0
+        if self.has_left:
+            raise _LeftError
+        asyncio.run_coroutine_threadsafe(self._queue.put(chunk), self._loop).result()
+
+    def finish(self) -> None:
+        """Send what is left, and say that nothing follows."""
+        self._send()
+        asyncio.run_coroutine_threadsafe(self._queue.put(None), self._loop).result()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        while (chunk := await self._queue.get()) is not None:
+            yield chunk
+
+    def leave(self) -> None:
+        """Let the thread end: it may wait for room in the queue."""
+        self.has_left = True
+        while not self._queue.empty():
+            self._queue.get_nowait()
+
+
+def _write(desk: Desk, pipe: _Pipe, *, history: bool) -> None:
+    desk.sync("export", pipe, history=history)
+    pipe.finish()
+
+
+@router.get("/export", summary="Export memories as JSON lines", response_class=StreamingResponse)
+async def export(request: Request, asked: Annotated[_Export, Query()], who: Reader) -> Response:
+    """Stream one state of the caller's memories, facts and edges; the first line is its format."""
+    if who.agent is not None:
+        raise ServiceError(403, "Forbidden", "agents have no export")
+    desk = desk_of(request, who, asked)
+    pipe = _Pipe(asyncio.get_running_loop())
+    job = asyncio.create_task(desk.run(lambda desk: _write(desk, pipe, history=asked.history)))
+    chunks = pipe.chunks()
+    # The first chunk, so that what is refused has its status.
+    first = asyncio.create_task(anext(chunks, None))
+    await asyncio.wait((job, first), return_when=asyncio.FIRST_COMPLETED)
+    if job.done() and (fault := job.exception()) is not None:
+        first.cancel()
+        raise fault
+
+    async def lines() -> AsyncIterator[bytes]:
+        try:
+            chunk = await first
+            while chunk is not None:
+                yield chunk
+                chunk = await _next(chunks, job)
+            await job
+        finally:
+            pipe.leave()
+            job.add_done_callback(lambda job: job.cancelled() or job.exception())
+
+    return StreamingResponse(lines(), media_type="application/x-ndjson")
+
+
+async def _next(chunks: AsyncIterator[bytes], job: asyncio.Task[None]) -> bytes | None:
+    """Return the next chunk; raise what the writing thread failed of, so that the reply breaks."""
+    following = asyncio.ensure_future(anext(chunks, None))
+    await asyncio.wait((following, job), return_when=asyncio.FIRST_COMPLETED)
+    if not following.done() and job.exception() is not None:
+        following.cancel()
+        await job
+    return await following

@@ -1,0 +1,57 @@
+"""Facts of a store: keep one, and recall those that hold at a time."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hyrecall.memory import Fact
+from hyrecall.memory.data.given_fields import checked
+from hyrecall.serve.bodies import FactBody, FactsBody
+from hyrecall.serve.desk import desk_of
+from hyrecall.serve.errors import ServiceError
+from hyrecall.serve.limits import check_lists, check_page, check_query, options_of
+from hyrecall.serve.replies import (
+    ERRORS,
+    Changed,
+    FactsReply,
+    JsonResponse,
+    encode,
+    remembered_data,
+)
+from hyrecall.serve.routes.parameters import Reader, Writer
+
+__all__ = ["router"]
+
+router = APIRouter(
+    prefix="/v1/facts", tags=["facts"], responses=ERRORS, default_response_class=JsonResponse
+)
+
+
+@router.post("", status_code=201, summary="Keep a fact", responses={201: {"model": Changed}})
+async def remember_fact(request: Request, body: FactBody, who: Writer) -> Response:
+    """Keep a fact; the one that held for its subject and predicate ends where it begins."""
+    if who.agent is not None:
+        raise ServiceError(403, "Forbidden", "agents keep no facts")
+    check_lists(options_of(request), metadata=body.metadata)
+    desk = desk_of(request, who, body)
+    given = {name: getattr(body, name) for name in body.model_fields_set}
+    fields = {name: value for name, value in given.items() if value is not None}
+    done = await desk.call_as_owner("remember_fact", checked(Fact, {**fields, **desk.scope}))
+    return JsonResponse(encode(remembered_data(done)), 201)
+
+
+@router.post("/recall", summary="Recall facts", responses={200: {"model": FactsReply}})
+async def recall_facts(request: Request, body: FactsBody, who: Reader) -> Response:
+    """Rank the facts that hold at a time, now by default."""
+    options = options_of(request)
+    check_query(options, body.query)
+    check_page(options, body.limit)
+    desk = desk_of(request, who, body)
+    found = await desk.call("recall_facts", body.query, limit=body.limit, valid_at=body.valid_at)
+    data = {
+        "facts": [{"text": fact.text, **fact.model_dump(mode="json")} for fact in found],
+        "degraded": found.degraded,
+        "reasons": [{"reason": str(one.reason), "detail": one.detail} for one in found.reasons],
+    }
+    return JsonResponse(encode(data))

@@ -1,0 +1,173 @@
+"""Recalls of an index folder: one, or a batch as JSON or as an Arrow stream."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hyrecall.ask.filter_json import filter_from_json
+from hyrecall.ask.scope import Scope
+from hyrecall.errors import HyrecallError
+from hyrecall.index import Index
+from hyrecall.serve.bodies import IndexBatchBody, IndexQueryBody
+from hyrecall.serve.callers import Caller
+from hyrecall.serve.errors import ServiceError
+from hyrecall.serve.limits import check_lists, check_page, check_query, check_size, options_of
+from hyrecall.serve.options import ServiceOptions
+from hyrecall.serve.replies import ERRORS, IndexReply, JsonResponse
+from hyrecall.serve.routes.parameters import Reader
+from hyrecall.serve.served_index import IndexQuery, ServedIndex, recipe_named
+
+__all__ = ["authorised", "read_query", "router", "served_by"]
+
+router = APIRouter(
+    prefix="/v1", tags=["index"], responses=ERRORS, default_response_class=JsonResponse
+)
+
+_ANY_OF = "any_of"
+
+
+def served_by(request: Request) -> ServedIndex:
+    """Return the index that is served."""
+    served: ServedIndex = request.app.state.served_index
+    return served
+
+
+@router.post("/recall", summary="Recall documents", responses={200: {"model": IndexReply}})
+async def recall(request: Request, body: IndexQueryBody, who: Reader) -> Response:
+    """Rank the documents of the caller's cells for one query."""
+    served = served_by(request)
+    query = read_query(served.index, options_of(request), who, body)
+    return JsonResponse(await served.recall(query))
+
+
+@router.post("/recall/batch", summary="Recall documents for several queries")
+async def recall_batch(request: Request, body: IndexBatchBody, who: Reader) -> Response:
+    """Answer several queries together; each reply is what the query alone would get."""
+    options, served = options_of(request), served_by(request)
+    check_size("queries", len(body.queries), options.max_batch, "queries")
+    queries = []
+    for at, one in enumerate(body.queries):
+        try:
+            queries.append(read_query(served.index, options, who, one))
+        except HyrecallError as fault:
+            fault.args = (f"queries[{at}].{fault}",)
+            raise
+    replies = await served.recall_batch(queries)
+    return JsonResponse(b'{"replies":[' + b",".join(replies) + b"]}")
+
+
+def read_query(
+    index: Index, options: ServiceOptions, who: Caller, body: IndexQueryBody
+) -> IndexQuery:
+    """Check a query and its scope.
+
+    Raises
+    ------
+    ServiceError, HyrecallError
+        A size, a wider scope than the token's, or a value that is not taken.
+    """
+    texts = _by_arm(body.text, tuple(index.schema.text_arms))
+    for text in texts.values():
+        check_query(options, text, "text")
+    check_page(options, body.limit, body.offset)
+    check_size("depth", body.depth, options.max_limit, "")
+    check_lists(
+        options, vector=body.vector, scope=body.scope, filter=body.filter, columns=body.columns,
+        min_score=body.min_score,
+    )  # fmt: skip
+    shared: dict[str, Any] = {"limit": body.limit, "offset": body.offset, "depth": body.depth}
+    if body.recipe is not None:
+        shared["recipe"] = recipe_named(body.recipe)
+    if body.min_score is not None:
+        shared["min_score"] = _Floors(body.min_score)
+    if body.normalize:
+        shared["normalize"] = True
+    if body.now is not None:
+        shared["now"] = body.now
+    columns = tuple(body.columns)
+    known = index.schema.row_columns
+    for name in columns:
+        if name not in known:
+            raise ServiceError(422, "Invalid", "columns: expected columns that the index returns")
+    types = index._facts.row_types
+    return IndexQuery(
+        text=texts,
+        vector=_by_arm(body.vector, tuple(index.schema.vector_arms)),
+        scope=authorised(index, who, body.scope),
+        filter=None if body.filter is None else filter_from_json(body.filter, types, "filter"),
+        shared=tuple(shared.items()),
+        columns=columns,
+        explain=body.explain,
+    )
+
+
+class _Floors(dict[str, float]):
+    """Floors by arm that can be compared and hashed, as part of a batch's key."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(sorted(self.items())))
+
+
+def _by_arm(given: Any, arms: tuple[str, ...]) -> dict[str, Any]:
+    if given is None:
+        return {}
+    return dict(given) if isinstance(given, dict) else dict.fromkeys(arms, given)
+
+
+# ---- scope ----
+
+
+def authorised(index: Index, who: Caller, asked: Any) -> Scope | None:
+    """Return the cells that a query may see: the token's, or those of them that it names.
+
+    Raises
+    ------
+    ServiceError
+        403: a cell that is not the token's. 422: no scope where the token leaves it open.
+    """
+    names = index.schema.cell_columns
+    if not names:
+        if asked is not None:
+            raise ServiceError(422, "Invalid", "scope: expected none (the index has one audience)")
+        return None
+    own = who.cells
+    if asked is None:
+        if own is None:
+            wish = f"a cell of ({', '.join(names)})"
+            raise ServiceError(422, "Invalid", f"scope: expected {wish}")
+        return Scope([_typed(cell) for cell in own])
+    if isinstance(asked, dict):
+        cells = asked.get(_ANY_OF)
+        if set(asked) != {_ANY_OF} or not isinstance(cells, list):
+            raise ServiceError(422, "Invalid", f'scope: expected {{"{_ANY_OF}": [cell, ...]}}')
+    else:
+        cells = [asked]
+    wanted = [tuple(cell) if isinstance(cell, list) else (cell,) for cell in cells]
+    for cell in wanted:
+        if len(cell) != len(names) or any(isinstance(value, list | dict) for value in cell):
+            wish = f"cells of ({', '.join(names)})"
+            raise ServiceError(422, "Invalid", f"scope: expected {wish}")
+        if own is not None and not any(_same(cell, one) for one in own):
+            raise ServiceError(403, "ScopeError", "scope: expected cells of the token")
+    return Scope([_typed(cell) for cell in wanted])
+
+
+def _same(first: tuple[Any, ...], second: tuple[Any, ...]) -> bool:
+    """Compare cells by value and type: True is not 1."""
+    return len(first) == len(second) and all(
+        type(a) is type(b) and a == b for a, b in zip(first, second, strict=True)
+    )
+
+
+def _typed(cell: tuple[Any, ...]) -> Any:
+    return cell
+
+
+async def encoded(call: Any) -> bytes:
+    """Run a function that returns bytes on a thread."""
+    made: bytes = await asyncio.to_thread(call)
+    return made

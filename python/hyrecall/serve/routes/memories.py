@@ -1,0 +1,226 @@
+"""Memories of a store: keep, list, read, change, replace, pin, forget; their history and edges."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from hyrecall.errors import NotFoundError, error
+from hyrecall.memory import Episode, Participant
+from hyrecall.memory.data.given_fields import checked
+from hyrecall.serve.bodies import (
+    LinkBody,
+    MemoriesBody,
+    MemoryBody,
+    PatchBody,
+    PinBody,
+    SupersedeBody,
+)
+from hyrecall.serve.desk import Desk, desk_of
+from hyrecall.serve.errors import ServiceError
+from hyrecall.serve.limits import check_lists, check_page, check_size, options_of
+from hyrecall.serve.replies import (
+    ERRORS,
+    Changed,
+    JsonResponse,
+    encode,
+    episode_data,
+    remembered_data,
+    version_data,
+)
+from hyrecall.serve.routes.parameters import PageParams, Reader, Scoped, ScopeParams, Writer
+
+__all__ = ["router"]
+
+router = APIRouter(
+    prefix="/v1", tags=["memories"], responses=ERRORS, default_response_class=JsonResponse
+)
+
+MISSING: dict[int | str, dict[str, Any]] = {404: {"description": "The caller has no such memory."}}
+TAKEN: dict[int | str, dict[str, Any]] = {409: {"description": "The id is taken."}}
+ID = "/memories/{id:path}"
+
+_SCOPE = {"user_id", "org", "workspace"}
+
+
+class _Forgotten(ScopeParams):
+    erase: bool = False
+    reason: str | None = None
+
+
+def _json(data: Any, status: int = 200) -> Response:
+    return JsonResponse(encode(data), status)
+
+
+def _episode(desk: Desk, body: MemoryBody | SupersedeBody) -> Episode:
+    """Return the memory that a body describes, in the caller's scope."""
+    given = {name: getattr(body, name) for name in body.model_fields_set - _SCOPE}
+    fields = {name: value for name, value in given.items() if name not in ("vector", "reason")}
+    fields["output"] = fields.pop("text")
+    if fields.get("id") is None:
+        fields.pop("id", None)
+    if fields.get("occurred_at") is None:
+        fields.pop("occurred_at", None)
+    return checked(Episode, {**fields, **desk.scope})
+
+
+@router.post(
+    "/memories",
+    status_code=201,
+    summary="Keep a memory",
+    responses={201: {"model": Changed}, **TAKEN},
+)
+async def remember(request: Request, body: MemoryBody, who: Writer) -> Response:
+    """Keep a memory; when this answers, it is on the disk."""
+    check_lists(options_of(request), tags=body.tags, metadata=body.metadata, vector=body.vector)
+    desk = desk_of(request, who, body)
+    if desk.who.agent is not None:
+        return _json(remembered_data(await _remember_as_agent(desk, body)), 201)
+    done = await desk.call_as_owner("remember", _episode(desk, body), vector=body.vector)
+    return _json(remembered_data(done), 201)
+
+
+async def _remember_as_agent(desk: Desk, body: MemoryBody) -> Any:
+    own = body.model_fields_set - _SCOPE - {"text"}
+    fields = {name: getattr(body, name) for name in own if getattr(body, name) is not None}
+    return await desk.call("remember", body.text, **fields)
+
+
+@router.post(
+    "/memories/batch",
+    status_code=201,
+    summary="Keep several memories, all or none",
+    responses={201: {"model": list[Changed]}, **TAKEN},
+)
+async def remember_batch(request: Request, body: MemoriesBody, who: Writer) -> Response:
+    """Keep several memories in one transaction."""
+    options = options_of(request)
+    check_size("memories", len(body.memories), options.max_batch, "memories")
+    if who.agent is not None:
+        raise ServiceError(403, "Forbidden", "agents keep one memory at a time")
+    episodes = []
+    for one in body.memories:
+        check_lists(options, tags=one.tags, metadata=one.metadata, vector=one.vector)
+        if one.vector is not None:
+            raise ServiceError(422, "Invalid", "vector: expected none in a batch")
+        episodes.append(_episode(desk_of(request, who, one), one))
+    desk = desk_of(request, who, {})
+    done = await desk.call_as_owner("remember_batch", episodes)
+    return _json([remembered_data(one) for one in done], 201)
+
+
+@router.get("/memories", summary="List memories, newest first")
+async def list_memories(
+    request: Request, page: Annotated[PageParams, Query()], who: Reader
+) -> Response:
+    """List the caller's memories."""
+    options = options_of(request)
+    check_page(options, page.limit)
+    check_lists(options, tag=page.tag)
+    found = await desk_of(request, who, page).call(
+        "list", kind=page.kind, tags=page.tag, pinned=page.pinned,
+        limit=page.limit, offset=page.offset,
+    )  # fmt: skip
+    return _json({"memories": [episode_data(one) for one in found]})
+
+
+@router.get(ID + "/history", summary="Every version of a memory, oldest first")
+async def history(request: Request, id: str, scope: Scoped, who: Reader) -> Response:  # noqa: A002
+    """Return what a memory was; empty where the caller has none of that id."""
+    found = await desk_of(request, who, scope).call("history", id)
+    return _json({"versions": [version_data(one) for one in found]})
+
+
+@router.get(ID + "/links", summary="The edges of a memory")
+async def links(request: Request, id: str, scope: Scoped, who: Reader) -> Response:  # noqa: A002
+    """Return the edges in which a memory takes part."""
+    return _json({"links": await desk_of(request, who, scope).call("links", id)})
+
+
+@router.get(ID, summary="Read a memory", responses=MISSING)
+async def get(request: Request, id: str, scope: Scoped, who: Reader) -> Response:  # noqa: A002
+    """Return a memory by its id."""
+    found = await desk_of(request, who, scope).call("get", id)
+    if found is None:
+        raise error(NotFoundError, "id", "a memory of the caller", "none")
+    return _json(episode_data(found))
+
+
+@router.patch(
+    ID, summary="Change a memory", responses={200: {"model": Changed}, **MISSING, **TAKEN}
+)
+async def update(request: Request, id: str, body: PatchBody, who: Writer) -> Response:  # noqa: A002
+    """Append a version with the fields that the body names."""
+    check_lists(options_of(request), tags=body.tags, metadata=body.metadata)
+    changes = {name: getattr(body, name) for name in body.model_fields_set - _SCOPE - {"reason"}}
+    if "text" in changes:
+        changes["output"] = changes.pop("text")
+    desk = desk_of(request, who, body)
+    return _json(remembered_data(await desk.call("update", id, reason=body.reason, **changes)))
+
+
+@router.delete(ID, summary="Forget a memory", responses=MISSING)
+async def forget(
+    request: Request,
+    id: str,  # noqa: A002
+    asked: Annotated[_Forgotten, Query()],
+    who: Writer,
+) -> Response:
+    """Take a memory out of recall; with ``erase``, remove every byte of it."""
+    desk = desk_of(request, who, asked)
+    how = {"erase": True} if asked.erase else {}
+    n_gone = await desk.call("forget", id, reason=asked.reason, **how)
+    if not n_gone:
+        raise error(NotFoundError, "id", "a memory of the caller", "none")
+    return _json({"forgotten": n_gone})
+
+
+@router.post(
+    ID + "/supersede",
+    status_code=201,
+    summary="Replace a memory by a new one",
+    responses={201: {"model": Changed}, **MISSING, **TAKEN},
+)
+async def supersede(
+    request: Request,
+    id: str,  # noqa: A002
+    body: SupersedeBody,
+    who: Writer,
+) -> Response:
+    """Keep a new memory, which the old one's history then names."""
+    check_lists(options_of(request), tags=body.tags, metadata=body.metadata)
+    desk = desk_of(request, who, body)
+    done = await desk.call("supersede", id, _episode(desk, body), reason=body.reason)
+    return _json(remembered_data(done), 201)
+
+
+@router.put(ID + "/pin", summary="Pin or unpin a memory", responses=MISSING)
+async def pin(request: Request, id: str, body: PinBody, who: Writer) -> Response:  # noqa: A002
+    """Pin or unpin, without a new version."""
+    await desk_of(request, who, body).call("pin", id, pinned=body.pinned)
+    return _json({"id": id, "pinned": body.pinned})
+
+
+@router.post("/links", status_code=201, summary="Connect memories", responses=TAKEN)
+async def link(request: Request, body: LinkBody, who: Writer) -> Response:
+    """Connect memories by their ids."""
+    check_lists(options_of(request), nodes=body.nodes, data=body.data)
+    nodes = [
+        one if isinstance(one, str) else checked(Participant, one.model_dump())
+        for one in body.nodes
+    ]
+    edge = await desk_of(request, who, body).call(
+        "link", nodes, body.relationship, visibility=body.visibility, id=body.id,
+        description=body.description, data=body.data,
+    )  # fmt: skip
+    return _json(edge, 201)
+
+
+@router.delete("/links/{id:path}", summary="Remove an edge")
+async def unlink(request: Request, id: str, scope: Scoped, who: Writer) -> Response:  # noqa: A002
+    """Remove an edge; 404 if the caller has none of that id."""
+    if not await desk_of(request, who, scope).call("unlink", id):
+        raise error(NotFoundError, "id", "an edge of the caller", "none")
+    return _json({"unlinked": 1})

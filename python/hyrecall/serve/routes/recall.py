@@ -1,0 +1,128 @@
+"""Recalls of a store: one, or a batch as JSON or as an Arrow stream."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hyrecall import recipes
+from hyrecall.ask.recipe import Recipe
+from hyrecall.errors import HyrecallError, OptionError, error
+from hyrecall.memory import Matches
+from hyrecall.serve.bodies import BatchBody, RecallBody
+from hyrecall.serve.desk import Desk, desk_of
+from hyrecall.serve.limits import check_lists, check_page, check_query, check_size, options_of
+from hyrecall.serve.options import ServiceOptions
+from hyrecall.serve.replies import (
+    ERRORS,
+    BatchReply,
+    JsonResponse,
+    RecallReply,
+    encode,
+    recall_data,
+)
+from hyrecall.serve.routes.parameters import Reader, store_filter
+
+__all__ = ["answer_all", "check_recall", "recipe_of", "router", "search"]
+
+router = APIRouter(prefix="/v1", tags=["recall"], responses=ERRORS)
+
+_ONLY_HERE = {"user_id", "org", "workspace", "explain", "filter", "recipe", "depth"}
+
+
+@router.post(
+    "/recall",
+    summary="Recall memories",
+    responses={200: {"model": RecallReply}},
+    response_class=JsonResponse,
+)
+async def recall(request: Request, body: RecallBody, who: Reader) -> Response:
+    """Rank the caller's memories for one query."""
+    began = time.perf_counter()
+    check_recall(options_of(request), body)
+    desk = desk_of(request, who, body)
+
+    def work(desk: Desk) -> bytes:
+        return encode(recall_data(search(desk, body), explain=body.explain, began=began))
+
+    return JsonResponse(await desk.run(work))
+
+
+@router.post(
+    "/recall/batch",
+    summary="Recall memories for several queries",
+    responses={200: {"model": BatchReply}},
+    response_class=JsonResponse,
+)
+async def recall_batch(request: Request, body: BatchBody, who: Reader) -> Response:
+    """Answer several queries together; each reply is what the query alone would get."""
+    began, options = time.perf_counter(), options_of(request)
+    check_size("queries", len(body.queries), options.max_batch, "queries")
+    for at, query in enumerate(body.queries):
+        check_recall(options, query, f"queries[{at}].")
+    found = await answer_all(request, who, body.queries)
+    replies = [
+        recall_data(matches, explain=query.explain, began=began)
+        for query, matches in zip(body.queries, found, strict=True)
+    ]
+    return JsonResponse(await asyncio.to_thread(encode, {"replies": replies}))
+
+
+async def answer_all(request: Request, who: Reader, queries: list[RecallBody]) -> list[Matches]:
+    """Answer queries on the threads of the store; the first error of one is named and raised."""
+    desks = [desk_of(request, who, query) for query in queries]
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(_answer(desk, query, at))
+            for at, (desk, query) in enumerate(zip(desks, queries, strict=True))
+        ]
+    found = [task.result() for task in tasks]
+    for one in found:
+        if isinstance(one, HyrecallError):
+            raise one
+    return [one for one in found if isinstance(one, Matches)]
+
+
+async def _answer(desk: Desk, query: RecallBody, at: int) -> Matches | HyrecallError:
+    try:
+        return await desk.run(lambda desk: search(desk, query))
+    except HyrecallError as fault:
+        fault.args = (f"queries[{at}].{fault}",)
+        return fault
+
+
+def check_recall(options: ServiceOptions, body: RecallBody, place: str = "") -> None:
+    """Check the sizes of one query."""
+    check_query(options, body.query, f"{place}query")
+    check_page(options, body.limit, body.offset)
+    check_size(f"{place}depth", body.depth or 0, options.max_limit, "")
+    check_lists(
+        options, vector=body.vector, tags=body.tags, filter=body.filter, metadata=body.metadata,
+        candidates=body.candidates, weights=body.weights,
+    )  # fmt: skip
+
+
+def search(desk: Desk, body: RecallBody) -> Matches:
+    """Answer one query; blocks."""
+    given = {name: getattr(body, name) for name in body.model_fields_set - _ONLY_HERE}
+    query = given.pop("query")
+    recipe = recipe_of(body.recipe)
+    if body.depth is not None:
+        recipe = (desk.store.recipe if recipe is None else recipe).replace(depth=body.depth)
+    found: Matches = desk.sync(
+        "search", query, filter=store_filter(body.filter), recipe=recipe, **given
+    )
+    return found
+
+
+def recipe_of(name: str | None) -> Recipe | None:
+    """Return a recipe by its name; None: the store's."""
+    if name is None:
+        return None
+    if name not in recipes.__all__:
+        raise error(OptionError, "recipe", f"one of {', '.join(recipes.__all__)}", "another")
+    found: Recipe = getattr(recipes, name)
+    return found

@@ -1,0 +1,160 @@
+"""An index that is served: read-only, the newest version of its folder, in joined batches."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from hyrecall import recipes
+from hyrecall.ask.filters import Filter
+from hyrecall.ask.recipe import Recipe
+from hyrecall.ask.scope import Scope
+from hyrecall.errors import HyrecallError, OptionError, error
+from hyrecall.hits.hits import Hits
+from hyrecall.index import Index
+from hyrecall.serve.joining import Joiner
+from hyrecall.serve.replies import encode, index_data
+
+__all__ = ["IndexQuery", "ServedIndex"]
+
+_log = logging.getLogger("hyrecall.serve")
+
+LOOK_AGAIN = 1.0
+"""Seconds after which a request lets the folder be looked at again."""
+
+
+@dataclass(frozen=True)
+class IndexQuery:
+    """One query, read and checked; what must be equal to join others is in ``shared``.
+
+    Attributes
+    ----------
+    text, vector : dict
+        By arm; an arm that is not named has none.
+    scope : Scope or None
+        None: the index has one audience.
+    filter : Filter or None
+    shared : tuple
+        Names and values of options that hold for a whole batch.
+    columns : tuple of str
+    explain : bool
+    began : float
+        By ``time.perf_counter``.
+    """
+
+    text: dict[str, str]
+    vector: dict[str, list[float]]
+    scope: Scope | None
+    filter: Filter | None
+    shared: tuple[tuple[str, Any], ...]
+    columns: tuple[str, ...] = ()
+    explain: bool = False
+    began: float = field(default_factory=time.perf_counter, compare=False)
+
+    @property
+    def key(self) -> object:
+        """What queries of one batch have in common: options, and which arms are asked.
+
+        A recipe whose stages or neighbours count over a whole batch is answered alone.
+        """
+        recipe = dict(self.shared).get("recipe")
+        if recipe is not None and (recipe.shaping or recipe.expansion):
+            return object()
+        return (*self.shared, tuple(sorted(self.text)), tuple(sorted(self.vector)))
+
+
+class ServedIndex:
+    """Answers queries of an index.
+
+    Parameters
+    ----------
+    index : Index
+    join : bool
+        Whether queries that wait are one batch.
+    max_joined : int
+    """
+
+    def __init__(self, index: Index, *, join: bool, max_joined: int) -> None:
+        """Answer nothing yet."""
+        self.index = index
+        self._pool = ThreadPoolExecutor(4, thread_name_prefix="hyrecall-serve")
+        self._joiner: Joiner[IndexQuery, bytes] = Joiner(
+            self._answer, self._pool, max_joined=max_joined if join else 1,
+        )  # fmt: skip
+        self._looked = time.monotonic()
+        self._reloading: asyncio.Future[None] | None = None
+
+    async def recall(self, query: IndexQuery) -> bytes:
+        """Return the reply to one query as JSON."""
+        self._look_again()
+        return await self._joiner.call(query, query.key)
+
+    async def recall_batch(self, queries: Sequence[IndexQuery]) -> list[bytes]:
+        """Return the replies to a batch of a caller's own, as if each were alone."""
+        self._look_again()
+        return list(await asyncio.gather(*(self._joiner.call(one, one.key) for one in queries)))
+
+    async def run(self, options: dict[str, Any]) -> Hits:
+        """Answer a batch with arguments of :meth:`hyrecall.Index.recall`."""
+        self._look_again()
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, lambda: self.index.recall(**options))
+
+    def counts(self) -> dict[str, float]:
+        """Return how many queries and batches there were."""
+        return {"queries": self._joiner.n_calls, "batches": self._joiner.n_batches}
+
+    def close(self) -> None:
+        """End the threads; the index is its owner's to close."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _answer(self, queries: Sequence[IndexQuery]) -> list[bytes]:
+        """Answer a batch of queries with one key."""
+        first = queries[0]
+        hits = self.index.recall(
+            text={arm: [one.text[arm] for one in queries] for arm in first.text} or None,
+            vectors={arm: [one.vector[arm] for one in queries] for arm in first.vector} or None,
+            scope=None if first.scope is None else [one.scope for one in queries],
+            filter=[one.filter for one in queries],
+            **dict(first.shared),
+        )
+        return [
+            encode(index_data(hits, hits[at], one.columns, explain=one.explain, began=one.began))
+            for at, one in enumerate(queries)
+        ]
+
+    def _look_again(self) -> None:
+        """Take up a version that was saved anew, on a thread, while requests go on."""
+        now = time.monotonic()
+        is_busy = self._reloading is not None and not self._reloading.done()
+        if is_busy or now < self._looked + LOOK_AGAIN:
+            return
+        self._looked = now
+        loop = asyncio.get_running_loop()
+        self._reloading = loop.run_in_executor(self._pool, self.reload)
+
+    def reload(self) -> None:
+        """Take up the folder's version if it is another; blocks."""
+        try:
+            if self.index.is_stale and self.index.reload():
+                _log.info("index: took up the version that was saved anew")
+        except HyrecallError as fault:
+            _log.error("index: the new version cannot be read (%s)", type(fault).__name__)
+
+
+def recipe_named(name: str) -> Recipe:
+    """Return a recipe by its name.
+
+    Raises
+    ------
+    OptionError
+    """
+    if name not in recipes.__all__:
+        raise error(OptionError, "recipe", f"one of {', '.join(recipes.__all__)}", "another")
+    found: Recipe = getattr(recipes, name)
+    return found

@@ -1,0 +1,34 @@
+"""What tests of the service share: stores and indexes to serve, and tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hyrecall.memory import Memory
+from hyrecall.memory.memory import Opening
+from hyrecall.recipes import loom
+from hyrecall.serve import Caller
+from hyrecall.serve.tokens import make_token
+
+ANN = Caller(org="acme", workspace="lab", user_id="ann", rights=frozenset(("read", "write")))
+BOB = Caller(org="acme", workspace="lab", user_id="bob", rights=frozenset(("read", "write")))
+
+
+@pytest.fixture
+def store() -> Opening:
+    """A store in memory that opens when the app starts."""
+    return Memory.in_memory(recipe=loom, embedder=None)
+
+
+@pytest.fixture
+def token_of(tmp_path: Path) -> Callable[..., str]:
+    """Makes tokens in ``tokens.json`` of the test's folder."""
+
+    def make(who: Caller, **options: Any) -> str:
+        return make_token(tmp_path / "tokens.json", who, **options)
+
+    return make

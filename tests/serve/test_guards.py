@@ -1,0 +1,382 @@
+"""What is too much, from elsewhere or too slow is refused before any work."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from starlette.datastructures import Headers, State
+
+from hyrecall.memory.memory import Opening
+from hyrecall.serve import ServiceOptions, create_app
+from hyrecall.serve.errors import ServiceError
+from hyrecall.serve.guards import Guard, check_host, check_origin
+from hyrecall.serve.json_shape import n_levels
+from serve.conftest import ANN
+from serve_client import calling
+
+JSON = {"content-type": "application/json"}
+
+
+def ask(
+    app: Any, *requests: tuple[str, str, dict[str, Any]], token: str | None = None
+) -> list[Any]:
+    async def run() -> list[Any]:
+        async with calling(app, token) as client:
+            return [await client.request(how, path, **more) for how, path, more in requests]
+
+    return asyncio.run(run())
+
+
+# ---- from elsewhere ----
+
+HERE, NAMED, ELSEWHERE = (
+    ServiceOptions(),
+    ServiceOptions(allowed_hosts=("recall.example",), allowed_origins=("https://app.example",)),
+    ServiceOptions(host="0.0.0.0", tokens="tokens.json"),
+)
+
+
+def refusal(options: ServiceOptions, **headers: str) -> int:
+    """The status of a request's refusal, 200 if it is none."""
+    given = Headers({"host": "127.0.0.1:8765", **headers})
+    guard = Guard(None, options=options, state=State())  # type: ignore[arg-type]
+    try:
+        check_host(guard._hosts, options, given)
+        check_origin(options, {"type": "http", "scheme": "http"}, given)
+    except ServiceError as fault:
+        return fault.status
+    return 200
+
+
+@pytest.mark.parametrize(
+    ("options", "host", "expected"),
+    [
+        (HERE, "127.0.0.1:8765", 200),
+        (HERE, "localhost", 200),
+        (HERE, "[::1]:80", 200),
+        (HERE, "127.9.9.9", 200),
+        (HERE, "evil.example", 421),
+        (HERE, "evil.example:8765", 421),
+        (HERE, "127.0.0.1.evil.example", 421),
+        (HERE, "localhost.evil.example", 421),
+        (HERE, "192.168.0.7", 421),
+        (HERE, "127.0.0.1@evil.example", 421),
+        (HERE, "", 421),
+        (HERE, "[", 421),
+        (NAMED, "recall.example", 200),
+        (NAMED, "RECALL.example:443", 200),
+        (NAMED, "other.recall.example", 421),
+        (ELSEWHERE, "10.1.2.3:8765", 200),
+        (ELSEWHERE, "evil.example", 421),
+    ],
+)
+def test_a_request_to_another_host_is_refused(
+    options: ServiceOptions, host: str, expected: int
+) -> None:
+    assert refusal(options, host=host) == expected
+
+
+@pytest.mark.parametrize(
+    ("origin", "expected"),
+    [
+        ("http://127.0.0.1:8765", 200),
+        ("https://app.example", 200),
+        ("https://APP.example", 200),
+        ("http://app.example", 403),
+        ("https://app.example.evil.example", 403),
+        ("http://127.0.0.1:9999", 403),
+        ("null", 403),
+        ("", 403),
+    ],
+)
+def test_a_page_of_another_origin_is_refused(origin: str, expected: int) -> None:
+    assert refusal(NAMED, origin=origin) == expected
+
+
+def test_a_hostile_page_is_refused_over_http_and_only_an_allowed_one_has_its_preflight(
+    store: Opening,
+) -> None:
+    app = create_app(store, NAMED)
+    how = {"access-control-request-method": "POST"}
+    good, bad, rebound, twice = ask(
+        app,
+        ("OPTIONS", "/v1/recall", {"headers": {"origin": "https://app.example", **how}}),
+        ("OPTIONS", "/v1/recall", {"headers": {"origin": "https://evil.example", **how}}),
+        ("GET", "/v1/memories", {"headers": {"host": "evil.example"}}),
+        ("GET", "/healthz", {"headers": [("host", "localhost"), ("host", "evil.example")]}),
+    )
+    assert good.headers["access-control-allow-origin"] == "https://app.example"
+    assert [one.status_code for one in (bad, rebound, twice)] == [403, 421, 400]
+    assert "access-control-allow-origin" not in bad.headers
+    assert set(rebound.json()["error"]) == {"type", "message"}
+
+
+# ---- too much ----
+
+SMALL = ServiceOptions(
+    max_body=2_000, max_query=100, max_limit=20, max_batch=3, max_levels=4, max_ids=10
+)
+
+
+def body_of(n_bytes: int) -> bytes:
+    frame = len(json.dumps({"text": ""}))
+    return json.dumps({"text": "x" * (n_bytes - frame)}).encode()
+
+
+def chunks(size: int) -> dict[str, Any]:
+    async def parts() -> AsyncIterator[bytes]:
+        whole = body_of(size)
+        for at in range(0, len(whole), 700):
+            yield whole[at : at + 700]
+
+    return {"content": parts(), "headers": JSON}
+
+
+def nested(levels: int) -> dict[str, Any]:
+    made: Any = 1
+    for _ in range(levels - 1):
+        made = {"x": made}
+    return {"text": "x", "metadata": made}
+
+
+BOUNDARIES: list[tuple[str, str, Callable[[int], Any], int, int, int]] = [
+    # path, what is counted, the body of so much, the limit, the status up to it and beyond it
+    ("/v1/memories", "body", lambda n: {"content": body_of(n), "headers": JSON}, 2_000, 201, 413),
+    ("/v1/memories", "body in chunks", chunks, 2_000, 201, 413),
+    ("/v1/memories", "levels", lambda n: {"json": nested(n)}, 4, 201, 422),
+    ("/v1/memories", "ids", lambda n: {"json": {"text": "x", "tags": ["t"] * n}}, 10, 201, 422),
+    ("/v1/recall", "query", lambda n: {"json": {"query": "x" * n}}, 100, 200, 422),
+    ("/v1/recall", "query in bytes", lambda n: {"json": {"query": "é" * (n // 2)}}, 100, 200, 422),
+    ("/v1/recall", "limit", lambda n: {"json": {"query": "x", "limit": n}}, 20, 200, 422),
+    (
+        "/v1/recall", "limit + offset",
+        lambda n: {"json": {"query": "x", "limit": 5, "offset": n - 5}}, 20, 200, 422,
+    ),
+    ("/v1/recall", "depth", lambda n: {"json": {"query": "x", "depth": n}}, 20, 200, 422),
+    (
+        "/v1/recall", "ids in a filter",
+        lambda n: {"json": {"query": "x", "filter": {"kind": ["k"] * n}}}, 10, 200, 422,
+    ),
+    (
+        "/v1/recall", "candidates",
+        lambda n: {"json": {"query": "x", "candidates": [f"m{i}" for i in range(n)]}}, 10, 200, 422,
+    ),
+    (
+        "/v1/recall/batch", "batch",
+        lambda n: {"json": {"queries": [{"query": "x"}] * n}}, 3, 200, 422,
+    ),
+    (
+        "/v1/memories/batch", "batch",
+        lambda n: {"json": {"memories": [{"text": "x"}] * n}}, 3, 201, 422,
+    ),
+    ("/v1/facts/recall", "query", lambda n: {"json": {"query": "x" * n}}, 100, 200, 422),
+]  # fmt: skip
+
+
+def test_every_limit_holds_to_the_last_unit(store: Opening) -> None:
+    def sizes(limit: int, make: Callable[[int], Any]) -> tuple[int, int, int]:
+        step = 2 if "é" in str(make(limit)) else 1
+        return limit - step, limit, limit + step
+
+    requests = [
+        ("POST", path, make(size))
+        for path, _, make, limit, *_ in BOUNDARIES
+        for size in sizes(limit, make)
+    ]
+    got = [one.status_code for one in ask(create_app(store, SMALL), *requests)]
+    names = [f"{path} {what}" for path, what, *_ in BOUNDARIES]
+    assert dict(zip(names, zip(*[iter(got)] * 3, strict=True), strict=True)) == {
+        name: (within, within, beyond)
+        for name, (*_, within, beyond) in zip(names, BOUNDARIES, strict=True)
+    }
+
+
+def test_an_encoded_body_a_form_and_a_false_length_are_refused(store: Opening) -> None:
+    replies = ask(
+        create_app(store, SMALL),
+        ("POST", "/v1/memories", {"content": b"x", "headers": {"content-encoding": "gzip"}}),
+        ("POST", "/v1/memories", {"data": {"text": "x"}}),
+        ("POST", "/v1/memories", {"content": b"{}", "headers": {**JSON, "content-length": "-1"}}),
+        ("POST", "/v1/memories", {"content": b"{", "headers": JSON}),
+        ("POST", "/v1/memories", {"content": b'{"text": NaN}', "headers": JSON}),
+    )
+    assert [one.status_code for one in replies] == [415, 422, 400, 422, 422]
+
+
+@pytest.mark.parametrize(
+    ("text", "levels"),
+    [
+        ("", 0),
+        ("1", 0),
+        ("[]", 1),
+        ('{"a": [1, {"b": 2}]}', 3),
+        ('["[[[["]', 1),
+        (r'["\"[[[["]', 1),
+        (r'["\\", [[]]]', 3),
+        ('["[[[[', 1),
+        ('"\\', 0),
+        ("[" * 1_000, 1_000),
+        ("]]]][", 0),
+    ],
+)
+def test_levels_of_json_are_counted_outside_of_strings(text: str, levels: int) -> None:
+    assert n_levels(text.encode(), "application/json") == levels
+
+
+def test_counting_levels_reads_each_character_once() -> None:
+    # Quadratic in any of these, it would take hours.
+    for hostile in (b'"\\"' * 300_000, b'["' * 500_000, b'"' + b"\\" * 999_999, b"[]" * 500_000):
+        assert n_levels(hostile, "application/json") >= 0
+
+
+# ---- too many, too slow ----
+
+
+class Blocked:
+    """A route that waits until it is let go."""
+
+    def __init__(self, app: Any) -> None:
+        self.began, self.gate = asyncio.Semaphore(0), asyncio.Event()
+        self.cancelled = 0
+        app.add_api_route("/blocked", self.route, methods=["GET", "POST"])
+
+    async def route(self) -> dict[str, str]:
+        self.began.release()
+        try:
+            await self.gate.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        return {"done": "yes"}
+
+
+def test_requests_beyond_the_queue_are_sent_away_and_the_others_are_answered(
+    store: Opening,
+) -> None:
+    async def run() -> None:
+        app = create_app(store, ServiceOptions(max_running=2, max_waiting=1))
+        blocked = Blocked(app)
+        async with calling(app) as client:
+            running = [asyncio.create_task(client.get("/blocked")) for _ in range(2)]
+            await blocked.began.acquire()
+            await blocked.began.acquire()
+            waiting = asyncio.create_task(client.get("/blocked"))
+            await asyncio.sleep(0.05)
+            refused = await client.get("/blocked")
+            assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+            assert (await client.get("/healthz")).status_code == 200
+            blocked.gate.set()
+            assert [(await one).status_code for one in (*running, waiting)] == [200] * 3
+            assert (await client.get("/blocked")).status_code == 200
+
+    asyncio.run(run())
+
+
+def test_one_token_cannot_take_the_whole_queue(
+    store: Opening, token_of: Callable[..., str], tmp_path: Any
+) -> None:
+    async def run() -> None:
+        first, second = token_of(ANN), token_of(ANN)
+        options = ServiceOptions(tokens=tmp_path / "tokens.json", max_per_token=1)
+        app = create_app(store, options)
+        blocked = Blocked(app)
+        async with calling(app, first) as client:
+            held = asyncio.create_task(client.post("/blocked", json={}))
+            await blocked.began.acquire()
+            refused = await client.post("/blocked", json={})
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+            other = {"authorization": f"Bearer {second}"}
+            free = asyncio.create_task(client.post("/blocked", json={}, headers=other))
+            await blocked.began.acquire()
+            blocked.gate.set()
+            assert ((await held).status_code, (await free).status_code) == (200, 200)
+
+    asyncio.run(run())
+
+
+def test_a_request_beyond_its_deadline_is_cancelled_and_answered(store: Opening) -> None:
+    async def run() -> None:
+        app = create_app(store, ServiceOptions(deadline=0.05))
+        blocked = Blocked(app)
+        async with calling(app) as client:
+            reply = await client.get("/blocked")
+            assert (reply.status_code, reply.json()["error"]["type"]) == (503, "Timeout")
+            assert blocked.cancelled == 1
+
+    asyncio.run(run())
+
+
+async def by_hand(app: Any, messages: list[Any], path: str = "/blocked") -> list[dict[str, Any]]:
+    """Call an app with messages of a client: those that are callable are awaited."""
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> Any:
+        message = messages.pop(0) if messages else asyncio.Event().wait
+        return await message() if callable(message) else message
+
+    async def send(message: Any) -> None:
+        sent.append(dict(message))
+
+    scope = {
+        "type": "http", "method": "POST", "path": path, "raw_path": path.encode(),
+        "query_string": b"", "root_path": "", "scheme": "http", "http_version": "1.1",
+        "headers": [(b"host", b"127.0.0.1"), (b"content-length", b"2")],
+        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2), "app": app, "state": {},
+    }  # fmt: skip
+    await app(scope, receive, send)
+    return sent
+
+
+def test_a_body_that_does_not_end_is_refused_in_time(store: Opening) -> None:
+    app = create_app(store, ServiceOptions(slow=0.05))
+    first = {"type": "http.request", "body": b"{", "more_body": True}
+    sent = asyncio.run(by_hand(app, [first]))
+    assert sent[0]["status"] == 408
+    assert (b"connection", b"close") in [(k.lower(), v) for k, v in sent[0]["headers"]]
+
+
+def test_a_client_that_leaves_cancels_its_request_at_work_and_in_the_queue(store: Opening) -> None:
+    async def run() -> None:
+        app = create_app(store, ServiceOptions(max_running=1))
+        blocked = Blocked(app)
+        body = {"type": "http.request", "body": b"{}", "more_body": False}
+
+        def client(leaves: asyncio.Event) -> asyncio.Task[Any]:
+            async def leave() -> Any:
+                await leaves.wait()
+                return {"type": "http.disconnect"}
+
+            return asyncio.create_task(by_hand(app, [body, leave]))
+
+        first_leaves, second_leaves = asyncio.Event(), asyncio.Event()
+        first = client(first_leaves)
+        await blocked.began.acquire()
+        second = client(second_leaves)
+        await asyncio.sleep(0.02)
+        second_leaves.set()
+        assert await second == []
+        first_leaves.set()
+        assert await first == []
+        assert blocked.cancelled == 1
+        blocked.gate.set()
+        third = await by_hand(app, [body])  # its slot was given back
+        assert third[0]["status"] == 200
+
+    asyncio.run(run())
+
+
+def test_the_token_of_a_request_is_checked_before_its_body_is_read(
+    store: Opening, token_of: Callable[..., str], tmp_path: Any
+) -> None:
+    token_of(ANN)
+    app = create_app(store, ServiceOptions(tokens=tmp_path / "tokens.json"))
+
+    async def never() -> Any:
+        raise AssertionError("the body was read")
+
+    sent = asyncio.run(by_hand(app, [never], "/v1/recall"))
+    assert sent[0]["status"] == 401

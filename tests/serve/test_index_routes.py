@@ -1,0 +1,248 @@
+"""An index folder over HTTP: the token's cells, the newest version, the same bits in a batch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from hyrecall.serve import Caller, ServiceOptions, create_app
+from hyrecall.serve.replies import IndexReply
+from serve_client import calling
+
+WORDS = ("oak", "ash", "elm", "fir", "yew", "tea", "sea")
+CELLS = ("ann", "bob", "cy")
+SCHEMA = hr.Schema(
+    key="id",
+    cell=("user",),
+    text="text",
+    vector="embedding",
+    attributes=("kind",),
+    stored=("text",),
+)
+
+
+def table(n_rows: int = 120, first: int = 0) -> pa.Table:
+    draw = np.random.default_rng(first + 1)
+    rows = range(first, first + n_rows)
+    vectors = draw.normal(size=(n_rows, 8)).astype(np.float32)
+    return pa.table(
+        {
+            "id": [f"d{at}" for at in rows],
+            "user": [CELLS[at % 3] for at in rows],
+            "text": [" ".join(draw.choice(WORDS, 5)) + f" {CELLS[at % 3]}-canary" for at in rows],
+            "kind": [("note", "mail")[at % 2] for at in rows],
+            "embedding": pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), 8),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("served") / "corpus.index"
+    hr.Index.build(table(), SCHEMA).save(path)
+    return path
+
+
+def served(
+    index: hr.Index, work: Callable[..., Any], options: Any = None, token: Any = None
+) -> Any:
+    async def run() -> Any:
+        async with calling(create_app(index, options), token) as client:
+            return await work(client)
+
+    return asyncio.run(run())
+
+
+def queries(n: int) -> list[dict[str, Any]]:
+    draw = np.random.default_rng(7)
+    made: list[dict[str, Any]] = []
+    for at in range(n):
+        one: dict[str, Any] = {"text": " ".join(draw.choice(WORDS, 2)), "scope": CELLS[at % 3]}
+        one["limit"] = (3, 5)[at % 2]
+        if at % 4 < 2:
+            one["vector"] = draw.normal(size=8).tolist()
+        if at % 5 == 0:
+            one["filter"] = {"kind": "note"}
+        if at % 7 == 0:
+            one["recipe"] = "default"
+        one["columns"] = ["text"]
+        made.append(one)
+    return made
+
+
+def plain(reply: Any) -> Any:
+    """A reply without what differs between two calls: times."""
+    data = {name: value for name, value in reply.items() if name not in ("took_ms", "now")}
+    data["trace"] = {k: v for k, v in reply["trace"].items() if k != "milliseconds"}
+    return data
+
+
+def test_joined_replies_are_those_of_single_calls_to_the_last_bit(folder: Path) -> None:
+    asked = queries(48)
+    index = hr.Index.open(folder)
+
+    async def alone(client: Any) -> list[Any]:
+        return [(await client.post("/v1/recall", json=one)).json() for one in asked]
+
+    async def together(client: Any) -> tuple[list[Any], Any, Any]:
+        replies = await asyncio.gather(*(client.post("/v1/recall", json=one) for one in asked))
+        batch = (await client.post("/v1/recall/batch", json={"queries": asked})).json()["replies"]
+        counts = client._transport.app.state.served_index.counts()
+        return [one.json() for one in replies], batch, counts
+
+    single = served(index, alone, ServiceOptions(join=False))
+    joined, batch, counts = served(index, together)
+    assert counts["batches"] < counts["queries"] == 2 * len(asked)
+    assert [plain(one) for one in joined] == [plain(one) for one in single]
+    assert [plain(one) for one in batch] == [plain(one) for one in single]
+    assert sum(len(one["hits"]) for one in single) > 100
+    for one in single:
+        IndexReply.model_validate(one)
+        assert one["trace"]["n_queries"] == 1
+
+
+def test_a_reply_is_that_of_the_index(folder: Path) -> None:
+    index = hr.Index.open(folder)
+    asked = {"text": "oak sea", "scope": "ann", "limit": 4, "offset": 1, "explain": True,
+             "min_score": {"text": 0.1}, "columns": ["text", "kind"]}  # fmt: skip
+
+    async def work(client: Any) -> Any:
+        return (await client.post("/v1/recall", json=asked)).json()
+
+    reply = served(index, work)
+    hits = index.recall(
+        text=["oak sea"], scope="ann", limit=4, offset=1, min_score={"text": 0.1}
+    )  # fmt: skip
+    assert [(one["key"], one["rank"], one["score"]) for one in reply["hits"]] == [
+        (hit.key, hit.rank, hit.score) for hit in hits[0]
+    ]
+    assert len(reply["hits"]) == 4
+    assert reply["hits"][0]["explanation"]["score"] == reply["hits"][0]["score"]
+    assert set(reply["hits"][0]["columns"]) == {"text", "kind"}
+
+
+def test_a_token_reads_its_cells_and_a_scope_can_only_narrow_them(
+    folder: Path, token_of: Callable[..., str], tmp_path: Path
+) -> None:
+    two = token_of(Caller(cells=(("ann",), ("bob",))))
+    none = token_of(Caller())
+    asked: list[tuple[str, Any, int, set[str]]] = [
+        (two, None, 200, {"ann", "bob"}),
+        (two, "bob", 200, {"bob"}),
+        (two, ["ann"], 200, {"ann"}),
+        (two, {"any_of": [["ann"], "bob"]}, 200, {"ann", "bob"}),
+        (two, {"any_of": []}, 200, set()),
+        (two, "cy", 403, set()),
+        (two, {"any_of": ["ann", "cy"]}, 403, set()),
+        (two, {"any_of": "ann"}, 422, set()),
+        (two, {"all": True}, 422, set()),
+        (two, ["ann", "bob"], 422, set()),
+        (two, [["ann"]], 422, set()),
+        (none, None, 200, set()),
+        (none, "ann", 403, set()),
+    ]
+
+    async def work(client: Any) -> list[Any]:
+        return [
+            await client.post(
+                "/v1/recall",
+                json={"text": "oak ash elm fir", "scope": scope, "limit": 50},
+                headers={"authorization": f"Bearer {token}"},
+            )
+            for token, scope, *_ in asked
+        ]
+
+    options = ServiceOptions(tokens=tmp_path / "tokens.json")
+    replies = served(hr.Index.open(folder), work, options)
+    for (_, scope, status, cells), reply in zip(asked, replies, strict=True):
+        assert reply.status_code == status, (scope, reply.text)
+        found = {one["cell"][0] for one in reply.json().get("hits", [])}
+        assert found == cells, scope
+        assert "cy" not in reply.text or status == 403
+        assert "cy-canary" not in reply.text
+
+
+def test_without_tokens_each_request_names_its_scope(folder: Path) -> None:
+    async def work(client: Any) -> tuple[int, int, int]:
+        bodies = ({"text": "oak"}, {"text": "oak", "scope": "ann"}, {"text": "oak", "scope": True})
+        replies = [await client.post("/v1/recall", json=body) for body in bodies]
+        return tuple(one.status_code for one in replies)  # type: ignore[return-value]
+
+    assert served(hr.Index.open(folder), work) == (422, 200, 403)
+
+
+def test_a_version_that_is_saved_anew_is_taken_up(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.index"
+    index = hr.Index.build(table(30), SCHEMA)
+    index.save(path)
+
+    async def work(client: Any) -> tuple[int, int]:
+        async def count() -> int:
+            asked = {"text": "ann-canary", "scope": "ann", "limit": 100}
+            return len((await client.post("/v1/recall", json=asked)).json()["hits"])
+
+        before = await count()
+        index.add(table(30, first=30))
+        index.save(path)
+        served_index = client._transport.app.state.served_index
+        served_index._looked = -1e9  # as if the last look were long ago
+        await count()
+        await served_index._reloading
+        return before, await count()
+
+    assert served(hr.Index.open(path), work) == (10, 20)
+
+
+def test_an_index_is_read_only_and_has_no_memories(folder: Path) -> None:
+    async def work(client: Any) -> list[Any]:
+        return [
+            await client.post("/v1/memories", json={"text": "x"}),
+            await client.get("/v1/export"),
+            await client.get("/readyz"),
+            await client.get("/v1/info"),
+        ]
+
+    kept, exported, ready, info = served(hr.Index.open(folder), work)
+    assert (kept.status_code, exported.status_code, ready.status_code) == (404, 404, 200)
+    assert (info.json()["kind"], info.json()["cell"]) == ("index", ["user"])
+
+
+def test_the_metrics_are_the_numbers_of_stats(folder: Path) -> None:
+    index = hr.Index.open(folder)
+
+    async def work(client: Any) -> str:
+        await client.post("/v1/recall", json={"text": "oak", "scope": "ann"})
+        return (await client.get("/metrics")).text
+
+    lines = dict(
+        line.rsplit(" ", 1)
+        for line in served(index, work).splitlines()
+        if line[:1] not in ("#", "")
+    )
+    stats = index.stats()
+    for name in ("n_docs", "n_dead", "n_segments", "next_seq", "threads"):
+        assert float(lines[f"hyrecall_index_{name}"]) == stats[name]
+    assert float(lines["hyrecall_joined_queries"]) == 1
+    assert (
+        float(lines['hyrecall_requests_total{method="POST",route="/v1/recall",status="200"}']) == 1
+    )
+
+
+def test_a_wrong_query_of_a_batch_is_named(folder: Path) -> None:
+    async def work(client: Any) -> Any:
+        bodies = [
+            {"text": "oak", "scope": "ann"},
+            {"text": "oak", "scope": "ann", "filter": {"no": 1}},
+        ]
+        return await client.post("/v1/recall/batch", json={"queries": bodies})
+
+    reply = served(hr.Index.open(folder), work)
+    assert (reply.status_code, "no" in json.dumps(reply.json())) == (422, True)

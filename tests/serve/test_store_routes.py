@@ -1,0 +1,337 @@
+"""Routes of a store: each does what the method of the store does, for its caller."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hyrecall.memory import Memory
+from hyrecall.memory.memory import Opening
+from hyrecall.recipes import hebb
+from hyrecall.serve import Caller, ServiceOptions, create_app
+from hyrecall.serve.replies import BatchReply, Changed, FactsReply, RecallReply
+from serve.conftest import ANN, BOB
+from serve_client import calling
+
+USER = {"user_id": "ann"}
+
+
+def served(store: Any, work: Callable[..., Any], *, options: Any = None, token: Any = None) -> Any:
+    async def run() -> Any:
+        async with calling(create_app(store, options), token) as client:
+            return await work(client)
+
+    return asyncio.run(run())
+
+
+def test_a_memory_is_kept_read_changed_replaced_pinned_and_forgotten(store: Opening) -> None:
+    async def work(client: Any) -> None:
+        made = await client.post("/v1/memories", json={"text": "tea at four", "id": "a/b", **USER})
+        assert (made.status_code, made.json()["id"]) == (201, "a/b")
+        Changed.model_validate(made.json())
+        again = await client.post("/v1/memories", json={"text": "x", "id": "a/b", **USER})
+        assert (again.status_code, again.json()["error"]["type"]) == (409, "KeyConflictError")
+        patched = await client.patch(
+            "/v1/memories/a/b",
+            json={"text": "tea at five", "tags": ["t"], "reason": "moved", **USER},
+        )
+        assert patched.json()["version"] == 2
+        got = (await client.get("/v1/memories/a/b", params=USER)).json()
+        assert (got["text"], got["output"], got["tags"]) == ("tea at five", "tea at five", ["t"])
+        pinned = await client.put("/v1/memories/a%2Fb/pin", json=USER)
+        assert pinned.json() == {"id": "a/b", "pinned": True}
+        listed = await client.get("/v1/memories", params={"tag": "t", "pinned": True, **USER})
+        assert [one["id"] for one in listed.json()["memories"]] == ["a/b"]
+        new = await client.post(
+            "/v1/memories/a/b/supersede", json={"text": "no tea", "id": "n", "reason": "y", **USER}
+        )
+        assert (new.status_code, new.json()["id"]) == (201, "n")
+        past = (await client.get("/v1/memories/a/b/history", params=USER)).json()["versions"]
+        assert [(one["status"], one["reason"]) for one in past][1:] == [
+            ("live", "moved"), ("superseded", "y"),
+        ]  # fmt: skip
+        assert past[-1]["successor"] == "n"
+        gone = await client.delete("/v1/memories/n", params={"erase": True, **USER})
+        assert gone.json() == {"forgotten": 1}
+        for how, path in (("GET", "n"), ("DELETE", "n"), ("PATCH", "n"), ("GET", "a/b")):
+            body = {"json": {"text": "x", **USER}} if how == "PATCH" else {"params": USER}
+            reply = await client.request(how, f"/v1/memories/{path}", **body)
+            assert (reply.status_code, reply.json()["error"]["type"]) == (404, "NotFoundError")
+
+    served(store, work)
+
+
+def test_a_batch_of_memories_is_kept_whole_or_not_at_all(store: Opening) -> None:
+    async def work(client: Any) -> None:
+        bad = [{"text": "one", "id": "x", **USER}, {"text": "two", "id": "x", **USER}]
+        assert (await client.post("/v1/memories/batch", json={"memories": bad})).status_code == 409
+        assert (await client.get("/v1/memories", params=USER)).json() == {"memories": []}
+        good = [{"text": "one", **USER}, {"text": "two", **USER}]
+        reply = await client.post("/v1/memories/batch", json={"memories": good})
+        assert (reply.status_code, len(reply.json())) == (201, 2)
+
+    served(store, work)
+
+
+def test_a_recall_over_http_is_that_of_the_store(tmp_path: Path) -> None:
+    async def work(client: Any) -> tuple[Any, Any, Any]:
+        for text in ("the replica lags by 40 s", "tea at four", "replica of the tea set"):
+            await client.post("/v1/memories", json={"text": text, "tags": ["t"], **USER})
+        asked = {
+            "query": "replica tea", "limit": 2, "tags": ["t"], "explain": True,
+            "filter": {"kind": ["episodic"]}, "now": "2026-05-01T00:00:00Z", **USER,
+        }  # fmt: skip
+        one = await client.post("/v1/recall", json=asked)
+        batch = await client.post(
+            "/v1/recall/batch",
+            json={"queries": [asked, {"query": "tea", "recipe": "loom", **USER}]},
+        )
+        return one.json(), batch.json(), client
+
+    folder = tmp_path / "s.mem"
+    one, batch, _ = served(Memory.open(folder, embedder=None), work)
+    RecallReply.model_validate(one)
+    BatchReply.model_validate(batch)
+
+    async def direct() -> Any:
+        async with Memory.open(folder, embedder=None) as memory:
+            return await memory.search("replica tea", user_id="ann", limit=2, tags=["t"])
+
+    matches = asyncio.run(direct())
+    shown = [(one["id"], one["score"]) for one in one["matches"]]
+    assert shown == [(match.episode.id, match.score) for match in matches]
+    assert len(shown) == 2
+    first = one["matches"][0]
+    assert first["scores"]["bm25"] == matches[0].bm25_score
+    assert first["ranks"] == matches[0].parts.tiers
+    assert first["explanation"]["score"] == first["score"]
+    assert first["explanation"]["text"] == str(matches[0].explain())
+    assert one["now"] == "2026-05-01T00:00:00Z"
+    assert one["trace"]["arms"] == list(matches.trace.arms)
+    again = batch["replies"][0]
+    for reply in (one, again):
+        for noise in ("took_ms", "trace"):
+            reply.pop(noise)
+    assert again == one
+
+
+def test_a_wrong_value_is_refused_by_name_and_not_repeated(store: Opening) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"query": 7}, "query"),
+        ({}, "query"),
+        ({"query": "x", "limit": -1}, "limit"),
+        ({"query": "x", "limit": "7"}, "limit"),
+        ({"query": "x", "limit": True}, "limit"),
+        ({"query": "x", "limt": 7}, "limt"),
+        ({"query": "x", "alpha": 2}, "alpha"),
+        ({"query": "x", "recipe": "canary"}, "recipe"),
+        ({"query": "x", "recipe": "hebb"}, "recipe"),
+        ({"query": "x", "filter": {"canary": 1}}, "canary"),
+        ({"query": "x", "filter": {"occurred_at": "canary"}}, "filter occurred_at"),
+        ({"query": "x", "vector": [1, "canary"]}, "vector"),
+        ({"query": "x", "time_range": ["canary", None]}, "time_range"),
+        ({"query": "\ud800"}, "query"),
+    ]
+
+    async def work(client: Any) -> list[Any]:
+        return [
+            await client.post(
+                "/v1/recall", content=json.dumps(body), headers={"content-type": "application/json"}
+            )
+            for body, _ in wrong
+        ]
+
+    for (body, name), reply in zip(wrong, served(store, work), strict=True):
+        message = reply.json()["error"]["message"]
+        assert (reply.status_code, name in message) == (422, True), (body, message)
+        assert "canary" not in message or name == "canary"
+
+
+def test_facts_links_and_files_are_reached(store: Opening) -> None:
+    async def work(client: Any) -> None:
+        fact = {"subject": "ann", "predicate": "likes", "object": "tea", **USER}
+        assert (await client.post("/v1/facts", json=fact)).status_code == 201
+        found = await client.post("/v1/facts/recall", json={"query": "what does ann like", **USER})
+        FactsReply.model_validate(found.json())
+        assert [one["object"] for one in found.json()["facts"]] == ["tea"]
+        for key in ("m1", "m2"):
+            await client.post("/v1/memories", json={"text": f"tea {key}", "id": key, **USER})
+        nodes = ["m1", {"id": "m2", "role": "effect"}]
+        edge = await client.post(
+            "/v1/links", json={"nodes": nodes, "relationship": "causes", "id": "e", **USER}
+        )
+        assert edge.status_code == 201
+        links = (await client.get("/v1/memories/m2/links", params=USER)).json()["links"]
+        assert [one["relationship"] for one in links] == ["causes"]
+        assert (await client.delete("/v1/links/e", params=USER)).json() == {"unlinked": 1}
+        assert (await client.delete("/v1/links/e", params=USER)).status_code == 404
+        folder = {"path": "/memories/episodic", **USER}
+        paths = (await client.get("/v1/browse/ls", params=folder)).json()["paths"]
+        assert paths == ["/memories/episodic/m2.md", "/memories/episodic/m1.md"]
+        file = await client.get("/v1/browse/cat", params={"path": paths[0], **USER})
+        assert "tea m2" in file.json()["text"]
+        missing = await client.get("/v1/browse/cat", params={"path": "/memories/x.md", **USER})
+        assert missing.status_code == 404
+        lines = await client.get(
+            "/v1/browse/grep", params={"pattern": "m1$", "regex": True, **USER}
+        )
+        assert [one["text"] for one in lines.json()["lines"]] == ["tea m1"]
+        named = await client.get("/v1/browse/find", params={"pattern": "m1.*", **USER})
+        assert named.json() == {"paths": ["/memories/episodic/m1.md"]}
+        for path in ("../../etc/passwd", "/../etc/passwd", "/memories/../../../etc/passwd", "\0"):
+            reply = await client.get("/v1/browse/cat", params={"path": path, **USER})
+            assert reply.status_code in (404, 422)
+            assert "root:" not in reply.text
+
+    served(store, work)
+
+
+def test_an_export_is_that_of_the_store_and_starts_with_its_format(store: Opening) -> None:
+    async def work(client: Any) -> list[Any]:
+        texts = [{"text": f"note {at} " + "x" * 2_000, "id": f"n{at}", **USER} for at in range(250)]
+        await client.post("/v1/memories/batch", json={"memories": texts})
+        await client.post("/v1/memories", json={"text": "of bob", "user_id": "bob"})
+        reply = await client.get("/v1/export", params=USER)
+        assert reply.headers["content-type"] == "application/x-ndjson"
+        return [json.loads(line) for line in reply.text.splitlines()]
+
+    first, *lines = served(store, work)
+    assert first == {"format": 1}
+    assert {line["version"]["id"] for line in lines} == {f"n{at}" for at in range(250)}
+
+
+def test_every_example_of_the_api_description_runs(store: Opening) -> None:
+    async def work(client: Any) -> int:
+        api = (await client.get("/openapi.json")).json()
+        assert api["info"]["title"] == "hyrecall"
+        schemas, n_run = api["components"]["schemas"], 0
+        own = {path: how for path, how in api["paths"].items() if path.startswith("/v1/")}
+        for path, methods in own.items():
+            for method, route in methods.items():
+                content = route.get("requestBody", {}).get("content", {})
+                for media in content.values():
+                    name = media["schema"]["$ref"].rpartition("/")[2]
+                    (example,) = schemas[name]["examples"]
+                    key = f"m{n_run}"
+                    await client.post("/v1/memories", json={"text": "the replica", "id": key})
+                    url = path.replace("{id}", key)
+                    reply = await client.request(method.upper(), url, json=example)
+                    assert reply.status_code in (200, 201), (url, reply.text)
+                    n_run += 1
+                assert route["summary"], path
+        return n_run
+
+    assert served(store, work) >= 10
+
+
+def test_a_store_says_which_recipes_it_serves(store: Opening) -> None:
+    async def work(client: Any) -> Any:
+        return (await client.get("/v1/info")).json()
+
+    told = served(store, work)
+    assert (told["kind"], told["recipe"]) == ("store", "loom")
+    assert "loom" in told["recipes"]
+    assert "hebb" not in told["recipes"]
+    of_hebb = served(Memory.in_memory(recipe=hebb, embedder=None), work)
+    assert "hebb" in of_hebb["recipes"]
+    assert of_hebb["token"]["may_choose_user"] is True
+
+
+# ---- whose ----
+
+CANARY = "canary-of-ann"
+
+
+def requests_of(user: str) -> list[tuple[str, str, dict[str, Any]]]:
+    """A request of every route, some of which name Ann's memories by their ids."""
+    me = {} if not user else {"user_id": user}
+    return [
+        ("POST", "/v1/recall", {"json": {"query": CANARY, "candidates": ["secret"], **me}}),
+        ("POST", "/v1/recall", {"json": {"query": "", **me}}),
+        ("POST", "/v1/recall/batch", {"json": {"queries": [{"query": CANARY, **me}]}}),
+        ("GET", "/v1/memories", {"params": me}),
+        ("GET", "/v1/memories/secret", {"params": me}),
+        ("GET", "/v1/memories/secret/history", {"params": me}),
+        ("GET", "/v1/memories/secret/links", {"params": me}),
+        ("PATCH", "/v1/memories/secret", {"json": {"text": "mine", **me}}),
+        ("PUT", "/v1/memories/secret/pin", {"json": {"pinned": False, **me}}),
+        ("POST", "/v1/memories/secret/supersede", {"json": {"text": "mine", **me}}),
+        ("DELETE", "/v1/memories/secret", {"params": me}),
+        ("DELETE", "/v1/links/edge", {"params": me}),
+        ("POST", "/v1/facts/recall", {"json": {"query": CANARY, **me}}),
+        ("GET", "/v1/browse/ls", {"params": {"path": "/memories/episodic", **me}}),
+        ("GET", "/v1/browse/find", {"params": me}),
+        ("GET", "/v1/browse/grep", {"params": {"pattern": "canary", **me}}),
+        ("GET", "/v1/browse/cat", {"params": {"path": "/memories/episodic/secret.md", **me}}),
+        ("GET", "/v1/export", {"params": {"history": True, **me}}),
+    ]
+
+
+def test_a_token_sees_and_changes_its_own_scope_only(
+    store: Opening, token_of: Callable[..., str], tmp_path: Path
+) -> None:
+    async def work(client: Any) -> None:
+        def as_(token: str) -> dict[str, str]:
+            return {"authorization": f"Bearer {token}"}
+
+        kept = {"text": CANARY, "id": "secret", "tags": ["t"]}
+        assert (await client.post("/v1/memories", json=kept, headers=as_(ann))).status_code == 201
+        fact = {"subject": CANARY, "predicate": "is", "object": "x"}
+        await client.post("/v1/facts", json=fact, headers=as_(ann))
+        edge = {"nodes": ["secret", "b"], "relationship": CANARY, "id": "edge"}
+        await client.post("/v1/links", json=edge, headers=as_(ann))
+        before = (await client.get("/v1/export", headers=as_(ann))).text
+        for how, path, more in requests_of(""):
+            reply = await client.request(how, path, **more, headers=as_(bob))
+            assert reply.status_code in (200, 404), (how, path, reply.text)
+            assert CANARY not in reply.text, (how, path)
+        for how, path, more in requests_of("ann"):  # a body may not widen
+            reply = await client.request(how, path, **more, headers=as_(bob))
+            assert reply.status_code == 403, (how, path, reply.text)
+        for how, path, more in requests_of(""):
+            reply = await client.request(how, path, **more)
+            assert reply.status_code == 401, (how, path)
+        assert (await client.get("/v1/export", headers=as_(ann))).text == before
+        read = await client.post("/v1/memories", json={"text": "x"}, headers=as_(reader))
+        assert (read.status_code, "write" in read.text) == (403, True)
+        assert (await client.get("/metrics", headers=as_(ann))).status_code == 403
+        assert (await client.get("/metrics")).status_code == 401
+        assert (await client.get("/metrics", headers=as_(keeper))).status_code == 200
+
+    ann, bob = token_of(ANN), token_of(BOB)
+    reader = token_of(Caller(user_id="ann"))
+    keeper = token_of(Caller(rights=frozenset(("upkeep",))))
+    served(store, work, options=ServiceOptions(tokens=tmp_path / "tokens.json"))
+
+
+def test_an_agent_reads_by_its_policy_and_writes_its_own(
+    store: Opening, token_of: Callable[..., str], tmp_path: Path
+) -> None:
+    async def work(client: Any) -> None:
+        async def post(token: str, path: str, body: Any) -> Any:
+            head = {"authorization": f"Bearer {token}"}
+            return await client.post(path, json=body, headers=head)
+
+        await post(ops, "/v1/memories", {"text": "friday is free", "visibility": "global"})
+        await post(ops, "/v1/memories", {"text": "friday is mine"})
+        assert (await post(planner, "/v1/recall", {"query": "friday"})).json()["matches"] == []
+        memory = client._transport.app.state.memory
+        await memory.set_policy("planner", org="acme", workspace="lab", policy="shared")
+        seen = (await post(planner, "/v1/recall", {"query": "friday"})).json()["matches"]
+        assert [one["text"] for one in seen] == ["friday is free"]
+        for path, body in (
+            ("/v1/facts", {"subject": "a", "predicate": "b", "object": "c"}),
+            ("/v1/links", {"nodes": ["a", "b"], "relationship": "r"}),
+            ("/v1/recall", {"query": "friday", "user_id": "ops"}),
+        ):
+            assert (await post(planner, path, body)).status_code == 403
+
+    def agent(name: str) -> str:
+        rights = frozenset(("read", "write"))
+        return token_of(Caller(org="acme", workspace="lab", agent=name, rights=rights))
+
+    planner, ops = agent("planner"), agent("ops")
+    served(store, work, options=ServiceOptions(tokens=tmp_path / "tokens.json"))
