@@ -96,6 +96,7 @@ class RecallReply(_Reply):
     reasons: list[Reason]
     lexical_mode: str
     trace: dict[str, Any] | None
+    tiers: dict[str, int]
     phase: dict[str, Any] | None
     related: list[Episode]
     edges: list[Edge]
@@ -208,6 +209,7 @@ def recall_data(matches: Matches, *, explain: bool, began: float) -> dict[str, A
         "reasons": _reasons(matches.reasons),
         "lexical_mode": matches.lexical_mode,
         "trace": None if matches.trace is None else _trace(matches.trace),
+        "tiers": matches.tiers,
         "phase": None if matches.phase is None else asdict(matches.phase),
         "related": list(matches.related),
         "edges": list(matches.edges),

@@ -14,7 +14,7 @@ pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 import hyrecall as hr
 from hyrecall.memory import MemorySync
-from serve.page.served import app_of, serving, store
+from serve.page.served import index, serving, store
 
 Open = Callable[..., Any]
 
@@ -41,7 +41,7 @@ def memory() -> Iterator[MemorySync]:
 @pytest.fixture(scope="package")
 def service(memory: MemorySync) -> Iterator[str]:
     """The address of a service with that store."""
-    with serving(app_of(memory, ("default", "loom", "honeycomb"))) as address:
+    with serving(memory) as address:
         yield address
 
 
@@ -50,8 +50,15 @@ def plain_service() -> Iterator[str]:
     """The address of a service with a store of another recipe, whose embedder fails."""
     with (
         store(hr.recipes.hebb, embeds=False) as memory,
-        serving(app_of(memory, ("hebb",))) as address,
+        serving(memory) as address,
     ):
+        yield address
+
+
+@pytest.fixture(scope="package")
+def index_service() -> Iterator[str]:
+    """The address of a service with an index."""
+    with serving(index()) as address:
         yield address
 
 
@@ -83,7 +90,7 @@ def open_page(chromium: Any, service: str) -> Iterator[Open]:
         )
         page.goto(address + path)
         page.wait_for_selector("#served:not(:empty)", state="attached")
-        if user:
+        if user and page.is_visible("[name=user_id]"):
             page.fill("[name=user_id]", user)
         return page
 

@@ -62,7 +62,7 @@ WIDTHS = "[document.documentElement.scrollWidth, document.documentElement.client
 def recall(page: Any, query: str = QUERY) -> None:
     page.fill("#query", query)
     page.press("#query", "Enter")
-    page.wait_for_selector("#reply > *")
+    page.wait_for_selector("#reply:not([aria-busy]) > *")
 
 
 def texts(page: Any, selector: str) -> list[str]:

@@ -6,17 +6,18 @@ import asyncio
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 import uvicorn
-from fastapi import FastAPI
 
 import hyrecall as hr
 from hyrecall.embed import HashEmbedder
-from hyrecall.memory import MemorySync
+from hyrecall.memory import Memory, MemorySync
+from hyrecall.serve import create_app
 from memory.stores import BrokenEmbedder
-from serve.page.planned_routes import add_routes
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOSTILE = (
@@ -53,9 +54,10 @@ def fill(memory: MemorySync) -> None:
 
 
 @contextmanager
-def serving(app: FastAPI) -> Iterator[str]:
-    """Run an app in a thread; gives its address."""
-    with socket.socket() as listening:
+def serving(served: MemorySync | hr.Index) -> Iterator[str]:
+    """Serve a store or an index from a thread; gives the address."""
+    with ThreadPoolExecutor(4) as pool, socket.socket() as listening:
+        app = create_app(Memory(served, pool) if isinstance(served, MemorySync) else served)
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
         config = uvicorn.Config(app, log_config=None, ws="none", lifespan="on", loop="asyncio")
@@ -80,8 +82,14 @@ def store(recipe: hr.Recipe = hr.recipes.default, *, embeds: bool = True) -> Mem
     return memory
 
 
-def app_of(memory: MemorySync, recipes: tuple[str, ...]) -> FastAPI:
-    """The app that serves a store."""
-    app = FastAPI()
-    add_routes(app, memory, recipes)
-    return app
+def index() -> hr.Index:
+    """The same texts as an index of two cells, with vectors."""
+    rows = [(name, "alice", text) for name, text in (*TEXTS.items(), ("<b>bold</b>", HOSTILE))]
+    rows.append(("bobs", "bob", "The replica of bob"))
+    keys, users, texts = zip(*rows, strict=True)
+    kinds = ["fact" if key != "tea" else "note" for key in keys]
+    return hr.Index.build(
+        pa.table({"id": keys, "user": users, "body": texts, "kind": kinds}),
+        hr.Schema(key="id", cell=("user",), text="body", vector="meaning", attributes=("kind",)),
+        vectors={"meaning": HashEmbedder().embed(texts)},
+    )

@@ -8,6 +8,7 @@ import hyrecall as hr
 from hyrecall.memory import MemorySync
 from serve.page.conftest import Open
 from serve.page.driving import QUERY, recall, texts
+from serve.page.served import TEXTS, index
 
 PARTS = """parts => parts.map((part) =>
   [parseFloat(part.style.left), parseFloat(part.style.width)])"""
@@ -45,10 +46,16 @@ def test_the_trace_tells_steps_with_times_and_how_many_each_stage_dropped(
     page = open_page()
     page.select_option("#recipe", "honeycomb")
     recall(page)
-    trace = memory.search(QUERY, user_id="alice", recipe=hr.recipes.honeycomb).trace
+    expected = memory.search(QUERY, user_id="alice", recipe=hr.recipes.honeycomb)
+    trace = expected.trace
     assert trace is not None
     assert len(texts(page, ".times tr")) == len(trace.milliseconds)
     assert all(line.endswith(("ms", "s")) for line in texts(page, ".times tr"))
+    found = [line.split()[-1] for line in texts(page, ".found tr")]
+    assert found == [str(count) for count in expected.tiers.values() if count]
+    assert f"Nothing by {next(arm for arm, count in expected.tiers.items() if not count)}" in (
+        page.inner_text(".trace")
+    )
     stages = texts(page, ".stages li")
     assert len(stages) == len(trace.stages) == 3
     for shown, stage in zip(stages, trace.stages, strict=True):
@@ -124,3 +131,25 @@ def test_two_recipes_stand_side_by_side_with_the_differences_of_rank_marked(
     shared = set(ids["default"]) & set(ids["honeycomb"])
     assert page.locator(".gutter path").count() == len(shared)
     assert f"{len(shared)} hits in both" in page.inner_text(".summary")
+
+
+def test_an_index_is_asked_within_a_scope_and_filtered(open_page: Open, index_service: str) -> None:
+    page = open_page(index_service)
+    assert not page.is_visible("[data-view=files]")
+    page.fill("#query", QUERY)
+    page.press("#query", "Enter")
+    page.wait_for_selector("#notice:not([hidden])")
+    assert "scope: expected a cell of (user)" in page.inner_text("#notice")
+    page.fill("[name=scope]", "alice")
+    recall(page)
+    own = index()
+    wanted = own.recall_one(text=QUERY, scope="alice")
+    assert texts(page, "li.hit .about .id") == [hit.key for hit in wanted]
+    assert page.locator("li.hit").first.locator(".part").count() == 1  # a query without a vector
+    assert TEXTS["twin"] in page.inner_text("ol.hits")
+    assert len(texts(page, ".times tr")) >= 4
+    page.fill("[name=scope]", '{"any_of": ["alice", "bob"]}')
+    page.click("#filters summary")
+    page.fill("[name=filter]", '{"kind": "note"}')
+    recall(page, "tea replica")
+    assert texts(page, "li.hit .about .id") == ["tea"]

@@ -16,6 +16,7 @@ def test_every_view_can_be_used_by_keyboard_alone(open_page: Open) -> None:
     page.keyboard.press("Enter")
     page.wait_for_selector("li.hit")
     page.keyboard.press("Escape")
+    assert page.input_value("#query") == QUERY
     focused = "document.activeElement.getAttribute('aria-label')"
     page.keyboard.press("j")
     assert page.evaluate(focused) == "Rank 1"

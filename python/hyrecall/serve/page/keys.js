@@ -44,7 +44,11 @@ export function startKeys(open) {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     const { target, key } = event;
-    if (key === "Escape" && isField(target)) { target.blur(); return; }
+    if (key === "Escape" && isField(target)) {
+      event.preventDefault(); // or the browser empties the query
+      target.blur();
+      return;
+    }
     if (key === "Enter" && target.matches?.("li.hit")) { target.querySelector("a.id")?.click(); return; }
     if (isField(target) || !byId("single-keys").checked || !actions[key]) return;
     event.preventDefault();

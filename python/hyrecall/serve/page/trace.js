@@ -15,7 +15,7 @@ function times(reply) {
 }
 
 function arms(reply, colourOf) {
-  const found = Object.keys(reply.found).length ? reply.found : Object.fromEntries(reply.arms.map((arm) => [arm, null]));
+  const found = Object.keys(reply.found).length ? reply.found : Object.fromEntries(reply.trace.arms.map((arm) => [arm, null]));
   const some = Object.entries(found).filter(([, count]) => count !== 0);
   const none = Object.keys(found).filter((arm) => found[arm] === 0);
   return el("div", null, el("table", { class: "found" }, el("caption", null, `Found by each arm, at most ${reply.trace.depth}`),
