@@ -76,7 +76,12 @@ def open_page(chromium: Any, service: str) -> Iterator[Open]:
         route.abort()
 
     def opened(
-        address: str = service, path: str = "/", *, user: str = "alice", **options: Any
+        address: str = service,
+        path: str = "/",
+        *,
+        user: str = "alice",
+        connects: bool = True,
+        **options: Any,
     ) -> Any:
         context = chromium.new_context(**options)
         contexts.append(context)
@@ -89,6 +94,8 @@ def open_page(chromium: Any, service: str) -> Iterator[Open]:
             lambda line: faults.append(line.text) if "Security Policy" in line.text else None,
         )
         page.goto(address + path)
+        if not connects:
+            return page
         page.wait_for_selector("#served:not(:empty)", state="attached")
         if user and page.is_visible("[name=user_id]"):
             page.fill("[name=user_id]", user)

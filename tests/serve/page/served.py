@@ -16,7 +16,7 @@ import uvicorn
 import hyrecall as hr
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Memory, MemorySync
-from hyrecall.serve import create_app
+from hyrecall.serve import ServiceOptions, create_app
 from memory.stores import BrokenEmbedder
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -54,10 +54,12 @@ def fill(memory: MemorySync) -> None:
 
 
 @contextmanager
-def serving(served: MemorySync | hr.Index) -> Iterator[str]:
+def serving(served: MemorySync | hr.Index, options: ServiceOptions | None = None) -> Iterator[str]:
     """Serve a store or an index from a thread; gives the address."""
     with ThreadPoolExecutor(4) as pool, socket.socket() as listening:
-        app = create_app(Memory(served, pool) if isinstance(served, MemorySync) else served)
+        app = create_app(
+            Memory(served, pool) if isinstance(served, MemorySync) else served, options
+        )
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
         config = uvicorn.Config(app, log_config=None, ws="none", lifespan="on", loop="asyncio")

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+from hyrecall.memory import MemorySync
+from hyrecall.serve import Caller, ServiceOptions
+from hyrecall.serve.tokens import make_token
 from serve.page.conftest import Open
-from serve.page.driving import QUERY, recall
+from serve.page.driving import QUERY, goto, recall, texts
+from serve.page.served import serving
 
 
 def test_the_token_goes_out_in_one_header_and_lives_in_the_tab_alone(open_page: Open) -> None:
@@ -41,6 +46,32 @@ def test_the_token_goes_out_in_one_header_and_lives_in_the_tab_alone(open_page: 
     page.click("#open-token")
     page.click("text=Forget it")
     assert page.evaluate("sessionStorage.length") == 0
+
+
+def test_a_token_of_one_user_fixes_the_scope_of_every_view(
+    open_page: Open, memory: MemorySync, tmp_path: Path
+) -> None:
+    path = tmp_path / "tokens.json"
+    token = make_token(path, Caller(user_id="bob"))
+    with serving(memory, ServiceOptions(tokens=path)) as address:
+        page = open_page(address, connects=False)
+        page.wait_for_selector("#token-dialog[open]")
+        page.fill("#token", "hyr_wrong")
+        page.press("#token", "Enter")
+        page.wait_for_selector("#notice:has-text('wants a token')")
+        page.fill("#token", token)
+        page.press("#token", "Enter")
+        page.wait_for_selector("#served:not(:empty)", state="attached")
+        assert page.input_value("[name=user_id]") == "bob"
+        assert not page.is_editable("[name=user_id]")
+        assert not page.is_visible("[name=org]")
+        recall(page)
+        assert texts(page, "li.hit .about .id") == ["bobs"]
+        goto(page, "#/files/memories/", ".listing")
+        assert texts(page, ".listing a") == ["../", "episodic/"]
+        goto(page, "#/memory/disk", "h1:text-is('disk')")
+        assert "There is no such memory in this scope" in page.inner_text("#view-memory")
+        page.close()
 
 
 REFUSALS = [
