@@ -76,7 +76,7 @@ ROOMS = (
     *("arms", "recipe", "index", "graph"),
     *("memory/data", "memory/sql", "memory/derived", "memory/recall", "memory/faces"),
     *("memory/changes", "memory/keeping", "memory/sharing", "memory/backends", "memory", ""),
-    *("evaluate", "serve", "cli", "__main__"),
+    *("evaluate", "serve", "serve/mcp", "cli", "__main__"),
 )
 FORBIDDEN_CALLS = re.compile(
     r"\b(eval|exec)\(|torch\.load|allow_pickle=True|np\.load\((?![^)]*allow_pickle=False)|__reduce__|__setstate__"

@@ -24,6 +24,7 @@ MODULES = (
         "hyrecall.embed",
         "hyrecall.evaluate",
         "hyrecall.serve",
+        "hyrecall.serve.mcp",
         "hyrecall.cli",
     ),
 )
@@ -36,7 +37,7 @@ HOW_TO_UPDATE = (
 
 
 def test_the_public_api_is_the_one_of_the_baseline(request: pytest.FixtureRequest) -> None:
-    for package in ("apsw", "pydantic", "fastapi", "uvicorn", "prometheus_client"):
+    for package in ("apsw", "pydantic", "fastapi", "uvicorn", "prometheus_client", "mcp"):
         pytest.importorskip(package, reason="the extra [serve] is not installed")
     found = describe(load(MODULES, MORE))
     if request.config.getoption("--update-api"):

@@ -150,6 +150,7 @@ SCREENS = {
     ),
     "doctor": of_store("doctor", "doctor --full --rescue x --repair", "doctor --path none.mem"),
     "compact": of_store("compact"),
+    "mcp": of_store("mcp --user ann --any-user", "mcp --system hebb", "mcp --http --host 0.0.0.0"),
     "browse ls": of_store("browse ls --user ann", "browse ls /memories/note --user ann"),
     "browse cat": of_store("browse cat /index.md --user ann", "browse cat /none --user ann",
                            holds_data=True),

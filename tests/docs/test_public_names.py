@@ -132,6 +132,7 @@ EVALUATE = {
 # What has its docstrings held against its signatures.
 DOCUMENTED = (
     *("hyrecall.embed", "hyrecall.memory", "hyrecall.memory.backends", "hyrecall.serve"),
+    "hyrecall.serve.mcp",
     *(
         "hyrecall.memory.backends.contract",
         "hyrecall.memory.faces.browse",

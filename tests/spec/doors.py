@@ -17,6 +17,8 @@ from spec.rows import Door
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 # What opens a store, by the name that hyrecall.memory gives it.
 STORE = {"Memory", "MemorySync", "AgentMemory", "AgentMemorySync", "Notes", "hm_recall"}
+# What starts ``hyrecall mcp`` in a process of its own.
+SPAWNED = {"spawned", "talk"}
 INDEX = {"Index", "IndexWriter", "build", "open_index"}
 
 
@@ -106,7 +108,7 @@ def _door(module: str, name: str, rest: str) -> Door | None:
     dotted = f"{module}.{name}.{rest}"
     parts = set(dotted.split("."))
     if not module.startswith("hyrecall"):
-        return None
+        return "service" if module == "mcp_world" and name in SPAWNED else None
     if module.startswith("hyrecall.cli"):
         return "store"
     if module.startswith("hyrecall.serve"):

@@ -22,6 +22,7 @@ from hyrecall.cli.hm_command import hm
 from hyrecall.cli.index_command import index
 from hyrecall.cli.info_command import info
 from hyrecall.cli.ltm_command import ltm
+from hyrecall.cli.mcp_command import mcp
 from hyrecall.cli.memory_commands import compact, doctor, forget, reembed, remember
 from hyrecall.cli.recall_command import Recall, recall
 from hyrecall.cli.serve_command import serve
@@ -191,6 +192,7 @@ for command in (
     doctor,
     compact,
     serve,
+    mcp,
 ):
     app.command(cls=Command)(command)
 app.command(cls=Recall)(recall)

@@ -163,6 +163,7 @@ def opened(
     recipe: str | None = None,
     accept_loss: bool = False,
     settings: dict[str, Any] | None = None,
+    warm: bool = False,
 ) -> Iterator[MemorySync]:
     """Open the named store; a writer waits up to 5 seconds for another writer to finish.
 
@@ -188,7 +189,7 @@ def opened(
             read_only=read_only,
             wait=0.0 if read_only else SECONDS_FOR_A_WRITER,
             accept_loss=accept_loss,
-            warm=False,  # now_ready() does it for commands that need vectors
+            warm=warm,  # now_ready() does it for commands that end after one answer
             **options,
         ) as memory,
     ):

@@ -1,0 +1,21 @@
+"""Serves a store to programs with a language model, by the Model Context Protocol (MCP).
+
+Needs the extra ``[mcp]``. ``hyrecall mcp`` runs it over stdio or streamable HTTP; programs call
+:func:`create_server` and run that over a transport of their own, or mount :func:`http_app`.
+"""
+
+from hyrecall.errors import MissingExtraError, error
+
+try:
+    import mcp as _mcp  # noqa: F401
+except ImportError as fault:
+    _wish = "the extra [mcp] (pip install 'hyrecall[mcp]')"
+    raise error(
+        MissingExtraError, "hyrecall.serve.mcp", _wish, f"no package {fault.name}"
+    ) from None
+
+from hyrecall.serve.mcp.http import http_app
+from hyrecall.serve.mcp.server import create_server
+from hyrecall.serve.mcp.stdio import run_stdio
+
+__all__ = ["create_server", "http_app", "run_stdio"]

@@ -1,0 +1,182 @@
+"""The tools that l0 documents: ``memory_save`` and ``memory_search`` over notes in scopes.
+
+A scope is a user of the store. A caller that is one user has that user's scope alone; one that may
+choose the user may name any scope, and without a name looks through all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from hyrecall.errors import KeyConflictError
+from hyrecall.memory import EVERYONE, Episode, Partition
+from hyrecall.memory.notes import KIND, snippet
+from hyrecall.recipes import l0
+from hyrecall.serve.mcp.session import DEFAULT_USER, Session
+from hyrecall.serve.mcp.tool import Arguments, Query, Reply, Structure, Text, Tool
+
+__all__ = ["TOOLS"]
+
+_Scope = Annotated[
+    str, Field(max_length=512, description="The scope of the note, as user or project:website.")
+]
+
+
+class _Save(Arguments):
+    key: Annotated[str, Field(min_length=1, max_length=512, description="A short, stable name.")]
+    value: Annotated[Text, Field(description="What to keep; it replaces an earlier value.")]
+    scope: _Scope = ""
+    tags: Annotated[
+        list[Annotated[str, Field(max_length=512)]] | str,
+        Field(description="Words to find it by: a list, or one text with commas."),
+    ] = Field(default_factory=list)
+    origin: Annotated[str, Field(max_length=512, description="Where it comes from.")] = ""
+    origin_agent: Annotated[str, Field(max_length=512, description="Who saved it.")] = ""
+
+
+class SavedNote(Structure):
+    """The note that was written."""
+
+    key: str
+    scope: str
+    version: int
+    embedded: bool
+
+
+class _Search(Arguments):
+    query: Query
+    scope: Annotated[str, Field(max_length=512, description="Default: all of the caller.")] = ""
+    limit: Annotated[int, Field(ge=1, le=150, description="The most notes to return.")] = 50
+    expand: Annotated[bool, Field(description="Return whole values.")] = False
+
+
+class NoteFound(Structure):
+    """A note that was found: a snippet and a score, or with ``expand`` the value."""
+
+    id: str
+    scope: str
+    key: str
+    tags: str
+    pinned: bool
+    archived: bool
+    origin: str | None = None
+    score: float | None = None
+    snippet: str | None = None
+    value: str | None = None
+    size_bytes: int
+    created_at: int = Field(description="Milliseconds since 1970.")
+    updated_at: int = Field(description="Milliseconds since 1970.")
+
+
+class NotesFound(Structure):
+    """Notes, best first."""
+
+    results: list[NoteFound]
+
+
+async def _save(session: Session, given: _Save) -> Reply:
+    scope = given.scope or session.user_id or DEFAULT_USER
+    of_scope = session.of_user(scope)
+    tags = given.tags if isinstance(given.tags, list) else given.tags.split(",")
+    wanted = {"tags": tuple(tag.strip() for tag in tags if tag.strip())}
+    origin = {"origin": given.origin, "origin_agent": given.origin_agent}
+    metadata = {name: one for name, one in origin.items() if one}
+    found = await of_scope.get(given.key)
+    if found is None:
+        try:
+            kept = await of_scope.remember(
+                given.value, id=given.key, kind=KIND, metadata=metadata, **wanted
+            )
+        except KeyConflictError:
+            found = await of_scope.get(given.key)  # another call was faster
+            if found is None:
+                raise
+    if found is not None:
+        changes = {"output": given.value, **wanted, "metadata": found.metadata | metadata}
+        kept = await of_scope.update(given.key, "memory_save", changes)
+    saved = SavedNote(key=kept.id, scope=scope, version=kept.version, embedded=kept.embedded)
+    return Reply(saved, f"Saved {scope}/{kept.id}.")
+
+
+async def _search(session: Session, given: _Search) -> Reply:
+    if not given.query.strip():
+        return Reply(NotesFound(results=[]), "[]")
+    options: dict[str, Any] = {"kind": KIND, "limit": given.limit}
+    if given.scope or session.user_id is not None:
+        one = session.of_user(given.scope) if given.scope else session
+        found = await one.search(given.query, recipe=l0.name, **options)
+    else:
+        session.check_query(given.query)
+        users = await _scopes(session)
+        if not users:
+            return Reply(NotesFound(results=[]), "[]")
+        found = await session.memory.search(
+            given.query, recipe=l0, partitions=[_partition(session, user) for user in users],
+            **options,
+        )  # fmt: skip
+    times = await asyncio.gather(*(_updated(session, match.episode) for match in found))
+    notes = [
+        _note(match.episode, time).model_copy(
+            update={"value": match.episode.output}
+            if given.expand
+            else {"score": match.score, "snippet": snippet(match.episode.output, given.query)}
+        )
+        for match, time in zip(found, times, strict=True)
+    ]
+    shown = [note.model_dump(exclude_none=True) for note in notes]
+    return Reply(NotesFound(results=notes), json.dumps(shown, ensure_ascii=False))
+
+
+async def _scopes(session: Session) -> list[str]:
+    """Return all scopes with notes, for a caller that may choose any of them."""
+    if not session.is_free:
+        return []
+    one = session.caller
+    every = await session.memory.list(
+        user_id=EVERYONE, org=one.org, workspace=one.workspace, kind=KIND, limit=2**31 - 1
+    )
+    return list(dict.fromkeys(note.user_id for note in every if note.user_id is not None))
+
+
+def _partition(session: Session, user: str) -> Partition:
+    return Partition(user, org=session.caller.org, workspace=session.caller.workspace)
+
+
+async def _updated(session: Session, note: Episode) -> datetime:
+    """Return when a note was last written."""
+    owner = session if session.user_id is not None else session.of_user(note.user_id or "")
+    versions = await owner.history(note.id)
+    return versions[-1].recorded_at if versions else note.occurred_at
+
+
+def _note(note: Episode, updated: datetime) -> NoteFound:
+    origin = note.metadata.get("origin")
+    return NoteFound(
+        id=note.id, scope=note.user_id or "", key=note.id, tags=",".join(note.tags),
+        pinned=note.pinned, archived=False, origin=origin if isinstance(origin, str) else None,
+        size_bytes=len(note.output.encode()), created_at=_milliseconds(note.occurred_at),
+        updated_at=_milliseconds(updated),
+    )  # fmt: skip
+
+
+def _milliseconds(time: datetime) -> int:
+    return int(time.timestamp() * 1_000)
+
+
+TOOLS: Final = (
+    Tool(
+        "memory_save", "Save a note",
+        "Keep a value under a key in a scope. A key that is there gets the new value.",
+        _Save, SavedNote, "changes", _save,
+    ),
+    Tool(
+        "memory_search", "Search notes",
+        "Find notes by words, their beginnings and meaning: keys, tags and snippets, best first.",
+        _Search, NotesFound, "reads", _search,
+    ),
+)  # fmt: skip

@@ -1,0 +1,147 @@
+"""Tools that connect memories, and tools that read them as files."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from hyrecall.serve.mcp.session import Session
+from hyrecall.serve.mcp.shapes import Link, edge_shape
+from hyrecall.serve.mcp.tool import Arguments, Ids, Reply, Structure, Tool
+
+__all__ = ["TOOLS"]
+
+_Path = Annotated[
+    str,
+    Field(
+        max_length=8_192,
+        description="/index.md, /memories, /shared, /sessions, /facts, /graph, /pinned, or a file.",
+    ),
+]
+_Pattern = Annotated[str, Field(min_length=1, max_length=512)]
+_MostLines = Annotated[int, Field(ge=1, le=200)]
+
+
+class _Link(Arguments):
+    nodes: Annotated[Ids, Field(description="Ids of memories: two make an edge, more a hyperedge.")]
+    relationship: Annotated[
+        str, Field(min_length=1, max_length=512, description="As 'depends on'.")
+    ]
+    description: Annotated[str, Field(max_length=32_768)] = ""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    visibility: Annotated[
+        Literal["private", "global"], Field(description="That of the memories.")
+    ] = "private"
+
+
+class _Unlink(Arguments):
+    id: Annotated[str, Field(min_length=1, max_length=512, description="The id of the link.")]
+    reason: Annotated[str | None, Field(max_length=512)] = None
+
+
+class Removed(Structure):
+    """Whether the link was there."""
+
+    removed: bool
+
+
+class _Ls(Arguments):
+    path: _Path = "/"
+    limit: _MostLines = 200
+
+
+class _Cat(Arguments):
+    path: _Path
+
+
+class _Grep(Arguments):
+    pattern: Annotated[_Pattern, Field(description="A text to find, ignoring case.")]
+    path: _Path = "/"
+    regex: Annotated[bool, Field(description="The pattern is a regular expression (RE2).")] = False
+    limit: _MostLines = 50
+
+
+class _Find(Arguments):
+    pattern: Annotated[_Pattern, Field(description="File names, with * ? [ab].")] = "*"
+    path: _Path = "/"
+    limit: _MostLines = 200
+
+
+class Entries(Structure):
+    """Paths; folders end in a slash."""
+
+    entries: list[str]
+
+
+class File(Structure):
+    """The text of a file; "" if it is not there."""
+
+    path: str
+    text: str
+
+
+class OneLine(Structure):
+    """A line of a file."""
+
+    path: str
+    number: int
+    text: str
+
+
+class Lines(Structure):
+    """Lines that hold a text."""
+
+    lines: list[OneLine]
+
+
+async def _link(session: Session, given: _Link) -> Reply:
+    edge = await session.link(
+        given.nodes, given.relationship, description=given.description, data=given.metadata,
+        visibility=given.visibility,
+    )  # fmt: skip
+    return Reply(edge_shape(edge), f"Linked as {edge.id}.")
+
+
+async def _unlink(session: Session, given: _Unlink) -> Reply:
+    removed = await session.unlink(given.id, given.reason)
+    return Reply(Removed(removed=removed), "Removed." if removed else "There was no such link.")
+
+
+async def _ls(session: Session, given: _Ls) -> Reply:
+    found = await session.browse("ls", given.path, limit=given.limit)
+    return Reply(Entries(entries=found), "\n".join(found) or "Nothing is there.")
+
+
+async def _cat(session: Session, given: _Cat) -> Reply:
+    text = await session.browse("cat", given.path)
+    return Reply(File(path=given.path, text=text), text or "There is no such file.")
+
+
+async def _grep(session: Session, given: _Grep) -> Reply:
+    found = await session.browse(
+        "grep", given.pattern, given.path, regex=given.regex, limit=given.limit
+    )
+    lines = [OneLine(path=one.path, number=one.number, text=one.text) for one in found]
+    text = "\n".join(f"{one.path}:{one.number}:{one.text}" for one in lines)
+    return Reply(Lines(lines=lines), text or "Nothing was found.")
+
+
+async def _find(session: Session, given: _Find) -> Reply:
+    found = await session.browse("find", given.pattern, given.path, limit=given.limit)
+    return Reply(Entries(entries=found), "\n".join(found) or "Nothing was found.")
+
+
+TOOLS: Final = (
+    Tool("link", "Link memories", "Connect memories by their ids.", _Link, Link, "adds", _link),
+    Tool("unlink", "Remove a link", "Remove a link between memories.",
+         _Unlink, Removed, "removes", _unlink, is_repeatable=True),
+    Tool("browse_ls", "List a folder", "List a folder of memories as files, newest first.",
+         _Ls, Entries, "reads", _ls),
+    Tool("browse_cat", "Read a file", "Return the text of a file of memories.",
+         _Cat, File, "reads", _cat),
+    Tool("browse_grep", "Find lines", "Return the lines of memories that contain a text.",
+         _Grep, Lines, "reads", _grep),
+    Tool("browse_find", "Find files", "List the memories whose file name matches.",
+         _Find, Entries, "reads", _find),
+)  # fmt: skip

@@ -1,0 +1,289 @@
+"""Tools that keep, find, read and change memories: save, search, get, list, update, forget."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from hyrecall.ask.filter_json import filter_from_json
+from hyrecall.ask.filters import Filter
+from hyrecall.errors import NotFoundError, OptionError, error
+from hyrecall.memory.derived.layout import FILTERED
+from hyrecall.serve.mcp.session import Session, read_time
+from hyrecall.serve.mcp.shapes import (
+    Link,
+    Match,
+    OneMemory,
+    OneVersion,
+    Saved,
+    edge_shape,
+    match_shapes,
+    memory_shape,
+    reasons_of,
+    saved_shape,
+    text_of_matches,
+    text_of_memories,
+    version_shape,
+)
+from hyrecall.serve.mcp.tool import Arguments, Id, Limit, Query, Reply, Structure, Text, Tool
+
+__all__ = ["TOOLS"]
+
+MOST_LEVELS: Final = 16
+MOST_REACH: Final = 1_000
+_TYPES: Final = {name: column.type for name, column in FILTERED.items()}
+
+_Tags = Annotated[
+    list[Annotated[str, Field(max_length=512)]],
+    Field(max_length=256, description="Words to file it under."),
+]
+_Wanted = Annotated[
+    list[Annotated[str, Field(max_length=512)]] | None,
+    Field(max_length=256, description="Only memories with one of these tags."),
+]
+_Filter = Annotated[
+    dict[str, Any] | None,
+    Field(
+        description="Only memories with these attributes (kind, source, session_id, occurred_at, "
+        "importance, pinned, tags, ...) and keys of the metadata: "
+        '{"kind": "note", "occurred_at": {"from": "2024-05-01"}, "metadata.project": "x"}. A list '
+        "means any of its values."
+    ),
+]
+_Reason = Annotated[
+    str | None, Field(max_length=512, description="Why; it is kept in the history.")
+]
+_Kind = Annotated[str | None, Field(max_length=512, description="Only memories of this kind.")]
+_Time = Annotated[str | None, Field(max_length=64)]
+
+
+class _Save(Arguments):
+    text: Annotated[Text, Field(description="What to remember.")]
+    id: Annotated[
+        str | None, Field(min_length=1, max_length=512, description="Default: a random id.")
+    ] = None
+    kind: Annotated[str, Field(min_length=1, max_length=512)] = "episodic"
+    tags: _Tags = Field(default_factory=list)
+    metadata: Annotated[dict[str, Any], Field(description="More data to keep.")] = Field(
+        default_factory=dict
+    )
+    importance: Annotated[float | None, Field(ge=0, le=10)] = None
+    pinned: Annotated[bool, Field(description="Show it among the resources.")] = False
+    session_id: Annotated[str | None, Field(max_length=512)] = None
+    source: Annotated[str | None, Field(max_length=512)] = None
+    occurred_at: Annotated[_Time, Field(description="ISO 8601; default: now.")] = None
+    input: Annotated[
+        str, Field(max_length=1_000_000, description="The message that the text answers.")
+    ] = ""
+    visibility: Annotated[
+        Literal["private", "global"],
+        Field(description="global: agents of the workspace may read it, by their policy."),
+    ] = "private"
+
+
+class _Search(Arguments):
+    query: Query
+    limit: Limit = 10
+    offset: Annotated[int, Field(ge=0, le=MOST_REACH)] = 0
+    kind: _Kind = None
+    tags: _Wanted = None
+    filter: _Filter = None
+    since: Annotated[_Time, Field(description="Not before this time, ISO 8601.")] = None
+    until: Annotated[_Time, Field(description="Not after this time, ISO 8601.")] = None
+    session_id: Annotated[
+        str | None, Field(max_length=512, description="The conversation, for recipes that weigh it")
+    ] = None
+    recipe: Annotated[
+        str | None, Field(max_length=64, description="How to rank; default: the store's recipe.")
+    ] = None
+    alpha: Annotated[
+        float | None, Field(ge=0, le=1, description="0: words alone, 1: vectors alone.")
+    ] = None
+    min_score: Annotated[float | None, Field(description="The least score.")] = None
+    normalize: Annotated[bool, Field(description="Scores in [0, 1].")] = False
+    token_budget: Annotated[
+        int | None, Field(ge=1, le=10_000_000, description="Only as many as fit.")
+    ] = None
+
+
+class Found(Structure):
+    """What a search found."""
+
+    matches: list[Match]
+    degraded: bool
+    reasons: list[str]
+
+
+class _Get(Arguments):
+    id: Id
+
+
+class OneFound(Structure):
+    """A memory and its edges."""
+
+    memory: OneMemory
+    links: list[Link]
+
+
+class _List(Arguments):
+    limit: Limit = 50
+    offset: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
+    kind: _Kind = None
+    tags: _Wanted = None
+    pinned: Annotated[bool | None, Field(description="Only pinned ones, or only others.")] = None
+    filter: _Filter = None
+
+
+class Listed(Structure):
+    """Memories, newest first."""
+
+    memories: list[OneMemory]
+
+
+class _Update(Arguments):
+    id: Id
+    text: Annotated[str | None, Field(min_length=1, max_length=1_000_000)] = None
+    input: Annotated[str | None, Field(max_length=1_000_000)] = None
+    kind: Annotated[str | None, Field(min_length=1, max_length=512)] = None
+    tags: Annotated[_Tags | None, Field(description="In place of those that it has.")] = None
+    metadata: Annotated[dict[str, Any] | None, Field(description="In place of what it has.")] = None
+    importance: Annotated[float | None, Field(ge=0, le=10)] = None
+    pinned: bool | None = None
+    session_id: Annotated[str | None, Field(max_length=512)] = None
+    source: Annotated[str | None, Field(max_length=512)] = None
+    occurred_at: _Time = None
+    visibility: Literal["private", "global"] | None = None
+    reason: _Reason = None
+
+
+class _Forget(Arguments):
+    id: Id
+    reason: _Reason = None
+
+
+class Forgotten(Structure):
+    """How many memories were forgotten: 1, or 0 if there was none."""
+
+    forgotten: int
+
+
+class History(Structure):
+    """The versions of a memory, oldest first."""
+
+    versions: list[OneVersion]
+
+
+async def _save(session: Session, given: _Save) -> Reply:
+    fields = {
+        "id": given.id, "kind": given.kind, "tags": tuple(given.tags), "metadata": given.metadata,
+        "importance": given.importance, "pinned": given.pinned, "session_id": given.session_id,
+        "source": given.source, "visibility": given.visibility, "input": given.input,
+        "occurred_at": read_time("occurred_at", given.occurred_at),
+    }  # fmt: skip
+    kept = await session.remember(
+        given.text, **{name: one for name, one in fields.items() if one is not None}
+    )
+    return Reply(saved_shape(kept), f"Saved as {kept.id}.")
+
+
+async def _search(session: Session, given: _Search) -> Reply:
+    begin, end = read_time("since", given.since), read_time("until", given.until)
+    matches = await session.search(
+        given.query, recipe=given.recipe, limit=given.limit, offset=given.offset, kind=given.kind,
+        tags=given.tags, filter=_read_filter(given.filter), session_id=given.session_id,
+        time_range=None if begin is None and end is None else (begin, end), alpha=given.alpha,
+        min_score=given.min_score, normalize=given.normalize, token_budget=given.token_budget,
+    )  # fmt: skip
+    found = Found(
+        matches=match_shapes(matches), degraded=matches.degraded, reasons=reasons_of(matches)
+    )
+    return Reply(found, text_of_matches(matches))
+
+
+async def _get(session: Session, given: _Get) -> Reply:
+    found = await session.get(given.id)
+    if found is None:
+        raise error(NotFoundError, "id", "a memory of the caller", "none")
+    links = [edge_shape(edge) for edge in await session.links(given.id)]
+    return Reply(OneFound(memory=memory_shape(found), links=links), text_of_memories([found]))
+
+
+async def _list(session: Session, given: _List) -> Reply:
+    found = await session.newest(
+        limit=given.limit, offset=given.offset, kind=given.kind, tags=given.tags,
+        pinned=given.pinned, filter=_read_filter(given.filter),
+    )  # fmt: skip
+    return Reply(Listed(memories=list(map(memory_shape, found))), text_of_memories(found))
+
+
+async def _update(session: Session, given: _Update) -> Reply:
+    fields = given.model_dump(exclude={"id", "reason", "text", "occurred_at"}, exclude_none=True)
+    if given.text is not None:
+        fields["output"] = given.text
+    if (time := read_time("occurred_at", given.occurred_at)) is not None:
+        fields["occurred_at"] = time
+    if not fields:
+        raise error(OptionError, "text", "a field to change", "none")
+    kept = await session.update(given.id, given.reason, fields)
+    return Reply(saved_shape(kept), f"Version {kept.version} of {kept.id} was written.")
+
+
+async def _forget(session: Session, given: _Forget) -> Reply:
+    n = await session.forget(given.id, given.reason)
+    return Reply(Forgotten(forgotten=n), "Forgotten." if n else "There was no such memory.")
+
+
+async def _history(session: Session, given: _Get) -> Reply:
+    versions = [version_shape(one) for one in await session.history(given.id)]
+    lines = [
+        f"{one.version}. {one.status} {one.recorded_at.isoformat(' ', 'minutes')[:16]}"
+        f"{f' ({one.reason})' if one.reason else ''}\n{one.text or ''}".rstrip()
+        for one in versions
+    ]
+    return Reply(History(versions=versions), "\n\n".join(lines) or "There is no such memory.")
+
+
+def _read_filter(given: dict[str, Any] | None) -> Filter | None:
+    if given is None:
+        return None
+    if _levels(given) > MOST_LEVELS:
+        raise error(OptionError, "filter", f"at most {MOST_LEVELS} levels", "more")
+    return filter_from_json(given, _TYPES, "filter")
+
+
+def _levels(value: Any, most: int = MOST_LEVELS + 1) -> int:
+    if most == 0 or not isinstance(value, dict | list):
+        return 0
+    inner = value.values() if isinstance(value, dict) else value
+    return 1 + max((_levels(one, most - 1) for one in inner), default=0)
+
+
+TOOLS: Final = (
+    Tool(
+        "save", "Save a memory",
+        "Keep a text for later conversations. It is on the disk when this returns.",
+        _Save, Saved, "adds", _save,
+    ),
+    Tool(
+        "search", "Search memories",
+        "Recall memories by words and meaning, best first. Use it before answering from memory.",
+        _Search, Found, "reads", _search,
+    ),
+    Tool("get", "Get a memory", "Return a memory by its id, with its links to others.",
+         _Get, OneFound, "reads", _get),
+    Tool("list", "List memories", "Return memories, newest first.", _List, Listed, "reads", _list),
+    Tool(
+        "update", "Update a memory",
+        "Change fields of a memory; the earlier version stays in its history. Fields that are not "
+        "named stay as they are.",
+        _Update, Saved, "changes", _update,
+    ),
+    Tool(
+        "forget", "Forget a memory",
+        "Take a memory out of recall. Its history is kept.",
+        _Forget, Forgotten, "removes", _forget, is_repeatable=True,
+    ),
+    Tool("history", "History of a memory", "Return every version of a memory, oldest first.",
+         _Get, History, "reads", _history),
+)  # fmt: skip

@@ -1,0 +1,289 @@
+"""Makes the MCP server of a store: lists its tools and resources, and answers calls.
+
+A call goes caller -> session -> arguments -> tool. Whatever goes wrong there is a result with
+``isError`` and the message of a typed error, because a model can read and correct that; only a
+malformed request is an error of the protocol.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.server import Server
+from mcp.shared.exceptions import MCPError
+
+from hyrecall.base.version import __version__
+from hyrecall.errors import DTypeError, HyrecallError, OptionError, StoreError, error
+from hyrecall.memory import Memory
+from hyrecall.serve.identity import Caller
+from hyrecall.serve.mcp import (
+    hebb_tools,
+    honeycomb_tools,
+    hypergraph_tools,
+    l0_tools,
+    link_tools,
+    memory_tools,
+    resources,
+)
+from hyrecall.serve.mcp.gate import BusyError, Gate
+from hyrecall.serve.mcp.session import DEFAULT_USER, Session, served_recipes
+from hyrecall.serve.mcp.tool import Reply, Tool
+from hyrecall.serve.options import ServiceOptions
+
+__all__ = ["CALLER", "SYSTEMS", "create_server", "default_user"]
+
+CALLER: Final = "hyrecall.caller"
+"""The key of an ASGI scope under which a request's caller stands."""
+
+SYSTEMS: Final = {
+    "hypergraph": hypergraph_tools.TOOLS,
+    "l0": l0_tools.TOOLS,
+    "honeycomb": honeycomb_tools.TOOLS,
+    "hebb": hebb_tools.TOOLS,
+}
+"""The tools that other systems document, by the recipe which a store has to serve for them."""
+
+_OWN: Final = (*memory_tools.TOOLS, *link_tools.TOOLS)
+_FAMILIES: Final = {"hypergraph_regex": "hypergraph"}
+
+_log = logging.getLogger("hyrecall.serve.mcp")
+
+_Context = ServerRequestContext[Any, Any]
+
+
+def create_server(
+    memory: Memory,
+    *,
+    caller: Caller | None = None,
+    systems: Iterable[str] | None = None,
+    options: ServiceOptions | None = None,
+) -> Server[Any]:
+    """Make the MCP server of a store.
+
+    Parameters
+    ----------
+    memory : Memory
+        Open; it stays the caller's to close.
+    caller : Caller, optional
+        Who calls where a request brings no caller of its own, as over stdio. Default: the user
+        without a name, or "user" in a store of ``recipes.l0``, who may read and write.
+    systems : iterable of str, optional
+        Whose documented tools are listed beside hyrecall's own: "hypergraph", "l0", "honeycomb",
+        "hebb". The store has to serve the recipe of each. Default: the one of the store's recipe.
+    options : ServiceOptions, optional
+        ``deadline``, ``max_running`` and ``max_waiting`` hold for calls of tools.
+
+    Returns
+    -------
+    mcp.server.Server
+        To be run over any transport of the SDK.
+
+    Raises
+    ------
+    OptionError
+        There is no such system, or the store cannot serve it.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> from mcp.client import Client
+    >>> from hyrecall import recipes
+    >>> from hyrecall.memory import Memory
+    >>> async def ask() -> str:
+    ...     options = {"recipe": recipes.default, "embedder": None}
+    ...     async with Memory.in_memory(**options) as memory:
+    ...         async with Client(create_server(memory)) as client:
+    ...             await client.call_tool("save", {"text": "Tea at four", "id": "tea"})
+    ...             found = await client.call_tool("search", {"query": "tea"})
+    ...             return found.structured_content["matches"][0]["id"]
+    >>> asyncio.run(ask())
+    'tea'
+    """
+    if caller is None:
+        caller = Caller(user_id=default_user(memory), rights=frozenset(("read", "write")))
+    answers = _Answers(
+        memory=memory,
+        caller=caller,
+        tools={tool.name: tool for tool in _tools(memory, systems)},
+        gate=Gate(ServiceOptions() if options is None else options),
+    )
+    return Server(
+        "hyrecall",
+        version=__version__,
+        title="hyrecall memory",
+        instructions=(
+            "A durable memory. Search it before you answer questions about earlier conversations, "
+            "people, decisions or preferences. Save what will matter later, one idea at a time."
+        ),
+        get_tool_input_schema=answers.schema,
+        on_list_tools=answers.list_tools,
+        on_call_tool=answers.call_tool,
+        on_list_resources=answers.list_resources,
+        on_list_resource_templates=answers.list_templates,
+        on_read_resource=answers.read_resource,
+    )
+
+
+def default_user(memory: Memory) -> str | None:
+    """Return the user of a server for which none is named."""
+    return DEFAULT_USER if memory._sync._store.recipe.name == "l0" else None
+
+
+def _tools(memory: Memory, systems: Iterable[str] | None) -> Iterable[Tool]:
+    """Return the tools to list: hyrecall's own, then those of the systems."""
+    yield from _OWN
+    own = memory._sync._store.recipe.name
+    if systems is None:
+        family = _FAMILIES.get(own, own)
+        systems = (family,) if family in SYSTEMS else ()
+    served = served_recipes(memory)
+    for name in systems:
+        if name not in SYSTEMS:
+            raise error(OptionError, "systems", f"one of {', '.join(SYSTEMS)}", repr(name))
+        if name not in served:
+            wish = f"systems whose recipe shares an index with {own}"
+            raise error(OptionError, "systems", wish, name)
+        yield from SYSTEMS[name]
+
+
+@dataclass
+class _Answers:
+    """The handlers of one server."""
+
+    memory: Memory
+    caller: Caller
+    tools: dict[str, Tool]
+    gate: Gate
+
+    async def list_tools(
+        self, context: _Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        """List the tools that the caller may use."""
+        session = self._session(context)
+        listed = [
+            tool.listed(with_user=session.is_free)
+            for tool in self.tools.values()
+            if not tool.writes or "write" in session.caller.rights
+        ]
+        return types.ListToolsResult(tools=listed)
+
+    def schema(self, name: str) -> dict[str, Any] | None:
+        """Return what a tool takes."""
+        tool = self.tools.get(name)
+        return None if tool is None else tool.listed().input_schema
+
+    async def call_tool(
+        self, context: _Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        """Answer a call of a tool; an error of the tool is a result with ``isError``."""
+        try:
+            reply = await self.gate.run(lambda: self._answer(context, params))
+        except HyrecallError as fault:
+            return _refused(_told(fault, params.name))
+        except BusyError as fault:
+            return _refused(f"BusyError: {fault}")
+        except Exception as fault:
+            return _refused(_internal(fault, params.name))
+        data = reply.data.model_dump(mode="json", by_alias=True)
+        text = json.dumps(data, ensure_ascii=False) if reply.text is None else reply.text
+        return types.CallToolResult(content=[_text(text)], structured_content=data)
+
+    async def _answer(self, context: _Context, params: types.CallToolRequestParams) -> Reply:
+        tool = self.tools.get(params.name)
+        if tool is None:
+            raise error(OptionError, "name", f"one of {', '.join(self.tools)}", "another tool")
+        given = dict(params.arguments or {})
+        session = self._session(context)
+        if session.is_free and (user_id := given.pop("user_id", None)) is not None:
+            if not isinstance(user_id, str):
+                raise error(DTypeError, "user_id", "a string", type(user_id).__name__)
+            session = session.of_user(user_id, "user_id")
+        session.check_right("write" if tool.writes else "read")
+        return await tool.answer(session, tool.read(given))
+
+    async def list_resources(
+        self, context: _Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        """List the caller's pinned memories."""
+        cursor = None if params is None else params.cursor
+        session = self._session(context)
+        try:
+            session.check_right("read")
+            return await self.gate.run(lambda: resources.listed(session, cursor))
+        except Exception as fault:
+            raise _protocol_error(fault, "resources/list") from None
+
+    async def list_templates(
+        self, context: _Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        """Say how the address of a memory is made."""
+        return types.ListResourceTemplatesResult(resource_templates=[resources.TEMPLATE])
+
+    async def read_resource(
+        self, context: _Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        """Return the text of a memory."""
+        session = self._session(context)
+        try:
+            session.check_right("read")
+            return await self.gate.run(lambda: resources.read(session, str(params.uri)))
+        except Exception as fault:
+            raise _protocol_error(fault, "resources/read") from None
+
+    def _session(self, context: _Context) -> Session:
+        """Return the session of who calls: a request over HTTP may bring its own caller."""
+        scope = getattr(context.request, "scope", {})
+        return Session(self.memory, scope.get(CALLER, self.caller))
+
+
+def _text(text: str) -> types.TextContent:
+    return types.TextContent(type="text", text=text)
+
+
+def _refused(message: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[_text(message)], is_error=True)
+
+
+def _told(fault: HyrecallError, where: str) -> str:
+    """Return a typed error as one line, without the remedy, which is Python code.
+
+    Faults of the server, such as a damaged store, are logged and told without their cause.
+    """
+    kind = type(fault).__name__
+    is_callers = isinstance(fault, ValueError | TypeError | LookupError)
+    if not is_callers:
+        _log.error("%s failed: %s", where if where in _NAMES else "a call", kind)
+        what = "cannot take the call now" if isinstance(fault, StoreError) else "failed"
+        return f"{kind}: the store {what}; the log of the server says more"
+    text, remedy = str(fault), getattr(fault, "remedy", "")
+    return f"{kind}: {text.replace(f'; {remedy}', '') if remedy else text}"
+
+
+def _internal(fault: Exception, where: str) -> str:
+    """Log an unexpected error by its type and place alone, for its message may hold texts."""
+    trace, place = fault.__traceback__, "?"
+    while trace is not None:
+        place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    name = where if where in _NAMES else "a call"
+    _log.error("%s failed: %s at %s", name, type(fault).__name__, place)
+    return "InternalError: an internal error; the log of the server says more"
+
+
+_NAMES: Final = frozenset(tool.name for tools in (_OWN, *SYSTEMS.values()) for tool in tools) | {
+    "resources/list", "resources/read",
+}  # fmt: skip
+
+
+def _protocol_error(fault: Exception, where: str) -> MCPError:
+    """Return the error of the protocol for what a request of a resource raised."""
+    if isinstance(fault, HyrecallError):
+        return MCPError(code=types.INVALID_PARAMS, message=_told(fault, where))
+    message = str(fault) if isinstance(fault, BusyError) else _internal(fault, where)
+    return MCPError(code=types.INTERNAL_ERROR, message=message)

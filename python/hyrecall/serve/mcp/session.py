@@ -1,0 +1,238 @@
+"""Carries out the calls of one caller on a store: every read and write goes through here.
+
+A `Session` adds the caller's user, agent and partition to each call, so that no tool can forget
+them, and checks what every call has in common: the right to write, and the length of a query.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from hyrecall import recipes
+from hyrecall.ask.recipe import Recipe
+from hyrecall.errors import OptionError, ScopeError, error
+from hyrecall.memory import (
+    AgentMemory,
+    Browse,
+    Edge,
+    Episode,
+    Matches,
+    Memory,
+    Remembered,
+    Version,
+)
+from hyrecall.memory.derived.layout import serves
+from hyrecall.serve.identity import Caller, Right
+
+__all__ = ["DEFAULT_USER", "MOST_QUERY_BYTES", "Session", "read_time", "served_recipes"]
+
+MOST_QUERY_BYTES: Final = 32_768
+DEFAULT_USER: Final = "user"
+"""Whose memories the tools of l0 keep where nobody is named: l0's own default scope."""
+
+
+def served_recipes(memory: Memory) -> dict[str, Recipe]:
+    """Return the recipes that share the index of a store, by name."""
+    store = memory._sync._store
+    named = {name: getattr(recipes, name) for name in recipes.__all__}
+    served = {name: one for name, one in named.items() if serves(store.layout, one)}
+    return served | {store.recipe.name: store.recipe}  # which may have weights of its own
+
+
+@dataclass(frozen=True)
+class Session:
+    """A store and a caller.
+
+    Attributes
+    ----------
+    memory : Memory
+    caller : Caller
+    """
+
+    memory: Memory
+    caller: Caller
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a call may name any user of the partition."""
+        one = self.caller
+        return one.may_choose_user and one.user_id is None and one.agent is None
+
+    def of_user(self, user_id: str, argument: str = "scope") -> Session:
+        """Return the session of a user that a call names.
+
+        Raises
+        ------
+        ScopeError
+            The caller may not choose this user; the message does not name it.
+        """
+        if user_id == self.user_id:
+            return self
+        if not self.is_free:
+            raise error(ScopeError, argument, "the caller's own, or none", "another")
+        return Session(self.memory, replace(self.caller, user_id=user_id))
+
+    @property
+    def user_id(self) -> str | None:
+        """Whose memories are read and written."""
+        return self.caller.agent if self.caller.agent is not None else self.caller.user_id
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """The user and its partition, as the methods of a store take them."""
+        one = self.caller
+        return {"user_id": one.user_id, "org": one.org, "workspace": one.workspace}
+
+    @property
+    def agent(self) -> AgentMemory | None:
+        """The store as the agent sees it, if the caller is one."""
+        one = self.caller
+        if one.agent is None:
+            return None
+        return self.memory.agent(one.agent, org=one.org or "", workspace=one.workspace or "")
+
+    # ---- reading ----
+
+    async def search(self, query: str, *, recipe: str | None = None, **options: Any) -> Matches:
+        """Recall, by a recipe that the store serves.
+
+        Raises
+        ------
+        OptionError
+            A recipe of another index, or a query that is too long.
+        """
+        self.check_query(query)
+        chosen = None if recipe is None else self.recipe(recipe)
+        if (agent := self.agent) is not None:
+            return await agent.search(query, recipe=chosen, **options)
+        return await self.memory.search(query, recipe=chosen, **self.where, **options)
+
+    def check_query(self, query: str) -> None:
+        """Refuse a query that is too long.
+
+        Raises
+        ------
+        OptionError
+            It has more than 32,768 bytes.
+        """
+        n_bytes = len(query.encode("utf-8", "surrogatepass"))
+        if n_bytes > MOST_QUERY_BYTES:
+            raise error(OptionError, "query", f"at most {MOST_QUERY_BYTES} bytes", n_bytes)
+
+    def recipe(self, name: str) -> Recipe:
+        """Return a recipe by its name.
+
+        Raises
+        ------
+        OptionError
+            The store's index does not serve it.
+        """
+        served = served_recipes(self.memory)
+        if name not in served:
+            raise error(OptionError, "recipe", f"one of {', '.join(served)}", repr(name[:80]))
+        return served[name]
+
+    async def get(self, key: str) -> Episode | None:
+        """Return a memory, or None."""
+        if (agent := self.agent) is not None:
+            return await agent.get(key)
+        return await self.memory.get(key, **self.where)
+
+    async def newest(self, **options: Any) -> list[Episode]:
+        """Return memories, newest first."""
+        if (agent := self.agent) is not None:
+            return await agent.list(**options)
+        return await self.memory.list(**self.where, **options)
+
+    async def history(self, key: str) -> tuple[Version, ...]:
+        """Return the versions of a memory, oldest first."""
+        if (agent := self.agent) is not None:
+            return tuple(await agent.history(key))
+        return tuple(await self.memory.history(key, **self.where))
+
+    async def links(self, key: str) -> tuple[Edge, ...]:
+        """Return the edges of a memory."""
+        if (agent := self.agent) is not None:
+            return tuple(await agent.links(key))
+        return tuple(await self.memory.links(key, **self.where))
+
+    async def browse(self, method: str, *args: Any, **options: Any) -> Any:
+        """Call a method of :class:`Browse` on a thread."""
+        agent = self.agent
+        files: Browse = self.memory.browse(**self.where) if agent is None else agent.browse()
+        return await asyncio.to_thread(getattr(files, method), *args, **options)
+
+    # ---- writing ----
+
+    async def remember(self, text: str, **fields: Any) -> Remembered:
+        """Keep a memory."""
+        self.check_right("write")
+        if (agent := self.agent) is not None:
+            return await agent.remember(text, **fields)
+        return await self.memory.remember(text, **self.where, **fields)
+
+    async def update(self, key: str, reason: str | None, changes: Mapping[str, Any]) -> Remembered:
+        """Change a memory. An agent has to give a reason."""
+        self.check_right("write")
+        if (agent := self.agent) is not None:
+            return await agent.update(key, reason=self._reason(reason), **changes)
+        return await self.memory.update(key, reason=reason, **self.where, **changes)
+
+    async def forget(self, key: str, reason: str | None) -> int:
+        """Take a memory out of recall. An agent has to give a reason."""
+        self.check_right("write")
+        if (agent := self.agent) is not None:
+            return await agent.forget(key, reason=self._reason(reason))
+        return await self.memory.forget(key, reason=reason, **self.where)
+
+    async def link(self, nodes: Any, relationship: str, **options: Any) -> Edge:
+        """Connect memories."""
+        self.check_right("write")
+        self._check_user("link")
+        return await self.memory.link(nodes, relationship, **self.where, **options)
+
+    async def unlink(self, key: str, reason: str | None) -> bool:
+        """Remove an edge."""
+        self.check_right("write")
+        self._check_user("unlink")
+        return await self.memory.unlink(key, reason=reason, **self.where)
+
+    def check_right(self, right: Right) -> None:
+        """Refuse a caller that lacks a right.
+
+        Raises
+        ------
+        ScopeError
+            It lacks it.
+        """
+        if right not in self.caller.rights:
+            raise error(ScopeError, "caller", f"the right to {right}", "a caller without it")
+
+    def _check_user(self, tool: str) -> None:
+        if self.caller.agent is not None:
+            raise error(ScopeError, tool, "a user: agents have no edges of their own", "an agent")
+
+    def _reason(self, reason: str | None) -> str:
+        if reason is None:
+            raise error(OptionError, "reason", "a reason, which agents have to give", "none")
+        return reason
+
+
+def read_time(argument: str, value: str | None) -> datetime | None:
+    """Read an ISO 8601 time; without a zone it is UTC.
+
+    Raises
+    ------
+    OptionError
+        It is not one.
+    """
+    if value is None:
+        return None
+    try:
+        return datetime.fromisoformat(value)
+    except ValueError:
+        raise error(OptionError, argument, "an ISO 8601 time", repr(value[:80])) from None

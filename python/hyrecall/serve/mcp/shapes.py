@@ -1,0 +1,170 @@
+"""What hyrecall's own tools return, as data with a schema and as a short text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from pydantic import Field
+
+from hyrecall.memory import Edge, Episode, EpisodeMatch, Matches, Remembered, Version
+from hyrecall.serve.mcp.tool import Structure
+
+__all__ = [
+    "End",
+    "Link",
+    "Match",
+    "OneMemory",
+    "OneVersion",
+    "Saved",
+    "edge_shape",
+    "match_shapes",
+    "memory_shape",
+    "reasons_of",
+    "saved_shape",
+    "text_of_matches",
+    "text_of_memories",
+    "version_shape",
+]
+
+
+class OneMemory(Structure):
+    """A memory as it was stored."""
+
+    id: str
+    text: str
+    input: str | None = Field(None, description="The message that the text answers.")
+    kind: str
+    tags: list[str]
+    occurred_at: datetime
+    pinned: bool
+    importance: float | None
+    session_id: str | None
+    source: str | None
+    visibility: str
+    user_id: str | None
+    metadata: dict[str, Any]
+
+
+class Match(Structure):
+    """A memory that was found, with its score."""
+
+    id: str
+    text: str
+    score: float = Field(description="What the list is ordered by; its scale is the recipe's.")
+    vector_score: float | None = Field(description="Cosine in [-1, 1]; null: not computed.")
+    bm25_score: float | None = Field(description="BM25; null: not computed.")
+    is_fill: bool = Field(description="Not found, but added as one of the newest.")
+    is_exact: bool = Field(description="First because it holds the identifier that was asked for.")
+    memory: OneMemory
+
+
+class Saved(Structure):
+    """What a tool wrote."""
+
+    id: str
+    version: int
+    embedded: bool = Field(description="Whether it has a vector; without one, words find it.")
+    reasons: list[str] = Field(description="Why it has none.")
+
+
+class End(Structure):
+    """An end of an edge."""
+
+    id: str
+    role: str | None
+
+
+class Link(Structure):
+    """An edge between memories."""
+
+    id: str
+    relationship: str
+    participants: list[End]
+    description: str
+    metadata: dict[str, Any]
+
+
+class OneVersion(Structure):
+    """One state of a memory."""
+
+    version: int
+    status: str
+    reason: str | None
+    successor: str | None
+    recorded_at: datetime
+    text: str | None = Field(description="Null: the memory was deleted.")
+
+
+def memory_shape(one: Episode) -> OneMemory:
+    """Return a memory as data."""
+    return OneMemory(
+        id=one.id, text=one.output, input=one.input or None, kind=one.kind, tags=list(one.tags),
+        occurred_at=one.occurred_at, pinned=one.pinned, importance=one.importance,
+        session_id=one.session_id, source=one.source, visibility=one.visibility,
+        user_id=one.user_id, metadata=one.metadata,
+    )  # fmt: skip
+
+
+def match_shapes(matches: Iterable[EpisodeMatch]) -> list[Match]:
+    """Return matches as data."""
+    return [
+        Match(
+            id=one.episode.id, text=one.episode.text, score=one.score,
+            vector_score=one.vector_score, bm25_score=one.bm25_score, is_fill=one.is_fill,
+            is_exact=one.is_exact, memory=memory_shape(one.episode),
+        )
+        for one in matches
+    ]  # fmt: skip
+
+
+def saved_shape(kept: Remembered) -> Saved:
+    """Return what was written as data."""
+    reasons = [str(reason) for reason in kept.reasons]
+    return Saved(id=kept.id, version=kept.version, embedded=kept.embedded, reasons=reasons)
+
+
+def edge_shape(edge: Edge) -> Link:
+    """Return an edge as data."""
+    return Link(
+        id=edge.id,
+        relationship=edge.relationship,
+        participants=[End(id=end.id, role=end.role) for end in edge.participants],
+        description=edge.description,
+        metadata=edge.metadata,
+    )
+
+
+def version_shape(one: Version) -> OneVersion:
+    """Return a version as data."""
+    return OneVersion(
+        version=one.version, status=one.status, reason=one.reason, successor=one.successor,
+        recorded_at=one.recorded_at, text=None if one.episode is None else one.episode.text,
+    )  # fmt: skip
+
+
+def reasons_of(matches: Matches) -> list[str]:
+    """Return why a recall is degraded."""
+    return [str(reason) for reason in matches.reasons]
+
+
+def text_of_matches(matches: Matches) -> str:
+    """Return matches as text, best first, a paragraph each."""
+    lines = [
+        f"[{one.episode.id}] {_when(one.episode)}{' (newest)' if one.is_fill else ''}\n"
+        f"{one.episode.text}"
+        for one in matches
+    ]
+    told = [f"degraded: {reason}" for reason in matches.reasons]
+    return "\n\n".join([*lines, *told] if lines else ["Nothing was found.", *told])
+
+
+def text_of_memories(memories: Iterable[Episode]) -> str:
+    """Return memories as text, a paragraph each."""
+    lines = [f"[{one.id}] {_when(one)} {one.kind}\n{one.text}" for one in memories]
+    return "\n\n".join(lines) or "There are no memories."
+
+
+def _when(one: Episode) -> str:
+    return one.occurred_at.isoformat(" ", "minutes")[:16]

@@ -1,0 +1,162 @@
+"""A tool: its name, what it takes and returns, its hints, and the function that answers a call."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeAlias
+
+from mcp_types import Tool as ListedTool
+from mcp_types import ToolAnnotations
+from pydantic import BaseModel, ConfigDict, Field
+
+from hyrecall.base.keywords import unknown_option
+from hyrecall.memory.data.given_fields import checked
+from hyrecall.serve.mcp.session import MOST_QUERY_BYTES, Session
+
+__all__ = [
+    "Arguments",
+    "Effect",
+    "Id",
+    "Ids",
+    "Limit",
+    "Query",
+    "Reply",
+    "Structure",
+    "Text",
+    "Tool",
+]
+
+Effect: TypeAlias = Literal["reads", "adds", "changes", "removes"]
+"""What a tool does to the store: nothing; it adds; it changes; it takes away."""
+
+
+class Arguments(BaseModel):
+    """Base of what tools take: unknown arguments are refused, and no value is converted."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, hide_input_in_errors=True, populate_by_name=True
+    )
+
+
+class Structure(BaseModel):
+    """Base of what tools return."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+
+Query: TypeAlias = Annotated[
+    str, Field(max_length=MOST_QUERY_BYTES, description="What to look for, in plain words.")
+]
+Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=1_000_000)]
+Id: TypeAlias = Annotated[
+    str, Field(min_length=1, max_length=512, description="The id of the memory.")
+]
+Ids: TypeAlias = Annotated[list[Annotated[str, Field(min_length=1, max_length=512)]],
+                           Field(min_length=2, max_length=256)]  # fmt: skip
+Limit: TypeAlias = Annotated[int, Field(ge=1, le=100, description="The most memories to return.")]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The answer of a tool: data of its output schema, and the same as a short text."""
+
+    data: Structure
+    text: str | None = None
+    """None: the data as JSON."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool.
+
+    Attributes
+    ----------
+    name, title, description : str
+    takes : type of Arguments
+    returns : type of Structure
+    effect : Effect
+    answer : function
+        Of the session of the caller and the arguments.
+    is_repeatable : bool
+        Whether a second call with the same arguments changes nothing more.
+    """
+
+    name: str
+    title: str
+    description: str
+    takes: type[Arguments]
+    returns: type[Structure]
+    effect: Effect
+    answer: Callable[[Session, Any], Awaitable[Reply]]
+    is_repeatable: bool = False
+
+    @property
+    def writes(self) -> bool:
+        """Whether the caller needs the right to write."""
+        return self.effect != "reads"
+
+    def listed(self, *, with_user: bool = False) -> ListedTool:
+        """Return the tool as a list of tools shows it.
+
+        ``with_user`` adds the argument ``user_id``, for callers that may choose the user.
+        """
+        takes = schema_of(self.takes)
+        if with_user:
+            told = "The user whose memories these are."
+            takes["properties"]["user_id"] = {"type": "string", "maxLength": 512} | {
+                "description": told
+            }
+        return ListedTool(
+            name=self.name,
+            title=self.title,
+            description=self.description,
+            input_schema=takes,
+            output_schema=schema_of(self.returns, mode="serialization"),
+            annotations=ToolAnnotations(
+                read_only_hint=not self.writes,
+                destructive_hint=self.effect in ("changes", "removes"),
+                idempotent_hint=self.is_repeatable or not self.writes,
+                open_world_hint=False,
+            ),
+        )
+
+    def read(self, given: Mapping[str, Any]) -> Arguments:
+        """Check the arguments of a call.
+
+        Raises
+        ------
+        OptionError, DTypeError
+            The first argument that is missing, unknown or wrong is named.
+        """
+        known = [field.alias or name for name, field in self.takes.model_fields.items()]
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            raise unknown_option(self.name, unknown, known)
+        return checked(self.takes, given)
+
+
+def schema_of(
+    model: type[BaseModel], mode: Literal["validation", "serialization"] = "validation"
+) -> dict[str, Any]:
+    """Return the JSON schema of a model, without the titles that repeat the names."""
+    found: dict[str, Any] = _without_titles(model.model_json_schema(mode=mode))
+    found.pop("description", None)  # the docstring of the class
+    for definition in found.get("$defs", {}).values():
+        definition.pop("description", None)
+    found.setdefault("properties", {})
+    return found
+
+
+def _without_titles(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_titles(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: {key: _without_titles(one) for key, one in value.items()}
+        if name in ("properties", "$defs")
+        else _without_titles(value)
+        for name, value in schema.items()
+        if name != "title" or not isinstance(value, str)
+    }

@@ -1,0 +1,120 @@
+"""Calls an MCP server as hosts do: in process, over HTTP, and in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult, TextContent
+
+import hyrecall
+
+BASE = "http://127.0.0.1:8766"
+HELLO = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
+
+
+def text_of(reply: CallToolResult) -> str:
+    """The text of a reply, which is its only content."""
+    (content,) = reply.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+def data_of(reply: CallToolResult) -> Any:
+    """The data of a reply, which is no error."""
+    assert not reply.is_error, text_of(reply)
+    return reply.structured_content
+
+
+def refusal_of(reply: CallToolResult) -> str:
+    """The message of a reply that is an error."""
+    assert reply.is_error
+    assert reply.structured_content is None
+    return text_of(reply)
+
+
+@asynccontextmanager
+async def over_http(app: Any, token: str | None = None) -> AsyncIterator[Client]:
+    """Run an app's lifespan, and give a client of it, without sockets."""
+    async with (
+        app.router.lifespan_context(app),
+        raw_http(app, token) as http,
+        Client(streamable_http_client(f"{BASE}/mcp", http_client=http)) as client,
+    ):
+        yield client
+
+
+@asynccontextmanager
+async def raw_http(app: Any, token: str | None = None) -> AsyncIterator[httpx2.AsyncClient]:
+    """Give an HTTP client of an app."""
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx2.AsyncClient(transport=transport, base_url=BASE, headers=headers) as client:
+        yield client
+
+
+def message(method: str, params: Any = None, *, number: int = 1) -> dict[str, Any]:
+    """A request as JSON-RPC has it."""
+    more = {} if params is None else {"params": params}
+    return {"jsonrpc": "2.0", "id": number, "method": method, **more}
+
+
+def environment(folder: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables of a server's process: a store and settings in a folder, no embedder."""
+    return {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(Path(hyrecall.__file__).parents[1]),
+        "HYRECALL_PATH": str(folder / "agent.mem"),
+        "HYRECALL_CONFIG": str(folder / "config.json"),
+        "HYRECALL_EMBED_DISABLE": "1",
+        **(more or {}),
+    }
+
+
+def spawned(
+    folder: Path, *options: str, env: Mapping[str, str] | None = None
+) -> StdioServerParameters:
+    """``hyrecall mcp`` as a host's configuration names it."""
+    return StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "hyrecall", "mcp", *options],
+        env=environment(folder, env),
+    )
+
+
+def talk(
+    folder: Path, lines: Sequence[object], *options: str, env: Mapping[str, str] | None = None
+) -> tuple[list[dict[str, Any]], str, int]:
+    """Write lines to ``hyrecall mcp``, after the handshake; give what it wrote, and its exit code.
+
+    A line that is no str is written as JSON. The reply to the handshake is left out.
+    """
+    hello = [message("initialize", HELLO, number=0)]
+    hello.append({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    written = [one if isinstance(one, str) else json.dumps(one) for one in (*hello, *lines)]
+    done = subprocess.run(
+        [sys.executable, "-m", "hyrecall", "mcp", *options],
+        env=environment(folder, env),
+        input="".join(f"{line}\n" for line in written),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    replies = [json.loads(line) for line in done.stdout.splitlines()]
+    assert all(one["jsonrpc"] == "2.0" for one in replies)
+    return [one for one in replies if one.get("id") != 0], done.stderr, done.returncode

@@ -1,0 +1,194 @@
+"""``hyrecall mcp`` over stdin and stdout, in a process of its own, as a host starts it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp", reason="the extra [mcp] is not installed")
+pytest.importorskip("apsw", reason="the extra [memory] is not installed")
+pytest.importorskip("typer", reason="the extra [cli] is not installed")
+
+from mcp.client import Client
+
+from mcp_world import (
+    HELLO,
+    data_of,
+    environment,
+    message,
+    refusal_of,
+    spawned,
+    talk,
+)
+
+SECRET = "canary-of-somebody"
+
+
+def call(tool: str, number: int, **arguments: Any) -> dict[str, Any]:
+    return message("tools/call", {"name": tool, "arguments": arguments}, number=number)
+
+
+def test_raw_lines_are_answered_as_json_rpc_says(tmp_path: Path) -> None:
+    lines = [
+        call("search", 1),
+        message("no/such", number=2),
+        "{bad",
+        "[]",
+        {"jsonrpc": "2.0", "id": 3},
+        message("tools/call", {"arguments": {}}, number=4),
+        "x" * (1 << 21),
+        "",
+        message("ping", number=5),
+    ]
+    replies, told, code = talk(tmp_path, lines)
+    by_id = {one["id"]: one for one in replies if one["id"] is not None}
+    assert by_id[1]["result"]["isError"] is True
+    assert "query: expected a value" in by_id[1]["result"]["content"][0]["text"]
+    assert by_id[2]["error"]["code"] == -32601
+    assert by_id[4]["error"]["code"] == -32602
+    assert by_id[5]["result"] == {}
+    nameless = sorted(one["error"]["code"] for one in replies if one["id"] is None)
+    assert nameless == [-32700, -32700, -32600, -32600]
+    assert (told, code) == ("", 0)
+
+
+def test_requests_under_way_are_answered_when_stdin_ends(tmp_path: Path) -> None:
+    lines = [call("save", n, text=f"note {n}", id=f"n{n}") for n in range(1, 21)]
+    replies, _, code = talk(tmp_path, lines)
+    assert sorted(one["id"] for one in replies) == list(range(1, 21))
+    assert {one["result"]["isError"] for one in replies} == {False}
+    assert code == 0
+    (listed,), _, _ = talk(tmp_path, [call("list", 1, limit=100)])
+    assert len(listed["result"]["structuredContent"]["memories"]) == 20
+
+
+def test_stderr_has_no_word_of_what_was_said(tmp_path: Path) -> None:
+    lines = [
+        call("save", 1, text=SECRET, id="m", tags=[SECRET]),
+        call("search", 2, query=SECRET),
+        call("search", 3, query="x", recipe=SECRET),
+        call("search", 4, query="x", filter={SECRET: 1}),
+        call(SECRET, 5),
+        message(SECRET, {SECRET: 1}, number=6),
+        message("resources/read", {"uri": f"memory:///{SECRET}/x"}, number=7),
+        f'{{"{SECRET}',
+    ]
+    replies, told, code = talk(tmp_path, lines, "--user", "ann")
+    assert len(replies) == 8
+    assert SECRET not in told
+    assert "Traceback" not in told
+    assert "Traceback" not in json.dumps(replies)
+    assert code == 0
+
+
+def test_the_sdks_client_speaks_with_a_spawned_server(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Client(spawned(tmp_path, "--user", "ann")) as client:
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            assert names[:3] == ["save", "search", "get"]
+            await client.call_tool("save", {"text": "Tea at four", "id": "tea"})
+            found = data_of(await client.call_tool("search", {"query": "tea"}))
+            assert [one["id"] for one in found["matches"]] == ["tea"]
+            assert found["matches"][0]["memory"]["user_id"] == "ann"
+        async with Client(spawned(tmp_path, "--user", "bob")) as client:
+            found = data_of(await client.call_tool("search", {"query": "tea"}))
+            assert found["matches"] == []
+            refused = refusal_of(await client.call_tool("get", {"id": "tea"}))
+            assert refused.startswith("NotFoundError: id: expected")
+            assert "ann" not in refused
+        async with Client(spawned(tmp_path, "--user", "ann", "--readonly")) as client:
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            assert {"save", "update", "forget", "link", "unlink"} & set(names) == set()
+            refused = refusal_of(await client.call_tool("save", {"text": "x"}))
+            assert refused.startswith("ScopeError: caller: expected the right to write")
+            found = data_of(await client.call_tool("search", {"query": "tea"}))
+            assert [one["id"] for one in found["matches"]] == ["tea"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("options", "env", "user"),
+    [
+        ((), {}, None),
+        ((), {"HYRECALL_USER": "ann"}, "ann"),
+        ((), {"LTM_SCOPE": "project"}, "project"),
+        ((), {"LTM_SCOPE": "project", "HYRECALL_USER": "ann"}, "ann"),
+        (("--user", "bob"), {"HYRECALL_USER": "ann"}, "bob"),
+        (("--recipe", "l0"), {}, "user"),
+        (("--any-user",), {"HYRECALL_USER": "ann"}, None),
+    ],
+)
+def test_options_and_the_environment_say_whose_memories_they_are(
+    options: tuple[str, ...],
+    env: dict[str, str],
+    user: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from hyrecall import recipes
+    from hyrecall.cli.mcp_command import caller_of
+    from hyrecall.memory import MemorySync
+
+    for name in ("HYRECALL_USER", "LTM_SCOPE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    recipe = recipes.l0 if "l0" in options else recipes.default
+    given = options[1] if "--user" in options else None
+    with MemorySync.in_memory(embedder=None, recipe=recipe) as memory:
+        found = caller_of(
+            memory, given, None, None, None, any_user="--any-user" in options, readonly=False
+        )
+    assert (found.user_id, found.may_choose_user) == (user, "--any-user" in options)
+
+
+def test_sigterm_ends_the_server_and_what_it_acknowledged_is_kept(tmp_path: Path) -> None:
+    server = subprocess.Popen(
+        [sys.executable, "-m", "hyrecall", "mcp"], env=environment(tmp_path), text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert server.stdin is not None
+    assert server.stdout is not None
+    with server:
+        for line in (message("initialize", HELLO, number=0), call("save", 1, text="kept", id="k")):
+            server.stdin.write(json.dumps(line) + "\n")
+            server.stdin.flush()
+            reply = json.loads(server.stdout.readline())
+            assert "error" not in reply
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(60) == 0
+    (got,), _, _ = talk(tmp_path, [call("get", 1, id="k")])
+    assert got["result"]["structuredContent"]["memory"]["text"] == "kept"
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--user", "ann", "--any-user"), "--user: expected one of --user, --agent and --any-user"),
+        (("--system", "hebb"), "systems: expected systems whose recipe shares an index"),
+        (("--system", "none"), "systems: expected one of hypergraph, l0, honeycomb, hebb"),
+        (("--http", "--host", "0.0.0.0"), "tokens: expected tokens with a host"),
+        (("--recipe", "none"), "--recipe: expected one of"),
+        (("--agent", "planner"), "--agent: expected --org and --workspace"),
+        (("--readonly",), "expected a folder with memory.db"),
+    ],
+)
+def test_a_wrong_option_is_refused_before_a_message_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], told: str
+) -> None:
+    from typer.testing import CliRunner
+
+    from hyrecall.cli.app import app
+
+    for name, value in environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    done = CliRunner().invoke(app, ["mcp", *options])
+    assert (done.stdout, done.exit_code) == ("", 1)
+    assert told in done.stderr

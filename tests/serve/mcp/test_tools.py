@@ -1,0 +1,330 @@
+"""hyrecall's own tools: what they list, take, return and refuse."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp", reason="the extra [mcp] is not installed")
+pytest.importorskip("apsw", reason="the extra [memory] is not installed")
+
+from jsonschema import Draft202012Validator
+from mcp.client import Client
+from mcp.shared.exceptions import MCPError
+
+from hyrecall import recipes
+from hyrecall.memory import Episode, Memory
+from hyrecall.serve import Caller, ServiceOptions
+from hyrecall.serve.mcp import create_server
+from hyrecall.serve.mcp.gate import BusyError, Gate
+from mcp_world import data_of, refusal_of, text_of
+
+WRITES = {"save", "update", "forget", "link", "unlink"}
+READS = {
+    "search",
+    "get",
+    "list",
+    "history",
+    "browse_ls",
+    "browse_cat",
+    "browse_grep",
+    "browse_find",
+}
+ANN = Caller(user_id="ann", rights=frozenset(("read", "write")))
+BOB = Caller(user_id="bob", rights=frozenset(("read", "write")))
+ANY = Caller(may_choose_user=True, rights=frozenset(("read", "write")))
+
+
+@asynccontextmanager
+async def asked(
+    *callers: Caller, recipe: Any = recipes.default, **options: Any
+) -> AsyncIterator[list[Client]]:
+    """One store, and a client for each caller."""
+    async with Memory.in_memory(embedder=None, recipe=recipe) as memory, AsyncExitStack() as stack:
+        servers = [create_server(memory, caller=one, **options) for one in callers]
+        yield [await stack.enter_async_context(Client(server)) for server in servers]
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    async def call() -> None:
+        await main()
+
+    asyncio.run(call())
+
+
+def test_tools_say_what_they_do_and_their_schemas_are_strict() -> None:
+    async def main() -> None:
+        async with asked(ANN) as (client,):
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            assert set(tools) == WRITES | READS
+            for name, tool in tools.items():
+                assert tool.annotations is not None
+                assert tool.annotations.read_only_hint is (name in READS), name
+                removes = name in {"update", "forget", "unlink"}
+                assert tool.annotations.destructive_hint is removes, name
+                once = name in {"save", "update", "link"}
+                assert tool.annotations.idempotent_hint is not once, name
+                assert tool.input_schema["additionalProperties"] is False
+                assert tool.input_schema["type"] == "object"
+                assert tool.output_schema is not None
+                for schema in (tool.input_schema, tool.output_schema):
+                    Draft202012Validator.check_schema(schema)
+                assert tool.description
+                assert "user_id" not in tool.input_schema["properties"]
+
+    run(main)
+
+
+def test_a_memory_is_saved_found_changed_and_forgotten() -> None:
+    async def main() -> None:
+        async with asked(ANN) as (client,):
+            saved = await client.call_tool(
+                "save",
+                {
+                    "text": "Deploys run on Friday", "id": "d", "kind": "note",
+                    "tags": ["ci", "ops"],
+                    "metadata": {"project": "x"}, "importance": 7, "pinned": True,
+                    "session_id": "s1", "source": "memory", "occurred_at": "2026-06-01T12:00:00",
+                    "input": "When?", "visibility": "private",
+                },
+            )  # fmt: skip
+            assert data_of(saved) == {"id": "d", "version": 1, "embedded": False, "reasons": []}
+            got = data_of(await client.call_tool("get", {"id": "d"}))
+            assert got["memory"] == {
+                "id": "d", "text": "Deploys run on Friday", "input": "When?", "kind": "note",
+                "tags": ["ci", "ops"], "occurred_at": "2026-06-01T12:00:00Z", "pinned": True,
+                "importance": 7.0, "session_id": "s1", "source": "memory", "visibility": "private",
+                "user_id": "ann", "metadata": {"project": "x"},
+            }  # fmt: skip
+            assert got["links"] == []
+            changed = await client.call_tool(
+                "update", {"id": "d", "text": "Deploys run on Monday", "reason": "moved"}
+            )
+            assert data_of(changed)["version"] == 2
+            versions = data_of(await client.call_tool("history", {"id": "d"}))["versions"]
+            assert [(one["version"], one["reason"]) for one in versions] == [
+                (1, None),
+                (2, "moved"),
+            ]
+            kept = data_of(await client.call_tool("get", {"id": "d"}))["memory"]
+            assert (kept["kind"], kept["tags"]) == ("note", ["ci", "ops"])
+            found = await client.call_tool("search", {"query": "monday"})
+            assert [one["id"] for one in data_of(found)["matches"]] == ["d"]
+            assert "[d] 2026-06-01 12:00" in text_of(found)
+            assert "Deploys run on Monday" in text_of(found)
+            for n in (1, 0):
+                gone = data_of(await client.call_tool("forget", {"id": "d", "reason": "old"}))
+                assert gone == {"forgotten": n}
+            assert data_of(await client.call_tool("search", {"query": "monday"}))["matches"] == []
+            refused = refusal_of(await client.call_tool("get", {"id": "d"}))
+            assert refused == "NotFoundError: id: expected a memory of the caller, got none"
+
+    run(main)
+
+
+def test_a_search_narrows_as_the_store_does() -> None:
+    async def main() -> None:
+        async with asked(ANN) as (client,):
+            for n, kind in enumerate(("note", "task", "note")):
+                fields = {"kind": kind, "tags": [f"t{n}"], "metadata": {"n": n},
+                          "occurred_at": f"2026-06-0{n + 1}T12:00Z"}  # fmt: skip
+                await client.call_tool("save", {"text": f"tea {n}", "id": f"m{n}", **fields})
+
+            async def ids(**narrow: Any) -> list[str]:
+                found = data_of(await client.call_tool("search", {"query": "tea", **narrow}))
+                return sorted(one["id"] for one in found["matches"])
+
+            assert await ids() == ["m0", "m1", "m2"]
+            assert await ids(kind="note") == ["m0", "m2"]
+            assert await ids(tags=["t0", "t1"]) == ["m0", "m1"]
+            assert await ids(filter={"metadata.n": {"from": 1}}) == ["m1", "m2"]
+            assert await ids(filter={"kind": ["note"], "tags": ["t2"]}) == ["m2"]
+            assert await ids(since="2026-06-02") == ["m1", "m2"]
+            assert await ids(until="2026-06-02T12:00Z") == ["m0", "m1"]
+            assert len(await ids(limit=2)) == 2
+            assert len(await ids(limit=2, offset=2)) == 1
+            assert await ids(recipe="loom", min_score=100.0) == []
+            listed = data_of(await client.call_tool("list", {"filter": {"kind": "note"}}))
+            assert [one["id"] for one in listed["memories"]] == ["m2", "m0"]
+            listed = data_of(await client.call_tool("list", {"limit": 1, "offset": 1}))
+            assert [one["id"] for one in listed["memories"]] == ["m1"]
+
+    run(main)
+
+
+def test_links_connect_memories_and_files_show_them() -> None:
+    async def main() -> None:
+        async with asked(ANN) as (client,):
+            for key in ("tea", "milk"):
+                await client.call_tool("save", {"text": f"{key} is white", "id": key})
+            edge = data_of(
+                await client.call_tool(
+                    "link", {"nodes": ["tea", "milk"], "relationship": "goes with"}
+                )
+            )
+            assert [end["id"] for end in edge["participants"]] == ["tea", "milk"]
+            got = await client.call_tool("get", {"id": "milk"})
+            assert [one["relationship"] for one in data_of(got)["links"]] == ["goes with"]
+            ls = data_of(await client.call_tool("browse_ls", {"path": "/memories/episodic"}))
+            assert sorted(ls["entries"]) == [
+                "/memories/episodic/milk.md", "/memories/episodic/tea.md",
+            ]  # fmt: skip
+            cat = await client.call_tool("browse_cat", {"path": "/memories/episodic/tea.md"})
+            assert "tea is white" in data_of(cat)["text"]
+            assert text_of(cat) == data_of(cat)["text"]
+            grep = data_of(await client.call_tool("browse_grep", {"pattern": "TEA"}))
+            assert [one["text"] for one in grep["lines"]] == ["tea is white"]
+            grep = await client.call_tool("browse_grep", {"pattern": "^t.a", "regex": True})
+            assert len(data_of(grep)["lines"]) == 1
+            find = data_of(await client.call_tool("browse_find", {"pattern": "t*"}))
+            assert find["entries"] == ["/memories/episodic/tea.md"]
+            for removed in (True, False):
+                reply = data_of(await client.call_tool("unlink", {"id": edge["id"]}))
+                assert reply == {"removed": removed}
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "told"),
+    [
+        ("search", {}, "OptionError: query: expected a value, got none"),
+        ("search", {"querry": "x"}, "UnknownOptionError: search: expected one of its options"),
+        ("search", {"query": 5}, "DTypeError: query: expected"),
+        ("search", {"query": None}, "DTypeError: query: expected"),
+        ("search", {"query": "x", "limit": "5"}, "DTypeError: limit: expected"),
+        ("search", {"query": "x", "limit": True}, "DTypeError: limit: expected"),
+        ("search", {"query": "x", "limit": 5.5}, "DTypeError: limit: expected"),
+        ("search", {"query": "x", "limit": 0}, "OptionError: limit: expected"),
+        ("search", {"query": "x", "limit": 101}, "OptionError: limit: expected"),
+        ("search", {"query": "x", "limit": 100, "offset": 1}, "OptionError: limit: expected"),
+        ("search", {"query": "x", "tags": "t"}, "DTypeError: tags: expected"),
+        ("search", {"query": "x", "user_id": "bob"}, "UnknownOptionError: search: expected"),
+        ("search", {"query": "x", "recipe": "l0"}, "OptionError: recipe: expected one of"),
+        ("search", {"query": "x", "since": "monday"}, "OptionError: since: expected an ISO"),
+        (
+            "search",
+            {"query": "x", "filter": {"no": 1}},
+            "OptionError: no: expected an attribute",
+        ),
+        ("search", {"query": "x" * 32_769}, "OptionError: query: expected"),
+        ("search", {"query": "é" * 16_385}, "OptionError: query: expected at most 32768 bytes"),
+        ("get", {"id": "no"}, "NotFoundError: id: expected a memory of the caller"),
+        ("update", {"id": "no", "text": "x"}, "NotFoundError: id: expected"),
+        ("update", {"id": "m"}, "OptionError: text: expected a field to change"),
+        ("save", {"text": ""}, "OptionError: text: expected"),
+        ("save", {"text": "x", "id": "m"}, "KeyConflictError: id: expected"),
+        ("save", {"text": "x", "importance": 11}, "OptionError: importance: expected"),
+        ("save", {"text": "x", "visibility": "all"}, "OptionError: visibility: expected"),
+        ("link", {"nodes": ["a"], "relationship": "r"}, "OptionError: nodes: expected"),
+        ("browse_cat", {"path": "/memories"}, "OptionError: path: expected a file"),
+        ("browse_grep", {"pattern": "(", "regex": True}, "OptionError: pattern: expected"),
+        ("no_such", {}, "OptionError: name: expected one of save"),
+        ("memory_save", {"key": "k", "value": "v"}, "OptionError: name: expected one of save"),
+    ],
+)
+def test_what_is_wrong_is_named_and_nothing_is_written(
+    tool: str, given: dict[str, Any], told: str
+) -> None:
+    async def main() -> None:
+        async with asked(ANN) as (client,):
+            await client.call_tool("save", {"text": "first", "id": "m"})
+            refused = refusal_of(await client.call_tool(tool, given))
+            assert refused.startswith(told)
+            assert "Memory.open" not in refused  # the remedy is Python code
+            listed = data_of(await client.call_tool("list", {}))["memories"]
+            assert [one["text"] for one in listed] == ["first"]
+
+    run(main)
+
+
+def test_limits_hold_to_the_number() -> None:
+    async def main() -> None:
+        async with asked(ANN) as (client,):
+            for given in ({"query": "x" * 32_768}, {"query": "x", "limit": 100}):
+                assert data_of(await client.call_tool("search", given))["matches"] == []
+            deep: Any = 1
+            for _ in range(17):
+                deep = {"a": deep}
+            refused = refusal_of(await client.call_tool("search", {"query": "x", "filter": deep}))
+            assert refused == "OptionError: filter: expected at most 16 levels, got more"
+
+    run(main)
+
+
+def test_an_unexpected_error_is_told_and_logged_without_a_word_of_the_call(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(self: Memory, *args: Any, **options: Any) -> Any:
+        raise RuntimeError(f"{args} {options}")
+
+    async def main() -> None:
+        async with asked(ANN) as (client,):
+            monkeypatch.setattr(Memory, "search", broken)
+            refused = refusal_of(await client.call_tool("search", {"query": "canary"}))
+            assert refused == "InternalError: an internal error; the log of the server says more"
+            monkeypatch.setattr(Memory, "list", broken)
+            with pytest.raises(MCPError, match="internal error"):
+                await client.list_resources()
+
+    run(main)
+    assert "search failed: RuntimeError at" in caplog.text
+    assert "canary" not in caplog.text
+
+
+def test_a_closed_store_is_a_refusal() -> None:
+    async def main() -> None:
+        async with Memory.in_memory(embedder=None) as memory:
+            server = create_server(memory, caller=ANN)
+            await memory.close()
+        async with Client(server) as client:
+            told = refusal_of(await client.call_tool("search", {"query": "x"}))
+            assert told == "OptionError: memory: expected an open store, got a closed one"
+
+    run(main)
+
+
+def test_calls_wait_their_turn_and_not_for_ever() -> None:
+    async def main() -> None:
+        gate = Gate(ServiceOptions(max_running=1, max_waiting=1, deadline=0.05))
+        begun, end = asyncio.Event(), asyncio.Event()
+
+        async def hang() -> str:
+            begun.set()
+            await end.wait()
+            return "done"
+
+        first = asyncio.create_task(gate.run(hang))
+        await begun.wait()
+        second = asyncio.create_task(gate.run(hang))
+        await asyncio.sleep(0)
+        with pytest.raises(BusyError, match="too many calls"):
+            await gate.run(hang)
+        for one in (first, second):
+            with pytest.raises(BusyError, match=r"took more than 0\.05 seconds"):
+                await one
+        end.set()
+        assert await gate.run(hang) == "done"
+
+    run(main)
+
+
+def test_times_are_read_as_the_store_reads_them() -> None:
+    async def main() -> None:
+        async with Memory.in_memory(embedder=None) as memory:
+            at = datetime(2026, 6, 1, 12, tzinfo=UTC)
+            await memory.remember(Episode(output="tea", user_id="ann", id="t", occurred_at=at))
+            async with Client(create_server(memory, caller=ANN)) as client:
+                got = data_of(await client.call_tool("get", {"id": "t"}))
+                assert got["memory"]["occurred_at"] == "2026-06-01T12:00:00Z"
+                for time in ("2026-06-01T12:00", "2026-06-01T14:00+02:00"):
+                    given = {"query": "tea", "since": time, "until": time}
+                    found = data_of(await client.call_tool("search", given))
+                    assert len(found["matches"]) == 1
+
+    run(main)

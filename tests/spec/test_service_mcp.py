@@ -1,0 +1,236 @@
+"""The acceptance rows of the Model Context Protocol: C26, D32, D33, and their part of H14."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp", reason="the extra [mcp] is not installed")
+pytest.importorskip("apsw", reason="the extra [memory] is not installed")
+pytest.importorskip("typer", reason="the extra [cli] is not installed")
+
+from mcp.client import Client
+
+from embed.stub_server import StubServer, serving
+from hyrecall import recipes
+from hyrecall.memory import Memory, Notes, hm_recall
+from hyrecall.serve import Caller
+from hyrecall.serve.mcp import create_server
+from mcp_world import data_of, message, refusal_of, spawned, talk
+
+ANN = Caller(user_id="ann", rights=frozenset(("read", "write")))
+
+
+@pytest.fixture
+def endpoint() -> Iterator[StubServer]:
+    with serving() as one:
+        yield one
+
+
+def call(tool: str, number: int = 1, **arguments: Any) -> dict[str, Any]:
+    return message("tools/call", {"name": tool, "arguments": arguments}, number=number)
+
+
+def test_C26_hm_recall_has_the_documented_parameters_and_answers_as_the_function() -> None:
+    async def main() -> None:
+        async with (
+            Memory.in_memory(embedder=None, recipe=recipes.hypergraph) as memory,
+            Client(create_server(memory, caller=ANN)) as client,
+        ):
+            for key in ("jwt", "auth"):
+                await memory.remember(f"{key} decisions", id=key, user_id="ann", kind="topic")
+            await memory.remember("bob's decisions", id="bob", user_id="bob")
+            await memory.link(["jwt", "auth"], "decided by", user_id="ann")
+            (tool,) = [one for one in (await client.list_tools()).tools if one.name == "hm_recall"]
+            takes = tool.input_schema
+            assert takes["required"] == ["query"]
+            shown = {
+                name: (one["type"], one.get("default"), one.get("minimum"), one.get("maximum"))
+                for name, one in takes["properties"].items()
+            }
+            assert shown == {
+                "query": ("string", None, None, None),
+                "session_id": ("string", "default", None, None),
+                "max_results": ("integer", 10, 1, 50),
+                "force_regex": ("boolean", False, None, None),
+            }
+            assert takes["additionalProperties"] is False
+            assert tool.annotations is not None
+            assert tool.annotations.read_only_hint is True
+            found = data_of(await client.call_tool("hm_recall", {"query": "decisions"}))
+            wanted: Any = hm_recall(memory._sync, "decisions", user_id="ann")
+            assert [one["key"] for one in found["results"]] == [
+                one["key"] for one in wanted["results"]
+            ]
+            assert {one["key"] for one in found["results"]} == {"jwt", "auth"}
+            assert set(found) == set(wanted)
+            assert set(found["metadata"]) == set(wanted["metadata"])
+            assert found["edges"] == json.loads(json.dumps(wanted["edges"]))
+            for wrong in ({}, {"query": " "}, {"query": "x", "max_results": 51}):
+                refusal_of(await client.call_tool("hm_recall", wrong))
+
+    asyncio.run(main())
+
+
+def test_D32_notes_are_saved_and_searched_over_stdio_json_rpc(tmp_path: Path) -> None:
+    with_scopes = ("--recipe", "l0", "--any-user")
+    lines = [
+        call("memory_save", 1, key="deploy", value="Deploys run on Friday", tags=["ci"]),
+        call("memory_save", 2, key="deploy", value="Websites on Monday", scope="project:web"),
+    ]
+    replies, _, code = talk(tmp_path, lines, *with_scopes)
+    assert code == 0
+    saved = {one["id"]: one["result"]["structuredContent"]["scope"] for one in replies}
+    assert saved == {1: "user", 2: "project:web"}
+    lines = [
+        call("memory_search", 1, query="fri"),
+        call("memory_search", 2, query="on", scope="project:web", limit=1, expand=True),
+        call("memory_search", 3, query="on"),
+        call("memory_search", 4),
+        call("memory_search", 5, query="on", limit="1"),
+        call("memory_search", 6, query="on", no=1),
+        message("no/such", number=7),
+        "{bad",
+    ]
+    replies, _, _ = talk(tmp_path, lines, *with_scopes)
+    by_id = {one["id"]: one for one in replies}
+    (hit,) = by_id[1]["result"]["structuredContent"]["results"]
+    assert (hit["key"], hit["scope"], hit["snippet"]) == (
+        "deploy", "user", "Deploys run on <<Friday>>",
+    )  # fmt: skip
+    (hit,) = by_id[2]["result"]["structuredContent"]["results"]
+    assert (hit["scope"], hit["value"]) == ("project:web", "Websites on Monday")
+    hits = by_id[3]["result"]["structuredContent"]["results"]
+    assert {hit["scope"] for hit in hits} == {"user", "project:web"}
+    for number, told in ((4, "query"), (5, "limit"), (6, "memory_search")):
+        assert by_id[number]["result"]["isError"] is True
+        assert f"{told}: expected" in by_id[number]["result"]["content"][0]["text"]
+    assert by_id[7]["error"]["code"] == -32601
+    assert by_id[None]["error"]["code"] == -32700
+
+
+def test_D32_notes_and_their_tools_find_the_same() -> None:
+    async def main() -> None:
+        async with (
+            Memory.in_memory(embedder=None, recipe=recipes.l0) as memory,
+            Client(create_server(memory, caller=ANN)) as client,
+        ):
+            notes = Notes(memory._sync, scopes=["ann", "bob"])
+            for n in range(8):
+                note = {"key": f"k{n}", "value": f"{'tea ' * n} number {n}", "tags": [f"t{n}"]}
+                await client.call_tool("memory_save", note)
+                notes.save(f"k{n}", "tea of bob", scope="bob")
+            for query in ("tea", "num", "tea number", "4", "none"):
+                found = data_of(await client.call_tool("memory_search", {"query": query}))
+                wanted = notes.search(query, scope="ann", limit=50)
+                assert [(one["key"], one["score"], one["snippet"]) for one in found["results"]] == [
+                    (one.key, one.score, one.snippet) for one in wanted
+                ]
+            await memory.pin("k3", user_id="ann")
+            (resource,) = (await client.list_resources()).resources
+            assert resource.uri == "memory:///ann/k3"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("prefix", ["LTM", "HYRECALL"])
+def test_D33_variables_of_the_hosts_configuration_take_effect(
+    tmp_path: Path, endpoint: StubServer, prefix: str
+) -> None:
+    """The store's folder, the endpoint, its model, and whose memories they are."""
+    env = {
+        "HYRECALL_PATH": str(tmp_path / "elsewhere.mem"),
+        "HYRECALL_EMBED_DISABLE": "0",
+        f"{prefix}_EMBEDDING_URL": endpoint.url("ok"),
+        f"{prefix}_EMBEDDING_MODEL": "model-of-the-host",
+        f"{prefix}_EMBED_TIMEOUT": "20s",
+        ("LTM_SCOPE" if prefix == "LTM" else "HYRECALL_USER"): "project",
+    }
+
+    async def main() -> None:
+        async with Client(spawned(tmp_path, "--recipe", "l0", env=env)) as client:
+            note = {"key": "deploy", "value": "Deploys run on Friday"}
+            saved = data_of(await client.call_tool("memory_save", note))
+            assert saved == {"key": "deploy", "scope": "project", "version": 1, "embedded": True}
+            found = data_of(await client.call_tool("memory_search", {"query": "a banana"}))
+            assert [hit["key"] for hit in found["results"]] == ["deploy"]  # by its vector alone
+        off = {**env, "HYRECALL_EMBED_DISABLE": "", f"{prefix}_EMBED_DISABLE": "1"}
+        n_requests = len(endpoint.requests)
+        async with Client(spawned(tmp_path, "--recipe", "l0", env=off)) as client:
+            found = data_of(await client.call_tool("memory_search", {"query": "a banana"}))
+            assert found["results"] == []
+            assert len(endpoint.requests) == n_requests
+
+    asyncio.run(main())
+    assert (tmp_path / "elsewhere.mem" / "memory.db").exists()
+    assert [request.texts for request in endpoint.requests] == [
+        ["Deploys run on Friday"], ["a banana"],
+    ]  # fmt: skip
+    assert {request.json["model"] for request in endpoint.requests} == {"model-of-the-host"}
+
+
+def test_H14_what_no_tool_takes_is_refused_without_a_traceback(tmp_path: Path) -> None:
+    wrong: list[Any] = [
+        "", "\0", "x", "null", "1", '"x"', "[[]]", "{}", '{"jsonrpc":"1.0"}', "\ud83d" * 2,
+        '{"jsonrpc":"2.0","id":1,"method":"tools/call"}',
+        '{"jsonrpc":"2.0","id":{},"method":"ping"}',
+        '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":5}}',
+        '{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"search","arguments":[]}}',
+        '{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"search","arguments":'
+        '{"query":"\\ud800"}}}',
+        '{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"search","arguments":'
+        '{"query":1e999}}}',
+        '{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"search","arguments":'
+        '{"query":"x","min_score":NaN}}}',
+        "[" * 50_000, '{"a":' * 50_000,
+        call("search", 7, query="x", filter={"a": {"b": [{"c": 1}]}}),
+        call("save", 8, text="x", id="\0"),
+        message("ping", number=9),
+    ]  # fmt: skip
+    replies, told, code = talk(
+        tmp_path, [one for one in wrong if not isinstance(one, str) or _is_utf8(one)]
+    )
+    assert (told, code) == ("", 0)
+    assert [one for one in replies if one["id"] == 9][0]["result"] == {}  # noqa: RUF015
+    for reply in replies:
+        assert "Traceback" not in json.dumps(reply)
+        if "error" in reply:
+            assert reply["error"]["code"] in {-32700, -32600, -32602, -32601}
+        elif reply["id"] != 9:
+            assert reply["result"]["isError"] is True
+
+
+def _is_utf8(text: str) -> bool:
+    return "\ud83d" not in text
+
+
+@pytest.mark.parametrize("name", recipes.__all__)
+def test_mcp_finds_the_same_ids_and_scores_as_python(name: str) -> None:
+    words = ("tea", "milk", "debian", "friday", "deploy", "replica", "INV-2026-0042")
+
+    async def main() -> None:
+        recipe = getattr(recipes, name)
+        async with (
+            Memory.in_memory(embedder=None, recipe=recipe) as memory,
+            Client(create_server(memory, caller=ANN)) as client,
+        ):
+            for n in range(30):
+                text = " ".join(words[(n * step) % len(words)] for step in (1, 2, 3))
+                await memory.remember(text, id=f"m{n}", user_id="ann", tags=(words[n % 3],))
+            for query in (*words, "tea debian", "deploy friday milk"):
+                found = data_of(await client.call_tool("search", {"query": query, "limit": 20}))
+                wanted = await memory.search(query, user_id="ann", limit=20)
+                assert [one["id"] for one in found["matches"]] == [one.episode.id for one in wanted]
+                same = [one["score"] for one in found["matches"]]
+                # Two recipes weigh ages, which are counted from the time of the call.
+                scores: Any = [one.score for one in wanted]
+                if name in {"hebb", "honeycomb"}:
+                    scores = pytest.approx(scores, rel=1e-6)
+                assert same == scores
+
+    asyncio.run(main())
