@@ -12,7 +12,14 @@ from hyrecall.memory.sql.codec import EPISODE_COLUMNS, to_columns, vector_checks
 from hyrecall.memory.sql.damaged_rows import checksum, rows
 from hyrecall.memory.sql.reading import is_sound_vector
 
-__all__ = ["Embedding", "embedding_of", "insert_row", "insert_version", "set_embedding"]
+__all__ = [
+    "Embedding",
+    "embedding_of",
+    "insert_row",
+    "insert_version",
+    "set_embedding",
+    "set_embeddings",
+]
 
 Embedding: TypeAlias = tuple[bytes, str] | tuple[None, None]
 """The columns of a vector: its bytes and its model, or none."""
@@ -65,12 +72,19 @@ def embedding_of(connection: apsw.Connection, row: int) -> Embedding:
 
 def set_embedding(connection: apsw.Connection, row: int, embedding: Embedding) -> None:
     """Replace or remove the vector of a version."""
+    set_embeddings(connection, [(row, embedding)])
+
+
+def set_embeddings(connection: apsw.Connection, rows: Sequence[tuple[int, Embedding]]) -> None:
+    """Replace or remove the vectors of versions."""
     set_it = (
         "UPDATE versions SET embedding = ?, embedding_model = ?, embedding_checksum = ? "
         "WHERE row = ?"
     )
-    connection.execute(set_it, (*embedding, vector_checksum(*embedding), row))
-    _know_model(connection, embedding)
+    given = [(*embedding, vector_checksum(*embedding), row) for row, embedding in rows]
+    connection.executemany(set_it, given)
+    for one in {embedding[1]: embedding for _, embedding in rows}.values():
+        _know_model(connection, one)
 
 
 def _know_model(connection: apsw.Connection, embedding: Embedding) -> None:

@@ -7,6 +7,7 @@ caller rolls the transaction back, so nothing of it is kept.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,6 +28,7 @@ from hyrecall.memory.sql.codec import (
     encode_vector,
     is_sound,
     to_columns,
+    to_json,
     to_micros,
 )
 from hyrecall.memory.sql.damaged_rows import rows
@@ -40,6 +42,7 @@ from hyrecall.memory.sql.version_rows import (
     insert_row,
     insert_version,
     set_embedding,
+    set_embeddings,
 )
 
 __all__ = [
@@ -68,6 +71,12 @@ _FORGET_ACCESSES = (
     "UPDATE documents SET access_count = 0, last_accessed = NULL WHERE cell = ? AND id = ?"
 )
 _HEAD = "documents d JOIN versions v USING (cell, id, version)"
+_LIVE = (
+    "SELECT d.cell, d.id FROM json_each(?) one "
+    "JOIN documents d ON d.cell = one.value ->> 0 AND d.id = one.value ->> 1 "
+    "JOIN versions v ON (v.cell, v.id, v.version) = (d.cell, d.id, d.version) "
+    "WHERE v.status = 'live'"
+)
 _ANY = "episodic"  # the kind of a tombstone says nothing
 
 
@@ -275,17 +284,21 @@ def pin(connection: apsw.Connection, cell: Cell, key: str, on: bool) -> int:
 
 def touch(connection: apsw.Connection, rows: Sequence[tuple[Cell, str]], now: datetime) -> int:
     """Count an access of each live episode; return how many there were."""
-    n_touched = 0
-    for cell, key in rows:
-        number = find_cell(connection, cell)
-        if number is not None and head_row(connection, number, key) is not None:
-            connection.execute(
-                "UPDATE documents SET access_count = access_count + 1, last_accessed = ?, "
-                "changed = ? WHERE cell = ? AND id = ?",
-                (to_micros(now), take_sequence(connection), number, key),
-            )
-            n_touched += 1
-    return n_touched
+    cells = {cell: find_cell(connection, cell) for cell in {cell for cell, _ in rows}}
+    wanted = [(cells[cell], key) for cell, key in rows if cells[cell] is not None]
+    live = set(connection.execute(_LIVE, (to_json(wanted),)))
+    times = Counter(home for home in wanted if home in live)
+    if not times:
+        return 0
+    first = take_sequence(connection, len(times))
+    given = [(*home, n, first + at) for at, (home, n) in enumerate(times.items())]
+    connection.execute(
+        "UPDATE documents SET access_count = access_count + (one.value ->> 2), last_accessed = ?, "
+        "changed = one.value ->> 3 FROM json_each(?) one "
+        "WHERE documents.cell = one.value ->> 0 AND documents.id = one.value ->> 1",
+        (to_micros(now), to_json(given)),
+    )
+    return times.total()
 
 
 def set_vectors(connection: apsw.Connection, rows: Sequence[tuple[int, bytes, str]]) -> int:
@@ -296,16 +309,21 @@ def set_vectors(connection: apsw.Connection, rows: Sequence[tuple[int, bytes, st
     int
         How many were set.
     """
-    n_set = 0
-    for row, blob, model in rows:
-        select = f"SELECT d.cell, d.id FROM {_HEAD} WHERE v.row = ? AND v.status = 'live'"
-        document = connection.execute(select, (row,)).get
-        if document is not None:
-            set_embedding(connection, row, (blob, model))
-            change = "UPDATE documents SET changed = ? WHERE cell = ? AND id = ?"
-            connection.execute(change, (take_sequence(connection), *document))
-            n_set += 1
-    return n_set
+    numbers = to_json([row for row, _, _ in rows])
+    select = (
+        f"SELECT v.row, d.cell, d.id FROM {_HEAD} WHERE v.status = 'live' "
+        "AND v.row IN (SELECT value FROM json_each(?))"
+    )
+    homes = {row: (cell, key) for row, cell, key in connection.execute(select, (numbers,))}
+    kept = [(row, (blob, model)) for row, blob, model in rows if row in homes]
+    if not kept:
+        return 0
+    set_embeddings(connection, kept)
+    first = take_sequence(connection, len(kept))
+    changed = [(*homes[row], first + at) for at, (row, _) in enumerate(kept)]
+    change = "UPDATE documents SET changed = ?3 WHERE cell = ?1 AND id = ?2"
+    connection.executemany(change, changed)
+    return len(kept)
 
 
 # ---- shared ----
