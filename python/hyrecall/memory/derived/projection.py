@@ -333,6 +333,8 @@ def _vectors(kept: Sequence[tuple[bytes | None, str, int | None]], dim: int) -> 
     kept : sequence of (blob, model, checksum)
     dim : int
     """
+    if all(blob is None for blob, _, _ in kept):
+        return pa.nulls(len(kept), pa.list_(pa.float32(), dim))
     is_whole = np.array(
         [
             blob is not None and (checksum is None or vector_checksum(blob, model) == checksum)
