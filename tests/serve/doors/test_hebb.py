@@ -214,7 +214,9 @@ def test_memories_are_listed_in_pages() -> None:
         other = await house.get("/api/v1/memories", params={**CY, "partition_id": "b"})
         assert (other["items"], other["total"]) == ([], 0)
         await house.get("/api/v1/memories", 422, params={**CY, "limit": 201})
-        await house.post("/api/v1/memories/batch", [{"content": "a"}] * 257, 413, params=CY)
+        await house.post("/api/v1/memories/batch", [{"content": "a"}] * 257, 422, params=CY)
+        many = {"query": "a", "tags": ["a"] * 10_001}
+        await house.post(SEARCH, many, 422, params=CY)
 
     run(recipes.hebb, work)
 

@@ -60,6 +60,16 @@ def test_messages_are_kept_and_searched_with_mem0s_shapes() -> None:
     run(recipes.default, work)
 
 
+@pytest.mark.parametrize("name", recipes.__all__)
+def test_a_search_without_a_limit_is_answered_by_every_recipe(name: str) -> None:
+    async def work(house: Served) -> None:
+        await add(house, "tea one", "tea two", **ALICE)
+        found = await house.post("/search", {"query": "tea", **ALICE})
+        assert set(texts(found)) == {"tea one", "tea two"}
+
+    run(getattr(recipes, name), work)
+
+
 def test_identifiers_and_filters_narrow() -> None:
     async def work(house: Served) -> None:
         await add(house, "tea one", **ALICE, run_id="r1", metadata={"n": 1})
@@ -163,7 +173,7 @@ def test_nothing_is_inferred_so_that_is_refused() -> None:
         for wrong in ({**ALICE}, {**body, "messages": []}, {**body, "messages": ["a"]}):
             await house.post("/memories", wrong, 422)
         await house.post("/memories", {"messages": body["messages"]}, 400)
-        await house.post("/memories", {**body, "messages": body["messages"] * 257}, 413)
+        await house.post("/memories", {**body, "messages": body["messages"] * 257}, 422)
 
     run(recipes.default, work)
 

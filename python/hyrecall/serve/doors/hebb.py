@@ -30,6 +30,7 @@ from hyrecall.serve.doors.seen import (
     tell_degraded,
 )
 from hyrecall.serve.doors.shapes import ERRORS, iso
+from hyrecall.serve.limits import check_lists, options_of
 
 __all__ = ["router"]
 
@@ -207,6 +208,7 @@ async def search(
     """Search as Hebb's documents say; a query without a word finds nothing."""
     seen = Seen(store_of(request), place)
     recipe = recipe_for(seen.memory, hebb)
+    check_lists(options_of(request), tags=body.tags, partition_ids=body.partition_ids)
     if not bounded_query(request, body.query).strip():
         return {"results": [], "related": []}
     matches = await seen.search(body.query, recipe=recipe, **body.options())

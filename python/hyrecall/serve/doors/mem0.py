@@ -33,6 +33,7 @@ from hyrecall.serve.doors.seen import (
 )
 from hyrecall.serve.doors.shapes import ERRORS, iso
 from hyrecall.serve.errors import ServiceError
+from hyrecall.serve.limits import check_lists, options_of
 
 __all__ = ["router"]
 
@@ -289,6 +290,7 @@ async def search(
     body: SearchBody, who: Reader, request: Request, response: Response
 ) -> dict[str, Any]:
     """Search by the recipe of the served store, best first."""
+    check_lists(options_of(request), filters=body.filters)
     asks = body.asked()
     seen = Seen(store_of(request), asks.place(who))
     matches = await seen.search(

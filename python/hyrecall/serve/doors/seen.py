@@ -17,6 +17,7 @@ from hyrecall.errors import OptionError
 from hyrecall.memory import Browse, Episode, Matches, Memory, Remembered, Version
 from hyrecall.serve.callers import Caller, may_read, may_write, narrow
 from hyrecall.serve.errors import ServiceError
+from hyrecall.serve.limits import check_page, check_query, check_size, options_of
 
 __all__ = [
     "BY_REST",
@@ -144,12 +145,9 @@ def bounded_query(request: Request, query: str) -> str:
     Raises
     ------
     ServiceError
-        413.
+        422.
     """
-    most: int = request.app.state.options.max_query
-    # Lone surrogates cannot be encoded; the store refuses them by name.
-    if len(query.encode(errors="surrogatepass")) > most:
-        raise ServiceError(413, "TooLarge", f"query: expected at most {most} bytes")
+    check_query(options_of(request), query)
     return query
 
 
@@ -161,9 +159,7 @@ def bounded_limit(request: Request, limit: int) -> int:
     ServiceError
         422.
     """
-    most: int = request.app.state.options.max_limit
-    if limit > most:
-        raise ServiceError(422, "OptionError", f"limit: expected at most {most}")
+    check_page(options_of(request), limit)
     return limit
 
 
@@ -173,11 +169,9 @@ def check_batch(request: Request, n: int) -> None:
     Raises
     ------
     ServiceError
-        413.
+        422.
     """
-    most: int = request.app.state.options.max_batch
-    if n > most:
-        raise ServiceError(413, "TooLarge", f"expected at most {most} memories in a request")
+    check_size("memories", n, options_of(request).max_batch, "in a request")
 
 
 def tell_degraded(response: Response, matches: Matches) -> None:
