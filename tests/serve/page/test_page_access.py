@@ -28,8 +28,9 @@ def test_every_view_can_be_used_by_keyboard_alone(open_page: Open) -> None:
     assert page.locator("li.hit").nth(1).locator("details[open] pre").is_visible()
     page.keyboard.press("?")
     assert page.locator("#keys-dialog").is_visible()
-    page.keyboard.press("j")  # no shortcut works behind a dialog
+    page.keyboard.press("f")  # no shortcut works behind a dialog
     page.keyboard.press("Escape")
+    assert page.evaluate("location.hash") == "#/recall"
     assert not page.locator("#keys-dialog").is_visible()
     assert page.evaluate(focused) == "Rank 2"
     name = page.locator("li.hit").nth(1).locator(".about .id").inner_text()
