@@ -189,7 +189,7 @@ def test_without_an_index_a_budget_holds_too(
     def unreadable(*_: object) -> None:
         raise CorruptIndexError("segment: expected its bytes, got others")
 
-    monkeypatch.setattr("hyrecall.memory.recall.recalling._hits", unreadable)
+    monkeypatch.setattr("hyrecall.memory.recall.index_search.IndexSearch._search", unreadable)
     assert len(clones.search("deploy", user_id="ann")) == 4
     found = clones.search("deploy", user_id="ann", token_budget=25)
     assert found.lexical_mode == "substring"

@@ -151,3 +151,12 @@ def _count(app: FastAPI, memory: Memory) -> None:
         return metrics.store_numbers(store.follower.report(), store.database.size())
 
     app.state.metrics.read("store", numbers)
+    search = getattr(store.keeper, "_search", None)
+    if search is not None:  # the index is in this process
+        options = app.state.options
+        search.joined.most = options.max_joined if options.join else 1
+
+        def joined() -> metrics.Numbers:
+            return {"queries": search.joined.n_calls, "batches": search.joined.n_batches}
+
+        app.state.metrics.read("joined", joined)

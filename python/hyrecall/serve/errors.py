@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 _log = logging.getLogger("hyrecall.serve")
+_log.addHandler(logging.NullHandler())
 
 
 class ErrorDetail(BaseModel):

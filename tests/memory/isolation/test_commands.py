@@ -23,7 +23,7 @@ from memory.stores import DIM
 # Those that meet no store, or an index folder whose --scope part I walks elsewhere.
 NO_STORE = {
     "index", "batch", "info", "demo", "tune", "eval", "config set", "config get", "config unset",
-    "config list", "config path",
+    "config list", "config path", "serve", "token make", "token list", "token revoke",
 }  # fmt: skip
 # What a user may ask, knowing ids and words of others.
 CASES: dict[str, list[list[str]]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hyrecall.hits.hits import Hits
+from hyrecall.hits.hit import QueryHits
 from hyrecall.memory.derived.projection import has_only_others_vectors
 from hyrecall.memory.derived.readiness import Ready
 from hyrecall.memory.sql.database import Database
@@ -28,12 +28,12 @@ class ComparableVectors:
         self._database = database
         self._kept: dict[tuple[object, ...], bool] = {}
 
-    def has_only_others(self, hits: Hits, ready: Ready, cells: tuple[int, ...]) -> bool:
+    def has_only_others(self, hits: QueryHits, ready: Ready, cells: tuple[int, ...]) -> bool:
         """Say whether documents of cells have vectors, but none that the index takes.
 
         Parameters
         ----------
-        hits : Hits
+        hits : QueryHits
             Of a query with a vector; one with a cosine settles it.
         ready : Ready
         cells : tuple of int

@@ -14,12 +14,14 @@ from hyrecall.ask.scope import Scope
 from hyrecall.embed.protocol import EmbedFault
 from hyrecall.hits.explanation import Explanation
 from hyrecall.hits.hit import QueryHits
-from hyrecall.hits.hits import Hits, reply_of
+from hyrecall.hits.hits import reply_of
+from hyrecall.hits.trace import Trace
 from hyrecall.memory.data.degradation import Degradation, DegradedReason
 from hyrecall.memory.derived.comparable_vectors import STALE, ComparableVectors
 from hyrecall.memory.derived.follower import Follower
-from hyrecall.memory.derived.readiness import BEHIND
+from hyrecall.memory.derived.readiness import BEHIND, Ready
 from hyrecall.memory.recall.call import Hints
+from hyrecall.memory.recall.joined_search import JoinedSearch
 from hyrecall.memory.recall.question import FoundRows, Question
 from hyrecall.memory.recall.recipe_options import hints_arm
 from hyrecall.memory.sql.database import Database
@@ -28,6 +30,7 @@ from hyrecall.table.schema import STAGE_COLUMNS
 __all__ = ["IndexSearch"]
 
 GRAPH = "graph"  # what recipes call it
+MOST_JOINED = 64  # questions in a batch
 EDGES = "edges"  # the arm over edges' texts, as recipes call it
 
 
@@ -38,48 +41,107 @@ class IndexSearch:
     ----------
     database : Database
     follower : Follower
+
+    Attributes
+    ----------
+    joined : JoinedSearch
+        Joins questions of several threads to one batch.
     """
 
     def __init__(self, database: Database, follower: Follower) -> None:
         """Hold the follower."""
         self._follower = follower
         self._usable = ComparableVectors(database)
+        self.joined: JoinedSearch[Question, FoundRows] = JoinedSearch(self._search, MOST_JOINED)
 
     def __call__(self, question: Question) -> FoundRows:
-        """Rank the rows that a caller may see, as :meth:`Keeper.search_index`."""
-        ready = self._follower.ready(budget=question.budget)
+        """Rank the rows that a caller may see, as :meth:`Keeper.search_index`.
+
+        A question that can be answered together with others joins those that wait.
+        """
+        if self.joined.most > 1 and _is_joinable(question):
+            return self.joined(question, _may_join)
+        return self._search([question])[0]
+
+    def _search(self, questions: Sequence[Question]) -> list[FoundRows]:
+        """Rank the rows for questions that differ in what is asked and by whom alone."""
+        first = questions[0]
+        ready = self._follower.ready(budget=max(one.budget for one in questions))
+        vectors = [_vector(one, ready.dim) for one in questions]
+        # Questions are joined by whether they have a vector; one of another length is none.
+        if len({vector is None for vector in vectors}) > 1:
+            return [self._search([one])[0] for one in questions]
+        has_vector = vectors[0] is not None
+        # Without a vector alpha has no effect, unless alpha itself excluded vectors.
+        recipe = first.recipe if has_vector or first.ranks_words_alone else first.by_words
+        names_graph = recipe != recipe.without_graphs()
+        has_text = bool(first.query.strip()) or not has_vector
+        hits = ready.index.recall(
+            text=[one.query for one in questions] if has_text else None,
+            vectors=np.stack([one for one in vectors if one is not None]) if has_vector else None,
+            scope=[Scope([tuple(cell) for _, cell in one.cells]) for one in questions],
+            filter=[one.filter for one in questions],
+            limit=first.limit,
+            offset=first.offset,
+            recipe=recipe,
+            session=first.session,  # a recipe that reads sessions is never joined
+            candidates=_candidates(recipe, [one.candidates for one in questions]),
+            graphs={GRAPH: ready.graph} if names_graph else None,
+            columns=("row",),
+            now=first.now,
+        )
+        return [
+            self._of_question(ready, one, hits[at], vectors[at] is not None)
+            for at, one in enumerate(questions)
+        ]
+
+    def _of_question(
+        self, ready: Ready, question: Question, hits: QueryHits, has_vector: bool
+    ) -> FoundRows:
+        """Return what was found for one question, with what the index could not do for it."""
+        if reply_of(hits).n_queries > 1:
+            hits = QueryHits(hits._alone(), hits.query)  # others' rows are not kept alive with it
+        trace = reply_of(hits).trace.of_query(hits.query)
         reasons: list[Degradation] = []
         if ready.behind:
             reasons.append(Degradation(DegradedReason.INDEX_NOT_READY, BEHIND))
-        vector = question.vector
-        if vector is not None and len(vector) != ready.dim:
-            told = f"{len(vector)}, expected {ready.dim}"
+        if question.vector is not None and not has_vector:
+            told = f"{len(question.vector)}, expected {ready.dim}"
             reasons.append(Degradation.of_fault(EmbedFault.WRONG_SIZE, told))
-            vector = None
-        # Without a vector alpha has no effect, unless alpha itself excluded vectors.
-        has_rank = vector is not None or question.ranks_words_alone
-        recipe = question.recipe if has_rank else question.by_words
-        names_graph = recipe != recipe.without_graphs()
-        hits = ready.index.recall(
-            text=[question.query] if question.query.strip() or vector is None else None,
-            vectors=None if vector is None else vector[np.newaxis],
-            scope=Scope([tuple(cell) for _, cell in question.cells]),
-            filter=question.filter,
-            limit=question.limit,
-            offset=question.offset,
-            recipe=recipe,
-            session=question.session,
-            candidates=_candidates(recipe, question.candidates),
-            graphs={GRAPH: ready.graph} if names_graph else None,
-            columns=("row",),
-            now=question.now,
-        )
         cells = tuple(number for number, _ in question.cells)
-        if vector is not None and self._usable.has_only_others(hits, ready, cells):
+        if has_vector and self._usable.has_only_others(hits, ready, cells):
             reasons.append(Degradation(DegradedReason.EMBED_STALE, STALE))
-        reasons += [Degradation(DegradedReason.RERANK, note) for note in hits.trace.degraded]
+        reasons += [Degradation(DegradedReason.RERANK, note) for note in trace.degraded]
         shows_edges = any(isinstance(one, Context) for one in question.recipe.expansion)
-        return _found(hits, tuple(reasons), is_behind=ready.behind, shows_edges=shows_edges)
+        return _found(hits, trace, tuple(reasons), is_behind=ready.behind, shows_edges=shows_edges)
+
+
+def _vector(question: Question, dim: int) -> npt.NDArray[np.float32] | None:
+    """Return a question's vector if the index can compare it."""
+    vector = question.vector
+    return None if vector is None or len(vector) != dim else vector
+
+
+def _is_joinable(question: Question) -> bool:
+    """Say whether a question's reply depends on nothing that a batch has in common.
+
+    Stages and neighbours take the time of the call, and their counts are those of a whole batch.
+    """
+    recipes = (question.recipe, question.by_words)
+    return not any(one.shaping or one.expansion or one.without_graphs() != one for one in recipes)
+
+
+def _may_join(first: Question, second: Question) -> bool:
+    """Say whether two questions can be one batch: what they differ in, the index takes by query."""
+    return (
+        (first.limit, first.offset, first.ranks_words_alone)
+        == (second.limit, second.offset, second.ranks_words_alone)
+        and (first.vector is None) == (second.vector is None)
+        and bool(first.query.strip()) == bool(second.query.strip())
+        and (first.candidates is None) == (second.candidates is None)
+        and _is_joinable(second)
+        and (first.recipe, first.by_words) == (second.recipe, second.by_words)
+    )
 
 
 class _LocalHits:
@@ -94,23 +156,29 @@ class _LocalHits:
         return self.hits[place].explain()
 
 
-def _candidates(recipe: Recipe, given: Hints | None) -> dict[str, list[Hints]] | None:
-    """Return the caller's candidates under the name of the recipe's arm for them."""
+def _candidates(
+    recipe: Recipe, given: Sequence[Hints | None]
+) -> dict[str, list[Hints | None]] | None:
+    """Return the callers' candidates under the name of the recipe's arm for them."""
     name = hints_arm(recipe)
-    return None if name is None or given is None else {name: [given]}
+    return None if name is None or given[0] is None else {name: list(given)}
 
 
 def _found(
-    hits: Hits, reasons: tuple[Degradation, ...], *, is_behind: bool, shows_edges: bool
+    one: QueryHits,
+    trace: Trace,
+    reasons: tuple[Degradation, ...],
+    *,
+    is_behind: bool,
+    shows_edges: bool,
 ) -> FoundRows:
-    """Return the only query's hits as plain data."""
-    one = hits[0]
+    """Return a query's hits, which are alone in their reply, as plain data."""
     reply = reply_of(one)
     arrays, n_rows = reply.arrays, len(one)
     n_candidates = one.n_candidates
     tells_edges = shows_edges and EDGES in n_candidates
     around = reply.around
-    near = () if around is None else around.context[0]
+    near = () if around is None else around.context[one.query]
     return FoundRows(
         rows=tuple(reply.cached("row", "row")),
         scores=tuple(arrays["score"].tolist()),
@@ -120,8 +188,8 @@ def _found(
         ranks={arm: tuple(reply.cached("rank", arm)) for arm in n_candidates},
         fills=_flags(arrays.get("from_fill"), n_rows),
         exact=_flags(arrays.get("exact"), n_rows),
-        n_candidates=_tiers(hits, n_candidates),
-        trace=hits.trace,
+        n_candidates=_tiers(trace, n_candidates),
+        trace=trace,
         phase=one.phase,
         related=tuple((tuple(near_by.cell), near_by.key) for near_by in one.related),
         context=_keys(near, n_rows),
@@ -141,10 +209,10 @@ def _flags(column: npt.NDArray[Any] | None, n: int) -> tuple[bool, ...]:
     return (False,) * n if column is None else tuple(column.astype(np.bool_).tolist())
 
 
-def _tiers(hits: Hits, found: dict[str, int]) -> dict[str, int]:
+def _tiers(trace: Trace, found: dict[str, int]) -> dict[str, int]:
     """Return the number of candidates of each arm, also of arms that another arm replaced."""
-    has_tables = {name.rpartition(".")[2] for name in found if name not in hits.trace.arms}
-    return {arm: 0 for arm in hits.trace.arms if arm not in has_tables} | found
+    has_tables = {name.rpartition(".")[2] for name in found if name not in trace.arms}
+    return {arm: 0 for arm in trace.arms if arm not in has_tables} | found
 
 
 def _keys(near: Sequence[Sequence[Any]], n: int) -> tuple[tuple[str, ...], ...]:

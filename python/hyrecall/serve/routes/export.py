@@ -7,7 +7,7 @@ import io
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from hyrecall.serve.desk import Desk, desk_of
@@ -75,19 +75,33 @@ class _Pipe(io.TextIOBase):
             self._queue.get_nowait()
 
 
+async def _pipe() -> AsyncIterator[_Pipe]:
+    """Give a pipe that lets its writer go however the request ends, also before it has a reply."""
+    pipe = _Pipe(asyncio.get_running_loop())
+    try:
+        yield pipe
+    finally:
+        pipe.leave()
+
+
 def _write(desk: Desk, pipe: _Pipe, *, history: bool) -> None:
     desk.sync("export", pipe, history=history)
     pipe.finish()
 
 
 @router.get("/export", summary="Export memories as JSON lines", response_class=StreamingResponse)
-async def export(request: Request, asked: Annotated[_Export, Query()], who: Reader) -> Response:
+async def export(
+    request: Request,
+    asked: Annotated[_Export, Query()],
+    who: Reader,
+    pipe: Annotated[_Pipe, Depends(_pipe)],
+) -> Response:
     """Stream one state of the caller's memories, facts and edges; the first line is its format."""
     if who.agent is not None:
         raise ServiceError(403, "Forbidden", "agents have no export")
     desk = desk_of(request, who, asked)
-    pipe = _Pipe(asyncio.get_running_loop())
     job = asyncio.create_task(desk.run(lambda desk: _write(desk, pipe, history=asked.history)))
+    job.add_done_callback(lambda job: job.cancelled() or job.exception())  # if nobody reads it
     chunks = pipe.chunks()
     # The first chunk, so that what is refused has its status.
     first = asyncio.create_task(anext(chunks, None))
@@ -97,15 +111,11 @@ async def export(request: Request, asked: Annotated[_Export, Query()], who: Read
         raise fault
 
     async def lines() -> AsyncIterator[bytes]:
-        try:
-            chunk = await first
-            while chunk is not None:
-                yield chunk
-                chunk = await _next(chunks, job)
-            await job
-        finally:
-            pipe.leave()
-            job.add_done_callback(lambda job: job.cancelled() or job.exception())
+        chunk = await first
+        while chunk is not None:
+            yield chunk
+            chunk = await _next(chunks, job)
+        await job
 
     return StreamingResponse(lines(), media_type="application/x-ndjson")
 

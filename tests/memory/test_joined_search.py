@@ -1,0 +1,154 @@
+"""Searches of several threads are joined: each gets what it would get alone, to the last bit."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+import hyrecall as hr
+from hyrecall.embed import HashEmbedder
+from hyrecall.memory import Matches, MemorySync
+from hyrecall.memory.recall.joined_search import JoinedSearch
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+WORDS = ("oak", "ash", "elm", "fir", "yew", "tea")
+
+
+class Gate:
+    """Wraps a function so that its first call waits until it is let go."""
+
+    def __init__(self, run: Callable[[Sequence[Any]], Any]) -> None:
+        self.run, self.batches = run, list[int]()
+        self.began, self.go = threading.Event(), threading.Event()
+
+    def __call__(self, calls: Sequence[Any]) -> Any:
+        self.batches.append(len(calls))
+        if len(self.batches) == 1:
+            self.began.set()
+            assert self.go.wait(20)
+        return self.run(calls)
+
+
+def together(
+    joined: JoinedSearch[Any, Any], works: list[Callable[[], Any]]
+) -> tuple[list[Any], Gate]:
+    """Do works on threads: the first holds the index until all others wait for it."""
+    gate = Gate(joined._run)
+    joined._run = gate
+    with ThreadPoolExecutor(len(works)) as pool:
+        futures: list[Future[Any]] = [pool.submit(works[0])]
+        assert gate.began.wait(20)
+        futures += [pool.submit(work) for work in works[1:]]
+        while len(joined._waiting) < len(works) - 1:
+            time.sleep(0.001)
+        gate.go.set()
+        done = [future.exception() or future.result() for future in futures]
+    return done, gate
+
+
+def times_ten(calls: Sequence[int]) -> list[int]:
+    if 13 in calls:
+        raise ValueError("13")
+    return [one * 10 for one in calls]
+
+
+def anything(_: Any, __: Any) -> bool:
+    return True
+
+
+def test_what_waits_is_one_batch_of_at_most_so_many() -> None:
+    joined: JoinedSearch[int, int] = JoinedSearch(times_ten, 3)
+    works = [lambda n=n: joined(n, anything) for n in range(8)]
+    done, gate = together(joined, works)
+    assert done == [n * 10 for n in range(8)]
+    assert gate.batches == [1, 3, 3, 1]
+    assert (joined.n_calls, joined.n_batches) == (8, 4)
+    assert joined(9, anything) == 90
+
+
+def test_only_calls_that_may_be_together_are_joined() -> None:
+    joined: JoinedSearch[int, int] = JoinedSearch(times_ten, 64)
+    works = [lambda n=n: joined(n, lambda a, b: a % 2 == b % 2) for n in range(7)]
+    done, gate = together(joined, works)
+    assert done == [n * 10 for n in range(7)]
+    assert sorted(gate.batches) == [1, 3, 3]
+
+
+def test_a_call_that_fails_fails_alone() -> None:
+    joined: JoinedSearch[int, int] = JoinedSearch(times_ten, 64)
+    done, gate = together(joined, [lambda n=n: joined(n, anything) for n in (1, 12, 13, 14)])
+    assert done[:2] + done[3:] == [10, 120, 140]
+    assert isinstance(done[2], ValueError)
+    assert sorted(gate.batches) == [1, 1, 1, 1, 3]
+    assert joined(2, anything) == 20
+
+
+def test_an_interrupted_leader_lets_the_others_go_on() -> None:
+    def interrupted(calls: Sequence[int]) -> list[int]:
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return times_ten(calls)
+
+    joined: JoinedSearch[int, int] = JoinedSearch(interrupted, 64)
+    done, _ = together(joined, [lambda n=n: joined(n, anything) for n in range(5)])
+    assert sorted(str(type(one).__name__) for one in done) == ["KeyboardInterrupt", *["int"] * 4]
+    assert joined(7, anything) == 70
+
+
+def plain(matches: Matches) -> Any:
+    """All that a search told, but for times."""
+    trace = matches.trace
+    assert trace is not None
+    return (
+        [match.model_dump() for match in matches],
+        [match.explain().score for match in matches],
+        matches.reasons, matches.tiers, matches.scopes, matches.origins, matches.now,
+        (trace.n_queries, trace.arms, trace.depth, trace.notes, trace.exact, trace.stages),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def memory() -> Any:
+    with MemorySync.in_memory(recipe=hr.recipes.default, embedder=HashEmbedder(dim=16)) as made:
+        for at in range(90):
+            text = f"{WORDS[at % 6]} {WORDS[at * 7 % 5]} number{at}"
+            made.remember(text, user_id=("ann", "bob", "cy")[at % 3], kind=("a", "b")[at % 2])
+        yield made
+
+
+def test_joined_searches_of_a_store_are_those_of_single_calls(memory: MemorySync) -> None:
+    asked: list[dict[str, Any]] = []
+    for at in range(24):
+        one: dict[str, Any] = {"query": f"{WORDS[at % 6]} {WORDS[at % 4]}", "now": NOW}
+        one["user_id"] = ("ann", "bob", "cy", "nobody")[at % 4]
+        one["limit"] = (3, 8)[at % 5 == 0]
+        if at % 3 == 0:
+            one["kind"] = "a"
+        if at % 6 == 1:
+            one["query"] = "..."  # has no token: a note says so, to who asked it alone
+        if at % 8 == 7:
+            one["query"] = '"number7"'
+        asked.append(one)
+    search = memory._store.keeper._search  # type: ignore[attr-defined]
+    search.joined.most = 1
+    alone = [plain(memory.search(**one)) for one in asked]
+    search.joined.most = 64
+    works = [lambda one=one: plain(memory.search(**one)) for one in asked]
+    joined, gate = together(search.joined, works)
+    assert max(gate.batches) > 5
+    assert joined == alone
+    assert any("no indexable token" in str(one) for one in alone)
+
+
+def test_a_search_with_stages_is_not_joined() -> None:
+    with MemorySync.in_memory(recipe=hr.recipes.hebb, embedder=None) as memory:
+        memory.remember("oak", user_id="ann")
+        assert len(memory.search("oak", user_id="ann")) == 1
+        search = memory._store.keeper._search  # type: ignore[attr-defined]
+        assert search.joined.n_calls == 0

@@ -1,0 +1,225 @@
+"""A real server in a process of its own: slow clients, SIGTERM, ports that are taken."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hyrecall
+from hyrecall.errors import OptionError
+from hyrecall.memory import MemorySync
+from hyrecall.serve import ServiceOptions
+from hyrecall.serve.server import listen
+from laws.effort import Effort
+
+SLOW = 0.6
+HEAD = b"Host: 127.0.0.1\r\nContent-Type: application/json\r\n"
+
+
+class Served:
+    """A service that runs, with what it wrote to stderr."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        package = str(Path(hyrecall.__file__).parents[1])
+        env = {**os.environ, "PYTHONPATH": package, "HYRECALL_EMBED_DISABLE": "1"}
+        env["HYRECALL_CONFIG"] = str(folder.parent / "config.json")
+        command = [sys.executable, "-m", "hyrecall", "serve", str(folder), "--port", "0"]
+        self.process = subprocess.Popen(
+            [*command, "--recipe", "loom", "--log-level", "debug", *options],
+            stderr=subprocess.PIPE, text=True, env=env,
+        )  # fmt: skip
+        self.lines: list[str] = []
+        self.port = 0
+        self._ready = threading.Event()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+        assert self._ready.wait(60), self.lines
+        assert self.port, self.lines
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.lines.append(line)
+            if line.startswith("serving") and " at http://" in line:
+                self.port = int(line.rsplit(":", 1)[1])
+                self._ready.set()
+        self._ready.set()
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=30)
+
+    def stop(self) -> tuple[int, str]:
+        """Send SIGTERM; return the exit code and the log."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(90)
+        self._reader.join()
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+        return code, "".join(self.lines)
+
+
+@contextmanager
+def serving(folder: Path, *options: str) -> Iterator[Served]:
+    service = Served(folder, *options)
+    try:
+        yield service
+    finally:
+        code, _ = service.stop()
+    assert code == -signal.SIGTERM
+
+
+def read_all(link: socket.socket) -> bytes:
+    """Read until the server closes."""
+    parts = []
+    while True:
+        try:
+            part = link.recv(65_536)
+        except ConnectionResetError:
+            break
+        if not part:
+            break
+        parts.append(part)
+    return b"".join(parts)
+
+
+def post(link: socket.socket, path: str, body: Any) -> int:
+    """Send a request over an open connection; return its status."""
+    data = json.dumps(body).encode()
+    length = f"Content-Length: {len(data)}\r\n\r\n".encode()
+    link.sendall(f"POST {path} HTTP/1.1\r\n".encode() + HEAD + length + data)
+    reply = b""
+    while b"\r\n\r\n" not in reply:
+        part = link.recv(65_536)
+        if not part:
+            raise ConnectionError
+        reply += part
+    head, _, rest = reply.partition(b"\r\n\r\n")
+    n_bytes = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+    while len(rest) < n_bytes:
+        rest += link.recv(65_536)
+    return int(head.split(b" ")[1])
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("served") / "agent.mem"
+    with serving(folder, "--option", f"slow={SLOW}") as made:
+        yield made
+
+
+def slow_clients(service: Served, n: int) -> list[bytes]:
+    """Open n connections of each kind that stop in the middle; return what they were told."""
+    starts = (
+        b"",  # says nothing
+        b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n",  # headers that do not end
+        b"POST /v1/recall HTTP/1.1\r\n" + HEAD + b"Content-Length: 100\r\n\r\n{",  # nor the body
+        b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGET /h",  # nor the second request
+    )
+    links = []
+    for at in range(n * len(starts)):
+        link = service.connect()
+        link.sendall(starts[at % len(starts)])
+        links.append(link)
+    with service.connect() as good:  # they do not hinder others
+        for _ in range(5):
+            assert post(good, "/v1/recall", {"query": "tea"}) == 200
+    told = [read_all(link) for link in links]
+    for link in links:
+        link.close()
+    return told
+
+
+def test_slow_clients_are_closed_and_hinder_nobody(service: Served, effort: Effort) -> None:
+    told = slow_clients(service, effort.cases(quick=3, full=125))
+    for at, reply in enumerate(told):
+        if at % 4 == 2:
+            assert reply.startswith(b"HTTP/1.1 408 ")
+        elif at % 4 == 3:
+            assert reply.startswith(b"HTTP/1.1 200 ")
+            assert reply.count(b"HTTP/1.1") == 1
+        else:
+            assert reply == b""
+
+
+def test_a_client_that_takes_no_reply_is_closed(service: Served) -> None:
+    text = "x" * 100_000
+    with service.connect() as link:
+        for _ in range(8):
+            assert post(link, "/v1/memories", {"text": text, "user_id": "big"}) == 201
+    for _ in range(3):  # leaves before there is a reply, or in the middle of it
+        with service.connect() as link:
+            link.sendall(b"GET /v1/export?user_id=big HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    before = len(service.lines)
+    with socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        deaf.connect(("127.0.0.1", service.port))
+        one = b"GET /v1/export?user_id=big HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        deaf.sendall(one * 20)
+        wait_until(lambda: any("slower than" in line for line in service.lines[before:]))
+    with service.connect() as link:  # its thread and its reading of the store have ended
+        assert post(link, "/v1/recall", {"query": "tea"}) == 200
+
+
+def wait_until(holds: Any) -> None:
+    for _ in range(6_000):
+        if holds():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it never held")
+
+
+def test_after_sigterm_everything_that_was_acknowledged_is_there(
+    tmp_path: Path, effort: Effort
+) -> None:
+    for round_ in range(effort.cases(quick=1, full=20)):
+        folder = tmp_path / f"agent{round_}.mem"
+        kept: list[str] = []
+        service = Served(folder)
+
+        def write(number: int, service: Served = service, kept: list[str] = kept) -> None:
+            try:
+                with service.connect() as link:
+                    for at in range(10_000):
+                        key = f"c{number}-{at}"
+                        status = post(link, "/v1/memories", {"text": "canary-text", "id": key})
+                        if status == 201:
+                            kept.append(key)
+            except OSError:
+                return  # the service ended
+
+        threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda kept=kept: len(kept) >= 20)
+        code, log = service.stop()
+        for thread in threads:
+            thread.join()
+        assert code == -signal.SIGTERM
+        assert "canary" not in log
+        assert "c0-" not in log
+        assert "POST /v1/memories 201" in log
+        with MemorySync.open(folder, embedder=None) as memory:
+            found = {one.id for one in memory.list(limit=100_000)}
+        assert found >= set(kept)
+
+
+def test_a_port_that_is_taken_is_named_by_its_options() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        options = ServiceOptions(port=taken.getsockname()[1])
+        with pytest.raises(OptionError, match=r"^host, port: expected an address that is free"):
+            listen(options)
+    with listen(ServiceOptions(port=0)) as free:
+        assert free.getsockname()[1] > 0
