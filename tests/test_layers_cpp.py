@@ -144,3 +144,40 @@ def test_a_planted_include_is_found(tmp_path: Path, place: str, line: str, fault
     faults = list(cpp_faults(tmp_path))
     assert len(faults) == 1
     assert fault in faults[0]
+
+
+def lambdas_with_logic(text: str) -> list[str]:
+    """Return the head of every lambda of more than one statement within a `bind_` function."""
+    found = []
+    for function in re.split(r"^void bind_", text, flags=re.MULTILINE)[1:]:
+        body = function[: function.index("\n}\n")]
+        for head in re.finditer(r"\[[^\[\]]*\]\s*\(", body):
+            start = body.index("{", head.end())
+            depth, at = 0, start
+            while True:
+                depth += {"{": 1, "}": -1}.get(body[at], 0)
+                if depth == 0:
+                    break
+                at += 1
+            if body[start:at].count(";") > 1:
+                found.append(body[head.start() : start].strip())
+    return found
+
+
+def test_a_binding_names_what_it_binds() -> None:
+    files = sorted((ROOT / "csrc" / "bindings").glob("bind_*.cpp"))
+    assert len(files) > 10
+    assert {f.name: found for f in files if (found := lambdas_with_logic(f.read_text()))} == {}
+
+
+def test_a_binding_with_logic_of_its_own_would_be_seen() -> None:
+    text = """
+void bind_one(py::module_& m) {
+  m.def("a", [](int x) { return x; });
+  m.def("b", [](std::vector<int> const& x) {
+    int const y = x[0];
+    return y;
+  });
+}
+"""
+    assert lambdas_with_logic(text) == ["[](std::vector<int> const& x)"]

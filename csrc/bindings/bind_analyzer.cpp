@@ -154,15 +154,15 @@ py::tuple analyze(text::Analyzer const& analyzer, py::sequence const& texts,
                         array_of(batch.positions), array_of(batch.lengths));
 }
 
+std::string text_version() {
+  return std::string(text::table_version()) + "+rules" + std::to_string(text::kRulesVersion);
+}
+
 }  // namespace
 
 void bind_analyzer(py::module_& m) {
-  m.def(
-      "text_version",
-      [] {
-        return std::string(text::table_version()) + "+rules" + std::to_string(text::kRulesVersion);
-      },
-      "Return the version of the character tables and rules, a part of every analyzer's hash.");
+  m.def("text_version", &text_version,
+        "Return the version of the character tables and rules, a part of every analyzer's hash.");
   py::class_<text::Analyzer, std::shared_ptr<text::Analyzer>>(
       m, "Analyzer", "Splits texts into terms with positions.")
       .def(py::init(&from_preset), py::arg("preset"), py::kw_only(),

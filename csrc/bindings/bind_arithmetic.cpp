@@ -5,7 +5,6 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,6 +12,7 @@
 
 #include "bindings/bind.hpp"
 #include "bindings/take.hpp"
+#include "core/finite.hpp"
 #include "core/formulas.hpp"
 #include "core/fp_env.hpp"
 #include "engine/dense/column.hpp"
@@ -76,6 +76,54 @@ struct NearestRounding {
   std::optional<FpEnvGuard> guard;
 };
 
+void enter_rounding(NearestRounding& held) {
+  held.guard.emplace();
+}
+
+void leave_rounding(NearestRounding& held, py::args const&) {
+  held.guard.reset();
+}
+
+std::string isa_name() {
+  return cpu::kernels().name;
+}
+
+bool are_all_finite(Array<float> const& values) {
+  std::span<float const> const all = span_of(values);
+  WithoutGil const nogil;
+  return all_finite(all);
+}
+
+float inverse_norm_of_row(Array<float> const& row) {
+  double const norm = row_norm(static_cast<std::size_t>(row.size()),
+                               [&](std::size_t i) { return static_cast<double>(row.data()[i]); });
+  return inverse_norm(norm);
+}
+
+double idf_of(std::string const& variant, std::int64_t n_docs, std::int64_t doc_freq) {
+  return bm25_idf(take_variant(variant), n_docs, doc_freq);
+}
+
+float weight_of(Bm25Numbers const& bm25, double idf, double multiplicity) {
+  return bm25_weight(take_bm25(bm25), idf, multiplicity);
+}
+
+float shift_of(Bm25Numbers const& bm25, double idf, double multiplicity) {
+  return bm25_shift(take_bm25(bm25), idf, multiplicity);
+}
+
+float length_norm_of(Bm25Numbers const& bm25, std::uint32_t doc_length, double mean) {
+  return bm25_length_norm(take_bm25(bm25), doc_length, mean);
+}
+
+float add_floats(float a, float b) {
+  return a + b;
+}
+
+double scale_by_distribution(double score, double mean, double deviation) {
+  return dbsf_scale(score, {mean, deviation});
+}
+
 }  // namespace
 
 void bind_arithmetic(py::module_& parent) {
@@ -83,86 +131,51 @@ void bind_arithmetic(py::module_& parent) {
       parent.def_submodule("arithmetic", "The formulas of docs/scoring.md, bit for bit.");
   py::class_<NearestRounding>(m, "RoundToNearest",
                               "A with block with default rounding, whatever mode the host has set.")
-      .def(py::init<>())
-      .def("__enter__", [](NearestRounding& held) { held.guard.emplace(); })
-      .def("__exit__", [](NearestRounding& held, py::args const&) { held.guard.reset(); });
+      .def(py::init<>(), "Set nothing yet.")
+      .def("__enter__", &enter_rounding, "Set default rounding on this thread.")
+      .def("__exit__", &leave_rounding, "Set the mode that the thread had before.");
   // explain() repeats computations that the engine made under this guard.
   py::call_guard<FpEnvGuard> const guarded;
-  m.def("isa", [] { return std::string(cpu::kernels().name); }, "The instruction set in use.");
+  m.def("isa", &isa_name, "The instruction set in use.");
   m.def("formula", &formula, "A formula of the golden table on float64 numbers.", py::arg("op"),
         py::arg("numbers"), guarded);
-  m.def("log", &natural_log, py::arg("x"), guarded);
-  m.def("dots", &dots, py::arg("query"), py::arg("rows"), py::arg("dtype") = "float32", guarded);
-  m.def(
-      "all_finite",
-      [](Array<float> const& values) {
-        std::span<float const> const all = span_of(values);
-        WithoutGil const nogil;
-        std::uint32_t most = 0;  // of the bits without the sign: an exponent of all ones is above
-        for (float const value : all)
-          most = std::max(most, std::bit_cast<std::uint32_t>(value) & 0x7fffffffU);
-        return most < 0x7f800000U;
-      },
-      "Return whether no value is NaN or infinite.", py::arg("values"));
-  m.def(
-      "inverse_norm",
-      [](Array<float> const& row) {
-        double const norm = row_norm(static_cast<std::size_t>(row.size()), [&](std::size_t i) {
-          return static_cast<double>(row.data()[i]);
-        });
-        return inverse_norm(norm);
-      },
-      py::arg("row"), guarded);
-  m.def(
-      "cosine",
-      [](float dot, float inverse_row_norm, float inverse_query_norm) {
-        return cosine(dot, inverse_row_norm, inverse_query_norm);
-      },
-      py::arg("dot"), py::arg("inverse_row_norm"), py::arg("inverse_query_norm"), guarded);
-  m.def(
-      "idf",
-      [](std::string const& variant, std::int64_t n_docs, std::int64_t doc_freq) {
-        return bm25_idf(take_variant(variant), n_docs, doc_freq);
-      },
-      py::arg("variant"), py::arg("n_docs"), py::arg("doc_freq"), guarded);
-  m.def("mean_doc_length", &mean_doc_length, py::arg("n_docs"), py::arg("total_length"), guarded);
-  m.def(
-      "weight",
-      [](Bm25Numbers const& bm25, double idf, double multiplicity) {
-        return bm25_weight(take_bm25(bm25), idf, multiplicity);
-      },
-      py::arg("bm25"), py::arg("idf"), py::arg("multiplicity"), guarded);
-  m.def(
-      "shift",
-      [](Bm25Numbers const& bm25, double idf, double multiplicity) {
-        return bm25_shift(take_bm25(bm25), idf, multiplicity);
-      },
-      py::arg("bm25"), py::arg("idf"), py::arg("multiplicity"), guarded);
-  m.def(
-      "length_norm",
-      [](Bm25Numbers const& bm25, std::uint32_t doc_length, double mean) {
-        return bm25_length_norm(take_bm25(bm25), doc_length, mean);
-      },
-      py::arg("bm25"), py::arg("doc_length"), py::arg("mean_doc_length"), guarded);
-  m.def("impact", &impact, py::arg("bm25"), py::arg("weight"), py::arg("shift"),
-        py::arg("term_freq"), py::arg("length_norm"), guarded);
-  m.def(
-      "add", [](float a, float b) { return a + b; }, "float32 addition, as term scores are summed.",
-      py::arg("a"), py::arg("b"), guarded);
-  m.def("rrf_term", &rrf_term, py::arg("weight"), py::arg("rank_constant"), py::arg("rank"),
+  m.def("log", &natural_log, "The natural logarithm.", py::arg("x"), guarded);
+  m.def("dots", &dots, "The dot of a query with each row, float32.", py::arg("query"),
+        py::arg("rows"), py::arg("dtype") = "float32", guarded);
+  m.def("all_finite", &are_all_finite, "Return whether no value is NaN or infinite.",
+        py::arg("values"));
+  m.def("inverse_norm", &inverse_norm_of_row, "1 / |row|; 0 of a zero row.", py::arg("row"),
         guarded);
-  m.def("best_scale", &best_scale, py::arg("score"), py::arg("high"), guarded);
-  m.def("clip_scale", &clip_scale, py::arg("score"), guarded);
-  m.def("unit_scale", &unit_scale, py::arg("score"), guarded);
-  m.def("dense_share", &dense_share, py::arg("balance"), py::arg("mean_lexical"),
-        py::arg("mean_dense"), guarded);
-  m.def("minmax_scale", &minmax_scale, py::arg("score"), py::arg("low"), py::arg("high"), guarded);
-  m.def(
-      "dbsf_scale",
-      [](double score, double mean, double deviation) {
-        return dbsf_scale(score, {mean, deviation});
-      },
-      py::arg("score"), py::arg("mean"), py::arg("deviation"), guarded);
+  m.def("cosine", &cosine, "The cosine of a dot, between -1 and 1.", py::arg("dot"),
+        py::arg("inverse_row_norm"), py::arg("inverse_query_norm"), guarded);
+  m.def("idf", &idf_of, "The inverse document frequency of a leaf.", py::arg("variant"),
+        py::arg("n_docs"), py::arg("doc_freq"), guarded);
+  m.def("mean_doc_length", &mean_doc_length, "The mean length of documents with a text.",
+        py::arg("n_docs"), py::arg("total_length"), guarded);
+  m.def("weight", &weight_of, "What a leaf's impacts are multiplied by, float32.", py::arg("bm25"),
+        py::arg("idf"), py::arg("multiplicity"), guarded);
+  m.def("shift", &shift_of, "What BM25+ adds for each leaf that a document holds, float32.",
+        py::arg("bm25"), py::arg("idf"), py::arg("multiplicity"), guarded);
+  m.def("length_norm", &length_norm_of, "The length norm of a document, float32.", py::arg("bm25"),
+        py::arg("doc_length"), py::arg("mean_doc_length"), guarded);
+  m.def("impact", &impact, "What one leaf adds to the score of one document, float32.",
+        py::arg("bm25"), py::arg("weight"), py::arg("shift"), py::arg("term_freq"),
+        py::arg("length_norm"), guarded);
+  m.def("add", &add_floats, "float32 addition, as term scores are summed.", py::arg("a"),
+        py::arg("b"), guarded);
+  m.def("rrf_term", &rrf_term, "What a rank in one arm adds to the fused score by RRF.",
+        py::arg("weight"), py::arg("rank_constant"), py::arg("rank"), guarded);
+  m.def("best_scale", &best_scale, "Scale a score by the best one of its list.", py::arg("score"),
+        py::arg("high"), guarded);
+  m.def("clip_scale", &clip_scale, "Cut a score into [0, 1].", py::arg("score"), guarded);
+  m.def("unit_scale", &unit_scale, "Map a cosine to [0, 1].", py::arg("score"), guarded);
+  m.def("dense_share", &dense_share, "The dense arms' share of a balanced sum.", py::arg("balance"),
+        py::arg("mean_lexical"), py::arg("mean_dense"), guarded);
+  m.def("minmax_scale", &minmax_scale, "Scale a score by the lowest and highest of the candidates.",
+        py::arg("score"), py::arg("low"), py::arg("high"), guarded);
+  m.def("dbsf_scale", &scale_by_distribution,
+        "Scale a score by the mean and deviation of the candidates.", py::arg("score"),
+        py::arg("mean"), py::arg("deviation"), guarded);
 }
 
 }  // namespace hyrecall::bindings

@@ -56,10 +56,9 @@ class HeldAudience {
         groups_(*request_),
         audience_(*snapshot_, *request_, scopes_, groups_) {}
 
-  Audience const& audience() const { return audience_; }
-  BatchRequest const& request() const { return *request_; }
   AudienceView view() const { return {*snapshot_, *request_, scopes_, audience_}; }
 
+  std::size_t n_groups() const { return audience_.n_groups(); }
   py::array group_of() const {
     std::vector<std::uint32_t> out;
     for (std::size_t q = 0; q < request_->n_queries; ++q) out.push_back(audience_.group_of(q));
@@ -126,14 +125,8 @@ class HeldAudience {
   py::tuple related(std::size_t attribute, Array<std::int64_t> const& offsets,
                     Array<std::uint32_t> const& segment, Array<std::uint32_t> const& row,
                     std::size_t n) const {
-    std::span<std::int64_t const> const bounds = span_of(offsets);
-    check_parts(bounds, request_->n_queries, static_cast<std::size_t>(row.size()));
-    require(segment.size() == row.size(), "one row an entry");
-    std::vector<std::vector<ListedDoc>> results(request_->n_queries);
-    for (std::size_t q = 0; q < results.size(); ++q) {
-      for (auto i = bounds[q]; i < bounds[q + 1]; ++i)
-        results[q].push_back({{segment.data()[i], row.data()[i]}, 0.0f});
-    }
+    auto const results =
+        listed_by_query(request_->n_queries, span_of(offsets), span_of(segment), span_of(row), {});
     FlatDocs flat;
     {
       NativeRun const run;
@@ -150,19 +143,23 @@ class HeldAudience {
   Audience audience_;
 };
 
+std::unique_ptr<HeldAudience> find_audience(std::shared_ptr<Snapshot> snapshot,
+                                            std::shared_ptr<BatchRequest> request) {
+  NativeRun const run;
+  return std::make_unique<HeldAudience>(std::move(snapshot), std::move(request));
+}
+
 }  // namespace
 
 void bind_arms(py::module_& parent) {
   py::module_ m = parent.def_submodule("arms", "Native parts of arms other than text and vectors.");
-  py::class_<HeldAudience>(m, "Audience")
-      .def(py::init([](std::shared_ptr<Snapshot> snapshot, std::shared_ptr<BatchRequest> request) {
-             NativeRun const run;
-             return std::make_unique<HeldAudience>(std::move(snapshot), std::move(request));
-           }),
+  py::class_<HeldAudience>(m, "Audience",
+                           "The rows that each distinct (scope, filter) of a request sees.")
+      .def(py::init(&find_audience), "Find the rows that the queries of a request may see.",
            py::arg("snapshot").none(false), py::arg("request").none(false))
-      .def_property_readonly("n_groups",
-                             [](HeldAudience const& held) { return held.audience().n_groups(); })
-      .def_property_readonly("group_of", &HeldAudience::group_of)
+      .def_property_readonly("n_groups", &HeldAudience::n_groups,
+                             "The number of groups of queries that see the same rows.")
+      .def_property_readonly("group_of", &HeldAudience::group_of, "The group of each query.")
       .def("rows", &HeldAudience::rows,
            "Return (segment, row) of every row that the queries of a group may see.",
            py::arg("group"))

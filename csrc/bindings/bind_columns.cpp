@@ -36,28 +36,31 @@ char const* dtype_name(DType dtype) {
   return dtype == DType::kFloat32 ? "float32" : dtype == DType::kFloat16 ? "float16" : "bfloat16";
 }
 
+std::shared_ptr<CellDirectory> make_directory(py::list const& parts, std::size_t n_rows) {
+  std::vector<CellPart> const taken = take_cell_parts(parts, n_rows);
+  NativeRun const run;
+  return std::make_shared<CellDirectory>(taken, n_rows);
+}
+
+py::array order_rows(py::list const& parts, std::size_t n_rows, Array<std::int64_t> const& cluster,
+                     Array<Seq> const& seqs) {
+  std::vector<CellPart> const taken = take_cell_parts(parts, n_rows);
+  std::vector<std::uint32_t> order;
+  {
+    NativeRun const run;
+    order = sort_rows(taken, n_rows, span_of(cluster), span_of(seqs));
+  }
+  return give(std::move(order));
+}
+
 void bind_cells(py::module_& m) {
-  py::class_<CellDirectory, std::shared_ptr<CellDirectory>>(m, "CellDirectory")
-      .def(py::init([](py::list const& parts, std::size_t n_rows) {
-             std::vector<CellPart> const taken = take_cell_parts(parts, n_rows);
-             NativeRun const run;
-             return std::make_shared<CellDirectory>(taken, n_rows);
-           }),
+  py::class_<CellDirectory, std::shared_ptr<CellDirectory>>(
+      m, "CellDirectory", "The cells of a segment and the rows of each.")
+      .def(py::init(&make_directory), "Read the cells of rows that are sorted by them.",
            py::arg("parts"), py::arg("n_rows"))
-      .def_property_readonly("n_cells", &CellDirectory::size);
-  m.def(
-      "sort_rows",
-      [](py::list const& parts, std::size_t n_rows, Array<std::int64_t> const& cluster,
-         Array<Seq> const& seqs) {
-        std::vector<CellPart> const taken = take_cell_parts(parts, n_rows);
-        std::vector<std::uint32_t> order;
-        {
-          NativeRun const run;
-          order = sort_rows(taken, n_rows, span_of(cluster), span_of(seqs));
-        }
-        return give(std::move(order));
-      },
-      py::arg("parts"), py::arg("n_rows"), py::arg("cluster"), py::arg("seqs"));
+      .def_property_readonly("n_cells", &CellDirectory::size, "The number of cells.");
+  m.def("sort_rows", &order_rows, "Return the rows in the order (cell, cluster, seq).",
+        py::arg("parts"), py::arg("n_rows"), py::arg("cluster"), py::arg("seqs"));
 }
 
 // Converts pairs of numbers to an array twice as long, and back.
@@ -120,150 +123,182 @@ std::shared_ptr<LexicalColumn> lexical_from_parts(std::string name, py::dict con
   return std::make_shared<LexicalColumn>(std::move(p));
 }
 
+std::shared_ptr<LexicalColumn> build_lexical_column(std::string const& name,
+                                                    py::list const& columns,
+                                                    Array<std::uint32_t> const& order,
+                                                    std::shared_ptr<text::Analyzer> const& analyzer,
+                                                    int threads, py::object const& progress) {
+  std::vector<Chunked<StringColumn>> taken(columns.size());
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    for (py::handle chunk : py::list(columns[c]))
+      taken[c].append(take_strings(take_arrow(chunk, name.c_str()), name.c_str()));
+  }
+  Progress report;
+  if (!progress.is_none())
+    report = [&progress](std::size_t n_rows) { call_python([&] { progress(n_rows); }); };
+  for (auto const& column : taken) {
+    for (std::uint32_t row : span_of(order))
+      require(row < column.size(), "an order of the texts' rows");
+  }
+  NativeRun const run;
+  return std::const_pointer_cast<LexicalColumn>(
+      build_lexical(name, taken, span_of(order), *analyzer, threads, report));
+}
+
+std::shared_ptr<LexicalColumn> merge_lexical_columns(
+    std::vector<std::shared_ptr<LexicalColumn>> const& sources, Array<std::uint32_t> const& source,
+    Array<Row> const& source_row) {
+  auto const from = take_all(sources);
+  NativeRun const run;
+  return std::const_pointer_cast<LexicalColumn>(
+      merge_lexical(from, span_of(source), span_of(source_row)));
+}
+
+std::optional<std::uint32_t> doc_length_of(LexicalColumn const& column, Row row) {
+  require(row < column.n_rows(), "a row of the column");
+  return column.has(row) ? std::optional(column.doc_length(row)) : std::nullopt;
+}
+
 void bind_lexical(py::module_& m) {
-  py::class_<LexicalColumn, std::shared_ptr<LexicalColumn>>(m, "LexicalColumn")
+  py::class_<LexicalColumn, std::shared_ptr<LexicalColumn>>(
+      m, "LexicalColumn", "A lexical arm of one segment: terms, postings, and each row's tokens.")
       .def_static(
-          "build",
-          [](std::string const& name, py::list const& columns, Array<std::uint32_t> const& order,
-             std::shared_ptr<text::Analyzer> const& analyzer, int threads,
-             py::object const& progress) {
-            std::vector<Chunked<StringColumn>> taken(columns.size());
-            for (std::size_t c = 0; c < columns.size(); ++c) {
-              for (py::handle chunk : py::list(columns[c])) {
-                taken[c].append(take_strings(take_arrow(chunk, name.c_str()), name.c_str()));
-              }
-            }
-            Progress report;
-            if (!progress.is_none()) {
-              report = [&progress](std::size_t n_rows) { call_python([&] { progress(n_rows); }); };
-            }
-            for (auto const& column : taken) {
-              for (std::uint32_t row : span_of(order))
-                require(row < column.size(), "an order of the texts' rows");
-            }
-            NativeRun const run;
-            return std::const_pointer_cast<LexicalColumn>(
-                build_lexical(name, taken, span_of(order), *analyzer, threads, report));
-          },
-          "progress is called on this thread with the number of rows done so far.", py::arg("name"),
-          py::arg("columns"), py::arg("order"), py::arg("analyzer").none(false), py::arg("threads"),
-          py::arg("progress").none(true))
-      .def_static(
-          "merge",
-          [](std::vector<std::shared_ptr<LexicalColumn>> const& sources,
-             Array<std::uint32_t> const& source, Array<Row> const& source_row) {
-            auto const from = take_all(sources);
-            NativeRun const run;
-            return std::const_pointer_cast<LexicalColumn>(
-                merge_lexical(from, span_of(source), span_of(source_row)));
-          },
-          py::arg("sources"), py::arg("source"), py::arg("source_row"))
-      .def_static("from_parts", &lexical_from_parts, py::arg("name"), py::arg("parts"),
-                  py::arg("threads"))
-      .def("parts", &lexical_parts)
-      .def(
-          "doc_length",
-          [](LexicalColumn const& c, Row row) {
-            require(row < c.n_rows(), "a row of the column");
-            return c.has(row) ? std::optional(c.doc_length(row)) : std::nullopt;
-          },
-          py::arg("row"))
-      .def_property_readonly("n_terms", &LexicalColumn::n_terms)
-      .def_property_readonly("n_postings", [](LexicalColumn const& c) { return c.n_postings(); })
-      .def_property_readonly("nbytes", &LexicalColumn::bytes);
+          "build", &build_lexical_column,
+          "Index texts. columns: the chunks of each text column; order: the texts' row of "
+          "each row. progress is called on this thread with the number of rows done so far.",
+          py::arg("name"), py::arg("columns"), py::arg("order"), py::arg("analyzer").none(false),
+          py::arg("threads"), py::arg("progress").none(true))
+      .def_static("merge", &merge_lexical_columns,
+                  "Join columns: row i is row source_row[i] of sources[source[i]].",
+                  py::arg("sources"), py::arg("source"), py::arg("source_row"))
+      .def_static("from_parts", &lexical_from_parts,
+                  "Make a column from parts, after checking all.", py::arg("name"),
+                  py::arg("parts"), py::arg("threads"))
+      .def("parts", &lexical_parts, "Return the parts by name, as a file stores them.")
+      .def("doc_length", &doc_length_of, "Return a row's number of positions; None without a text.",
+           py::arg("row"))
+      .def_property_readonly("n_terms", &LexicalColumn::n_terms, "The number of distinct terms.")
+      .def_property_readonly("n_postings", &LexicalColumn::n_postings, "The number of postings.")
+      .def_property_readonly("nbytes", &LexicalColumn::bytes, "Bytes of memory.");
+}
+
+MatrixChunk take_chunk(py::array const& chunk, DType dtype, std::uint32_t dim,
+                       std::string const& name) {
+  bool const fits = chunk.ndim() == 2 && chunk.shape(1) == static_cast<py::ssize_t>(dim) &&
+                    static_cast<std::size_t>(chunk.itemsize()) == item_size(dtype) &&
+                    (chunk.flags() & py::array::c_style) != 0;
+  if (!fits) {
+    throw Error(ErrorCode::kShape, name,
+                "expected C-contiguous chunks of shape (n, " + std::to_string(dim) + ")");
+  }
+  return {Buffer<std::uint8_t>(static_cast<std::uint8_t const*>(chunk.data()),
+                               static_cast<std::size_t>(chunk.nbytes()), keep(chunk)),
+          static_cast<std::size_t>(chunk.shape(0))};
+}
+
+std::shared_ptr<DenseColumn> build_dense_column(std::string const& name, std::string const& dtype,
+                                                std::uint32_t dim,
+                                                std::vector<py::array> const& chunks,
+                                                Array<std::uint8_t> const& valid,
+                                                Array<std::uint32_t> const& order, int threads) {
+  DType const type = take_dtype(dtype);
+  FirstPassChoice const first_pass = read_settings().first_pass;
+  std::vector<MatrixChunk> taken;
+  for (py::array const& chunk : chunks) taken.push_back(take_chunk(chunk, type, dim, name));
+  NativeRun const run;
+  return std::const_pointer_cast<DenseColumn>(DenseColumn::build(
+      name, type, dim, taken, span_of(valid), span_of(order), threads, first_pass));
+}
+
+std::shared_ptr<DenseColumn> merge_dense_columns(
+    std::vector<std::shared_ptr<DenseColumn>> const& sources, Array<std::uint32_t> const& source,
+    Array<Row> const& source_row) {
+  FirstPassChoice const first_pass = read_settings().first_pass;
+  auto const from = take_all(sources);
+  NativeRun const run;
+  return std::const_pointer_cast<DenseColumn>(
+      DenseColumn::merge(from, span_of(source), span_of(source_row), first_pass));
+}
+
+using PlaneArrays = std::tuple<py::array, py::array, py::array>;  // codes, scales, residuals
+
+std::shared_ptr<DenseColumn> dense_from_parts(std::string name, std::string const& dtype,
+                                              std::uint32_t dim, py::array const& rows,
+                                              py::array const& inverse_norms,
+                                              std::optional<PlaneArrays> const& int8_plane) {
+  require(dim > 0, "a dimension");
+  auto column = std::make_shared<DenseColumn>();
+  column->name = std::move(name);
+  column->dtype = take_dtype(dtype);
+  column->dim = dim;
+  column->rows = take_buffer<std::uint8_t>(rows, "rows");
+  column->inverse_norms = take_buffer<float>(inverse_norms, "inverse_norms");
+  if (column->rows.size() != column->inverse_norms.size() * column->row_bytes())
+    throw Error(ErrorCode::kCorrupt, column->name, "expected as many rows as norms, got others");
+  if (int8_plane) {
+    auto const& [codes, scales, residuals] = *int8_plane;
+    column->plane = {take_buffer<std::uint8_t>(codes, "codes"),
+                     take_buffer<float>(scales, "scales"),
+                     take_buffer<float>(residuals, "residuals")};
+    column->plane.check(column->inverse_norms.size(), dim, column->name);
+  }
+  return column;
+}
+
+py::array rows_of(DenseColumn const& column) {
+  return give(column.rows);
+}
+
+py::array inverse_norms_of(DenseColumn const& column) {
+  return give(column.inverse_norms);
+}
+
+py::object int8_plane_of(DenseColumn const& column) {
+  if (column.plane.empty()) return py::none();
+  return py::make_tuple(give(column.plane.codes), give(column.plane.scales),
+                        give(column.plane.residuals));
+}
+
+py::tuple plane_use_of(DenseColumn const& column) {
+  return py::make_tuple(column.plane_use.n_windows.load(), column.plane_use.n_plain.load());
+}
+
+char const* dtype_of(DenseColumn const& column) {
+  return dtype_name(column.dtype);
+}
+
+std::size_t bytes_of(DenseColumn const& column) {
+  return column.bytes();
 }
 
 void bind_dense(py::module_& m) {
-  py::class_<DenseColumn, std::shared_ptr<DenseColumn>>(m, "DenseColumn")
+  py::class_<DenseColumn, std::shared_ptr<DenseColumn>>(
+      m, "DenseColumn",
+      "A dense arm of one segment: vectors as given, norms, and their int8 plane.")
       .def_static(
-          "build",
-          [](std::string const& name, std::string const& dtype, std::uint32_t dim,
-             std::vector<py::array> const& chunks, Array<std::uint8_t> const& valid,
-             Array<std::uint32_t> const& order, int threads) {
-            std::vector<MatrixChunk> taken;
-            DType const type = take_dtype(dtype);
-            FirstPassChoice const first_pass = read_settings().first_pass;
-            for (py::array const& chunk : chunks) {
-              bool const fits = chunk.ndim() == 2 &&
-                                chunk.shape(1) == static_cast<py::ssize_t>(dim) &&
-                                static_cast<std::size_t>(chunk.itemsize()) == item_size(type) &&
-                                (chunk.flags() & py::array::c_style) != 0;
-              if (!fits)
-                throw Error(
-                    ErrorCode::kShape, name,
-                    "expected C-contiguous chunks of shape (n, " + std::to_string(dim) + ")");
-              taken.push_back(
-                  {Buffer<std::uint8_t>(static_cast<std::uint8_t const*>(chunk.data()),
-                                        static_cast<std::size_t>(chunk.nbytes()), keep(chunk)),
-                   static_cast<std::size_t>(chunk.shape(0))});
-            }
-            NativeRun const run;
-            auto built = DenseColumn::build(name, type, dim, taken, span_of(valid), span_of(order),
-                                            threads, first_pass);
-            return std::const_pointer_cast<DenseColumn>(built);
-          },
+          "build", &build_dense_column,
+          "Take vectors. chunks: (n, dim) each; valid: a byte for each that says whether it "
+          "is there; order: the vectors' row of each row.",
           py::arg("name"), py::arg("dtype"), py::arg("dim"), py::arg("chunks"), py::arg("valid"),
           py::arg("order"), py::arg("threads"))
-      .def_static(
-          "merge",
-          [](std::vector<std::shared_ptr<DenseColumn>> const& sources,
-             Array<std::uint32_t> const& source, Array<Row> const& source_row) {
-            FirstPassChoice const first_pass = read_settings().first_pass;
-            auto const from = take_all(sources);
-            NativeRun const run;
-            return std::const_pointer_cast<DenseColumn>(
-                DenseColumn::merge(from, span_of(source), span_of(source_row), first_pass));
-          },
-          py::arg("sources"), py::arg("source"), py::arg("source_row"))
-      .def_static(
-          "from_parts",
-          [](std::string name, std::string const& dtype, std::uint32_t dim, py::array const& rows,
-             py::array const& inverse_norms,
-             std::optional<std::tuple<py::array, py::array, py::array>> const& int8_plane) {
-            require(dim > 0, "a dimension");
-            auto column = std::make_shared<DenseColumn>();
-            column->name = std::move(name);
-            column->dtype = take_dtype(dtype);
-            column->dim = dim;
-            column->rows = take_buffer<std::uint8_t>(rows, "rows");
-            column->inverse_norms = take_buffer<float>(inverse_norms, "inverse_norms");
-            if (column->rows.size() != column->inverse_norms.size() * column->row_bytes()) {
-              throw Error(ErrorCode::kCorrupt, column->name,
-                          "expected as many rows as norms, got others");
-            }
-            if (int8_plane) {
-              auto const& [codes, scales, residuals] = *int8_plane;
-              column->plane = {take_buffer<std::uint8_t>(codes, "codes"),
-                               take_buffer<float>(scales, "scales"),
-                               take_buffer<float>(residuals, "residuals")};
-              column->plane.check(column->inverse_norms.size(), dim, column->name);
-            }
-            return column;
-          },
-          py::arg("name"), py::arg("dtype"), py::arg("dim"), py::arg("rows"),
-          py::arg("inverse_norms"), py::arg("plane") = py::none())
-      .def_property_readonly("rows", [](DenseColumn const& c) { return give(c.rows); })
+      .def_static("merge", &merge_dense_columns,
+                  "Join columns: row i is row source_row[i] of sources[source[i]].",
+                  py::arg("sources"), py::arg("source"), py::arg("source_row"))
+      .def_static("from_parts", &dense_from_parts, "Make a column from the parts of a file.",
+                  py::arg("name"), py::arg("dtype"), py::arg("dim"), py::arg("rows"),
+                  py::arg("inverse_norms"), py::arg("plane") = py::none())
+      .def_property_readonly("rows", &rows_of, "The vectors as given, as bytes.")
       .def_property_readonly(
-          "int8_plane",
-          [](DenseColumn const& c) -> py::object {
-            if (c.plane.empty()) return py::none();
-            return py::make_tuple(give(c.plane.codes), give(c.plane.scales),
-                                  give(c.plane.residuals));
-          },
+          "int8_plane", &int8_plane_of,
           "The int8 plane: codes + 128 in blocks of 16 rows x 4 elements, scales, residuals.")
       .def_property_readonly(
-          "plane_use",
-          [](DenseColumn const& c) {
-            return py::make_tuple(c.plane_use.n_windows.load(), c.plane_use.n_plain.load());
-          },
+          "plane_use", &plane_use_of,
           "(windows of rows that queries read through the plane, windows that they scored whole).")
-      .def_property_readonly("inverse_norms",
-                             [](DenseColumn const& c) { return give(c.inverse_norms); })
-      .def_property_readonly("dtype", [](DenseColumn const& c) { return dtype_name(c.dtype); })
-      .def_property_readonly("dim", [](DenseColumn const& c) { return c.dim; })
-      .def_property_readonly("nbytes", [](DenseColumn const& c) {
-        return c.rows.bytes() + c.inverse_norms.bytes() + c.plane.bytes();
-      });
+      .def_property_readonly("inverse_norms", &inverse_norms_of,
+                             "1 / |vector| of each row; 0 where there is no vector.")
+      .def_property_readonly("dtype", &dtype_of, "The type of the vectors' elements.")
+      .def_readonly("dim", &DenseColumn::dim, "The number of elements of a vector.")
+      .def_property_readonly("nbytes", &bytes_of, "Bytes of memory, the plane included.");
 }
 
 }  // namespace

@@ -47,6 +47,43 @@ py::object give_text(std::string_view text) {
       PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
 }
 
+// The Python class of each code, made when the module is loaded.
+std::array<py::object, 9>& classes() {
+  static std::array<py::object, 9> made;
+  return made;
+}
+
+void set_error(ErrorCode code, py::object const& message, py::object const& argument) {
+  py::object const& type = classes()[static_cast<std::size_t>(code)];
+  py::object value = type(message);
+  value.attr("argument") = argument;
+  PyErr_SetObject(type.ptr(), value.ptr());
+}
+
+// Sets an error that names no argument of its own.
+void set_error(ErrorCode code, std::string const& detail) {
+  set_error(code, py::str("hyrecall: " + detail), py::str("hyrecall"));
+}
+
+void translate(std::exception_ptr raised) {
+  try {
+    if (raised) std::rethrow_exception(raised);
+  } catch (Error const& error) {
+    set_error(error.code(), give_text(error.what()), give_text(error.argument()));
+  } catch (py::cast_error const&) {  // inside an argument that has no type of its own
+    set_error(ErrorCode::kDtype, "expected another type of value");
+  } catch (std::out_of_range const&) {
+    set_error(ErrorCode::kInternal, "expected a number in range, got another");
+  } catch (std::length_error const&) {
+    set_error(ErrorCode::kOption, "expected a smaller number, got too many values");
+  } catch (py::builtin_exception const&) {
+    throw;  // knows its own type
+  } catch (std::runtime_error const& error) {
+    set_error(ErrorCode::kInternal,
+              std::string("expected a call that succeeds, got ") + error.what());
+  }
+}
+
 }  // namespace
 
 void bind_errors(py::module_& m) {
@@ -56,41 +93,15 @@ void bind_errors(py::module_& m) {
       "Base of every error that hyrecall raises; `.argument` names the argument at fault.",
       PyExc_Exception, nullptr));
   m.attr("HyrecallError") = base;
-  static std::array<py::object, 9> classes;
   for (ErrorClass const& row : error_classes()) {
     py::tuple const parents = py::make_tuple(base, py::handle(*row.parent));
     std::string const name = std::string("hyrecall.errors.") + row.name;
-    auto& made = classes[static_cast<std::size_t>(row.code)];
+    auto& made = classes()[static_cast<std::size_t>(row.code)];
     made = py::reinterpret_steal<py::object>(
         PyErr_NewExceptionWithDoc(name.c_str(), row.doc, parents.ptr(), nullptr));
     m.attr(row.name) = made;
   }
-  py::register_local_exception_translator([](std::exception_ptr raised) {
-    auto const set = [](ErrorCode code, std::string const& detail) {
-      py::object const& type = classes[static_cast<std::size_t>(code)];
-      py::object value = type("hyrecall: " + detail);
-      value.attr("argument") = "hyrecall";
-      PyErr_SetObject(type.ptr(), value.ptr());
-    };
-    try {
-      if (raised) std::rethrow_exception(raised);
-    } catch (Error const& error) {
-      py::object const& type = classes[static_cast<std::size_t>(error.code())];
-      py::object value = type(give_text(error.what()));
-      value.attr("argument") = give_text(error.argument());
-      PyErr_SetObject(type.ptr(), value.ptr());
-    } catch (py::cast_error const&) {  // inside an argument that has no type of its own
-      set(ErrorCode::kDtype, "expected another type of value");
-    } catch (std::out_of_range const&) {
-      set(ErrorCode::kInternal, "expected a number in range, got another");
-    } catch (std::length_error const&) {
-      set(ErrorCode::kOption, "expected a smaller number, got too many values");
-    } catch (py::builtin_exception const&) {
-      throw;  // knows its own type
-    } catch (std::runtime_error const& error) {
-      set(ErrorCode::kInternal, std::string("expected a call that succeeds, got ") + error.what());
-    }
-  });
+  py::register_local_exception_translator(&translate);
 }
 
 }  // namespace hyrecall::bindings

@@ -5,7 +5,6 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -91,31 +90,12 @@ std::shared_ptr<AttributeColumn> build_column(
   return std::make_shared<AttributeColumn>(build_list_column(lists, list_bits, taken, bits));
 }
 
-FilterProgram make_test(FilterProgram::Kind kind, std::uint32_t column) {
-  FilterProgram program;
-  program.kind = kind;
-  program.column = column;
-  return program;
+Row n_rows_of(AttributeColumn const& column) {
+  return column.n_rows;
 }
 
-constexpr std::size_t kMostLevels = 1'000;  // programs are walked, and end, by recursion
-
-std::size_t levels_of(FilterProgram const& program) {
-  std::size_t below = 0;
-  for (FilterProgram const& child : program.children) below = std::max(below, levels_of(child));
-  return below + 1;
-}
-
-FilterProgram join(FilterProgram::Kind kind, std::vector<FilterProgram> children) {
-  for (FilterProgram const& child : children) {
-    if (levels_of(child) < kMostLevels) continue;
-    throw Error(ErrorCode::kOption, "filter",
-                "expected at most " + std::to_string(kMostLevels) + " levels, got more");
-  }
-  FilterProgram program;
-  program.kind = kind;
-  program.children = std::move(children);
-  return program;
+py::array sort_codes(AttributeColumn const& column) {
+  return give(column.sort_codes());
 }
 
 // Runs f(bound, n_rows) without the GIL, with the program bound to columns of equal length.
@@ -171,75 +151,34 @@ void bind_filter(py::module_& m) {
            "Make a column from Arrow buffers. values: numbers, or with text= the int64 offsets of "
            "strings; valid, first_valid: the validity bits and the position of the first value's "
            "bit; offsets, list_valid, first_list_valid: the same for lists of values.")
-      .def("__len__", [](AttributeColumn const& column) { return column.n_rows; })
-      .def_property_readonly("nbytes", &AttributeColumn::bytes)
+      .def("__len__", &n_rows_of, "The number of rows.")
+      .def_property_readonly("nbytes", &AttributeColumn::bytes, "Bytes of memory.")
       .def_property_readonly(
-          "sort_codes",
-          [](AttributeColumn const& column) {
-            require(!column.is_list, "a column without lists");
-            py::array_t<std::int64_t> given(static_cast<py::ssize_t>(column.codes.size()));
-            std::int64_t* const out = given.mutable_data();
-            for (Row row = 0; row < column.codes.size(); ++row) {
-              bool const has = column.valid_in(row / kTileRows).test(row % kTileRows);
-              out[row] = has ? column.codes[row] : std::numeric_limits<std::int64_t>::min();
-            }
-            return given;
-          },
+          "sort_codes", &sort_codes,
           "int64 per row of a column without lists, in the order of its values; null comes first.");
 
-  using Kind = FilterProgram::Kind;
   py::class_<FilterProgram, std::shared_ptr<FilterProgram>>(
       m, "FilterProgram", "A filter compiled for a schema, valid for all of its segments.")
       .def(py::init<>(), "Every row.")
-      .def_static(
-          "codes_between",
-          [](std::uint32_t column, std::int64_t low, std::int64_t high) {
-            FilterProgram program = make_test(Kind::kCodesBetween, column);
-            program.low = low;
-            program.high = high;
-            return program;
-          },
-          py::arg("column"), py::arg("low"), py::arg("high"))
-      .def_static(
-          "text_between",
-          [](std::uint32_t column, std::optional<std::string> low,
-             std::optional<std::string> high) {
-            FilterProgram program = make_test(Kind::kTextBetween, column);
-            program.text_low = std::move(low);
-            program.text_high = std::move(high);
-            return program;
-          },
-          py::arg("column"), py::arg("low"), py::arg("high"))
-      .def_static(
-          "codes_any_of",
-          [](std::uint32_t column, std::vector<std::int64_t> codes) {
-            FilterProgram program = make_test(Kind::kCodesAnyOf, column);
-            program.codes = std::move(codes);
-            return program;
-          },
-          py::arg("column"), py::arg("codes"))
-      .def_static(
-          "text_any_of",
-          [](std::uint32_t column, std::vector<std::string> texts) {
-            FilterProgram program = make_test(Kind::kTextAnyOf, column);
-            program.texts = std::move(texts);
-            return program;
-          },
-          py::arg("column"), py::arg("texts"))
-      .def_static(
-          "is_null", [](std::uint32_t column) { return make_test(Kind::kIsNull, column); },
-          py::arg("column"))
-      .def_static(
-          "all_of",
-          [](std::vector<FilterProgram> parts) { return join(Kind::kAnd, std::move(parts)); },
-          py::arg("parts"), "Match rows that match every part; without parts, every row.")
-      .def_static(
-          "any_of",
-          [](std::vector<FilterProgram> parts) { return join(Kind::kOr, std::move(parts)); },
-          py::arg("parts"), "Match rows that match at least one part; without parts, no row.")
-      .def_static(
-          "complement", [](FilterProgram part) { return join(Kind::kNot, {std::move(part)}); },
-          py::arg("part"))
+      .def_static("codes_between", &FilterProgram::codes_between,
+                  "Match rows with a code from low to high.", py::arg("column"), py::arg("low"),
+                  py::arg("high"))
+      .def_static("text_between", &FilterProgram::text_between,
+                  "Match rows with a string from low to high; None is open.", py::arg("column"),
+                  py::arg("low"), py::arg("high"))
+      .def_static("codes_any_of", &FilterProgram::codes_any_of, "Match rows with one of the codes.",
+                  py::arg("column"), py::arg("codes"))
+      .def_static("text_any_of", &FilterProgram::text_any_of, "Match rows with one of the strings.",
+                  py::arg("column"), py::arg("texts"))
+      .def_static("is_null", &FilterProgram::is_null, "Match rows without a value.",
+                  py::arg("column"))
+      .def_static("all_of", &FilterProgram::all_of,
+                  "Match rows that match every part; without parts, every row.", py::arg("parts"))
+      .def_static("any_of", &FilterProgram::any_of,
+                  "Match rows that match at least one part; without parts, no row.",
+                  py::arg("parts"))
+      .def_static("complement", &FilterProgram::complement, "Match rows that the part does not.",
+                  py::arg("part"))
       .def("evaluate", &evaluate, py::arg("columns"), "Return whether each row matches, (n_rows,).")
       .def("answers", &answers, py::arg("columns"),
            "Return the zone maps' result per tile, 0 none, 1 some, 2 all: uint8, (n_tiles,). For "

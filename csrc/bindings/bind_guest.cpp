@@ -89,20 +89,26 @@ std::shared_ptr<HeldGuest> take(std::shared_ptr<device::Gate> gate, py::object c
       HeldGuest{device::Guest{*tensor, std::move(owner), std::move(gate)}});
 }
 
+std::uint32_t n_rows_of_guest(HeldGuest const& held) {
+  return held.guest.tensor.n_rows;
+}
+
 }  // namespace
 
 void bind_guest(py::module_& m) {
-  py::class_<device::Gate, std::shared_ptr<device::Gate>>(m, "Gate")
-      .def(py::init<std::string const&, int>(), py::arg("folder"), py::arg("ordinal"))
+  py::class_<device::Gate, std::shared_ptr<device::Gate>>(
+      m, "Gate", "A stream that a tensor's producer makes wait until the tensor can be read.")
+      .def(py::init<std::string const&, int>(), "Open a stream on a device.", py::arg("folder"),
+           py::arg("ordinal"))
       .def_property_readonly("stream", &device::Gate::stream, "The value for __dlpack__(stream=).");
 
-  py::class_<HeldGuest, std::shared_ptr<HeldGuest>>(m, "Guest")
+  py::class_<HeldGuest, std::shared_ptr<HeldGuest>>(m, "Guest",
+                                                    "A tensor of another library on a device.")
       .def_static("take", &take,
                   "Take over a DLPack capsule's tensor; None if it is not a matrix of floats with "
                   "`dim` columns on the gate's device.",
                   py::arg("gate"), py::arg("capsule"), py::arg("dim"))
-      .def_property_readonly("n_rows",
-                             [](HeldGuest const& held) { return held.guest.tensor.n_rows; });
+      .def_property_readonly("n_rows", &n_rows_of_guest, "The number of its rows.");
 }
 
 }  // namespace hyrecall::bindings

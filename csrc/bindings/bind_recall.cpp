@@ -22,116 +22,126 @@ struct HeldStatistics {
   std::shared_ptr<Statistics const> values;
 };
 struct HeldCandidates {
-  std::vector<QueryCandidates> pools;
+  std::vector<QueryCandidates> of_queries;
 };
+
+py::tuple statistics_of(HeldStatistics const& held, std::size_t arm, std::size_t query) {
+  QueryStatistics const& one = held.values->at(arm).at(query);
+  return py::make_tuple(one.n_docs, one.total_length,
+                        std::vector(one.doc_freqs.begin(), one.doc_freqs.end()));
+}
+
+HeldStatistics sum_statistics(std::vector<std::shared_ptr<HeldStatistics>> const& parts) {
+  std::vector<Statistics const*> all;
+  for (auto const& part : take_all(parts)) all.push_back(part->values.get());
+  return {std::make_shared<Statistics const>(add_statistics(all))};
+}
+
+HeldExecution execute(std::shared_ptr<Snapshot> snapshot, std::shared_ptr<BatchRequest> request) {
+  request->is_read = true;
+  NativeRun const run;
+  auto execution = std::make_unique<Execution>(*snapshot, *request);
+  return {std::move(snapshot), std::move(request), std::move(execution)};
+}
+
+HeldStatistics statistics_of_part(HeldExecution const& held) {
+  return {held.execution->shared_statistics()};
+}
+
+HeldCandidates find_candidates(HeldExecution const& held, HeldStatistics const& statistics) {
+  NativeRun const run;
+  return {held.execution->candidates(*statistics.values)};
+}
+
+py::object give_leaves(HeldExecution const& held, std::size_t arm, std::size_t query) {
+  auto const& analysed = held.execution->queries(arm).at(query);
+  if (!analysed) return py::none();
+  py::list out;
+  for (Leaf const& leaf : analysed->leaves)
+    out.append(py::make_tuple(leaf.label(), leaf.multiplicity));
+  return out;
+}
+
+std::vector<std::size_t> empty_queries(HeldExecution const& held, std::size_t arm) {
+  return held.execution->empty_queries(arm);
+}
+
+bool matches_query(HeldExecution const& held, std::size_t arm, std::size_t query,
+                   std::uint32_t segment, Row row) {
+  return held.execution->matches(arm, query, {segment, row});
+}
+
+std::vector<std::uint32_t> leaf_freqs(HeldExecution const& held, std::size_t arm, std::size_t query,
+                                      std::uint32_t segment, Row row) {
+  return held.execution->leaf_freqs(arm, query, {segment, row});
+}
+
+py::dict give_reply(std::unique_ptr<ReplyArrays> reply) {
+  ReplyArrays const& arrays = *reply;
+  py::capsule const owner(reply.release(),
+                          [](void* held) { delete static_cast<ReplyArrays*>(held); });
+  auto const view = [&]<typename T>(std::vector<T> const& values) {
+    return give_view(std::span(values), owner);
+  };
+  using py::literals::operator""_a;
+  return py::dict("offsets"_a = view(arrays.offsets), "part"_a = view(arrays.part),
+                  "segment"_a = view(arrays.segment), "row"_a = view(arrays.row),
+                  "rank"_a = view(arrays.rank), "score"_a = view(arrays.score),
+                  "arm_scores"_a = view(arrays.arm_scores), "arm_ranks"_a = view(arrays.arm_ranks),
+                  "scales"_a = view(arrays.scales), "list_sizes"_a = view(arrays.list_sizes));
+}
+
+py::dict merge_candidates(BatchRequest const& request,
+                          std::vector<std::shared_ptr<HeldCandidates>> const& parts) {
+  auto reply = std::make_unique<ReplyArrays>();
+  auto const given = take_all(parts);
+  {
+    NativeRun const run;
+    std::vector<std::vector<QueryCandidates> const*> all;
+    for (auto const& part : given) all.push_back(&part->of_queries);
+    *reply = merge(request, all);
+  }
+  return give_reply(std::move(reply));
+}
 
 }  // namespace
 
 void bind_recall(py::module_& m) {
-  py::class_<HeldStatistics, std::shared_ptr<HeldStatistics>>(m, "Statistics")
-      .def(
-          "of",
-          [](HeldStatistics const& held, std::size_t arm, std::size_t query) {
-            QueryStatistics const& one = held.values->at(arm).at(query);
-            return py::make_tuple(one.n_docs, one.total_length,
-                                  std::vector(one.doc_freqs.begin(), one.doc_freqs.end()));
-          },
-          "(documents, total length, document frequency per leaf) of one query.", py::arg("arm"),
-          py::arg("query"))
-      .def_static(
-          "add",
-          [](std::vector<std::shared_ptr<HeldStatistics>> const& parts) {
-            std::vector<Statistics const*> all;
-            for (auto const& part : take_all(parts)) all.push_back(part->values.get());
-            return std::make_shared<HeldStatistics>(
-                HeldStatistics{std::make_shared<Statistics const>(add_statistics(all))});
-          },
-          py::arg("parts"));
+  py::class_<HeldStatistics, std::shared_ptr<HeldStatistics>>(
+      m, "Statistics", "The integers that BM25 counts, of each query in each lexical arm.")
+      .def("of", &statistics_of,
+           "Return (documents, total length, document frequency per leaf) of one query.",
+           py::arg("arm"), py::arg("query"))
+      .def_static("add", &sum_statistics, "Sum the statistics of the parts of an index.",
+                  py::arg("parts"));
 
-  py::class_<HeldCandidates, std::shared_ptr<HeldCandidates>>(m, "Candidates");
+  py::class_<HeldCandidates, std::shared_ptr<HeldCandidates>>(
+      m, "Candidates", "Each query's candidates in one part of an index.");
 
-  py::class_<HeldExecution>(m, "Execution")
-      .def(py::init([](std::shared_ptr<Snapshot> snapshot, std::shared_ptr<BatchRequest> request) {
-             request->is_read = true;
-             NativeRun const run;
-             auto execution = std::make_unique<Execution>(*snapshot, *request);
-             return HeldExecution{std::move(snapshot), std::move(request), std::move(execution)};
-           }),
+  py::class_<HeldExecution>(m, "Execution", "One request on one snapshot.")
+      .def(py::init(&execute), "Find what each query may see, its postings, and their statistics.",
            py::arg("snapshot").none(false), py::arg("request").none(false))
-      .def("statistics",
-           [](HeldExecution const& held) {
-             return std::make_shared<HeldStatistics>(
-                 HeldStatistics{held.execution->shared_statistics()});
-           })
-      .def(
-          "candidates",
-          [](HeldExecution const& held, HeldStatistics const& statistics) {
-            NativeRun const run;
-            return std::make_shared<HeldCandidates>(
-                HeldCandidates{held.execution->candidates(*statistics.values)});
-          },
-          py::arg("statistics"))
-      .def(
-          "leaves",
-          [](HeldExecution const& held, std::size_t arm, std::size_t query) -> py::object {
-            auto const& analysed = held.execution->queries(arm).at(query);
-            if (!analysed) return py::none();
-            py::list out;
-            for (Leaf const& leaf : analysed->leaves)
-              out.append(py::make_tuple(leaf.label(), leaf.multiplicity));
-            return out;
-          },
-          "Return (label, boost x occurrences) of the query's leaves, in summation order; None "
-          "without a query.",
-          py::arg("arm"), py::arg("query"))
-      .def(
-          "empty_queries",
-          [](HeldExecution const& held, std::size_t arm) {
-            std::vector<std::size_t> empty;
-            auto const& queries = held.execution->queries(arm);
-            for (std::size_t q = 0; q < queries.size(); ++q) {
-              if (queries[q] && queries[q]->leaves.empty()) empty.push_back(q);
-            }
-            return empty;
-          },
-          "Return the queries whose text has no token.", py::arg("arm"))
-      .def(
-          "matches",
-          [](HeldExecution const& held, std::size_t arm, std::size_t query, std::uint32_t segment,
-             Row row) { return held.execution->matches(arm, query, {segment, row}); },
-          "Return whether a document that this execution returned matches the text query.",
-          py::arg("arm"), py::arg("query"), py::arg("segment"), py::arg("row"))
-      .def(
-          "leaf_freqs",
-          [](HeldExecution const& held, std::size_t arm, std::size_t query, std::uint32_t segment,
-             Row row) { return held.execution->leaf_freqs(arm, query, {segment, row}); },
-          "Return each leaf's term frequency in a document that this execution returned.",
-          py::arg("arm"), py::arg("query"), py::arg("segment"), py::arg("row"));
+      .def("statistics", &statistics_of_part, "Return the statistics of this part.")
+      .def("candidates", &find_candidates,
+           "Return each arm's best documents, with every arm's score of each.",
+           py::arg("statistics"))
+      .def("leaves", &give_leaves,
+           "Return (label, boost x occurrences) of the query's leaves, in summation order; None "
+           "without a query.",
+           py::arg("arm"), py::arg("query"))
+      .def("empty_queries", &empty_queries, "Return the queries whose text has no token.",
+           py::arg("arm"))
+      .def("matches", &matches_query,
+           "Return whether a document that this execution returned matches the text query.",
+           py::arg("arm"), py::arg("query"), py::arg("segment"), py::arg("row"))
+      .def("leaf_freqs", &leaf_freqs,
+           "Return each leaf's term frequency in a document that this execution returned.",
+           py::arg("arm"), py::arg("query"), py::arg("segment"), py::arg("row"));
 
   m.def(
-      "merge",
-      [](BatchRequest const& request, std::vector<std::shared_ptr<HeldCandidates>> const& parts) {
-        auto hits = std::make_unique<ReplyArrays>();
-        auto const given = take_all(parts);
-        {
-          NativeRun const run;
-          std::vector<std::vector<QueryCandidates> const*> all;
-          for (auto const& part : given) all.push_back(&part->pools);
-          *hits = merge(request, all);
-        }
-        ReplyArrays const& h = *hits;
-        py::capsule const owner(hits.release(),
-                                [](void* held) { delete static_cast<ReplyArrays*>(held); });
-        auto const view = [&]<typename T>(std::vector<T> const& values) {
-          return give_view(std::span(values), owner);
-        };
-        using py::literals::operator""_a;
-        return py::dict("offsets"_a = view(h.offsets), "part"_a = view(h.part),
-                        "segment"_a = view(h.segment), "row"_a = view(h.row),
-                        "rank"_a = view(h.rank), "score"_a = view(h.score),
-                        "arm_scores"_a = view(h.arm_scores), "arm_ranks"_a = view(h.arm_ranks),
-                        "scales"_a = view(h.scales), "list_sizes"_a = view(h.list_sizes));
-      },
+      "merge", &merge_candidates,
+      "Join the candidates of the parts: rank, fuse, and cut offset and limit. Returns the arrays "
+      "offsets, part, segment, row, rank, score, arm_scores, arm_ranks, scales, list_sizes.",
       py::arg("request"), py::arg("parts"));
 }
 

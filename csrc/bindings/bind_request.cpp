@@ -24,8 +24,6 @@ namespace py = pybind11;
 namespace hyrecall::bindings {
 namespace {
 
-constexpr int kMaxNesting = 32;  // of typed queries: compiled and matched by recursion
-
 // Lone surrogates become invalid UTF-8, which the analyzer treats as separators.
 std::string take_text(py::handle text) {
   Py_ssize_t size = 0;
@@ -35,43 +33,43 @@ std::string take_text(py::handle text) {
   return py::cast<std::string>(text.attr("encode")("utf-8", "surrogatepass"));
 }
 
-// Reads None, a str, or a tuple (kind, ...) of hyrecall.ask.queries.lower.
-TextQuery take_query(py::handle source, int depth = 0) {
-  if (depth > kMaxNesting) {
-    throw Error(
-        ErrorCode::kOption, "text",
-        "expected queries nested at most " + std::to_string(kMaxNesting) + " deep, got more");
-  }
-  TextQuery query;
-  if (py::isinstance<py::str>(source)) {
-    query.text = take_text(source);
-    return query;
-  }
-  auto const fields = py::cast<py::tuple>(source);
-  auto const kind = py::cast<std::string>(fields[0]);
-  auto const take_children = [&](py::handle children) {
-    for (py::handle child : children) query.children.push_back(take_query(child, depth + 1));
-  };
-  if (kind == "phrase") {
-    query.kind = TextQuery::Kind::kPhrase;
-    query.text = take_text(fields[1]);
-    query.slop = py::cast<std::uint32_t>(fields[2]);
-  } else if (kind == "prefix") {
-    query.kind = TextQuery::Kind::kPrefix;
-    query.text = take_text(fields[1]);
-  } else if (kind == "boost") {
-    query.kind = TextQuery::Kind::kBoost;
-    query.boost = py::cast<double>(fields[1]);
-    query.children.push_back(take_query(fields[2], depth + 1));
-  } else {
-    query.kind = kind == "all" ? TextQuery::Kind::kAll : TextQuery::Kind::kAny;
-    take_children(fields[1]);
-  }
-  return query;
+TextQuery take_query(py::handle source) {
+  if (py::isinstance<py::str>(source)) return TextQuery::of_text(take_text(source));
+  if (py::isinstance<TextQuery>(source)) return py::cast<TextQuery const&>(source);
+  throw Error(ErrorCode::kDtype, "text",
+              std::string("expected a str or a TextQuery, got ") + Py_TYPE(source.ptr())->tp_name);
 }
 
+std::vector<TextQuery> take_queries(py::list const& sources) {
+  std::vector<TextQuery> out;
+  for (py::handle source : sources) out.push_back(take_query(source));
+  return out;
+}
+
+TextQuery phrase_query(py::str const& text, std::uint32_t slop) {
+  return TextQuery::phrase(take_text(text), slop);
+}
+
+TextQuery prefix_query(py::str const& text) {
+  return TextQuery::prefix(take_text(text));
+}
+
+TextQuery boosted_query(double factor, py::object const& query) {
+  return TextQuery::boosted(factor, take_query(query));
+}
+
+TextQuery all_query(py::list const& queries) {
+  return TextQuery::all(take_queries(queries));
+}
+
+TextQuery any_query(py::list const& queries) {
+  return TextQuery::any(take_queries(queries));
+}
+
+using OptionalFloor = std::optional<std::pair<double, bool>>;
+
 template <typename T>
-Floor<T> take_floor(std::optional<std::pair<double, bool>> const& floor) {
+Floor<T> take_floor(OptionalFloor const& floor) {
   if (!floor) return {};
   return {static_cast<T>(floor->first), true, floor->second};
 }
@@ -92,180 +90,184 @@ Fusion::Scale take_scale(std::string const& name) {
   return Fusion::Scale::kNone;
 }
 
-// Query q has the documents in [offsets[q], offsets[q + 1]).
-std::vector<std::vector<ListedDoc>> take_listed(std::size_t n_queries,
-                                                Array<std::int64_t> const& offsets,
-                                                Array<std::uint32_t> const& segment,
-                                                Array<std::uint32_t> const& row,
-                                                Array<float> const& score) {
-  std::span<std::int64_t const> const bounds = span_of(offsets);
-  require(segment.size() == row.size() && score.size() == row.size(), "one row a document");
-  check_parts(bounds, n_queries, static_cast<std::size_t>(row.size()));
-  std::vector<std::vector<ListedDoc>> out(n_queries);
-  for (std::size_t q = 0; q < n_queries; ++q) {
-    for (std::int64_t i = bounds[q]; i < bounds[q + 1]; ++i) {
-      out[q].push_back({{segment.data()[i], row.data()[i]}, score.data()[i]});
+std::shared_ptr<BatchRequest> make_request(
+    Scopes const& scopes, std::vector<std::shared_ptr<FilterProgram>> const& filters,
+    std::optional<Array<std::uint32_t>> const& filter_of, std::size_t depth, std::size_t limit,
+    std::size_t offset, int threads) {
+  auto request = std::make_shared<BatchRequest>();
+  request->scopes = scopes.distinct();
+  request->scope_of = scopes.scope_of();
+  request->n_queries = request->scope_of.size();
+  std::vector<std::uint32_t> none(filter_of ? 0 : request->n_queries, kNone32);
+  std::span<std::uint32_t const> const numbers = filter_of ? span_of(*filter_of) : none;
+  auto taken = take_all(filters);
+  request->set_filters({taken.begin(), taken.end()}, numbers);
+  request->depth = depth;
+  request->limit = limit;
+  request->offset = offset;
+  request->threads = std::clamp(threads, 1, kMostThreads);
+  request->settings = read_settings();
+  return request;
+}
+
+void divide_scopes(BatchRequest& request, std::size_t part, std::vector<py::bytes> const& values) {
+  std::vector<std::string> const taken(values.begin(), values.end());
+  request.divide(part, taken);
+}
+
+void add_lexical_arm(BatchRequest& request, std::size_t column, std::string name,
+                     Bm25Numbers const& bm25, std::shared_ptr<text::Analyzer> const& analyzer,
+                     py::sequence const& queries, py::object const& lower,
+                     OptionalFloor const& floor, std::optional<std::uint32_t> const& table) {
+  LexicalRequest arm;
+  arm.table = table.value_or(kAllTables);
+  FpEnvGuard const fp;  // the floor is rounded to float32 here
+  arm.column = column;
+  arm.name = std::move(name);
+  arm.bm25 = take_bm25(bm25);
+  arm.analyzer = analyzer;
+  arm.queries.reserve(request.n_queries);
+  // Owned: a sequence such as a NumPy array makes each item on access.
+  for (py::object taken : queries) {
+    if (!taken.is_none() && !PyUnicode_CheckExact(taken.ptr()))
+      taken = lower(taken, "text[" + std::to_string(arm.queries.size()) + "]");
+    if (taken.is_none()) {
+      arm.queries.emplace_back();
+    } else {
+      arm.queries.emplace_back(take_query(taken));
     }
   }
-  return out;
+  arm.floor = take_floor<float>(floor);
+  request.add(std::move(arm));
+}
+
+void add_dense_arm(BatchRequest& request, std::size_t column, std::string name,
+                   Array<float> const& vectors, Array<std::uint8_t> const& valid,
+                   OptionalFloor const& floor, std::optional<std::uint32_t> const& table) {
+  require(vectors.ndim() == 2 && static_cast<std::size_t>(vectors.shape(0)) == request.n_queries,
+          "one vector a query");
+  DenseRequest arm;
+  arm.table = table.value_or(kAllTables);
+  FpEnvGuard const fp;  // the floor is rounded to float32 here
+  arm.column = column;
+  arm.name = std::move(name);
+  arm.floor = take_floor<float>(floor);
+  auto const dim = static_cast<std::uint32_t>(vectors.shape(1));
+  float const* const values = vectors.data();
+  std::span<std::uint8_t const> const present = span_of(valid);
+  NativeRun const run;
+  arm.queries =
+      prepare_queries(values, request.n_queries, dim, present, "vectors", request.threads);
+  request.add(std::move(arm));
+}
+
+void add_guest_arm(BatchRequest& request, std::size_t column, std::string name, HeldGuest& guest,
+                   std::string argument, OptionalFloor const& floor) {
+  require(guest.guest.tensor.n_rows == request.n_queries, "one vector a query");
+  FpEnvGuard const fp;  // the floor is rounded to float32 here
+  require(request.tables.empty(), "no tables");
+  auto queries = std::make_shared<GuestQueries>(guest.take(), std::move(argument));
+  request.add(
+      DenseRequest{column, std::move(name), {}, take_floor<float>(floor), std::move(queries)});
+}
+
+void add_listed_arm(BatchRequest& request, std::string name, Array<std::int64_t> const& offsets,
+                    Array<std::uint32_t> const& segment, Array<std::uint32_t> const& row,
+                    Array<float> const& score, OptionalFloor const& floor) {
+  require(score.size() == row.size(), "one score a document");
+  ListedRequest arm;
+  FpEnvGuard const fp;  // the floor is rounded to float32 here
+  arm.name = std::move(name);
+  arm.queries = listed_by_query(request.n_queries, span_of(offsets), span_of(segment), span_of(row),
+                                span_of(score));
+  arm.floor = take_floor<float>(floor);
+  request.add(std::move(arm));
+}
+
+void set_fusion(BatchRequest& request, std::string const& kind, std::vector<double> weights,
+                double rank_constant, std::vector<std::string> const& scales, bool complete,
+                std::optional<double> balance, OptionalFloor const& min_fused, bool normalize) {
+  std::vector<Fusion::Scale> taken;
+  for (std::string const& scale : scales) taken.push_back(take_scale(scale));
+  request.set_fusion(
+      {take_fusion(kind), std::move(weights), rank_constant, std::move(taken), complete, balance},
+      take_floor<double>(min_fused), normalize);
+}
+
+std::shared_ptr<BatchRequest> slice_of(BatchRequest const& request, std::size_t begin,
+                                       std::size_t end) {
+  require(begin <= end && end <= request.n_queries, "a range of its queries");
+  return std::make_shared<BatchRequest>(request.slice(begin, end));
+}
+
+py::array_t<float> query_vector(BatchRequest const& request, std::size_t arm, std::size_t query) {
+  DenseQuery const& held = request.dense.at(arm).query(query);
+  return py::array_t<float>(static_cast<py::ssize_t>(held.padded.size()), held.padded.data());
+}
+
+void bind_queries(py::module_& parent) {
+  py::module_ m = parent.def_submodule("queries", "Text queries, as the engine reads them.");
+  py::class_<TextQuery>(m, "TextQuery", "A typed text query. A str among queries is plain text.")
+      .def_static("phrase", &phrase_query, "Match the tokens of a text at consecutive positions.",
+                  py::arg("text"), py::arg("slop"))
+      .def_static("prefix", &prefix_query, "Match every term that begins with a text.",
+                  py::arg("text"))
+      .def_static("boosted", &boosted_query, "Multiply a query's weights by a factor.",
+                  py::arg("factor"), py::arg("query"))
+      .def_static("all", &all_query, "Match documents that match every one of the queries.",
+                  py::arg("queries"))
+      .def_static("any", &any_query, "Match documents that match at least one of the queries.",
+                  py::arg("queries"));
 }
 
 }  // namespace
 
 void bind_request(py::module_& m) {
-  using OptionalFloor = std::optional<std::pair<double, bool>>;
-  py::class_<BatchRequest, std::shared_ptr<BatchRequest>>(m, "BatchRequest")
-      .def(py::init([](Scopes const& scopes,
-                       std::vector<std::shared_ptr<FilterProgram>> const& filters,
-                       std::optional<Array<std::uint32_t>> const& filter_of, std::size_t depth,
-                       std::size_t limit, std::size_t offset, int threads) {
-             auto request = std::make_shared<BatchRequest>();
-             request->scopes = scopes.distinct();
-             request->scope_of = scopes.scope_of();
-             request->n_queries = request->scope_of.size();
-             std::vector<std::uint32_t> none(filter_of ? 0 : request->n_queries, kNone32);
-             std::span<std::uint32_t const> const numbers = filter_of ? span_of(*filter_of) : none;
-             auto taken = take_all(filters);
-             request->set_filters({taken.begin(), taken.end()}, numbers);
-             request->depth = depth;
-             request->limit = limit;
-             request->offset = offset;
-             request->threads = std::clamp(threads, 1, kMostThreads);
-             request->settings = read_settings();
-             return request;
-           }),
+  bind_queries(m);
+  py::class_<BatchRequest, std::shared_ptr<BatchRequest>>(
+      m, "BatchRequest", "One batch of queries with the options of its call.")
+      .def(py::init(&make_request),
+           "Make a request without arms. filter_of: the number of each query's filter; None: no "
+           "query has one.",
            py::kw_only(), py::arg("scopes"), py::arg("filters"), py::arg("filter_of"),
            py::arg("depth"), py::arg("limit"), py::arg("offset"), py::arg("threads"))
+      .def("divide", &divide_scopes,
+           "Divide every scope into tables by a part of the cell, for arms that are added later: "
+           "one table for each encoded value, in this order, then one for all others.",
+           py::arg("part"), py::arg("values"))
       .def(
-          "divide",
-          [](BatchRequest& request, std::size_t part, std::vector<py::bytes> const& values) {
-            std::vector<std::string> const taken(values.begin(), values.end());
-            request.divide(part, taken);
-          },
-          "Divide every scope into tables by a part of the cell, for arms that are added later: "
-          "one table for each encoded value, in this order, then one for all others.",
-          py::arg("part"), py::arg("values"))
-      .def(
-          "add_lexical",
-          [](BatchRequest& request, std::size_t column, std::string name, Bm25Numbers const& bm25,
-             std::shared_ptr<text::Analyzer> const& analyzer, py::sequence const& queries,
-             py::object const& lower, OptionalFloor const& floor,
-             std::optional<std::uint32_t> const& table) {
-            LexicalRequest arm;
-            arm.table = table.value_or(kAllTables);
-            FpEnvGuard const fp;  // the floor is rounded to float32 here
-            arm.column = column;
-            arm.name = std::move(name);
-            arm.bm25 = take_bm25(bm25);
-            arm.analyzer = analyzer;
-            arm.queries.reserve(request.n_queries);
-            // Owned: a sequence such as a NumPy array makes each item on access.
-            for (py::object taken : queries) {
-              if (!taken.is_none() && !PyUnicode_CheckExact(taken.ptr()))
-                taken = lower(taken, "text[" + std::to_string(arm.queries.size()) + "]");
-              if (taken.is_none()) {
-                arm.queries.emplace_back();
-              } else {
-                arm.queries.emplace_back(take_query(taken));
-              }
-            }
-            arm.floor = take_floor<float>(floor);
-            request.add(std::move(arm));
-          },
-          "lower(query, argument): what take_query takes, of a query that is neither str nor None.",
+          "add_lexical", &add_lexical_arm,
+          "Add a lexical arm. lower(query, argument) converts a query that is neither str nor None "
+          "to one of these or a TextQuery.",
           py::arg("column"), py::arg("name"), py::arg("bm25"), py::arg("analyzer").none(false),
           py::arg("queries"), py::arg("lower"), py::arg("floor"), py::arg("table") = py::none())
-      .def(
-          "add_dense",
-          [](BatchRequest& request, std::size_t column, std::string name,
-             Array<float> const& vectors, Array<std::uint8_t> const& valid,
-             OptionalFloor const& floor, std::optional<std::uint32_t> const& table) {
-            require(vectors.ndim() == 2 &&
-                        static_cast<std::size_t>(vectors.shape(0)) == request.n_queries,
-                    "one vector a query");
-            DenseRequest arm;
-            arm.table = table.value_or(kAllTables);
-            FpEnvGuard const fp;  // the floor is rounded to float32 here
-            arm.column = column;
-            arm.name = std::move(name);
-            arm.floor = take_floor<float>(floor);
-            auto const dim = static_cast<std::uint32_t>(vectors.shape(1));
-            float const* const values = vectors.data();
-            std::span<std::uint8_t const> const present = span_of(valid);
-            NativeRun const run;
-            arm.queries = prepare_queries(values, request.n_queries, dim, present, "vectors",
-                                          request.threads);
-            request.add(std::move(arm));
-          },
-          py::arg("column"), py::arg("name"), py::arg("vectors"), py::arg("valid"),
-          py::arg("floor"), py::arg("table") = py::none())
-      .def(
-          "add_guest",
-          [](BatchRequest& request, std::size_t column, std::string name, HeldGuest& guest,
-             std::string argument, OptionalFloor const& floor) {
-            require(guest.guest.tensor.n_rows == request.n_queries, "one vector a query");
-            FpEnvGuard const fp;  // the floor is rounded to float32 here
-            require(request.tables.empty(), "no tables");
-            auto queries = std::make_shared<GuestQueries>(guest.take(), std::move(argument));
-            request.add(DenseRequest{
-                column, std::move(name), {}, take_floor<float>(floor), std::move(queries)});
-          },
-          "Add a dense arm whose queries are on its device; takes ownership of the guest.",
-          py::arg("column"), py::arg("name"), py::arg("guest"), py::arg("argument"),
-          py::arg("floor"))
-      .def(
-          "add_listed",
-          [](BatchRequest& request, std::string name, Array<std::int64_t> const& offsets,
-             Array<std::uint32_t> const& segment, Array<std::uint32_t> const& row,
-             Array<float> const& score, OptionalFloor const& floor) {
-            ListedRequest arm;
-            FpEnvGuard const fp;  // the floor is rounded to float32 here
-            arm.name = std::move(name);
-            arm.queries = take_listed(request.n_queries, offsets, segment, row, score);
-            arm.floor = take_floor<float>(floor);
-            request.add(std::move(arm));
-          },
-          py::arg("name"), py::arg("offsets"), py::arg("segment"), py::arg("row"), py::arg("score"),
-          py::arg("floor"))
-      .def(
-          "set_fusion",
-          [](BatchRequest& request, std::string const& kind, std::vector<double> weights,
-             double rank_constant, std::vector<std::string> const& scales, bool complete,
-             std::optional<double> balance, OptionalFloor const& min_fused, bool normalize) {
-            std::vector<Fusion::Scale> taken;
-            for (std::string const& scale : scales) taken.push_back(take_scale(scale));
-            request.set_fusion({take_fusion(kind), std::move(weights), rank_constant,
-                                std::move(taken), complete, balance},
-                               take_floor<double>(min_fused), normalize);
-          },
-          py::kw_only(), py::arg("kind"), py::arg("weights"), py::arg("rank_constant"),
-          py::arg("scales"), py::arg("complete"), py::arg("balance"), py::arg("min_fused"),
-          py::arg("normalize"))
-      .def(
-          "slice",
-          [](BatchRequest const& request, std::size_t begin, std::size_t end) {
-            require(begin <= end && end <= request.n_queries, "a range of its queries");
-            return std::make_shared<BatchRequest>(request.slice(begin, end));
-          },
-          "Return a request with only the queries [begin, end).", py::arg("begin"), py::arg("end"))
-      .def(
-          "query_vector",
-          [](BatchRequest const& request, std::size_t arm, std::size_t query) {
-            DenseQuery const& held = request.dense.at(arm).query(query);
-            return py::array_t<float>(static_cast<py::ssize_t>(held.padded.size()),
-                                      held.padded.data());
-          },
-          "Return a copy of the arm's query vector, padded with zeros; empty if missing.",
-          py::arg("arm"), py::arg("query"))
-      .def(
-          "release_guests",
-          [](BatchRequest const& request) {
-            for (DenseRequest const& arm : request.dense)
-              if (arm.guest != nullptr) arm.guest->release();
-          },
-          "Release the tensors whose queries have been read.")
-      .def_property_readonly("n_queries", [](BatchRequest const& r) { return r.n_queries; })
-      .def_property_readonly("n_arms", &BatchRequest::n_arms);
+      .def("add_dense", &add_dense_arm,
+           "Add a dense arm: vectors (n_queries, dim), and a byte for each that says whether it is "
+           "there; no bytes: all are.",
+           py::arg("column"), py::arg("name"), py::arg("vectors"), py::arg("valid"),
+           py::arg("floor"), py::arg("table") = py::none())
+      .def("add_guest", &add_guest_arm,
+           "Add a dense arm whose queries are on its device; takes ownership of the guest.",
+           py::arg("column"), py::arg("name"), py::arg("guest"), py::arg("argument"),
+           py::arg("floor"))
+      .def("add_listed", &add_listed_arm,
+           "Add an arm whose documents and scores are given: query q has those from offsets[q] to "
+           "offsets[q + 1].",
+           py::arg("name"), py::arg("offsets"), py::arg("segment"), py::arg("row"),
+           py::arg("score"), py::arg("floor"))
+      .def("set_fusion", &set_fusion, "Set how the arms' lists are joined, after the last arm.",
+           py::kw_only(), py::arg("kind"), py::arg("weights"), py::arg("rank_constant"),
+           py::arg("scales"), py::arg("complete"), py::arg("balance"), py::arg("min_fused"),
+           py::arg("normalize"))
+      .def("slice", &slice_of, "Return a request with only the queries [begin, end).",
+           py::arg("begin"), py::arg("end"))
+      .def("query_vector", &query_vector,
+           "Return a copy of the arm's query vector, padded with zeros; empty if missing.",
+           py::arg("arm"), py::arg("query"))
+      .def("release_guests", &BatchRequest::release_guests,
+           "Release the tensors whose queries have been read.")
+      .def_readonly("n_queries", &BatchRequest::n_queries, "The number of queries.")
+      .def_property_readonly("n_arms", &BatchRequest::n_arms, "The number of arms so far.");
 }
 
 }  // namespace hyrecall::bindings

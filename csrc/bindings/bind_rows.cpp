@@ -37,7 +37,7 @@ struct RowColumn {
   std::string format;
   PlainColumn plain;
 
-  explicit RowColumn(py::handle source) {
+  explicit RowColumn(py::object const& source) {
     TakenArray const taken = take_arrow(source, "column");
     ArrowArray const& array = *taken.array;
     format = taken.format;
@@ -145,19 +145,17 @@ py::tuple export_array(GatheredArray& source) {
 
 py::array has_text(std::vector<std::shared_ptr<LexicalColumn>> const& columns,
                    Array<std::uint32_t> const& source, Array<std::uint32_t> const& row) {
-  take_all(columns);
-  require(source.size() == row.size(), "a column for every row");
+  auto const taken = take_all(columns);
   std::vector<std::uint8_t> out;
   {
     WithoutGil const nogil;
-    for (py::ssize_t i = 0; i < row.size(); ++i) {
-      std::uint32_t const number = source.data()[i];
-      Row const at = row.data()[i];
-      require(number < columns.size() && at < columns[number]->n_rows(), "a row of the columns");
-      out.push_back(columns[number]->has(at) ? 1 : 0);
-    }
+    out = rows_with_text(taken, span_of(source), span_of(row));
   }
   return give(std::move(out));
+}
+
+py::tuple export_gathered(GatheredArray& held, py::object const&) {
+  return export_array(held);
 }
 
 }  // namespace
@@ -165,14 +163,12 @@ py::array has_text(std::vector<std::shared_ptr<LexicalColumn>> const& columns,
 void bind_rows(py::module_& parent) {
   py::module_ m =
       parent.def_submodule("rows", "Gathers rows of columns, and finds the rows that have a text.");
-  py::class_<RowColumn, std::shared_ptr<RowColumn>>(m, "Column")
-      .def(py::init([](py::object const& source) { return std::make_shared<RowColumn>(source); }),
+  py::class_<RowColumn, std::shared_ptr<RowColumn>>(m, "Column", "A column of a segment.")
+      .def(py::init<py::object const&>(), "Take over an Arrow array of a plain type.",
            py::arg("source"));
-  py::class_<GatheredArray>(m, "Gathered")
-      .def(
-          "__arrow_c_array__",
-          [](GatheredArray& held, py::object const&) { return export_array(held); },
-          py::arg("schema") = py::none(), py::pos_only());
+  py::class_<GatheredArray>(m, "Gathered", "Values of some rows, until Arrow takes them.")
+      .def("__arrow_c_array__", &export_gathered, "Hand the values over, once.",
+           py::arg("schema") = py::none(), py::pos_only());
   m.def("gather", &gather, "Return the values of the rows (source[i], row[i]), in that order.",
         py::arg("columns"), py::arg("source"), py::arg("row"));
   m.def("has_text", &has_text, "Whether row[i] of columns[source[i]] has a text: bytes of 0 and 1.",

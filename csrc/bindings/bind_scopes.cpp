@@ -134,9 +134,12 @@ std::uint32_t Scopes::number_of_taken() {
 }
 
 void bind_scopes(py::module_& m) {
-  py::class_<Scopes>(m, "Scopes")
-      .def(py::init<std::vector<std::string> const&, py::object, py::object>(), py::arg("kinds"),
-           py::arg("scope_type"), py::arg("read"))
+  py::class_<Scopes>(m, "Scopes", "The scopes of a batch; equal ones are encoded once.")
+      .def(py::init<std::vector<std::string> const&, py::object, py::object>(),
+           "Make an empty list. kinds: the types of the cell columns; scope_type: the class of a "
+           "set "
+           "of cells; read(scope, argument): encodes the cells of any other scope.",
+           py::arg("kinds"), py::arg("scope_type"), py::arg("read"))
       .def("add", &Scopes::add, "Add the same scope for n_queries queries.", py::arg("scope"),
            py::arg("n_queries"))
       .def("add_each", &Scopes::add_each, "Add a scope for each query.", py::arg("scopes"));

@@ -36,165 +36,194 @@ py::tuple give_docs(std::vector<DocRef> const& docs) {
   return py::make_tuple(give(std::move(segments)), give(std::move(rows)));
 }
 
+std::shared_ptr<Snapshot> make_snapshot(std::vector<std::shared_ptr<SegmentView>> const& views) {
+  auto snapshot = std::make_shared<Snapshot>();
+  snapshot->segments = take_all(views);
+  check_alike(*snapshot);
+  return snapshot;
+}
+
+py::tuple find_rows(Snapshot const& snapshot, py::list const& cell_parts, py::object const& keys) {
+  KeyColumn const column = take_keys(keys);
+  std::vector<CellPart> const parts = take_cell_parts(cell_parts, n_keys(column));
+  std::vector<DocRef> docs;
+  {
+    NativeRun const run;
+    docs = locate_rows(snapshot, parts, column);
+  }
+  return give_docs(docs);
+}
+
+py::tuple find_keys(Snapshot const& snapshot, py::object const& keys, Scopes const& scopes) {
+  KeyColumn const column = take_keys(keys);
+  std::vector<DocRef> docs;
+  {
+    NativeRun const run;
+    docs = locate_keys(snapshot, column, scopes.distinct(), scopes.scope_of());
+  }
+  return give_docs(docs);
+}
+
+py::list matching_cells(Snapshot const& snapshot,
+                        std::vector<std::optional<std::string>> const& pattern) {
+  Scope scope;
+  {
+    NativeRun const run;
+    scope = match_cells(snapshot, pattern);
+  }
+  py::list out;
+  for (std::string const& cell : scope.cells) out.append(py::bytes(cell));
+  return out;
+}
+
+using GuestParts =
+    std::tuple<std::size_t, std::size_t, std::shared_ptr<HeldGuest>, Array<std::uint32_t>>;
+
+std::shared_ptr<Snapshot> place_snapshot(Snapshot const& snapshot, std::string const& folder,
+                                         int ordinal, std::shared_ptr<Snapshot> const& previous,
+                                         std::vector<GuestParts> const& guests) {
+  std::vector<GuestColumn> taken;
+  for (auto const& [segment, column, guest, order] : guests) {
+    require(guest != nullptr, "a tensor");
+    taken.push_back({segment, column, guest->take(), span_of(order)});
+  }
+  auto out = std::make_shared<Snapshot>(snapshot);
+  NativeRun const run;
+  out->device = std::make_shared<DeviceSnapshot>(
+      folder, ordinal, snapshot, previous == nullptr ? nullptr : previous->device.get(), taken);
+  return out;
+}
+
+std::size_t device_bytes(Snapshot const& snapshot) {
+  return snapshot.device == nullptr ? 0 : snapshot.device->bytes();
+}
+
+auto device_of(Snapshot const& snapshot) {
+  return snapshot.device == nullptr ? std::nullopt : snapshot.device->place();
+}
+
 void bind_snapshot(py::module_& m) {
-  py::class_<Snapshot, std::shared_ptr<Snapshot>>(m, "Snapshot")
-      .def(py::init([](std::vector<std::shared_ptr<SegmentView>> const& views) {
-             auto snapshot = std::make_shared<Snapshot>();
-             snapshot->segments = take_all(views);
-             check_alike(*snapshot);
-             return snapshot;
-           }),
+  py::class_<Snapshot, std::shared_ptr<Snapshot>>(
+      m, "Snapshot", "All that a reader sees: the views of its segments.")
+      .def(py::init(&make_snapshot), "Make a snapshot of views with the same columns.",
            py::arg("views"))
-      .def_property_readonly("n_docs", &Snapshot::n_docs)
-      .def(
-          "locate_rows",
-          [](Snapshot const& snapshot, py::list const& cell_parts, py::object const& keys) {
-            KeyColumn const column = take_keys(keys);
-            std::vector<CellPart> const parts = take_cell_parts(cell_parts, n_keys(column));
-            std::vector<DocRef> docs;
-            {
-              NativeRun const run;
-              docs = locate_rows(snapshot, parts, column);
-            }
-            return give_docs(docs);
-          },
-          "Return segment (-1 if missing) and row of each (cell, key).", py::arg("cell_parts"),
-          py::arg("keys"))
-      .def(
-          "placed",
-          [](Snapshot const& snapshot, std::string const& folder, int ordinal,
-             std::shared_ptr<Snapshot> const& previous,
-             std::vector<std::tuple<std::size_t, std::size_t, std::shared_ptr<HeldGuest>,
-                                    Array<std::uint32_t>>> const& guests) {
-            std::vector<GuestColumn> taken;
-            for (auto const& [segment, column, guest, order] : guests) {
-              require(guest != nullptr, "a tensor");
-              taken.push_back({segment, column, guest->take(), span_of(order)});
-            }
-            auto out = std::make_shared<Snapshot>(snapshot);
-            NativeRun const run;
-            out->device = std::make_shared<DeviceSnapshot>(
-                folder, ordinal, snapshot, previous == nullptr ? nullptr : previous->device.get(),
-                taken);
-            return out;
-          },
-          "Return the snapshot with its dense columns on a CUDA device, shared with `previous`. "
-          "guests: (segment, column, a tensor on the device, the tensor's row of each row); takes "
-          "ownership of the tensors.",
-          py::arg("folder"), py::arg("ordinal"), py::arg("previous").none(true), py::arg("guests"))
+      .def_property_readonly("n_docs", &Snapshot::n_docs, "The number of live documents.")
+      .def("locate_rows", &find_rows, "Return segment (-1 if missing) and row of each (cell, key).",
+           py::arg("cell_parts"), py::arg("keys"))
+      .def("placed", &place_snapshot,
+           "Return the snapshot with its dense columns on a CUDA device, shared with `previous`. "
+           "guests: (segment, column, a tensor on the device, the tensor's row of each row); takes "
+           "ownership of the tensors.",
+           py::arg("folder"), py::arg("ordinal"), py::arg("previous").none(true), py::arg("guests"))
+      .def_property_readonly("device_bytes", &device_bytes,
+                             "Bytes of device memory of its segments; 0 on the CPU.")
       .def_property_readonly(
-          "device_bytes",
-          [](Snapshot const& snapshot) {
-            return snapshot.device == nullptr ? 0 : snapshot.device->bytes();
-          },
-          "Bytes of device memory of its segments; 0 on the CPU.")
-      .def_property_readonly(
-          "device",
-          [](Snapshot const& snapshot) {
-            return snapshot.device == nullptr ? std::nullopt : snapshot.device->place();
-          },
+          "device", &device_of,
           "(folder of the library, N of cuda:N) where its dense columns lie; None: on the CPU.")
-      .def(
-          "locate_keys",
-          [](Snapshot const& snapshot, py::object const& keys, Scopes const& scopes) {
-            KeyColumn const column = take_keys(keys);
-            std::vector<DocRef> docs;
-            {
-              NativeRun const run;
-              docs = locate_keys(snapshot, column, scopes.distinct(), scopes.scope_of());
-            }
-            return give_docs(docs);
-          },
-          "Return (segment, row) of every live document with a key in that key's scope.",
-          py::arg("keys"), py::arg("scopes"))
-      .def(
-          "matching",
-          [](Snapshot const& snapshot, std::vector<std::optional<std::string>> const& pattern) {
-            Scope scope;
-            {
-              NativeRun const run;
-              scope = match_cells(snapshot, pattern);
-            }
-            py::list out;
-            for (std::string const& cell : scope.cells) out.append(py::bytes(cell));
-            return out;
-          },
-          "Return the encoded cells that have a live document and match every given part.",
-          py::arg("pattern"));
+      .def("locate_keys", &find_keys,
+           "Return (segment, row) of every live document with a key in that key's scope.",
+           py::arg("keys"), py::arg("scopes"))
+      .def("matching", &matching_cells,
+           "Return the encoded cells that have a live document and match every given part.",
+           py::arg("pattern"));
+}
+
+std::shared_ptr<Segment> make_segment(
+    Array<Seq> const& seqs, CellDirectory const& cells, py::object const& keys,
+    std::vector<std::shared_ptr<LexicalColumn>> const& lexical,
+    std::vector<std::shared_ptr<DenseColumn>> const& dense,
+    std::vector<std::shared_ptr<AttributeColumn>> const& attributes) {
+  Segment::Parts parts;
+  parts.seqs = take_buffer<Seq>(seqs, "seqs");
+  parts.cells = cells;
+  KeyColumn column = take_keys(keys);
+  parts.lexical = take_all(lexical);
+  parts.dense = take_all(dense);
+  parts.attributes = take_all(attributes);
+  NativeRun const run;
+  parts.keys = KeyTable(std::move(column), parts.cells);
+  return std::make_shared<Segment>(std::move(parts));
+}
+
+std::size_t n_cells_of(Segment const& segment) {
+  return segment.p.cells.size();
+}
+
+py::array seqs_of(Segment const& segment) {
+  return give(segment.p.seqs);
+}
+
+auto duplicate_of(Segment const& segment) {
+  return segment.p.keys.duplicate();
+}
+
+py::dict bytes_of(Segment const& segment) {
+  Segment::Bytes const bytes = segment.bytes();
+  using py::literals::operator""_a;
+  return py::dict("cells"_a = bytes.cells, "keys"_a = bytes.keys, "attributes"_a = bytes.attributes,
+                  "statistics"_a = bytes.statistics);
+}
+
+std::shared_ptr<SegmentView> view_whole(std::shared_ptr<Segment> const& segment) {
+  return std::make_shared<SegmentView>(segment);
+}
+
+std::size_t n_rows_of_view(SegmentView const& view) {
+  return view.segment().n_rows();
+}
+
+py::array dead_rows(SegmentView const& view) {
+  return give(view.dead_rows());
+}
+
+std::shared_ptr<SegmentView> view_without(SegmentView const& view, Array<Row> const& rows) {
+  NativeRun const run;
+  return std::make_shared<SegmentView>(view.without(span_of(rows)));
+}
+
+py::tuple order_merged(std::vector<std::shared_ptr<SegmentView>> const& held,
+                       std::vector<Array<std::int64_t>> const& cluster) {
+  auto const views = take_all(held);
+  std::vector<std::span<std::int64_t const>> codes;
+  for (auto const& one : cluster) codes.push_back(span_of(one));
+  MergeOrder order;
+  {
+    NativeRun const run;
+    order = merge_order(views, codes);
+  }
+  return py::make_tuple(give(std::move(order.source)), give(std::move(order.source_row)));
 }
 
 }  // namespace
 
 void bind_segment(py::module_& m) {
-  py::class_<Segment, std::shared_ptr<Segment>>(m, "Segment")
-      .def(py::init([](Array<Seq> const& seqs, CellDirectory const& cells, py::object const& keys,
-                       std::vector<std::shared_ptr<LexicalColumn>> const& lexical,
-                       std::vector<std::shared_ptr<DenseColumn>> const& dense,
-                       std::vector<std::shared_ptr<AttributeColumn>> const& attributes) {
-             Segment::Parts parts;
-             parts.seqs = take_buffer<Seq>(seqs, "seqs");
-             parts.cells = cells;
-             KeyColumn column = take_keys(keys);
-             parts.lexical = take_all(lexical);
-             parts.dense = take_all(dense);
-             parts.attributes = take_all(attributes);
-             NativeRun const run;
-             parts.keys = KeyTable(std::move(column), parts.cells);
-             return std::make_shared<Segment>(std::move(parts));
-           }),
+  py::class_<Segment, std::shared_ptr<Segment>>(
+      m, "Segment", "An immutable run of documents, sorted by (cell, cluster, seq).")
+      .def(py::init(&make_segment), "Make a segment of columns whose rows are in its order.",
            py::arg("seqs"), py::arg("cells"), py::arg("keys"), py::arg("lexical"), py::arg("dense"),
            py::arg("attributes"))
-      .def_property_readonly("n_rows", &Segment::n_rows)
-      .def_property_readonly("n_cells", [](Segment const& s) { return s.p.cells.size(); })
-      .def_property_readonly("seqs", [](Segment const& s) { return give(s.p.seqs); })
-      .def_property_readonly("duplicate", [](Segment const& s) { return s.p.keys.duplicate(); })
-      .def_property_readonly("nbytes", [](Segment const& s) {
-        py::dict out;
-        out["cells"] = s.p.cells.bytes();
-        out["keys"] = s.p.keys.bytes();
-        std::size_t attributes = 0;
-        for (auto const& column : s.p.attributes) attributes += column->bytes();
-        out["attributes"] = attributes;
-        std::size_t statistics = 0;
-        for (auto const& cells : s.text_statistics)
-          statistics += cells.size() * sizeof(CellTextStatistics);
-        out["statistics"] = statistics;
-        return out;
-      });
+      .def_property_readonly("n_rows", &Segment::n_rows, "The number of rows, dead ones included.")
+      .def_property_readonly("n_cells", &n_cells_of, "The number of cells.")
+      .def_property_readonly("seqs", &seqs_of, "The insertion number of each row.")
+      .def_property_readonly("duplicate", &duplicate_of,
+                             "The rows of a (cell, key) that occurs twice; None without one.")
+      .def_property_readonly("nbytes", &bytes_of,
+                             "Bytes of memory of all but text and vector columns, by part.");
 
-  py::class_<SegmentView, std::shared_ptr<SegmentView>>(m, "SegmentView")
-      .def(py::init([](std::shared_ptr<Segment> const& segment) {
-             return std::make_shared<SegmentView>(segment);
-           }),
+  py::class_<SegmentView, std::shared_ptr<SegmentView>>(
+      m, "SegmentView", "A segment, and which of its rows are deleted.")
+      .def(py::init(&view_whole), "View a segment with all rows live.",
            py::arg("segment").none(false))
-      .def_property_readonly("n_rows", [](SegmentView const& v) { return v.segment().n_rows(); })
-      .def_property_readonly("n_live", &SegmentView::n_live)
-      .def_property_readonly("n_dead", &SegmentView::n_dead)
-      .def("dead_rows", [](SegmentView const& v) { return give(v.dead_rows()); })
-      .def(
-          "without",
-          [](SegmentView const& view, Array<Row> const& rows) {
-            NativeRun const run;
-            return std::make_shared<SegmentView>(view.without(span_of(rows)));
-          },
-          "Return the view with these live, distinct rows deleted.", py::arg("rows"));
+      .def_property_readonly("n_rows", &n_rows_of_view, "The number of rows, dead ones included.")
+      .def_property_readonly("n_live", &SegmentView::n_live, "The number of live rows.")
+      .def_property_readonly("n_dead", &SegmentView::n_dead, "The number of deleted rows.")
+      .def("dead_rows", &dead_rows, "Return the deleted rows, rising.")
+      .def("without", &view_without, "Return the view with these live, distinct rows deleted.",
+           py::arg("rows"));
 
-  m.def(
-      "merge_order",
-      [](std::vector<std::shared_ptr<SegmentView>> const& held,
-         std::vector<Array<std::int64_t>> const& cluster) {
-        auto const views = take_all(held);
-        std::vector<std::span<std::int64_t const>> codes;
-        for (auto const& one : cluster) codes.push_back(span_of(one));
-        MergeOrder order;
-        {
-          NativeRun const run;
-          order = merge_order(views, codes);
-        }
-        return py::make_tuple(give(std::move(order.source)), give(std::move(order.source_row)));
-      },
-      "Return the live rows of several views as (view, row), in the order of one segment.",
-      py::arg("views"), py::arg("cluster"));
+  m.def("merge_order", &order_merged,
+        "Return the live rows of several views as (view, row), in the order of one segment.",
+        py::arg("views"), py::arg("cluster"));
   bind_snapshot(m);
 }
 

@@ -11,6 +11,7 @@
 #include "bindings/held.hpp"
 #include "bindings/native_run.hpp"
 #include "bindings/take.hpp"
+#include "core/by_query.hpp"
 #include "core/formulas.hpp"
 #include "core/fp_env.hpp"
 #include "engine/dense/column.hpp"
@@ -21,21 +22,21 @@ namespace py = pybind11;
 namespace hyrecall::bindings {
 namespace {
 
-// Borrows the arrays of the lists and checks that they fit each other and the execution. It owns a
-// copy of the offsets, so they cannot change after the check.
+// Borrows the arrays of the lists and checks that they fit each other and the execution.
 class HeldFusedLists {
  public:
   HeldFusedLists(Array<std::int64_t> const& offsets, Array<double> scores,
                  Array<std::uint32_t> segment, Array<std::uint32_t> row)
-      : offsets_(span_of(offsets).begin(), span_of(offsets).end()),
-        scores_(std::move(scores)),
+      : scores_(std::move(scores)),
         segment_(std::move(segment)),
-        row_(std::move(row)) {
-    view_ = {offsets_, span_of(scores_), span_of(segment_), span_of(row_)};
-    require(!offsets_.empty(), "an offset");
-    check_parts(offsets_, offsets_.size() - 1, size());
+        row_(std::move(row)),
+        by_query_(offsets.size() == 0 ? 0 : static_cast<std::size_t>(offsets.size()) - 1,
+                  span_of(offsets), span_of(scores_)),
+        view_{by_query_.offsets(), span_of(scores_), span_of(segment_), span_of(row_)} {
     require(view_.segment.size() == size() && view_.row.size() == size(), "one row an entry");
   }
+  HeldFusedLists(HeldFusedLists const&) = delete;  // the view refers to the members
+  HeldFusedLists& operator=(HeldFusedLists const&) = delete;
 
   std::size_t size() const { return view_.scores.size(); }
   FusedListsView const& view() const { return view_; }
@@ -57,10 +58,10 @@ class HeldFusedLists {
   }
 
  private:
-  std::vector<std::int64_t> const offsets_;
   Array<double> scores_;
   Array<std::uint32_t> segment_;
   Array<std::uint32_t> row_;
+  ByQuery<double> by_query_;
   FusedListsView view_;
 };
 
@@ -130,49 +131,55 @@ py::dict diversify(HeldFusedLists const& lists, HeldExecution const& execution,
   return out;
 }
 
+float cosine_of_rows(HeldExecution const& held, std::size_t column, std::size_t query,
+                     std::pair<std::uint32_t, Row> const& one,
+                     std::pair<std::uint32_t, Row> const& other) {
+  HeldFusedLists::require_column(held, column);
+  for (auto const& [segment, row] : {one, other})
+    held.execution->require_authorised(query, {segment, row});
+  auto const column_of = [&](std::uint32_t segment) -> DenseColumn const& {
+    return *held.snapshot->segments[segment]->segment().p.dense[column];
+  };
+  return row_cosine(column_of(one.first), one.second, column_of(other.first), other.second);
+}
+
 }  // namespace
 
 void bind_shaping(py::module_& parent) {
   py::module_ m = parent.def_submodule("shaping", "Native shaping stages on a batch's lists.");
-  py::class_<HeldFusedLists>(m, "FusedLists")
+  py::class_<HeldFusedLists>(
+      m, "FusedLists",
+      "The fused lists of a batch: query q has entries offsets[q] to offsets[q + 1].")
       .def(py::init<Array<std::int64_t>, Array<double>, Array<std::uint32_t>,
                     Array<std::uint32_t>>(),
-           py::arg("offsets"), py::arg("scores"), py::arg("segment"), py::arg("row"));
+           "Borrow the arrays. The offsets are copied.", py::arg("offsets"), py::arg("scores"),
+           py::arg("segment"), py::arg("row"));
   m.def("order", &order, "(offsets, entries) by (score desc, ties asc, place asc).",
         py::arg("lists"), py::arg("ties"), py::arg("threads"));
-  m.def("dedup", &dedup, py::arg("lists"), py::arg("execution"), py::arg("column"),
-        py::arg("threshold"), py::arg("unit"), py::arg("preference"));
-  m.def("diversify", &diversify, py::arg("lists"), py::arg("execution"), py::arg("column"),
-        py::arg("relevance_weight"), py::arg("relevance"), py::arg("n_wanted"), py::arg("tokens"),
-        py::arg("budgets"));
+  m.def("dedup", &dedup, "Collapse near-duplicates: kept (offsets, entries), duplicates of each.",
+        py::arg("lists"), py::arg("execution"), py::arg("column"), py::arg("threshold"),
+        py::arg("unit"), py::arg("preference"));
+  m.def("diversify", &diversify, "Choose by maximal marginal relevance, within a budget of tokens.",
+        py::arg("lists"), py::arg("execution"), py::arg("column"), py::arg("relevance_weight"),
+        py::arg("relevance"), py::arg("n_wanted"), py::arg("tokens"), py::arg("budgets"));
 
   py::call_guard<FpEnvGuard> const guarded;
   m.def("exp2", &exp2_negative, "2^x for x <= 0.", py::arg("x"), guarded);
-  m.def("recency_factors", py::vectorize(&recency_factor), py::arg("age"), py::arg("half_life"),
-        py::arg("exponent"), guarded);
-  m.def("composite_sums", py::vectorize(&composite_sum), py::arg("recency_weight"),
-        py::arg("recency"), py::arg("importance_weight"), py::arg("importance"),
-        py::arg("relevance_weight"), py::arg("relevance"), guarded);
-  m.def("composite_means", py::vectorize(&composite_mean), py::arg("sum"), py::arg("total_weight"),
+  m.def("recency_factors", py::vectorize(&recency_factor),
+        "How much of a score age leaves: all at age 0, half at the half-life.", py::arg("age"),
+        py::arg("half_life"), py::arg("exponent"), guarded);
+  m.def("composite_sums", py::vectorize(&composite_sum), "The weighted sum of three signals.",
+        py::arg("recency_weight"), py::arg("recency"), py::arg("importance_weight"),
+        py::arg("importance"), py::arg("relevance_weight"), py::arg("relevance"), guarded);
+  m.def("composite_means", py::vectorize(&composite_mean), "The weighted mean, from the sum.",
+        py::arg("sum"), py::arg("total_weight"), guarded);
+  m.def("mmr_value", &mmr_value, "Maximal marginal relevance of an entry.",
+        py::arg("relevance_weight"), py::arg("relevance"), py::arg("similarity"), guarded);
+  m.def("row_cosine", &cosine_of_rows,
+        "Cosine of two rows (segment, row) that a query may see, the first as query; 0 if either "
+        "has no vector.",
+        py::arg("execution"), py::arg("column"), py::arg("query"), py::arg("one"), py::arg("other"),
         guarded);
-  m.def("mmr_value", &mmr_value, py::arg("relevance_weight"), py::arg("relevance"),
-        py::arg("similarity"), guarded);
-  m.def(
-      "row_cosine",
-      [](HeldExecution const& held, std::size_t column, std::size_t query,
-         std::pair<std::uint32_t, Row> const& one, std::pair<std::uint32_t, Row> const& other) {
-        HeldFusedLists::require_column(held, column);
-        for (auto const& [segment, row] : {one, other})
-          held.execution->require_authorised(query, {segment, row});
-        auto const column_of = [&](std::uint32_t segment) -> DenseColumn const& {
-          return *held.snapshot->segments[segment]->segment().p.dense[column];
-        };
-        return row_cosine(column_of(one.first), one.second, column_of(other.first), other.second);
-      },
-      "Cosine of two rows (segment, row) that a query may see, the first as query; 0 if either has "
-      "no vector.",
-      py::arg("execution"), py::arg("column"), py::arg("query"), py::arg("one"), py::arg("other"),
-      guarded);
 }
 
 }  // namespace hyrecall::bindings

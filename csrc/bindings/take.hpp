@@ -99,15 +99,6 @@ inline void check_offsets(std::span<std::int64_t const> offsets, std::int64_t n_
     throw Error(ErrorCode::kShape, argument, "expected rising offsets into the values, got others");
 }
 
-// Refuses offsets that do not divide n_entries entries into one part per query.
-inline void check_parts(std::span<std::int64_t const> offsets, std::size_t n_queries,
-                        std::size_t n_entries) {
-  bool sound = offsets.size() == n_queries + 1 && offsets.front() == 0 &&
-               offsets.back() == static_cast<std::int64_t>(n_entries);
-  for (std::size_t q = 0; sound && q < n_queries; ++q) sound = offsets[q] <= offsets[q + 1];
-  require(sound, "rising offsets, from 0 to the number of entries");
-}
-
 inline StringColumn take_strings(TakenArray const& taken, char const* argument) {
   if (taken.format != "U" && taken.format != "Z") {
     throw Error(ErrorCode::kDtype, argument,

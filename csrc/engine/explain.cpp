@@ -1,4 +1,5 @@
-// What explain() reads of one document of a reply, within the scope of its query.
+// What explain() reads of one document of a reply, within the scope of its query, and the queries
+// without a token.
 #include "core/error.hpp"
 #include "engine/recall.hpp"
 
@@ -28,6 +29,15 @@ bool Execution::matches(std::size_t arm, std::size_t query, DocRef doc) const {
   std::span<LeafPostings const> const leaves = postings_[arm].at(query, doc.segment);
   return queries_[arm][query]->matches(
       [&](std::uint32_t leaf) { return leaves[leaf].freq_of(doc.row) > 0; });
+}
+
+std::vector<std::size_t> Execution::empty_queries(std::size_t arm) const {
+  std::vector<std::size_t> empty;
+  auto const& queries = queries_.at(arm);
+  for (std::size_t q = 0; q < queries.size(); ++q) {
+    if (queries[q] && queries[q]->leaves.empty()) empty.push_back(q);
+  }
+  return empty;
 }
 
 }  // namespace hyrecall

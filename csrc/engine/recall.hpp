@@ -37,6 +37,8 @@ class Execution {
   std::vector<std::optional<LexicalQuery>> const& queries(std::size_t arm) const {
     return queries_.at(arm);
   }
+  // The queries of a lexical arm whose text has no token.
+  std::vector<std::size_t> empty_queries(std::size_t arm) const;
 
  private:
   // The lists of all queries in the arms that are scanned, lexical ones first: [arm][query].

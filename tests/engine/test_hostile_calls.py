@@ -56,7 +56,7 @@ def test_the_walk_fails_if_a_target_is_never_called(
 
 def test_the_walk_knows_every_public_name_of_the_native_module() -> None:
     known = {target.name.split(".")[0] for target in stub_targets()}
-    modules = {"arithmetic", "arms", "device", "rows", "shaping"}
+    modules = {"arithmetic", "arms", "device", "queries", "rows", "shaping"}
     errors = {name for name in dir(_core) if name.endswith("Error")}
     named = {name for name in dir(_core) if not name.startswith("_")} - modules - errors
     assert named - known <= {"Candidates"}  # without a method

@@ -56,6 +56,7 @@ NATIVE_MODULES = {
         },
     },
     "rows": {"columns that Python holds": {"Column", "Gathered", "gather", "has_text"}},
+    "queries": {"no document": {"TextQuery"}},
     "arms": {
         "by a request": {"Adjacency", "Audience", "Neighbours"},
         "no document": {"place_score"},

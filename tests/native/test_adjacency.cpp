@@ -4,7 +4,8 @@
 #include <cmath>
 #include <random>
 
-#include "engine/related/adjacency.hpp"
+#include "core/error.hpp"
+#include "engine/related/adjacency_batch.hpp"
 #include "native/check.hpp"
 #include "native/world.hpp"
 
@@ -258,6 +259,127 @@ TEST(adjacency_best_neighbours_have_their_best_edge_and_stand_by_score_then_key)
   CHECK(n_cut > 100);
   CHECK(n_hidden > 100);
   CHECK(n_tied > 20);
+}
+
+// Some keys of each query, back to back.
+struct KeysOfQueries {
+  std::vector<Key> keys;
+  std::vector<KeyValue> values;  // of keys
+  std::vector<std::int64_t> offsets{0};
+
+  KeysOfQueries(Rng& rng, Graph const& graph, std::size_t most) {
+    for (std::size_t q = 0; q < kQueries; ++q) {
+      for (Key& key : random_keys(rng, graph, rng.below(most))) keys.push_back(std::move(key));
+      offsets.push_back(std::ssize(keys));
+    }
+    values = borrowed(keys);
+  }
+  KeysOfQueries(KeysOfQueries const&) = delete;
+  ByQuery<KeyValue> by_query() const { return {kQueries, offsets, values}; }
+};
+
+bool equal(Adjacency::Neighbour const& a, Adjacency::Neighbour const& b) {
+  return a.key == b.key && a.edge == b.edge;
+}
+
+TEST(adjacency_answers_a_batch_as_it_answers_each_query) {
+  Rng rng(55);
+  std::size_t n_hops = 0, n_neighbours = 0, n_best = 0;
+  for (int round = 0; round < 200; ++round) {
+    Built const built(rng);
+    Adjacency const& one = built.adjacency;
+    KeysOfQueries const sources(rng, built.graph, 6);
+    KeysOfQueries const targets(rng, built.graph, 20);
+    KeysOfQueries const hidden(rng, built.graph, 3);
+    std::vector<double> scores;
+    for (std::size_t i = 0; i < sources.keys.size(); ++i) scores.push_back(rng.unit());
+    std::vector<Adjacency::ScoredEdge> edges;
+    std::vector<std::int64_t> edge_offsets{0};
+    for (std::size_t q = 0; q < kQueries; ++q) {
+      for (auto const& [edge, members] : built.graph.seen_edges(q))
+        edges.push_back({{edge->segment, edge->row}, 0.5 * rng.below(3)});
+      edge_offsets.push_back(std::ssize(edges));
+    }
+    ByQuery<Adjacency::ScoredEdge> const by_edge(kQueries, edge_offsets, edges);
+    int const most = rng.below(5);
+    std::size_t const n = 1 + rng.below(std::size_t{4});
+    int const threads = 1 + rng.below(3);
+
+    auto const hops = distances_by_query(one, sources.by_query(), most, threads);
+    auto const spread =
+        spread_by_query(one, sources.by_query(), scores, targets.by_query(), most, threads);
+    NeighboursByQuery const neighbours(one, sources.by_query(), threads);
+    std::vector<std::int64_t> const counts = neighbours.counts();
+    NeighboursByQuery::Best const best = neighbours.best(by_edge, hidden.by_query(), n);
+    CHECK_EQ(hops.size(), kQueries);
+    CHECK_EQ(spread.size(), targets.keys.size());
+    CHECK_EQ(counts.size(), kQueries);
+    CHECK_EQ(best.offsets.size(), sources.keys.size() + 1);
+    CHECK_EQ(best.offsets.back(), std::ssize(best.keys));
+    std::size_t at = 0;  // among the best
+    for (std::size_t q = 0; q < kQueries; ++q) {
+      auto const own_sources = sources.by_query()[q];
+      auto const own_targets = targets.by_query()[q];
+      auto const own_scores = sources.by_query().of(q, std::span<double const>(scores));
+      auto const plain = one.distances(q, own_sources, most);
+      CHECK_EQ(hops[q].size(), plain.size());
+      for (std::size_t i = 0; i < plain.size(); ++i)
+        CHECK(hops[q][i].key == plain[i].key && hops[q][i].hops == plain[i].hops);
+      n_hops += plain.size();
+      auto const part = targets.by_query().of(q, std::span<double const>(spread));
+      CHECK(std::vector(part.begin(), part.end()) ==
+            one.spread(q, own_sources, own_scores, own_targets, most));
+      std::vector<std::vector<Adjacency::Neighbour>> found;
+      std::int64_t count = 0;
+      for (KeyValue const& key : own_sources) {
+        found.push_back(one.neighbours(q, key));
+        count += std::ssize(found.back());
+      }
+      CHECK_EQ(counts[q], count);
+      n_neighbours += static_cast<std::size_t>(count);
+      std::vector<KeyValue> all(own_sources.begin(), own_sources.end());
+      for (KeyValue const& key : hidden.by_query()[q]) all.push_back(key);
+      auto const own_edges = by_edge[q];
+      auto const expected =
+          one.best_neighbours(found, {own_edges.begin(), own_edges.end()}, std::move(all), n);
+      for (auto const& of_key : expected) {
+        for (Adjacency::BestNeighbour const& wanted : of_key) {
+          CHECK(equal({best.keys.at(at), {best.segment.at(at), best.row.at(at)}},
+                      {wanted.key, wanted.edge}));
+          CHECK_EQ(best.score.at(at), wanted.score);
+          ++at;
+        }
+      }
+    }
+    CHECK_EQ(at, best.keys.size());
+    n_best += at;
+  }
+  CHECK(n_hops > 500);
+  CHECK(n_neighbours > 500);
+  CHECK(n_best > 500);
+}
+
+TEST(adjacency_refuses_a_batch_that_does_not_fit) {
+  Rng rng(56);
+  Built const built(rng);
+  KeysOfQueries const keys(rng, built.graph, 4);
+  auto const is_refused = [](auto const& call) {
+    try {
+      call();
+    } catch (Error const&) {
+      return true;
+    }
+    return false;
+  };
+  std::vector<std::int64_t> const none(kQueries, 0);  // the offsets of one query fewer
+  ByQuery<KeyValue> const fewer(kQueries - 1, none, {});
+  CHECK(is_refused([&] { distances_by_query(built.adjacency, fewer, 1, 1); }));
+  CHECK(is_refused([&] { distances_by_query(built.adjacency, keys.by_query(), 255, 1); }));
+  CHECK(is_refused([&] { distances_by_query(built.adjacency, keys.by_query(), -1, 1); }));
+  CHECK(is_refused([&] { NeighboursByQuery(built.adjacency, fewer, 1); }));
+  std::vector<double> const scores(keys.keys.size() + 1);
+  CHECK(is_refused(
+      [&] { spread_by_query(built.adjacency, keys.by_query(), scores, keys.by_query(), 1, 1); }));
 }
 
 }  // namespace

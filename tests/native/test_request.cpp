@@ -166,5 +166,58 @@ TEST(queries_are_prepared_alike_by_any_number_of_threads_and_the_absent_are_miss
   }
 }
 
+TEST(request_lists_documents_by_query) {
+  std::vector<std::int64_t> const offsets{0, 2, 2, 3};
+  std::vector<std::uint32_t> const segment{1, 0, 2};
+  std::vector<Row> const row{7, 8, 9};
+  std::vector<float> const score{0.5f, 0.25f, 2.0f};
+  auto const listed = listed_by_query(kQueries, offsets, segment, row, score);
+  CHECK_EQ(listed.size(), kQueries);
+  CHECK_EQ(listed[0].size(), std::size_t{2});
+  CHECK(listed[1].empty());
+  CHECK_EQ(listed[2].size(), std::size_t{1});
+  CHECK(listed[0][1].doc == (DocRef{0, 8}));
+  CHECK_EQ(listed[0][1].score, 0.25f);
+  CHECK(listed[2][0].doc == (DocRef{2, 9}));
+  auto const without = listed_by_query(kQueries, offsets, segment, row, {});
+  CHECK_EQ(without[2][0].score, 0.0f);
+  CHECK(
+      is_refused([&] { listed_by_query(kQueries, offsets, std::span(segment).first(2), row, {}); },
+                 "one row a document"));
+  CHECK(is_refused(
+      [&] { listed_by_query(kQueries, offsets, segment, row, std::span(score).first(2)); },
+      "one score a document"));
+  CHECK(is_refused([&] { listed_by_query(kQueries + 1, offsets, segment, row, score); },
+                   "rising offsets"));
+}
+
+TEST(request_queries_say_how_they_are_made) {
+  TextQuery const phrase = TextQuery::phrase("a b", 3);
+  CHECK(phrase.kind == TextQuery::Kind::kPhrase);
+  CHECK_EQ(phrase.text, std::string("a b"));
+  CHECK_EQ(phrase.slop, 3u);
+  CHECK(TextQuery::of_text("a").kind == TextQuery::Kind::kText);
+  CHECK(TextQuery::prefix("a").kind == TextQuery::Kind::kPrefix);
+  TextQuery const boosted = TextQuery::boosted(2.5, phrase);
+  CHECK(boosted.kind == TextQuery::Kind::kBoost);
+  CHECK_EQ(boosted.boost, 2.5);
+  CHECK_EQ(boosted.children.at(0).text, std::string("a b"));
+  CHECK(TextQuery::all({phrase}).kind == TextQuery::Kind::kAll);
+  TextQuery const any = TextQuery::any({TextQuery::of_text("c"), boosted});
+  CHECK(any.kind == TextQuery::Kind::kAny);
+  CHECK_EQ(any.children.size(), std::size_t{2});
+  CHECK_EQ(any.nesting, 2);
+}
+
+TEST(request_queries_nest_32_deep_and_no_deeper) {
+  TextQuery query = TextQuery::of_text("a");
+  for (int depth = 0; depth < 32; ++depth)
+    query = depth % 2 == 0 ? TextQuery::all({query}) : TextQuery::boosted(1.0, query);
+  CHECK_EQ(query.nesting, 32);
+  char const* const wish = "text: expected queries nested at most 32 deep, got more";
+  CHECK(is_refused([&] { TextQuery::any({TextQuery::of_text("b"), query}); }, wish));
+  CHECK(is_refused([&] { TextQuery::boosted(2.0, query); }, wish));
+}
+
 }  // namespace
 }  // namespace hyrecall::testing

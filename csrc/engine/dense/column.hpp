@@ -40,6 +40,7 @@ struct DenseColumn {
   std::size_t row_bytes() const { return dim * item_size(dtype); }
   std::uint8_t const* row(Row r) const { return rows.data() + r * row_bytes(); }
   bool has(Row r) const { return inverse_norms[r] != 0.0f; }
+  std::size_t bytes() const { return rows.bytes() + inverse_norms.bytes() + plane.bytes(); }
 
   // Copies the rows into `order` and takes their norms. valid: a byte a row of the input, empty =
   // all are there. Throws with the input row if a norm leaves [2^-60, 2^60].

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/error.hpp"
+
 namespace hyrecall {
 
 LexicalColumn::LexicalColumn(Parts parts) : parts_(std::move(parts)) {
@@ -87,6 +89,19 @@ std::size_t LexicalColumn::bytes() const {
          p.escape_offsets.bytes() + p.escapes.bytes() + p.forward_offsets.bytes() +
          p.forward_bytes.bytes() + slots_.bytes() +
          (sorted_.load(std::memory_order_acquire) != nullptr ? n_terms() * sizeof(TermId) : 0);
+}
+
+std::vector<std::uint8_t> rows_with_text(
+    std::span<std::shared_ptr<LexicalColumn const> const> columns,
+    std::span<std::uint32_t const> source, std::span<Row const> row) {
+  require(source.size() == row.size(), "a column for every row");
+  std::vector<std::uint8_t> out(row.size());
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    require(source[i] < columns.size() && row[i] < columns[source[i]]->n_rows(),
+            "a row of the columns");
+    out[i] = columns[source[i]]->has(row[i]) ? 1 : 0;
+  }
+  return out;
 }
 
 }  // namespace hyrecall

@@ -95,6 +95,11 @@ class LexicalColumn {
   mutable std::atomic<std::vector<TermId> const*> sorted_{nullptr};
 };
 
+// Whether row[i] of columns[source[i]] has a text: bytes of 0 and 1.
+std::vector<std::uint8_t> rows_with_text(
+    std::span<std::shared_ptr<LexicalColumn const> const> columns,
+    std::span<std::uint32_t const> source, std::span<Row const> row);
+
 // ---- LEB128, 7 bits a byte, low bits first
 // ----------------------------------------------------------------------
 

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/by_query.hpp"
 #include "core/error.hpp"
 #include "engine/segment/cells.hpp"
 
@@ -40,6 +41,24 @@ class Used {
 };
 
 }  // namespace
+
+std::vector<std::vector<ListedDoc>> listed_by_query(std::size_t n_queries,
+                                                    std::span<std::int64_t const> offsets,
+                                                    std::span<std::uint32_t const> segment,
+                                                    std::span<Row const> row,
+                                                    std::span<float const> score) {
+  require(segment.size() == row.size(), "one row a document");
+  require(score.empty() || score.size() == row.size(), "one score a document");
+  ByQuery<Row> const rows(n_queries, offsets, row);
+  std::vector<std::vector<ListedDoc>> out(n_queries);
+  for (std::size_t q = 0; q < n_queries; ++q) {
+    std::size_t const end = rows.begin(q) + rows[q].size();
+    out[q].reserve(rows[q].size());
+    for (std::size_t i = rows.begin(q); i < end; ++i)
+      out[q].push_back({{segment[i], row[i]}, score.empty() ? 0.0f : score[i]});
+  }
+  return out;
+}
 
 void BatchRequest::require_open() const {
   require(!is_read, "a request that no execution has taken");
@@ -116,6 +135,12 @@ void BatchRequest::divide(std::size_t part, std::span<std::string const> values)
       tables[table][query] =
           static_cast<std::uint32_t>(n_scopes + scope_of[query] * n_tables + table);
     }
+  }
+}
+
+void BatchRequest::release_guests() const {
+  for (DenseRequest const& arm : dense) {
+    if (arm.guest != nullptr) arm.guest->release();
   }
 }
 

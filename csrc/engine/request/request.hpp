@@ -75,6 +75,14 @@ struct ListedRequest {
   Floor<float> floor;
 };
 
+// Documents of all queries as those of each: query q has the documents from offsets[q] to
+// offsets[q + 1]. score: one a document; empty: all have 0.
+std::vector<std::vector<ListedDoc>> listed_by_query(std::size_t n_queries,
+                                                    std::span<std::int64_t const> offsets,
+                                                    std::span<std::uint32_t const> segment,
+                                                    std::span<Row const> row,
+                                                    std::span<float const> score);
+
 struct Fusion {
   enum class Kind : std::uint8_t { kNone, kRrf, kWeightedSum, kMax };
   enum class Scale : std::uint8_t { kNone, kMinmax, kDistribution, kBest, kClip, kUnit };
@@ -128,6 +136,8 @@ struct BatchRequest {
   std::span<std::uint32_t const> scopes_of(std::uint32_t table) const {
     return table == kAllTables ? scope_of : tables[table];
   }
+  // Releases the tensors whose queries have been read.
+  void release_guests() const;
   std::size_t n_arms() const { return lexical.size() + dense.size() + listed.size(); }
   // The queries [begin, end) as a request of their own: a batch of any size runs in pieces, with
   // the same bits.

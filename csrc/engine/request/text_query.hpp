@@ -15,6 +15,15 @@ struct TextQuery {
   std::uint32_t slop = 0;  // of kPhrase
   double boost = 1.0;      // of kBoost
   std::vector<TextQuery> children;
+  int nesting = 0;  // levels of queries below this one, as the functions below count them
+
+  static TextQuery of_text(std::string text);
+  static TextQuery phrase(std::string text, std::uint32_t slop);
+  static TextQuery prefix(std::string text);
+  // Each throws where the queries are nested more than 32 deep.
+  static TextQuery boosted(double factor, TextQuery query);
+  static TextQuery all(std::vector<TextQuery> queries);
+  static TextQuery any(std::vector<TextQuery> queries);
 };
 
 }  // namespace hyrecall

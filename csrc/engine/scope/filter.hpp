@@ -39,6 +39,17 @@ struct FilterProgram {
   std::vector<std::int64_t> codes;  // any order
   std::vector<std::string> texts;   // any order
   std::vector<FilterProgram> children;
+
+  static FilterProgram codes_between(std::uint32_t column, std::int64_t low, std::int64_t high);
+  static FilterProgram text_between(std::uint32_t column, std::optional<std::string> low,
+                                    std::optional<std::string> high);
+  static FilterProgram codes_any_of(std::uint32_t column, std::vector<std::int64_t> codes);
+  static FilterProgram text_any_of(std::uint32_t column, std::vector<std::string> texts);
+  static FilterProgram is_null(std::uint32_t column);
+  // Each throws where the program would have more than 1,000 levels: it is walked by recursion.
+  static FilterProgram all_of(std::vector<FilterProgram> parts);
+  static FilterProgram any_of(std::vector<FilterProgram> parts);
+  static FilterProgram complement(FilterProgram part);
 };
 
 class BoundFilter {

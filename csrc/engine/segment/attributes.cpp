@@ -1,6 +1,7 @@
 #include "engine/segment/attributes.hpp"
 
 #include <bit>
+#include <limits>
 #include <numeric>
 #include <string_view>
 #include <type_traits>
@@ -204,6 +205,16 @@ AttributeColumn build_list_column(std::span<std::int64_t const> offsets, Validit
   encode(values, kept.size(), [&](std::size_t i) { return kept[i]; }, column);
   finish(column, valid);
   return column;
+}
+
+std::vector<std::int64_t> AttributeColumn::sort_codes() const {
+  require(!is_list, "a column without lists");
+  std::vector<std::int64_t> out(codes.size());
+  for (Row row = 0; row < out.size(); ++row) {
+    bool const has = valid_in(row / kTileRows).test(row % kTileRows);
+    out[row] = has ? codes[row] : std::numeric_limits<std::int64_t>::min();
+  }
+  return out;
 }
 
 }  // namespace hyrecall

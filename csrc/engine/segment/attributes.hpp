@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 #include <variant>
+#include <vector>
 
 #include "core/buffer.hpp"
 #include "core/types.hpp"
@@ -41,6 +42,8 @@ struct AttributeColumn {
     return codes.bytes() + offsets.bytes() + valid.bytes() + dictionary.offsets.bytes() +
            dictionary.bytes.bytes() + zones.bytes();
   }
+  // A number for each row of a column without lists, in the order of its values; null comes first.
+  std::vector<std::int64_t> sort_codes() const;
 };
 
 // Arrow's validity bits, least significant first. Null bits: everything is valid.

@@ -6,6 +6,14 @@
 
 namespace hyrecall {
 
+Segment::Bytes Segment::bytes() const {
+  Bytes out{p.cells.bytes(), p.keys.bytes(), 0, 0};
+  for (auto const& column : p.attributes) out.attributes += column->bytes();
+  for (auto const& cells : text_statistics)
+    out.statistics += cells.size() * sizeof(CellTextStatistics);
+  return out;
+}
+
 void LiveSet::kill(std::span<Row const> rows) {
   std::vector<std::shared_ptr<Page>> fresh(pages_.size());  // pages this call has made its own
   for (Row row : rows) {

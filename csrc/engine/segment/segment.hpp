@@ -43,6 +43,15 @@ struct Segment {
   std::vector<std::vector<CellTextStatistics>> const text_statistics;
 
   std::size_t n_rows() const { return p.seqs.size(); }
+
+  struct Bytes {
+    std::size_t cells = 0;
+    std::size_t keys = 0;
+    std::size_t attributes = 0;
+    std::size_t statistics = 0;
+  };
+  // Memory of all but the text and vector columns, which tell it themselves.
+  Bytes bytes() const;
 };
 
 // Which rows live. Pages of 4,096 rows are shared between versions; no page = all its rows live.

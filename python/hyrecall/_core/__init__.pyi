@@ -12,6 +12,7 @@ import numpy.typing as npt
 from hyrecall._core import arithmetic as arithmetic
 from hyrecall._core import arms as arms
 from hyrecall._core import device as device
+from hyrecall._core import queries as queries
 from hyrecall._core import rows as rows
 from hyrecall._core import shaping as shaping
 
@@ -21,7 +22,6 @@ _Floats: TypeAlias = npt.NDArray[np.float32]
 _Plane: TypeAlias = tuple[_Bytes, _Floats, _Floats] | None  # codes, scales, residuals
 _Floor: TypeAlias = tuple[float, bool] | None  # (value, strict)
 _Bm25: TypeAlias = tuple[str, float, float, float]  # (variant, k1, b, delta)
-_Query: TypeAlias = str | tuple[Any, ...] | None  # (kind, ...) of hyrecall.ask.queries.lower
 
 class _ArrowArray(Protocol):
     def __arrow_c_array__(self, schema: object | None = None, /) -> tuple[object, object]: ...
@@ -328,11 +328,11 @@ class BatchRequest:
         bm25: _Bm25,
         analyzer: Analyzer,
         queries: Sequence[object],
-        lower: Callable[[object, str], _Query],
+        lower: Callable[[object, str], str | queries.TextQuery | None],
         floor: _Floor,
         table: int | None = None,
     ) -> None:
-        """lower(query, argument) converts a query that is neither str nor None to a plain form."""
+        """Add a lexical arm; lower(query, argument) converts what is neither str nor None."""
     def add_dense(
         self,
         column: int,

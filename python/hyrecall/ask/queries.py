@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any as AnyType
 from typing import TypeAlias
 
+from hyrecall import _core
 from hyrecall.base.arguments import as_int, python_scalar, set_fields
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
@@ -184,22 +184,31 @@ class Boost:
 TextQuery: TypeAlias = str | Phrase | Prefix | All | Any | Boost
 
 
-def lower(query: object, argument: str, depth: int = 0) -> AnyType:
-    """Convert a query to the engine's form: None, a str, or nested tuples."""
+def lower(query: object, argument: str, depth: int = 0) -> str | _core.queries.TextQuery | None:
+    """Convert a query to the engine's form."""
     if depth > _MAX_NESTING:
         raise error(OptionError, argument, f"queries nested at most {_MAX_NESTING} deep", "more")
     if query is None or isinstance(query, str):
         return query
     if isinstance(query, Phrase):
-        return ("phrase", query.text, query.slop)
+        return _core.queries.TextQuery.phrase(query.text, query.slop)
     if isinstance(query, Prefix):
-        return ("prefix", query.text)
+        return _core.queries.TextQuery.prefix(query.text)
     if isinstance(query, All | Any):
-        kind = "all" if isinstance(query, All) else "any"
-        return (kind, [lower(part, argument, depth + 1) for part in query.queries])
+        parts = [_lower_part(part, argument, depth + 1) for part in query.queries]
+        native = _core.queries.TextQuery
+        return native.all(parts) if isinstance(query, All) else native.any(parts)
     if isinstance(query, Boost):
-        return ("boost", float(query.factor), lower(query.query, argument, depth + 1))
+        part = _lower_part(query.query, argument, depth + 1)
+        return _core.queries.TextQuery.boosted(float(query.factor), part)
     raise _not_a_query(argument, query)
+
+
+def _lower_part(query: TextQuery, argument: str, depth: int) -> str | _core.queries.TextQuery:
+    """Convert a query within another, which is never None."""
+    lowered = lower(query, argument, depth)
+    assert lowered is not None
+    return lowered
 
 
 def words_of(query: object) -> str | None:

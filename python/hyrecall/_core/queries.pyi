@@ -1,0 +1,23 @@
+"""Text queries, as the engine reads them."""
+
+from typing import final
+
+@final
+class TextQuery:
+    """A typed text query. A str among queries is plain text."""
+
+    @staticmethod
+    def phrase(text: str, slop: int) -> TextQuery:
+        """Match the tokens of a text at consecutive positions."""
+    @staticmethod
+    def prefix(text: str) -> TextQuery:
+        """Match every term that begins with a text."""
+    @staticmethod
+    def boosted(factor: float, query: str | TextQuery) -> TextQuery:
+        """Multiply a query's weights by a factor."""
+    @staticmethod
+    def all(queries: list[str | TextQuery]) -> TextQuery:
+        """Match documents that match every one of the queries."""
+    @staticmethod
+    def any(queries: list[str | TextQuery]) -> TextQuery:
+        """Match documents that match at least one of the queries."""
